@@ -1,0 +1,48 @@
+# Two commands for everybody: `make demo` and `make test`. `make check` is exactly what CI runs.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+# uv does not read pip's settings: hand it pip's find-links, if there are any.
+FIND_LINKS := $(or $(PIP_FIND_LINKS),$(shell $(PYTHON) -m pip config get global.find-links 2>/dev/null))
+ifneq ($(FIND_LINKS),)
+export UV_FIND_LINKS ?= $(FIND_LINKS)
+endif
+
+.PHONY: install demo test lint types imports docs check benchmarks clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q uv
+	$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: $(STAMP)
+	$(BIN)/shortlist demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n auto
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+imports: $(STAMP)
+	$(BIN)/lint-imports
+
+docs: $(STAMP)
+	$(BIN)/mkdocs build --strict -q
+
+check: lint types imports test docs
+
+benchmarks: $(STAMP)
+	$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt -e '.[peers]'
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) site runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,29 @@
+"""Classifiers that answer with a set of labels: none, one, a short list, many.
+
+>>> import shortlist
+>>> rule = shortlist.sets.average_k(2)
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from shortlist import links, metrics, report, sets
+    from shortlist.predictions import Predictions
+
+__all__ = ["Predictions", "links", "metrics", "report", "sets"]
+
+
+def __getattr__(name: str) -> Any:
+    """Parts are imported when they are first used: ``import shortlist`` costs little more than nothing."""
+    if name == "Predictions":
+        return importlib.import_module("shortlist.predictions").Predictions
+    if name in __all__:
+        return importlib.import_module(f"shortlist.{name}")
+    raise AttributeError(f"module 'shortlist' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,28 @@
+"""A module whose buffers take their shape when it is fitted, for links and set rules alike."""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from shortlist.errors import NotFittedError
+
+
+class Fitted(nn.Module):
+    """Buffers that do not exist before ``fit``, and that a state dict brings back.
+
+    A subclass declares them with ``self.register_buffer(name, None)``. They are part of ``state_dict`` once they exist,
+    and ``load_state_dict`` accepts them whatever their shape, which only the fit knows.
+    """
+
+    def fitted_buffer(self, name: str, how: str = "fit") -> Tensor:
+        """The buffer, or an error that says what to call first."""
+        value = self._buffers[name]
+        if value is None:
+            raise NotFittedError(f"{self} has not been fitted: call {how}(…) first")
+        return value
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
+        for name in self._buffers:
+            if prefix + name in state_dict:
+                self._buffers[name] = state_dict[prefix + name].clone()
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)  # type: ignore[no-untyped-call]

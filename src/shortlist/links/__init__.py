@@ -1,0 +1,39 @@
+"""Links: what scores say as probabilities.
+
+============== ==================================================== =========================================
+name           probabilities of scores v                            for
+============== ==================================================== =========================================
+identity       v                                                    probabilities that come as such
+softmax        exp(v) / Σ exp(v)                                    cross-entropy, one label a row
+sigmoid        1 / (1 + exp(-v))                                    binary cross-entropy, many labels
+spa            the inverse of the SPA loss (Cheng)                  strictly proper asymmetric loss
+focal-recovery φ(σ(v))                                              asymmetric focal loss, ASY
+quasibinary    exp(v) / running normaliser                          zero, one or many labels (Liao)
+temperature    softmax or sigmoid of v / T, T fitted                any of the above, miscalibrated
+platt          sigmoid of slope·log-odds + intercept, per label     the same
+isotonic       non-decreasing step map of the log-odds, per label   the same, with much data
+============== ==================================================== =========================================
+"""
+
+from shortlist.links.fixed import Identity, Sigmoid, Softmax
+from shortlist.links.link import Link, link_from_config
+from shortlist.links.per_label import Isotonic, Platt
+from shortlist.links.quasibinary import Quasibinary
+from shortlist.links.recovery import SPA, FocalRecovery
+from shortlist.links.temperature import Temperature
+from shortlist.links.text import parse_link
+
+__all__ = [
+    "SPA",
+    "FocalRecovery",
+    "Identity",
+    "Isotonic",
+    "Link",
+    "Platt",
+    "Quasibinary",
+    "Sigmoid",
+    "Softmax",
+    "Temperature",
+    "link_from_config",
+    "parse_link",
+]

@@ -1,0 +1,72 @@
+"""What the fitted links share: a base link that reads the scores first, and a fit on labelled rows."""
+
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shortlist.errors import InputError, NotFittedError
+from shortlist.links.fixed import Identity, Sigmoid, Softmax
+from shortlist.links.link import Link, link_from_config
+from shortlist.tensors import Scores, Target, as_target, as_tensor, check_target, is_single_label, working
+
+Base: TypeAlias = Link | dict[str, Any] | None
+
+# log of the smallest float32 above 0: no probability that float32 can hold has larger log-odds.
+WIDEST_LOG_ODDS = 103.97
+
+
+class FittedLink(Link):
+    """A map fitted on top of a base link: softmax for one label a row, sigmoid for many, unless another is given.
+
+    Fitting is deterministic, in float64; it converges or raises :class:`~shortlist.errors.NotConvergedError`.
+    """
+
+    parameter_names = ("base", "single")
+
+    def __init__(self, base: Base = None, single: bool | None = None):
+        super().__init__()
+        self.base = link_from_config(base) if isinstance(base, dict) else base
+        self.single = single  # one label a row: the probabilities of a row then sum to one
+
+    def fit(self, scores: Scores | np.ndarray[Any, Any], target: Target | np.ndarray[Any, Any]) -> Self:
+        """Fit the map to labelled rows."""
+        scores, target = as_tensor(scores, "scores"), as_target(target)
+        check_target(scores, target)
+        if len(scores) == 0:
+            raise InputError(f"{self.kind}: expected labelled rows to fit on, got none")
+        self.single = is_single_label(target)
+        if self.base is None:
+            self.base = Softmax() if self.single else Sigmoid()
+        with torch.no_grad():
+            self._fit(working(scores), target)
+        return self
+
+    def _fit(self, scores: Scores, target: Target) -> None:
+        raise TypeError(f"{type(self).__name__} does not say how it is fitted")
+
+    def config(self) -> dict[str, Any]:
+        """What ``link_from_config`` needs, the base's configuration included."""
+        return {"kind": self.kind, "base": self.base.config() if self.base else None, "single": self.single}
+
+    def _fitted_base(self) -> Link:
+        if self.base is None:
+            raise NotFittedError(f"{self} has not been fitted: call fit(…) first")
+        return self.base
+
+    def _odds_of_base(self, scores: Scores) -> Tensor:
+        """The base's log-odds, infinite ones drawn in to the widest that float32 probabilities can have."""
+        return self._fitted_base().log_odds(scores).clamp(-WIDEST_LOG_ODDS, WIDEST_LOG_ODDS)
+
+    def _scores_of_base(self, scores: Scores) -> Tensor:
+        """What the exponential acts on: scores under softmax, log p where probabilities came, else log-odds."""
+        base = self._fitted_base()
+        if self.single and isinstance(base, Softmax):
+            return scores
+        if self.single and isinstance(base, Identity):
+            return base.probs(scores).log().clamp(min=-WIDEST_LOG_ODDS)
+        return self._odds_of_base(scores)
+
+    def __repr__(self) -> str:
+        return self.kind if self.base is None else f"{self.kind}({self.base!r})"

@@ -1,0 +1,89 @@
+"""The concept: a module that reads scores as probabilities."""
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from shortlist.errors import InputError
+from shortlist.fitting import Fitted
+from shortlist.tensors import Probs, Scores, check_scores, working
+
+
+class Link(Fitted):
+    """Reads scores as probabilities, and where it can be undone, probabilities as scores.
+
+    Half precision is computed in float32. A subclass gives :meth:`_log_odds` or :meth:`_probs` (the other follows) and
+    names its constructor's parameters in :attr:`parameter_names`, from which its configuration is written.
+    """
+
+    kind: ClassVar[str]
+    parameter_names: ClassVar[tuple[str, ...]] = ()
+    kinds: ClassVar[dict[str, type["Link"]]] = {}  # every link by its name
+
+    def __init_subclass__(cls) -> None:
+        if "kind" in cls.__dict__:
+            Link.kinds[cls.kind] = cls
+
+    def probs(self, scores: Scores) -> Probs:
+        """Probabilities (N, C) of scores (N, C)."""
+        check_scores(scores)
+        return self._probs(working(scores))
+
+    def log_odds(self, scores: Scores) -> Tensor:
+        """``log(p / (1 - p))`` of the probabilities, without the loss of precision of taking it from them."""
+        check_scores(scores)
+        return self._log_odds(working(scores))
+
+    def scores(self, probs: Probs) -> Scores:
+        """Scores (N, C) whose probabilities these are."""
+        check_scores(probs, "probs")
+        return self._scores(working(probs))
+
+    def forward(self, scores: Scores) -> Probs:
+        """The same as :meth:`probs`."""
+        return self.probs(scores)
+
+    def config(self) -> dict[str, Any]:
+        """What ``link_from_config`` needs to build this link again, its fitted buffers aside."""
+        return {"kind": self.kind, **{name: getattr(self, name) for name in self.parameter_names}}
+
+    def _probs(self, scores: Scores) -> Probs:
+        return torch.sigmoid(self._log_odds(scores))
+
+    def _log_odds(self, scores: Scores) -> Tensor:
+        return torch.logit(self._probs(scores))
+
+    def _scores(self, probs: Probs) -> Scores:
+        raise InputError(f"the link {self} cannot be undone: several scores have the same probability")
+
+    def __repr__(self) -> str:
+        return ":".join([self.kind, *(f"{getattr(self, name)}" for name in self.parameter_names)])
+
+
+def link_from_config(config: dict[str, Any], tensors: dict[str, Tensor] | None = None) -> Link:
+    """The link that wrote this configuration, with its fitted buffers."""
+    parameters = dict(config)
+    kind = parameters.pop("kind", None)
+    if kind not in Link.kinds:
+        raise InputError(f"link: expected a kind out of {', '.join(Link.kinds)}; got {kind!r}")
+    try:
+        link = Link.kinds[kind](**parameters)
+    except TypeError as error:
+        raise InputError(f"link {kind}: expected {Link.kinds[kind].parameter_names}, got {sorted(parameters)}") from error
+    link.load_state_dict(tensors or {}, strict=False)
+    return link
+
+
+def invert_increasing(function: Any, values: Tensor) -> Tensor:
+    """The points at which an increasing function of the whole line takes these values, by bisection in float64."""
+    wanted = values.double()
+    low, high = torch.full_like(wanted, -1.0), torch.full_like(wanted, 1.0)
+    for _ in range(64):  # widen until every value is enclosed; infinite ones run to the end
+        low = torch.where(function(low) > wanted, low * 2, low)
+        high = torch.where(function(high) < wanted, high * 2, high)
+    for _ in range(128):
+        middle = (low + high) / 2
+        below = function(middle) < wanted
+        low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+    return torch.where(wanted.isinf(), wanted, (low + high) / 2).to(values.dtype)

@@ -1,0 +1,182 @@
+"""Links with a map of their own for each label: Platt and isotonic.
+
+For one label a row they are fitted one label against the rest, and the probabilities of a row are then divided by their
+sum. A label that the rows to fit on never show, or always, keeps the probabilities of the base link: there is nothing to
+learn its map from.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from shortlist.errors import NotConvergedError
+from shortlist.links.fitted import Base, FittedLink
+from shortlist.tensors import BLOCK_ENTRIES, Array, Probs, Scores, Target, one_hot
+
+
+class PerLabelLink(FittedLink):
+    """One map a label, on the log-odds of the base link."""
+
+    def _fit(self, scores: Scores, target: Target) -> None:
+        odds = self._odds_of_base(scores)
+        marks = one_hot(target, scores.shape[1])
+        shown = marks.any(0) & ~marks.all(0)
+        self._fit_labels(odds, marks, shown)
+
+    def _fit_labels(self, odds: Tensor, marks: Tensor, shown: Tensor) -> None:
+        raise TypeError(f"{type(self).__name__} does not say how it is fitted")
+
+    def _each(self, odds: Tensor) -> Probs:
+        raise TypeError(f"{type(self).__name__} does not say what it does")
+
+    def _probs(self, scores: Scores) -> Probs:
+        probs = self._each(self._odds_of_base(scores))
+        if not self.single:
+            return probs
+        total = probs.sum(1, keepdim=True)
+        return torch.where(total > 0, probs / total, 1 / probs.shape[1])
+
+
+class Platt(PerLabelLink):
+    r"""``sigmoid(slope · log_odds + intercept)``, the two fitted for each label by maximum likelihood.
+
+    The outcomes are Platt's, ``(n₊ + 1) / (n₊ + 2)`` and ``1 / (n₋ + 2)`` in place of 1 and 0, so that an optimum exists
+    where one threshold tells all positives from all negatives.
+
+    >>> scores = torch.tensor([[-1.0], [0.0], [1.0], [2.0]])
+    >>> link = Platt().fit(scores, torch.tensor([[False], [True], [False], [True]]))
+    >>> link.slope, link.intercept
+    (tensor([0.4115], dtype=torch.float64), tensor([-0.2057], dtype=torch.float64))
+
+    Platt, "Probabilistic outputs for support vector machines", 1999.
+    """
+
+    kind = "platt"
+    slope: Tensor | None
+    intercept: Tensor | None
+
+    def __init__(self, base: Base = None, single: bool | None = None):
+        super().__init__(base, single)
+        self.register_buffer("slope", None)
+        self.register_buffer("intercept", None)
+
+    def _fit_labels(self, odds: Tensor, marks: Tensor, shown: Tensor) -> None:
+        classes = odds.shape[1]
+        slope = torch.ones(classes, dtype=torch.float64, device=odds.device)
+        intercept = torch.zeros_like(slope)
+        for columns in _column_blocks(shown, len(odds)):
+            slope[columns], intercept[columns] = _fit_platt(odds[:, columns].double(), marks[:, columns])
+        self.slope, self.intercept = slope, intercept
+
+    def _each(self, odds: Tensor) -> Probs:
+        return torch.sigmoid(self._line(odds))
+
+    def _line(self, odds: Tensor) -> Tensor:
+        slope, intercept = self.fitted_buffer("slope"), self.fitted_buffer("intercept")
+        return odds * slope.to(odds.dtype) + intercept.to(odds.dtype)
+
+    def _log_odds(self, scores: Scores) -> Tensor:
+        return super()._log_odds(scores) if self.single else self._line(self._odds_of_base(scores))
+
+
+class Isotonic(PerLabelLink):
+    """A non-decreasing map of the log-odds for each label, least squares, linear between its knots, flat outside them.
+
+    >>> scores = torch.tensor([[-1.0], [0.0], [1.0], [2.0]])
+    >>> link = Isotonic().fit(scores, torch.tensor([[False], [True], [False], [True]]))
+    >>> link.probs(torch.tensor([[-5.0], [-0.5], [0.5], [2.0]])).flatten()
+    tensor([0.0000, 0.2500, 0.5000, 1.0000])
+
+    Zadrozny, Elkan, "Transforming classifier scores into accurate multiclass probability estimates", 2002.
+    """
+
+    kind = "isotonic"
+    knots: Tensor | None
+    levels: Tensor | None
+
+    def __init__(self, base: Base = None, single: bool | None = None):
+        super().__init__(base, single)
+        self.register_buffer("knots", None)  # (C, K), rows padded by repeating the last knot; NaN where nothing was shown
+        self.register_buffer("levels", None)
+
+    def _fit_labels(self, odds: Tensor, marks: Tensor, shown: Tensor) -> None:
+        maps = [
+            _fit_isotonic(odds[:, label].double().cpu().numpy(), marks[:, label].cpu().numpy()) if known else None
+            for label, known in enumerate(shown.tolist())
+        ]
+        width = max([len(found[0]) for found in maps if found is not None], default=1)
+        table = np.full((2, len(maps), width), np.nan)
+        for label, found in enumerate(maps):
+            if found is not None:
+                for row, values in zip(table[:, label], found, strict=True):
+                    row[: len(values)], row[len(values) :] = values, values[-1]
+        self.knots, self.levels = torch.from_numpy(table).to(odds.device)
+
+    def _each(self, odds: Tensor) -> Probs:
+        knots, levels = self.fitted_buffer("knots"), self.fitted_buffer("levels")
+        points = odds.t().double().contiguous()
+        right = torch.searchsorted(knots, points).clamp(1, max(1, knots.shape[1] - 1))
+        left = right - 1
+        right = right.clamp(max=knots.shape[1] - 1)
+        x0, x1, y0, y1 = knots.gather(1, left), knots.gather(1, right), levels.gather(1, left), levels.gather(1, right)
+        along = torch.where(x1 > x0, (points - x0) / (x1 - x0), 1.0).clamp(0, 1)
+        probs = torch.where(knots[:, :1].isnan(), torch.sigmoid(points), y0 + along * (y1 - y0))
+        return probs.t().to(odds.dtype)
+
+
+def _column_blocks(shown: Tensor, rows: int) -> Iterator[Tensor]:
+    labels = shown.nonzero().squeeze(1)
+    yield from labels.split(max(1, BLOCK_ENTRIES // max(1, rows)))
+
+
+def _fit_platt(odds: Tensor, marks: Tensor) -> tuple[Tensor, Tensor]:
+    """Newton's method on all columns together, each with its own step length; odds are float64 (n, L)."""
+    positives = marks.sum(0).double()
+    high, low = (positives + 1) / (positives + 2), 1 / (len(odds) - positives + 2)
+    outcome = torch.where(marks, high, low)
+    centre, spread = odds.mean(0), odds.std(0, correction=0)
+    x = torch.where(spread > 0, (odds - centre) / spread, 0.0)
+    slope, intercept = torch.zeros_like(centre), torch.logit(outcome.mean(0))
+
+    def loss(a: Tensor, b: Tensor) -> Tensor:
+        z = a * x + b
+        return (softplus(z) - outcome * z).mean(0)
+
+    for _ in range(100):
+        p = torch.sigmoid(slope * x + intercept)
+        gradient = torch.stack([((p - outcome) * x).mean(0), (p - outcome).mean(0)])
+        if gradient.abs().max() < 1e-12:
+            break
+        w = p * (1 - p)
+        aa, ab, bb = (w * x * x).mean(0), (w * x).mean(0), w.mean(0)
+        det = aa * bb - ab * ab
+        flat = det <= 1e-300  # a constant column: only the intercept moves
+        step_a = torch.where(flat, 0.0, (bb * gradient[0] - ab * gradient[1]) / det)
+        step_b = torch.where(flat, gradient[1] / bb, (aa * gradient[1] - ab * gradient[0]) / det)
+        length, before = torch.ones_like(centre), loss(slope, intercept)
+        for _ in range(40):
+            worse = loss(slope - length * step_a, intercept - length * step_b) > before + 1e-15
+            if not worse.any():
+                break
+            length = torch.where(worse, length / 2, length)
+        slope, intercept = slope - length * step_a, intercept - length * step_b
+    else:
+        if gradient.abs().max() > 1e-8:
+            raise NotConvergedError("platt: Newton's method did not settle in 100 steps")
+    slope = torch.where(spread > 0, slope / torch.where(spread > 0, spread, 1.0), 0.0)
+    return slope, intercept - slope * centre
+
+
+def _fit_isotonic(odds: Array, marks: Array) -> tuple[Array, Array]:
+    """Knots and levels: the ends of every flat stretch of the least-squares non-decreasing map."""
+    from scipy.optimize import isotonic_regression  # SciPy's optimisers cost a third of a second to import
+
+    knots, place, counts = np.unique(odds, return_inverse=True, return_counts=True)
+    means = np.bincount(place, weights=marks) / counts
+    levels = isotonic_regression(means, weights=counts).x
+    ends = np.ones(len(knots), bool)
+    ends[1:-1] = (np.diff(levels)[:-1] != 0) | (np.diff(levels)[1:] != 0)
+    return knots[ends], levels[ends]

@@ -1,0 +1,84 @@
+"""The quasibinary link: one running normaliser for all labels (Liao)."""
+
+import math
+
+import torch
+from torch import Tensor, distributed
+
+from shortlist.errors import InputError
+from shortlist.links.link import Link
+from shortlist.tensors import Probs, Scores, Target, check_target, is_single_label, working
+
+
+class Quasibinary(Link):
+    r"""``probs = min(exp(scores) / C, 1)`` with one normaliser C for all rows and labels.
+
+    C follows the batches of training, ``C ← 0.9 C + 0.1 C_t`` with
+    ``log C_t = logsumexp(all scores) - log(number of labels)``, kept in log space and started at the first batch.
+    The training loop calls :meth:`update`; on several processes C_t belongs to the global batch.
+
+    >>> link = Quasibinary()
+    >>> link.update(torch.tensor([[0.0, 1.0], [2.0, 0.0]]), torch.tensor([1, 0]))
+    >>> link.log_normalizer
+    tensor(1.8007)
+    >>> link.probs(torch.tensor([[0.0, 3.0]]))
+    tensor([[0.1652, 1.0000]])
+
+    Liao, eq. 13 (as printed it drops the factor 0.1).
+    """
+
+    kind = "quasibinary"
+    parameter_names = ("momentum",)
+    log_normalizer: Tensor | None
+
+    def __init__(self, momentum: float = 0.9):
+        super().__init__()
+        if not 0 <= momentum < 1:
+            raise InputError(f"momentum: expected a number from 0 to below 1, got {momentum}")
+        self.momentum = momentum
+        self.register_buffer("log_normalizer", None)
+
+    @torch.no_grad()
+    def update(self, scores: Scores, target: Target) -> None:
+        """Move the normaliser towards this batch's; a batch without labels leaves it where it is."""
+        check_target(scores, target)
+        batch, labels = _gathered(working(scores), target)
+        if labels == 0:
+            if self.log_normalizer is None:
+                raise InputError("the first batch of a quasibinary link has no label: start with a labelled batch")
+            return
+        batch = batch - labels.log()
+        if self.log_normalizer is None:
+            self.log_normalizer = batch
+        elif self.momentum == 0:
+            self.log_normalizer = batch
+        else:
+            old = self.log_normalizer + math.log(self.momentum)
+            self.log_normalizer = torch.logaddexp(old, batch + math.log1p(-self.momentum))
+
+    def _log_probs(self, scores: Scores) -> Tensor:
+        return (scores - self.fitted_buffer("log_normalizer", "update")).clamp(max=0)
+
+    def _probs(self, scores: Scores) -> Probs:
+        return self._log_probs(scores).exp()
+
+    def _log_odds(self, scores: Scores) -> Tensor:
+        log_probs = self._log_probs(scores)
+        # log(1 - exp(x)) is best taken through expm1 near 0 and through log1p away from it (Mächler 2012).
+        rest = torch.where(log_probs > -math.log(2), (-torch.expm1(log_probs)).log(), torch.log1p(-log_probs.exp()))
+        return log_probs - rest
+
+    def _scores(self, probs: Probs) -> Scores:
+        return probs.log() + self.fitted_buffer("log_normalizer", "update")
+
+
+def _gathered(scores: Scores, target: Target) -> tuple[Tensor, Tensor]:
+    """``logsumexp`` of all scores and the number of labels, over every process of the group."""
+    labels = torch.tensor(len(target), device=scores.device) if is_single_label(target) else target.sum()
+    local = torch.stack([scores.flatten().logsumexp(0).double(), labels.double()])
+    if distributed.is_available() and distributed.is_initialized():
+        parts = [torch.empty_like(local) for _ in range(distributed.get_world_size())]
+        distributed.all_gather(parts, local)
+        total = torch.stack(parts)
+        local = torch.stack([total[:, 0].logsumexp(0), total[:, 1].sum()])
+    return local[0].to(scores.dtype), local[1].to(scores.dtype)

@@ -1,0 +1,108 @@
+"""Links that give the probability back from the minimiser of an asymmetric loss (Cheng)."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from shortlist.errors import InputError
+from shortlist.links.link import Link, invert_increasing
+from shortlist.tensors import Probs, Scores
+
+
+class SPA(Link):
+    r"""The inverse link of the strictly proper asymmetric loss.
+
+    .. math:: \mathrm{logit}\, p = \log\frac{k_{neg} ζ_{pos}}{k_{pos} ζ_{neg}}
+              + \log σ(k_{neg} (v - b_{neg})) - \log σ(-k_{pos} (v - b_{pos}))
+
+    At the defaults a score of 0 has probability 0.054, and one half is at 0.952: thresholding scores at 0 is wrong.
+
+    >>> SPA().probs(torch.tensor([[0.0, 0.95207]]))
+    tensor([[0.0538, 0.5000]])
+
+    Cheng, eq. 17, with the sign of both arguments reversed (as printed it decreases with the score).
+    """
+
+    kind = "spa"
+    parameter_names = ("zeta_pos", "k_pos", "b_pos", "zeta_neg", "k_neg", "b_neg")
+
+    def __init__(
+        self,
+        zeta_pos: float = 1.0,
+        k_pos: float = 1.0,
+        b_pos: float = 0.0,
+        zeta_neg: float = 5.0,
+        k_neg: float = 3.0,
+        b_neg: float = 1.0,
+    ):
+        super().__init__()
+        for name, value in (("zeta_pos", zeta_pos), ("k_pos", k_pos), ("zeta_neg", zeta_neg), ("k_neg", k_neg)):
+            if not value > 0:
+                raise InputError(f"{name}: expected a number above 0, got {value}")
+        self.zeta_pos, self.k_pos, self.b_pos = zeta_pos, k_pos, b_pos
+        self.zeta_neg, self.k_neg, self.b_neg = zeta_neg, k_neg, b_neg
+
+    def _log_odds(self, scores: Scores) -> Tensor:
+        constant = math.log(self.k_neg * self.zeta_pos / (self.k_pos * self.zeta_neg))
+        negative = logsigmoid(self.k_neg * (scores - self.b_neg))
+        positive = logsigmoid(-self.k_pos * (scores - self.b_pos))
+        return constant + negative - positive
+
+    def _scores(self, probs: Probs) -> Scores:
+        return invert_increasing(self._log_odds, torch.logit(probs))
+
+
+class FocalRecovery(Link):
+    r"""The probability behind the minimiser of the asymmetric focal loss, or of ASY.
+
+    With ``z = σ(v)`` and ``u = (z - shift)+``,
+
+    .. math:: p = \frac{h(u; γ_{neg})}{h(u; γ_{neg}) + h(1 - z; γ_{pos})}, \quad
+              h(x; γ) = \frac{x^γ - γ x^{γ-1} (1 - x) \log(1 - x)}{1 - x}
+
+    Without a shift it is a bijection and its own limits at 0 and 1; with one, every score with ``z ≤ shift`` has
+    probability 0, and it cannot be undone. With both gammas and the shift 0 it is the sigmoid.
+
+    >>> FocalRecovery(gamma_pos=0, gamma_neg=4, shift=0.05).probs(torch.tensor([[-5.0, 0.0, 50.0]]))
+    tensor([[0.0000, 0.1276, 0.9637]])
+
+    Cheng, section 3.2.
+    """
+
+    kind = "focal-recovery"
+    parameter_names = ("gamma_pos", "gamma_neg", "shift")
+
+    def __init__(self, gamma_pos: float = 0.0, gamma_neg: float = 4.0, shift: float = 0.0):
+        super().__init__()
+        if gamma_pos < 0 or gamma_neg < 0:
+            raise InputError(f"gamma_pos and gamma_neg: expected numbers from 0, got {gamma_pos} and {gamma_neg}")
+        if not 0 <= shift < 1:
+            raise InputError(f"shift: expected a number from 0 to below 1, got {shift}")
+        self.gamma_pos, self.gamma_neg, self.shift = gamma_pos, gamma_neg, shift
+
+    def _log_odds(self, scores: Scores) -> Tensor:
+        log_z, log_rest = logsigmoid(scores), logsigmoid(-scores)
+        if self.shift == 0:
+            log_u, log_not_u = log_z, log_rest
+        else:
+            log_u = torch.log((log_z.exp() - self.shift).clamp(min=0))
+            log_not_u = torch.log(log_rest.exp() + self.shift)
+        odds = _log_h(log_u, log_not_u, self.gamma_neg) - _log_h(log_rest, log_z, self.gamma_pos)
+        return odds if self.shift == 0 else torch.where(log_u == -torch.inf, -torch.inf, odds)
+
+    def _scores(self, probs: Probs) -> Scores:
+        if self.shift > 0:
+            return super()._scores(probs)
+        return invert_increasing(self._log_odds, torch.logit(probs))
+
+
+def _log_h(log_x: Tensor, log_rest: Tensor, gamma: float) -> Tensor:
+    """``log h(x; γ)`` from ``log x`` and ``log(1 - x)``: ``γ log x - log(1-x) + log(1 + γ·ratio)``."""
+    if gamma == 0:
+        return -log_rest
+    # ratio = -(1-x) log(1-x) / x runs from 1 at x = 0 to 0 at x = 1.
+    x = log_x.exp()
+    ratio = torch.where(x > 0, -log_rest.exp() * log_rest / torch.where(x > 0, x, 1.0), 1.0)
+    return gamma * log_x - log_rest + torch.log1p(gamma * ratio)

@@ -1,0 +1,89 @@
+"""Temperature scaling: one number that makes all probabilities bolder or more modest."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from shortlist.errors import NotConvergedError
+from shortlist.links.fitted import Base, FittedLink
+from shortlist.links.fixed import Softmax
+from shortlist.tensors import Probs, Scores, Target, is_single_label, pick, row_blocks
+
+
+class Temperature(FittedLink):
+    r"""``softmax(scores / T)``, or ``sigmoid(scores / T)`` for many labels, T minimising the negative log-likelihood.
+
+    The likelihood is concave in 1/T, so the optimum is unique; it is found by Newton's method inside a bracket.
+    There is none where every label already ranks first by some margin (T would go to 0) or where the scores are no better
+    than chance (T would go to infinity): both raise.
+
+    >>> scores, target = torch.tensor([[4.0, 0.0], [4.0, 0.0], [4.0, 0.0], [4.0, 0.0]]), torch.tensor([0, 0, 0, 1])
+    >>> Temperature().fit(scores, target).probs(scores[:1])  # 3 of 4 are right
+    tensor([[0.7500, 0.2500]])
+
+    Guo, Pleiss, Sun, Weinberger, "On calibration of modern neural networks", 2017.
+    """
+
+    kind = "temperature"
+    temperature: Tensor | None
+
+    def __init__(self, base: Base = None, single: bool | None = None):
+        super().__init__(base, single)
+        self.register_buffer("temperature", None)
+
+    def _fit(self, scores: Scores, target: Target) -> None:
+        def slope(scale: float) -> tuple[float, float]:
+            first = second = 0.0
+            for rows in row_blocks(*scores.shape):
+                part = _derivatives(self._scores_of_base(scores[rows]).double(), target[rows], scale)
+                first, second = first + float(part[0]), second + float(part[1])
+            return first, second
+
+        self.temperature = torch.tensor(1 / _root(slope), dtype=torch.float64, device=scores.device)
+
+    def _cooled(self, scores: Scores) -> Tensor:
+        temperature = self.fitted_buffer("temperature")
+        return self._scores_of_base(scores) / temperature
+
+    def _probs(self, scores: Scores) -> Probs:
+        cooled = self._cooled(scores)
+        return torch.softmax(cooled, dim=1) if self.single else torch.sigmoid(cooled)
+
+    def _log_odds(self, scores: Scores) -> Tensor:
+        cooled = self._cooled(scores)
+        return Softmax().log_odds(cooled) if self.single else cooled
+
+
+def _derivatives(scores: Scores, target: Target, scale: float) -> tuple[Tensor, Tensor]:
+    """First and second derivative of the negative log-likelihood in the scale 1/T, summed over rows."""
+    if is_single_label(target):
+        probs = torch.softmax(scores * scale, dim=1)
+        mean = (probs * scores).sum(1)
+        return (mean - pick(scores, target)).sum(), (probs * (scores - mean[:, None]) ** 2).sum()
+    probs = torch.sigmoid(scores * scale)
+    rest = logsigmoid(-scores * scale).exp()
+    return (torch.where(target, -rest, probs) * scores).sum(), (probs * rest * scores**2).sum()
+
+
+def _root(slope: Callable[[float], tuple[float, float]]) -> float:
+    """The scale above 0 where an increasing slope crosses zero."""
+    if slope(0.0)[0] >= 0:
+        raise NotConvergedError("temperature: the scores rank the labels no better than chance, so no temperature helps")
+    low, high = 0.0, 1.0
+    while slope(high)[0] <= 0:
+        low, high = high, high * 2
+        if high > 2.0**40:
+            raise NotConvergedError("temperature: every label ranks first, so the likelihood has no maximum; add rows")
+    scale = (low + high) / 2
+    for _ in range(200):
+        first, second = slope(scale)
+        low, high = (low, scale) if first > 0 else (scale, high)
+        step = scale - first / second if second > 0 else math.inf
+        step = step if low < step < high else (low + high) / 2
+        if abs(step - scale) <= 1e-12 * scale:
+            return step
+        scale = step
+    raise NotConvergedError("temperature: Newton's method did not settle in 200 steps")

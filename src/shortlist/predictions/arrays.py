@@ -1,0 +1,152 @@
+"""Predictions as named arrays: safetensors and npz, both memory-mapped when read."""
+
+import json
+import struct
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.lib import format as npy
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from shortlist.errors import InputError
+from shortlist.predictions.stored import VERSION, Keys, Stored
+from shortlist.tensors import Array, as_tensor
+
+UNREADABLE = (SafetensorError, zipfile.BadZipFile, EOFError)
+LINK_PREFIX = "link."
+
+
+def write_safetensors(stored: Stored, path: Path) -> None:
+    """Tensors under their field names; names of rows as UTF-8 bytes, classes and link as JSON in the header."""
+    tensors = {name: tensor.contiguous() for name, tensor in _tensors(stored).items()}
+    if stored.ids is not None:
+        tensors["ids"] = torch.from_numpy(_to_bytes(stored.ids))
+    header = {"format": VERSION, "classes": json.dumps(stored.classes), "link": json.dumps(stored.link)}
+    save_file(tensors, path, metadata=header)
+
+
+def read_safetensors(path: Path, keys: Keys) -> Stored:
+    """Tensors that stay in the file until they are used."""
+    with safe_open(path, framework="pt") as file:
+        header = file.metadata() or {}
+        names = list(file.keys())
+        tensors = {name: file.get_tensor(name) for name in _wanted(names, keys)}
+    ours = header.get("format") == VERSION
+    ids = tensors.pop("ids", None)
+    return _assemble(
+        tensors,
+        keys,
+        ids=_from_bytes(ids.numpy()) if ours and ids is not None else None,
+        classes=json.loads(header["classes"]) if ours else None,
+        link=json.loads(header["link"]) if ours else None,
+    )
+
+
+def write_npz(stored: Stored, path: Path) -> None:
+    """Arrays under their field names, uncompressed, so that they can be mapped; names as arrays of text."""
+    arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in _tensors(stored).items()}
+    for name, texts in (("classes", stored.classes), ("ids", stored.ids)):
+        if texts is not None:
+            arrays[name] = _to_text(texts, name)
+    arrays["link"] = np.array(json.dumps(stored.link))
+    arrays["format"] = np.array(VERSION)
+    np.savez(path, **arrays)
+
+
+def read_npz(path: Path, keys: Keys) -> Stored:
+    """Arrays that stay in the file until they are used, unless the file is compressed."""
+    with zipfile.ZipFile(path) as archive:
+        members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        arrays = {name: _member(path, archive, members[name]) for name in _wanted([*members], keys)}
+    ours = "format" in arrays and str(arrays.pop("format")) == VERSION
+    texts = {name: arrays.pop(name, None) for name in ("classes", "ids")}
+    link = arrays.pop("link", None)
+    return _assemble(
+        {name: as_tensor(array, name) for name, array in arrays.items()},
+        keys,
+        ids=None if texts["ids"] is None else texts["ids"].astype(str).tolist(),
+        classes=None if texts["classes"] is None else texts["classes"].astype(str).tolist(),
+        link=json.loads(str(link)) if ours and link is not None else None,
+    )
+
+
+def _wanted(names: Sequence[str], keys: Keys) -> list[str]:
+    """Only what will be used: a foreign file may hold much else."""
+    scores = keys.find_scores(names)
+    if len(scores) > 1:
+        raise InputError(f"expected one array of scores, {keys.scores!r} matches {', '.join(scores)}")
+    target = keys.find_target(names)
+    ours = {"classes", "ids", "train_counts", "link", "format"}
+    return [n for n in names if n in scores or n == target or n in ours or n.startswith(LINK_PREFIX)]
+
+
+def _tensors(stored: Stored) -> dict[str, Tensor]:
+    assert stored.target is None or isinstance(stored.target, Tensor)
+    tensors = {"scores": stored.scores, "target": stored.target, "train_counts": stored.train_counts}
+    tensors |= {LINK_PREFIX + name: tensor for name, tensor in stored.link_tensors.items()}
+    return {name: tensor.detach().cpu() for name, tensor in tensors.items() if tensor is not None}
+
+
+def _assemble(
+    tensors: Mapping[str, Tensor],
+    keys: Keys,
+    *,
+    ids: Sequence[str] | None,
+    classes: Sequence[str] | None,
+    link: dict[str, Any] | None,
+) -> Stored:
+    target = keys.find_target(tensors)
+    return Stored(
+        scores=tensors[keys.find_scores(tensors)[0]],
+        target=None if target is None else tensors[target],
+        classes=classes,
+        ids=ids,
+        train_counts=tensors.get("train_counts"),
+        link=link,
+        link_tensors={n.removeprefix(LINK_PREFIX): t for n, t in tensors.items() if n.startswith(LINK_PREFIX)},
+    )
+
+
+def _member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
+    """One array of an npz: mapped where it lies uncompressed in the file, else read."""
+    with archive.open(info) as stream:
+        version = npy.read_magic(stream)
+        read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, fortran, dtype = read_header(stream)
+        inside = stream.tell()
+        if dtype.hasobject:
+            raise InputError(f"{info.filename}: expected numbers or text, got Python objects, which are never unpickled")
+    if info.compress_type != zipfile.ZIP_STORED or not shape or dtype.kind not in "fiub" or 0 in shape:
+        with archive.open(info) as stream:
+            return npy.read_array(stream, allow_pickle=False)
+    with path.open("rb") as file:
+        file.seek(info.header_offset + 26)  # lengths of the name and of the extra field in the member's own header
+        name, extra = struct.unpack("<HH", file.read(4))
+    offset = info.header_offset + 30 + name + extra + inside
+    # Copy on write: torch wants writable memory, the file must never change.
+    return np.memmap(path, dtype, "c", offset, shape, order="F" if fortran else "C")
+
+
+def _to_bytes(texts: Sequence[str]) -> Array:
+    """UTF-8 bytes (n, longest), padded with zeros."""
+    if any("\0" in text for text in texts):
+        raise InputError("ids: expected text without NUL characters")
+    encoded = np.array([text.encode() for text in texts], dtype=bytes)
+    return encoded.view(np.uint8).reshape(len(texts), max(1, encoded.dtype.itemsize))
+
+
+def _from_bytes(matrix: Array) -> list[str]:
+    rows = np.ascontiguousarray(matrix).view(f"S{matrix.shape[1]}").reshape(-1)
+    return [row.decode() for row in rows.tolist()]
+
+
+def _to_text(texts: Sequence[str], what: str) -> Array:
+    if any(text.endswith("\0") for text in texts):
+        raise InputError(f"{what}: expected text without NUL characters")
+    return np.array(texts, dtype=str)

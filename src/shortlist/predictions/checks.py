@@ -1,0 +1,75 @@
+"""The values of predictions, checked once, where data enters. Messages name the first row or class that is wrong."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from shortlist.errors import InputError
+from shortlist.tensors import Scores, Target, is_single_label, row_blocks, shape_of
+
+# Rounding in somebody's softmax leaves values a little outside [0, 1]; more than this is no rounding.
+PROBABILITY_SLACK = 1e-4
+
+
+def check_finite(scores: Scores) -> None:
+    """No NaN, nothing infinite."""
+    for rows in row_blocks(*scores.shape):
+        block = scores[rows]
+        # A sum is finite only if every term is (or overflows, which the second look tells apart), in one fast read.
+        if not block.sum(dtype=torch.float32).isfinite() and not block.isfinite().all():
+            row, column = (~block.isfinite()).nonzero()[0].tolist()
+            raise InputError(
+                f"scores: expected finite numbers, got {block[row, column].item()} in row {rows.start + row}, "
+                f"class {column}: drop or repair such rows first"
+            )
+
+
+def check_probabilities(scores: Scores) -> None:
+    """Everything between 0 and 1, up to rounding."""
+    for rows in row_blocks(*scores.shape):
+        low, high = scores[rows].aminmax() if scores[rows].numel() else (torch.tensor(0.0), torch.tensor(0.0))
+        if low < -PROBABILITY_SLACK or high > 1 + PROBABILITY_SLACK:
+            block = scores[rows]
+            outside = (block < -PROBABILITY_SLACK) | (block > 1 + PROBABILITY_SLACK)
+            row, column = outside.nonzero()[0].tolist()
+            raise InputError(
+                f"scores: the link identity expects probabilities from 0 to 1, got {block[row, column].item():.6g} "
+                f"in row {rows.start + row}, class {column}: name the link of these scores (softmax, sigmoid, …)"
+            )
+
+
+def check_labels(target: Target, classes: int) -> None:
+    """Labels from 0 to C - 1."""
+    if is_single_label(target) and len(target):
+        wrong = (target < 0) | (target >= classes)
+        if wrong.any():
+            row = int(wrong.nonzero()[0])
+            raise InputError(
+                f"target: expected labels from 0 to {classes - 1}, got {int(target[row])} in row {row}; "
+                "rows without a label need a bool (N, C) target"
+            )
+
+
+def check_names(names: Sequence[str] | None, number: int, what: str) -> None:
+    """As many names as there are things; all different where they name classes or rows."""
+    if names is None:
+        return
+    if len(names) != number:
+        raise InputError(f"{what}: expected {number} names, got {len(names)}")
+    if len(set(names)) < len(names):
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        raise InputError(f"{what}: expected {number} different names, got {twice!r} more than once")
+    if what == "classes" and "" in names:
+        raise InputError(f"classes: expected {number} names, got an empty one for class {list(names).index('')}")
+
+
+def check_counts(counts: Tensor, classes: int) -> None:
+    """One count from 0 for each class."""
+    if counts.ndim != 1 or len(counts) != classes:
+        raise InputError(f"train_counts: expected one number for each of {classes} classes, got {shape_of(counts)}")
+    wrong = ~(counts >= 0) | ~counts.double().isfinite()
+    if wrong.any():
+        label = int(wrong.nonzero()[0])
+        raise InputError(f"train_counts: expected numbers from 0, got {counts[label].item()} for class {label}")

@@ -1,0 +1,187 @@
+"""Predictions: scores, and whatever is known about their rows and columns. The waist of the library.
+
+Everything that trains ends here, everything that decides starts here. Values are checked once, on entry; large arrays stay
+memory-mapped in their file and are worked on in row blocks.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from shortlist.errors import InputError
+from shortlist.links import Identity, Link, parse_link
+from shortlist.predictions.checks import check_counts, check_finite, check_labels, check_names, check_probabilities
+from shortlist.tensors import (
+    BLOCK_ENTRIES,
+    Probs,
+    Scores,
+    Target,
+    as_target,
+    as_tensor,
+    check_scores,
+    check_target,
+    row_blocks,
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Predictions:
+    """Scores of N rows for C classes, with their target, names and the link that reads them.
+
+    Args:
+        scores: float32, float16 or float64 (N, C); numpy arrays are taken as they are.
+        target: int64 (N,), bool (N, C), or None where the labels are not known.
+        classes: C names, all different; None counts them from 0.
+        link: how the scores read as probabilities (a link or its text); None: they do not.
+        ids: N names of rows; None counts them from 0.
+        train_counts: how many training examples each class had, (C,).
+
+    >>> predictions = Predictions([[2.0, 0.0], [0.0, 1.0]], target=[0, 1], classes=["yes", "no"], link="softmax")
+    >>> predictions.probs()
+    tensor([[0.8808, 0.1192], [0.2689, 0.7311]])
+    """
+
+    scores: Scores
+    target: Target | None = None
+    classes: Sequence[str] | None = None
+    link: Link | None = None
+    ids: Sequence[str] | None = None
+    train_counts: Tensor | None = None
+
+    def __init__(
+        self,
+        scores: Any,
+        target: Any = None,
+        classes: Sequence[str] | None = None,
+        link: Link | str | None = None,
+        ids: Sequence[str] | None = None,
+        train_counts: Any = None,
+    ):
+        def keep(name: str, value: Any) -> None:
+            object.__setattr__(self, name, value)
+
+        scores = as_tensor(scores, "scores")
+        keep("scores", scores.float() if scores.dtype == torch.bfloat16 else scores)
+        keep("target", None if target is None else as_target(target))
+        keep("classes", None if classes is None else tuple(str(name) for name in classes))
+        keep("link", parse_link(link) if isinstance(link, str) else link)
+        keep("ids", None if ids is None else tuple(str(name) for name in ids))
+        keep("train_counts", None if train_counts is None else as_tensor(train_counts, "train_counts"))
+        self._check()
+
+    def _check(self) -> None:
+        check_scores(self.scores)
+        rows, classes = self.scores.shape
+        if classes == 0:
+            raise InputError("scores: expected at least one class, got none")
+        if self.target is not None:
+            check_target(self.scores, self.target)
+            check_labels(self.target, classes)
+        check_names(self.classes, classes, "classes")
+        check_names(self.ids, rows, "ids")
+        if self.train_counts is not None:
+            check_counts(self.train_counts, classes)
+        check_finite(self.scores)
+        if isinstance(self.link, Identity):
+            check_probabilities(self.scores)
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __repr__(self) -> str:
+        labels = "no target" if self.target is None else "one label a row" if self.target.ndim == 1 else "many labels"
+        return f"Predictions({len(self)} rows, {self.num_classes} classes, {labels}, link {self.link!r})"
+
+    @property
+    def num_classes(self) -> int:
+        """C, the number of classes."""
+        return self.scores.shape[1]
+
+    @property
+    def class_names(self) -> Sequence[str]:
+        """The names of the classes, or their numbers from 0 where none were given."""
+        return self.classes or tuple(map(str, range(self.num_classes)))
+
+    @property
+    def prior(self) -> Tensor | None:
+        """Shares of the classes among the training examples."""
+        return None if self.train_counts is None else self.train_counts.double() / self.train_counts.sum()
+
+    def probs(self) -> Probs:
+        """Probabilities (N, C) by the link; row blocks of a large file come from ``block.probs()``."""
+        if self.link is None:
+            raise InputError(
+                "the scores have no reading as probabilities: name the link they were trained for "
+                "(softmax, sigmoid, …), or identity if they are probabilities"
+            )
+        with torch.no_grad():
+            return self.link.probs(self.scores)
+
+    def plausibility(self) -> Tensor:
+        """Probabilities where there is a link, else the scores themselves: what rules that need only an order act on."""
+        return self.scores if self.link is None else self.probs()
+
+    def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator["Predictions"]:
+        """The same rows in order, a block of about ``entries`` scores at a time."""
+        for rows in row_blocks(len(self), self.num_classes, entries):
+            yield self._rows(rows)
+
+    def rows(self, index: Tensor | slice) -> "Predictions":
+        """These rows, in this order."""
+        return self._rows(index if isinstance(index, slice) else index.long())
+
+    def split(self, share: float = 0.5, *, seed: int = 0) -> tuple["Predictions", "Predictions"]:
+        """Two parts drawn at random without overlap, the first with this share of the rows; each keeps the row order."""
+        if not 0 < share < 1:
+            raise InputError(f"share: expected a number between 0 and 1, got {share}")
+        order = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))
+        first = int(share * len(self) + 0.5)
+        if not 0 < first < len(self):
+            raise InputError(f"cannot split {len(self)} rows into two parts at {share}: one would be empty")
+        return self.rows(order[:first].sort().values), self.rows(order[first:].sort().values)
+
+    def with_link(self, link: Link | str | None) -> "Predictions":
+        """The same scores, read by another link."""
+        return Predictions(self.scores, self.target, self.classes, link, self.ids, self.train_counts)
+
+    def save(self, path: str | Path) -> None:
+        """Write to ``.safetensors``, ``.npz`` or ``.parquet``, whole or not at all."""
+        from shortlist.predictions.storage import save
+
+        save(self, Path(path))
+
+    @staticmethod
+    def load(
+        path: str | Path,
+        *,
+        scores_key: str | None = None,
+        target_key: str | None = None,
+        link: Link | str | None = None,
+    ) -> "Predictions":
+        """Read a file that :meth:`save` wrote, or somebody else's by the names of its arrays and its link."""
+        from shortlist.predictions.storage import load
+
+        return load(Path(path), scores_key=scores_key, target_key=target_key, link=link)
+
+    def _rows(self, index: Tensor | slice) -> "Predictions":
+        """A selection of checked rows, which need no second check."""
+        part = object.__new__(Predictions)
+        fields = {
+            "scores": self.scores[index],
+            "target": None if self.target is None else self.target[index],
+            "ids": None if self.ids is None else _take(self.ids, index),
+            "classes": self.classes,
+            "link": self.link,
+            "train_counts": self.train_counts,
+        }
+        for name, value in fields.items():
+            object.__setattr__(part, name, value)
+        return part
+
+
+def _take(names: Sequence[str], index: Tensor | slice) -> Sequence[str]:
+    return names[index] if isinstance(index, slice) else tuple(names[row] for row in index.tolist())

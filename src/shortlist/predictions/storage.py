@@ -1,0 +1,122 @@
+"""Predictions in files: safetensors (the default), npz, Parquet; CSV is read only.
+
+All formats hold the same :class:`Stored` fields under the same names, so that going from one to another loses nothing.
+A file of somebody else's is read by the names of its arrays or columns; nothing is guessed from values.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from shortlist.errors import InputError
+from shortlist.files import written_whole
+from shortlist.links import Link, link_from_config, parse_link
+from shortlist.predictions import arrays, tables
+from shortlist.predictions.record import Predictions
+from shortlist.predictions.stored import Keys, Stored
+
+
+def save(predictions: Predictions, path: Path) -> None:
+    """Write the file by its suffix, whole or not at all."""
+    write = _by_suffix(WRITERS, path, "write")
+    with written_whole(path) as temporary:
+        write(_stored(predictions), temporary)
+
+
+def load(
+    path: Path, *, scores_key: str | None = None, target_key: str | None = None, link: Link | str | None = None
+) -> Predictions:
+    """Read the file by its suffix; a link that is given replaces the file's."""
+    read = _by_suffix(READERS, path, "read")
+    if not path.is_file():
+        raise InputError(f"cannot read {path}: there is no such file")
+    try:
+        stored = read(path, Keys(scores_key, target_key))
+        return _predictions(stored, link)
+    except InputError as error:
+        raise type(error)(f"{path}: {error}") from error
+    except (OSError, ValueError, KeyError, RuntimeError, *arrays.UNREADABLE, *tables.UNREADABLE) as error:
+        raise InputError(f"cannot read {path} as {path.suffix[1:]}: {_first_line(error)}") from error
+
+
+READERS: dict[str, Callable[[Path, Keys], Stored]] = {
+    ".safetensors": arrays.read_safetensors,
+    ".npz": arrays.read_npz,
+    ".parquet": tables.read_parquet,
+    ".csv": tables.read_csv,
+}
+WRITERS: dict[str, Callable[[Stored, Path], None]] = {
+    ".safetensors": arrays.write_safetensors,
+    ".npz": arrays.write_npz,
+    ".parquet": tables.write_parquet,
+}
+
+
+def _by_suffix(table: dict[str, Any], path: Path, verb: str) -> Any:
+    if path.suffix not in table:
+        raise InputError(f"cannot {verb} {path}: expected a name that ends in {', '.join(table)}")
+    return table[path.suffix]
+
+
+def _stored(predictions: Predictions) -> Stored:
+    link = predictions.link
+    return Stored(
+        scores=predictions.scores,
+        target=predictions.target,
+        classes=None if predictions.classes is None else list(predictions.classes),
+        ids=predictions.ids,
+        train_counts=predictions.train_counts,
+        link=None if link is None else link.config(),
+        link_tensors={} if link is None else dict(link.state_dict()),
+    )
+
+
+def _predictions(stored: Stored, link: Link | str | None) -> Predictions:
+    if link is None and stored.link is not None:
+        link = link_from_config(stored.link, stored.link_tensors)
+    if isinstance(link, str):
+        link = parse_link(link)
+    target = stored.target
+    if target is not None and not isinstance(target, Tensor):
+        target = _numbers(target, stored.classes)
+    return Predictions(
+        stored.scores,
+        None if target is None else _foreign_target(target),
+        stored.classes,
+        link,
+        stored.ids,
+        stored.train_counts,
+    )
+
+
+def _numbers(names: Sequence[str], classes: Sequence[str] | None) -> Tensor:
+    """Class names as class numbers."""
+    if classes is None:
+        raise InputError("the target holds class names and the file does not say which classes there are")
+    number = {name: label for label, name in enumerate(classes)}
+    unknown = next((name for name in names if name not in number), None)
+    if unknown is not None:
+        raise InputError(f"target: {unknown!r} is not one of the {len(classes)} classes ({classes[0]!r}, …)")
+    return torch.tensor([number[name] for name in names], dtype=torch.int64)
+
+
+def _foreign_target(target: Tensor) -> Tensor:
+    """Other forms in which labels are kept: a column (N, 1), and zeros and ones (N, C) of any dtype."""
+    if target.ndim == 2 and target.shape[1] == 1 and target.dtype != torch.bool:
+        target = target.squeeze(1)
+    if target.ndim == 2 and target.dtype != torch.bool:
+        if not ((target == 0) | (target == 1)).all():
+            raise InputError("target: expected zeros and ones in a matrix (N, C)")
+        return target.bool()
+    if target.ndim == 1 and target.is_floating_point():
+        if not (target == target.round()).all():
+            raise InputError("target: expected whole numbers, one label a row")
+        return target.long()
+    return target
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

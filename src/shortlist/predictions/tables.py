@@ -1,0 +1,216 @@
+"""Predictions as tables: Parquet for exchange, CSV to read.
+
+Up to 1,000 classes have a column each, ``scores.NAME``; more go into one column of lists. A multi-label target is a column
+of lists of class numbers. A table is read a batch of rows at a time into memory, or beyond 256 MB into a temporary mapped
+file, so a table need not fit in memory.
+"""
+
+import json
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import torch
+from torch import Tensor
+
+from shortlist.errors import InputError
+from shortlist.predictions.stored import VERSION, Keys, Stored
+from shortlist.tensors import Array, is_single_label, row_blocks
+
+UNREADABLE = (pa.ArrowException,)
+COLUMN_PER_CLASS = 1000
+PREFIX = "scores."
+MAPPED_ABOVE = 2**28
+HEADER = b"shortlist"
+
+
+def write_parquet(stored: Stored, path: Path) -> None:
+    """A row group for each block of rows; everything that is not a row is JSON in the schema."""
+    header = {
+        "format": VERSION,
+        "classes": stored.classes,
+        "link": stored.link,
+        "link_tensors": {name: _to_json(tensor) for name, tensor in stored.link_tensors.items()},
+        "train_counts": None if stored.train_counts is None else _to_json(stored.train_counts),
+        "multi_label": isinstance(stored.target, Tensor) and not is_single_label(stored.target),
+        "num_classes": stored.scores.shape[1],
+    }
+    schema = _block(stored, slice(0, 0)).schema.with_metadata({HEADER: json.dumps(header).encode()})
+    with pq.ParquetWriter(path, schema) as writer:
+        for rows in row_blocks(*stored.scores.shape):
+            writer.write_table(_block(stored, rows).cast(schema))
+
+
+def read_parquet(path: Path, keys: Keys) -> Stored:
+    """A table that we wrote, or anybody's with scores in one list column or in one column a class."""
+    with pq.ParquetFile(path) as file:
+        header = json.loads((file.schema_arrow.metadata or {}).get(HEADER, b"{}"))
+        return _read(file.schema_arrow, file.metadata.num_rows, header, keys, lambda names: _batches(file, names))
+
+
+def read_csv(path: Path, keys: Keys) -> Stored:
+    """Anybody's table with one column a class."""
+    table = pyarrow.csv.read_csv(path)
+    return _read(table.schema, table.num_rows, {}, keys, lambda names: table.select(names).to_batches(2**16))
+
+
+def _batches(file: pq.ParquetFile, names: list[str]) -> Iterator[pa.RecordBatch]:
+    rows = max(1, 2**22 // max(1, file.metadata.num_columns))
+    return file.iter_batches(batch_size=min(rows, 2**16), columns=names)
+
+
+def _block(stored: Stored, rows: slice) -> pa.Table:
+    scores = stored.scores[rows].detach().cpu().contiguous()
+    columns: dict[str, Any] = {}
+    if stored.ids is not None:
+        columns["id"] = pa.array(stored.ids[rows], pa.string())
+    if isinstance(stored.target, Tensor):
+        columns["target"] = _target_column(stored.target[rows])
+    if scores.shape[1] <= COLUMN_PER_CLASS:
+        names = stored.classes or [str(label) for label in range(scores.shape[1])]
+        by_class = np.ascontiguousarray(scores.numpy().T)
+        columns |= {PREFIX + name: pa.array(values) for name, values in zip(names, by_class, strict=True)}
+    else:
+        columns["scores"] = pa.FixedSizeListArray.from_arrays(pa.array(scores.numpy().reshape(-1)), scores.shape[1])
+    return pa.table(columns)
+
+
+def _target_column(target: Tensor) -> pa.Array:
+    if is_single_label(target):
+        return pa.array(target.numpy())
+    places = target.nonzero()
+    offsets = np.zeros(len(target) + 1, np.int32)
+    np.cumsum(target.sum(1).numpy(), out=offsets[1:])
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(places[:, 1].int().numpy()))
+
+
+def _read(schema: pa.Schema, rows: int, header: dict[str, Any], keys: Keys, read: Any) -> Stored:
+    if header.get("format") == VERSION and keys.scores is None:
+        found = ["scores"] if "scores" in schema.names else [name for name in schema.names if name.startswith(PREFIX)]
+    else:
+        found = keys.find_scores(schema.names)
+    target_key = keys.find_target(schema.names)
+    ids_key = "id" if "id" in schema.names and "id" not in found else None
+    names = [*found, *(name for name in (target_key, ids_key) if name)]
+    gathered = _Gathered(schema, rows, found, target_key, ids_key, header)
+    for batch in read(names):
+        gathered.add(batch)
+    return gathered.stored(keys)
+
+
+class _Gathered:
+    """The rows of a table, collected batch by batch into arrays of their final size."""
+
+    def __init__(
+        self, schema: pa.Schema, rows: int, found: list[str], target: str | None, ids: str | None, header: dict[str, Any]
+    ):
+        self.found, self.target_key, self.ids_key, self.header = found, target, ids, header
+        kind = schema.field(found[0]).type
+        self.lists = pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind)
+        value_type = kind.value_type if self.lists else kind
+        if not (pa.types.is_floating(value_type) or pa.types.is_integer(value_type)):
+            raise InputError(f"expected numbers in {found[0]!r}, got {kind}")
+        self.dtype = np.dtype(value_type.to_pandas_dtype()) if pa.types.is_floating(value_type) else np.dtype(np.float64)
+        self.rows, self.filled = rows, 0
+        self.scores: Tensor | None = None
+        self.target: Tensor | list[str] | None = None
+        self.ids: list[str] | None = [] if ids else None
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows == 0:
+            return
+        values = self._values(batch)
+        if self.scores is None:
+            self.scores = _room(self.rows, values.shape[1], self.dtype)
+        here = slice(self.filled, self.filled + batch.num_rows)
+        self.scores[here] = torch.from_numpy(values)
+        if self.target_key:
+            self._add_target(batch.column(self.target_key), here, values.shape[1])
+        if self.ids is not None:
+            self.ids.extend(map(str, batch.column(self.ids_key).to_pylist()))
+        self.filled = here.stop
+
+    def _values(self, batch: pa.RecordBatch) -> Array:
+        if not self.lists:
+            columns = [_without_nulls(batch.column(name), name) for name in self.found]
+            return np.stack([column.to_numpy(zero_copy_only=False).astype(self.dtype) for column in columns], axis=1)
+        column = _without_nulls(batch.column(self.found[0]), self.found[0])
+        flat = column.flatten().to_numpy(zero_copy_only=False)
+        if flat.size % batch.num_rows or any(length != flat.size // batch.num_rows for length in _lengths(column)):
+            raise InputError(f"expected lists of one length in {self.found[0]!r}")
+        return np.array(flat.reshape(batch.num_rows, -1), self.dtype)
+
+    def _add_target(self, column: pa.Array, here: slice, classes: int) -> None:
+        column = _without_nulls(column, self.target_key or "target")
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            self.target = [*(self.target if isinstance(self.target, list) else []), *column.to_pylist()]
+        elif pa.types.is_integer(column.type):
+            if not isinstance(self.target, Tensor):
+                self.target = torch.empty(self.rows, dtype=torch.int64)
+            self.target[here] = torch.from_numpy(column.to_numpy(zero_copy_only=False).astype(np.int64))
+        elif pa.types.is_list(column.type) and pa.types.is_integer(column.type.value_type):
+            if not isinstance(self.target, Tensor):
+                self.target = _room(self.rows, classes, np.dtype(bool))
+            row = torch.from_numpy(np.repeat(np.arange(here.start, here.stop), _lengths(column)))
+            label = torch.from_numpy(column.flatten().to_numpy(zero_copy_only=False).astype(np.int64))
+            if len(label) and not 0 <= int(label.min()) <= int(label.max()) < classes:
+                raise InputError(f"target: expected labels from 0 to {classes - 1}, got {label.min()} to {label.max()}")
+            self.target[row, label] = True
+        else:
+            raise InputError(f"expected class numbers, lists of them or class names in the target, got {column.type}")
+
+    def stored(self, keys: Keys) -> Stored:
+        header = self.header
+        ours = header.get("format") == VERSION
+        width = header.get("num_classes", 0 if self.lists else len(self.found))
+        scores = _room(0, width, self.dtype) if self.scores is None else self.scores
+        target = self.target
+        if target is None and self.target_key:
+            multi = header.get("multi_label", False)
+            target = torch.empty((0, width), dtype=torch.bool) if multi else torch.empty(0, dtype=torch.int64)
+        prefix = (keys.scores or "").split("*")[0] if keys.scores not in self.found else ""
+        counts = header.get("train_counts")
+        return Stored(
+            scores=scores,
+            target=target,
+            classes=header["classes"] if ours else None if self.lists else [n.removeprefix(prefix) for n in self.found],
+            ids=self.ids,
+            train_counts=None if counts is None else _from_json(counts),
+            link=header.get("link"),
+            link_tensors={name: _from_json(value) for name, value in header.get("link_tensors", {}).items()},
+        )
+
+
+def _room(rows: int, columns: int, dtype: np.dtype[Any]) -> Tensor:
+    """Space for a matrix: memory, or a mapped temporary file that vanishes with its last user."""
+    size = rows * columns * dtype.itemsize
+    if size < MAPPED_ABOVE:
+        return torch.from_numpy(np.zeros((rows, columns), dtype))
+    with tempfile.TemporaryFile() as file:
+        file.truncate(size)
+        return torch.from_numpy(np.memmap(file, dtype, "r+", 0, (rows, columns)))
+
+
+def _without_nulls(column: pa.Array, name: str) -> pa.Array:
+    if column.null_count:
+        raise InputError(f"expected a value in every row of {name!r}, got {column.null_count} empty ones")
+    return column
+
+
+def _lengths(column: pa.Array) -> Sequence[int] | Array:
+    lengths: Array = column.value_lengths().to_numpy(zero_copy_only=False)
+    return lengths
+
+
+def _to_json(tensor: Tensor) -> dict[str, Any]:
+    tensor = tensor.detach().cpu()
+    return {"dtype": str(tensor.dtype).removeprefix("torch."), "values": tensor.tolist()}
+
+
+def _from_json(value: dict[str, Any]) -> Tensor:
+    return torch.tensor(value["values"], dtype=getattr(torch, value["dtype"]))

@@ -1,0 +1,236 @@
+"""Order statistics: the largest of each row, and the cut that keeps the m largest of everything.
+
+On the CPU these go through numpy, whose sort of plain values is vectorised and several times faster than one that
+carries indices along; elsewhere through torch. Nothing here knows about probabilities.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shortlist.tensors import Array
+
+# Candidates kept as they are before selection turns to histograms: at most 16 MB, whatever the number of rows.
+KEPT_CANDIDATES = 2**21
+# Rows this short are sorted whole faster than torch selects from them.
+SHORT_ROW = 256
+CHUNK = 2**20
+DIGIT = 16
+
+
+def sort_rows(values: Tensor, *, descending: bool = False) -> Tensor:
+    """The values of each row in order, without their places."""
+    if values.device.type != "cpu" or values.dtype not in (torch.float32, torch.float64):
+        return values.sort(dim=-1, descending=descending).values
+    ordered = torch.from_numpy(np.sort(values.detach().numpy(), axis=-1))
+    return ordered.flip(-1) if descending else ordered
+
+
+def largest_of_rows(values: Tensor, n: int) -> Tensor:
+    """The n largest values of each row, in decreasing order (N, n)."""
+    if values.shape[1] <= SHORT_ROW:
+        return sort_rows(values, descending=True)[:, :n]
+    return values.topk(n, dim=1).values
+
+
+def keep_largest(values: Tensor, counts: Tensor, cutoff: Tensor, following: Tensor) -> Tensor:
+    """The ``counts[i]`` largest of row i as booleans, ties broken by lower index.
+
+    Args:
+        values: (N, C).
+        counts: how many of each row, (N,), 0 to C.
+        cutoff: the counts[i]-th largest value of the row, +inf where counts is 0.
+        following: the next value in decreasing order, -inf where counts is C.
+    """
+    kept = values >= cutoff[:, None]
+    tied = (cutoff == following) & (counts > 0)
+    if tied.any():
+        rows = tied.nonzero().squeeze(1)
+        part, edge = values[rows], cutoff[rows, None]
+        above, at = part > edge, part == edge
+        places = counts[rows, None] - above.sum(1, keepdim=True)
+        kept[rows] = above | (at & (at.cumsum(1) <= places))
+    return kept
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The threshold at which ``values >= threshold`` keeps ``kept`` of all values, ``wanted`` where no tie forbids it."""
+
+    threshold: float
+    wanted: int
+    kept: int
+    rows: int
+
+
+def cut_largest(
+    read: Callable[[], Iterable[Tensor]],
+    wanted: Callable[[int], int],
+    *,
+    sample: Tensor | None = None,
+    share: float = 1.0,
+) -> Cut:
+    """The cut that keeps the ``m`` largest of all values, read in batches, exactly and in constant memory.
+
+    With the values in decreasing order ``P[1] ≥ P[2] ≥ …`` the threshold is the midpoint of ``P[m]`` and ``P[m+1]``, or
+    ``P[m]`` where rounding would put it on ``P[m+1]``. Where the two are equal, all of the tied values are kept or none,
+    whichever brings the number nearer to m, none if equal.
+
+    The first read keeps whatever can be among the m largest (a floor from ``sample`` leaves out the rest) and turns to a
+    histogram of the leading 16 bits once that grows large; further reads refine the one or two bins that hold P[m] and
+    P[m+1], 16 bits each: one read for float16, two at the most for float32, four for float64 (a wrong floor adds one).
+
+    Args:
+        read: gives the batches, (n, C) each; called once for each pass.
+        wanted: the number m to keep, from the number of rows that were read.
+        sample: rows like those to come, to guess the floor from; a wrong guess costs a pass, never exactness.
+        share: m as a share of all values, for the same guess.
+    """
+    floor = _floor(sample, share) if sample is not None else None
+    search = _Search(floor)
+    rows = search.read(read())
+    m = wanted(rows)
+    if not 0 < m < search.total:
+        nothing = m <= 0
+        return Cut(np.inf if nothing else -np.inf, m, 0 if nothing else search.total, rows)
+    if search.found <= m:  # the floor was above P[m+1]
+        search = _Search(None)
+        search.read(read())
+    while not search.resolve(m):
+        search.read(read())
+    return search.cut(m, rows)
+
+
+def _floor(sample: Tensor, share: float) -> float | None:
+    """A value that the m largest will very likely all exceed: half as many again as the sample says, and some."""
+    flat = _flat(sample)
+    rank = int(1.5 * share * flat.size) + 64
+    return None if rank >= flat.size else float(np.partition(flat, flat.size - rank)[flat.size - rank])
+
+
+class _Search:
+    """Narrows down where P[m] and P[m+1] are, one read at a time."""
+
+    def __init__(self, floor: float | None):
+        self.floor = floor
+        self.total = 0
+        self.found = 0
+        self.level = 0  # digits of 16 bits known of the open prefixes
+        self.open: dict[int, int] = {0: 0}  # prefix → number of values above every value with it
+        self.counts: dict[int, Array] = {}
+        self.kept: list[Array] | None = []
+        self.dtype: np.dtype[Any] = np.dtype(np.float32)
+        self.answer: tuple[int, int, int, int] | None = None
+
+    def read(self, batches: Iterable[Tensor]) -> int:
+        """One pass; returns the number of rows."""
+        rows = 0
+        self.counts = {prefix: np.zeros(2**DIGIT, np.int64) for prefix in self.open}
+        self.found = self.total = 0
+        for batch in batches:
+            rows += len(batch)
+            self.total += batch.numel()
+            for chunk in _candidates(batch, self.floor):
+                self.dtype = chunk.dtype
+                self._add(chunk)
+        return rows
+
+    def _add(self, values: Array) -> None:
+        self.found += values.size
+        if self.kept is not None:
+            self.kept.append(values)
+            if self.found <= KEPT_CANDIDATES:
+                return
+            values, self.kept = np.concatenate(self.kept), None
+        keys = _keys(values)
+        bits = 8 * self.dtype.itemsize
+        digit = (keys >> (bits - DIGIT * (self.level + 1))) & (2**DIGIT - 1)
+        prefixes = keys >> (bits - DIGIT * self.level) if self.level else None
+        for prefix, counts in self.counts.items():
+            matching = digit if prefixes is None else digit[prefixes == prefix]
+            counts += np.bincount(matching.astype(np.int64), minlength=2**DIGIT)
+
+    def resolve(self, m: int) -> bool:
+        """Look up ranks m and m+1 in what the last pass gathered; False where another pass must refine it."""
+        if self.kept is not None:
+            self._resolve_kept(m)
+            return True
+        bits = 8 * self.dtype.itemsize
+        ends = [self._locate(rank) for rank in (m, m + 1)]
+        self.level += 1
+        if self.level * DIGIT >= bits:
+            (upper, above, equal), (lower, _, _) = ends
+            self.answer = (upper, lower, above, equal)
+            return True
+        self.open = {prefix: above for prefix, above, _ in ends}
+        return False
+
+    def _locate(self, rank: int) -> tuple[int, int, int]:
+        """The prefix, one digit longer, of the value with this rank; how many lie above it; how many share it."""
+        for prefix, counts in self.counts.items():
+            down = np.cumsum(counts[::-1])
+            above = self.open[prefix]
+            if above < rank <= above + int(down[-1]):
+                place = int(np.searchsorted(down, rank - above))
+                digit = counts.size - 1 - place
+                share = int(counts[digit])
+                return (prefix << DIGIT) | digit, above + int(down[place]) - share, share
+        raise AssertionError("the ranks lie in the open prefixes")  # pragma: no cover
+
+    def _resolve_kept(self, m: int) -> None:
+        values = np.concatenate(self.kept or [])
+        ordered = np.partition(values, [values.size - m - 1, values.size - m])
+        upper, lower = ordered[values.size - m], ordered[values.size - m - 1]
+        above, equal = int((values > upper).sum()), int((values == upper).sum())
+        self.answer = (*(int(key) for key in _keys(np.array([upper, lower]))), above, equal)
+
+    def cut(self, m: int, rows: int) -> Cut:
+        """The midpoint, or the tied value in or out."""
+        assert self.answer is not None
+        upper_key, lower_key, above, equal = self.answer
+        upper, lower = _values([upper_key, lower_key], self.dtype)
+        if upper > lower:
+            middle = self.dtype.type((float(upper) + float(lower)) / 2)
+            return Cut(float(middle if middle > lower else upper), m, m, rows)
+        if above + equal - m < m - above:
+            return Cut(float(upper), m, above + equal, rows)
+        return Cut(float(np.nextafter(upper, self.dtype.type(np.inf))), m, above, rows)
+
+
+def _flat(values: Tensor) -> Array:
+    """All values as a flat array; bfloat16, which numpy does not know, as float32 (its low 16 bits are then zero)."""
+    values = values.detach()
+    if values.dtype == torch.bfloat16:
+        values = values.float()
+    return values.cpu().reshape(-1).numpy()
+
+
+def _candidates(batch: Tensor, floor: float | None) -> Iterable[Array]:
+    """The values at or above the floor, in pieces small enough to stay in the processor's cache."""
+    if batch.device.type != "cpu" and floor is not None:
+        batch = batch[batch >= floor]
+    flat = _flat(batch)
+    for start in range(0, flat.size, CHUNK):
+        chunk = flat[start : start + CHUNK]
+        yield chunk.copy() if floor is None else chunk[chunk >= chunk.dtype.type(floor)]
+
+
+def _keys(values: Array) -> Array:
+    """Unsigned integers in the order of the floats: flip the sign bit, and all the others of what is negative."""
+    width = values.dtype.itemsize
+    unsigned = np.dtype(f"u{width}")
+    bits = (values + values.dtype.type(0)).view(unsigned)  # adding 0 makes -0 and 0 one value
+    sign = unsigned.type(1 << (8 * width - 1))
+    return np.where(bits & sign, ~bits, bits | sign)
+
+
+def _values(keys: list[int], dtype: np.dtype[Any]) -> Array:
+    """The floats of these keys."""
+    unsigned = np.dtype(f"u{dtype.itemsize}")
+    bits = np.array(keys, unsigned)
+    sign = unsigned.type(1 << (8 * dtype.itemsize - 1))
+    return np.where(bits & sign, bits ^ sign, ~bits).view(dtype)

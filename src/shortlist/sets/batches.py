@@ -1,0 +1,98 @@
+"""Where rules are fitted from: a matrix, predictions, or batches that are read as often as needed."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shortlist.errors import InputError
+from shortlist.predictions import Predictions
+from shortlist.tensors import Probs, Target, as_target, as_tensor, check_scores, check_target
+
+Batch: TypeAlias = tuple[Probs, Target | None]
+Source: TypeAlias = Tensor | np.ndarray[Any, Any] | Predictions | Iterable[Any] | Callable[[], Iterable[Any]]
+
+SAMPLED_ENTRIES = 2**18
+
+
+class Batches:
+    """Rows in blocks: ``for probs, target in batches``, as often as the source can be read.
+
+    The source is a tensor or an array (with its target beside it), predictions, a re-iterable of batches such as a
+    ``DataLoader``, or a callable that starts a new pass. A batch is ``probs`` or ``(probs, target)``. A generator can be
+    read once.
+    """
+
+    def __init__(self, source: Source, target: Any = None):
+        self.source = source
+        self.whole: Probs | None = None
+        self.target = None if target is None else as_target(target)
+        self._peeked: list[Any] = []
+        if isinstance(source, Tensor | np.ndarray):
+            self.whole = _plain(as_tensor(source))
+            check_scores(self.whole, "probs")
+            if self.target is not None:
+                check_target(self.whole, self.target, "probs")
+        elif target is not None:
+            raise InputError("target: batches bring their labels themselves, as (probs, target); got a second target")
+        elif not isinstance(source, Predictions) and not callable(source) and not isinstance(source, Iterable):
+            raise InputError(
+                f"probs: expected a tensor, an array, predictions or batches of them, got {type(source).__name__}"
+            )
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the source can be read more than once."""
+        return callable(self.source) or self.whole is not None or not isinstance(self.source, Iterator)
+
+    def __iter__(self) -> Iterator[Batch]:
+        if self.whole is not None:
+            yield self.whole, self.target
+        elif isinstance(self.source, Predictions):
+            for block in self.source.blocks():
+                yield block.plausibility(), block.target
+        else:
+            yield from self._read()
+
+    def _read(self) -> Iterator[Batch]:
+        for item in self._items():
+            probs, target = item if isinstance(item, tuple | list) and len(item) == 2 else (item, None)
+            probs = _plain(as_tensor(probs))
+            check_scores(probs, "probs")
+            target = None if target is None else as_target(target)
+            if target is not None:
+                check_target(probs, target, "probs")
+            yield probs, target
+
+    def _items(self) -> Iterator[Any]:
+        items = iter(self.source() if callable(self.source) else self.source)  # type: ignore[arg-type]
+        if isinstance(self.source, Iterator):
+            yield from self._peeked
+            self._peeked = []
+        yield from items
+
+    def labelled(self) -> Iterator[tuple[Probs, Target]]:
+        """The batches, which all must bring labels."""
+        for probs, target in self:
+            if target is None:
+                raise InputError("target: this rule is fitted on labelled rows; pass target, or batches (probs, target)")
+            yield probs, target
+
+    def sample(self) -> Probs | None:
+        """Some rows like all the others: spread over a matrix, the first batch of anything else; None if there is none."""
+        if self.whole is not None:
+            step = max(1, self.whole.numel() // SAMPLED_ENTRIES)
+            return self.whole[::step] if len(self.whole) else None
+        if isinstance(self.source, Iterator):
+            self._peeked = [item for item, _ in zip(self.source, range(1), strict=False)]
+            items: Iterable[Batch] = Batches(list(self._peeked))
+        else:
+            items = self
+        return next((probs for probs, _ in items), None)
+
+
+def _plain(probs: Probs) -> Probs:
+    """bfloat16 as float32, which holds it exactly and which numpy knows."""
+    return probs.float() if probs.dtype == torch.bfloat16 else probs

@@ -1,0 +1,148 @@
+"""Constraints for problems with any number of labels a row: a bounded miss rate, and thresholds label by label."""
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import ClassVar, Literal, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shortlist.errors import InputError
+from shortlist.selection import sort_rows
+from shortlist.sets.batches import Batches
+from shortlist.sets.constraints import Constraint, Fit, as_decimal, check_alpha
+from shortlist.sets.orderings import Ordering
+from shortlist.tensors import BLOCK_ENTRIES, Array, is_single_label, one_hot
+
+Objective: TypeAlias = Literal["f1", "precision", "recall"]
+
+
+@dataclass
+class Risk(Constraint):
+    """The expected share of a row's labels that its set misses stays below α: conformal risk control."""
+
+    risk: str
+    alpha: object
+    needs_labels: ClassVar[bool] = True
+    guarantee: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.risk != "recall":
+            raise InputError(f"risk: expected 'recall' (the share of labels that are missed), got {self.risk!r}")
+        self.level = check_alpha(self.alpha)
+        self.guarantee = (
+            f"The expected share of a new row's labels that its set misses is {float(self.level):g} at most (recall "
+            f"{1 - float(self.level):g} at least; a row without labels misses none), if rows are exchangeable."
+        )
+
+    def fit(self, ordering: Ordering, batches: Batches) -> Fit:
+        """The highest threshold at which ``(total loss + 1) / (n + 1) ≤ α``, the loss summed in exact fractions."""
+        rows, values, sizes = 0, [np.empty(0)], [np.empty(0, np.int64)]
+        for probs, target in batches.labelled():
+            rows += len(probs)
+            values.append(ordering.at_labels(probs, target).double().cpu().numpy())
+            size = torch.ones_like(target) if is_single_label(target) else target.sum(1)
+            sizes.append((size if is_single_label(target) else size.repeat_interleave(size)).cpu().numpy())
+        if not rows:
+            raise InputError("probs: expected labelled calibration rows, got none")
+        budget = self.level * (rows + 1) - 1
+        threshold, note = _affordable(np.concatenate(values), np.concatenate(sizes), budget)
+        notes = () if note is None else (f"{rows} calibration rows are too few for a risk of {self.alpha}: {note}",)
+        return Fit(torch.tensor(threshold, dtype=torch.float64), notes)
+
+
+def _affordable(values: Array, sizes: Array, budget: Fraction) -> tuple[float, str | None]:
+    """The largest threshold for which the labels below it, 1/size each, cost no more than the budget."""
+    if budget < 0:
+        return -np.inf, "every label is returned"
+    if not values.size:
+        return np.inf, None
+    order = np.argsort(values, kind="stable")
+    edges, first = np.unique(values[order], return_index=True)
+    # In units of one over the common multiple every cost is a whole number; Python's do not overflow.
+    unit = math.lcm(*map(int, np.unique(sizes)))
+    spent = np.cumsum(np.array([unit // int(size) for size in sizes[order]], dtype=object))
+    lost_below = np.concatenate([[0], spent])[first]
+    if spent[-1] <= budget * unit:
+        return np.inf, None
+    return float(edges[np.flatnonzero(lost_below <= math.floor(budget * unit))[-1]]), None
+
+
+@dataclass
+class LabelObjective(Constraint):
+    """One threshold a label: the best F1, or the lowest with a wanted precision, or the highest with a wanted recall."""
+
+    objective: Objective
+    level: object = None
+    needs_labels: ClassVar[bool] = True
+    guarantee: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.objective not in ("f1", "precision", "recall"):
+            raise InputError(f"objective: expected 'f1', 'precision' or 'recall', got {self.objective!r}")
+        if (self.objective == "f1") != (self.level is None):
+            wants = "takes no level" if self.objective == "f1" else "needs a level, such as 0.9"
+            raise InputError(f"per-label {self.objective}: {wants}; got {self.level}")
+        self.share = Fraction(1) if self.level is None else as_decimal(self.level, "level")
+        if not 0 < self.share <= 1:
+            raise InputError(f"level: expected a number above 0 and up to 1, got {self.level}")
+        what = "the best F1" if self.objective == "f1" else f"a {self.objective} of at least {self.level}"
+        self.guarantee = (
+            f"Each label has {what} on the calibration rows; on new rows from the same source the same up to chance, "
+            "the more so the fewer positives a label had."
+        )
+
+    def fit(self, ordering: Ordering, batches: Batches) -> Fit:
+        """Every distinct value of a label's column is tried as its threshold. All probabilities are held at once."""
+        parts = [(ordering(probs).cpu(), one_hot(target, probs.shape[1]).cpu()) for probs, target in batches.labelled()]
+        if not sum(len(values) for values, _ in parts):
+            raise InputError("probs: expected labelled calibration rows, got none")
+        values, marks = (torch.cat(part) for part in zip(*parts, strict=True))
+        columns = max(1, BLOCK_ENTRIES // len(values))
+        thresholds = torch.cat([
+            self._thresholds(values[:, start : start + columns], marks[:, start : start + columns])
+            for start in range(0, values.shape[1], columns)
+        ])
+        never, always = int((thresholds == torch.inf).sum()), int((thresholds == -torch.inf).sum())
+        notes = []
+        if never:
+            notes.append(f"{never} of {len(thresholds)} labels are never returned: no threshold gives what is wanted")
+        if always:
+            notes.append(f"{always} of {len(thresholds)} labels are always returned: no positive row tells otherwise")
+        return Fit(thresholds, tuple(notes))
+
+    def _thresholds(self, values: Tensor, marks: Tensor) -> Tensor:
+        by_label = values.t().contiguous()
+        ordered = sort_rows(by_label, descending=True)
+        found = [
+            self._threshold(ordered[label].numpy(), np.sort(by_label[label][marks[:, label]].numpy())[::-1])
+            for label in range(len(by_label))
+        ]
+        return torch.tensor(found, dtype=torch.float64)
+
+    def _threshold(self, ordered: Array, positives: Array) -> float:
+        """The threshold of one label from all its values and those of its positive rows, both in decreasing order.
+
+        The best is always at a positive's value: going down to the next one only adds wrong rows on the way.
+        """
+        if not positives.size:
+            return -np.inf if self.objective == "recall" else np.inf
+        cuts = np.unique(positives)[::-1]
+        right = np.searchsorted(-positives, -cuts, side="right")
+        returned = np.searchsorted(-ordered, -cuts, side="right")
+        if self.objective == "recall":
+            met = right * self.share.denominator >= self.share.numerator * positives.size
+            place = int(np.argmax(met))
+        elif self.objective == "precision":
+            met = right * self.share.denominator >= self.share.numerator * returned
+            if not met.any():
+                return np.inf
+            place = int(np.flatnonzero(met)[-1])
+        else:
+            place = int(np.argmax(2 * right / (returned + positives.size)))
+        # Half way down to the next value, so that rounding in a second run of the model does not lose the label.
+        following = ordered[returned[place]] if returned[place] < ordered.size else cuts[place]
+        middle = ordered.dtype.type((float(cuts[place]) + float(following)) / 2)
+        return float(middle if middle > following else cuts[place])

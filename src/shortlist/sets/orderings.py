@@ -1,0 +1,207 @@
+"""Orderings: how plausible each label of each row is. A rule returns the labels on the right side of its threshold.
+
+Two families. *Pointwise* orderings look at one probability at a time (p, p over the prior, 1 - p). *Prefix* orderings look
+at the row in decreasing order of probability (rank, cumulative mass), so their sets are the first labels of the row; ties
+are broken by lower index.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from shortlist.errors import InputError
+from shortlist.selection import keep_largest, largest_of_rows, sort_rows
+from shortlist.tensors import Probs, Sets, Target, as_tensor, is_single_label, row_blocks, shape_of
+
+
+class Ordering(nn.Module):
+    """probs (N, C) → values (N, C); ``descending`` says that larger values are more plausible."""
+
+    descending = False
+    needs_probabilities = True  # false where any increasing function of them, such as the scores, serves as well
+
+    def forward(self, probs: Probs) -> Tensor:
+        """The value of every label of every row."""
+        raise TypeError(f"{type(self).__name__} does not say how it orders")
+
+    def at_labels(self, probs: Probs, target: Target) -> Tensor:
+        """The values of the true labels, row by row, each by the very expression that :meth:`select` compares."""
+        values = self(probs)
+        return values.gather(1, target[:, None]).squeeze(1) if is_single_label(target) else values[target]
+
+    def select(self, probs: Probs, threshold: Tensor) -> Sets:
+        """The labels within the threshold: one number, or one for each class."""
+        values = self(probs)
+        threshold = threshold.to(values.dtype)
+        return values >= threshold if self.descending else values <= threshold
+
+    def worst(self) -> float:
+        """The threshold that every label passes."""
+        return -torch.inf if self.descending else torch.inf
+
+
+class Probability(Ordering):
+    """p, or p over the class prior: the more, the more plausible."""
+
+    descending = True
+    prior: Tensor | None
+
+    def __init__(self, prior: object = None):
+        super().__init__()
+        self.register_buffer("prior", None if prior is None else check_prior(prior))
+        self.needs_probabilities = prior is not None
+
+    def forward(self, probs: Probs) -> Tensor:
+        """``probs``, or ``probs / prior``."""
+        if self.prior is None:
+            return probs
+        if len(self.prior) != probs.shape[1]:
+            raise InputError(f"prior: expected one number for each of {probs.shape[1]} classes, got {len(self.prior)}")
+        return probs / self.prior.to(probs.dtype)
+
+
+class Improbability(Ordering):
+    """1 - p, the non-conformity of LAC."""
+
+    needs_probabilities = False
+
+    def forward(self, probs: Probs) -> Tensor:
+        """``1 - probs``."""
+        return 1 - probs
+
+
+class Prefix(Ordering):
+    """An ordering whose sets are the first labels of the row, by decreasing probability."""
+
+    def steps(self, ordered: Tensor) -> Tensor:
+        """The value of the first, second, … label of each row, non-decreasing, from probabilities in decreasing order."""
+        raise TypeError(f"{type(self).__name__} does not say how it orders")
+
+    def forward(self, probs: Probs) -> Tensor:
+        """The values in the places of their labels."""
+        ordered, places = probs.sort(dim=1, descending=True, stable=True)
+        steps = self.steps(ordered)
+        return torch.empty_like(steps).scatter_(1, places, steps)
+
+    def at_labels(self, probs: Probs, target: Target) -> Tensor:
+        """As declared by :class:`Ordering`; for one label a row without carrying places through the sort."""
+        if not is_single_label(target):
+            return super().at_labels(probs, target)
+        blocks = row_blocks(*probs.shape)
+        return torch.cat([torch.empty(0, dtype=torch.float64, device=probs.device)] + [
+            self.steps(sort_rows(probs[rows], descending=True)).gather(1, ranks(probs[rows], target[rows]) - 1).squeeze(1)
+            for rows in blocks
+        ])
+
+    def select(self, probs: Probs, threshold: Tensor) -> Sets:
+        """As declared by :class:`Ordering`."""
+        if threshold.ndim:
+            return super().select(probs, threshold)
+        sets = torch.empty(probs.shape, dtype=torch.bool, device=probs.device)
+        for rows in row_blocks(*probs.shape):
+            ordered = sort_rows(probs[rows], descending=True)
+            counts = (self.steps(ordered) <= threshold).sum(1)
+            sets[rows] = keep_first(probs[rows], ordered, counts)
+        return sets
+
+
+class Rank(Prefix):
+    """1 for the most probable label, 2 for the next."""
+
+    needs_probabilities = False
+
+    def steps(self, ordered: Tensor) -> Tensor:
+        """``1, 2, …, C``."""
+        return torch.arange(1, ordered.shape[1] + 1, device=ordered.device, dtype=torch.float64).expand(ordered.shape)
+
+    def select(self, probs: Probs, threshold: Tensor) -> Sets:
+        """The threshold's number of labels; none of the others needs sorting."""
+        if threshold.ndim or not probs.numel():
+            return super().select(probs, threshold)
+        classes = probs.shape[1]
+        k = int(threshold.clamp(max=classes))
+        ordered = largest_of_rows(probs, min(k + 1, classes))
+        return keep_first(probs, ordered, torch.full((len(probs),), k, device=probs.device))
+
+
+class MassAbove(Prefix):
+    """The probability of all labels that are more plausible than this one."""
+
+    def steps(self, ordered: Tensor) -> Tensor:
+        """``0, p₁, p₁ + p₂, …`` in float64."""
+        total = ordered.cumsum(1, dtype=torch.float64)
+        return torch.cat([torch.zeros_like(total[:, :1]), total[:, :-1]], dim=1)
+
+
+class CumulativeMass(Prefix):
+    """The probability of all labels up to and with this one, and ``penalty`` for each rank beyond ``k_reg``.
+
+    With a generator, a uniform share of the label's own probability is left out, one draw a row: the sets are then smaller
+    and their coverage exact, and two calls answer differently.
+    """
+
+    def __init__(self, penalty: float = 0.0, k_reg: int = 0, generator: torch.Generator | None = None):
+        super().__init__()
+        self.penalty, self.k_reg, self.generator = penalty, k_reg, generator
+
+    def steps(self, ordered: Tensor) -> Tensor:
+        """``p₁, p₁ + p₂, …`` with the penalty, in float64."""
+        total = ordered.cumsum(1, dtype=torch.float64)
+        if self.generator is not None:
+            draw = torch.rand(len(ordered), 1, generator=self.generator, dtype=torch.float64, device=self.generator.device)
+            total = total - draw.to(ordered.device) * ordered
+        if self.penalty:
+            rank = torch.arange(1, ordered.shape[1] + 1, device=ordered.device)
+            total = total + self.penalty * (rank - self.k_reg).clamp(min=0)
+        return total
+
+
+def check_prior(prior: object) -> Tensor:
+    """A prior as a float64 tensor (C,) with everything above 0."""
+    values = as_tensor(prior, "prior").double()
+    if values.ndim != 1:
+        raise InputError(f"prior: expected one number for each class, (C,), got {shape_of(values)}")
+    wrong = ~(values > 0) | ~values.isfinite()
+    if wrong.any():
+        label = int(wrong.nonzero()[0])
+        raise InputError(f"prior: expected numbers above 0, got {values[label]:g} for class {label}")
+    return values
+
+
+def ranks(probs: Probs, target: Target) -> Tensor:
+    """The rank of the true label of each row, from 1, ties by lower index, (N, 1)."""
+    label = target[:, None]
+    own = probs.gather(1, label)
+    before = probs > own
+    tied = probs == own
+    if int(tied.sum()) > len(probs):  # somebody else is tied somewhere
+        before |= tied & (torch.arange(probs.shape[1], device=probs.device) < label)
+    return before.sum(1, keepdim=True) + 1
+
+
+def keep_first(probs: Probs, ordered: Tensor, counts: Tensor) -> Sets:
+    """The counts[i] most probable labels of row i, given the row's (largest) values in decreasing order."""
+    infinite = torch.full_like(ordered[:, :1], torch.inf)
+    edges = torch.cat([infinite, ordered, -infinite], dim=1)
+    cutoff, following = edges.gather(1, counts[:, None]), edges.gather(1, counts[:, None] + 1)
+    return keep_largest(probs, counts, cutoff.squeeze(1), following.squeeze(1))
+
+
+def bounded(ordering: Ordering, probs: Probs, sets: Sets, least: int, most: int | None) -> Sets:
+    """The sets with at least and at most so many labels, the most plausible of those in it, or of those not yet in it."""
+    sizes = sets.sum(1)
+    wrong = sizes < least if most is None else (sizes < least) | (sizes > most)
+    if not wrong.any():
+        return sets
+    rows = wrong.nonzero().squeeze(1)
+    values = ordering(probs[rows])
+    plausible = values if ordering.descending else -values
+    inside, size = sets[rows], sizes[rows]
+    # What is in the set comes first, then the rest, each by plausibility: the answer is a prefix of that order.
+    order = torch.argsort(plausible, dim=1, descending=True, stable=True)
+    order = order.gather(1, torch.argsort(inside.gather(1, order), dim=1, descending=True, stable=True))
+    wanted = size.clamp(min=least, max=most if most is not None else probs.shape[1])
+    taken = torch.arange(probs.shape[1], device=probs.device) < wanted[:, None]
+    result = sets.clone()
+    result[rows] = torch.zeros_like(inside).scatter_(1, order, taken)
+    return result
+

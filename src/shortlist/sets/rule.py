@@ -1,0 +1,144 @@
+"""SetRule: the labels within a threshold, the threshold chosen by a constraint, the size kept within bounds."""
+
+import copy
+import warnings
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from shortlist.errors import InputError, ShortlistWarning
+from shortlist.files import written_whole
+from shortlist.fitting import Fitted
+from shortlist.sets.batches import Batches, Source
+from shortlist.sets.constraints import Constraint
+from shortlist.sets.orderings import Ordering, bounded
+from shortlist.tensors import Sets, as_tensor, check_scores
+
+Matrix = TypeVar("Matrix", Tensor, np.ndarray[Any, Any])
+
+
+class SetRule(Fitted):
+    """probs (N, C) → sets bool (N, C): the labels whose ordering is within the threshold.
+
+    Args:
+        text: the rule as text, which :func:`~shortlist.sets.parse_rule` reads back.
+        ordering: how plausible each label is.
+        constraint: what the threshold is chosen for.
+        least: every set has at least so many labels (``floor``).
+        most: every set has at most so many labels (``cap``).
+    """
+
+    threshold: Tensor | None
+
+    def __init__(self, text: str, ordering: Ordering, constraint: Constraint, least: int = 0, most: int | None = None):
+        super().__init__()
+        self.text, self.ordering, self.constraint = text, ordering, constraint
+        self.least, self.most = least, most
+        self.notes: tuple[str, ...] = ()
+        fixed = constraint.fixed()
+        self.register_buffer("threshold", None if fixed is None else torch.tensor(fixed, dtype=torch.float64))
+
+    @property
+    def needs_fit(self) -> bool:
+        """Whether the rule has a threshold to choose on calibration rows, chosen or not."""
+        return self.constraint.fixed() is None
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether the calibration rows must be labelled."""
+        return self.constraint.needs_labels
+
+    @property
+    def guarantee(self) -> str:
+        """What the rule promises, and on what assumption, in one sentence."""
+        bounds = []
+        if self.most is not None:
+            bounds.append(f"the cap of {self.most} may take labels away from this")
+        if self.least:
+            bounds.append(f"the floor of {self.least} may add labels to it")
+        return self.constraint.guarantee + (f" ({'; '.join(bounds)}.)" if bounds else "")
+
+    @torch.no_grad()
+    def fit(self, probs: Source, target: Any = None) -> Self:
+        """Choose the threshold on calibration rows.
+
+        Args:
+            probs: (N, C) tensor or array, predictions, a re-iterable of batches (of ``(probs, target)`` where labels are
+                needed), or a callable that starts a new pass over them.
+            target: labels of the rows, where the rule needs them; ignored otherwise.
+        """
+        if not self.needs_fit:
+            return self
+        fit = self.constraint.fit(self.ordering, Batches(probs, target))
+        device = probs.device if isinstance(probs, Tensor) else "cpu"
+        self.threshold, self.notes = fit.threshold.to(device), fit.notes
+        for note in fit.notes:
+            warnings.warn(f"{self.text}: {note}", ShortlistWarning, stacklevel=2)
+        return self
+
+    @torch.no_grad()
+    def forward(self, probs: Matrix) -> Matrix:
+        """The sets, bool (N, C), of the kind (tensor or array) that came in."""
+        values = as_tensor(probs)
+        check_scores(values, "probs")
+        sets = self.unbounded(values)
+        if self.least or self.most is not None:
+            if self.least > values.shape[1]:
+                raise InputError(f"floor: expected at most the number of classes, {values.shape[1]}, got {self.least}")
+            sets = bounded(self.ordering, values, sets, self.least, self.most)
+        return sets.numpy() if isinstance(probs, np.ndarray) else sets
+
+    def unbounded(self, probs: Tensor) -> Sets:
+        """The sets before a cap or a floor."""
+        threshold = self.fitted_buffer("threshold")
+        if threshold.ndim and len(threshold) != probs.shape[1]:
+            raise InputError(f"probs: the rule was fitted for {len(threshold)} classes, got {probs.shape[1]}")
+        if probs.dtype == torch.bfloat16:
+            probs = probs.float()
+        return self.ordering.select(probs, threshold.to(probs.device))
+
+    def bounded_by(self, text: str, *, least: int | None = None, most: int | None = None) -> "SetRule":
+        """The same rule with another bound on the size of its sets."""
+        rule = copy.copy(self)
+        rule._buffers = dict(self._buffers)
+        rule.text = f"{self.text},{text}"
+        rule.least, rule.most = self.least if least is None else least, self.most if most is None else most
+        if rule.most is not None and rule.least > rule.most:
+            raise InputError(f"expected a floor up to the cap, got floor {rule.least} and cap {rule.most}")
+        return rule
+
+    def save(self, path: str | Path) -> None:
+        """The rule and its threshold as one safetensors file."""
+        with written_whole(path) as temporary:
+            state = {name: tensor.contiguous() for name, tensor in self.state_dict().items()}
+            save_file(state, temporary, metadata={"format": "shortlist-rule/1", "rule": self.text})
+
+    @staticmethod
+    def load(path: str | Path) -> "SetRule":
+        """The rule that :meth:`save` wrote."""
+        from shortlist.sets.text import parse_rule
+
+        try:
+            with safe_open(path, framework="pt") as file:
+                header = file.metadata() or {}
+                state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+        except (SafetensorError, OSError) as error:
+            raise InputError(f"cannot read a rule from {path}: {error}") from error
+        if header.get("format") != "shortlist-rule/1":
+            raise InputError(f"cannot read a rule from {path}: it was not written by SetRule.save")
+        rule = parse_rule(header["rule"], prior=state.get("ordering.prior"))
+        rule.load_state_dict(state)
+        return rule
+
+    def __repr__(self) -> str:
+        threshold = self._buffers["threshold"]
+        if threshold is None:
+            return f"SetRule({self.text}, not fitted)"
+        if threshold.ndim:
+            return f"SetRule({self.text}, {len(threshold)} thresholds)"
+        return f"SetRule({self.text}, threshold {threshold.item():.6g})"

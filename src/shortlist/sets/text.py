@@ -1,0 +1,89 @@
+"""Rules as text, for the command line and configuration files: ``average-k:5,cap:10,floor:1``."""
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+from shortlist.errors import InputError
+from shortlist.sets import rules
+from shortlist.sets.constraints import as_decimal
+from shortlist.sets.rule import SetRule
+
+PRIOR = "prior"
+# name → function and what stands between its colons, in order; "?" marks what may be left out.
+RULES: dict[str, tuple[Callable[..., SetRule], tuple[str, ...]]] = {
+    "top-k": (rules.top_k, ("k",)),
+    "average-k": (rules.average_k, ("k", "prior?")),
+    "threshold": (rules.threshold, ("p",)),
+    "mass": (rules.mass, ("alpha",)),
+    "lac": (rules.lac, ("alpha",)),
+    "aps": (rules.aps, ("alpha",)),
+    "raps": (rules.raps, ("alpha", "penalty?", "k_reg?")),
+    "pas": (rules.pas, ("alpha",)),
+    "risk-control": (rules.risk_control, ("risk", "alpha")),
+    "per-label": (rules.per_label, ("objective?", "level?")),
+}
+MODIFIERS: dict[str, tuple[Callable[..., SetRule], tuple[str, ...]]] = {
+    "classwise": (rules.classwise, ()),
+    "interpolated": (rules.interpolated, ("weight",)),
+    "cap": (rules.cap, ("n",)),
+    "floor": (rules.floor, ("n?",)),
+}
+TEXTS = {"risk", "objective", "prior"}
+
+
+def parse_rule(text: str, prior: Any = None) -> SetRule:
+    """The rule of a text: a rule, then modifiers, separated by commas; arguments after colons.
+
+    Args:
+        text: for example ``lac:0.1,classwise,cap:10``, ``average-k:5:prior``, ``per-label:precision:0.9``.
+        prior: class prior for the rules that take one (``average-k:K:prior``, ``pas``).
+
+    >>> parse_rule("average-k:5,cap:10,floor:1")
+    SetRule(average-k:5,cap:10,floor:1, not fitted)
+    """
+    first, *others = [part.strip() for part in text.split(",")]
+    rule = _call(RULES, first, text, prior)
+    for part in others:
+        rule = _call(MODIFIERS, part, text, prior, rule)
+    return rule
+
+
+def _call(table: dict[str, Any], part: str, text: str, prior: Any, *rule: SetRule) -> SetRule:
+    name, *values = part.split(":")
+    if name not in table:
+        near = difflib.get_close_matches(name, table, 1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        where = "a rule" if table is RULES else "a modifier"
+        raise InputError(f"rule {text!r}: {name!r} is not {where}; {hint}expected one of {', '.join(map(usage, table))}")
+    function, names = table[name]
+    required = sum(not argument.endswith("?") for argument in names)
+    if not required <= len(values) <= len(names):
+        raise InputError(f"rule {text!r}: expected {usage(name)}, got {part!r}")
+    keywords = {n.rstrip("?"): v for n, v in zip(names, values, strict=False)}
+    arguments = {n: v if n in TEXTS else _number(v, n, text) for n, v in keywords.items()}
+    if "prior" in arguments and arguments["prior"] != PRIOR:
+        raise InputError(f"rule {text!r}: expected {usage(name)}, got {part!r}")
+    if "prior" in arguments or name == "pas":
+        if prior is None:
+            raise InputError(f"rule {text!r}: needs a class prior, which comes from the training counts of the classes")
+        arguments["prior"] = prior
+    return function(*rule, **arguments)
+
+
+def usage(name: str) -> str:
+    """``raps:ALPHA[:PENALTY[:K_REG]]``, how a rule or modifier is written."""
+    _, names = (RULES | MODIFIERS)[name]
+    text, closing = name, ""
+    for argument in names:
+        word = argument.rstrip("?")
+        word = word if word == PRIOR else word.upper()
+        text += f"[:{word}" if argument.endswith("?") else f":{word}"
+        closing += "]" if argument.endswith("?") else ""
+    return text + closing
+
+
+def _number(value: str, name: str, text: str) -> Any:
+    """A number that keeps how it was typed: whole numbers as int, all others as float (whose text is the same)."""
+    exact = as_decimal(value, f"rule {text!r}: {name}")
+    return int(exact) if exact.denominator == 1 and "." not in value else float(value)

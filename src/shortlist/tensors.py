@@ -1,0 +1,129 @@
+"""Shapes, aliases, checks and reductions shared by everything above.
+
+A *target* is ``int64 (N,)``, one label a row, or ``bool (N, C)``, any number of labels a row, none included.
+Checks here look at shapes, dtypes and devices only, so they never wait for a GPU; values are checked where data enters.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shortlist.errors import InputError
+
+Scores: TypeAlias = Tensor
+Probs: TypeAlias = Tensor
+Target: TypeAlias = Tensor
+Sets: TypeAlias = Tensor
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Reduction: TypeAlias = Literal["mean", "sum", "none"]
+
+# Entries worked on at once: 8 MB in float32, so that a block and its temporaries stay near the processor.
+BLOCK_ENTRIES = 2**21
+
+
+def shape_of(tensor: Tensor) -> str:
+    """``float32 (10, 3)``: how messages name a tensor."""
+    return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"
+
+
+def as_tensor(values: Any, name: str = "probs") -> Tensor:
+    """The values as a tensor, without a copy where they are a tensor or an array."""
+    if isinstance(values, Tensor):
+        return values
+    if isinstance(values, np.ndarray):
+        if values.dtype.kind not in "fiub":
+            raise InputError(f"{name}: expected numbers, got an array of dtype {values.dtype}")
+        if not values.flags.writeable or any(stride < 0 for stride in values.strides):
+            values = values.copy()  # torch can neither hold read-only memory without a warning nor step backwards
+        return torch.from_numpy(values.astype(values.dtype.newbyteorder("="), copy=False))
+    try:
+        return torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{name}: expected a tensor or an array, got {type(values).__name__}") from error
+
+
+def as_target(values: Any) -> Target:
+    """The values as a target: any integer dtype becomes int64, booleans stay."""
+    target = as_tensor(values, "target")
+    integer = not target.is_floating_point() and not target.is_complex() and target.dtype != torch.bool
+    return target.long() if integer and target.ndim == 1 else target
+
+
+def check_scores(scores: Tensor, name: str = "scores") -> None:
+    """Scores, or probabilities, are floating point (N, C)."""
+    if scores.ndim != 2 or not scores.is_floating_point():
+        raise InputError(f"{name}: expected floating point (N, C), got {shape_of(scores)}")
+
+
+def check_target(scores: Tensor, target: Target, name: str = "scores") -> None:
+    """The target has one of its two forms and belongs to these scores."""
+    check_scores(scores, name)
+    _check_form(target, *scores.shape, name)
+    if target.device != scores.device:
+        raise InputError(f"target is on {target.device} and {name} on {scores.device}: move one to the other")
+
+
+def _check_form(target: Target, rows: int, classes: int, name: str) -> None:
+    if target.dtype == torch.int64 and target.ndim == 1:
+        if len(target) != rows:
+            raise InputError(f"target: expected one label for each of the {rows} rows of {name}, got {len(target)}")
+    elif target.dtype == torch.bool and target.ndim == 2:
+        if target.shape != (rows, classes):
+            raise InputError(f"target: expected bool {(rows, classes)} like {name}, got {shape_of(target)}")
+    else:
+        raise InputError(
+            f"target: expected int64 ({rows},), one label a row, or bool {(rows, classes)}, any number of labels a row; "
+            f"got {shape_of(target)}"
+        )
+
+
+def check_sets(sets: Sets, target: Target | None = None) -> None:
+    """Sets are booleans (N, C)."""
+    if sets.dtype != torch.bool or sets.ndim != 2:
+        raise InputError(f"sets: expected bool (N, C), got {shape_of(sets)}")
+    if target is not None:
+        _check_form(target, *sets.shape, "sets")
+
+
+def is_single_label(target: Target) -> bool:
+    """Whether the target holds exactly one label a row."""
+    return target.ndim == 1
+
+
+def pick(values: Tensor, target: Target) -> Tensor:
+    """The entry of each row at its label, (N,)."""
+    return values.gather(1, target[:, None]).squeeze(1)
+
+
+def one_hot(target: Target, classes: int) -> Tensor:
+    """The target as bool (N, C), whichever form it has."""
+    if not is_single_label(target):
+        return target
+    marks = torch.zeros(len(target), classes, dtype=torch.bool, device=target.device)
+    return marks.scatter_(1, target[:, None], True)
+
+
+def working(values: Tensor) -> Tensor:
+    """Half precision is computed in float32; float32 and float64 stay what they are."""
+    return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
+
+
+def row_blocks(rows: int, columns: int, entries: int = BLOCK_ENTRIES) -> Iterator[slice]:
+    """Slices over the rows, each of about ``entries`` entries and at least one row."""
+    step = max(1, entries // max(1, columns))
+    for start in range(0, rows, step):
+        yield slice(start, min(start + step, rows))
+
+
+def reduce(values: Tensor, reduction: Reduction) -> Tensor:
+    """Mean, sum or neither; the mean of nothing is 0, so that an empty batch trains nothing."""
+    if reduction == "mean":
+        return values.sum() / max(1, values.numel())
+    if reduction == "sum":
+        return values.sum()
+    if reduction == "none":
+        return values
+    raise InputError(f"reduction: expected 'mean', 'sum' or 'none', got {reduction!r}")
