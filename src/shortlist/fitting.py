@@ -25,4 +25,4 @@ class Fitted(nn.Module):
         for name in self._buffers:
             if prefix + name in state_dict:
                 self._buffers[name] = state_dict[prefix + name].clone()
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)  # type: ignore[no-untyped-call]
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)

@@ -186,7 +186,8 @@ class _Search:
         ordered = np.partition(values, [values.size - m - 1, values.size - m])
         upper, lower = ordered[values.size - m], ordered[values.size - m - 1]
         above, equal = int((values > upper).sum()), int((values == upper).sum())
-        self.answer = (*(int(key) for key in _keys(np.array([upper, lower]))), above, equal)
+        upper_key, lower_key = _keys(np.array([upper, lower])).tolist()
+        self.answer = (upper_key, lower_key, above, equal)
 
     def cut(self, m: int, rows: int) -> Cut:
         """The midpoint, or the tied value in or out."""
@@ -225,7 +226,8 @@ def _keys(values: Array) -> Array:
     unsigned = np.dtype(f"u{width}")
     bits = (values + values.dtype.type(0)).view(unsigned)  # adding 0 makes -0 and 0 one value
     sign = unsigned.type(1 << (8 * width - 1))
-    return np.where(bits & sign, ~bits, bits | sign)
+    keys: Array = np.where(bits & sign, ~bits, bits | sign)
+    return keys
 
 
 def _values(keys: list[int], dtype: np.dtype[Any]) -> Array:
@@ -233,4 +235,5 @@ def _values(keys: list[int], dtype: np.dtype[Any]) -> Array:
     unsigned = np.dtype(f"u{dtype.itemsize}")
     bits = np.array(keys, unsigned)
     sign = unsigned.type(1 << (8 * dtype.itemsize - 1))
-    return np.where(bits & sign, bits ^ sign, ~bits).view(dtype)
+    floats: Array = np.where(bits & sign, bits ^ sign, ~bits).view(dtype)
+    return floats

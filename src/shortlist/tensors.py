@@ -61,12 +61,13 @@ def check_scores(scores: Tensor, name: str = "scores") -> None:
 def check_target(scores: Tensor, target: Target, name: str = "scores") -> None:
     """The target has one of its two forms and belongs to these scores."""
     check_scores(scores, name)
-    _check_form(target, *scores.shape, name)
+    _check_form(target, (scores.shape[0], scores.shape[1]), name)
     if target.device != scores.device:
         raise InputError(f"target is on {target.device} and {name} on {scores.device}: move one to the other")
 
 
-def _check_form(target: Target, rows: int, classes: int, name: str) -> None:
+def _check_form(target: Target, shape: tuple[int, int], name: str) -> None:
+    rows, classes = shape
     if target.dtype == torch.int64 and target.ndim == 1:
         if len(target) != rows:
             raise InputError(f"target: expected one label for each of the {rows} rows of {name}, got {len(target)}")
@@ -85,7 +86,7 @@ def check_sets(sets: Sets, target: Target | None = None) -> None:
     if sets.dtype != torch.bool or sets.ndim != 2:
         raise InputError(f"sets: expected bool (N, C), got {shape_of(sets)}")
     if target is not None:
-        _check_form(target, *sets.shape, "sets")
+        _check_form(target, (sets.shape[0], sets.shape[1]), "sets")
 
 
 def is_single_label(target: Target) -> bool:

@@ -48,9 +48,7 @@ class Quasibinary(Link):
                 raise InputError("the first batch of a quasibinary link has no label: start with a labelled batch")
             return
         batch = batch - labels.log()
-        if self.log_normalizer is None:
-            self.log_normalizer = batch
-        elif self.momentum == 0:
+        if self.log_normalizer is None or self.momentum == 0:
             self.log_normalizer = batch
         else:
             old = self.log_normalizer + math.log(self.momentum)

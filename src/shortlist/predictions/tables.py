@@ -7,7 +7,7 @@ file, so a table need not fit in memory.
 
 import json
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ def read_csv(path: Path, keys: Keys) -> Stored:
 
 def _batches(file: pq.ParquetFile, names: list[str]) -> Iterator[pa.RecordBatch]:
     rows = max(1, 2**22 // max(1, file.metadata.num_columns))
-    return file.iter_batches(batch_size=min(rows, 2**16), columns=names)
+    yield from file.iter_batches(batch_size=min(rows, 2**16), columns=names)
 
 
 def _block(stored: Stored, rows: slice) -> pa.Table:
@@ -107,7 +107,13 @@ class _Gathered:
     """The rows of a table, collected batch by batch into arrays of their final size."""
 
     def __init__(
-        self, schema: pa.Schema, rows: int, found: list[str], target: str | None, ids: str | None, header: dict[str, Any]
+        self,
+        schema: pa.Schema,
+        rows: int,
+        found: list[str],
+        target: str | None,
+        ids: str | None,
+        header: dict[str, Any],
     ):
         self.found, self.target_key, self.ids_key, self.header = found, target, ids, header
         kind = schema.field(found[0]).type

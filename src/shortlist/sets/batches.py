@@ -38,9 +38,7 @@ class Batches:
         elif target is not None:
             raise InputError("target: batches bring their labels themselves, as (probs, target); got a second target")
         elif not isinstance(source, Predictions) and not callable(source) and not isinstance(source, Iterable):
-            raise InputError(
-                f"probs: expected a tensor, an array, predictions or batches of them, got {type(source).__name__}"
-            )
+            raise InputError(f"probs: expected a tensor, an array, predictions or batches of them, got {type(source).__name__}")
 
     @property
     def repeatable(self) -> bool:

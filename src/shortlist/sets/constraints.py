@@ -115,7 +115,7 @@ class AverageSize(Constraint):
             sample=ordering(sample),
             share=float(self.size) / classes,
         )
-        notes = ()
+        notes: tuple[str, ...] = ()
         if cut.kept != cut.wanted:
             notes = (
                 f"many labels tie at the cut: {cut.kept} labels are returned on {cut.rows} rows instead of {cut.wanted}, "
@@ -158,7 +158,7 @@ class AverageError(Constraint):
         """The conformal quantile of the ordering at the true labels."""
         values = _at_labels(ordering, batches)
         threshold = conformal_quantile(values, self.level, ordering)
-        notes = ()
+        notes: tuple[str, ...] = ()
         if conformal_rank(len(values), self.level) > len(values):
             notes = (
                 f"{len(values)} calibration rows are too few for an error of {self.alpha} "
@@ -181,7 +181,7 @@ class ErrorPerClass(AverageError):
     def fit(self, ordering: Ordering, batches: Batches) -> Fit:
         """One conformal quantile for each class."""
         thresholds, always = self._quantiles(ordering, batches)
-        notes = ()
+        notes: tuple[str, ...] = ()
         if always:
             least = math.ceil(1 / self.level) - 1
             notes = (

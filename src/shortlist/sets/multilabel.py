@@ -101,10 +101,12 @@ class LabelObjective(Constraint):
             raise InputError("probs: expected labelled calibration rows, got none")
         values, marks = (torch.cat(part) for part in zip(*parts, strict=True))
         columns = max(1, BLOCK_ENTRIES // len(values))
-        thresholds = torch.cat([
-            self._thresholds(values[:, start : start + columns], marks[:, start : start + columns])
-            for start in range(0, values.shape[1], columns)
-        ])
+        thresholds = torch.cat(
+            [
+                self._thresholds(values[:, start : start + columns], marks[:, start : start + columns])
+                for start in range(0, values.shape[1], columns)
+            ]
+        )
         never, always = int((thresholds == torch.inf).sum()), int((thresholds == -torch.inf).sum())
         notes = []
         if never:

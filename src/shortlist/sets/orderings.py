@@ -25,12 +25,12 @@ class Ordering(nn.Module):
 
     def at_labels(self, probs: Probs, target: Target) -> Tensor:
         """The values of the true labels, row by row, each by the very expression that :meth:`select` compares."""
-        values = self(probs)
+        values: Tensor = self(probs)
         return values.gather(1, target[:, None]).squeeze(1) if is_single_label(target) else values[target]
 
     def select(self, probs: Probs, threshold: Tensor) -> Sets:
         """The labels within the threshold: one number, or one for each class."""
-        values = self(probs)
+        values: Tensor = self(probs)
         threshold = threshold.to(values.dtype)
         return values >= threshold if self.descending else values <= threshold
 
@@ -87,10 +87,13 @@ class Prefix(Ordering):
         if not is_single_label(target):
             return super().at_labels(probs, target)
         blocks = row_blocks(*probs.shape)
-        return torch.cat([torch.empty(0, dtype=torch.float64, device=probs.device)] + [
-            self.steps(sort_rows(probs[rows], descending=True)).gather(1, ranks(probs[rows], target[rows]) - 1).squeeze(1)
-            for rows in blocks
-        ])
+        return torch.cat(
+            [torch.empty(0, dtype=torch.float64, device=probs.device)]
+            + [
+                self.steps(sort_rows(probs[rows], descending=True)).gather(1, ranks(probs[rows], target[rows]) - 1).squeeze(1)
+                for rows in blocks
+            ]
+        )
 
     def select(self, probs: Probs, threshold: Tensor) -> Sets:
         """As declared by :class:`Ordering`."""
@@ -204,4 +207,3 @@ def bounded(ordering: Ordering, probs: Probs, sets: Sets, least: int, most: int 
     result = sets.clone()
     result[rows] = torch.zeros_like(inside).scatter_(1, order, taken)
     return result
-

@@ -68,7 +68,8 @@ def _call(table: dict[str, Any], part: str, text: str, prior: Any, *rule: SetRul
         if prior is None:
             raise InputError(f"rule {text!r}: needs a class prior, which comes from the training counts of the classes")
         arguments["prior"] = prior
-    return function(*rule, **arguments)
+    made: SetRule = function(*rule, **arguments)
+    return made
 
 
 def usage(name: str) -> str:

@@ -1,0 +1,161 @@
+"""Whether probabilities are frequencies: calibration errors and the bins behind them.
+
+Every (row, label) pair that counts has a confidence and an outcome. Pairs are put into bins by confidence; a bin's gap is the
+difference between its mean confidence and its share of right outcomes.
+"""
+
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from shortlist.errors import InputError
+from shortlist.metrics.streaming import Streaming
+from shortlist.tensors import Probs, Target, as_target, as_tensor, check_target, is_single_label, one_hot, pick
+
+Norm: TypeAlias = Literal["expected", "average", "max"]
+Binning: TypeAlias = Literal["width", "mass"]
+Over: TypeAlias = Literal["all", "top"] | int
+
+NAMES = {"expected": "ECE", "average": "ACE", "max": "MCE"}
+
+
+def calibration_error(
+    probs: Any, target: Any, *, norm: Norm = "expected", bins: int = 15, binning: Binning = "width", over: Over = "all"
+) -> Tensor:
+    """The gap between confidence and frequency, over bins of confidence.
+
+    Args:
+        probs: (N, C).
+        target: int64 (N,) or bool (N, C).
+        norm: ``expected`` weighs bins by their pairs (ECE), ``average`` is the plain mean over the non-empty bins (ACE),
+            ``max`` the largest gap (MCE).
+        bins: how many.
+        binning: ``width``: equal intervals [a, b), the last one closed; ``mass``: equal numbers of pairs, in the order of
+            confidence, tied confidences sharing their outcomes evenly.
+        over: ``all`` (row, label) pairs, the ``top`` label of each row, or the n most confident labels of each row.
+
+    >>> calibration_error(torch.tensor([[0.9, 0.1], [0.7, 0.3]]), torch.tensor([0, 1]), over="top", bins=2)
+    tensor(0.3000, dtype=torch.float64)
+
+    Guo et al. 2017 (expected, over the top label); Cheng, section 4.1 (average and max, over all pairs).
+    """
+    check_definition(norm, bins, binning, over)
+    probs, target = as_tensor(probs), as_target(target)
+    table = width_bins(probs, target, bins, over) if binning == "width" else mass_bins(probs, target, bins, over)
+    return bin_error(table, norm)
+
+
+class CalibrationError(Streaming):
+    """Streaming form of :func:`calibration_error`; in bins of equal width its state is three numbers a bin.
+
+    Bins of equal mass need every confidence, and the batches are kept; many bins of equal width are the companion of
+    constant size.
+    """
+
+    higher_is_better = False
+
+    def __init__(self, norm: Norm = "expected", bins: int = 15, binning: Binning = "width", over: Over = "all", **kwargs: Any):
+        check_definition(norm, bins, binning, over)
+        super().__init__(gathers=binning == "mass", **kwargs)
+        self.norm, self.bins, self.binning, self.over = norm, bins, binning, over
+
+    @property
+    def definition(self) -> str:
+        """What the number means; print it with the number."""
+        return calibration_definition(self.norm, self.bins, self.binning, self.over)
+
+    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
+        return width_bins(values, target, self.bins, self.over)
+
+    def _finish(self, total: Tensor) -> Tensor:
+        return bin_error(total, self.norm)
+
+    def _whole(self, values: Tensor, target: Tensor) -> Tensor:
+        return bin_error(mass_bins(values, target, self.bins, self.over), self.norm)
+
+
+def calibration_definition(norm: Norm = "expected", bins: int = 15, binning: Binning = "width", over: Over = "all") -> str:
+    """The definition in words.
+
+    >>> calibration_definition("average", over=4)
+    'ACE, 15 bins of equal width, over the 4 most confident labels of a row'
+    """
+    check_definition(norm, bins, binning, over)
+    pairs = {"all": "all (row, label) pairs", "top": "the top label of a row"}.get(
+        str(over), f"the {over} most confident labels of a row"
+    )
+    return f"{NAMES[norm]}, {bins} bins of equal {binning}, over {pairs}"
+
+
+def check_definition(norm: Norm, bins: int, binning: Binning, over: Over) -> None:
+    """The four parameters are ones that exist."""
+    if norm not in NAMES:
+        raise InputError(f"norm: expected 'expected', 'average' or 'max', got {norm!r}")
+    if not (isinstance(bins, int) and bins >= 1):
+        raise InputError(f"bins: expected a whole number from 1, got {bins!r}")
+    if binning not in ("width", "mass"):
+        raise InputError(f"binning: expected 'width' or 'mass', got {binning!r}")
+    if over not in ("all", "top") and not (isinstance(over, int) and over >= 1):
+        raise InputError(f"over: expected 'all', 'top' or a whole number from 1, got {over!r}")
+
+
+def width_bins(probs: Probs, target: Target, bins: int, over: Over) -> Tensor:
+    """Pairs, summed confidence and right outcomes in each bin of equal width: float64 (3, bins)."""
+    check_target(probs, target, "probs")
+    if over == "all" and is_single_label(target):
+        # All but N outcomes are wrong: no (N, C) matrix of them is needed.
+        confidence, right = probs.flatten(), pick(probs, target)
+    else:
+        confidence, outcome = pairs(probs, target, over)
+        right = confidence[outcome]
+    edges = torch.arange(1, bins, dtype=torch.float64, device=probs.device) / bins
+    place = _bin(confidence, edges)
+    counts = place.bincount(minlength=bins).double()
+    sums = place.bincount(weights=confidence.double(), minlength=bins)
+    return torch.stack([counts, sums, _bin(right, edges).bincount(minlength=bins).double()])
+
+
+def _bin(confidence: Tensor, edges: Tensor) -> Tensor:
+    """The bin of each confidence, edges compared in float64: what is at an edge belongs to the upper bin."""
+    return torch.bucketize(confidence.double(), edges, right=True)
+
+
+def mass_bins(probs: Probs, target: Target, bins: int, over: Over) -> Tensor:
+    """The same in bins of equal mass: ranks ⌊i·n/bins⌋ to ⌊(i+1)·n/bins⌋ of the confidences in increasing order."""
+    confidence, outcome = pairs(probs, target, over)
+    value, place, counts = confidence.double().unique(return_inverse=True, return_counts=True)
+    right = torch.zeros_like(value).index_add_(0, place, outcome.double()) / counts
+    value, right = value.repeat_interleave(counts), right.repeat_interleave(counts)
+    n = len(value)
+    bounds = torch.arange(bins + 1, device=probs.device) * n // bins
+    running = torch.stack([torch.ones_like(value), value, right]).cumsum(1)
+    running = torch.cat([running.new_zeros(3, 1), running], dim=1)
+    return running[:, bounds].diff(dim=1)
+
+
+def pairs(probs: Probs, target: Target, over: Over) -> tuple[Tensor, Tensor]:
+    """Confidence and outcome (bool) of every pair that counts, flat."""
+    check_target(probs, target, "probs")
+    if over == "all":
+        return probs.flatten(), one_hot(target, probs.shape[1]).flatten()
+    n = 1 if over == "top" else min(int(over), probs.shape[1])
+    if n == 1:
+        confidence, label = probs.max(1, keepdim=True)
+    else:
+        ordered, order = probs.sort(dim=1, descending=True, stable=True)  # ties by lower index
+        confidence, label = ordered[:, :n], order[:, :n]
+    outcome = label == target[:, None] if is_single_label(target) else target.gather(1, label)
+    return confidence.flatten(), outcome.flatten()
+
+
+def bin_error(table: Tensor, norm: Norm) -> Tensor:
+    """The gaps of the bins, put together; NaN where there is nothing."""
+    counts, confidence, right = (table if table.ndim else table.new_zeros(3, 1)).unbind()
+    filled = counts > 0
+    gaps = torch.where(filled, (confidence - right).abs() / counts, 0.0)
+    if norm == "expected":
+        return (gaps * counts).sum() / counts.sum()
+    if norm == "average":
+        return gaps.sum() / filled.sum()
+    return gaps.max() if filled.any() else gaps.new_full((), torch.nan)

@@ -1,0 +1,44 @@
+"""How sure a classifier is of rows that have no label."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from shortlist.errors import InputError
+from shortlist.metrics.streaming import Streaming, ratio
+from shortlist.tensors import as_target, as_tensor, check_scores, check_target, is_single_label
+
+
+def mean_max_confidence(probs: Any, target: Any = None) -> Tensor:
+    """The mean of the highest probability over the rows without a label; over all rows if no target is given.
+
+    >>> mean_max_confidence(torch.tensor([[0.9, 0.2], [0.3, 0.1]]), torch.tensor([[True, False], [False, False]]))
+    tensor(0.3000, dtype=torch.float64)
+
+    Hein, Andriushchenko, Bitterwolf, 2019; Liao, Table II.
+    """
+    return ratio(_sums(as_tensor(probs), None if target is None else as_target(target)))
+
+
+class MeanMaxConfidence(Streaming):
+    """Streaming form of :func:`mean_max_confidence`."""
+
+    higher_is_better = False
+
+    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
+        return _sums(values, target)
+
+    def _finish(self, total: Tensor) -> Tensor:
+        return ratio(total)
+
+
+def _sums(probs: Tensor, target: Tensor | None) -> Tensor:
+    check_scores(probs, "probs")
+    if target is not None:
+        check_target(probs, target, "probs")
+        if is_single_label(target):
+            raise InputError("target: expected bool (N, C), some rows of which have no label; got one label a row")
+        probs = probs[~target.any(1)]
+    top = probs.amax(1).double()
+    return torch.stack([top.sum(), torch.tensor(float(len(top)), dtype=torch.float64, device=top.device)])
