@@ -1,7 +1,6 @@
 """Accuracy against size, for all sizes at once and in constant memory."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,8 +14,7 @@ from shortlist.tensors import Probs, Target, check_target, is_single_label, pick
 KEYS = 0x3F80 + 1
 
 
-@dataclass(frozen=True)
-class Curve:
+class Curve(NamedTuple):
     """Points of (mean set size, accuracy), by increasing size."""
 
     sizes: Tensor

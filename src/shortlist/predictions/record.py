@@ -131,11 +131,11 @@ class Predictions:
             yield self._rows(rows)
 
     def rows(self, index: Tensor | slice) -> "Predictions":
-        """These rows, in this order."""
+        """These rows, in this order; where they had no ids, their numbers here become their ids."""
         return self._rows(index if isinstance(index, slice) else index.long())
 
     def split(self, share: float = 0.5, *, seed: int = 0) -> tuple["Predictions", "Predictions"]:
-        """Two parts drawn at random without overlap, the first with this share of the rows; each keeps the row order."""
+        """Two parts drawn at random without overlap, the first with this share of the rows, both in the order of the rows."""
         if not 0 < share < 1:
             raise InputError(f"share: expected a number between 0 and 1, got {share}")
         order = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))
@@ -173,7 +173,7 @@ class Predictions:
         fields = {
             "scores": self.scores[index],
             "target": None if self.target is None else self.target[index],
-            "ids": None if self.ids is None else _take(self.ids, index),
+            "ids": _take(self.ids or range(len(self)), index),
             "classes": self.classes,
             "link": self.link,
             "train_counts": self.train_counts,
@@ -183,5 +183,6 @@ class Predictions:
         return part
 
 
-def _take(names: Sequence[str], index: Tensor | slice) -> Sequence[str]:
-    return names[index] if isinstance(index, slice) else tuple(names[row] for row in index.tolist())
+def _take(names: Sequence[str] | range, index: Tensor | slice) -> Sequence[str]:
+    taken = names[index] if isinstance(index, slice) else [names[row] for row in index.tolist()]
+    return tuple(map(str, taken))

@@ -2,6 +2,8 @@
 
 from shortlist.sets.batches import Batches
 from shortlist.sets.constraints import Constraint, Fit
+from shortlist.sets.cost import BoundCost, bound_cost
+from shortlist.sets.lists import LabelList, label_lists
 from shortlist.sets.orderings import Ordering
 from shortlist.sets.rule import SetRule
 from shortlist.sets.rules import (
@@ -20,20 +22,26 @@ from shortlist.sets.rules import (
     threshold,
     top_k,
 )
+from shortlist.sets.sizes import SizeSummary
 from shortlist.sets.text import parse_rule
 
 __all__ = [
     "Batches",
+    "BoundCost",
     "Constraint",
     "Fit",
+    "LabelList",
     "Ordering",
     "SetRule",
+    "SizeSummary",
     "aps",
     "average_k",
+    "bound_cost",
     "cap",
     "classwise",
     "floor",
     "interpolated",
+    "label_lists",
     "lac",
     "mass",
     "parse_rule",

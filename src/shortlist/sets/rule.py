@@ -1,6 +1,7 @@
 """SetRule: the labels within a threshold, the threshold chosen by a constraint, the size kept within bounds."""
 
 import copy
+import json
 import warnings
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -14,11 +15,14 @@ from torch import Tensor
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.files import written_whole
 from shortlist.fitting import Fitted
+from shortlist.predictions import Predictions
 from shortlist.sets.batches import Batches, Source
 from shortlist.sets.constraints import Constraint
 from shortlist.sets.orderings import Ordering, bounded
+from shortlist.sets.sizes import SizeSummary
 from shortlist.tensors import Sets, as_tensor, check_scores
 
+FORMAT = "shortlist-rule/1"
 Matrix = TypeVar("Matrix", Tensor, np.ndarray[Any, Any])
 
 
@@ -34,12 +38,14 @@ class SetRule(Fitted):
     """
 
     threshold: Tensor | None
+    notes: tuple[str, ...]  # what a person should know about the last fit
+    calibrated: SizeSummary | None  # sizes of the sets on the calibration rows, where they were measured
 
     def __init__(self, text: str, ordering: Ordering, constraint: Constraint, least: int = 0, most: int | None = None):
         super().__init__()
         self.text, self.ordering, self.constraint = text, ordering, constraint
         self.least, self.most = least, most
-        self.notes: tuple[str, ...] = ()
+        self.notes, self.calibrated = (), None
         fixed = constraint.fixed()
         self.register_buffer("threshold", None if fixed is None else torch.tensor(fixed, dtype=torch.float64))
 
@@ -74,12 +80,22 @@ class SetRule(Fitted):
         """
         if not self.needs_fit:
             return self
+        if isinstance(probs, Predictions):
+            self.check_reads(probs)
         fit = self.constraint.fit(self.ordering, Batches(probs, target))
         device = probs.device if isinstance(probs, Tensor) else "cpu"
         self.threshold, self.notes = fit.threshold.to(device), fit.notes
         for note in fit.notes:
             warnings.warn(f"{self.text}: {note}", ShortlistWarning, stacklevel=2)
         return self
+
+    def check_reads(self, predictions: Predictions) -> None:
+        """The scores of these predictions read as probabilities, if the rule needs them to."""
+        if predictions.link is None and self.ordering.needs_probabilities:
+            raise InputError(
+                f"the scores have no reading as probabilities, which {self.text} needs: name the link they were trained for "
+                "(softmax, sigmoid, …), or identity if they are probabilities"
+            )
 
     @torch.no_grad()
     def forward(self, probs: Matrix) -> Matrix:
@@ -116,7 +132,10 @@ class SetRule(Fitted):
         """The rule and its threshold as one safetensors file."""
         with written_whole(path) as temporary:
             state = {name: tensor.contiguous() for name, tensor in self.state_dict().items()}
-            save_file(state, temporary, metadata={"format": "shortlist-rule/1", "rule": self.text})
+            header = {"format": FORMAT, "rule": self.text, "notes": json.dumps(self.notes)}
+            if self.calibrated is not None:
+                header["calibrated"] = json.dumps(self.calibrated.record())
+            save_file(state, temporary, metadata=header)
 
     @staticmethod
     def load(path: str | Path) -> "SetRule":
@@ -129,10 +148,12 @@ class SetRule(Fitted):
                 state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
         except (SafetensorError, OSError) as error:
             raise InputError(f"cannot read a rule from {path}: {error}") from error
-        if header.get("format") != "shortlist-rule/1":
+        if header.get("format") != FORMAT:
             raise InputError(f"cannot read a rule from {path}: it was not written by SetRule.save")
         rule = parse_rule(header["rule"], prior=state.get("ordering.prior"))
         rule.load_state_dict(state)
+        rule.notes = tuple(json.loads(header["notes"]))
+        rule.calibrated = SizeSummary(**json.loads(header["calibrated"])) if "calibrated" in header else None
         return rule
 
     def __repr__(self) -> str:

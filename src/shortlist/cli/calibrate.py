@@ -1,0 +1,59 @@
+"""``shortlist calibrate``: fit a link, so that probabilities become frequencies."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shortlist.cli import options
+from shortlist.cli.console import say, show
+from shortlist.cli.prepare import Reading, check_apart
+from shortlist.errors import InputError
+from shortlist.links import Isotonic, Platt, Temperature
+from shortlist.links.fitted import FittedLink
+from shortlist.metrics import calibration_definition, calibration_error
+from shortlist.predictions import Predictions
+from shortlist.report import Table
+
+METHODS: dict[str, type[FittedLink]] = {link.kind: link for link in (Temperature, Platt, Isotonic)}
+
+
+def calibrate(
+    scores: options.Scores,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the scores go with their new link.")],
+    on: Annotated[Path, typer.Option("--on", metavar="FILE", help="Labelled scores to fit the link on.")],
+    method: Annotated[str, typer.Option("--method", "-m", help="temperature, platt or isotonic.")] = "temperature",
+    same_rows: options.SameRows = False,
+    link: options.Link = None,
+    scores_key: options.ScoresKey = None,
+    target_key: options.TargetKey = None,
+) -> None:
+    """Fit a link on labelled scores and write other scores with it: the same scores, better probabilities."""
+    if method not in METHODS:
+        raise InputError(f"--method: expected one of {', '.join(METHODS)}, got {method!r}")
+    reading = Reading(scores_key, target_key, link)
+    predictions, labelled = reading.load(scores), reading.load(on)
+    if labelled.target is None:
+        raise InputError(f"{on}: expected labelled scores to fit the link on, and the file holds no labels")
+    if labelled.num_classes != predictions.num_classes:
+        raise InputError(f"{on} has {labelled.num_classes} classes and {scores} has {predictions.num_classes}")
+    if not same_rows:
+        check_apart(on, labelled, scores, predictions)
+    fitted = METHODS[method](labelled.link).fit(labelled.scores, labelled.target)
+    calibrated = predictions.with_link(fitted)
+    calibrated.save(out)
+    if predictions.target is not None and predictions.link is not None:
+        show(_errors(predictions, calibrated))
+    say(f"{fitted!r}, fitted on {len(labelled):,} rows → {out}")
+
+
+def _errors(before: Predictions, after: Predictions) -> Table:
+    rows = [
+        [
+            calibration_definition("expected", over=over),
+            float(calibration_error(before.probs(), before.target, over=over)),
+            float(calibration_error(after.probs(), after.target, over=over)),
+        ]
+        for over in ("top", "all")
+    ]
+    return Table(["calibration error", "before", "after"], rows, ["", ".2%", ".2%"])

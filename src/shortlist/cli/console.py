@@ -1,0 +1,115 @@
+"""What a person sees: tables, warnings, and a bar for work that takes over two seconds."""
+
+import enum
+import sys
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from shortlist.errors import ShortlistWarning
+from shortlist.report import Table
+
+T = TypeVar("T")
+PATIENCE = 2.0  # seconds before a bar appears
+
+
+class Outcome(enum.IntEnum):
+    """Exit codes."""
+
+    DONE = 0
+    BAD_INPUT = 1
+    USAGE = 2
+    WARNED = 3
+
+
+def _errors() -> Console:
+    return Console(file=sys.stderr, soft_wrap=True, highlight=False)
+
+
+def complain(message: str) -> None:
+    """One sentence on what went wrong."""
+    _errors().print(Text("error: ", style="bold red") + Text(message))
+
+
+def say(message: str) -> None:
+    """One sentence on what was done, on standard error so that standard output stays data."""
+    _errors().print(Text(message))
+
+
+def warn(message: str) -> None:
+    """One sentence that a person should read before trusting the answer."""
+    _errors().print(Text("warning: ", style="bold yellow") + Text(message))
+
+
+@contextmanager
+def noticed(found: list[str]) -> Iterator[None]:
+    """Collect the library's warnings as sentences."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ShortlistWarning)
+        yield
+    for warning in caught:
+        if issubclass(warning.category, ShortlistWarning):
+            found.append(str(warning.message))
+        else:
+            warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
+
+
+def show(table: Table) -> None:
+    """A table for people, on standard output."""
+    rich = RichTable(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for name, right in zip(table.columns, table.right(), strict=True):
+        rich.add_column(Text(name), justify="right" if right else "left", overflow="fold")
+    for row in table.shown():
+        rich.add_row(*map(Text, row))
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=10_000)  # a pipe has no edge to fold at
+    console.print(rich)
+
+
+class Bar:
+    """A progress bar that appears on standard error once the work has taken two seconds."""
+
+    def __init__(self, label: str, total: int):
+        self.label, self.total = label, total
+        self.started = time.monotonic()
+        self.progress: Progress | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.progress is not None:
+            self.progress.stop()
+
+    def at(self, done: int) -> None:
+        """So much of the total is done."""
+        if self.progress is None:
+            if time.monotonic() - self.started < PATIENCE or not sys.stderr.isatty():
+                return
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.percentage:3.0f}%"),
+                TimeRemainingColumn(),
+            )
+            self.progress = Progress(*columns, console=_errors(), transient=True)
+            self.progress.start()
+            self.progress.add_task(self.label, total=self.total)
+        self.progress.update(self.progress.task_ids[0], completed=done)
+
+    def over(self, blocks: Iterable[T]) -> Iterator[T]:
+        """The blocks, counting their rows as they pass."""
+        done = 0
+        for block in blocks:
+            yield block
+            done += len(block)  # type: ignore[arg-type]
+            self.at(done)

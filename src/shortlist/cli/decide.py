@@ -1,0 +1,168 @@
+"""``shortlist sets``, ``shortlist evaluate``, ``shortlist report``: from scores on disk to sets, numbers and a page."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+
+from shortlist.cli import options
+from shortlist.cli.console import Bar, Outcome, say, show, warn
+from shortlist.cli.prepare import Fitting, Prepared, Reading, prepare_all
+from shortlist.errors import InputError
+from shortlist.report import Evaluation, Table, headline, write_report
+from shortlist.report import evaluate as measure
+from shortlist.sets.lists import LabelList, list_writer, lists_of
+from shortlist.sets.sizes import SizeSummary
+
+SHOWN = 10
+
+
+def sets(
+    scores: options.Scores,
+    rule: options.Rule,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the sets go: .parquet or .jsonl.")] = None,
+    calibration: options.Calibration = None,
+    split: options.Split = None,
+    seed: options.Seed = 0,
+    same_rows: options.SameRows = False,
+    link: options.Link = None,
+    scores_key: options.ScoresKey = None,
+    target_key: options.TargetKey = None,
+    save_rule: Annotated[
+        Path | None, typer.Option("--save-rule", help="Keep the fitted rule as .safetensors, to use again with --rule FILE.")
+    ] = None,
+    as_json: options.Json = False,
+    strict: options.Strict = False,
+) -> None:
+    """Turn scores into label sets: for each row, labels with their probabilities, most probable first."""
+    if save_rule is not None and save_rule.suffix != ".safetensors":
+        raise InputError(f"--save-rule: expected a name that ends in .safetensors, got {save_rule}")
+    fitting = Fitting(rule, calibration or (), split, seed, same_rows)
+    (prepared,) = prepare_all([scores], Reading(scores_key, target_key, link), fitting)
+    counts = _write_lists(prepared, out, as_json)
+    size = SizeSummary.of(counts)
+    prepared.check_size(size)
+    if save_rule is not None:
+        prepared.rule.save(save_rule)
+    where = f" → {out}" if out else ""
+    say(f"{size.rows:,} sets, {size.mean:.4g} labels on average, {float(counts[0]) / size.rows:.1%} empty{where}")
+    _finish([prepared], strict)
+
+
+def _write_lists(prepared: Prepared, out: Path | None, as_json: bool) -> torch.Tensor:
+    """Write the lists to the file, to standard output as JSON lines, or show the first few; how many have which size."""
+    predictions, rule = prepared.predictions, prepared.rule
+    counts = torch.zeros(predictions.num_classes + 1)
+    first: list[LabelList] = []
+    with Bar("sets", len(predictions)) as bar:
+        blocks = lists_of(predictions, rule)
+        if out is not None:
+            with list_writer(out) as write:
+                for found, lists in blocks:
+                    write(lists)
+                    counts += found.sum(1).bincount(minlength=len(counts))
+                    bar.at(int(counts.sum()))
+        else:
+            for found, lists in blocks:
+                counts += found.sum(1).bincount(minlength=len(counts))
+                if as_json:
+                    for row in lists:
+                        typer.echo(json.dumps(row.record(), ensure_ascii=False))
+                first += lists[: SHOWN - len(first)]
+                bar.at(int(counts.sum()))
+    if out is None and not as_json:
+        rows = [[row.id, ", ".join(f"{n} {p:.3f}" for n, p in zip(row.labels, row.probs, strict=True)) or "–"] for row in first]
+        show(Table(["row", "labels"], rows))
+        if len(predictions) > SHOWN:
+            say(f"… and {len(predictions) - SHOWN:,} more: write them all with --out sets.parquet or --out sets.jsonl")
+    return counts
+
+
+def evaluate(
+    scores: options.ManyScores,
+    rule: options.Rule,
+    calibration: options.Calibration = None,
+    split: options.Split = None,
+    seed: options.Seed = 0,
+    same_rows: options.SameRows = False,
+    link: options.Link = None,
+    scores_key: options.ScoresKey = None,
+    target_key: options.TargetKey = None,
+    as_json: options.Json = False,
+    as_csv: options.Csv = False,
+    strict: options.Strict = False,
+) -> None:
+    """Measure a rule's sets on labelled scores: accuracy, size, calibration; several files side by side."""
+    if as_json and as_csv:
+        raise InputError("expected --json or --csv, got both")
+    fitting = Fitting(rule, calibration or (), split, seed, same_rows)
+    prepared, evaluations = _measured(scores, Reading(scores_key, target_key, link), fitting)
+    if as_json:
+        answer = [
+            evaluation.numbers()
+            | {"calibration_error": evaluation.calibration(), "guarantee": evaluation.rule.guarantee, "warnings": one.warnings}
+            for one, evaluation in zip(prepared, evaluations, strict=True)
+        ]
+        typer.echo(json.dumps(_without_nan(answer), indent=2, ensure_ascii=False))
+    elif as_csv:
+        numbers = [evaluation.numbers() for evaluation in evaluations]
+        columns = list(dict.fromkeys(name for row in numbers for name in row))
+        typer.echo(Table(columns, [[row.get(name) for name in columns] for row in numbers]).csv(), nl=False)
+    else:
+        show(headline(evaluations).transposed())
+    _finish(prepared, strict)
+
+
+def report(
+    scores: options.ManyScores,
+    rule: options.Rule,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the page goes.")] = Path("report.html"),
+    calibration: options.Calibration = None,
+    split: options.Split = None,
+    seed: options.Seed = 0,
+    same_rows: options.SameRows = False,
+    link: options.Link = None,
+    scores_key: options.ScoresKey = None,
+    target_key: options.TargetKey = None,
+    title: Annotated[str, typer.Option("--title", help="Heading of the page.")] = "Shortlist report",
+    strict: options.Strict = False,
+) -> None:
+    """Write one self-contained HTML page about a rule's sets; several files side by side become a comparison."""
+    fitting = Fitting(rule, calibration or (), split, seed, same_rows)
+    prepared, evaluations = _measured(scores, Reading(scores_key, target_key, link), fitting)
+    write_report(evaluations, out, title=title, warnings=[text for one in prepared for text in (*one.warnings, *one.notes)])
+    say(f"report on {', '.join(one.name for one in prepared)} → {out}")
+    _finish(prepared, strict)
+
+
+def _measured(paths: list[Path], reading: Reading, fitting: Fitting) -> tuple[list[Prepared], list[Evaluation]]:
+    prepared = prepare_all(paths, reading, fitting)
+    evaluations = []
+    for one in prepared:
+        with Bar(f"measuring {one.name}", len(one.predictions)) as bar:
+            evaluations.append(measure(one.predictions, one.rule, name=one.name, progress=bar.at))
+        if one.predictions.target is None:
+            one.warnings.append(f"{one.name}: the file holds no labels, so only sizes are known")
+        one.check_size(evaluations[-1].size)
+    return prepared, evaluations
+
+
+def _finish(prepared: list[Prepared], strict: bool) -> None:
+    warnings = list(dict.fromkeys(warning for one in prepared for warning in one.warnings))
+    for note in dict.fromkeys(note for one in prepared for note in one.notes):
+        say(note)
+    for warning in warnings:
+        warn(warning)
+    if warnings and strict:
+        raise typer.Exit(Outcome.WARNED)
+
+
+def _without_nan(value: object) -> object:
+    """NaN is no JSON: null."""
+    if isinstance(value, dict):
+        return {name: _without_nan(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(entry) for entry in value]
+    return None if isinstance(value, float) and value != value else value

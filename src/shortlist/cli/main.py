@@ -1,0 +1,48 @@
+"""The program: its commands, and how an error reaches a person."""
+
+import sys
+
+import typer
+
+from shortlist import __version__
+from shortlist.cli import calibrate, decide, demo
+from shortlist.cli.console import Outcome, complain
+from shortlist.errors import InputError
+
+app = typer.Typer(
+    help="Label sets you can trust, from anybody's scores.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("sets")(decide.sets)
+app.command("evaluate")(decide.evaluate)
+app.command("report")(decide.report)
+app.command("calibrate")(calibrate.calibrate)
+app.command("demo")(demo.demo)
+
+
+def _version(shown: bool) -> None:
+    if shown:
+        typer.echo(f"shortlist {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version.")) -> None:
+    """Label sets you can trust, from anybody's scores."""
+
+
+def main() -> None:
+    """Run the program; what a person got wrong is one sentence and exit code 1, never a traceback."""
+    try:
+        app()
+    except InputError as error:
+        complain(str(error))
+        sys.exit(Outcome.BAD_INPUT)
+    except (OSError, MemoryError) as error:
+        complain(f"{type(error).__name__}: {error}")
+        sys.exit(Outcome.BAD_INPUT)
+    except BrokenPipeError:
+        sys.exit(Outcome.DONE)

@@ -1,0 +1,156 @@
+"""From options to predictions with a fitted rule: what ``sets``, ``evaluate`` and ``report`` begin with."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from shortlist.cli.console import Bar, noticed
+from shortlist.errors import InputError
+from shortlist.predictions import Predictions
+from shortlist.sets import SetRule, SizeSummary, bound_cost, parse_rule
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files are read."""
+
+    scores_key: str | None = None
+    target_key: str | None = None
+    link: str | None = None
+
+    def load(self, path: Path) -> Predictions:
+        """The predictions of one file."""
+        return Predictions.load(path, scores_key=self.scores_key, target_key=self.target_key, link=self.link)
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """How a rule is fitted."""
+
+    rule: str
+    calibration: Sequence[Path] = ()
+    split: float | None = None
+    seed: int = 0
+    same_rows: bool = False
+
+    def __post_init__(self) -> None:
+        ways = [
+            name
+            for name, used in (("--calibration", self.calibration), ("--split", self.split), ("--same-rows", self.same_rows))
+            if used
+        ]
+        if len(ways) > 1:
+            raise InputError(f"expected one way to choose the rows to fit on, got {' and '.join(ways)}")
+
+
+@dataclass
+class Prepared:
+    """Predictions to answer for, the fitted rule, and what a person should know."""
+
+    name: str
+    predictions: Predictions
+    rule: SetRule
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def check_size(self, reached: SizeSummary) -> None:
+        """Warn where the size reached differs from the calibrated one by more than chance."""
+        shift = reached.shift_from(self.rule.calibrated) if self.rule.calibrated is not None else None
+        if shift:
+            self.warnings.append(f"{self.name}: {shift}")
+
+
+def prepare_all(paths: Sequence[Path], reading: Reading, fitting: Fitting) -> list[Prepared]:
+    """Every file with its own fitted rule; calibration files go with the files of scores in order."""
+    files = fitting.calibration
+    if files and len(files) != len(paths):
+        raise InputError(f"expected one --calibration for each of the {len(paths)} files of scores, got {len(files)}")
+    names = _names(paths)
+    return [
+        prepare(path, reading, fitting, calibration=files[n] if files else None, name=names[n]) for n, path in enumerate(paths)
+    ]
+
+
+def prepare(path: Path, reading: Reading, fitting: Fitting, *, calibration: Path | None, name: str) -> Prepared:
+    """Load one file and fit the rule for it."""
+    predictions = reading.load(path)
+    saved = Path(fitting.rule).suffix == ".safetensors"
+    rule = SetRule.load(fitting.rule) if saved else parse_rule(fitting.rule, prior=predictions.prior)
+    prepared = Prepared(name, predictions, rule)
+    if saved or not rule.needs_fit:
+        prepared.warnings += [f"{rule.text}: {note}" for note in rule.notes]
+        return prepared
+    rows = _calibration_rows(prepared, path, reading, fitting, calibration)
+    rule.check_reads(rows)
+    with noticed(prepared.warnings):
+        _fit(rule, rows)
+    if rule.most is not None or rule.least:
+        prepared.notes.append(f"{rule.text} on the calibration rows: {bound_cost(rule, rows).sentence()}")
+    return prepared
+
+
+def _calibration_rows(
+    prepared: Prepared, path: Path, reading: Reading, fitting: Fitting, calibration: Path | None
+) -> Predictions:
+    predictions = prepared.predictions
+    if fitting.split is not None:
+        first, prepared.predictions = predictions.split(fitting.split, seed=fitting.seed)
+        return first
+    if fitting.same_rows:
+        prepared.warnings.append(f"{prepared.name}: fitted and measured on the same rows, so errors look smaller than they are")
+        return predictions
+    if calibration is None:
+        raise InputError(
+            f"{prepared.rule.text} is fitted on rows of their own: pass --calibration FILE, or --split 0.5 to set half of "
+            f"{path} aside"
+        )
+    rows = reading.load(calibration)
+    if rows.num_classes != predictions.num_classes:
+        raise InputError(f"{calibration} has {rows.num_classes} classes and {path} has {predictions.num_classes}")
+    if rows.classes and predictions.classes and rows.classes != predictions.classes:
+        raise InputError(f"{calibration} and {path} name their classes differently, or in another order")
+    check_apart(calibration, rows, path, predictions)
+    return rows
+
+
+def _fit(rule: SetRule, rows: Predictions) -> None:
+    """Fit the rule, then measure the sizes of its sets on the same rows."""
+
+    def read() -> Iterator[tuple[Any, Any]]:
+        with Bar("calibrating", len(rows)) as bar:
+            for block in bar.over(rows.blocks()):
+                yield block.plausibility(), block.target
+
+    rule.fit(read)
+    counts = torch.zeros(rows.num_classes + 1)
+    for probs, _ in read():
+        counts += rule(probs).sum(1).bincount(minlength=len(counts))
+    rule.calibrated = SizeSummary.of(counts)
+
+
+def check_apart(fitted_on: Path, rows: Predictions, path: Path, predictions: Predictions) -> None:
+    """Refuse to measure on the rows that something is fitted on."""
+    if fitted_on.samefile(path) or shares_rows(rows, predictions):
+        raise InputError(
+            f"{fitted_on} and {path} share rows: what is fitted on the rows it is measured on looks better than it is; pass "
+            "other rows, or --same-rows to do it all the same"
+        )
+
+
+def shares_rows(first: Predictions, second: Predictions) -> bool:
+    """Whether two files have rows in common: by their ids, or by most of their scores being the same."""
+    if first.ids and second.ids:
+        return not set(first.ids).isdisjoint(second.ids)
+    columns = torch.linspace(0, first.num_classes - 1, min(64, first.num_classes)).long()
+    rows = [{row.tobytes() for row in part.scores[:, columns].numpy()} for part in (first, second)]
+    # Saturated scores make different rows look the same now and then, so a few in common prove nothing.
+    return len(rows[0] & rows[1]) > 0.5 * min(len(part) for part in rows)
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """Short names that tell the files apart."""
+    stems = [path.stem for path in paths]
+    return stems if len(set(stems)) == len(stems) else [str(path) for path in paths]

@@ -1,0 +1,294 @@
+"""Displays: pictures of evaluations, each with the numbers behind it.
+
+Every display takes one or more evaluations, draws with ``.plot(ax)`` and gives its numbers with ``.frame()``.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from torch import Tensor
+
+from shortlist.report.evaluation import Evaluation
+from shortlist.report.style import DASHES, GRID, MUTED, SERIES, new_axes
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+
+class Display:
+    """A picture and its numbers."""
+
+    title: ClassVar[str]
+    caption: ClassVar[str]
+
+    def __init__(self, evaluations: Evaluation | Sequence[Evaluation]):
+        found = [evaluations] if isinstance(evaluations, Evaluation) else list(evaluations)
+        self.evaluations = [evaluation for evaluation in found if self.shows(evaluation)]
+
+    @staticmethod
+    def shows(evaluation: Evaluation) -> bool:
+        """Whether there is anything to show of this evaluation."""
+        return True
+
+    def frame(self) -> "pd.DataFrame":
+        """The numbers behind the picture, one row a point."""
+        import pandas as pd
+
+        columns = self.points()
+        return pd.DataFrame({name: list(values) for name, values in columns.items()})
+
+    def points(self) -> dict[str, list[object]]:
+        """The same as plain columns."""
+        raise TypeError(f"{type(self).__name__} does not say what it shows")
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw onto the axes, or onto new ones."""
+        raise TypeError(f"{type(self).__name__} does not say how it is drawn")
+
+    def _axes(self, ax: "Axes | None", xlabel: str, ylabel: str) -> "Axes":
+        ax = new_axes() if ax is None else ax
+        ax.set_xlabel(xlabel)
+        ax.set_ylabel(ylabel)
+        return ax
+
+    def _series(self) -> list[tuple[Evaluation, str]]:
+        return [(evaluation, SERIES[n % len(SERIES)]) for n, evaluation in enumerate(self.evaluations)]
+
+
+class SizeHistogram(Display):
+    """How many labels the sets hold."""
+
+    title = "Set sizes"
+    caption = "Share of rows by the number of labels in their set. The dotted line is the mean."
+
+    def points(self) -> dict[str, list[object]]:
+        """name, size, rows, share."""
+        columns: dict[str, list[object]] = {"name": [], "size": [], "rows": [], "share": []}
+        for evaluation in self.evaluations:
+            for size, count in _present(evaluation.sizes):
+                _append(columns, evaluation.name, size, count, count / evaluation.rows)
+        return columns
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Bars for one evaluation, steps for several."""
+        ax = self._axes(ax, "labels in the set", "share of rows")
+        for evaluation, colour in self._series():
+            last = _last_size([evaluation.sizes])
+            share = (evaluation.sizes / evaluation.rows)[: last + 1].tolist()
+            if len(self.evaluations) == 1:
+                ax.bar(range(last + 1), share, width=0.86 if last < 60 else 1.0, color=colour)
+            else:
+                ax.stairs(share, [size - 0.5 for size in range(last + 2)], color=colour, label=evaluation.name, linewidth=1.8)
+            ax.axvline(
+                evaluation.size.mean,
+                color=colour if len(self.evaluations) > 1 else MUTED,
+                linestyle=":",
+                linewidth=1.6,
+                zorder=3,
+            )
+        return _finish(ax, legend=len(self.evaluations) > 1)
+
+
+class GroupSizeHistogram(Display):
+    """Set sizes by how many training examples the row's class had."""
+
+    title = "Set sizes by shot group"
+    caption = "Share of the rows of each group: few-shot classes had fewer than 20 training examples, many-shot over 100."
+
+    @staticmethod
+    def shows(evaluation: Evaluation) -> bool:
+        """Training counts are known, and one label a row."""
+        return any(float(counts.sum()) for counts in evaluation.group_sizes.values())
+
+    def points(self) -> dict[str, list[object]]:
+        """name, group, size, rows, share."""
+        columns: dict[str, list[object]] = {"name": [], "group": [], "size": [], "rows": [], "share": []}
+        for evaluation in self.evaluations:
+            for group, counts in evaluation.group_sizes.items():
+                for size, count in _present(counts):
+                    _append(columns, evaluation.name, group, size, count, count / float(counts.sum()))
+        return columns
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Steps, a colour for each group, a dash for each evaluation."""
+        ax = self._axes(ax, "labels in the set", "share of the group's rows")
+        for n, evaluation in enumerate(self.evaluations):
+            last = _last_size(list(evaluation.group_sizes.values()))
+            for colour, (group, counts) in zip(SERIES, evaluation.group_sizes.items(), strict=False):
+                if float(counts.sum()):
+                    share = (counts / counts.sum())[: last + 1].tolist()
+                    edges = [size - 0.5 for size in range(last + 2)]
+                    label = f"{group}-shot" if len(self.evaluations) == 1 else f"{group}-shot, {evaluation.name}"
+                    ax.stairs(share, edges, color=colour, label=label, linewidth=1.8, linestyle=DASHES[n % len(DASHES)])
+        return _finish(ax, legend=True)
+
+
+class SizeAccuracy(Display):
+    """Accuracy against mean set size, for top-k and for average-k sets."""
+
+    title = "Accuracy against size"
+    caption = (
+        "What each mean set size buys: the k most probable labels of every row (top-k, points) and all labels above one "
+        "threshold (average-k, line). The cross is the rule of this report."
+    )
+
+    @staticmethod
+    def shows(evaluation: Evaluation) -> bool:
+        """There are labels and probabilities or ranks."""
+        return evaluation.rank_curve is not None or evaluation.size_curve is not None
+
+    def points(self) -> dict[str, list[object]]:
+        """name, kind (top-k, average-k or rule), size, accuracy."""
+        columns: dict[str, list[object]] = {"name": [], "kind": [], "size": [], "accuracy": []}
+        for evaluation in self.evaluations:
+            for kind, curve in (("top-k", evaluation.rank_curve), ("average-k", evaluation.size_curve)):
+                if curve is not None:
+                    for size, accuracy in zip(curve.sizes.tolist(), curve.accuracies.tolist(), strict=True):
+                        _append(columns, evaluation.name, kind, size, accuracy)
+            _append(columns, evaluation.name, "rule", evaluation.size.mean, evaluation.accuracy)
+        return columns
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """A line, points and a cross for each evaluation."""
+        word = "accuracy" if all(evaluation.single_label for evaluation in self.evaluations) else "recall"
+        ax = self._axes(ax, "mean labels in the set", word)
+        limit = max([10.0, *(2.5 * evaluation.size.mean for evaluation in self.evaluations)])
+        limit = min(limit, max(len(evaluation.classes) for evaluation in self.evaluations))
+        lowest = 1.0
+        for evaluation, colour in self._series():
+            label = "" if len(self.evaluations) == 1 else f", {evaluation.name}"
+            if evaluation.size_curve is not None:
+                sizes, accuracies = _upto(evaluation.size_curve.sizes, evaluation.size_curve.accuracies, limit)
+                ax.plot(sizes, accuracies, color=colour, label=f"average-k{label}")
+                lowest = min(lowest, evaluation.size_curve.at(0.7))
+            if evaluation.rank_curve is not None:
+                sizes, accuracies = _upto(evaluation.rank_curve.sizes[1:], evaluation.rank_curve.accuracies[1:], limit)
+                ax.plot(sizes, accuracies, color=colour, marker="o", markersize=4, linestyle="", label=f"top-k{label}")
+                lowest = min([lowest, *accuracies])
+            ax.plot(evaluation.size.mean, evaluation.accuracy, "x", color=colour, markersize=10, markeredgewidth=2.4)
+            lowest = min(lowest, evaluation.accuracy)
+        ax.set_xlim(0, limit)
+        ax.set_ylim(max(0.0, lowest - 0.12 * (1 - lowest) - 0.01), 1 + 0.02 * (1 - lowest) + 0.002)
+        return _finish(ax, legend=True)
+
+
+class Reliability(Display):
+    """Whether probabilities are frequencies."""
+
+    title = "Reliability"
+    caption = (
+        "How often labels given a probability are right, 15 bins of equal width; on the diagonal a probability means what "
+        "it says. Areas of the points follow the share of pairs in the bin."
+    )
+
+    @staticmethod
+    def shows(evaluation: Evaluation) -> bool:
+        """There are labels and probabilities."""
+        return bool(evaluation.reliability)
+
+    def points(self) -> dict[str, list[object]]:
+        """name, over (top label or all pairs), bin, pairs, mean confidence, frequency."""
+        names = ("name", "over", "bin", "pairs", "confidence", "frequency")
+        columns: dict[str, list[object]] = {name: [] for name in names}
+        for evaluation in self.evaluations:
+            for over, table in evaluation.reliability.items():
+                for place, (count, confidence, right) in enumerate(table.t().tolist()):
+                    if count:
+                        _append(columns, evaluation.name, over, place, count, confidence / count, right / count)
+        return columns
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Top label of a row (line) and, for a single evaluation, all pairs (dashed)."""
+        ax = self._axes(ax, "probability", "share that is right")
+        ax.plot([0, 1], [0, 1], color=GRID, linewidth=1.4)
+        alone = len(self.evaluations) == 1
+        for evaluation, colour in self._series():
+            for n, (over, table) in enumerate(evaluation.reliability.items()):
+                if n and not alone:
+                    continue
+                counts, confidence, right = table[:, table[0] > 0].unbind()
+                x, y = (confidence / counts).tolist(), (right / counts).tolist()
+                colour = SERIES[n] if alone else colour
+                label = ("top label" if over == "top" else "all labels") if alone else evaluation.name
+                ax.plot(x, y, color=colour, linestyle=DASHES[n], label=label)
+                ax.scatter(x, y, s=(6 + 140 * counts / counts.sum()).tolist(), color=colour, linewidths=0, zorder=3)
+        ax.set_xlim(-0.02, 1.02)
+        ax.set_ylim(-0.02, 1.02)
+        return _finish(ax, legend=True)
+
+
+class Lorenz(Display):
+    """How unevenly the classes share the examples."""
+
+    title = "Long tail"
+    caption = "Share of the examples that the rarest classes hold together; on the diagonal all classes are equally common."
+
+    @staticmethod
+    def shows(evaluation: Evaluation) -> bool:
+        """Training counts, or labels to count, are known."""
+        return evaluation.train_counts is not None or evaluation.labelled
+
+    def points(self) -> dict[str, list[object]]:
+        """name, share of the classes, share of the examples."""
+        columns: dict[str, list[object]] = {"name": [], "classes": [], "examples": []}
+        for evaluation in self.evaluations:
+            for share, held in zip(*_lorenz(evaluation), strict=True):
+                _append(columns, evaluation.name, share, held)
+        return columns
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """A line for each different count of classes."""
+        counted = "training examples" if all(e.train_counts is not None for e in self.evaluations) else "labels"
+        ax = self._axes(ax, "rarest classes, share", f"{counted} they hold, share")
+        ax.plot([0, 1], [0, 1], color=GRID, linewidth=1.4)
+        drawn: list[tuple[list[float], list[float]]] = []
+        for evaluation, colour in self._series():
+            curve = _lorenz(evaluation)
+            if curve not in drawn:  # files of one problem share their classes
+                ax.plot(*curve, color=colour, label=evaluation.name)
+                drawn.append(curve)
+        ax.set_xlim(0, 1)
+        ax.set_ylim(0, 1)
+        return _finish(ax, legend=len(drawn) > 1)
+
+
+DISPLAYS: tuple[type[Display], ...] = (SizeHistogram, SizeAccuracy, Reliability, GroupSizeHistogram, Lorenz)
+
+
+def _append(columns: dict[str, list[object]], *values: object) -> None:
+    for column, value in zip(columns.values(), values, strict=True):
+        column.append(value)
+
+
+def _present(counts: Tensor) -> list[tuple[int, int]]:
+    return [(int(size), int(counts[size])) for size in counts.nonzero().flatten()]
+
+
+def _last_size(counts: Sequence[Tensor]) -> int:
+    """The size that all but one in a thousand sets do not exceed, so that one giant does not flatten the rest."""
+    total = torch.stack(list(counts)).sum(0)
+    return max(1, int(torch.searchsorted(total.cumsum(0), 0.999 * total.sum())))
+
+
+def _upto(sizes: Tensor, accuracies: Tensor, limit: float) -> tuple[list[float], list[float]]:
+    """The points up to the limit, thinned to a thousand or so: a page need not carry what no eye can see."""
+    shown = int((sizes <= limit).sum()) + 1
+    sizes, accuracies = sizes[:shown], accuracies[:shown]
+    step = max(1, len(sizes) // 1000)
+    keep = torch.arange(len(sizes)) % step == 0
+    keep[-1] = True
+    return sizes[keep].tolist(), accuracies[keep].tolist()
+
+
+def _lorenz(evaluation: Evaluation) -> tuple[list[float], list[float]]:
+    counts = evaluation.hits[1] if evaluation.train_counts is None else evaluation.train_counts.double()
+    held = torch.cat([counts.new_zeros(1), counts.sort().values.cumsum(0)]) / counts.sum()
+    return torch.linspace(0, 1, len(held)).tolist(), held.tolist()
+
+
+def _finish(ax: "Axes", *, legend: bool) -> "Axes":
+    if legend and ax.get_legend_handles_labels()[0]:
+        ax.legend()
+    return ax

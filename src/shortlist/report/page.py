@@ -1,0 +1,143 @@
+"""The report: one HTML file that needs nothing else, for one prediction file or several side by side."""
+
+import math
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from shortlist import __version__
+from shortlist.files import write_text
+from shortlist.metrics import calibration_definition
+from shortlist.metrics.accuracy import class_accuracy
+from shortlist.report.displays import DISPLAYS
+from shortlist.report.evaluation import Evaluation
+from shortlist.report.style import themed_svg
+from shortlist.report.table import Table
+
+WORST = 12
+# name in Evaluation.numbers → column title and format
+COLUMNS = {
+    "name": ("predictions", ""),
+    "rule": ("rule", ""),
+    "rows": ("rows", ",d"),
+    "accuracy": ("accuracy", ".1%"),
+    "recall": ("recall", ".1%"),
+    "macro_accuracy": ("macro accuracy", ".1%"),
+    "macro_recall": ("macro recall", ".1%"),
+    "few": ("few-shot", ".1%"),
+    "medium": ("medium-shot", ".1%"),
+    "many": ("many-shot", ".1%"),
+    "precision": ("precision", ".1%"),
+    "size": ("mean size", ".2f"),
+    "empty": ("empty sets", ".1%"),
+    "top1": ("top-1", ".1%"),
+    "map_class": ("mAP by class", ".1%"),
+    "map_example": ("mAP by example", ".1%"),
+    "calibration_top": ("ECE top", ".2%"),
+    "calibration_all": ("ECE all", ".2%"),
+}
+
+
+def headline(evaluations: Sequence[Evaluation]) -> Table:
+    """The numbers that matter, one row for each evaluation."""
+    numbers = [evaluation.numbers() for evaluation in evaluations]
+    names = [name for name in COLUMNS if any(name in row for row in numbers)]
+    rows = [[row.get(name) for name in names] for row in numbers]
+    return Table([COLUMNS[name][0] for name in names], rows, [COLUMNS[name][1] for name in names])
+
+
+def worst_classes(evaluation: Evaluation, n: int = WORST) -> Table:
+    """The classes whose label is least often in the set."""
+    accuracy = class_accuracy(evaluation.hits)
+    present = (evaluation.hits[1] > 0).nonzero().flatten()
+    order = present[accuracy[present].argsort(stable=True)][:n].tolist()
+    counts = evaluation.train_counts
+    columns = [
+        "class",
+        "accuracy" if evaluation.single_label else "recall",
+        "rows",
+        *(["training examples"] if counts is not None else []),
+    ]
+    rows = [
+        [
+            evaluation.classes[label],
+            float(accuracy[label]),
+            int(evaluation.hits[1, label]),
+            *([int(counts[label])] if counts is not None else []),
+        ]
+        for label in order
+    ]
+    return Table(columns, rows, ["", ".1%", ",d", ",d"][: len(columns)])
+
+
+def render(evaluations: Sequence[Evaluation], *, title: str = "Shortlist report", warnings: Sequence[str] = ()) -> str:
+    """The page as text."""
+    import jinja2
+
+    source = resources.files("shortlist.report").joinpath("page.html").read_text(encoding="utf-8")
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["percent"] = lambda value: f"{value:.1%}"
+    figures = []
+    for kind in DISPLAYS:
+        display = kind(evaluations)
+        if display.evaluations:
+            figures.append({"title": kind.title, "caption": kind.caption, "svg": themed_svg(display)})
+    return environment.from_string(source).render(
+        title=title,
+        version=__version__,
+        evaluations=evaluations,
+        cards=_cards(evaluations[0]) if len(evaluations) == 1 else [],
+        headline=headline(evaluations).transposed().html(),
+        warnings=list(dict.fromkeys([*warnings, *(note for evaluation in evaluations for note in evaluation.notes)])),
+        guarantees=list(dict.fromkeys((e.rule.text, e.rule.guarantee) for e in evaluations)),
+        definitions=_definitions(evaluations),
+        figures=figures,
+        worst=[(evaluation, worst_classes(evaluation).html()) for evaluation in evaluations if evaluation.labelled],
+    )
+
+
+def write_report(
+    evaluations: Sequence[Evaluation], path: str | Path, *, title: str = "Shortlist report", warnings: Sequence[str] = ()
+) -> None:
+    """Write the page, whole or not at all."""
+    write_text(path, render(evaluations, title=title, warnings=warnings))
+
+
+def _cards(evaluation: Evaluation) -> list[dict[str, Any]]:
+    size = evaluation.size
+    cards = []
+    if evaluation.labelled:
+        what = "rows whose label is in the set" if evaluation.single_label else "labels that are in their set"
+        margin = f"± {1.96 * evaluation.accuracy_error:.1%}"
+        cards.append({"value": f"{evaluation.accuracy:.1%}", "margin": margin, "label": what})
+        cards.append({"value": f"{evaluation.macro_accuracy:.1%}", "margin": "", "label": "the same, averaged over classes"})
+    cards.append(
+        {
+            "value": f"{size.mean:.2f}",
+            "margin": f"± {1.96 * math.sqrt(size.variance / size.rows):.2f}",
+            "label": "labels in a set, on average",
+        }
+    )
+    cards.append({"value": f"{evaluation.empty_rate:.1%}", "margin": "", "label": "sets that are empty"})
+    return cards
+
+
+def _definitions(evaluations: Sequence[Evaluation]) -> list[tuple[str, str]]:
+    single = all(evaluation.single_label for evaluation in evaluations)
+    found = [
+        ("accuracy", "share of rows whose label is in their set; ± is a 95 % interval")
+        if single
+        else ("recall", "share of labels that are in the set of their row; ± is a 95 % interval"),
+        ("macro", "the mean of that over the classes present, each counting the same"),
+    ]
+    if any(evaluation.train_counts is not None for evaluation in evaluations):
+        found.append(
+            ("few, medium, many", "the mean over classes with fewer than 20, 20 to 100, and over 100 training examples")
+        )
+    if any(evaluation.reliability for evaluation in evaluations):
+        found.append(("ECE top", calibration_definition("expected", over="top")))
+        found.append(("ECE all", calibration_definition("expected", over="all")))
+    if not single:
+        found.append(("mAP", "average precision, tied scores together, over classes or rows that have a positive"))
+    return found

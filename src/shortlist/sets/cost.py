@@ -1,0 +1,68 @@
+"""What a cap or a floor costs."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from shortlist.sets.batches import Batches, Source
+from shortlist.sets.rule import SetRule
+from shortlist.tensors import Sets, Target, is_single_label, pick
+
+
+@dataclass(frozen=True)
+class BoundCost:
+    """What a cap and a floor change: sizes, and how many labels are in their sets, before and after."""
+
+    rows: int
+    shortened: int
+    lengthened: int
+    size_before: float
+    size_after: float
+    accuracy_before: float | None = None
+    accuracy_after: float | None = None
+
+    def sentence(self) -> str:
+        """The cost in words."""
+        parts = [
+            f"{what} {count / self.rows:.1%} of the sets"
+            for what, count in (("the cap shortens", self.shortened), ("the floor lengthens", self.lengthened))
+            if count
+        ]
+        if not parts:
+            return "the bounds change no set"
+        text = f"{' and '.join(parts)}: {self.size_before:.4g} → {self.size_after:.4g} labels on average"
+        if self.accuracy_before is None or self.accuracy_after is None:
+            return text
+        return f"{text}, accuracy {self.accuracy_before:.4g} → {self.accuracy_after:.4g}"
+
+
+def bound_cost(rule: SetRule, probs: Source, target: Any = None) -> BoundCost:
+    """What the cap and the floor of a fitted rule cost on these rows; with labels, in accuracy too.
+
+    >>> from shortlist.sets import cap, threshold
+    >>> rule = cap(threshold(0.2), 1)
+    >>> bound_cost(rule, torch.tensor([[0.5, 0.4, 0.1], [0.9, 0.1, 0.0]]), torch.tensor([1, 0])).sentence()
+    'the cap shortens 50.0% of the sets: 1.5 → 1 labels on average, accuracy 1 → 0.5'
+    """
+    total = torch.zeros(8, dtype=torch.float64)
+    labelled = True
+    for batch, labels in Batches(probs, target):
+        before, after = rule.unbounded(batch), rule(batch)
+        total += _changes(before, after, labels).cpu()
+        labelled &= labels is not None
+    rows, shorter, longer, size_before, size_after, hits_before, hits_after, count = total.tolist()
+    accuracies = (hits_before / count, hits_after / count) if labelled and count else (None, None)
+    return BoundCost(int(rows), int(shorter), int(longer), size_before / rows, size_after / rows, *accuracies)
+
+
+def _changes(before: Sets, after: Sets, target: Target | None) -> Tensor:
+    old, new = before.sum(1), after.sum(1)
+    hits = [torch.zeros(())] * 3
+    if target is not None and is_single_label(target):
+        hits = [pick(before, target).sum(), pick(after, target).sum(), torch.tensor(len(target))]
+    elif target is not None:
+        hits = [(before & target).sum(), (after & target).sum(), target.sum()]
+    counts = [torch.tensor(len(before)), (new < old).sum(), (new > old).sum(), old.sum(), new.sum(), *hits]
+    return torch.stack([count.double() for count in counts])
