@@ -1,12 +1,11 @@
 """For scikit-learn users: any classifier, answering with sets."""
 
-import numbers
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.model_selection import train_test_split
-from sklearn.utils import get_tags
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
@@ -14,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from shortlist.sets import SetRule, parse_rule
 from shortlist.tensors import Array
 
-DEFAULT_RULE = "lac:0.1"
+ONE_LABEL, MANY_LABELS = "lac:0.1", "risk-control:recall:0.1"
 
 
-class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that answers with sets of labels of a controlled size or error.
 
     ``fit`` sets a share of the rows aside, fits the estimator on the others, and the rule on those set aside.
@@ -25,10 +24,11 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     Args:
         estimator: a classifier with ``predict_proba``.
         rule: the rule, as text (``"average-k:2"``, ``"lac:0.1,cap:5"``) or as a :class:`~shortlist.sets.SetRule`; None is
-            ``"lac:0.1"``: sets that miss the label of at most one row in ten. Rules with a prior take the classes' shares.
+            ``"lac:0.1"``, sets that miss the label of at most one row in ten (for many labels a row,
+            ``"risk-control:recall:0.1"``). Rules with a prior take the classes' shares.
         calibration: the share of the rows set aside to fit the rule, or ``"prefit"``: the estimator is fitted already and all
             rows serve to fit the rule.
-        random_state: for choosing those rows.
+        random_state: for choosing those rows, and for what is random in the estimator unless it has a state of its own.
 
     Attributes:
         classes_: the labels, in the order of the columns of :meth:`predict_set` and :meth:`predict_proba`.
@@ -67,7 +67,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             self.estimator_, held_X, held_y = self.estimator, X, y
         else:
             fit_X, held_X, fit_y, held_y = self._set_aside(X, y)
-            self.estimator_ = clone(self.estimator).fit(fit_X, fit_y)
+            self.estimator_ = self._seeded(clone(self.estimator)).fit(fit_X, fit_y)
         self.rule_ = self._new_rule(y)
         target = held_y.astype(bool) if self._multi_label else np.searchsorted(self.classes_, held_y)
         self.rule_.fit(self.predict_proba(held_X), target if self.rule_.needs_labels else None)
@@ -79,7 +79,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         answer: Array = self.estimator_.predict(self._checked(X))
         return answer
 
-    @available_if(lambda self: hasattr(self.estimator, "predict_proba"))
+    @available_if(lambda self: hasattr(self.estimator, "predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """Probabilities (rows, classes), columns in the order of ``classes_``."""
         check_is_fitted(self, "estimator_")
@@ -109,15 +109,15 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _set_aside(self, X: Any, y: Array) -> tuple[Any, Any, Array, Array]:
         """Two parts; by class where every class can be in both."""
         share = self.calibration
-        if not (isinstance(share, numbers.Real) and 0 < float(share) < 1):
+        if isinstance(share, str) or not 0 < share < 1:
             raise ValueError(f"calibration: expected a share between 0 and 1 or 'prefit', got {share!r}")
         stratify = None
         if not self._multi_label:
             counts = np.unique(y, return_counts=True)[1]
-            room = min(float(share), 1 - float(share)) * len(y)
+            room = min(share, 1 - share) * len(y)
             stratify = y if counts.min() >= 2 and room >= len(counts) else None
-        parts = train_test_split(X, y, test_size=float(share), random_state=self.random_state, stratify=stratify)
-        return tuple(parts)  # type: ignore[return-value]
+        parts = train_test_split(X, y, test_size=share, random_state=self.random_state, stratify=stratify)
+        return tuple(parts)
 
     def _new_rule(self, y: Array) -> SetRule:
         """A rule of our own to fit: parameters of an estimator are never changed."""
@@ -125,7 +125,16 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             prior = getattr(self.rule.ordering, "prior", None)
             return parse_rule(self.rule.text, prior=prior)
         shares = y.mean(0) if self._multi_label else np.unique(y, return_counts=True)[1] / len(y)
-        return parse_rule(self.rule or DEFAULT_RULE, prior=shares)
+        return parse_rule(self.rule or (MANY_LABELS if self._multi_label else ONE_LABEL), prior=shares)
+
+    def _seeded(self, estimator: Any) -> Any:
+        """The estimator with our random state wherever it has none."""
+        if self.random_state is not None:
+            source = check_random_state(self.random_state)
+            found = sorted(estimator.get_params())
+            free = [name for name in found if name.split("__")[-1] == "random_state" and estimator.get_params()[name] is None]
+            estimator.set_params(**{name: int(source.randint(2**31 - 1)) for name in free})
+        return estimator
 
     def _in_order(self, probs: Array) -> Array:
         """Columns for all classes, in the order of ``classes_``: the rows to fit on may have lacked some."""
