@@ -1,32 +1,39 @@
 """Metrics: each a function of (sets or probs, target) and a streaming ``torchmetrics.Metric`` of the same name.
 
-The state of a streaming metric has constant size, except where exactness needs every score (:class:`MeanAveragePrecision` over
-classes, :class:`CalibrationError` in bins of equal mass, :class:`AverageKAccuracy` without calibration rows,
+The state of a streaming metric has constant size, except where exactness needs every score (:class:`MeanAveragePrecision`
+over classes, :class:`CalibrationError` in bins of equal mass, :class:`AverageKAccuracy` without calibration rows,
 :class:`RetrievalMap`); each of these names its companion of constant size.
 """
 
-from shortlist.metrics.accuracy import (
-    AverageKAccuracy,
-    SetAccuracy,
-    ShotAccuracy,
-    TopKAccuracy,
-    average_k_accuracy,
-    set_accuracy,
-    shot_accuracy,
-    top_k_accuracy,
-)
-from shortlist.metrics.calibration import CalibrationError, calibration_definition, calibration_error
-from shortlist.metrics.confidence import MeanMaxConfidence, mean_max_confidence
-from shortlist.metrics.curves import Curve, RankCurve, SizeAccuracyCurve
-from shortlist.metrics.ranking import (
-    BinnedMeanAveragePrecision,
-    MeanAveragePrecision,
-    TopNF1,
-    mean_average_precision,
-    top_n_f1,
-)
-from shortlist.metrics.retrieval import RetrievalCurve, RetrievalMap, retrieval_curve, retrieval_map
-from shortlist.metrics.sizes import EmptyRate, SetPrecision, SetSize, empty_rate, set_precision, set_size
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from shortlist.metrics.accuracy import average_k_accuracy, set_accuracy, shot_accuracy, top_k_accuracy
+from shortlist.metrics.calibration import calibration_definition, calibration_error
+from shortlist.metrics.confidence import mean_max_confidence
+from shortlist.metrics.curves import Curve, rank_curve, size_accuracy_curve
+from shortlist.metrics.ranking import mean_average_precision, top_n_f1
+from shortlist.metrics.retrieval import RetrievalCurve, retrieval_curve, retrieval_map
+from shortlist.metrics.sizes import empty_rate, set_precision, set_size
+
+if TYPE_CHECKING:
+    from shortlist.metrics.streaming import (
+        AverageKAccuracy,
+        BinnedMeanAveragePrecision,
+        CalibrationError,
+        EmptyRate,
+        MeanAveragePrecision,
+        MeanMaxConfidence,
+        RankCurve,
+        RetrievalMap,
+        SetAccuracy,
+        SetPrecision,
+        SetSize,
+        ShotAccuracy,
+        SizeAccuracyCurve,
+        TopKAccuracy,
+        TopNF1,
+    )
 
 __all__ = [
     "AverageKAccuracy",
@@ -52,12 +59,21 @@ __all__ = [
     "empty_rate",
     "mean_average_precision",
     "mean_max_confidence",
+    "rank_curve",
     "retrieval_curve",
     "retrieval_map",
     "set_accuracy",
     "set_precision",
     "set_size",
     "shot_accuracy",
+    "size_accuracy_curve",
     "top_k_accuracy",
     "top_n_f1",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Streaming forms bring torchmetrics with them, so they are loaded when first used."""
+    if name in __all__:
+        return getattr(importlib.import_module("shortlist.metrics.streaming"), name)
+    raise AttributeError(f"module 'shortlist.metrics' has no attribute {name!r}")

@@ -10,9 +10,7 @@ import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
-from shortlist.metrics.streaming import Streaming
 from shortlist.sets import average_k, top_k
-from shortlist.sets.rule import SetRule
 from shortlist.tensors import (
     Sets,
     Target,
@@ -34,23 +32,7 @@ def set_accuracy(sets: Any, target: Any, *, average: Average = "micro") -> Tenso
     >>> set_accuracy(torch.tensor([[True, True], [False, True], [False, True]]), torch.tensor([0, 1, 0]))
     tensor(0.6667, dtype=torch.float64)
     """
-    return _average(class_hits(as_tensor(sets, "sets"), as_target(target)), average)
-
-
-class SetAccuracy(Streaming):
-    """Streaming form of :func:`set_accuracy`; its state is two numbers a class."""
-
-    higher_is_better = True
-
-    def __init__(self, average: Average = "micro", **kwargs: Any):
-        super().__init__(**kwargs)
-        self.average = _check_average(average)
-
-    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
-        return class_hits(values, target)
-
-    def _finish(self, total: Tensor) -> Tensor:
-        return _average(total, self.average)
+    return average_accuracy(class_hits(as_tensor(sets, "sets"), as_target(target)), average)
 
 
 def shot_accuracy(sets: Any, target: Any, *, train_counts: Any) -> dict[str, Tensor]:
@@ -62,23 +44,7 @@ def shot_accuracy(sets: Any, target: Any, *, train_counts: Any) -> dict[str, Ten
 
     Garcin 2023, Table 2.
     """
-    return _by_shot(class_hits(as_tensor(sets, "sets"), as_target(target)), as_tensor(train_counts, "train_counts"))
-
-
-class ShotAccuracy(Streaming):
-    """Streaming form of :func:`shot_accuracy`; its state is two numbers a class."""
-
-    higher_is_better = True
-
-    def __init__(self, train_counts: Any, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.train_counts = as_tensor(train_counts, "train_counts")
-
-    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
-        return class_hits(values, target)
-
-    def _finish(self, total: Tensor) -> dict[str, Tensor]:
-        return _by_shot(total, self.train_counts.to(total.device))
+    return accuracy_by_shot(class_hits(as_tensor(sets, "sets"), as_target(target)), as_tensor(train_counts, "train_counts"))
 
 
 def top_k_accuracy(probs: Any, target: Any, *, k: int, average: Average = "micro") -> Tensor:
@@ -88,17 +54,6 @@ def top_k_accuracy(probs: Any, target: Any, *, k: int, average: Average = "micro
     tensor(0.5000, dtype=torch.float64)
     """
     return set_accuracy(top_k(k)(as_tensor(probs)), target, average=average)
-
-
-class TopKAccuracy(SetAccuracy):
-    """Streaming form of :func:`top_k_accuracy`; its state is two numbers a class."""
-
-    def __init__(self, k: int, average: Average = "micro", **kwargs: Any):
-        super().__init__(average, **kwargs)
-        self.rule = top_k(k)
-
-    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
-        return class_hits(self.rule(values), target)
 
 
 def average_k_accuracy(
@@ -114,26 +69,6 @@ def average_k_accuracy(
     """
     rule = average_k(k, prior).fit(as_tensor(probs) if calibration is None else calibration)
     return set_accuracy(rule(as_tensor(probs)), target, average=average)
-
-
-class AverageKAccuracy(SetAccuracy):
-    """Streaming form of :func:`average_k_accuracy`; with calibration probabilities its state is two numbers a class.
-
-    Without them the threshold is that of the streamed rows, and exactness needs every one of them:
-    :class:`~shortlist.metrics.SizeAccuracyCurve` is its companion of constant size.
-    """
-
-    def __init__(self, k: float, calibration: Any = None, prior: Any = None, average: Average = "micro", **kwargs: Any):
-        super().__init__(average, gathers=calibration is None, **kwargs)
-        self.rule: SetRule = average_k(k, prior)
-        if calibration is not None:
-            self.rule.fit(calibration)
-
-    def _whole(self, values: Tensor, target: Tensor) -> Tensor:
-        return set_accuracy(self.rule.fit(values)(values), target, average=self.average)
-
-    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
-        return class_hits(self.rule(values), target)
 
 
 def class_hits(sets: Sets, target: Target) -> Tensor:
@@ -157,20 +92,23 @@ def shot_groups(train_counts: Tensor) -> dict[str, Tensor]:
     return {"few": few, "medium": ~few & ~many, "many": many}
 
 
-def _average(hits: Tensor, average: Average) -> Tensor:
-    if _check_average(average) == "micro":
+def average_accuracy(hits: Tensor, average: Average) -> Tensor:
+    """Over all labels, or over the classes present."""
+    if check_average(average) == "micro":
         total = hits.sum(1) if hits.ndim else hits.new_zeros(2)
         return total[0] / total[1]
     return class_accuracy(hits).nanmean()
 
 
-def _check_average(average: Average) -> Average:
+def check_average(average: Average) -> Average:
+    """The average, if it is one that exists."""
     if average not in ("micro", "macro"):
         raise InputError(f"average: expected 'micro' or 'macro', got {average!r}")
     return average
 
 
-def _by_shot(hits: Tensor, train_counts: Tensor) -> dict[str, Tensor]:
+def accuracy_by_shot(hits: Tensor, train_counts: Tensor) -> dict[str, Tensor]:
+    """Mean accuracy over the classes present of each shot group."""
     if train_counts.shape != hits.shape[1:]:
         raise InputError(f"train_counts: expected one number for each of {hits.shape[1]} classes, got {shape_of(train_counts)}")
     accuracy = class_accuracy(hits)

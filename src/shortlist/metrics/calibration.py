@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
-from shortlist.metrics.streaming import Streaming
 from shortlist.tensors import Probs, Target, as_target, as_tensor, check_target, is_single_label, one_hot, pick
 
 Norm: TypeAlias = Literal["expected", "average", "max"]
@@ -44,35 +43,6 @@ def calibration_error(
     probs, target = as_tensor(probs), as_target(target)
     table = width_bins(probs, target, bins, over) if binning == "width" else mass_bins(probs, target, bins, over)
     return bin_error(table, norm)
-
-
-class CalibrationError(Streaming):
-    """Streaming form of :func:`calibration_error`; in bins of equal width its state is three numbers a bin.
-
-    Bins of equal mass need every confidence, and the batches are kept; many bins of equal width are the companion of
-    constant size.
-    """
-
-    higher_is_better = False
-
-    def __init__(self, norm: Norm = "expected", bins: int = 15, binning: Binning = "width", over: Over = "all", **kwargs: Any):
-        check_definition(norm, bins, binning, over)
-        super().__init__(gathers=binning == "mass", **kwargs)
-        self.norm, self.bins, self.binning, self.over = norm, bins, binning, over
-
-    @property
-    def definition(self) -> str:
-        """What the number means; print it with the number."""
-        return calibration_definition(self.norm, self.bins, self.binning, self.over)
-
-    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
-        return width_bins(values, target, self.bins, self.over)
-
-    def _finish(self, total: Tensor) -> Tensor:
-        return bin_error(total, self.norm)
-
-    def _whole(self, values: Tensor, target: Tensor) -> Tensor:
-        return bin_error(mass_bins(values, target, self.bins, self.over), self.norm)
 
 
 def calibration_definition(norm: Norm = "expected", bins: int = 15, binning: Binning = "width", over: Over = "all") -> str:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
-from shortlist.metrics.streaming import Streaming, ratio
+from shortlist.metrics.totals import ratio
 from shortlist.tensors import as_target, as_tensor, check_scores, check_target, is_single_label
 
 
@@ -18,22 +18,11 @@ def mean_max_confidence(probs: Any, target: Any = None) -> Tensor:
 
     Hein, Andriushchenko, Bitterwolf, 2019; Liao, Table II.
     """
-    return ratio(_sums(as_tensor(probs), None if target is None else as_target(target)))
+    return ratio(confidence_sums(as_tensor(probs), None if target is None else as_target(target)))
 
 
-class MeanMaxConfidence(Streaming):
-    """Streaming form of :func:`mean_max_confidence`."""
-
-    higher_is_better = False
-
-    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
-        return _sums(values, target)
-
-    def _finish(self, total: Tensor) -> Tensor:
-        return ratio(total)
-
-
-def _sums(probs: Tensor, target: Tensor | None) -> Tensor:
+def confidence_sums(probs: Tensor, target: Tensor | None) -> Tensor:
+    """Summed confidence of the rows without a label, and their number."""
     check_scores(probs, "probs")
     if target is not None:
         check_target(probs, target, "probs")

@@ -6,9 +6,8 @@ import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
-from shortlist.metrics.streaming import Streaming
 from shortlist.sets.orderings import ranks
-from shortlist.tensors import Probs, Target, check_target, is_single_label, pick, row_blocks
+from shortlist.tensors import Probs, Target, as_target, as_tensor, check_target, is_single_label, pick, row_blocks
 
 # The leading 16 bits of a float32 from 0 to 1 run from 0 to those of 1.0.
 KEYS = 0x3F80 + 1
@@ -28,44 +27,54 @@ class Curve(NamedTuple):
         return float(y0 + (y1 - y0) * along)
 
 
-class SizeAccuracyCurve(Streaming):
+def size_accuracy_curve(probs: Any, target: Any) -> Curve:
     """Accuracy against mean size for sets above one threshold (average-k), at every threshold of a fine grid.
 
-    ``compute`` gives a :class:`Curve` whose points are exact: the grid is the float32 numbers with 16 leading bits, 129
-    thresholds for each halving of the probability. Between two points accuracy lies between theirs.
-    The state is 16,257 × 2 numbers, whatever the number of rows and classes.
+    The points are exact: the thresholds are the float32 numbers with 16 leading bits, 128 for each halving of the
+    probability. Between two points accuracy lies between theirs.
+
+    >>> curve = size_accuracy_curve(torch.tensor([[0.9, 0.1], [0.6, 0.4]]), torch.tensor([0, 1]))
+    >>> curve.accuracies
+    tensor([0.0000, 0.5000, 0.5000, 1.0000, 1.0000], dtype=torch.float64)
     """
-
-    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
-        check_target(values, target, "probs")
-        total = torch.zeros(2, KEYS + 1, dtype=torch.float64, device=values.device)
-        for rows in row_blocks(*values.shape):
-            block, labels = values[rows], target[rows]
-            right = pick(block, labels) if is_single_label(labels) else block[labels]
-            total[0, :KEYS] += _histogram(block)
-            total[1, :KEYS] += _histogram(right)
-        total[:, KEYS] = torch.tensor([len(values), 0.0])
-        return total
-
-    def _finish(self, total: Tensor) -> Curve:
-        rows = total[0, KEYS]
-        counts = total[:, :KEYS].flip(1).cumsum(1)
-        used = torch.cat([counts.new_ones(1, dtype=torch.bool), counts[0].diff() > 0])
-        sizes, accuracies = counts[0, used] / rows, counts[1, used] / counts[1, -1]
-        zero = sizes.new_zeros(1)
-        return Curve(torch.cat([zero, sizes]), torch.cat([zero, accuracies]))
+    return curve_of_sizes(size_histograms(as_tensor(probs), as_target(target)))
 
 
-class RankCurve(Streaming):
-    """Accuracy of the top k for every k; its state is one number a class. One label a row."""
+def rank_curve(probs: Any, target: Any) -> Curve:
+    """Accuracy of the k most probable labels, for every k. One label a row.
 
-    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
-        return rank_counts(values, target)
+    >>> rank_curve(torch.tensor([[0.9, 0.1], [0.6, 0.4]]), torch.tensor([0, 1])).accuracies
+    tensor([0.0000, 0.5000, 1.0000], dtype=torch.float64)
+    """
+    return curve_of_ranks(rank_counts(as_tensor(probs), as_target(target)))
 
-    def _finish(self, total: Tensor) -> Curve:
-        accuracies = total.cumsum(0) / total.sum()
-        sizes = torch.arange(len(total) + 1, dtype=torch.float64, device=total.device)
-        return Curve(sizes, torch.cat([accuracies.new_zeros(1), accuracies]))
+
+def size_histograms(probs: Probs, target: Target) -> Tensor:
+    """All pairs and the true ones by the leading bits of their probability; in the last place the number of rows."""
+    check_target(probs, target, "probs")
+    total = torch.zeros(2, KEYS + 1, dtype=torch.float64, device=probs.device)
+    for rows in row_blocks(*probs.shape):
+        block, labels = probs[rows], target[rows]
+        total[0, :KEYS] += _histogram(block)
+        total[1, :KEYS] += _histogram(pick(block, labels) if is_single_label(labels) else block[labels])
+    total[0, KEYS] = len(probs)
+    return total
+
+
+def curve_of_sizes(histograms: Tensor) -> Curve:
+    """Counted from the top: how many pairs, and how many true ones, are above each threshold."""
+    counts = histograms[:, :KEYS].flip(1).cumsum(1)
+    zero = counts.new_zeros(1)
+    used = counts[0].diff(prepend=zero) > 0
+    sizes, accuracies = counts[0, used] / histograms[0, KEYS], counts[1, used] / counts[1, -1]
+    return Curve(torch.cat([zero, sizes]), torch.cat([zero, accuracies]))
+
+
+def curve_of_ranks(counts: Tensor) -> Curve:
+    """From how many labels have each rank."""
+    accuracies = counts.cumsum(0) / counts.sum()
+    sizes = torch.arange(len(counts) + 1, dtype=torch.float64, device=counts.device)
+    return Curve(sizes, torch.cat([accuracies.new_zeros(1), accuracies]))
 
 
 def rank_counts(probs: Probs, target: Target) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
-from shortlist.metrics.streaming import Streaming, ratio
+from shortlist.metrics.totals import ratio
 from shortlist.selection import sort_rows
 from shortlist.sets import top_k
 from shortlist.tensors import (
@@ -38,75 +38,36 @@ def mean_average_precision(probs: Any, target: Any, *, axis: Axis = "class") -> 
     """
     probs, target = as_tensor(probs), as_target(target)
     check_target(probs, target, "probs")
-    if _check_axis(axis) == "example":
-        return ratio(_example_sums(probs, target))
+    if check_axis(axis) == "example":
+        return ratio(example_sums(probs, target))
     return average_precisions(probs, target).nanmean()
 
 
-class MeanAveragePrecision(Streaming):
-    """Streaming form of :func:`mean_average_precision`, exact; over examples its state is two numbers.
-
-    Over classes exactness needs every score, and they are kept; :class:`BinnedMeanAveragePrecision` is its companion of
-    constant size, and says how far off it can be.
-    """
-
-    higher_is_better = True
-
-    def __init__(self, axis: Axis = "class", **kwargs: Any):
-        super().__init__(gathers=_check_axis(axis) == "class", **kwargs)
-        self.axis = axis
-
-    def _whole(self, values: Tensor, target: Tensor) -> Tensor:
-        return mean_average_precision(values, target)
-
-    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
-        check_target(values, target, "probs")
-        return _example_sums(values, target)
-
-    def _finish(self, total: Tensor) -> Tensor:
-        return ratio(total)
+def precision_histograms(probs: Probs, target: Target, bins: int) -> Tensor:
+    """Positives and all pairs of each class by bin of log-odds, from -20 to 20: float64 (2, C, bins)."""
+    check_target(probs, target, "probs")
+    classes = probs.shape[1]
+    place = ((torch.logit(probs.double()).clamp(-20, 20) + 20) / 40 * bins).long().clamp(max=bins - 1)
+    cell = torch.arange(classes, device=probs.device) * bins + place
+    counts = [part.bincount(minlength=classes * bins) for part in (cell[one_hot(target, classes)], cell.flatten())]
+    return torch.stack(counts).view(2, classes, bins).double()
 
 
-class BinnedMeanAveragePrecision(Streaming):
-    """Mean average precision over classes from a histogram of each class; its state is two numbers a bin and class.
+def binned_precision(histograms: Tensor) -> Tensor:
+    """Mean average precision over classes, everything in one bin tied."""
+    positives, everything = histograms.flip(2).unbind()
+    precision = positives.cumsum(1) / everything.cumsum(1).clamp(min=1)
+    return (positives * precision).sum(1).div(positives.sum(1)).nanmean()
 
-    Probabilities in one bin count as tied. :meth:`bounds` gives the interval in which the exact value lies, whatever the
-    order inside the bins. Bins are equally wide in the log-odds from -20 to 20, where multi-label probabilities live.
-    """
 
-    higher_is_better = True
-
-    def __init__(self, bins: int = 512, **kwargs: Any):
-        super().__init__(**kwargs)
-        if bins < 2:
-            raise InputError(f"bins: expected a whole number from 2, got {bins}")
-        self.bins = bins
-
-    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
-        check_target(values, target, "probs")
-        classes = values.shape[1]
-        marks = one_hot(target, classes)
-        odds = torch.logit(values.double()).clamp(-20, 20)
-        place = ((odds + 20) / 40 * self.bins).long().clamp(max=self.bins - 1)
-        cell = torch.arange(classes, device=values.device) * self.bins + place
-        size = classes * self.bins
-        counts = torch.stack([cell[marks].bincount(minlength=size), cell.flatten().bincount(minlength=size)])
-        return counts.view(2, classes, self.bins).double()
-
-    def _finish(self, total: Tensor) -> Tensor:
-        positives, everything = total.flip(2).unbind()
-        before, upto = positives.cumsum(1), everything.cumsum(1)
-        precision = before / upto.clamp(min=1)
-        return (positives * precision).sum(1).div(positives.sum(1)).nanmean()
-
-    def bounds(self) -> tuple[Tensor, Tensor]:
-        """The lowest and highest value that the exact mean average precision can have."""
-        positives, everything = self.total.flip(2).unbind()
-        before, upto = positives.cumsum(1) - positives, everything.cumsum(1) - everything
-        last = _harmonic_part(before, upto + everything - positives, positives)
-        first = _harmonic_part(before, upto, positives)
-        count = positives.sum(1)
-        return last.sum(1).div(count).nanmean(), first.sum(1).div(count).nanmean()
+def binned_precision_bounds(histograms: Tensor) -> tuple[Tensor, Tensor]:
+    """The same with the positives of each bin last, and first: the exact value lies between."""
+    positives, everything = histograms.flip(2).unbind()
+    before, above = positives.cumsum(1) - positives, everything.cumsum(1) - everything
+    last = _one_after_the_other(before, above + everything - positives, positives)
+    first = _one_after_the_other(before, above, positives)
+    low, high = (part.sum(1).div(positives.sum(1)).nanmean() for part in (last, first))
+    return low, high
 
 
 def top_n_f1(probs: Any, target: Any, *, n: int = 4) -> Tensor:
@@ -117,23 +78,7 @@ def top_n_f1(probs: Any, target: Any, *, n: int = 4) -> Tensor:
 
     Liao, section IV-C, n = 4.
     """
-    return _macro_f1(_top_counts(as_tensor(probs), as_target(target), n))
-
-
-class TopNF1(Streaming):
-    """Streaming form of :func:`top_n_f1`; its state is three numbers a class."""
-
-    higher_is_better = True
-
-    def __init__(self, n: int = 4, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.n = n
-
-    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
-        return _top_counts(values, target, self.n)
-
-    def _finish(self, total: Tensor) -> Tensor:
-        return _macro_f1(total)
+    return macro_f1(top_counts(as_tensor(probs), as_target(target), n))
 
 
 def average_precisions(probs: Probs, target: Target) -> Tensor:
@@ -162,7 +107,8 @@ def _by_column(scores: Tensor, marks: Tensor) -> Tensor:
     return torch.stack(found)
 
 
-def _example_sums(probs: Probs, target: Target) -> Tensor:
+def example_sums(probs: Probs, target: Target) -> Tensor:
+    """Summed average precision of the rows with a positive, and their number."""
     total = torch.zeros(2, dtype=torch.float64, device=probs.device)
     for rows in row_blocks(*probs.shape):
         precision = rows_average_precision(working(probs[rows]), one_hot(target[rows], probs.shape[1]))
@@ -184,27 +130,30 @@ def rows_average_precision(scores: Tensor, marks: Tensor) -> Tensor:
     return precision.sum(1) / count.squeeze(1)
 
 
-def _harmonic_part(before: Tensor, above: Tensor, positives: Tensor) -> Tensor:
+def _one_after_the_other(before: Tensor, above: Tensor, positives: Tensor) -> Tensor:
     """``Σ_{i=1}^{p} (before + i) / (above + i)``: p positives one after the other, behind ``above`` others."""
     # (before + i)/(above + i) = 1 - (above - before)/(above + i), and Σ 1/(above + i) is a difference of digammas.
     tail = torch.digamma(above + positives + 1) - torch.digamma(above + 1)
     return positives - (above - before) * tail
 
 
-def _top_counts(probs: Probs, target: Target, n: int) -> Tensor:
+def top_counts(probs: Probs, target: Target, n: int) -> Tensor:
+    """Right, returned and present labels of each class when the n most probable are returned: float64 (3, C)."""
     check_target(probs, target, "probs")
     sets = top_k(min(n, probs.shape[1]))(probs)
     marks = one_hot(target, probs.shape[1])
     return torch.stack([(sets & marks).sum(0), sets.sum(0), marks.sum(0)]).double()
 
 
-def _macro_f1(counts: Tensor) -> Tensor:
+def macro_f1(counts: Tensor) -> Tensor:
+    """F1 averaged over the classes present."""
     right, returned, present = counts.unbind()
     f1 = 2 * right / (returned + present)
     return f1[present > 0].mean()
 
 
-def _check_axis(axis: Axis) -> Axis:
+def check_axis(axis: Axis) -> Axis:
+    """The axis, if it is one that exists."""
     if axis not in ("class", "example"):
         raise InputError(f"axis: expected 'class' or 'example', got {axis!r}")
     return axis

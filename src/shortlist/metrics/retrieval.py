@@ -15,7 +15,6 @@ from torch import Tensor
 
 from shortlist.errors import InputError
 from shortlist.metrics.ranking import rows_average_precision
-from shortlist.metrics.streaming import Streaming
 from shortlist.tensors import BLOCK_ENTRIES, Probs, Target, as_target, as_tensor, check_target, one_hot
 
 MOST_QUERIES = 2_000_000
@@ -45,19 +44,6 @@ def retrieval_map(probs: Any, target: Any, *, max_length: int = 5, sample: int |
     Cheng, section 4.3.
     """
     return retrieval_curve(probs, target, max_length=max_length, sample=sample, seed=seed).mean()
-
-
-class RetrievalMap(Streaming):
-    """Streaming form of :func:`retrieval_map`, which needs every score: the batches are kept."""
-
-    higher_is_better = True
-
-    def __init__(self, max_length: int = 5, sample: int | None = None, seed: int = 0, **kwargs: Any):
-        super().__init__(gathers=True, **kwargs)
-        self.max_length, self.sample, self.seed = max_length, sample, seed
-
-    def _whole(self, values: Tensor, target: Tensor) -> Tensor:
-        return retrieval_map(values, target, max_length=self.max_length, sample=self.sample, seed=self.seed)
 
 
 def retrieval_curve(

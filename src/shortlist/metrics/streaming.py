@@ -1,4 +1,8 @@
-"""The streaming form of a metric: batches go in one by one, in any order, on any number of processes."""
+"""The streaming form of every metric: batches go in one by one, in any order, on any number of processes.
+
+A name is the CamelCase of its function's, with the same parameters and defaults. This is the only file that imports
+torchmetrics, which takes a second or more: it is loaded when the first of these names is used.
+"""
 
 from typing import Any
 
@@ -6,7 +10,11 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from shortlist.tensors import as_target, as_tensor
+from shortlist.errors import InputError
+from shortlist.metrics import accuracy, calibration, confidence, curves, ranking, retrieval, sizes
+from shortlist.metrics.totals import ratio
+from shortlist.sets import average_k, top_k
+from shortlist.tensors import as_target, as_tensor, check_target
 
 
 class Streaming(Metric):
@@ -51,17 +59,240 @@ class Streaming(Metric):
         raise TypeError(f"{type(self).__name__} does not say what a batch adds")
 
     def _finish(self, total: Tensor) -> Any:
-        raise TypeError(f"{type(self).__name__} does not say what its total means")
+        return ratio(total)
 
     def _whole(self, values: Tensor, target: Tensor) -> Any:
         raise TypeError(f"{type(self).__name__} does not say what it computes")
 
 
-def ratio(total: Tensor) -> Tensor:
-    """A total of two numbers as one over the other; NaN where there is nothing."""
-    total = total if total.ndim else total.new_zeros(2)
-    return total[0] / total[1]
-
-
 def _joined(parts: list[Tensor] | Tensor) -> Tensor:
     return parts if isinstance(parts, Tensor) else torch.cat(parts)
+
+
+class SetAccuracy(Streaming):
+    """Streaming form of :func:`~shortlist.metrics.set_accuracy`; its state is two numbers a class."""
+
+    higher_is_better = True
+
+    def __init__(self, average: accuracy.Average = "micro", **kwargs: Any):
+        super().__init__(**kwargs)
+        self.average = accuracy.check_average(average)
+
+    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
+        return accuracy.class_hits(values, target)
+
+    def _finish(self, total: Tensor) -> Tensor:
+        return accuracy.average_accuracy(total, self.average)
+
+
+class ShotAccuracy(Streaming):
+    """Streaming form of :func:`~shortlist.metrics.shot_accuracy`; its state is two numbers a class."""
+
+    higher_is_better = True
+
+    def __init__(self, train_counts: Any, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.train_counts = as_tensor(train_counts, "train_counts")
+
+    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
+        return accuracy.class_hits(values, target)
+
+    def _finish(self, total: Tensor) -> dict[str, Tensor]:
+        return accuracy.accuracy_by_shot(total, self.train_counts.to(total.device))
+
+
+class TopKAccuracy(SetAccuracy):
+    """Streaming form of :func:`~shortlist.metrics.top_k_accuracy`; its state is two numbers a class."""
+
+    def __init__(self, k: int, average: accuracy.Average = "micro", **kwargs: Any):
+        super().__init__(average, **kwargs)
+        self.rule = top_k(k)
+
+    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
+        return accuracy.class_hits(self.rule(values), target)
+
+
+class AverageKAccuracy(SetAccuracy):
+    """Streaming form of :func:`~shortlist.metrics.average_k_accuracy`; with calibration rows its state is two numbers a class.
+
+    Without them the threshold is that of the streamed rows, and exactness needs every one of them:
+    :class:`SizeAccuracyCurve` is its companion of constant size.
+    """
+
+    def __init__(
+        self, k: float, calibration: Any = None, prior: Any = None, average: accuracy.Average = "micro", **kwargs: Any
+    ):
+        super().__init__(average, gathers=calibration is None, **kwargs)
+        self.rule = average_k(k, prior)
+        if calibration is not None:
+            self.rule.fit(calibration)
+
+    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
+        return accuracy.class_hits(self.rule(values), target)
+
+    def _whole(self, values: Tensor, target: Tensor) -> Tensor:
+        return accuracy.set_accuracy(self.rule.fit(values)(values), target, average=self.average)
+
+
+class SetSize(Streaming):
+    """Streaming form of :func:`~shortlist.metrics.set_size`."""
+
+    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
+        return sizes.size_sums(values)
+
+
+class EmptyRate(Streaming):
+    """Streaming form of :func:`~shortlist.metrics.empty_rate`."""
+
+    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
+        return sizes.empty_sums(values)
+
+
+class SetPrecision(Streaming):
+    """Streaming form of :func:`~shortlist.metrics.set_precision`."""
+
+    higher_is_better = True
+
+    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
+        return sizes.right_sums(values, target)
+
+
+class CalibrationError(Streaming):
+    """Streaming form of :func:`~shortlist.metrics.calibration_error`; in bins of equal width its state is three numbers a bin.
+
+    Bins of equal mass need every confidence, and the batches are kept; many bins of equal width are the companion of
+    constant size.
+    """
+
+    higher_is_better = False
+
+    def __init__(
+        self,
+        norm: calibration.Norm = "expected",
+        bins: int = 15,
+        binning: calibration.Binning = "width",
+        over: calibration.Over = "all",
+        **kwargs: Any,
+    ):
+        calibration.check_definition(norm, bins, binning, over)
+        super().__init__(gathers=binning == "mass", **kwargs)
+        self.norm, self.bins, self.binning, self.over = norm, bins, binning, over
+
+    @property
+    def definition(self) -> str:
+        """What the number means; print it with the number."""
+        return calibration.calibration_definition(self.norm, self.bins, self.binning, self.over)
+
+    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
+        return calibration.width_bins(values, target, self.bins, self.over)
+
+    def _finish(self, total: Tensor) -> Tensor:
+        return calibration.bin_error(total, self.norm)
+
+    def _whole(self, values: Tensor, target: Tensor) -> Tensor:
+        return calibration.bin_error(calibration.mass_bins(values, target, self.bins, self.over), self.norm)
+
+
+class MeanAveragePrecision(Streaming):
+    """Streaming form of :func:`~shortlist.metrics.mean_average_precision`, exact; over examples its state is two numbers.
+
+    Over classes exactness needs every score, and they are kept; :class:`BinnedMeanAveragePrecision` is its companion of
+    constant size, and says how far off it can be.
+    """
+
+    higher_is_better = True
+
+    def __init__(self, axis: ranking.Axis = "class", **kwargs: Any):
+        super().__init__(gathers=ranking.check_axis(axis) == "class", **kwargs)
+        self.axis = axis
+
+    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
+        check_target(values, target, "probs")
+        return ranking.example_sums(values, target)
+
+    def _whole(self, values: Tensor, target: Tensor) -> Tensor:
+        return ranking.mean_average_precision(values, target)
+
+
+class BinnedMeanAveragePrecision(Streaming):
+    """Mean average precision over classes from a histogram of each class; its state is two numbers a bin and class.
+
+    Probabilities in one bin count as tied. :meth:`bounds` gives the interval in which the exact value lies, whatever the
+    order inside the bins. Bins are equally wide in the log-odds from -20 to 20, where multi-label probabilities live.
+    """
+
+    higher_is_better = True
+
+    def __init__(self, bins: int = 512, **kwargs: Any):
+        super().__init__(**kwargs)
+        if bins < 2:
+            raise InputError(f"bins: expected a whole number from 2, got {bins}")
+        self.bins = bins
+
+    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
+        return ranking.precision_histograms(values, target, self.bins)
+
+    def _finish(self, total: Tensor) -> Tensor:
+        return ranking.binned_precision(total)
+
+    def bounds(self) -> tuple[Tensor, Tensor]:
+        """The lowest and highest value that the exact mean average precision can have."""
+        return ranking.binned_precision_bounds(self.total)
+
+
+class TopNF1(Streaming):
+    """Streaming form of :func:`~shortlist.metrics.top_n_f1`; its state is three numbers a class."""
+
+    higher_is_better = True
+
+    def __init__(self, n: int = 4, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.n = n
+
+    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
+        return ranking.top_counts(values, target, self.n)
+
+    def _finish(self, total: Tensor) -> Tensor:
+        return ranking.macro_f1(total)
+
+
+class MeanMaxConfidence(Streaming):
+    """Streaming form of :func:`~shortlist.metrics.mean_max_confidence`."""
+
+    higher_is_better = False
+
+    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
+        return confidence.confidence_sums(values, target)
+
+
+class SizeAccuracyCurve(Streaming):
+    """Streaming form of :func:`~shortlist.metrics.size_accuracy_curve`; its state is 2 × 16,258 numbers."""
+
+    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
+        return curves.size_histograms(values, target)
+
+    def _finish(self, total: Tensor) -> curves.Curve:
+        return curves.curve_of_sizes(total)
+
+
+class RankCurve(Streaming):
+    """Streaming form of :func:`~shortlist.metrics.rank_curve`; its state is one number a class."""
+
+    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
+        return curves.rank_counts(values, target)
+
+    def _finish(self, total: Tensor) -> curves.Curve:
+        return curves.curve_of_ranks(total)
+
+
+class RetrievalMap(Streaming):
+    """Streaming form of :func:`~shortlist.metrics.retrieval_map`, which needs every score: the batches are kept."""
+
+    higher_is_better = True
+
+    def __init__(self, max_length: int = 5, sample: int | None = None, seed: int = 0, **kwargs: Any):
+        super().__init__(gathers=True, **kwargs)
+        self.max_length, self.sample, self.seed = max_length, sample, seed
+
+    def _whole(self, values: Tensor, target: Tensor) -> Tensor:
+        return retrieval.retrieval_map(values, target, max_length=self.max_length, sample=self.sample, seed=self.seed)

@@ -1,25 +1,21 @@
 """Evaluation: every number about one prediction file and one rule, gathered in one pass over row blocks."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
-from shortlist.metrics import (
-    BinnedMeanAveragePrecision,
-    Curve,
-    MeanAveragePrecision,
-    RankCurve,
-    SetPrecision,
-    SizeAccuracyCurve,
-    calibration_definition,
-)
+from shortlist.metrics import Curve, calibration_definition, mean_average_precision
 from shortlist.metrics.accuracy import class_accuracy, class_hits, shot_groups
 from shortlist.metrics.calibration import Over, bin_error, width_bins
+from shortlist.metrics.curves import curve_of_ranks, curve_of_sizes, rank_counts, size_histograms
+from shortlist.metrics.ranking import binned_precision, binned_precision_bounds, example_sums, precision_histograms
+from shortlist.metrics.sizes import right_sums
+from shortlist.metrics.totals import ratio
 from shortlist.predictions import Predictions
 from shortlist.sets import SetRule
 from shortlist.sets.lists import LabelList, label_lists
@@ -30,6 +26,7 @@ BINS = 15
 EXAMPLES = 8
 # Exact class mAP keeps every score: beyond this many, the binned form stands in, with its bounds.
 EXACT_ENTRIES = 2**25
+PRECISION_BINS = 512
 
 
 @dataclass(frozen=True)
@@ -145,73 +142,73 @@ def evaluate(
 
 
 class _Gathering:
-    """The totals of one pass."""
+    """The totals of one pass, each the sum of what the blocks add."""
 
     def __init__(self, predictions: Predictions):
         self.predictions = predictions
         self.single = predictions.target is None or is_single_label(predictions.target)
+        self.readable = predictions.link is not None
+        self.exact = predictions.scores.numel() <= EXACT_ENTRIES or not self.readable
         self.sizes = torch.zeros(predictions.num_classes + 1, dtype=torch.float64)
         self.groups = {} if predictions.train_counts is None else shot_groups(predictions.train_counts)
-        self.group_sizes = {group: torch.zeros_like(self.sizes) for group in self.groups} if self.single else {}
-        self.hits = torch.zeros(2, predictions.num_classes, dtype=torch.float64)
-        self.bins: dict[str, Tensor] = {}
-        self.precision = SetPrecision()
-        self.rank_curve = RankCurve() if self.single else None
-        self.size_curve = SizeAccuracyCurve() if predictions.link is not None else None
-        self.by_class: MeanAveragePrecision | BinnedMeanAveragePrecision | None = None
-        self.by_example: MeanAveragePrecision | None = None
-        if not self.single:
-            exact = predictions.scores.numel() <= EXACT_ENTRIES or predictions.link is None
-            self.by_class = MeanAveragePrecision() if exact else BinnedMeanAveragePrecision()
-            self.by_example = MeanAveragePrecision(axis="example")
+        self.totals: dict[str, Tensor] = {}
+        self.kept: list[Probs] = []
 
     def add(self, probs: Probs, sets: Sets, target: Target | None) -> None:
         sizes = sets.sum(1)
         self.sizes += sizes.bincount(minlength=len(self.sizes))
-        if target is None:
-            return
-        self.hits += class_hits(sets, target)
-        self.precision.update(sets, target)
-        for group, members in self.groups.items() if self.single else ():
-            self.group_sizes[group] += sizes[members[target]].bincount(minlength=len(self.sizes))
-        for metric in (self.rank_curve, self.size_curve, self.by_class, self.by_example):
-            if metric is not None:
-                metric.update(probs, target)
-        if self.predictions.link is not None:
-            overs: tuple[Literal["top", "all"], ...] = ("top", "all")
-            for over in overs:
-                found = width_bins(probs, target, BINS, over)
-                self.bins[over] = self.bins[over] + found if over in self.bins else found
+        if target is not None:
+            for name, added in self._additions(probs, sets, sizes, target):
+                self.totals[name] = self.totals[name] + added if name in self.totals else added
+
+    def _additions(self, probs: Probs, sets: Sets, sizes: Tensor, target: Target) -> Iterator[tuple[str, Tensor]]:
+        yield "hits", class_hits(sets, target)
+        yield "right", right_sums(sets, target)
+        if self.readable:
+            yield "curve", size_histograms(probs, target)
+            yield "top", width_bins(probs, target, BINS, "top")
+            yield "all", width_bins(probs, target, BINS, "all")
+        if self.single:
+            yield "ranks", rank_counts(probs, target)
+            for group, members in self.groups.items():
+                yield group, sizes[members[target]].bincount(minlength=len(self.sizes)).double()
+        else:
+            yield "examples", example_sums(probs, target)
+            if self.exact:
+                self.kept.append(probs)
+            else:
+                yield "histograms", precision_histograms(probs, target, PRECISION_BINS)
 
     def evaluation(self, name: str, rule: SetRule) -> Evaluation:
-        labelled = self.predictions.target is not None
+        totals = self.totals
         return Evaluation(
             name=name,
             rule=rule,
             classes=tuple(self.predictions.class_names),
             single_label=self.single,
-            labelled=labelled,
+            labelled=self.predictions.target is not None,
             sizes=self.sizes,
-            group_sizes=self.group_sizes if labelled else {},
-            hits=self.hits,
-            precision=float(self.precision.compute()) if labelled else math.nan,
-            rank_curve=self.rank_curve.compute() if labelled and self.rank_curve else None,
-            size_curve=self.size_curve.compute() if labelled and self.size_curve else None,
-            reliability=self.bins,
-            mean_average_precision=self._mean_average_precision() if labelled else {},
+            group_sizes={group: totals[group] for group in self.groups if group in totals},
+            hits=totals.get("hits", torch.zeros(2, self.predictions.num_classes, dtype=torch.float64)),
+            precision=float(ratio(totals["right"])) if "right" in totals else math.nan,
+            rank_curve=curve_of_ranks(totals["ranks"]) if "ranks" in totals else None,
+            size_curve=curve_of_sizes(totals["curve"]) if "curve" in totals else None,
+            reliability={over: totals[over] for over in ("top", "all") if over in totals},
+            mean_average_precision=self._mean_average_precision() if "examples" in totals else {},
             train_counts=self.predictions.train_counts,
             examples=_examples(self.predictions, rule),
             notes=[*rule.notes],
         )
 
     def _mean_average_precision(self) -> dict[str, float]:
-        if self.by_class is None or self.by_example is None:
-            return {}
-        found = {"map_class": float(self.by_class.compute()), "map_example": float(self.by_example.compute())}
-        if isinstance(self.by_class, BinnedMeanAveragePrecision):
-            low, high = self.by_class.bounds()
-            found |= {"map_class_low": float(low), "map_class_high": float(high)}
-        return found
+        by_example = float(ratio(self.totals["examples"]))
+        if self.exact:
+            by_class = mean_average_precision(torch.cat(self.kept), self.predictions.target)
+            return {"map_class": float(by_class), "map_example": by_example}
+        histograms = self.totals["histograms"]
+        low, high = binned_precision_bounds(histograms)
+        bounds = {"map_class_low": float(low), "map_class_high": float(high)}
+        return {"map_class": float(binned_precision(histograms)), "map_example": by_example} | bounds
 
 
 def _examples(predictions: Predictions, rule: SetRule) -> list[LabelList]:
