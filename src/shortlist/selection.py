@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shortlist.errors import InputError
 from shortlist.tensors import Array
 
 # Candidates kept as they are before selection turns to histograms: at most 16 MB, whatever the number of rows.
@@ -128,10 +129,12 @@ class _Search:
 
     def read(self, batches: Iterable[Tensor]) -> int:
         """One pass; returns the number of rows."""
-        rows = 0
+        rows, kind = 0, None
         self.counts = {prefix: np.zeros(2**DIGIT, np.int64) for prefix in self.open}
         self.found = self.total = 0
         for batch in batches:
+            if batch.dtype != (kind := kind or batch.dtype):
+                raise InputError(f"expected batches of one dtype, got {kind} and {batch.dtype}")
             rows += len(batch)
             self.total += batch.numel()
             for chunk in _candidates(batch, self.floor):
@@ -195,7 +198,8 @@ class _Search:
         upper_key, lower_key, above, equal = self.answer
         upper, lower = _values([upper_key, lower_key], self.dtype)
         if upper > lower:
-            middle = self.dtype.type((float(upper) + float(lower)) / 2)
+            half = (float(upper) + float(lower)) / 2
+            middle = self.dtype.type(half if np.isfinite(half) else upper / 2 + lower / 2)
             return Cut(float(middle if middle > lower else upper), m, m, rows)
         if above + equal - m < m - above:
             return Cut(float(upper), m, above + equal, rows)

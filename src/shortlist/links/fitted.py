@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shortlist.checks import check_finite, check_labels
 from shortlist.errors import InputError, NotFittedError
 from shortlist.links.fixed import Identity, Sigmoid, Softmax
 from shortlist.links.link import Link, link_from_config
@@ -23,11 +24,11 @@ class FittedLink(Link):
     Fitting is deterministic, in float64; it converges or raises :class:`~shortlist.errors.NotConvergedError`.
     """
 
-    parameter_names = ("base", "single")
-
     def __init__(self, base: Base = None, single: bool | None = None):
         super().__init__()
         self.base = link_from_config(base) if isinstance(base, dict) else base
+        # A base that was chosen stays; the default is chosen anew at each fit.
+        self.chosen = self.base is not None and not (single is not None and isinstance(self.base, _default(single)))
         self.single = single  # one label a row: the probabilities of a row then sum to one
 
     def fit(self, scores: Scores | np.ndarray[Any, Any], target: Target | np.ndarray[Any, Any]) -> Self:
@@ -36,9 +37,11 @@ class FittedLink(Link):
         check_target(scores, target)
         if len(scores) == 0:
             raise InputError(f"{self.kind}: expected labelled rows to fit on, got none")
+        check_finite(scores)
+        check_labels(target, scores.shape[1])
         self.single = is_single_label(target)
-        if self.base is None:
-            self.base = Softmax() if self.single else Sigmoid()
+        if not self.chosen:
+            self.base = _default(self.single)()
         with torch.no_grad():
             self._fit(working(scores), target)
         return self
@@ -57,7 +60,8 @@ class FittedLink(Link):
 
     def _odds_of_base(self, scores: Scores) -> Tensor:
         """The base's log-odds, infinite ones drawn in to the widest that float32 probabilities can have."""
-        return self._fitted_base().log_odds(scores).clamp(-WIDEST_LOG_ODDS, WIDEST_LOG_ODDS)
+        odds = self._fitted_base().log_odds(scores)
+        return torch.nan_to_num(odds, nan=torch.nan, posinf=WIDEST_LOG_ODDS, neginf=-WIDEST_LOG_ODDS)
 
     def _scores_of_base(self, scores: Scores) -> Tensor:
         """What the exponential acts on: scores under softmax, log p where probabilities came, else log-odds."""
@@ -65,8 +69,12 @@ class FittedLink(Link):
         if self.single and isinstance(base, Softmax):
             return scores
         if self.single and isinstance(base, Identity):
-            return base.probs(scores).log().clamp(min=-WIDEST_LOG_ODDS)
+            return base.probs(scores).log().clamp(min=-WIDEST_LOG_ODDS)  # log 0
         return self._odds_of_base(scores)
 
     def __repr__(self) -> str:
         return self.kind if self.base is None else f"{self.kind}({self.base!r})"
+
+
+def _default(single: bool) -> type[Link]:
+    return Softmax if single else Sigmoid

@@ -57,7 +57,7 @@ class Softmax(Link):
         # Off the maximum p ≤ 1/2, so log(1 - p) loses nothing; at the maximum the others are summed by themselves.
         top = scores.argmax(dim=1, keepdim=True)
         others = scores.scatter(1, top, -torch.inf).logsumexp(dim=1, keepdim=True)
-        odds = log_probs - torch.log1p(-log_probs.exp())
+        odds = log_probs - torch.log1p(-log_probs.exp().scatter(1, top, 0.0))
         return odds.scatter(1, top, scores.gather(1, top) - others)
 
     def _scores(self, probs: Probs) -> Scores:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from shortlist.errors import InputError
 from shortlist.fitting import Fitted
-from shortlist.tensors import Probs, Scores, check_scores, working
+from shortlist.tensors import Probs, Scores, as_tensor, check_scores, working
 
 
 class Link(Fitted):
@@ -27,22 +27,30 @@ class Link(Fitted):
 
     def probs(self, scores: Scores) -> Probs:
         """Probabilities (N, C) of scores (N, C)."""
-        check_scores(scores)
-        return self._probs(working(scores))
+        return self._probs(self._checked(scores))
 
     def log_odds(self, scores: Scores) -> Tensor:
         """``log(p / (1 - p))`` of the probabilities, without the loss of precision of taking it from them."""
-        check_scores(scores)
-        return self._log_odds(working(scores))
+        return self._log_odds(self._checked(scores))
 
     def scores(self, probs: Probs) -> Scores:
         """Scores (N, C) whose probabilities these are."""
+        probs = as_tensor(probs)
         check_scores(probs, "probs")
         return self._scores(working(probs))
+
+    def check_classes(self, classes: int) -> None:
+        """The link can read scores of this many classes."""
 
     def forward(self, scores: Scores) -> Probs:
         """The same as :meth:`probs`."""
         return self.probs(scores)
+
+    def _checked(self, scores: Scores) -> Scores:
+        scores = as_tensor(scores, "scores")
+        check_scores(scores)
+        self.check_classes(scores.shape[1])
+        return working(scores)
 
     def config(self) -> dict[str, Any]:
         """What ``link_from_config`` needs to build this link again, its fitted buffers aside."""
@@ -55,7 +63,7 @@ class Link(Fitted):
         return torch.logit(self._probs(scores))
 
     def _scores(self, probs: Probs) -> Scores:
-        raise InputError(f"the link {self} cannot be undone: several scores have the same probability")
+        raise InputError(f"the link {self} has no inverse: scores cannot be told from its probabilities")
 
     def __repr__(self) -> str:
         return ":".join([self.kind, *(f"{getattr(self, name)}" for name in self.parameter_names)])
@@ -65,13 +73,15 @@ def link_from_config(config: dict[str, Any], tensors: dict[str, Tensor] | None =
     """The link that wrote this configuration, with its fitted buffers."""
     parameters = dict(config)
     kind = parameters.pop("kind", None)
-    if kind not in Link.kinds:
+    if not isinstance(kind, str) or kind not in Link.kinds:
         raise InputError(f"link: expected a kind out of {', '.join(Link.kinds)}; got {kind!r}")
     try:
         link = Link.kinds[kind](**parameters)
     except TypeError as error:
         raise InputError(f"link {kind}: expected {Link.kinds[kind].parameter_names}, got {sorted(parameters)}") from error
-    link.load_state_dict(tensors or {}, strict=False)
+    unknown = link.load_state_dict(tensors or {}, strict=False).unexpected_keys
+    if unknown:
+        raise InputError(f"link {kind}: expected no tensors but its own, got {', '.join(unknown)}")
     return link
 
 

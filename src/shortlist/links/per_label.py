@@ -12,13 +12,19 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from shortlist.errors import NotConvergedError
+from shortlist.errors import InputError, NotConvergedError
 from shortlist.links.fitted import Base, FittedLink
 from shortlist.tensors import BLOCK_ENTRIES, Array, Probs, Scores, Target, one_hot
 
 
 class PerLabelLink(FittedLink):
     """One map a label, on the log-odds of the base link."""
+
+    def check_classes(self, classes: int) -> None:
+        """As many classes as it was fitted on."""
+        fitted = next((len(buffer) for buffer in self._buffers.values() if buffer is not None), classes)
+        if classes != fitted:
+            raise InputError(f"scores: the link {self} was fitted on {fitted} classes, got {classes}")
 
     def _fit(self, scores: Scores, target: Target) -> None:
         odds = self._odds_of_base(scores)
@@ -129,7 +135,8 @@ class Isotonic(PerLabelLink):
 
 def _column_blocks(shown: Tensor, rows: int) -> Iterator[Tensor]:
     labels = shown.nonzero().squeeze(1)
-    yield from labels.split(max(1, BLOCK_ENTRIES // max(1, rows)))
+    if len(labels):  # splitting nothing gives one empty piece
+        yield from labels.split(max(1, BLOCK_ENTRIES // max(1, rows)))
 
 
 def _fit_platt(odds: Tensor, marks: Tensor) -> tuple[Tensor, Tensor]:

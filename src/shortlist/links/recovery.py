@@ -39,8 +39,10 @@ class SPA(Link):
     ):
         super().__init__()
         for name, value in (("zeta_pos", zeta_pos), ("k_pos", k_pos), ("zeta_neg", zeta_neg), ("k_neg", k_neg)):
-            if not value > 0:
+            if not 0 < value < math.inf:
                 raise InputError(f"{name}: expected a number above 0, got {value}")
+        if not (math.isfinite(b_pos) and math.isfinite(b_neg)):
+            raise InputError(f"b_pos and b_neg: expected finite numbers, got {b_pos} and {b_neg}")
         self.zeta_pos, self.k_pos, self.b_pos = zeta_pos, k_pos, b_pos
         self.zeta_neg, self.k_neg, self.b_neg = zeta_neg, k_neg, b_neg
 
@@ -76,7 +78,7 @@ class FocalRecovery(Link):
 
     def __init__(self, gamma_pos: float = 0.0, gamma_neg: float = 4.0, shift: float = 0.0):
         super().__init__()
-        if gamma_pos < 0 or gamma_neg < 0:
+        if not (0 <= gamma_pos < math.inf and 0 <= gamma_neg < math.inf):
             raise InputError(f"gamma_pos and gamma_neg: expected numbers from 0, got {gamma_pos} and {gamma_neg}")
         if not 0 <= shift < 1:
             raise InputError(f"shift: expected a number from 0 to below 1, got {shift}")
@@ -104,5 +106,6 @@ def _log_h(log_x: Tensor, log_rest: Tensor, gamma: float) -> Tensor:
         return -log_rest
     # ratio = -(1-x) log(1-x) / x runs from 1 at x = 0 to 0 at x = 1.
     x = log_x.exp()
-    ratio = torch.where(x > 0, -log_rest.exp() * log_rest / torch.where(x > 0, x, 1.0), 1.0)
+    far = x > 1e-12  # nearer to 0 the quotient's gradient would underflow; 1 - x/2 is then exact
+    ratio = torch.where(far, -log_rest.exp() * log_rest / torch.where(far, x, 1.0), 1 - x / 2)
     return gamma * log_x - log_rest + torch.log1p(gamma * ratio)

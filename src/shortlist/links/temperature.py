@@ -9,7 +9,7 @@ from torch.nn.functional import logsigmoid
 
 from shortlist.errors import NotConvergedError
 from shortlist.links.fitted import Base, FittedLink
-from shortlist.links.fixed import Softmax
+from shortlist.links.fixed import Sigmoid, Softmax
 from shortlist.tensors import Probs, Scores, Target, is_single_label, pick, row_blocks
 
 
@@ -55,6 +55,12 @@ class Temperature(FittedLink):
     def _log_odds(self, scores: Scores) -> Tensor:
         cooled = self._cooled(scores)
         return Softmax().log_odds(cooled) if self.single else cooled
+
+    def _scores(self, probs: Probs) -> Scores:
+        base = self._fitted_base()
+        if not isinstance(base, Softmax | Sigmoid):
+            return super()._scores(probs)
+        return base.scores(probs) * self.fitted_buffer("temperature")
 
 
 def _derivatives(scores: Scores, target: Target, scale: float) -> tuple[Tensor, Tensor]:

@@ -67,8 +67,9 @@ def read_npz(path: Path, keys: Keys) -> Stored:
     ours = "format" in arrays and str(arrays.pop("format")) == VERSION
     texts = {name: arrays.pop(name, None) for name in ("classes", "ids")}
     link = arrays.pop("link", None)
+    words = {name: array.astype(str).tolist() for name, array in arrays.items() if array.dtype.kind in "US"}
     return _assemble(
-        {name: as_tensor(array, name) for name, array in arrays.items()},
+        {name: as_tensor(array, name) for name, array in arrays.items() if name not in words} | words,
         keys,
         ids=None if texts["ids"] is None else texts["ids"].astype(str).tolist(),
         classes=None if texts["classes"] is None else texts["classes"].astype(str).tolist(),
@@ -94,7 +95,7 @@ def _tensors(stored: Stored) -> dict[str, Tensor]:
 
 
 def _assemble(
-    tensors: Mapping[str, Tensor],
+    tensors: Mapping[str, Any],
     keys: Keys,
     *,
     ids: Sequence[str] | None,

@@ -7,23 +7,10 @@ import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
-from shortlist.tensors import Scores, Target, is_single_label, row_blocks, shape_of
+from shortlist.tensors import Scores, row_blocks, shape_of
 
 # Rounding in somebody's softmax leaves values a little outside [0, 1]; more than this is no rounding.
 PROBABILITY_SLACK = 1e-4
-
-
-def check_finite(scores: Scores) -> None:
-    """No NaN, nothing infinite."""
-    for rows in row_blocks(*scores.shape):
-        block = scores[rows]
-        # A sum is finite only if every term is (or overflows, which the second look tells apart), in one fast read.
-        if not block.sum(dtype=torch.float32).isfinite() and not block.isfinite().all():
-            row, column = (~block.isfinite()).nonzero()[0].tolist()
-            raise InputError(
-                f"scores: expected finite numbers, got {block[row, column].item()} in row {rows.start + row}, "
-                f"class {column}: drop or repair such rows first"
-            )
 
 
 def check_probabilities(scores: Scores) -> None:
@@ -37,18 +24,6 @@ def check_probabilities(scores: Scores) -> None:
             raise InputError(
                 f"scores: the link identity expects probabilities from 0 to 1, got {block[row, column].item():.6g} "
                 f"in row {rows.start + row}, class {column}: name the link of these scores (softmax, sigmoid, …)"
-            )
-
-
-def check_labels(target: Target, classes: int) -> None:
-    """Labels from 0 to C - 1."""
-    if is_single_label(target) and len(target):
-        wrong = (target < 0) | (target >= classes)
-        if wrong.any():
-            row = int(wrong.nonzero()[0])
-            raise InputError(
-                f"target: expected labels from 0 to {classes - 1}, got {int(target[row])} in row {row}; "
-                "rows without a label need a bool (N, C) target"
             )
 
 

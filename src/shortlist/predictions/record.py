@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from shortlist.checks import check_finite, check_labels
 from shortlist.errors import InputError
 from shortlist.links import Identity, Link, parse_link
-from shortlist.predictions.checks import check_counts, check_finite, check_labels, check_names, check_probabilities
+from shortlist.predictions.checks import check_counts, check_names, check_probabilities
 from shortlist.tensors import (
     BLOCK_ENTRIES,
     Probs,
@@ -25,6 +26,7 @@ from shortlist.tensors import (
     check_scores,
     check_target,
     row_blocks,
+    shape_of,
 )
 
 
@@ -85,6 +87,10 @@ class Predictions:
         check_names(self.ids, rows, "ids")
         if self.train_counts is not None:
             check_counts(self.train_counts, classes)
+        if self.link is not None and not isinstance(self.link, Link):
+            raise InputError(f"link: expected a link, its text or None, got {type(self.link).__name__}")
+        if self.link is not None:
+            self.link.check_classes(classes)
         check_finite(self.scores)
         if isinstance(self.link, Identity):
             check_probabilities(self.scores)
@@ -109,7 +115,11 @@ class Predictions:
     @property
     def prior(self) -> Tensor | None:
         """Shares of the classes among the training examples."""
-        return None if self.train_counts is None else self.train_counts.double() / self.train_counts.sum()
+        if self.train_counts is None:
+            return None
+        if not self.train_counts.sum() > 0:
+            raise InputError("train_counts: expected training examples to take a prior from, got 0 of every class")
+        return self.train_counts.double() / self.train_counts.sum()
 
     def probs(self) -> Probs:
         """Probabilities (N, C) by the link; row blocks of a large file come from ``block.probs()``."""
@@ -130,9 +140,18 @@ class Predictions:
         for rows in row_blocks(len(self), self.num_classes, entries):
             yield self._rows(rows)
 
-    def rows(self, index: Tensor | slice) -> "Predictions":
-        """These rows, in this order; where they had no ids, their numbers here become their ids."""
-        return self._rows(index if isinstance(index, slice) else index.long())
+    def rows(self, index: Any) -> "Predictions":
+        """These rows (numbers, booleans or a slice), in this order; where they had no ids, their numbers become their ids."""
+        if isinstance(index, slice):
+            return self._rows(index)
+        places = as_tensor(index, "rows")
+        if places.dtype == torch.bool and places.shape == (len(self),):
+            return self._rows(places.nonzero().squeeze(1))
+        if places.is_floating_point() or places.dtype == torch.bool or places.ndim != 1:
+            raise InputError(f"rows: expected row numbers, or bool ({len(self)},), got {shape_of(places)}")
+        if len(places) and not -len(self) <= int(places.min()) <= int(places.max()) < len(self):
+            raise InputError(f"rows: expected numbers below {len(self)}, got {int(places.min())} to {int(places.max())}")
+        return self._rows(places.long())
 
     def split(self, share: float = 0.5, *, seed: int = 0) -> tuple["Predictions", "Predictions"]:
         """Two parts drawn at random without overlap, the first with this share of the rows, both in the order of the rows."""

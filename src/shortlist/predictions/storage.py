@@ -84,7 +84,7 @@ def _predictions(stored: Stored, link: Link | str | None) -> Predictions:
         target = _numbers(target, stored.classes)
     return Predictions(
         stored.scores,
-        None if target is None else _foreign_target(target),
+        None if target is None else _foreign_target(target, stored.scores.shape[-1]),
         stored.classes,
         link,
         stored.ids,
@@ -103,9 +103,9 @@ def _numbers(names: Sequence[str], classes: Sequence[str] | None) -> Tensor:
     return torch.tensor([number[name] for name in names], dtype=torch.int64)
 
 
-def _foreign_target(target: Tensor) -> Tensor:
+def _foreign_target(target: Tensor, classes: int) -> Tensor:
     """Other forms in which labels are kept: a column (N, 1), and zeros and ones (N, C) of any dtype."""
-    if target.ndim == 2 and target.shape[1] == 1 and target.dtype != torch.bool:
+    if target.ndim == 2 and target.shape[1] == 1 < classes and target.dtype != torch.bool:
         target = target.squeeze(1)
     if target.ndim == 2 and target.dtype != torch.bool:
         if not ((target == 0) | (target == 1)).all():

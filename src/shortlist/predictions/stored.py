@@ -33,8 +33,8 @@ class Keys:
     target: str | None = None
 
     def find_scores(self, names: Iterable[str]) -> list[str]:
-        """The array or columns that hold the scores; ``*`` stands for any text."""
-        names = list(names)
+        """The array or columns that hold the scores; ``*`` stands for any text, the target and ``id`` aside."""
+        names = [name for name in names if name not in (self.target or "target", "id")]
         wanted = self.scores or "scores"
         found = [name for name in names if name == wanted] or [n for n in names if fnmatch.fnmatchcase(n, wanted)]
         if not found:

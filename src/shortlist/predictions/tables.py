@@ -118,10 +118,12 @@ class _Gathered:
         self.found, self.target_key, self.ids_key, self.header = found, target, ids, header
         kind = schema.field(found[0]).type
         self.lists = pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind)
-        value_type = kind.value_type if self.lists else kind
-        if not (pa.types.is_floating(value_type) or pa.types.is_integer(value_type)):
-            raise InputError(f"expected numbers in {found[0]!r}, got {kind}")
-        self.dtype = np.dtype(value_type.to_pandas_dtype()) if pa.types.is_floating(value_type) else np.dtype(np.float64)
+        kinds = [kind.value_type] if self.lists else [schema.field(name).type for name in found]
+        wrong = next((n for n, k in enumerate(kinds) if not (pa.types.is_floating(k) or pa.types.is_integer(k))), None)
+        if wrong is not None:
+            raise InputError(f"expected numbers in {found[wrong]!r}, got {schema.field(found[wrong]).type}")
+        floats = {np.dtype(k.to_pandas_dtype()) if pa.types.is_floating(k) else np.dtype(np.float64) for k in kinds}
+        self.dtype = np.result_type(*floats)
         self.rows, self.filled = rows, 0
         self.scores: Tensor | None = None
         self.target: Tensor | list[str] | None = None
@@ -181,6 +183,8 @@ class _Gathered:
             target = torch.empty((0, width), dtype=torch.bool) if multi else torch.empty(0, dtype=torch.int64)
         prefix = (keys.scores or "").split("*")[0] if keys.scores not in self.found else ""
         counts = header.get("train_counts")
+        if not ours and self.ids is not None and (len(set(self.ids)) < len(self.ids) or "None" in self.ids):
+            self.ids = None  # somebody's id column that does not tell rows apart: they go by their numbers
         return Stored(
             scores=scores,
             target=target,

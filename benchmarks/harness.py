@@ -1,0 +1,79 @@
+"""Runs contenders round by round, keeps every result as a line of JSON, and never measures one without its rivals."""
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+RESULTS = Path(__file__).parent / "results"
+PACKAGES = ("torch", "numpy", "scikit-learn", "torchmetrics", "mapie", "crepes", "netcal")
+
+
+def compare(name: str, setting: str, contenders: dict[str, Callable[[], Any]], *, rounds: int = 7) -> None:
+    """Time the contenders in turn, round after round, so that a noisy moment meets all of them; ours is the first."""
+    for run in contenders.values():
+        run()
+    times: dict[str, list[float]] = {contender: [] for contender in contenders}
+    for _ in range(rounds):
+        for contender, run in contenders.items():
+            start = time.perf_counter()
+            run()
+            times[contender].append(time.perf_counter() - start)
+    ours = times[next(iter(times))]
+    found = {
+        contender: {
+            "median_ms": 1e3 * statistics.median(seconds),
+            "low_ms": 1e3 * min(seconds),
+            "high_ms": 1e3 * max(seconds),
+            "ratio": statistics.median(theirs / own for theirs, own in zip(seconds, ours, strict=True)),
+        }
+        for contender, seconds in times.items()
+    }
+    record(name, setting, {"rounds": rounds, "contenders": found})
+    for contender, numbers in found.items():
+        print(f"{name:28} {setting:34} {contender:34} {numbers['median_ms']:10.2f} ms   × {numbers['ratio']:.2f}")
+
+
+def record(name: str, setting: str, measured: dict[str, Any]) -> None:
+    """Append one result to the file of its benchmark."""
+    RESULTS.mkdir(exist_ok=True)
+    line = {
+        "benchmark": name,
+        "setting": setting,
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": _commit(),
+        "machine": _machine(),
+        "versions": {package: _version(package) for package in PACKAGES},
+        **measured,
+    }
+    with (RESULTS / f"{name}.jsonl").open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def _commit() -> str:
+    answer = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return answer.stdout.strip() or "unknown"
+
+
+def _machine() -> str:
+    model = platform.processor() or "unknown"
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        model = next((line.split(":")[1].strip() for line in info.read_text().splitlines() if "model name" in line), model)
+    return f"{model}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, Python {platform.python_version()}"
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,88 @@
+"""docs/benchmarks.md, written from the newest result of every setting."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import RESULTS
+
+PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+HEAD = """# Speed and memory
+
+Written by `python -m benchmarks page` from `benchmarks/results`; `make benchmarks` measures anew.
+Contenders take turns in one process, round after round; a time is the median of the rounds with their range, and the
+ratio is the median over rounds of theirs to ours: above 1 they are slower.
+"""
+TITLES = {
+    "average-k-threshold": "The average-k threshold",
+    "set-prediction": "Sets from probabilities",
+    "conformal-lac": "LAC: fit and sets",
+    "conformal-aps": "APS: fit and sets",
+    "calibration-error": "Calibration error",
+    "mean-average-precision": "Mean average precision",
+}
+
+
+def newest(name: str) -> list[dict[str, Any]]:
+    """The last result of each setting."""
+    path = RESULTS / f"{name}.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return list({line["setting"]: line for line in lines}.values())
+
+
+def text() -> str:
+    parts = [HEAD, *(_race(name, title) for name, title in TITLES.items()), _stream(), _big_file(), _imports()]
+    return "\n".join(part for part in parts if part)
+
+
+def write() -> None:
+    PAGE.write_text(text(), encoding="utf-8")
+
+
+def _race(name: str, title: str) -> str:
+    parts = []
+    for line in newest(name):
+        rows = [f"### {line['setting']}", "", "| | median, ms | range, ms | ratio to ours |", "|---|---:|---:|---:|"]
+        for contender, n in line["contenders"].items():
+            rows.append(f"| {contender} | {n['median_ms']:.2f} | {n['low_ms']:.2f}–{n['high_ms']:.2f} | {n['ratio']:.2f} |")
+        parts.append("\n".join([*rows, "", _foot(line)]))
+    return f"## {title}\n\n" + "\n".join(parts) if parts else ""
+
+
+def _stream() -> str:
+    lines = newest("average-k-stream")
+    if not lines:
+        return ""
+    rows = ["## A stream that does not fit in memory", "", "The average-k threshold from batches, k = 5.", ""]
+    rows += ["| | seconds | reads of the source | memory beyond a batch, MB | ns an entry |", "|---|---:|---:|---:|---:|"]
+    for n in lines:
+        rows.append(
+            f"| {n['setting']} | {n['seconds']:.2f} | {n['reads']:.2f} | {n['extra_memory_mb']:.1f} | {n['ns_per_entry']:.2f} |"
+        )
+    hours = lines[-1]["ns_per_entry"] * 1e-9 * 12e6 * 43_000 / 3600
+    rows += ["", f"At the last slope 12 million × 43,000 take {hours:.2f} hours of computing, reading the source aside."]
+    return "\n".join([*rows, "", _foot(lines[-1])])
+
+
+def _big_file() -> str:
+    lines = newest("big-file")
+    if not lines:
+        return ""
+    rows = ["## A large file", "", "| | seconds | peak memory, MB |", "|---|---:|---:|"]
+    rows += [f"| {n['setting']} | {n['seconds']:.1f} | {n['peak_memory_mb']:.0f} |" for n in lines]
+    return "\n".join([*rows, "", _foot(lines[-1])])
+
+
+def _imports() -> str:
+    lines = newest("import-time")
+    if not lines:
+        return ""
+    rows = ["## Import time", "", "| | seconds |", "|---|---:|"]
+    rows += [f"| {n['setting']} | {n['seconds']:.3f} |" for n in lines]
+    return "\n".join([*rows, "", _foot(lines[-1])])
+
+
+def _foot(line: dict[str, Any]) -> str:
+    versions = ", ".join(f"{name} {number}" for name, number in line["versions"].items() if number)
+    rounds = f"{line['rounds']} rounds, " if "rounds" in line else ""
+    return f"<small>{rounds}{line['date']}, commit {line['commit']}, {line['machine']}; {versions}.</small>\n"

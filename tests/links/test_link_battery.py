@@ -1,0 +1,271 @@
+"""Laws that hold for every link."""
+
+import copy
+import json
+
+import pytest
+import torch
+
+from shortlist.errors import InputError, NotFittedError
+from shortlist.links import (
+    SPA,
+    FocalRecovery,
+    Identity,
+    Isotonic,
+    Link,
+    Platt,
+    Quasibinary,
+    Sigmoid,
+    Softmax,
+    Temperature,
+    link_from_config,
+    parse_link,
+)
+
+CLASSES = 4
+MADE = {
+    "identity": Identity,
+    "softmax": Softmax,
+    "sigmoid": Sigmoid,
+    "spa": SPA,
+    "spa with other numbers": lambda: SPA(2, 0.5, -1, 1, 2, 0.5),
+    "focal": lambda: FocalRecovery(2, 2),
+    "asy": lambda: FocalRecovery(0, 4, 0.05),
+}
+LEARNT = {
+    "quasibinary": Quasibinary,
+    "temperature": Temperature,
+    "temperature of spa": lambda: Temperature(SPA()),
+    "temperature of a running link": lambda: Temperature(ready("quasibinary")),
+    "platt": Platt,
+    "isotonic": Isotonic,
+    "isotonic of platt": lambda: Isotonic(ready("platt")),
+}
+FORMS = [*MADE, *LEARNT, *(f"{name}, one label a row" for name in LEARNT)]
+
+
+def data(single, classes=CLASSES):
+    generator = torch.Generator().manual_seed(0)
+    scores = 2 * torch.randn(60, classes, generator=generator)
+    if single:
+        return scores, torch.multinomial(torch.softmax(scores, 1), 1, generator=generator).squeeze(1)
+    return scores, torch.rand(60, classes, generator=generator) < torch.sigmoid(scores)
+
+
+def ready(name, classes=CLASSES):
+    """The link of this name, fitted where it needs to be."""
+    plain = name.removesuffix(", one label a row")
+    if plain in MADE:
+        return MADE[plain]()
+    link = LEARNT[plain]()
+    learn = link.update if isinstance(link, Quasibinary) else link.fit
+    learn(*data(name != plain, classes))
+    return link
+
+
+def wide(link, dtype=torch.float32):
+    """Scores at which rounding and overflow would show."""
+    if isinstance(link, Identity):
+        return torch.tensor([[0, 1, 0.5, 1e-6], [1, 0, 1, 0]], dtype=dtype)
+    return torch.tensor(
+        [[-1e4, 1e4, 0, 3], [1e4, 1e4, -1e4, -1e4], [-1e4] * 4, [1e4] * 4, [-20, 20, 90, -90], [-60, 60, 45, -45]], dtype=dtype
+    )
+
+
+def moderate(link, dtype=torch.float64):
+    scores = torch.randn(20, CLASSES, generator=torch.Generator().manual_seed(1), dtype=dtype)
+    return torch.sigmoid(scores) if isinstance(link, Identity) else scores
+
+
+@pytest.fixture(params=FORMS)
+def link(request):
+    return ready(request.param)
+
+
+def test_battery_covers_every_link():
+    assert {ready(name).kind for name in FORMS} == set(Link.kinds)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_probabilities_are_finite_and_between_zero_and_one(link, dtype):
+    probs = link.probs(wide(link, dtype))
+    assert probs.isfinite().all()
+    assert ((probs >= 0) & (probs <= 1)).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_log_odds_are_never_nan(link, dtype):
+    assert not link.log_odds(wide(link, dtype)).isnan().any()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [(torch.float16, torch.float32), (torch.bfloat16, torch.float32), (torch.float32,) * 2, (torch.float64,) * 2],
+)
+def test_half_is_computed_in_float32_and_the_other_precisions_stay(link, dtype, expected):
+    scores = moderate(link, dtype)
+    assert link.probs(scores).dtype == expected
+    assert link.log_odds(scores).dtype == expected
+    torch.testing.assert_close(link.probs(scores), link.probs(scores.to(expected)))
+
+
+def test_float32_agrees_with_float64(link):
+    scores = moderate(link, torch.float32)
+    torch.testing.assert_close(link.probs(scores).double(), link.probs(scores.double()), rtol=1e-4, atol=1e-5)
+
+
+def test_log_odds_are_the_logit_of_the_probabilities(link):
+    scores = moderate(link)
+    probs, odds = link.probs(scores), link.log_odds(scores)
+    open_ = (probs > 1e-12) & (probs < 1 - 1e-12)
+    assert open_.any()
+    torch.testing.assert_close(odds[open_], torch.logit(probs[open_]), rtol=1e-9, atol=1e-9)
+
+
+def test_scores_undo_probabilities_or_the_link_says_that_it_cannot(link):
+    scores = moderate(link)
+    try:
+        back = link.scores(link.probs(scores))
+    except InputError as error:
+        assert "has no inverse" in str(error)  # noqa: PT017
+        return
+    if isinstance(link, Quasibinary):
+        torch.testing.assert_close(link.probs(back), link.probs(scores))
+        scores = scores.clamp(max=link.log_normalizer.item())  # above, the probability is clipped at 1
+    constant = (scores - back)[:, :1] if isinstance(link, Softmax) or getattr(link, "single", False) else 0
+    torch.testing.assert_close(back + constant, scores, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["identity", "softmax", "sigmoid", "spa", "focal", "quasibinary"])
+def test_these_links_can_be_undone(name):
+    assert ready(name).scores(torch.tensor([[0.2, 0.3, 0.4, 0.1]])).isfinite().all()
+
+
+def test_forward_is_probs(link):
+    assert torch.equal(link(moderate(link)), link.probs(moderate(link)))
+
+
+def test_input_is_left_as_it_was(link):
+    scores = wide(link)
+    before = scores.clone()
+    link.probs(scores), link.log_odds(scores)
+    assert torch.equal(scores, before)
+
+
+def test_rows_do_not_look_at_each_other(link):
+    scores = moderate(link)
+    torch.testing.assert_close(link.probs(scores)[3:4], link.probs(scores[3:4]))
+
+
+def test_empty_batch_has_empty_probabilities(link):
+    assert link.probs(torch.zeros(0, CLASSES)).shape == (0, CLASSES)
+    assert link.log_odds(torch.zeros(0, CLASSES)).shape == (0, CLASSES)
+
+
+@pytest.mark.parametrize("name", [*MADE, *(name for name in LEARNT if name != "isotonic of platt")])
+def test_one_class_is_enough(name):
+    link = ready(name, classes=1)
+    probs = link.probs(torch.tensor([[0.3], [0.9]]))
+    assert probs.shape == (2, 1)
+    assert ((probs >= 0) & (probs <= 1)).all()
+
+
+def test_configuration_and_state_give_the_link_back(link):
+    state = {name: tensor.clone() for name, tensor in link.state_dict().items()}
+    back = link_from_config(json.loads(json.dumps(link.config())), state)
+    assert type(back) is type(link)
+    assert back.config() == link.config()
+    assert torch.equal(back.probs(moderate(link)), link.probs(moderate(link)))
+
+
+def test_copy_is_independent_and_equal(link):
+    assert torch.equal(copy.deepcopy(link).probs(moderate(link)), link.probs(moderate(link)))
+
+
+def test_link_has_no_parameters(link):
+    assert list(link.parameters()) == []
+
+
+@pytest.mark.parametrize("scores", [torch.zeros(3), torch.zeros(2, 3, 4), torch.zeros(2, 4, dtype=torch.int64)])
+def test_scores_of_another_shape_or_dtype_are_refused(link, scores):
+    for method in (link.probs, link.log_odds, link.scores):
+        with pytest.raises(InputError, match=r"expected floating point \(N, C\)"):
+            method(scores)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_gradient_of_the_probabilities_is_finite_everywhere(name):
+    link = ready(name)
+    scores = wide(link).requires_grad_()
+    (link.probs(scores) * torch.arange(1.0, 5)).sum().backward()
+    assert scores.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_gradient_of_the_probabilities_is_right(name):
+    link = ready(name)
+    assert torch.autograd.gradcheck(link.probs, moderate(link).requires_grad_())
+
+
+@pytest.mark.parametrize("name", [name for name in FORMS if name not in MADE])
+def test_use_before_the_fit_says_what_to_call(name):
+    link = LEARNT[name.removesuffix(", one label a row")]()
+    for method in (link.probs, link.log_odds):
+        with pytest.raises(NotFittedError, match=r"has not been fitted: call (fit|update)"):
+            method(torch.zeros(1, CLASSES))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "identity",
+        "softmax",
+        "sigmoid",
+        "spa:1.0:1.0:0.0:5.0:3.0:1.0",
+        "spa:2.0:0.5:-1.0:1.0:2.0:0.5",
+        "focal-recovery:0.0:4.0:0.05",
+        "quasibinary:0.9",
+        "temperature",
+        "platt",
+        "isotonic",
+    ],
+)
+def test_text_round_trip(text):
+    link = parse_link(text)
+    assert repr(link) == text
+    assert parse_link(repr(link)).config() == link.config()
+
+
+def test_text_may_leave_out_numbers_and_the_case():
+    assert parse_link(" SPA:2 ").config() == SPA(2.0).config()
+    assert parse_link("quasibinary").config() == Quasibinary().config()
+    assert parse_link("none") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected one of"),
+        ("soft-max", "expected one of identity, .*none; got 'soft-max'"),
+        ("softmax:1", "at most 0 numbers"),
+        ("none:1", "expected one of"),
+        ("spa:1:2:3:4:5:6:7", "at most 6 numbers"),
+        ("spa:one", "expected numbers between the colons"),
+        ("spa:1:", "expected numbers between the colons"),
+        ("spa:-1", "zeta_pos"),
+        ("focal-recovery:0:4:1", "shift"),
+        ("quasibinary:2", "momentum"),
+        ("temperature:2", "temperature"),
+        ("platt:1", "platt"),
+        ("isotonic:1:0", "isotonic"),
+    ],
+)
+def test_text_that_names_no_link_is_refused(text, message):
+    with pytest.raises(InputError, match=message):
+        parse_link(text)
+
+
+@pytest.mark.parametrize("config", [{}, {"kind": "soft"}, {"kind": "spa", "zeta": 1}, {"kind": "temperature", "base": {}}])
+def test_configuration_of_no_link_is_refused(config):
+    with pytest.raises(InputError, match="link"):
+        link_from_config(config)

@@ -1,0 +1,191 @@
+"""Platt against a general optimiser, isotonic against pool-adjacent-violators and scikit-learn."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from sklearn.isotonic import IsotonicRegression
+
+from shortlist.errors import InputError
+from shortlist.links import Identity, Isotonic, Platt, Sigmoid, Softmax
+from tests.references import links as reference
+
+PER_LABEL = [Platt, Isotonic]
+
+
+def draw(seed, rows=50, classes=3, *, single=False):
+    generator = np.random.default_rng(seed)
+    scores = 2 * generator.standard_normal((rows, classes))
+    if single:
+        return scores, np.array([generator.choice(classes, p=row) for row in reference.softmax(scores)])
+    return scores, generator.random((rows, classes)) < np.vectorize(reference.sigmoid)(scores - 1)
+
+
+def platt_optimum(odds, marks):
+    found = minimize(
+        lambda ab: reference.platt_objective(*ab, odds, marks), x0=[0.0, 0.0], method="BFGS", options={"gtol": 1e-7}
+    )
+    return found.x
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_platt_minimises_the_smoothed_objective_for_each_label(seed):
+    scores, target = draw(seed)
+    link = Platt().fit(scores, target)
+    for label in range(3):
+        slope, intercept = platt_optimum(scores[:, label], target[:, label])
+        assert link.slope[label].item() == pytest.approx(slope, rel=1e-4, abs=1e-5)
+        assert link.intercept[label].item() == pytest.approx(intercept, rel=1e-4, abs=1e-5)
+
+
+@given(st.lists(st.tuples(st.sampled_from([-3.0, -1.0, 0.0, 0.5, 80.0]), st.booleans()), min_size=2, max_size=15))
+@settings(max_examples=40, deadline=None)
+def test_platt_is_stationary_for_any_data(pairs):
+    odds, marks = np.array([x for x, _ in pairs]), np.array([y for _, y in pairs])
+    if marks.all() or not marks.any():
+        marks[0] = not marks[0]
+    link = Platt().fit(odds[:, None], marks[:, None])
+    slope, intercept = link.slope.item(), link.intercept.item()
+    least = reference.platt_objective(slope, intercept, odds, marks)
+    for a, b in [(1e-3, 0), (-1e-3, 0), (0, 1e-3), (0, -1e-3)]:
+        assert least <= reference.platt_objective(slope + a, intercept + b, odds, marks) + 1e-9
+
+
+def test_platt_reads_scores_however_large():
+    """Margins of a support vector machine, for which it was made, may be in the hundreds."""
+    scores, target = draw(3, classes=1)
+    plain, large = Platt().fit(scores, target), Platt().fit(500 * scores, target)
+    torch.testing.assert_close(large.slope, plain.slope / 500)
+    torch.testing.assert_close(large.probs(torch.from_numpy(500 * scores)), plain.probs(torch.from_numpy(scores)))
+
+
+def test_platt_of_separable_data_is_finite():
+    odds, marks = np.array([-2.0, -1.0, 1.0, 2.0]), np.array([False, False, True, True])
+    link = Platt().fit(odds[:, None], marks[:, None])
+    slope, intercept = platt_optimum(odds, marks)
+    assert link.slope.item() == pytest.approx(slope, rel=1e-4)
+    assert link.intercept.item() == pytest.approx(intercept, abs=1e-4)
+
+
+def test_platt_of_a_constant_score_is_the_smoothed_share():
+    marks = np.array([[True], [False], [False], [False]])
+    link = Platt().fit(np.full((4, 1), 0.7), marks)
+    share = (2 / 3 + 3 / 5) / 4
+    assert link.slope.item() == 0
+    assert link.probs(torch.full((1, 1), 0.7, dtype=torch.float64)).item() == pytest.approx(share)
+
+
+def test_platt_of_many_labels_has_linear_log_odds():
+    scores, target = draw(4)
+    link = Platt().fit(scores, target)
+    torch.testing.assert_close(link.log_odds(torch.from_numpy(scores)), torch.from_numpy(scores) * link.slope + link.intercept)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_isotonic_equals_scikit_learn_at_and_between_and_outside_the_knots(seed):
+    scores, target = draw(seed)
+    scores = scores.round(1)  # ties among the scores
+    points = np.linspace(-9, 9, 200)
+    found = Isotonic().fit(scores, target).probs(torch.from_numpy(points)[:, None].repeat(1, 3)).numpy()
+    for label in range(3):
+        peer = IsotonicRegression(out_of_bounds="clip").fit(scores[:, label], target[:, label])
+        np.testing.assert_allclose(found[:, label], peer.predict(points), atol=1e-12)
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=2, max_size=20))
+@settings(max_examples=50, deadline=None)
+def test_isotonic_at_the_data_equals_pool_adjacent_violators(pairs):
+    odds, marks = np.array([float(x) for x, _ in pairs]), np.array([y for _, y in pairs])
+    if marks.all() or not marks.any():
+        marks[0] = not marks[0]
+    points, levels = reference.pool_adjacent_violators(odds, marks.astype(float))
+    found = Isotonic().fit(odds[:, None], marks[:, None]).probs(torch.from_numpy(points)[:, None])
+    np.testing.assert_allclose(found[:, 0].numpy(), levels, atol=1e-12)
+
+
+def test_isotonic_keeps_only_the_ends_of_flat_stretches():
+    scores = torch.arange(1000.0).remainder(50)[:, None] / 50
+    link = Isotonic().fit(scores, scores > 0.5)
+    assert link.knots.shape[1] == 4
+
+
+@pytest.mark.parametrize("kind", PER_LABEL)
+@pytest.mark.parametrize("base", [None, Softmax(), Identity()])
+def test_one_label_a_row_is_fitted_one_against_the_rest_and_rows_sum_to_one(kind, base):
+    scores, target = draw(5, single=True)
+    probs = reference.softmax(scores)
+    given_scores = probs if isinstance(base, Identity) else scores
+    link = kind(base).fit(given_scores, target)
+    odds = np.vectorize(reference.logit)(probs)
+    each = np.empty_like(odds)
+    for label in range(3):
+        alone = kind(Sigmoid()).fit(odds[:, [label]], target[:, None] == label)
+        each[:, label] = alone.probs(torch.from_numpy(odds[:, [label]]))[:, 0]
+    found = link.probs(torch.from_numpy(given_scores)).numpy()
+    np.testing.assert_allclose(found, each / each.sum(1, keepdims=True), rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", PER_LABEL)
+def test_row_whose_maps_are_all_zero_gets_equal_probabilities(kind):
+    scores = torch.tensor([[9.0, 0.0], [0.0, 9.0]] * 4)
+    link = kind(Sigmoid()).fit(scores, torch.tensor([0, 1] * 4))
+    found = link.probs(torch.tensor([[-1e4, -1e4]]))
+    torch.testing.assert_close(found, torch.full((1, 2), 0.5))
+
+
+@pytest.mark.parametrize("kind", PER_LABEL)
+def test_label_without_both_outcomes_keeps_the_probabilities_of_the_base(kind):
+    scores, target = draw(6)
+    target[:, 0], target[:, 2] = True, False
+    found = kind().fit(scores, target).probs(torch.from_numpy(scores))
+    plain = torch.sigmoid(torch.from_numpy(scores))
+    torch.testing.assert_close(found[:, [0, 2]], plain[:, [0, 2]])
+    assert (found[:, 1] - plain[:, 1]).abs().max() > 0.01
+
+
+@pytest.mark.parametrize("kind", PER_LABEL)
+@pytest.mark.parametrize("marked", [True, False])
+def test_no_label_with_both_outcomes_leaves_the_base(kind, marked):
+    scores = torch.randn(5, 2, generator=torch.Generator().manual_seed(0))
+    link = kind().fit(scores, torch.full((5, 2), marked))
+    torch.testing.assert_close(link.probs(scores), torch.sigmoid(scores))
+
+
+@pytest.mark.parametrize("kind", PER_LABEL)
+def test_one_class_one_label_a_row_is_certain(kind):
+    link = kind().fit(torch.zeros(3, 1), torch.zeros(3, dtype=torch.int64))
+    assert link.probs(torch.tensor([[-2.0], [5.0]])).tolist() == [[1], [1]]
+
+
+def test_columns_fitted_in_blocks_equal_columns_fitted_together(monkeypatch):
+    scores, target = draw(7, classes=7)
+    whole = Platt().fit(scores, target)
+    monkeypatch.setattr("shortlist.links.per_label.BLOCK_ENTRIES", 100)
+    blocks = Platt().fit(scores, target)
+    torch.testing.assert_close(blocks.slope, whole.slope)
+    torch.testing.assert_close(blocks.intercept, whole.intercept)
+
+
+@pytest.mark.parametrize("kind", PER_LABEL)
+def test_infinite_log_odds_of_the_base_do_not_break_the_fit(kind):
+    probs = torch.tensor([[1.0], [1.0], [0.0], [0.0], [0.5]])
+    link = kind(Identity()).fit(probs, torch.tensor([[True], [False], [False], [False], [True]]))
+    found = link.probs(probs)
+    assert found.isfinite().all()
+    assert found[0] > found[2]
+
+
+@pytest.mark.parametrize("kind", PER_LABEL)
+def test_another_number_of_classes_than_fitted_is_refused(kind):
+    link = kind().fit(*draw(8))
+    with pytest.raises(InputError, match="3"):
+        link.probs(torch.zeros(1, 2))
+
+
+@pytest.mark.parametrize("kind", PER_LABEL)
+def test_fitting_again_is_as_fitting_afresh(kind):
+    many = draw(9)
+    again, fresh = kind().fit(*draw(10, single=True)).fit(*many), kind().fit(*many)
+    torch.testing.assert_close(again.probs(torch.from_numpy(many[0])), fresh.probs(torch.from_numpy(many[0])))

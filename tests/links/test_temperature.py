@@ -1,0 +1,142 @@
+"""The temperature is the minimiser of the negative log-likelihood, or there is none and the fit says so."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+
+from shortlist.errors import InputError, NotConvergedError
+from shortlist.links import SPA, Identity, Sigmoid, Softmax, Temperature
+from tests.references import links as reference
+
+
+def draw(seed, rows=60, classes=4, *, single=True, scale=3.0):
+    """Scores that are too bold by the factor ``scale``, and labels drawn from what they mean."""
+    generator = np.random.default_rng(seed)
+    scores = generator.standard_normal((rows, classes))
+    if single:
+        target = np.array([generator.choice(classes, p=row) for row in reference.softmax(scores)])
+    else:
+        target = generator.random((rows, classes)) < np.vectorize(reference.sigmoid)(scores)
+    return scale * scores, target
+
+
+def best_temperature(scores, target):
+    """By brute force, on the reference."""
+    found = minimize_scalar(
+        lambda log_t: reference.temperature_nll(math.exp(log_t), scores, target),
+        bounds=(math.log(1e-2), math.log(1e3)),
+        method="bounded",
+        options={"xatol": 1e-9},
+    )
+    return math.exp(found.x)
+
+
+@pytest.mark.parametrize("single", [True, False])
+@pytest.mark.parametrize("scale", [0.05, 1.0, 40.0])
+def test_temperature_minimises_the_negative_log_likelihood(single, scale):
+    scores, target = draw(0, single=single, scale=scale)
+    link = Temperature().fit(torch.from_numpy(scores), torch.from_numpy(target))
+    assert link.temperature.item() == pytest.approx(best_temperature(scores, target), rel=1e-5)
+
+
+@given(st.integers(0, 2**31), st.integers(2, 30), st.integers(2, 5), st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_no_temperature_nearby_is_likelier(seed, rows, classes, single):
+    scores, target = draw(seed, rows, classes, single=single)
+    try:
+        fitted = Temperature().fit(scores, target).temperature.item()
+    except NotConvergedError:
+        assume(False)
+    least = reference.temperature_nll(fitted, scores, target)
+    for factor in (0.99, 1.01):
+        assert least <= reference.temperature_nll(fitted * factor, scores, target)
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_scores_times_a_factor_have_the_temperature_times_it(single):
+    scores, target = draw(1, single=single, scale=1.0)
+    plain = Temperature().fit(scores, target)
+    bold = Temperature().fit(scores * 7, target)
+    assert bold.temperature.item() == pytest.approx(7 * plain.temperature.item(), rel=1e-9)
+    torch.testing.assert_close(bold.probs(torch.from_numpy(scores * 7)), plain.probs(torch.from_numpy(scores)))
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_probabilities_and_log_odds_are_those_of_the_scores_over_the_temperature(single):
+    scores, target = draw(2, single=single)
+    link = Temperature().fit(scores, target)
+    base, cooled = Softmax() if single else Sigmoid(), torch.from_numpy(scores) / link.temperature
+    torch.testing.assert_close(link.probs(torch.from_numpy(scores)), base.probs(cooled))
+    torch.testing.assert_close(link.log_odds(torch.from_numpy(scores)), base.log_odds(cooled))
+
+
+def test_probabilities_of_one_label_a_row_are_raised_to_a_power():
+    scores, target = draw(3, scale=1.0)
+    probs = reference.softmax(scores)
+    link = Temperature(Identity()).fit(probs, target)
+    assert link.temperature.item() == pytest.approx(best_temperature(scores, target), rel=1e-5)
+    powers = probs ** (1 / link.temperature.item())
+    np.testing.assert_allclose(link.probs(torch.from_numpy(probs)), powers / powers.sum(1, keepdims=True), rtol=1e-9)
+
+
+def test_probability_zero_of_a_label_that_happened_does_not_break_the_fit():
+    probs = torch.tensor([[1.0, 0.0]] * 9 + [[0.7, 0.3]])
+    link = Temperature(Identity()).fit(probs, torch.tensor([0] * 8 + [1, 1]))
+    assert math.isfinite(link.temperature.item())
+    assert link.probs(probs).isfinite().all()
+
+
+def test_another_base_is_read_through_its_log_odds():
+    scores, target = draw(4, single=False, scale=1.0)
+    odds = np.vectorize(reference.spa_logit)(scores)
+    link = Temperature(SPA()).fit(scores, target)
+    assert link.temperature.item() == pytest.approx(best_temperature(odds, target), rel=1e-5)
+    torch.testing.assert_close(link.log_odds(torch.from_numpy(scores)), torch.from_numpy(odds) / link.temperature)
+
+
+def test_blocks_of_rows_do_not_change_the_fit(monkeypatch):
+    scores, target = draw(5)
+    whole = Temperature().fit(scores, target).temperature
+    monkeypatch.setattr("shortlist.links.temperature.row_blocks", lambda rows, _: (slice(i, i + 7) for i in range(0, rows, 7)))
+    torch.testing.assert_close(Temperature().fit(scores, target).temperature, whole)
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_labels_that_always_rank_first_have_no_temperature(single):
+    scores = torch.eye(4)
+    target = torch.arange(4) if single else torch.eye(4, dtype=torch.bool)
+    scores = scores if single else 2 * scores - 1
+    with pytest.raises(NotConvergedError, match="ranks first"):
+        Temperature().fit(scores, target)
+
+
+@pytest.mark.parametrize("scores", [torch.zeros(4, 4), 1 - torch.eye(4)])
+def test_scores_no_better_than_chance_have_no_temperature(scores):
+    with pytest.raises(NotConvergedError, match="no better than chance"):
+        Temperature().fit(scores, torch.arange(4))
+
+
+def test_fitting_again_is_as_fitting_afresh():
+    single, many = draw(6), draw(7, single=False)
+    again = Temperature().fit(*single).fit(*many)
+    torch.testing.assert_close(again.temperature, Temperature().fit(*many).temperature)
+
+
+@pytest.mark.parametrize("base", [Softmax(), Sigmoid()])
+def test_given_base_is_kept(base):
+    assert Temperature(base).fit(*draw(8)).base is base
+
+
+def test_fit_needs_rows():
+    with pytest.raises(InputError, match="labelled rows"):
+        Temperature().fit(torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64))
+
+
+def test_fit_refuses_a_target_of_another_length():
+    with pytest.raises(InputError, match="target"):
+        Temperature().fit(torch.zeros(3, 3), torch.zeros(2, dtype=torch.int64))

@@ -1,0 +1,232 @@
+"""Files that somebody else wrote, and files that are broken."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from shortlist import Predictions
+from shortlist.errors import InputError
+
+SCORES = np.random.default_rng(0).standard_normal((5, 3))
+LABELS = np.array([2, 0, 1, 1, 0])
+MARKS = np.array([[1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0], [0, 0, 1]])
+FORMATS = [".safetensors", ".npz", ".parquet"]
+
+
+def write_arrays(path, **arrays):
+    if path.suffix == ".npz":
+        np.savez(path, **arrays)
+    else:
+        save_file({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}, path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+def test_arrays_are_found_by_their_names(tmp_path, suffix):
+    path = write_arrays(tmp_path / f"a{suffix}", logits=SCORES, features=np.zeros((5, 9)), y=LABELS, target=np.zeros(3))
+    found = Predictions.load(path, scores_key="logits", target_key="y", link="softmax")
+    assert np.array_equal(found.scores.numpy(), SCORES)
+    assert found.target.tolist() == LABELS.tolist()
+    torch.testing.assert_close(found.probs(), torch.softmax(torch.from_numpy(SCORES), 1))
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+def test_file_with_our_names_needs_no_keys_and_has_no_link(tmp_path, suffix):
+    found = Predictions.load(write_arrays(tmp_path / f"a{suffix}", scores=SCORES, target=LABELS))
+    assert found.target.tolist() == LABELS.tolist()
+    assert found.link is None
+    assert found.classes is None
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.int32, np.float32, bool])
+def test_matrix_of_zeros_and_ones_is_a_target_of_many_labels(tmp_path, suffix, dtype):
+    found = Predictions.load(write_arrays(tmp_path / f"a{suffix}", scores=SCORES, target=MARKS.astype(dtype)))
+    assert found.target.dtype == torch.bool
+    assert np.array_equal(found.target.numpy(), MARKS.astype(bool))
+
+
+@pytest.mark.parametrize("target", [LABELS.astype(np.uint8), LABELS[:, None], LABELS.astype(np.float64), LABELS[:, None] + 0.0])
+def test_labels_in_other_forms_are_one_label_a_row(tmp_path, target):
+    found = Predictions.load(write_arrays(tmp_path / "a.npz", scores=SCORES, target=target))
+    assert found.target.dtype == torch.int64
+    assert found.target.tolist() == LABELS.tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.int64, bool])
+def test_marks_of_one_class_are_not_class_numbers(tmp_path, dtype):
+    """With one class a column of zeros and ones can only be marks: class number 1 does not exist."""
+    marks = np.array([[1], [0]]).astype(dtype)
+    found = Predictions.load(write_arrays(tmp_path / "a.npz", scores=SCORES[:2, :1], target=marks))
+    assert found.target.tolist() == [[True], [False]]
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (LABELS + 0.5, "expected whole numbers"),
+        (np.full(5, np.nan), "expected whole numbers"),
+        (2 * MARKS, "expected zeros and ones"),
+        (LABELS + 1, "expected labels from 0 to 2, got 3 in row 0"),
+        (LABELS[:4], "one label for each of the 5 rows"),
+        (MARKS[:, :2], r"expected bool \(5, 3\)"),
+    ],
+)
+def test_target_that_is_none_is_refused_with_the_name_of_the_file(tmp_path, target, message):
+    path = write_arrays(tmp_path / "mine.npz", scores=SCORES, target=target)
+    with pytest.raises(InputError, match=rf"mine\.npz: .*{message}"):
+        Predictions.load(path)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["<f2", ">f4", ">f8"])
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_npz_is_read_compressed_or_not_in_any_order_of_rows_and_bytes(tmp_path, order, dtype, save):
+    scores = np.array(SCORES, dtype=dtype, order=order)
+    save(tmp_path / "a.npz", scores=scores, target=LABELS)
+    assert np.array_equal(Predictions.load(tmp_path / "a.npz").scores.numpy(), scores)
+
+
+def test_npz_names_are_read(tmp_path):
+    np.savez(tmp_path / "a.npz", scores=SCORES, classes=np.array(["x", "ÿ", "z"]), ids=np.arange(5))
+    found = Predictions.load(tmp_path / "a.npz")
+    assert found.classes == ("x", "ÿ", "z")
+    assert found.ids == ("0", "1", "2", "3", "4")
+
+
+def test_python_objects_are_never_unpickled(tmp_path):
+    np.savez(tmp_path / "a.npz", scores=SCORES.astype(object))
+    with pytest.raises(InputError, match="never unpickled"):
+        Predictions.load(tmp_path / "a.npz")
+
+
+def test_parquet_with_a_column_a_class_is_read_by_a_pattern(tmp_path):
+    columns = {"id": ["a", "b", "c", "d", "e"], "noise": [0] * 5, "label": [["cat", "dog", "owl"][y] for y in LABELS]}
+    columns |= {f"p_{name}": column for name, column in zip(["cat", "dog", "owl"], SCORES.T, strict=True)}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    found = Predictions.load(tmp_path / "a.parquet", scores_key="p_*", target_key="label", link="sigmoid")
+    assert found.classes == ("cat", "dog", "owl")
+    assert found.ids == ("a", "b", "c", "d", "e")
+    assert np.array_equal(found.scores.numpy(), SCORES)
+    assert found.target.tolist() == LABELS.tolist()
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.float32()), pa.large_list(pa.float64()), pa.list_(pa.float16(), 3)])
+def test_parquet_with_one_list_column_is_read(tmp_path, kind):
+    scores = SCORES.astype(np.float16)  # exact in all three
+    lists = pa.array([[np.float16(x) for x in row] for row in scores], pa.list_(pa.float16())).cast(kind)
+    pq.write_table(pa.table({"logits": lists, "y": pa.array(LABELS, pa.int16())}), tmp_path / "a.parquet")
+    found = Predictions.load(tmp_path / "a.parquet", scores_key="logits", target_key="y")
+    assert np.array_equal(found.scores.numpy(), scores)
+    assert found.target.tolist() == LABELS.tolist()
+    assert found.classes is None
+
+
+def test_parquet_lists_of_class_numbers_are_a_target_of_many_labels(tmp_path):
+    lists = [np.flatnonzero(row).tolist() for row in MARKS]
+    table = pa.table({"scores": SCORES.tolist(), "target": lists})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=2)
+    assert np.array_equal(Predictions.load(tmp_path / "a.parquet").target.numpy(), MARKS.astype(bool))
+
+
+def test_columns_of_several_widths_are_read_in_the_widest(tmp_path):
+    table = pa.table({"s0": SCORES[:, 0].astype(np.float32), "s1": SCORES[:, 1]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    found = Predictions.load(tmp_path / "a.parquet", scores_key="s*").scores
+    assert np.array_equal(found[:, 1].double().numpy(), SCORES[:, 1])
+
+
+def test_csv_is_read(tmp_path):
+    lines = ["target,s.cat,s.dog,extra", "dog,1,0.25,x", "cat,-2,1e-3,y"]
+    (tmp_path / "a.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    found = Predictions.load(tmp_path / "a.csv", scores_key="s.*")
+    assert found.scores.tolist() == [[1, 0.25], [-2, 1e-3]]
+    assert found.classes == ("cat", "dog")
+    assert found.target.tolist() == [1, 0]
+
+
+def test_class_names_are_gathered_from_many_batches(tmp_path):
+    names = ["cat", "dog", "dog"] * 30000
+    pq.write_table(pa.table({"p.cat": np.zeros(90000), "p.dog": np.ones(90000), "target": names}), tmp_path / "a.parquet")
+    assert Predictions.load(tmp_path / "a.parquet", scores_key="p.*").target.tolist() == [0, 1, 1] * 30000
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"s0": [0.5, None]}, "expected a value in every row of 's0', got 1 empty ones"),
+        ({"s0": [0.5, float("nan")]}, "got nan in row 1, class 0"),
+        ({"s0": ["a", "b"]}, "expected numbers in 's0', got string"),
+        ({"s0": [[1.0], [1.0, 2.0]]}, "expected lists of one length in 's0'"),
+        ({"s0": [0.5, 0.5], "y": ["1", "0"]}, r"target: '1' is not one of the 1 classes"),
+        ({"s0": [[0.5], [0.5]], "y": ["1", "0"]}, "does not say which classes there are"),
+        ({"s0": [[0.5], [0.5]], "y": [[0], [1]]}, "expected labels from 0 to 0, got 0 to 1"),
+        ({"s0": [0.5, 0.5], "y": [0, None]}, "expected a value in every row of 'y'"),
+        ({"s0": [0.5, 0.5], "y": [0.5, 0.5]}, "expected class numbers, lists of them or class names"),
+    ],
+)
+def test_tables_that_cannot_be_read_say_why(tmp_path, columns, message):
+    pq.write_table(pa.table(columns), tmp_path / "mine.parquet")
+    with pytest.raises(InputError, match=rf"mine\.parquet: .*{message}"):
+        Predictions.load(tmp_path / "mine.parquet", scores_key="s*", target_key="y" if "y" in columns else None)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_keys_that_are_not_there_are_answered_with_those_that_are(tmp_path, suffix):
+    path = tmp_path / f"a{suffix}"
+    Predictions(torch.zeros(2, 1200)).save(path)
+    with pytest.raises(InputError, match=r"expected scores under 'logits', found .*'scores'.*--scores-key"):
+        Predictions.load(path, scores_key="logits")
+    with pytest.raises(InputError, match=r"expected a target under 'y', found .*'scores'.*--target-key"):
+        Predictions.load(path, target_key="y")
+
+
+def test_pattern_that_matches_two_arrays_is_refused(tmp_path):
+    path = write_arrays(tmp_path / "a.npz", s1=SCORES, s2=SCORES)
+    with pytest.raises(InputError, match=r"'s\*' matches s1, s2"):
+        Predictions.load(path, scores_key="s*")
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 0.99])
+def test_truncated_files_are_refused(tmp_path, suffix, share):
+    path = tmp_path / f"cut{suffix}"
+    Predictions(torch.randn(50, 30)).save(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * share)])
+    with pytest.raises(InputError, match=rf"cannot read .*cut\{suffix} as {suffix[1:]}: \S+"):
+        Predictions.load(path)
+
+
+@pytest.mark.parametrize("suffix", [*FORMATS, ".csv"])
+@pytest.mark.parametrize("content", [b"PK\x05\x06" + bytes(18), b"\x93NUMPY\x01\x00", b"PAR1\x00\x00\x00\x00PAR1", bytes(100)])
+def test_files_of_another_kind_are_refused(tmp_path, suffix, content):
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"a\."):
+        Predictions.load(path)
+
+
+def test_damaged_compressed_array_is_refused(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, scores=SCORES)
+    whole = path.read_bytes()
+    for place in range(70, 230, 10):  # inside the compressed bytes
+        path.write_bytes(whole[:place] + bytes(5) + whole[place + 5 :])
+        with pytest.raises(InputError, match=r"a\.npz"):
+            Predictions.load(path)
+
+
+@pytest.mark.parametrize("name", ["missing.npz", "missing.csv", "folder.npz"])
+def test_missing_files_are_refused(tmp_path, name):
+    (tmp_path / "folder.npz").mkdir()
+    with pytest.raises(InputError, match="there is no such file"):
+        Predictions.load(tmp_path / name)
+
+
+def test_unknown_format_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"cannot read .*a\.pkl: expected a name that ends in .*\.csv"):
+        Predictions.load(tmp_path / "a.pkl")

@@ -1,0 +1,159 @@
+"""Every metric as a loop over rows, labels, bins or queries, in float64."""
+
+import itertools
+import math
+
+import numpy as np
+
+from tests.references import sets as rules
+from tests.references.sets import labels_of, marks_of
+
+
+def mean(values):
+    values = list(values)
+    return sum(values) / len(values) if values else math.nan
+
+
+def class_accuracies(sets, target):
+    """Share of the rows with each label whose set holds it; NaN for a class that is absent."""
+    hits = [[] for _ in range(sets.shape[1])]
+    for i in range(len(sets)):
+        for j in labels_of(target, i):
+            hits[j].append(float(sets[i, j]))
+    return [mean(values) for values in hits], [value for values in hits for value in values]
+
+
+def set_accuracy(sets, target, average="micro"):
+    by_class, everything = class_accuracies(sets, target)
+    return mean(everything) if average == "micro" else mean(a for a in by_class if not math.isnan(a))
+
+
+def shot_accuracy(sets, target, train_counts):
+    by_class, _ = class_accuracies(sets, target)
+    groups = {"few": [], "medium": [], "many": []}
+    for accuracy, count in zip(by_class, train_counts, strict=True):
+        if not math.isnan(accuracy):
+            groups["few" if count < 20 else "medium" if count <= 100 else "many"].append(accuracy)
+    return {name: mean(values) for name, values in groups.items()}
+
+
+def top_k_accuracy(probs, target, k, average="micro"):
+    return set_accuracy(rules.top_k(probs, k), target, average)
+
+
+def average_k_accuracy(probs, target, k, calibration=None, prior=None, average="micro"):
+    calibration = probs if calibration is None else calibration
+    return set_accuracy(rules.average_k(calibration, probs, k, prior), target, average)
+
+
+def set_size(sets, target=None):
+    return mean(sum(map(bool, row)) for row in sets)
+
+
+def empty_rate(sets, target=None):
+    return mean(float(not any(row)) for row in sets)
+
+
+def set_precision(sets, target):
+    marks = marks_of(target, sets.shape[1])
+    return mean(float(marks[i, j]) for i, j in zip(*np.nonzero(sets), strict=True))
+
+
+def mean_max_confidence(probs, target=None):
+    return mean(max(row) for i, row in enumerate(probs) if target is None or not labels_of(target, i))
+
+
+def confidence_pairs(probs, target, over):
+    marks = marks_of(target, probs.shape[1])
+    n = {"all": probs.shape[1], "top": 1}.get(over, over)
+    return [(float(row[j]), bool(marks[i, j])) for i, row in enumerate(probs) for j in rules.ranked(row)[:n]]
+
+
+def width_bins(pairs, bins):
+    """Intervals [i/bins, (i+1)/bins), the last one closed."""
+    table = [[] for _ in range(bins)]
+    for confidence, outcome in pairs:
+        place = max(i for i in range(bins) if confidence >= i / bins)
+        table[place].append((confidence, outcome))
+    return table
+
+
+def mass_bins(pairs, bins):
+    """Ranks ⌊i·n/bins⌋ to ⌊(i+1)·n/bins⌋ by increasing confidence, tied confidences sharing their outcomes evenly."""
+    shared = [(c, mean(float(o) for d, o in pairs if d == c)) for c, _ in sorted(pairs)]
+    n = len(shared)
+    return [shared[i * n // bins : (i + 1) * n // bins] for i in range(bins)]
+
+
+def calibration_error(probs, target, norm="expected", bins=15, binning="width", over="all"):
+    pairs = confidence_pairs(probs, target, over)
+    table = [part for part in (width_bins if binning == "width" else mass_bins)(pairs, bins) if part]
+    gaps = [abs(mean(c for c, _ in part) - mean(float(o) for _, o in part)) for part in table]
+    if norm == "expected":
+        return sum(gap * len(part) for gap, part in zip(gaps, table, strict=True)) / len(pairs)
+    return mean(gaps) if norm == "average" else max(gaps)
+
+
+def average_precision(scores, marks):
+    """Mean over the positives of the precision of everything scored at least as high; NaN without positives."""
+    precisions = []
+    for own in scores[marks]:
+        reach = scores >= own
+        precisions.append((reach & marks).sum() / reach.sum())
+    return mean(precisions)
+
+
+def mean_average_precision(probs, target, axis="class"):
+    marks = marks_of(target, probs.shape[1])
+    lines = zip(probs.T, marks.T, strict=True) if axis == "class" else zip(probs, marks, strict=True)
+    return mean(average_precision(scores, own) for scores, own in lines if own.any())
+
+
+def top_n_f1(probs, target, n=4):
+    sets, marks = rules.top_k(probs, n), marks_of(target, probs.shape[1])
+    values = []
+    for j in range(probs.shape[1]):
+        if marks[:, j].any():
+            right = (sets[:, j] & marks[:, j]).sum()
+            precision = right / sets[:, j].sum() if sets[:, j].any() else 0.0
+            recall = right / marks[:, j].sum()
+            values.append(2 * precision * recall / (precision + recall) if right else 0.0)
+    return mean(values)
+
+
+def retrieval_queries(classes, length):
+    """Disjoint (present, absent) with at least one present label and this many in all."""
+    labels = range(classes)
+    for size in range(1, length + 1):
+        for present in itertools.combinations(labels, size):
+            others = [j for j in labels if j not in present]
+            for absent in itertools.combinations(others, length - size):
+                yield present, absent
+
+
+def retrieval_by_length(probs, target, max_length=5):
+    """The average precisions of all satisfiable queries, a list for each length."""
+    marks, found = marks_of(target, probs.shape[1]), []
+    with np.errstate(divide="ignore"):
+        present_log, absent_log = np.log(probs), np.log1p(-probs)
+    for length in range(1, min(max_length, probs.shape[1]) + 1):
+        values = []
+        for present, absent in retrieval_queries(probs.shape[1], length):
+            truth = np.array([all(row[j] for j in present) and not any(row[j] for j in absent) for row in marks], bool)
+            score = np.array(
+                [sum(present_log[i, j] for j in present) + sum(absent_log[i, j] for j in absent) for i in range(len(probs))]
+            )
+            if truth.any():
+                values.append(average_precision(score, truth))
+        found.append(values)
+    return found
+
+
+def retrieval_map(probs, target, max_length=5):
+    return mean(value for values in retrieval_by_length(probs, target, max_length) for value in values)
+
+
+def size_accuracy(probs, target, cut):
+    """Mean size and accuracy of the sets {p ≥ cut}."""
+    sets = probs >= cut
+    return set_size(sets), set_accuracy(sets, target)

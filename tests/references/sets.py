@@ -1,0 +1,214 @@
+"""Every rule, row by row in float64; ranks and sizes in fractions. Calibration rows first, then the rows to answer."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+
+def ranked(row):
+    """The labels of a row by decreasing value, ties by lower index."""
+    return sorted(range(len(row)), key=lambda j: (-row[j], j))
+
+
+def from_lists(lists, classes):
+    sets = np.zeros((len(lists), classes), bool)
+    for i, labels in enumerate(lists):
+        for j in labels:
+            sets[i, j] = True
+    return sets
+
+
+def top_k(probs, k):
+    return from_lists([ranked(row)[:k] for row in probs], probs.shape[1])
+
+
+def threshold(probs, p):
+    return from_lists([[j for j, value in enumerate(row) if value >= p] for row in probs], probs.shape[1])
+
+
+def mass(probs, alpha):
+    """The fewest labels, most probable first, whose sum reaches 1 - alpha; all of them where no sum does."""
+    lists = []
+    for row in probs:
+        labels, total = [], 0.0
+        for j in ranked(row):
+            if total >= float(1 - Fraction(str(alpha))):
+                break
+            labels.append(j)
+            total += row[j]
+        lists.append(labels)
+    return from_lists(lists, probs.shape[1])
+
+
+def half_up(number):
+    return math.floor(number + Fraction(1, 2))
+
+
+def average_k_cut(values, k):
+    """λ and whether a value equal to it is in; then how many are in and how many were wanted."""
+    n, classes = values.shape
+    wanted = half_up(Fraction(str(k)) * n)
+    ordered = sorted(values.ravel().tolist(), reverse=True)
+    if wanted <= 0:
+        return np.inf, False, 0, wanted
+    if wanted >= n * classes:
+        return -np.inf, True, n * classes, wanted
+    upper, lower = ordered[wanted - 1], ordered[wanted]
+    if upper > lower:
+        middle = (upper + lower) / 2
+        return (middle if middle > lower else upper), True, wanted, wanted
+    above, tied = sum(v > upper for v in ordered), sum(v == upper for v in ordered)
+    if abs(above + tied - wanted) < abs(above - wanted):
+        return upper, True, above + tied, wanted
+    return upper, False, above, wanted
+
+
+def average_k(calibration, probs, k, prior=None):
+    prior = np.ones(probs.shape[1]) if prior is None else prior
+    cut, closed, _, _ = average_k_cut(calibration / prior, k)
+    values = probs / prior
+    return values >= cut if closed else values > cut
+
+
+def conformal_rank(n, alpha):
+    return math.ceil((n + 1) * (1 - Fraction(str(alpha))))
+
+
+def conformal_quantile(scores, alpha):
+    """The ⌈(n+1)(1-α)⌉-th smallest, infinite where there is none."""
+    rank = conformal_rank(len(scores), alpha)
+    return sorted(scores)[rank - 1] if rank <= len(scores) else np.inf
+
+
+def lac_scores(probs, prior=None):
+    return 1 - probs
+
+
+def pas_scores(probs, prior):
+    return -(probs / prior)
+
+
+def aps_scores(probs, prior=None, penalty=0.0, k_reg=0):
+    """Mass up to and with each label, and the penalty for each rank beyond k_reg."""
+    scores = np.empty(probs.shape)
+    for i, row in enumerate(probs):
+        total = 0.0
+        for place, j in enumerate(ranked(row)):
+            total += row[j]
+            scores[i, j] = total + penalty * max(0, place + 1 - k_reg)
+    return scores
+
+
+def raps_scores(probs, prior=None):
+    return aps_scores(probs, penalty=0.01, k_reg=2)
+
+
+def labels_of(target, i):
+    return [int(target[i])] if target.ndim == 1 else [int(j) for j in np.flatnonzero(target[i])]
+
+
+def conformal(scores_of, calibration, target, probs, alpha, prior=None):
+    scores = scores_of(calibration, prior)
+    quantile = conformal_quantile([scores[i, target[i]] for i in range(len(target))], alpha)
+    return scores_of(probs, prior) <= quantile
+
+
+def class_quantiles(scores, target, alpha):
+    own = [[] for _ in range(scores.shape[1])]
+    for i in range(len(scores)):
+        for j in labels_of(target, i):
+            own[j].append(scores[i, j])
+    return np.array([conformal_quantile(values, alpha) for values in own])
+
+
+def classwise(scores_of, calibration, target, probs, alpha, prior=None):
+    return scores_of(probs, prior) <= class_quantiles(scores_of(calibration, prior), target, alpha)
+
+
+def interpolated(calibration, target, probs, alpha, weight):
+    scores = 1 - calibration
+    per_class = class_quantiles(scores, target, alpha)
+    common = conformal_quantile([scores[i, target[i]] for i in range(len(target))], alpha)
+    per_class, common = np.where(np.isinf(per_class), 1.0, per_class), min(common, 1.0)
+    return 1 - probs <= weight * per_class + (1 - weight) * common
+
+
+def missed_shares(probs, target, cut):
+    """The share of its labels that each row misses with {p ≥ cut}; 0 for a row without labels."""
+    shares = []
+    for i in range(len(probs)):
+        labels = labels_of(target, i)
+        missed = sum(probs[i, j] < cut for j in labels)
+        shares.append(Fraction(int(missed), len(labels)) if labels else Fraction(0))
+    return shares
+
+
+def risk_cut(calibration, target, alpha):
+    """The highest of all thresholds with (total loss + 1) / (n + 1) ≤ α; -inf where there is none."""
+    n, alpha = len(calibration), Fraction(str(alpha))
+    for cut in [np.inf, *sorted(set(calibration.ravel().tolist()), reverse=True)]:
+        if (sum(missed_shares(calibration, target, cut)) + 1) / (n + 1) <= alpha:
+            return cut
+    return -np.inf
+
+
+def risk_control(calibration, target, probs, alpha):
+    return probs >= risk_cut(calibration, target, alpha)
+
+
+def marks_of(target, classes):
+    return target if target.ndim == 2 else np.eye(classes, dtype=bool)[target]
+
+
+def label_kept(values, marks, objective, level=None):
+    """Which calibration rows one label keeps, by trying every threshold at one of its values.
+
+    F1: the best, the highest threshold among equals. Recall: the highest threshold that reaches the level. Precision: the
+    most right rows at the level, the highest threshold among equals. None where nothing does.
+    """
+    best, kept = None, None
+    for cut in sorted(set(values.tolist()), reverse=True):
+        returned = values >= cut
+        right, size, positives = int((returned & marks).sum()), int(returned.sum()), int(marks.sum())
+        if objective == "f1":
+            gain = Fraction(2 * right, size + positives) or None
+        elif objective == "recall":
+            gain = 1 if positives and Fraction(right, positives) >= Fraction(str(level)) else None
+        else:
+            gain = right if right and Fraction(right, size) >= Fraction(str(level)) else None
+        if gain is not None and (best is None or gain > best):
+            best, kept = gain, returned
+    return kept
+
+
+def per_label(calibration, target, objective, level=None):
+    """The sets of the calibration rows; a label without positives is never in, or always for recall."""
+    marks = marks_of(target, calibration.shape[1])
+    sets = np.zeros(calibration.shape, bool)
+    for j in range(calibration.shape[1]):
+        kept = label_kept(calibration[:, j], marks[:, j], objective, level)
+        sets[:, j] = (objective == "recall") if kept is None else kept
+    return sets
+
+
+def per_label_cuts(calibration, target, objective, level=None):
+    """One threshold a label: half way between the lowest value that is kept and the next below it."""
+    sets, marks = per_label(calibration, target, objective, level), marks_of(target, calibration.shape[1])
+    cuts = []
+    for values, kept, own in zip(calibration.T, sets.T, marks.T, strict=True):
+        inside, outside = values[kept], values[~kept]
+        lowest = -np.inf if not own.any() and kept.all() else inside.min() if inside.size else np.inf
+        cuts.append((lowest + outside.max()) / 2 if inside.size and outside.size else lowest)
+    return np.array(cuts)
+
+
+def bounded(sets, plausible, least=0, most=None):
+    """Row by row: the most plausible of what is in, filled up with the most plausible of what is not."""
+    lists = []
+    for row, values in zip(sets, plausible, strict=True):
+        order = ranked(values)
+        inside = [j for j in order if row[j]][:most]
+        outside = [j for j in order if not row[j]]
+        lists.append(inside + outside[: max(0, least - len(inside))])
+    return from_lists(lists, sets.shape[1])
