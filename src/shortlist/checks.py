@@ -1,9 +1,22 @@
-"""Values, checked once, where data enters. Messages name the first row that is wrong."""
+"""Values, checked once, where data or parameters enter. Messages name what is wrong first."""
+
+from typing import Any
 
 import torch
 
 from shortlist.errors import InputError
 from shortlist.tensors import Scores, Target, is_single_label, row_blocks
+
+
+def whole_number(number: Any, name: str, least: int) -> int:
+    """A parameter that counts something, as an int."""
+    try:
+        whole = not isinstance(number, bool) and int(number) == number and number >= least
+    except (TypeError, ValueError, OverflowError):
+        whole = False
+    if not whole:
+        raise InputError(f"{name}: expected a whole number from {least}, got {number}")
+    return int(number)
 
 
 def check_finite(scores: Scores) -> None:

@@ -1,6 +1,7 @@
 """A module whose buffers take their shape when it is fitted, for links and set rules alike."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 from torch import Tensor, nn
 
@@ -20,6 +21,16 @@ class Fitted(nn.Module):
         if value is None:
             raise NotFittedError(f"{self} has not been fitted: call {how}(…) first")
         return value
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Move with the model, but keep the precision: ``model.half()`` must not round a threshold."""
+        before = dict(self._buffers)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, old in before.items():
+            moved = self._buffers[name]
+            if old is not None and moved is not None:
+                self._buffers[name] = old.to(moved.device)
+        return self
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
         for name in self._buffers:

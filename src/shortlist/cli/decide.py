@@ -39,7 +39,7 @@ def sets(
     """Turn scores into label sets: for each row, labels with their probabilities, most probable first."""
     if save_rule is not None and save_rule.suffix != ".safetensors":
         raise InputError(f"--save-rule: expected a name that ends in .safetensors, got {save_rule}")
-    fitting = Fitting(rule, calibration or (), split, seed, same_rows)
+    fitting = Fitting([rule], calibration or (), split, seed, same_rows)
     (prepared,) = prepare_all([scores], Reading(scores_key, target_key, link), fitting)
     counts = _write_lists(prepared, out, as_json)
     size = SizeSummary.of(counts)
@@ -82,7 +82,7 @@ def _write_lists(prepared: Prepared, out: Path | None, as_json: bool) -> torch.T
 
 def evaluate(
     scores: options.ManyScores,
-    rule: options.Rule,
+    rule: options.Rules,
     calibration: options.Calibration = None,
     split: options.Split = None,
     seed: options.Seed = 0,
@@ -117,7 +117,7 @@ def evaluate(
 
 def report(
     scores: options.ManyScores,
-    rule: options.Rule,
+    rule: options.Rules,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the page goes.")] = Path("report.html"),
     calibration: options.Calibration = None,
     split: options.Split = None,

@@ -20,6 +20,9 @@ Rule: TypeAlias = Annotated[
         "Or a file that --save-rule wrote.",
     ),
 ]
+Rules: TypeAlias = Annotated[
+    list[str], typer.Option("--rule", "-r", metavar="RULE", help="As for sets; give it several times to compare rules.")
+]
 Calibration: TypeAlias = Annotated[
     list[Path] | None,
     typer.Option("--calibration", "-c", metavar="FILE", help="Rows to fit the rule on (one file for each file of scores)."),

@@ -30,7 +30,7 @@ class Reading:
 class Fitting:
     """How a rule is fitted."""
 
-    rule: str
+    rules: Sequence[str]
     calibration: Sequence[Path] = ()
     split: float | None = None
     seed: int = 0
@@ -64,32 +64,42 @@ class Prepared:
 
 
 def prepare_all(paths: Sequence[Path], reading: Reading, fitting: Fitting) -> list[Prepared]:
-    """Every file with its own fitted rule; calibration files go with the files of scores in order."""
+    """Every file with every rule, each fitted for it; calibration files go with the files of scores in order."""
     files = fitting.calibration
     if files and len(files) != len(paths):
         raise InputError(f"expected one --calibration for each of the {len(paths)} files of scores, got {len(files)}")
-    names = _names(paths)
-    return [
-        prepare(path, reading, fitting, calibration=files[n] if files else None, name=names[n]) for n, path in enumerate(paths)
-    ]
+    found = []
+    for n, (path, name) in enumerate(zip(paths, _names(paths), strict=True)):
+        predictions = reading.load(path)
+        for rule in fitting.rules:
+            called = name if len(fitting.rules) == 1 else rule if len(paths) == 1 else f"{name}, {rule}"
+            prepared = Prepared(called, predictions, _rule(rule, predictions))
+            _prepare(prepared, path, reading, fitting, files[n] if files else None)
+            found.append(prepared)
+    return found
 
 
-def prepare(path: Path, reading: Reading, fitting: Fitting, *, calibration: Path | None, name: str) -> Prepared:
-    """Load one file and fit the rule for it."""
-    predictions = reading.load(path)
-    saved = Path(fitting.rule).suffix == ".safetensors"
-    rule = SetRule.load(fitting.rule) if saved else parse_rule(fitting.rule, prior=predictions.prior)
-    prepared = Prepared(name, predictions, rule)
-    if saved or not rule.needs_fit:
+def _rule(text: str, predictions: Predictions) -> SetRule:
+    return SetRule.load(text) if Path(text).suffix == ".safetensors" else parse_rule(text, prior=_prior(text, predictions))
+
+
+def _prior(text: str, predictions: Predictions) -> torch.Tensor | None:
+    """The prior, where the rule asks for one: training counts that give none are no obstacle to other rules."""
+    return predictions.prior if "prior" in text or text.startswith("pas") else None
+
+
+def _prepare(prepared: Prepared, path: Path, reading: Reading, fitting: Fitting, calibration: Path | None) -> None:
+    """Fit the rule, unless it came fitted or needs no fit; note what a person should know."""
+    rule = prepared.rule
+    if rule.fitted or not rule.needs_fit:
         prepared.warnings += [f"{rule.text}: {note}" for note in rule.notes]
-        return prepared
+        return
     rows = _calibration_rows(prepared, path, reading, fitting, calibration)
     rule.check_reads(rows)
     with noticed(prepared.warnings):
         _fit(rule, rows)
     if rule.most is not None or rule.least:
         prepared.notes.append(f"{rule.text} on the calibration rows: {bound_cost(rule, rows).sentence()}")
-    return prepared
 
 
 def _calibration_rows(

@@ -70,7 +70,7 @@ class FocalRecovery(Link):
     >>> FocalRecovery(gamma_pos=0, gamma_neg=4, shift=0.05).probs(torch.tensor([[-5.0, 0.0, 50.0]]))
     tensor([[0.0000, 0.1276, 0.9637]])
 
-    Cheng, section 3.2.
+    Cheng, eq. 14.
     """
 
     kind = "focal-recovery"

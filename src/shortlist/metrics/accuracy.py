@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
+from shortlist.metrics.totals import ratio
 from shortlist.sets import average_k, top_k
 from shortlist.tensors import (
     Sets,
@@ -95,8 +96,7 @@ def shot_groups(train_counts: Tensor) -> dict[str, Tensor]:
 def average_accuracy(hits: Tensor, average: Average) -> Tensor:
     """Over all labels, or over the classes present."""
     if check_average(average) == "micro":
-        total = hits.sum(1) if hits.ndim else hits.new_zeros(2)
-        return total[0] / total[1]
+        return ratio(hits.sum(1))
     return class_accuracy(hits).nanmean()
 
 

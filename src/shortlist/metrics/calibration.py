@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
+from shortlist.checks import whole_number
 from shortlist.errors import InputError
 from shortlist.tensors import Probs, Target, as_target, as_tensor, check_target, is_single_label, one_hot, pick
 
@@ -37,7 +38,7 @@ def calibration_error(
     >>> calibration_error(torch.tensor([[0.9, 0.1], [0.7, 0.3]]), torch.tensor([0, 1]), over="top", bins=2)
     tensor(0.3000, dtype=torch.float64)
 
-    Guo et al. 2017 (expected, over the top label); Cheng, section 4.1 (average and max, over all pairs).
+    Guo et al. 2017 (expected, over the top label); Cheng, section 5.1 (average and max, over all pairs).
     """
     check_definition(norm, bins, binning, over)
     probs, target = as_tensor(probs), as_target(target)
@@ -62,8 +63,7 @@ def check_definition(norm: Norm, bins: int, binning: Binning, over: Over) -> Non
     """The four parameters are ones that exist."""
     if norm not in NAMES:
         raise InputError(f"norm: expected 'expected', 'average' or 'max', got {norm!r}")
-    if not (isinstance(bins, int) and bins >= 1):
-        raise InputError(f"bins: expected a whole number from 1, got {bins!r}")
+    whole_number(bins, "bins", 1)
     if binning not in ("width", "mass"):
         raise InputError(f"binning: expected 'width' or 'mass', got {binning!r}")
     if over not in ("all", "top") and not (isinstance(over, int) and over >= 1):
@@ -121,7 +121,7 @@ def pairs(probs: Probs, target: Target, over: Over) -> tuple[Tensor, Tensor]:
 
 def bin_error(table: Tensor, norm: Norm) -> Tensor:
     """The gaps of the bins, put together; NaN where there is nothing."""
-    counts, confidence, right = (table if table.ndim else table.new_zeros(3, 1)).unbind()
+    counts, confidence, right = table.unbind()
     filled = counts > 0
     gaps = torch.where(filled, (confidence - right).abs() / counts, 0.0)
     if norm == "expected":

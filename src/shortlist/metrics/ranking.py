@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
+from shortlist.checks import whole_number
 from shortlist.errors import InputError
 from shortlist.metrics.totals import ratio
 from shortlist.selection import sort_rows
@@ -61,11 +62,11 @@ def binned_precision(histograms: Tensor) -> Tensor:
 
 
 def binned_precision_bounds(histograms: Tensor) -> tuple[Tensor, Tensor]:
-    """The same with the positives of each bin last, and first: the exact value lies between."""
+    """The same with the positives of each bin last, one by one, and first, all tied: the exact value lies between."""
     positives, everything = histograms.flip(2).unbind()
     before, above = positives.cumsum(1) - positives, everything.cumsum(1) - everything
     last = _one_after_the_other(before, above + everything - positives, positives)
-    first = _one_after_the_other(before, above, positives)
+    first = positives * (before + positives) / (above + positives).clamp(min=1)  # tied ones share the best precision
     low, high = (part.sum(1).div(positives.sum(1)).nanmean() for part in (last, first))
     return low, high
 
@@ -76,7 +77,7 @@ def top_n_f1(probs: Any, target: Any, *, n: int = 4) -> Tensor:
     >>> top_n_f1(torch.tensor([[0.9, 0.2], [0.3, 0.7]]), torch.tensor([[True, False], [True, True]]), n=1)
     tensor(0.8333, dtype=torch.float64)
 
-    Liao, section IV-C, n = 4.
+    Liao, section V-C, n = 4.
     """
     return macro_f1(top_counts(as_tensor(probs), as_target(target), n))
 
@@ -140,7 +141,7 @@ def _one_after_the_other(before: Tensor, above: Tensor, positives: Tensor) -> Te
 def top_counts(probs: Probs, target: Target, n: int) -> Tensor:
     """Right, returned and present labels of each class when the n most probable are returned: float64 (3, C)."""
     check_target(probs, target, "probs")
-    sets = top_k(min(n, probs.shape[1]))(probs)
+    sets = top_k(min(whole_number(n, "n", 1), probs.shape[1]))(probs)
     marks = one_hot(target, probs.shape[1])
     return torch.stack([(sets & marks).sum(0), sets.sum(0), marks.sum(0)]).double()
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from shortlist.checks import whole_number
 from shortlist.errors import InputError
 from shortlist.metrics.ranking import rows_average_precision
 from shortlist.tensors import BLOCK_ENTRIES, Probs, Target, as_target, as_tensor, check_target, one_hot
@@ -41,7 +42,7 @@ def retrieval_map(probs: Any, target: Any, *, max_length: int = 5, sample: int |
     >>> retrieval_map(probs, torch.tensor([[True, False], [True, True]]))
     tensor(1., dtype=torch.float64)
 
-    Cheng, section 4.3.
+    Cheng, section 4.
     """
     return retrieval_curve(probs, target, max_length=max_length, sample=sample, seed=seed).mean()
 
@@ -61,8 +62,7 @@ def retrieval_curve(
     probs, target = as_tensor(probs), as_target(target)
     check_target(probs, target, "probs")
     classes = probs.shape[1]
-    if max_length < 1:
-        raise InputError(f"max_length: expected a whole number from 1, got {max_length}")
+    check_asked(max_length, sample)
     lengths = range(1, min(max_length, classes) + 1)
     asked = {length: min(count_queries(classes, length), sample or MOST_QUERIES + 1) for length in lengths}
     if sum(asked.values()) > MOST_QUERIES and sample is None:
@@ -72,6 +72,13 @@ def retrieval_curve(
     found = [_measure(terms, truths, classes, length, asked[length], seed) for length in lengths]
     maps, errors, queries = (torch.tensor(column, dtype=torch.float64) for column in zip(*found, strict=True))
     return RetrievalCurve(maps, errors, queries)
+
+
+def check_asked(max_length: int, sample: int | None) -> None:
+    """There is something to ask."""
+    whole_number(max_length, "max_length", 1)
+    if sample is not None:
+        whole_number(sample, "sample", 1)
 
 
 def count_queries(classes: int, length: int) -> int:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
+from shortlist.checks import whole_number
 from shortlist.errors import InputError
 from shortlist.metrics import accuracy, calibration, confidence, curves, ranking, retrieval, sizes
 from shortlist.metrics.totals import ratio
@@ -51,6 +52,8 @@ class Streaming(Metric):
 
     def compute(self) -> Any:
         """The metric over all batches so far."""
+        if not (self.values if self.gathers else self.total.ndim):
+            raise InputError(f"{type(self).__name__}: expected a batch before compute, got none")
         if self.gathers:
             return self._whole(_joined(self.values), _joined(self.targets))
         return self._finish(self.total)
@@ -225,9 +228,7 @@ class BinnedMeanAveragePrecision(Streaming):
 
     def __init__(self, bins: int = 512, **kwargs: Any):
         super().__init__(**kwargs)
-        if bins < 2:
-            raise InputError(f"bins: expected a whole number from 2, got {bins}")
-        self.bins = bins
+        self.bins = whole_number(bins, "bins", 2)
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
         return ranking.precision_histograms(values, target, self.bins)
@@ -247,7 +248,7 @@ class TopNF1(Streaming):
 
     def __init__(self, n: int = 4, **kwargs: Any):
         super().__init__(**kwargs)
-        self.n = n
+        self.n = whole_number(n, "n", 1)
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
         return ranking.top_counts(values, target, self.n)
@@ -292,6 +293,7 @@ class RetrievalMap(Streaming):
 
     def __init__(self, max_length: int = 5, sample: int | None = None, seed: int = 0, **kwargs: Any):
         super().__init__(gathers=True, **kwargs)
+        retrieval.check_asked(max_length, sample)
         self.max_length, self.sample, self.seed = max_length, sample, seed
 
     def _whole(self, values: Tensor, target: Tensor) -> Tensor:

@@ -4,6 +4,5 @@ from torch import Tensor
 
 
 def ratio(total: Tensor) -> Tensor:
-    """A total of two numbers as one over the other; NaN where there is nothing, not even a first batch."""
-    total = total if total.ndim else total.new_zeros(2)
+    """A total of two numbers as one over the other; NaN where there is nothing."""
     return total[0] / total[1]

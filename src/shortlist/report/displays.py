@@ -3,12 +3,13 @@
 Every display takes one or more evaluations, draws with ``.plot(ax)`` and gives its numbers with ``.frame()``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
 
+from shortlist.metrics import Curve
 from shortlist.report.evaluation import Evaluation
 from shortlist.report.style import DASHES, GRID, MUTED, SERIES, new_axes
 
@@ -131,7 +132,7 @@ class SizeAccuracy(Display):
     title = "Accuracy against size"
     caption = (
         "What each mean set size buys: the k most probable labels of every row (top-k, points) and all labels above one "
-        "threshold (average-k, line). The cross is the rule of this report."
+        "threshold (average-k, line). Crosses are the rules of this report."
     )
 
     @staticmethod
@@ -157,17 +158,20 @@ class SizeAccuracy(Display):
         limit = max([10.0, *(2.5 * evaluation.size.mean for evaluation in self.evaluations)])
         limit = min(limit, max(len(evaluation.classes) for evaluation in self.evaluations))
         lowest = 1.0
+        alike = _groups(self.evaluations, lambda one, other: _same_curve(one.size_curve, other.size_curve))
         for evaluation, colour in self._series():
-            label = "" if len(self.evaluations) == 1 else f", {evaluation.name}"
-            if evaluation.size_curve is not None:
+            label = "" if len(alike) == 1 else f", {evaluation.name}"
+            if evaluation in alike and evaluation.size_curve is not None:
                 sizes, accuracies = _upto(evaluation.size_curve.sizes, evaluation.size_curve.accuracies, limit)
                 ax.plot(sizes, accuracies, color=colour, label=f"average-k{label}")
                 lowest = min(lowest, evaluation.size_curve.at(0.7))
-            if evaluation.rank_curve is not None:
+            if evaluation in alike and evaluation.rank_curve is not None:
                 sizes, accuracies = _upto(evaluation.rank_curve.sizes[1:], evaluation.rank_curve.accuracies[1:], limit)
                 ax.plot(sizes, accuracies, color=colour, marker="o", markersize=4, linestyle="", label=f"top-k{label}")
                 lowest = min([lowest, *accuracies])
-            ax.plot(evaluation.size.mean, evaluation.accuracy, "x", color=colour, markersize=10, markeredgewidth=2.4)
+            cross = {"marker": "x", "color": colour, "markersize": 10, "markeredgewidth": 2.4, "linestyle": ""}
+            name = evaluation.name if len(alike) < len(self.evaluations) else None
+            ax.plot(evaluation.size.mean, evaluation.accuracy, label=name, **cross)  # type: ignore[arg-type]
             lowest = min(lowest, evaluation.accuracy)
         ax.set_xlim(0, limit)
         ax.set_ylim(max(0.0, lowest - 0.12 * (1 - lowest) - 0.01), 1 + 0.02 * (1 - lowest) + 0.002)
@@ -203,8 +207,9 @@ class Reliability(Display):
         """Top label of a row (line) and, for a single evaluation, all pairs (dashed)."""
         ax = self._axes(ax, "probability", "share that is right")
         ax.plot([0, 1], [0, 1], color=GRID, linewidth=1.4)
-        alone = len(self.evaluations) == 1
-        for evaluation, colour in self._series():
+        alike = _groups(self.evaluations, lambda one, other: torch.equal(one.reliability["top"], other.reliability["top"]))
+        alone = len(alike) == 1
+        for evaluation, colour in [(one, colour) for one, colour in self._series() if one in alike]:
             for n, (over, table) in enumerate(evaluation.reliability.items()):
                 if n and not alone:
                     continue
@@ -243,18 +248,31 @@ class Lorenz(Display):
         counted = "training examples" if all(e.train_counts is not None for e in self.evaluations) else "labels"
         ax = self._axes(ax, "rarest classes, share", f"{counted} they hold, share")
         ax.plot([0, 1], [0, 1], color=GRID, linewidth=1.4)
-        drawn: list[tuple[list[float], list[float]]] = []
+        drawn = _groups(self.evaluations, lambda one, other: _lorenz(one) == _lorenz(other))
         for evaluation, colour in self._series():
-            curve = _lorenz(evaluation)
-            if curve not in drawn:  # files of one problem share their classes
-                ax.plot(*curve, color=colour, label=evaluation.name)
-                drawn.append(curve)
+            if evaluation in drawn:
+                ax.plot(*_lorenz(evaluation), color=colour, label=evaluation.name)
         ax.set_xlim(0, 1)
         ax.set_ylim(0, 1)
         return _finish(ax, legend=len(drawn) > 1)
 
 
 DISPLAYS: tuple[type[Display], ...] = (SizeHistogram, SizeAccuracy, Reliability, GroupSizeHistogram, Lorenz)
+
+
+def _groups(evaluations: Sequence[Evaluation], same: Callable[[Evaluation, Evaluation], bool]) -> list[Evaluation]:
+    """The first of each group of evaluations that would draw the same line: rules compared on one file share their curves."""
+    found: list[Evaluation] = []
+    for evaluation in evaluations:
+        if not any(same(evaluation, other) for other in found):
+            found.append(evaluation)
+    return found
+
+
+def _same_curve(one: Curve | None, other: Curve | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return torch.equal(one.sizes, other.sizes) and torch.equal(one.accuracies, other.accuracies)
 
 
 def _append(columns: dict[str, list[object]], *values: object) -> None:

@@ -29,7 +29,7 @@ EXACT_ENTRIES = 2**25
 PRECISION_BINS = 512
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Evaluation:
     """What is known about the sets of one rule on one prediction file, and about the probabilities behind them."""
 

@@ -42,9 +42,13 @@ COLUMNS = {
 def headline(evaluations: Sequence[Evaluation]) -> Table:
     """The numbers that matter, one row for each evaluation."""
     numbers = [evaluation.numbers() for evaluation in evaluations]
-    names = [name for name in COLUMNS if any(name in row for row in numbers)]
+    names = [name for name in COLUMNS if any(_known(row.get(name)) for row in numbers)]
     rows = [[row.get(name) for name in names] for row in numbers]
     return Table([COLUMNS[name][0] for name in names], rows, [COLUMNS[name][1] for name in names])
+
+
+def _known(value: Any) -> bool:
+    return value is not None and value == value  # NaN is what has nothing to measure
 
 
 def worst_classes(evaluation: Evaluation, n: int = WORST) -> Table:
@@ -136,8 +140,8 @@ def _definitions(evaluations: Sequence[Evaluation]) -> list[tuple[str, str]]:
             ("few, medium, many", "the mean over classes with fewer than 20, 20 to 100, and over 100 training examples")
         )
     if any(evaluation.reliability for evaluation in evaluations):
-        found.append(("ECE top", calibration_definition("expected", over="top")))
-        found.append(("ECE all", calibration_definition("expected", over="all")))
+        gap = "expected calibration error, the gap between probability and frequency"
+        found += [(f"ECE {over}", calibration_definition("expected", over=over).replace("ECE", gap)) for over in ("top", "all")]
     if not single:
         found.append(("mAP", "average precision, tied scores together, over classes or rows that have a positive"))
     return found

@@ -21,8 +21,8 @@ class Batches:
     """Rows in blocks: ``for probs, target in batches``, as often as the source can be read.
 
     The source is a tensor or an array (with its target beside it), predictions, a re-iterable of batches such as a
-    ``DataLoader``, or a callable that starts a new pass. A batch is ``probs`` or ``(probs, target)``. A generator can be
-    read once.
+    ``DataLoader``, or a callable that starts a new pass. A batch is ``probs``, ``(probs,)`` or ``(probs, target)``. A generator
+    can be read once.
     """
 
     def __init__(self, source: Source, target: Any = None):
@@ -55,14 +55,23 @@ class Batches:
             yield from self._read()
 
     def _read(self) -> Iterator[Batch]:
+        classes = None
         for item in self._items():
-            probs, target = item if isinstance(item, tuple | list) and len(item) == 2 else (item, None)
-            probs = _plain(as_tensor(probs))
-            check_scores(probs, "probs")
-            target = None if target is None else as_target(target)
-            if target is not None:
-                check_target(probs, target, "probs")
+            probs, target = self._batch(item)
+            if probs.shape[1] != (classes := classes or probs.shape[1]):
+                raise InputError(f"probs: expected batches with the same classes, got {classes} and {probs.shape[1]}")
             yield probs, target
+
+    @staticmethod
+    def _batch(item: Any) -> Batch:
+        """A batch is probabilities, alone or in a list, or a pair of probabilities and target."""
+        parts = item if isinstance(item, tuple | list) and len(item) <= 2 else (item,)
+        probs = _plain(as_tensor(parts[0]))
+        check_scores(probs, "probs")
+        target = as_target(parts[1]) if len(parts) == 2 and parts[1] is not None else None
+        if target is not None:
+            check_target(probs, target, "probs")
+        return probs, target
 
     def _items(self) -> Iterator[Any]:
         items = iter(self.source() if callable(self.source) else self.source)  # type: ignore[arg-type]
@@ -84,11 +93,17 @@ class Batches:
             step = max(1, self.whole.numel() // SAMPLED_ENTRIES)
             return self.whole[::step] if len(self.whole) else None
         if isinstance(self.source, Iterator):
-            self._peeked = [item for item, _ in zip(self.source, range(1), strict=False)]
-            items: Iterable[Batch] = Batches(list(self._peeked))
-        else:
-            items = self
-        return next((probs for probs, _ in items), None)
+            return self._peek(self.source)
+        return next((probs for probs, _ in self if probs.numel()), None)
+
+    def _peek(self, items: Iterator[Any]) -> Probs | None:
+        """The first batch with rows of something that can be read once; what was read is kept for the pass to come."""
+        for item in items:
+            self._peeked.append(item)
+            probs, _ = self._batch(item)
+            if probs.numel():
+                return probs
+        return None
 
 
 def _plain(probs: Probs) -> Probs:

@@ -32,6 +32,7 @@ class Constraint:
     """What a rule's threshold is chosen for."""
 
     needs_labels: ClassVar[bool] = False
+    needs_probabilities: ClassVar[bool] = False  # beyond what the ordering needs
     guarantee: str
 
     def fixed(self) -> float | None:
@@ -88,7 +89,7 @@ class AverageSize(Constraint):
         if self.size <= 0:
             raise InputError(f"k: expected a number above 0, got {self.k}")
         self.guarantee = (
-            f"Sets hold {self.k} labels on average over the calibration rows exactly (ties aside), and over new rows that "
+            f"Sets hold {self.k!s} labels on average over the calibration rows exactly (ties aside), and over new rows that "
             "come from the same source up to chance; nothing is promised about the error."
         )
 
@@ -100,7 +101,8 @@ class AverageSize(Constraint):
         classes = sample.shape[1]
         if self.size > classes:
             raise InputError(f"k: expected at most the number of classes, {classes}, got {self.k}")
-        if not batches.repeatable and sample.dtype != torch.float16:
+        values = ordering(sample)
+        if not batches.repeatable and values.dtype != torch.float16:
             raise InputError(
                 "probs: a generator can be read once, and the exact threshold needs a second read of float32: pass a list, "
                 "a DataLoader, a callable that starts a new pass, or float16 probabilities"
@@ -112,7 +114,7 @@ class AverageSize(Constraint):
         cut = cut_largest(
             lambda: (ordering(probs) for probs, _ in batches),
             lambda rows: round_half_up(self.size * rows),
-            sample=ordering(sample),
+            sample=values if batches.repeatable else None,  # a wrong guess costs a second read
             share=float(self.size) / classes,
         )
         notes: tuple[str, ...] = ()
@@ -205,6 +207,7 @@ class InterpolatedError(ErrorPerClass):
     """Between the class-wise thresholds and the common one."""
 
     weight: float = 0.5
+    needs_probabilities: ClassVar[bool] = True  # an infinite threshold counts as 1
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from shortlist.errors import InputError
 from shortlist.sets.batches import Batches, Source
 from shortlist.sets.rule import SetRule
 from shortlist.tensors import Sets, Target, is_single_label, pick
@@ -49,10 +50,12 @@ def bound_cost(rule: SetRule, probs: Source, target: Any = None) -> BoundCost:
     total = torch.zeros(8, dtype=torch.float64)
     labelled = True
     for batch, labels in Batches(probs, target):
-        before, after = rule.unbounded(batch), rule(batch)
-        total += _changes(before, after, labels).cpu()
+        before = rule.unbounded(batch)
+        total += _changes(before, rule.bounded(batch, before), labels).cpu()
         labelled &= labels is not None
     rows, shorter, longer, size_before, size_after, hits_before, hits_after, count = total.tolist()
+    if not rows:
+        raise InputError("probs: expected rows to tell the cost on, got none")
     accuracies = (hits_before / count, hits_after / count) if labelled and count else (None, None)
     return BoundCost(int(rows), int(shorter), int(longer), size_before / rows, size_after / rows, *accuracies)
 

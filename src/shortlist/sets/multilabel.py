@@ -88,7 +88,7 @@ class LabelObjective(Constraint):
         self.share = Fraction(1) if self.level is None else as_decimal(self.level, "level")
         if not 0 < self.share <= 1:
             raise InputError(f"level: expected a number above 0 and up to 1, got {self.level}")
-        what = "the best F1" if self.objective == "f1" else f"a {self.objective} of at least {self.level}"
+        what = "the best F1" if self.objective == "f1" else f"a {self.objective} of at least {self.level!s}"
         self.guarantee = (
             f"Each label has {what} on the calibration rows; on new rows from the same source the same up to chance, "
             "the more so the fewer positives a label had."
@@ -135,10 +135,11 @@ class LabelObjective(Constraint):
         right = np.searchsorted(-positives, -cuts, side="right")
         returned = np.searchsorted(-ordered, -cuts, side="right")
         if self.objective == "recall":
-            met = right * self.share.denominator >= self.share.numerator * positives.size
+            met = right >= math.ceil(self.share * positives.size)
             place = int(np.argmax(met))
         elif self.objective == "precision":
-            met = right * self.share.denominator >= self.share.numerator * returned
+            # Python's integers: a share such as 1/3 as a decimal has a denominator of 10^16.
+            met = right.astype(object) * self.share.denominator >= returned.astype(object) * self.share.numerator
             if not met.any():
                 return np.inf
             place = int(np.flatnonzero(met)[-1])

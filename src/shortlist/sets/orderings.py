@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from shortlist.errors import InputError
 from shortlist.selection import keep_largest, largest_of_rows, sort_rows
-from shortlist.tensors import Probs, Sets, Target, as_tensor, is_single_label, row_blocks, shape_of
+from shortlist.tensors import Probs, Sets, Target, as_tensor, is_single_label, row_blocks, shape_of, working
 
 
 class Ordering(nn.Module):
@@ -56,7 +56,8 @@ class Probability(Ordering):
             return probs
         if len(self.prior) != probs.shape[1]:
             raise InputError(f"prior: expected one number for each of {probs.shape[1]} classes, got {len(self.prior)}")
-        return probs / self.prior.to(probs.dtype)
+        values = working(probs)  # a rare class's quotient has no place in float16
+        return values / self.prior.to(values.dtype)
 
 
 class Improbability(Ordering):
@@ -153,7 +154,7 @@ class CumulativeMass(Prefix):
             draw = torch.rand(len(ordered), 1, generator=self.generator, dtype=torch.float64, device=self.generator.device)
             total = total - draw.to(ordered.device) * ordered
         if self.penalty:
-            rank = torch.arange(1, ordered.shape[1] + 1, device=ordered.device)
+            rank = torch.arange(1, ordered.shape[1] + 1, device=ordered.device, dtype=torch.float64)
             total = total + self.penalty * (rank - self.k_reg).clamp(min=0)
         return total
 
@@ -196,8 +197,8 @@ def bounded(ordering: Ordering, probs: Probs, sets: Sets, least: int, most: int 
     if not wrong.any():
         return sets
     rows = wrong.nonzero().squeeze(1)
-    values = ordering(probs[rows])
-    plausible = values if ordering.descending else -values
+    # 1 - p and cumulative mass order labels as p does, but round small probabilities to ties.
+    plausible = ordering(probs[rows]) if ordering.descending else probs[rows]
     inside, size = sets[rows], sizes[rows]
     # What is in the set comes first, then the rest, each by plausibility: the answer is a prefix of that order.
     order = torch.argsort(plausible, dim=1, descending=True, stable=True)

@@ -4,7 +4,7 @@ import copy
 import json
 import warnings
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -20,10 +20,9 @@ from shortlist.sets.batches import Batches, Source
 from shortlist.sets.constraints import Constraint
 from shortlist.sets.orderings import Ordering, bounded
 from shortlist.sets.sizes import SizeSummary
-from shortlist.tensors import Sets, as_tensor, check_scores
+from shortlist.tensors import Array, Sets, as_tensor, check_scores
 
 FORMAT = "shortlist-rule/1"
-Matrix = TypeVar("Matrix", Tensor, np.ndarray[Any, Any])
 
 
 class SetRule(Fitted):
@@ -55,6 +54,11 @@ class SetRule(Fitted):
         return self.constraint.fixed() is None
 
     @property
+    def fitted(self) -> bool:
+        """Whether the rule has its threshold."""
+        return self.threshold is not None
+
+    @property
     def needs_labels(self) -> bool:
         """Whether the calibration rows must be labelled."""
         return self.constraint.needs_labels
@@ -62,12 +66,12 @@ class SetRule(Fitted):
     @property
     def guarantee(self) -> str:
         """What the rule promises, and on what assumption, in one sentence."""
-        bounds = []
+        parts = [self.constraint.guarantee.removesuffix(".")]
         if self.most is not None:
-            bounds.append(f"the cap of {self.most} may take labels away from this")
+            parts.append(f"the cap of {self.most} may take labels away from that")
         if self.least:
-            bounds.append(f"the floor of {self.least} may add labels to it")
-        return self.constraint.guarantee + (f" ({'; '.join(bounds)}.)" if bounds else "")
+            parts.append(f"the floor of {self.least} may add labels to it")
+        return "; ".join(parts) + "."
 
     @torch.no_grad()
     def fit(self, probs: Source, target: Any = None) -> Self:
@@ -91,22 +95,22 @@ class SetRule(Fitted):
 
     def check_reads(self, predictions: Predictions) -> None:
         """The scores of these predictions read as probabilities, if the rule needs them to."""
-        if predictions.link is None and self.ordering.needs_probabilities:
+        needed = self.ordering.needs_probabilities or self.constraint.needs_probabilities
+        if predictions.link is None and needed:
             raise InputError(
                 f"the scores have no reading as probabilities, which {self.text} needs: name the link they were trained for "
                 "(softmax, sigmoid, …), or identity if they are probabilities"
             )
 
     @torch.no_grad()
-    def forward(self, probs: Matrix) -> Matrix:
-        """The sets, bool (N, C), of the kind (tensor or array) that came in."""
-        values = as_tensor(probs)
+    def forward(self, probs: Tensor | Array | Predictions) -> Any:
+        """The sets, bool (N, C), of the kind (tensor or array) that came in; tensors for predictions."""
+        if isinstance(probs, Predictions):
+            self.check_reads(probs)
+        values = probs.plausibility() if isinstance(probs, Predictions) else as_tensor(probs)
         check_scores(values, "probs")
-        sets = self.unbounded(values)
-        if self.least or self.most is not None:
-            if self.least > values.shape[1]:
-                raise InputError(f"floor: expected at most the number of classes, {values.shape[1]}, got {self.least}")
-            sets = bounded(self.ordering, values, sets, self.least, self.most)
+        values = values.float() if values.dtype == torch.bfloat16 else values  # as rules are fitted
+        sets = self.bounded(values, self.unbounded(values))
         return sets.numpy() if isinstance(probs, np.ndarray) else sets
 
     def unbounded(self, probs: Tensor) -> Sets:
@@ -114,9 +118,15 @@ class SetRule(Fitted):
         threshold = self.fitted_buffer("threshold")
         if threshold.ndim and len(threshold) != probs.shape[1]:
             raise InputError(f"probs: the rule was fitted for {len(threshold)} classes, got {probs.shape[1]}")
-        if probs.dtype == torch.bfloat16:
-            probs = probs.float()
         return self.ordering.select(probs, threshold.to(probs.device))
+
+    def bounded(self, probs: Tensor, sets: Sets) -> Sets:
+        """These sets with the cap and the floor."""
+        if self.least > probs.shape[1]:
+            raise InputError(f"floor: expected at most the number of classes, {probs.shape[1]}, got {self.least}")
+        if not self.least and self.most is None:
+            return sets
+        return bounded(self.ordering, probs, sets, self.least, self.most)
 
     def bounded_by(self, text: str, *, least: int | None = None, most: int | None = None) -> "SetRule":
         """The same rule with another bound on the size of its sets."""
@@ -130,6 +140,8 @@ class SetRule(Fitted):
 
     def save(self, path: str | Path) -> None:
         """The rule and its threshold as one safetensors file."""
+        if getattr(self.ordering, "generator", None) is not None:
+            raise InputError(f"{self.text} is randomised by a generator, which no file can hold: fit it again where it is used")
         with written_whole(path) as temporary:
             state = {name: tensor.contiguous() for name, tensor in self.state_dict().items()}
             header = {"format": FORMAT, "rule": self.text, "notes": json.dumps(self.notes)}

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from shortlist.checks import whole_number
 from shortlist.errors import InputError
 from shortlist.sets.constraints import (
     AverageError,
@@ -43,9 +44,9 @@ def top_k(k: int) -> SetRule:
     >>> top_k(2)(torch.tensor([[0.2, 0.5, 0.3]]))
     tensor([[False,  True,  True]])
     """
-    k = _whole(k, "k", least=1)
+    k = whole_number(k, "k", least=1)
     promise = f"Every set holds exactly {k} labels; nothing is promised about the error."
-    return SetRule(f"top-k:{k}", _Exactly(k), Fixed(float(k), promise))
+    return SetRule(f"top-k:{k!s}", _Exactly(k), Fixed(float(k), promise))
 
 
 def average_k(k: float, prior: Any = None) -> SetRule:
@@ -59,7 +60,7 @@ def average_k(k: float, prior: Any = None) -> SetRule:
 
     Garcin thesis, 2.27, with the midpoint of the kn-th and the next probability in place of the kn-th.
     """
-    text = f"average-k:{k}" if prior is None else f"average-k:{k}:prior"
+    text = f"average-k:{k!s}" if prior is None else f"average-k:{k!s}:prior"
     return SetRule(text, Probability(prior), AverageSize(k))
 
 
@@ -72,7 +73,7 @@ def threshold(p: float) -> SetRule:
     if not 0 <= p <= 1:
         raise InputError(f"p: expected a probability from 0 to 1, got {p}")
     promise = f"Every label has probability {p} at least, as the model has it; nothing is promised about size or error."
-    return SetRule(f"threshold:{p}", _Given(), Fixed(float(p), promise))
+    return SetRule(f"threshold:{p!s}", _Given(), Fixed(float(p), promise))
 
 
 def mass(alpha: float) -> SetRule:
@@ -84,7 +85,7 @@ def mass(alpha: float) -> SetRule:
     wanted = float(1 - check_alpha(alpha))
     promise = f"Every set holds its label with probability {wanted:g} at least, if the probabilities are true."
     # A label is in while the mass above it is below the wanted mass: at most the next smaller number.
-    return SetRule(f"mass:{alpha}", MassAbove(), Fixed(float(np.nextafter(wanted, 0)), promise))
+    return SetRule(f"mass:{alpha!s}", MassAbove(), Fixed(float(np.nextafter(wanted, 0)), promise))
 
 
 def lac(alpha: float) -> SetRule:
@@ -96,7 +97,7 @@ def lac(alpha: float) -> SetRule:
 
     Sadinle, Lei, Wasserman, "Least ambiguous set-valued classifiers with bounded error levels", 2019.
     """
-    return SetRule(f"lac:{alpha}", Improbability(), AverageError(alpha))
+    return SetRule(f"lac:{alpha!s}", Improbability(), AverageError(alpha))
 
 
 def aps(alpha: float, generator: torch.Generator | None = None) -> SetRule:
@@ -107,7 +108,7 @@ def aps(alpha: float, generator: torch.Generator | None = None) -> SetRule:
 
     Romano, Sesia, Candès, "Classification with valid and adaptive coverage", 2020.
     """
-    return SetRule(f"aps:{alpha}", CumulativeMass(generator=generator), AverageError(alpha))
+    return SetRule(f"aps:{alpha!s}", CumulativeMass(generator=generator), AverageError(alpha))
 
 
 def raps(alpha: float, penalty: float = 0.01, k_reg: int = 5, generator: torch.Generator | None = None) -> SetRule:
@@ -117,9 +118,9 @@ def raps(alpha: float, penalty: float = 0.01, k_reg: int = 5, generator: torch.G
     """
     if not penalty >= 0:
         raise InputError(f"penalty: expected a number from 0, got {penalty}")
-    k_reg = _whole(k_reg, "k_reg", least=0)
+    k_reg = whole_number(k_reg, "k_reg", least=0)
     ordering = CumulativeMass(penalty, k_reg, generator)
-    return SetRule(f"raps:{alpha}:{penalty}:{k_reg}", ordering, AverageError(alpha))
+    return SetRule(f"raps:{alpha!s}:{penalty!s}:{k_reg}", ordering, AverageError(alpha))
 
 
 def pas(alpha: float, prior: Any) -> SetRule:
@@ -127,7 +128,7 @@ def pas(alpha: float, prior: Any) -> SetRule:
 
     Ding, Fermanian, Salmon, "Conformal prediction for long-tailed classification", 2025, arXiv 2507.06867.
     """
-    return SetRule(f"pas:{alpha}", Probability(prior), AverageError(alpha))
+    return SetRule(f"pas:{alpha!s}", Probability(prior), AverageError(alpha))
 
 
 def classwise(rule: SetRule) -> SetRule:
@@ -147,7 +148,7 @@ def interpolated(rule: SetRule, weight: float) -> SetRule:
     constraint = _conformal(rule, "interpolated")
     if not isinstance(rule.ordering, Improbability):
         raise InputError(f"interpolated: expected lac, whose thresholds lie between 0 and 1, got {rule.text}")
-    return _with(rule, f"interpolated:{weight}", InterpolatedError(constraint.alpha, weight=weight))
+    return _with(rule, f"interpolated:{weight!s}", InterpolatedError(constraint.alpha, weight=weight))
 
 
 def risk_control(risk: str, alpha: float) -> SetRule:
@@ -157,18 +158,18 @@ def risk_control(risk: str, alpha: float) -> SetRule:
 
     Angelopoulos, Bates, Fisch, Lei, Schuster, "Conformal risk control", 2022.
     """
-    return SetRule(f"risk-control:{risk}:{alpha}", Probability(), Risk(risk, alpha))
+    return SetRule(f"risk-control:{risk}:{alpha!s}", Probability(), Risk(risk, alpha))
 
 
 def per_label(objective: Objective = "f1", level: float | None = None) -> SetRule:
-    """A threshold for each label: its best F1, or the lowest with this precision, or the highest with this recall.
+    """A threshold for each label: its best F1, or the most right labels at this precision, or the highest with this recall.
 
     >>> probs = torch.tensor([[0.9], [0.7], [0.4], [0.1]])
     >>> rule = per_label("precision", 0.6).fit(probs, torch.tensor([[True], [False], [True], [False]]))
     >>> rule(probs).flatten()
     tensor([ True,  True,  True, False])
     """
-    text = f"per-label:{objective}" + ("" if level is None else f":{level}")
+    text = f"per-label:{objective}" + ("" if level is None else f":{level!s}")
     return SetRule(text, Probability(), LabelObjective(objective, level))
 
 
@@ -178,7 +179,7 @@ def cap(rule: SetRule, n: int) -> SetRule:
     >>> cap(threshold(0.2), 2)(torch.tensor([[0.2, 0.5, 0.3]]))
     tensor([[False,  True,  True]])
     """
-    n = _whole(n, "cap", least=0)
+    n = whole_number(n, "cap", least=0)
     return rule.bounded_by(f"cap:{n}", most=n)
 
 
@@ -188,7 +189,7 @@ def floor(rule: SetRule, n: int = 1) -> SetRule:
     >>> floor(threshold(0.6))(torch.tensor([[0.2, 0.5, 0.3]]))
     tensor([[False,  True, False]])
     """
-    n = _whole(n, "floor", least=0)
+    n = whole_number(n, "floor", least=0)
     return rule.bounded_by(f"floor:{n}", least=n)
 
 
@@ -211,12 +212,6 @@ class _Given(Probability):
     def __init__(self) -> None:
         super().__init__()
         self.needs_probabilities = True
-
-
-def _whole(number: Any, name: str, least: int) -> int:
-    if isinstance(number, bool) or int(number) != number or number < least:
-        raise InputError(f"{name}: expected a whole number from {least}, got {number}")
-    return int(number)
 
 
 def _conformal(rule: SetRule, name: str) -> AverageError:

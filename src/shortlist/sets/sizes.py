@@ -34,7 +34,9 @@ class SizeSummary:
 
     def shift_from(self, calibrated: "SizeSummary") -> str | None:
         """A sentence where the mean size differs from the calibrated one by more than chance; None where it does not."""
-        error = math.sqrt(self.variance / max(1, self.rows) + calibrated.variance / max(1, calibrated.rows))
+        # If the source is the same so is the variance: few new rows borrow that of the many calibration rows.
+        pooled = _pooled(self, calibrated)
+        error = math.sqrt(pooled * (1 / self.rows + 1 / calibrated.rows))
         gap = self.mean - calibrated.mean
         chance = 1.0 if gap == 0 else 0.0 if error == 0 else math.erfc(abs(gap) / error / math.sqrt(2))
         if chance >= CHANCE:
@@ -44,3 +46,8 @@ class SizeSummary:
             f"sets hold {self.mean:.4g} labels on average on these {self.rows} rows and {calibrated.mean:.4g} on the "
             f"{calibrated.rows} calibration rows: more than chance (p {shown}); are the two from the same source?"
         )
+
+
+def _pooled(one: SizeSummary, other: SizeSummary) -> float:
+    freedom = one.rows + other.rows - 2
+    return ((one.rows - 1) * one.variance + (other.rows - 1) * other.variance) / max(1, freedom)

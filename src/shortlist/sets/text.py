@@ -6,7 +6,6 @@ from typing import Any
 
 from shortlist.errors import InputError
 from shortlist.sets import rules
-from shortlist.sets.constraints import as_decimal
 from shortlist.sets.rule import SetRule
 
 PRIOR = "prior"
@@ -86,5 +85,7 @@ def usage(name: str) -> str:
 
 def _number(value: str, name: str, text: str) -> Any:
     """A number that keeps how it was typed: whole numbers as int, all others as float (whose text is the same)."""
-    exact = as_decimal(value, f"rule {text!r}: {name}")
-    return int(exact) if exact.denominator == 1 and "." not in value else float(value)
+    try:
+        return int(value) if value.isdigit() else float(value)
+    except ValueError as error:
+        raise InputError(f"rule {text!r}: {name}: expected a number, got {value!r}") from error

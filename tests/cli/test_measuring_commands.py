@@ -1,0 +1,178 @@
+"""``shortlist evaluate``, ``report``, ``calibrate`` and ``demo``: numbers that agree wherever they are read."""
+
+import csv
+import io
+import json
+import re
+
+import pytest
+import torch
+
+from shortlist import Predictions
+from shortlist.links import Isotonic, Platt, Temperature
+from shortlist.metrics import calibration_error
+from shortlist.report import evaluate
+from shortlist.sets import average_k, lac
+from tests.cli.conftest import draw
+
+
+def no_constant(name):
+    raise AssertionError(f"{name} is no JSON")
+
+
+def strict_json(text):
+    return json.loads(text, parse_constant=no_constant)
+
+
+def test_evaluate_shows_the_numbers_of_the_library(run, old, new):
+    outcome = run("evaluate", new, "--rule", "lac:0.1", "--calibration", old)
+    calibration = Predictions.load(old)
+    numbers = evaluate(Predictions.load(new), lac(0.1).fit(calibration), name="new").numbers()
+    shown = dict(line.rsplit(maxsplit=1) for line in outcome.out.splitlines())
+    assert outcome.code == 0
+    assert shown["predictions"] == "new"
+    assert shown["rule"] == "lac:0.1"
+    assert shown["accuracy"] == f"{numbers['accuracy']:.1%}"
+    assert shown["mean size"] == f"{numbers['size']:.2f}"
+    assert shown["few-shot"] == f"{numbers['few']:.1%}"
+
+
+def test_evaluate_json_is_valid_without_nan_and_says_what_every_number_is(run, old, new, tmp_path):
+    path = tmp_path / "unlabelled.safetensors"
+    Predictions(torch.zeros(3, 5), link="softmax", train_counts=[1] * 5).save(path)
+    outcome = run("evaluate", new, path, "--rule", "top-k:2", "--json")
+    labelled, bare = strict_json(outcome.out)
+    assert outcome.code == 0
+    numbers = evaluate(Predictions.load(new), average_k(5).fit(torch.rand(2, 5)), name="new").numbers()
+    assert numbers.keys() <= labelled.keys()
+    assert labelled["guarantee"].startswith("Every set holds exactly 2 labels")
+    assert [re.split(", ", name)[0] for name in labelled["calibration_error"]] == ["ECE", "ECE"]
+    assert labelled["warnings"] == []
+    assert "accuracy" not in bare
+    assert "no labels" in bare["warnings"][0]
+    assert "no labels" in outcome.err
+
+
+def test_absent_groups_are_null_in_json_and_blank_in_csv(run, tmp_path):
+    path = tmp_path / "few.safetensors"
+    predictions = draw(50)
+    Predictions(predictions.scores, predictions.target, link="softmax", train_counts=[1] * 5).save(path)
+    (numbers,) = strict_json(run("evaluate", path, "--rule", "top-k:1", "--json").out)
+    (row,) = csv.DictReader(io.StringIO(run("evaluate", path, "--rule", "top-k:1", "--csv").out))
+    assert numbers["many"] is None
+    assert row["many"] == ""
+    assert float(row["few"]) == numbers["few"] > 0
+
+
+def test_csv_has_the_numbers_of_json_in_full_for_several_files(run, old, new):
+    arguments = ("evaluate", new, old, "--rule", "average-k:2,cap:3", "--split", "0.5")
+    rows = list(csv.DictReader(io.StringIO(run(*arguments, "--csv").out)))
+    records = strict_json(run(*arguments, "--json").out)
+    assert [row["name"] for row in rows] == ["new", "old"]
+    for row, record in zip(rows, records, strict=True):
+        assert row["rule"] == record["rule"] == "average-k:2,cap:3"
+        assert all(float(row[name]) == record[name] for name in row if name not in ("name", "rule") and row[name])
+
+
+def test_several_files_take_their_calibration_files_in_order(run, fails, old, new):
+    arguments = ("evaluate", new, old, "--rule", "lac:0.1", "--json")
+    both = strict_json(run(*arguments, "--calibration", old, "--calibration", new).out)
+    alone = strict_json(run("evaluate", new, "--rule", "lac:0.1", "--calibration", old, "--json").out)
+    assert both[0] == alone[0]
+    assert both[0]["size"] != both[1]["size"]
+    assert "2 files of scores, got 1" in fails(*arguments, "--calibration", old)
+
+
+def test_files_of_one_name_are_told_apart_by_their_folders(run, tmp_path):
+    for folder in "ab":
+        draw(20).save(tmp_path / folder / "test.safetensors")
+    names = [
+        row["name"]
+        for row in strict_json(run("evaluate", "a/test.safetensors", "b/test.safetensors", "-r", "top-k:1", "--json").out)
+    ]
+    assert names == ["a/test.safetensors", "b/test.safetensors"]
+
+
+def test_json_and_csv_together_are_refused(fails, new):
+    assert fails("evaluate", new, "--rule", "top-k:1", "--json", "--csv") == "expected --json or --csv, got both"
+
+
+@pytest.mark.parametrize("files", [1, 2])
+def test_report_is_written_with_the_numbers_of_evaluate(run, old, new, tmp_path, files):
+    arguments = [new, old][:files] + ["--rule", "average-k:2", "--split", "0.5"]
+    outcome = run("report", *arguments, "--out", tmp_path / "out" / "page.html", "--title", "Trees & co")
+    assert (outcome.code, outcome.out) == (0, "")
+    page = (tmp_path / "out" / "page.html").read_text(encoding="utf-8")
+    assert "<title>Trees &amp; co</title>" in page
+    for numbers in strict_json(run("evaluate", *arguments, "--json").out):
+        assert f">{numbers['accuracy']:.1%}<" in page
+        assert f">{numbers['size']:.2f}<" in page
+
+
+def test_report_goes_to_the_folder_one_is_in_unless_told_otherwise(run, new, tmp_path):
+    assert run("report", new, "--rule", "top-k:1").code == 0
+    assert (tmp_path / "report.html").is_file()
+
+
+def test_warnings_are_in_the_report_too(run, new, tmp_path):
+    run("report", new, "--rule", "lac:0.1", "--same-rows")
+    assert "fitted and measured on the same rows" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("method", "link"), [("temperature", Temperature), ("platt", Platt), ("isotonic", Isotonic)])
+def test_calibrate_writes_the_same_scores_with_a_link_fitted_on_the_other_file(method, link, run, old, new, tmp_path):
+    blunt, sharp = tmp_path / "blunt.safetensors", tmp_path / "sharp.npz"
+    for source, path in ((old, blunt), (new, tmp_path / "test.safetensors")):
+        part = Predictions.load(source)
+        Predictions(3 * part.scores, part.target, part.classes, "softmax", part.ids).save(path)
+    outcome = run("calibrate", tmp_path / "test.safetensors", "--on", blunt, "--method", method, "--out", sharp)
+    assert outcome.code == 0
+    before, after, fitted_on = (Predictions.load(path) for path in (tmp_path / "test.safetensors", sharp, blunt))
+    assert torch.equal(after.scores, before.scores)
+    assert torch.equal(after.target, before.target)
+    assert after.ids == before.ids
+    expected = link(fitted_on.link).fit(fitted_on.scores, fitted_on.target)
+    torch.testing.assert_close(after.probs(), expected.probs(before.scores))
+    for over, line in zip(("top", "all"), outcome.out.splitlines()[1:], strict=True):
+        errors = [float(calibration_error(part.probs(), part.target, over=over)) for part in (before, after)]
+        assert line.split()[-2:] == [f"{error:.2%}" for error in errors]
+        assert errors[1] < errors[0]
+
+
+def test_calibrate_refuses_unlabelled_rows_other_classes_and_unknown_methods(fails, old, new, tmp_path):
+    bare, fewer, renamed = (tmp_path / f"{name}.safetensors" for name in ("bare", "fewer", "renamed"))
+    Predictions(torch.zeros(3, 5), link="softmax").save(bare)
+    Predictions(torch.zeros(3, 4), [0, 1, 2], link="softmax").save(fewer)
+    draw(classes=["oak", "fir", "elm", "beech", "ash"]).save(renamed)
+    out = tmp_path / "out.npz"
+    assert "holds no labels" in fails("calibrate", new, "--on", bare, "--out", out)
+    assert "has 4 classes" in fails("calibrate", new, "--on", fewer, "--out", out)
+    assert "temperature, platt, isotonic, got 'plat'" in fails("calibrate", new, "--on", old, "--out", out, "-m", "plat")
+    assert "name their classes differently" in fails("calibrate", new, "--on", renamed, "--out", out, "-m", "platt")
+    assert not out.exists()
+
+
+def test_demo_writes_a_report_whose_numbers_its_files_give_again(run, tmp_path):
+    outcome = run("demo", "--out", tmp_path / "demo")
+    assert outcome.code == 0
+    files = {path.name for path in (tmp_path / "demo").iterdir()}
+    assert files == {"calibration.safetensors", "test.safetensors", "sets.jsonl", "report.html"}
+    page = (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
+    columns = dict(
+        zip(
+            outcome.out.split("\n")[0].split()[1:],
+            zip(*(line.split()[-3:] for line in outcome.out.splitlines()[1:]), strict=True),
+            strict=True,
+        )
+    )
+    titles = [re.split(r"\s{2,}", line)[0] for line in outcome.out.splitlines()[1:]]
+    for rule, values in columns.items():
+        fitting = () if rule.startswith("top-k") else ("--calibration", "demo/calibration.safetensors")
+        (numbers,) = strict_json(run("evaluate", "demo/test.safetensors", "--rule", rule, *fitting, "--json").out)
+        shown = dict(zip(titles, values, strict=True))
+        assert shown["accuracy"] == f"{numbers['accuracy']:.1%}"
+        assert shown["mean size"] == f"{numbers['size']:.2f}"
+        assert all(f">{shown[name]}<" in page for name in ("accuracy", "macro accuracy", "mean size", "top-1"))
+    lists = (tmp_path / "demo" / "sets.jsonl").read_text(encoding="utf-8")
+    arguments = ("--rule", "average-k:2", "--calibration", "demo/calibration.safetensors", "--json")
+    assert run("sets", "demo/test.safetensors", *arguments).out == lists

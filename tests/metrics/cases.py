@@ -1,0 +1,98 @@
+"""The metrics that every law is tried on. A new metric is one line in CASES."""
+
+import inspect
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torchmetrics import Metric
+
+from shortlist import metrics
+from tests.references import metrics as ref
+
+CLASSES = 6
+
+
+def camel(name):
+    return "".join(part[0].upper() + part[1:] for part in name.split("_"))
+
+
+def pairs():
+    """Every public function with a streaming metric of its name, and that metric."""
+    names = [name for name in metrics.__all__ if inspect.isfunction(getattr(metrics, name))]
+    classes = {name: getattr(metrics, camel(name), None) for name in names}
+    return {name: (getattr(metrics, name), c) for name, c in classes.items() if c and issubclass(c, Metric)}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A metric with its keywords, what it is given, and what the literal formula gives."""
+
+    name: str
+    keywords: dict[str, Any] = field(default_factory=dict)
+    takes: str = "probs"
+    constant_size: bool = True
+
+    def __str__(self):
+        return "-".join([self.name, *(str(v) for v in self.keywords.values() if not isinstance(v, np.ndarray))])
+
+    def function(self, values, target):
+        return getattr(metrics, self.name)(values, target, **self.keywords)
+
+    def streaming(self):
+        return getattr(metrics, camel(self.name))(**self.keywords)
+
+    def expected(self, values, target):
+        return getattr(ref, self.name)(values, target, **self.keywords)
+
+
+CALIBRATION = np.random.default_rng(99).uniform(size=(30, CLASSES))
+PRIOR = np.array([0.3, 0.1, 0.2, 0.15, 0.2, 0.05])
+COUNTS = np.array([5, 19, 20, 100, 101, 500])
+
+CASES = [
+    Case("set_accuracy", {}, "sets"),
+    Case("set_accuracy", {"average": "macro"}, "sets"),
+    Case("shot_accuracy", {"train_counts": COUNTS}, "sets"),
+    Case("set_size", {}, "sets"),
+    Case("empty_rate", {}, "sets"),
+    Case("set_precision", {}, "sets"),
+    Case("top_k_accuracy", {"k": 2}),
+    Case("top_k_accuracy", {"k": 2, "average": "macro"}),
+    Case("average_k_accuracy", {"k": 1.5}, constant_size=False),
+    Case("average_k_accuracy", {"k": 1.5, "calibration": CALIBRATION}),
+    Case("average_k_accuracy", {"k": 2, "calibration": CALIBRATION, "prior": PRIOR, "average": "macro"}),
+    *(Case("calibration_error", {"norm": norm}) for norm in ("expected", "average", "max")),
+    *(Case("calibration_error", {"norm": "average", "bins": 10, "over": over}) for over in ("top", 4, 99)),
+    *(Case("calibration_error", {"norm": n, "binning": "mass"}, constant_size=False) for n in ("expected", "average", "max")),
+    Case("calibration_error", {"bins": 4, "binning": "mass", "over": 2}, constant_size=False),
+    Case("mean_average_precision", {}, constant_size=False),
+    Case("mean_average_precision", {"axis": "example"}),
+    Case("top_n_f1", {}),
+    Case("top_n_f1", {"n": 2}),
+    Case("mean_max_confidence", {}, "many"),
+    Case("retrieval_map", {"max_length": 2}, constant_size=False),
+]
+
+
+def draw(case, *, many_labels=False, rows=40, seed=0):
+    """Values and target; of many labels some rows have none, and class 4 never occurs."""
+    random = np.random.default_rng(seed)
+    probs = random.uniform(size=(rows, CLASSES))
+    target = np.where((labels := random.integers(CLASSES, size=rows)) == 4, 1, labels)
+    if many_labels or case.takes == "many":
+        target = random.uniform(size=probs.shape) < 0.4 * probs
+        target[:, 4] = False
+        target[:3] = False
+    return (probs > 0.6 if case.takes == "sets" else probs), target
+
+
+def as_numbers(value):
+    """A metric's answer as a plain array, whatever it is."""
+    parts = list(value.values()) if isinstance(value, dict) else [value]
+    return np.array([float(part) for part in parts])
+
+
+def tensors(values, target):
+    return torch.from_numpy(values), torch.from_numpy(target)

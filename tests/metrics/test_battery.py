@@ -1,0 +1,220 @@
+"""Laws of every metric, as a function and streaming."""
+
+import inspect
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torchmetrics import Metric
+
+from shortlist import metrics
+from shortlist.errors import InputError
+from tests.metrics.cases import CASES, CLASSES, as_numbers, camel, draw, pairs, tensors
+
+every_metric = pytest.mark.parametrize("case", CASES, ids=str)
+both_targets = pytest.mark.parametrize("many_labels", [False, True], ids=["one label", "many labels"])
+
+
+def equal(found, expected, **kwargs):
+    np.testing.assert_allclose(as_numbers(found), as_numbers(expected), rtol=1e-11, atol=1e-13, **kwargs)
+
+
+def streamed(case, parts):
+    metric = case.streaming()
+    for values, target in parts:
+        metric.update(values, target)
+    return metric
+
+
+@pytest.mark.parametrize("name", pairs())
+def test_the_streaming_form_has_the_keywords_and_defaults_of_the_function(name):
+    function, metric = pairs()[name]
+    wanted = {p.name: p.default for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY}
+    own = inspect.signature(metric).parameters.values() if "__init__" in vars(metric) else []
+    assert {p.name: p.default for p in own if p.kind is not p.VAR_KEYWORD} == wanted
+    assert [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD][1:] == [
+        "target"
+    ]
+
+
+def test_every_function_streams_unless_it_is_no_number():
+    functions = {name for name in metrics.__all__ if inspect.isfunction(getattr(metrics, name))}
+    assert functions - set(pairs()) == {"calibration_definition", "retrieval_curve"}
+
+
+def test_every_streaming_metric_has_its_function_but_for_the_one_in_bins():
+    classes = {c for c in (getattr(metrics, name) for name in metrics.__all__) if inspect.isclass(c) and issubclass(c, Metric)}
+    assert {c.__name__ for c in classes} - {camel(name) for name in pairs()} == {"BinnedMeanAveragePrecision"}
+
+
+def test_every_pair_has_a_case_but_for_the_curves():
+    assert {case.name for case in CASES} == set(pairs()) - {"rank_curve", "size_accuracy_curve"}
+
+
+@every_metric
+@both_targets
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_function_equals_the_literal_formula(case, many_labels, seed):
+    values, target = draw(case, many_labels=many_labels, seed=seed)
+    expected = case.expected(values, target)
+    equal(case.function(values, target), expected)
+    equal(case.function(*tensors(values, target)), expected)
+
+
+@every_metric
+@both_targets
+def test_answers_are_float64(case, many_labels):
+    answer = case.function(*tensors(*draw(case, many_labels=many_labels)))
+    for value in answer.values() if isinstance(answer, dict) else [answer]:
+        assert value.dtype == torch.float64
+        assert value.ndim == 0
+
+
+@every_metric
+@both_targets
+@settings(max_examples=8, deadline=None)
+@given(cuts=st.lists(st.integers(0, 40), max_size=6), seed=st.integers(0, 9))
+def test_any_batching_and_order_gives_the_same(case, many_labels, cuts, seed):
+    values, target = draw(case, many_labels=many_labels)
+    order = np.random.default_rng(seed).permutation(len(values))
+    bounds = [0, *sorted(cuts), len(values)]
+    parts = [(values[order[a:b]], target[order[a:b]]) for a, b in itertools.pairwise(bounds)]
+    equal(streamed(case, parts).compute(), case.function(values, target))
+
+
+@every_metric
+@both_targets
+def test_two_metrics_merge_into_one(case, many_labels):
+    values, target = draw(case, many_labels=many_labels)
+    first, second = streamed(case, [(values[:17], target[:17])]), streamed(case, [(values[17:], target[17:])])
+    first.merge_state(second)
+    equal(first.compute(), case.function(values, target))
+
+
+@every_metric
+def test_a_metric_merges_with_one_that_saw_nothing(case):
+    values, target = draw(case)
+    metric = streamed(case, [(values, target)])
+    metric.merge_state(case.streaming())
+    equal(metric.compute(), case.function(values, target))
+
+
+@every_metric
+def test_a_call_answers_for_its_batch_and_is_remembered(case):
+    values, target = tensors(*draw(case, many_labels=case.takes == "many"))
+    metric = case.streaming()
+    metric(values[:20], target[:20])
+    equal(metric(values[20:], target[20:]), case.function(values[20:], target[20:]))
+    equal(metric.compute(), case.function(values, target))
+
+
+@every_metric
+def test_a_reset_forgets_everything(case):
+    values, target = draw(case)
+    metric = streamed(case, [(values, target)])
+    metric.reset()
+    metric.update(values[:9], target[:9])
+    equal(metric.compute(), case.function(values[:9], target[:9]))
+
+
+@every_metric
+def test_a_metric_survives_being_pickled(case):
+    values, target = draw(case)
+    metric = pickle.loads(pickle.dumps(streamed(case, [(values, target)])))
+    equal(metric.compute(), case.function(values, target))
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.constant_size], ids=str)
+def test_the_state_has_one_size_whatever_the_number_of_rows(case):
+    def size(batches):
+        metric = streamed(case, [draw(case, seed=seed) for seed in range(batches)])
+        return sum(torch.as_tensor(getattr(metric, name)).numel() for name in metric._defaults)
+
+    assert size(1) == size(7)
+    assert size(1) <= 15 * 3
+
+
+# Sums of logarithms, which retrieval ranks by, tie or not by rounding: no grid for it.
+ON_A_GRID = [case for case in CASES if case.takes != "sets" and case.name != "retrieval_map"]
+
+
+@pytest.mark.parametrize("case", ON_A_GRID, ids=str)
+@both_targets
+@pytest.mark.filterwarnings("ignore:.*tie at the cut")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_ties_on_a_grid_that_every_precision_holds_equal_the_literal_formula(case, many_labels, dtype):
+    values, target = tensors(*draw(case, many_labels=many_labels))
+    grid = (values * 16).round() / 16
+    equal(case.function(grid.to(dtype), target), case.expected(grid.numpy(), target.numpy()))
+
+
+@every_metric
+@both_targets
+def test_no_rows_are_no_number(case, many_labels):
+    values, target = draw(case, many_labels=many_labels, rows=3)
+    try:
+        answer = case.function(values[:0], target[:0])
+    except InputError:
+        assert case.name == "average_k_accuracy"
+        return
+    assert np.isnan(as_numbers(answer)).all()
+
+
+@every_metric
+@pytest.mark.filterwarnings("ignore:The ``compute`` method of metric")
+def test_a_metric_that_saw_nothing_says_nothing_or_why(case):
+    """NaN, or an error in words: never one about the index of a tensor."""
+    try:
+        answer = case.streaming().compute()
+    except InputError:
+        return
+    assert np.isnan(as_numbers(answer)).all()
+
+
+@every_metric
+@pytest.mark.filterwarnings("ignore:.*tie at the cut")
+def test_probabilities_of_0_and_1_give_numbers(case):
+    values, target = draw(case, many_labels=case.takes == "many")
+    values = values if case.takes == "sets" else values.round()
+    found = case.function(values, target)
+    equal(found, case.expected(values, target))
+    assert not np.isnan(as_numbers(found)).any()
+
+
+@every_metric
+@both_targets
+def test_inputs_are_left_as_they_were(case, many_labels):
+    values, target = draw(case, many_labels=many_labels)
+    before = values.copy(), target.copy()
+    case.function(values, target)
+    streamed(case, [(values, target)]).compute()
+    np.testing.assert_array_equal(values, before[0])
+    np.testing.assert_array_equal(target, before[1])
+
+
+WITH_TARGET = [case for case in CASES if case.name not in ("set_size", "empty_rate", "mean_max_confidence")]
+
+
+@pytest.mark.parametrize("case", WITH_TARGET, ids=str)
+@pytest.mark.parametrize(
+    "target",
+    [torch.zeros(7, dtype=torch.long), torch.zeros(40, CLASSES, dtype=torch.long), torch.zeros(40), torch.ones(40, 3) > 0],
+)
+def test_a_target_of_another_form_is_refused(case, target):
+    values, _ = tensors(*draw(case))
+    with pytest.raises(InputError, match="target"):
+        case.function(values, target)
+    with pytest.raises(InputError, match="target"):
+        streamed(case, [(values, target)]).compute()
+
+
+@every_metric
+def test_values_of_another_form_are_refused(case):
+    _, target = tensors(*draw(case))
+    wrong = torch.rand(40, CLASSES) if case.takes == "sets" else torch.ones(40, CLASSES, dtype=torch.bool)
+    with pytest.raises(InputError, match=r"expected (bool|floating)"):
+        case.function(wrong, target)

@@ -1,0 +1,199 @@
+"""Displays: pictures on given or new axes, and the numbers behind them."""
+
+import html
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+from shortlist.report import Display, GroupSizeHistogram, Lorenz, Reliability, SizeAccuracy, SizeHistogram
+from shortlist.report.displays import DISPLAYS
+from shortlist.report.style import themed_svg
+from tests.report.cases import COUNTS, measured
+
+COLUMNS = {
+    SizeHistogram: ["name", "size", "rows", "share"],
+    GroupSizeHistogram: ["name", "group", "size", "rows", "share"],
+    SizeAccuracy: ["name", "kind", "size", "accuracy"],
+    Reliability: ["name", "over", "bin", "pairs", "confidence", "frequency"],
+    Lorenz: ["name", "classes", "examples"],
+}
+
+
+@pytest.fixture(scope="module")
+def single():
+    return measured(counts=COUNTS, rows=400)
+
+
+@pytest.fixture(scope="module")
+def many():
+    return measured("many", name="woods", rows=300)
+
+
+@pytest.fixture(scope="module")
+def unlabelled():
+    return measured("none", name="new")
+
+
+def texts(ax):
+    legend = ax.get_legend()
+    return [] if legend is None else [text.get_text() for text in legend.get_texts()]
+
+
+def test_every_display_is_in_the_page():
+    assert set(DISPLAYS) == set(COLUMNS) == set(Display.__subclasses__())
+
+
+@pytest.mark.parametrize("kind", DISPLAYS)
+def test_plot_draws_on_the_axes_it_is_given_and_on_new_ones_otherwise(kind, single):
+    given = Figure().subplots()
+    assert kind(single).plot(given) is given
+    assert given.has_data()
+    own = kind(single).plot()
+    assert own.has_data()
+    assert own.figure is not given.figure
+    for ax in (given, own):
+        assert ax.get_xlabel()
+        assert ax.get_ylabel()
+
+
+@pytest.mark.parametrize("kind", DISPLAYS)
+def test_plot_leaves_pyplot_and_its_settings_alone(kind, single):
+    plt.get_backend()  # chosen when first asked for
+    before, figures = mpl.rcParams.copy(), plt.get_fignums()
+    kind(single).plot()
+    assert mpl.rcParams == before
+    assert plt.get_fignums() == figures
+
+
+@pytest.mark.parametrize("kind", DISPLAYS)
+def test_frame_has_the_columns_of_points_whether_or_not_there_is_anything_to_show(kind, single):
+    assert list(kind(single).frame().columns) == COLUMNS[kind]
+    nothing = kind([]).frame()
+    assert list(nothing.columns) == COLUMNS[kind]
+    assert nothing.empty
+
+
+@pytest.mark.parametrize("kind", DISPLAYS)
+def test_a_display_of_nothing_draws_empty_axes(kind):
+    assert kind([]).plot().get_xlabel()
+
+
+def test_size_histogram_counts_the_sets(single):
+    frame = SizeHistogram(single).frame().set_index("size")
+    assert frame["rows"].to_dict() == {size: int(n) for size, n in enumerate(single.sizes.tolist()) if n}
+    assert frame["share"].sum() == pytest.approx(1)
+    assert (frame["share"] * frame.index).sum() == pytest.approx(single.size.mean)
+    heights = [bar.get_height() for bar in SizeHistogram(single).plot().patches]
+    assert heights == pytest.approx([n / single.rows for n in single.sizes.tolist()][: len(heights)])
+
+
+def test_group_histogram_counts_the_rows_of_each_group(single):
+    frame = GroupSizeHistogram(single).frame()
+    for group, part in frame.groupby("group"):
+        assert part["share"].sum() == pytest.approx(1)
+        assert part["rows"].sum() == sum(single.hits[1, place] for place in _members(group))
+    assert frame["rows"].sum() == single.rows
+    assert texts(GroupSizeHistogram(single).plot()) == ["few-shot", "medium-shot", "many-shot"]
+
+
+def _members(group):
+    return {"few": [0, 1], "medium": [2, 3], "many": [4, 5]}[group]
+
+
+def test_size_accuracy_holds_both_curves_and_the_rule(single):
+    frame = SizeAccuracy(single).frame()
+    for kind, curve in (("top-k", single.rank_curve), ("average-k", single.size_curve)):
+        part = frame[frame["kind"] == kind]
+        assert part["size"].tolist() == curve.sizes.tolist()
+        assert part["accuracy"].tolist() == curve.accuracies.tolist()
+    (rule,) = frame[frame["kind"] == "rule"].to_dict("records")
+    assert (rule["size"], rule["accuracy"]) == (single.size.mean, single.accuracy)
+
+
+def test_size_accuracy_keeps_the_rule_in_sight(single):
+    ax = SizeAccuracy(single).plot()
+    assert ax.get_xlim()[0] <= single.size.mean <= ax.get_xlim()[1]
+    assert ax.get_ylim()[0] <= single.accuracy <= ax.get_ylim()[1]
+
+
+def test_accuracy_is_called_recall_where_rows_have_many_labels(single, many):
+    assert SizeAccuracy(single).plot().get_ylabel() == "accuracy"
+    assert SizeAccuracy(many).plot().get_ylabel() == "recall"
+
+
+def test_reliability_points_are_the_means_of_their_bins_and_give_the_calibration_error(many):
+    frame = Reliability(many).frame()
+    for over, part in frame.groupby("over"):
+        inside = part["confidence"].between(part["bin"] / 15, (part["bin"] + 1) / 15)
+        assert inside.all()
+        gaps = (part["confidence"] - part["frequency"]).abs() * part["pairs"]
+        assert gaps.sum() / part["pairs"].sum() == pytest.approx(many.numbers()[f"calibration_{over}"])
+    assert frame.groupby("over")["pairs"].sum().to_dict() == {"top": 300, "all": 1800}
+
+
+def test_lorenz_follows_training_counts_and_labels_where_there_are_none(single, many):
+    for evaluation, counts in ((single, COUNTS), (many, many.hits[1].tolist())):
+        frame = Lorenz(evaluation).frame()
+        held = [0.0]
+        for count in sorted(counts):
+            held.append(held[-1] + count / sum(counts))
+        assert frame["examples"].tolist() == pytest.approx(held)
+        assert frame["classes"].tolist() == pytest.approx([n / 6 for n in range(7)])
+    assert "training examples" in Lorenz(single).plot().get_ylabel()
+    assert "labels" in Lorenz(many).plot().get_ylabel()
+
+
+@pytest.mark.parametrize("kind", DISPLAYS)
+def test_several_evaluations_are_drawn_and_named_side_by_side(kind, single):
+    other = measured(name="other", counts=[5, 5, 50, 50, 500, 500], seed=1)
+    both = kind([single, other])
+    assert set(both.frame()["name"]) == {"trees", "other"}
+    assert both.frame().query("name == 'trees'")[COLUMNS[kind]].equals(kind(single).frame())
+    named = " ".join(texts(both.plot()))
+    assert "trees" in named
+    assert "other" in named
+
+
+def test_files_of_one_problem_share_their_long_tail(single):
+    ax = Lorenz([single, measured(name="other", counts=COUNTS)]).plot()
+    assert len(ax.lines) == 2  # the diagonal and one curve
+
+
+@pytest.mark.parametrize("kind", DISPLAYS)
+def test_more_evaluations_than_colours_are_drawn(kind, single):
+    assert kind([single] * 9).plot().has_data()
+
+
+@pytest.mark.parametrize("kind", [SizeHistogram, SizeAccuracy, Reliability, GroupSizeHistogram])
+def test_a_name_that_begins_with_an_underscore_is_in_the_legend_too(kind, single):
+    ax = kind([single, measured(name="_test", counts=COUNTS)]).plot()
+    assert any("_test" in text for text in texts(ax))
+
+
+@pytest.mark.parametrize("name", ["a_$b$_{c", r"$\nothing$", "a & <b>"])
+def test_names_of_files_are_drawn_as_they_are_and_not_as_formulas(name, single):
+    svg = themed_svg(SizeHistogram([single, measured(name=name)]))
+    assert f">{html.escape(name, quote=False)}</text>" in svg
+
+
+def test_displays_leave_out_what_they_cannot_show(single, many, unlabelled):
+    shown = {kind: [e.name for e in kind([single, many, unlabelled]).evaluations] for kind in DISPLAYS}
+    assert shown == {
+        SizeHistogram: ["trees", "woods", "new"],
+        GroupSizeHistogram: ["trees"],
+        SizeAccuracy: ["trees", "woods"],
+        Reliability: ["trees", "woods"],
+        Lorenz: ["trees", "woods"],
+    }
+    assert Reliability(measured(link=None)).evaluations == []
+    assert SizeAccuracy(measured(link=None)).frame()["kind"].unique().tolist() == ["top-k", "rule"]
+
+
+def test_one_giant_set_does_not_flatten_the_histogram():
+    evaluation = measured(rows=400)
+    evaluation.sizes.copy_(torch.tensor([0.0, 3000, 0, 0, 0, 0, 1]))
+    assert len(SizeHistogram(evaluation).plot().patches) == 2
+    assert SizeHistogram(evaluation).frame()["size"].tolist() == [1, 6]

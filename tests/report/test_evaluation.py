@@ -1,0 +1,203 @@
+"""Evaluation: one pass over blocks gives what the functions of shortlist.metrics give for the whole matrix."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shortlist import Predictions, metrics
+from shortlist.errors import InputError, NotFittedError
+from shortlist.metrics import calibration_definition
+from shortlist.report import evaluate, evaluation
+from shortlist.sets import average_k, mass, threshold, top_k
+from tests.references import metrics as ref
+from tests.report.cases import CLASSES, COUNTS, KINDS, draw
+
+RULES = {"top-k": lambda: top_k(2), "threshold": lambda: threshold(0.45)}
+
+
+def whole_matrix_numbers(predictions, rule):
+    """Every number by its public function, all rows at once."""
+    shown, target = predictions.plausibility(), predictions.target
+    sets = rule(shown)
+    sizes = sets.sum(1).double()
+    numbers = {
+        "rows": len(predictions),
+        "size": metrics.set_size(sets),
+        "size_sd": sizes.std(),
+        "empty": metrics.empty_rate(sets),
+    }
+    if target is None:
+        return numbers
+    word = "accuracy" if target.ndim == 1 else "recall"
+    accuracy, labels = metrics.set_accuracy(sets, target), target.numel() if target.ndim == 1 else target.sum()
+    numbers |= {
+        word: accuracy,
+        f"{word}_se": (accuracy * (1 - accuracy) / labels).sqrt(),
+        f"macro_{word}": metrics.set_accuracy(sets, target, average="macro"),
+    }
+    if predictions.train_counts is not None:
+        numbers |= metrics.shot_accuracy(sets, target, train_counts=predictions.train_counts)
+    if target.ndim == 1:
+        numbers["top1"] = metrics.top_k_accuracy(shown, target, k=1)
+    else:
+        numbers["precision"] = metrics.set_precision(sets, target)
+        numbers |= {f"map_{axis}": metrics.mean_average_precision(shown, target, axis=axis) for axis in ("class", "example")}
+    if predictions.link is not None:
+        numbers |= {f"calibration_{over}": metrics.calibration_error(shown, target, over=over) for over in ("top", "all")}
+    return numbers
+
+
+@pytest.fixture(params=[1, 7, 33, 10**6], ids="{} rows a block".format)
+def block_rows(request, monkeypatch):
+    whole = Predictions.blocks
+    entries = request.param * len(CLASSES)
+    monkeypatch.setattr(Predictions, "blocks", lambda self: whole(self, entries))
+    return request.param
+
+
+@pytest.mark.parametrize("counts", [None, COUNTS], ids=["no counts", "counts"])
+@pytest.mark.parametrize(("link", "rule"), [("softmax", "top-k"), ("softmax", "threshold"), (None, "top-k")])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.usefixtures("block_rows")
+def test_numbers_are_those_of_the_metrics_on_the_whole_matrix_whatever_the_blocks(kind, link, rule, counts):
+    predictions, rule = draw(kind, link=link, counts=counts), RULES[rule]()
+    found = evaluate(predictions, rule, name="trees").numbers()
+    assert found.pop("name") == "trees"
+    assert found.pop("rule") == rule.text
+    expected = whole_matrix_numbers(predictions, rule)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(float(value), rel=1e-6, nan_ok=True), (
+            name
+        )  # float32 sigmoids round by place in the block
+
+
+@pytest.mark.parametrize("kind", ["single", "many"])
+@pytest.mark.usefixtures("block_rows")
+def test_curves_reliability_and_groups_are_those_of_the_whole_matrix(kind):
+    predictions, rule = draw(kind, counts=COUNTS), threshold(0.45)
+    found, probs, target = evaluate(predictions, rule), predictions.probs(), predictions.target
+    curve = metrics.size_accuracy_curve(probs, target)
+    for part, whole in zip(found.size_curve, curve, strict=True):
+        torch.testing.assert_close(part, whole)
+    pairs = {
+        over: ref.width_bins(ref.confidence_pairs(probs.double().numpy(), target.numpy(), over), 15) for over in ("top", "all")
+    }
+    for over, table in pairs.items():
+        counts, confidence, right = found.reliability[over].tolist()
+        assert counts == [len(part) for part in table]
+        assert confidence == pytest.approx([sum(c for c, _ in part) for part in table])
+        assert right == [sum(o for _, o in part) for part in table]
+    assert list(found.calibration()) == [calibration_definition("expected", 15, "width", over) for over in ("top", "all")]
+    if kind == "many":
+        assert found.rank_curve is None
+        assert found.group_sizes == {}
+        return
+    for part, whole in zip(found.rank_curve, metrics.rank_curve(probs, target), strict=True):
+        torch.testing.assert_close(part, whole)
+    groups = {"few": [0, 1], "medium": [2, 3], "many": [4, 5]}
+    sizes = rule(probs).sum(1)
+    for group, members in groups.items():
+        rows = [int(size) for size, label in zip(sizes, target, strict=True) if int(label) in members]
+        assert found.group_sizes[group].tolist() == [rows.count(size) for size in range(len(CLASSES) + 1)]
+
+
+@pytest.mark.parametrize("link", ["softmax", None])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_cannot_be_known_is_absent_rather_than_guessed(kind, link):
+    found = evaluate(draw(kind, link=link), top_k(2))
+    labelled = kind != "none"
+    assert found.labelled == labelled
+    assert (found.size_curve is not None) == (labelled and link is not None)
+    assert bool(found.reliability) == (labelled and link is not None)
+    assert (found.rank_curve is not None) == (kind == "single")
+    assert set(found.mean_average_precision) == ({"map_class", "map_example"} if kind == "many" else set())
+    assert math.isnan(found.accuracy) == math.isnan(found.accuracy_error) == (not labelled)
+    assert found.group_sizes == found.shot_accuracies() == {}
+
+
+@pytest.mark.usefixtures("block_rows")
+def test_binned_average_precision_stands_in_beyond_the_limit_and_its_bounds_hold_the_exact_value(monkeypatch):
+    predictions = draw("many", rows=200)
+    exact = float(metrics.mean_average_precision(predictions.probs(), predictions.target))
+    monkeypatch.setattr(evaluation, "EXACT_ENTRIES", predictions.scores.numel())
+    assert evaluate(predictions, threshold(0.5)).mean_average_precision["map_class"] == pytest.approx(exact, rel=1e-12)
+    monkeypatch.setattr(evaluation, "EXACT_ENTRIES", predictions.scores.numel() - 1)
+    found = evaluate(predictions, threshold(0.5)).mean_average_precision
+    low, high = found["map_class_low"], found["map_class_high"]
+    assert low - 1e-9 <= exact <= high + 1e-9
+    assert low - 1e-9 <= found["map_class"] <= high + 1e-9
+    assert found["map_class"] == pytest.approx(exact, abs=0.05)
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 2**20), rows=st.integers(1, 40), spread=st.sampled_from([0.0, 0.01, 3.0, 60.0]))
+def test_bounds_of_binned_average_precision_hold_under_ties_and_saturation(seed, rows, spread):
+    generator = torch.Generator().manual_seed(seed)
+    scores = spread * torch.randn(rows, 3, generator=generator)
+    target = torch.rand(rows, 3, generator=generator) < 0.4
+    predictions = Predictions(scores, target, link="sigmoid")
+    exact = float(metrics.mean_average_precision(predictions.probs(), target))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evaluation, "EXACT_ENTRIES", 0)
+        found = evaluate(predictions, threshold(0.5)).mean_average_precision
+    if target.any():
+        assert found["map_class_low"] - 1e-9 <= exact <= found["map_class_high"] + 1e-9
+    else:
+        assert all(math.isnan(value) for value in found.values())
+
+
+def test_scores_without_a_link_are_never_binned(monkeypatch):
+    predictions = draw("many", link=None)
+    monkeypatch.setattr(evaluation, "EXACT_ENTRIES", 0)
+    exact = float(metrics.mean_average_precision(predictions.scores, predictions.target))
+    assert evaluate(predictions, top_k(1)).mean_average_precision["map_class"] == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.usefixtures("block_rows")
+def test_progress_counts_the_rows_done_up_to_all(block_rows):
+    seen = []
+    evaluate(draw(rows=90), top_k(1), progress=seen.append)
+    assert seen == [min(90, done) for done in range(block_rows, 90 + block_rows, block_rows)]
+
+
+@pytest.mark.parametrize("rows", [1, 5, 90, 2500])
+def test_examples_are_rows_of_the_file_by_increasing_size(rows):
+    predictions, rule = draw(rows=rows), threshold(0.2)
+    probs = predictions.probs()
+    examples = evaluate(predictions, rule).examples
+    sizes = [len(row.labels) for row in examples]
+    assert len({row.id for row in examples}) == len(examples) == min(8, rows)
+    assert sizes == sorted(sizes)
+    assert (sizes[0], sizes[-1]) == tuple(int(bound) for bound in rule(probs[:1000]).sum(1).aminmax())
+    for row in examples:
+        number = int(row.id)
+        assert row.target == [CLASSES[predictions.target[number]]]
+        assert dict(zip(row.labels, row.probs, strict=True)) == {
+            name: float(p) for name, p in zip(CLASSES, probs[number], strict=True) if p >= 0.2
+        }
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_one_or_two_rows_are_enough(rows):
+    numbers = evaluate(draw(rows=rows), top_k(2)).numbers()
+    assert (numbers["rows"], numbers["size"], numbers["size_sd"]) == (rows, 2.0, 0.0)
+
+
+def test_nothing_to_evaluate_an_unfitted_rule_and_unreadable_scores_are_refused():
+    with pytest.raises(InputError, match="expected rows to evaluate, got none"):
+        evaluate(draw(rows=90).rows(slice(0, 0)), top_k(1))
+    with pytest.raises(NotFittedError, match="call fit"):
+        evaluate(draw(), average_k(2))
+    with pytest.raises(InputError, match=r"no reading as probabilities, which mass:0\.1 needs"):
+        evaluate(draw(link=None), mass(0.1))
+
+
+def test_notes_of_the_fit_come_along():
+    tied = torch.full((4, 6), 1 / 6)
+    with pytest.warns(match="average-k:2"):
+        rule = average_k(2).fit(tied)
+    assert evaluate(draw(), rule).notes == list(rule.notes) != []

@@ -1,0 +1,200 @@
+"""The page: one file that needs nothing else, says nothing false, and runs nothing that a name smuggles in."""
+
+import functools
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import torch
+
+from shortlist import Predictions
+from shortlist.errors import InputError
+from shortlist.report import evaluate, headline, render, worst_classes, write_report
+from shortlist.sets import threshold, top_k
+from tests.report.cases import CLASSES, COUNTS, measured
+
+EVIL = ["<script>alert(1)</script>", "</style><script>", '" onload="x()', "<img src=x onerror=x()>", "a&b", "{{ 1 + 1 }}"]
+
+
+@functools.cache
+def pages():
+    """Evaluations and the page about them, by what is in them."""
+    single, many, none = (measured(kind, name=kind, counts=COUNTS) for kind in ("single", "many", "none"))
+    found = {
+        "single": [single],
+        "many": [many],
+        "none": [none],
+        "no link": [measured(link=None)],
+        "several": [single, measured(name="other", seed=1, counts=COUNTS)],
+        "mixed": [single, many, none],
+        "evil": [measured(name=EVIL[0], classes=EVIL), measured(name=EVIL[1], classes=EVIL)],
+    }
+    return {name: (evaluations, render(evaluations)) for name, evaluations in found.items()}
+
+
+@pytest.fixture(params=["single", "many", "none", "no link", "several", "mixed", "evil"])
+def page(request):
+    return pages()[request.param][1]
+
+
+class Elements(HTMLParser):
+    """The elements of a page with their attributes, and its text."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.found, self.text = [], []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def elements(page):
+    return Elements(page).found
+
+
+def words(page):
+    return " ".join(" ".join(Elements(page).text).split())
+
+
+def test_the_page_needs_nothing_from_anywhere(page):
+    tags = {tag for tag, _ in elements(page)}
+    assert tags.isdisjoint({"script", "link", "img", "iframe", "object", "embed", "base", "form", "image", "foreignobject"})
+    for tag, attributes in elements(page):
+        for name, value in attributes.items():
+            if name in ("href", "src", "xlink:href", "srcset", "data", "action"):
+                assert value.startswith("#"), (tag, name, value)
+            elif not name.startswith("xmlns") and name != "rdf:resource":  # names of vocabularies, which nobody fetches
+                assert "http" not in (value or ""), (tag, name, value)
+    assert "http" not in words(page)
+    assert "@import" not in page
+    assert set(re.findall(r"url\((.)", page)) <= {"#"}
+
+
+def test_no_element_and_no_handler_comes_from_a_name():
+    found = elements(pages()["evil"][1])
+    assert {tag for tag, _ in found} == {tag for tag, _ in elements(pages()["several"][1])}
+    assert not [name for _, attributes in found for name in attributes if name.startswith("on")]
+    text = words(pages()["evil"][1])
+    assert "<script>alert(1)</script>" in text
+    assert "{{ 1 + 1 }}" in text
+
+
+def test_title_and_warnings_are_shown_escaped_and_once():
+    page = render([measured()], title="<b>T</b>", warnings=["<i>careful</i>", "<i>careful</i>"])
+    assert "<title>&lt;b&gt;T&lt;/b&gt;</title>" in page
+    assert page.count("&lt;i&gt;careful&lt;/i&gt;") == 1
+    assert "<b>" not in page
+    assert "<i>" not in page
+
+
+def test_colours_of_pictures_are_variables_of_the_page_in_light_and_in_dark(page):
+    drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    assert drawings
+    for drawing in drawings:
+        colours = set(re.findall(r"(?:fill|stroke): ?([^;\"]+)", drawing))
+        assert all(colour == "none" or re.fullmatch(r"var\(--[\w-]+\)", colour) for colour in colours), colours
+    style = re.search(r"<style>(.*?)</style>", page, re.DOTALL).group(1)
+    light, dark = (set(re.findall(r"(--[\w-]+):", block)) for block in re.findall(r":root \{(.*?)\}", style, re.DOTALL))
+    assert "prefers-color-scheme: dark" in style
+    assert light == dark >= set(re.findall(r"var\((--[\w-]+)\)", page))
+
+
+def test_the_page_holds_the_headline_numbers(page):
+    evaluations = next(found for found, text in pages().values() if text == page)
+    text = words(page)
+    for row in headline(evaluations).shown():
+        for cell in row:
+            assert " ".join(cell.split()) in text, cell
+    assert "nan" not in text.lower().split()
+    assert "None" not in text.split()
+
+
+def test_cards_hold_accuracy_macro_accuracy_size_and_empty_sets_of_a_single_file():
+    (evaluation,), page = pages()["single"]
+    cards = re.findall(r'<div class="value">(.*?) <small>(.*?)</small></div>', page)
+    size = evaluation.size
+    assert cards == [
+        (f"{evaluation.accuracy:.1%}", f"± {1.96 * evaluation.accuracy_error:.1%}"),
+        (f"{evaluation.macro_accuracy:.1%}", ""),
+        (f"{size.mean:.2f}", f"± {1.96 * (size.variance / size.rows) ** 0.5:.2f}"),
+        (f"{evaluation.empty_rate:.1%}", ""),
+    ]
+    assert "rows whose label is in the set" in page
+    assert "labels that are in their set" in pages()["many"][1]
+    assert 'class="card"' not in pages()["several"][1]
+
+
+def test_the_page_tells_what_the_rule_promises_and_how_errors_are_defined():
+    (evaluation,), page = pages()["single"]
+    text = words(page)
+    assert evaluation.rule.guarantee in text
+    assert all(definition.removeprefix("ECE") in text for definition in evaluation.calibration())
+    assert "mAP" not in text
+    assert "average precision" in words(pages()["many"][1])
+    assert "ECE" not in words(pages()["no link"][1])
+
+
+def test_pictures_that_have_nothing_to_show_are_left_out():
+    drawn = {name: re.findall(r"<h3>(.*?)</h3><svg", text, re.DOTALL) for name, (_, text) in pages().items()}
+    assert drawn["single"] == ["Set sizes", "Accuracy against size", "Reliability", "Set sizes by shot group", "Long tail"]
+    assert drawn["many"] == ["Set sizes", "Accuracy against size", "Reliability", "Long tail"]
+    assert drawn["none"] == ["Set sizes", "Long tail"]
+    assert drawn["no link"] == ["Set sizes", "Accuracy against size", "Long tail"]
+    assert drawn["mixed"] == drawn["single"]
+
+
+def test_the_same_evaluation_gives_the_same_page():
+    evaluations, page = pages()["several"]
+    assert render(evaluations) == page
+
+
+def test_labels_nowhere_are_told_without_nan():
+    predictions = Predictions(
+        torch.randn(20, 3, generator=torch.Generator().manual_seed(0)), torch.zeros(20, 3).bool(), link="sigmoid"
+    )
+    assert "nan" not in words(render([evaluate(predictions, threshold(0.5))])).lower()
+
+
+def test_worst_classes_are_those_present_by_increasing_accuracy():
+    evaluation = measured(counts=COUNTS, rows=200, rule=top_k(1))
+    table = worst_classes(evaluation, n=3)
+    assert table.columns == ["class", "accuracy", "rows", "training examples"]
+    accuracy = {CLASSES[j]: float(h / n) for j, (h, n) in enumerate(evaluation.hits.t()) if n}
+    assert "ash" not in accuracy
+    assert [row[:2] for row in table.rows] == [[name, accuracy[name]] for name in sorted(accuracy, key=accuracy.get)[:3]]
+    assert [row[2:] for row in table.rows] == [
+        [int(evaluation.hits[1, CLASSES.index(name)]), COUNTS[CLASSES.index(name)]] for name, *_ in table.rows
+    ]
+    assert worst_classes(measured("many")).columns == ["class", "recall", "rows"]
+
+
+def test_the_page_is_written_whole(tmp_path):
+    path = tmp_path / "new folder" / "report.html"
+    evaluations, page = pages()["single"]
+    write_report(evaluations, path)
+    assert path.read_text(encoding="utf-8") == page
+    assert [file.name for file in path.parent.iterdir()] == ["report.html"]
+
+
+def test_a_failure_leaves_the_old_page_and_nothing_else(tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("old", encoding="utf-8")
+    write = Path.write_text
+
+    def half(self, text, **how):
+        write(self, text[: len(text) // 2], **how)
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(Path, "write_text", half)
+    with pytest.raises(OSError, match="no space"):
+        write_report(pages()["single"][0], path)
+    assert path.read_bytes() == b"old"
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+    with pytest.raises(InputError, match="it is a folder"):
+        write_report(pages()["single"][0], tmp_path)

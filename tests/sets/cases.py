@@ -1,0 +1,109 @@
+"""The rules that every law is tried on. A new rule is one line in CASES."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from shortlist import sets
+from shortlist.sets import SetRule
+from tests.references import sets as ref
+
+
+@dataclass(frozen=True)
+class Data:
+    """Calibration rows with their labels, new rows, and a class prior."""
+
+    calibration: np.ndarray
+    target: np.ndarray
+    new: np.ndarray
+    prior: np.ndarray
+
+
+@dataclass(frozen=True)
+class Case:
+    """How a rule is made from a prior, and the sets that the literal formula gives for the new rows."""
+
+    name: str
+    make: Callable[[np.ndarray], SetRule]
+    reference: Callable[[Data], np.ndarray]
+    many_labels: bool = False
+
+    def __str__(self):
+        return self.name
+
+
+def draw(many_labels=False, *, rows=150, classes=5, seed=0) -> Data:
+    """Rows without ties, each class with about 30 labels."""
+    random = np.random.default_rng(seed)
+    prior = random.uniform(0.5, 1.5, classes) / classes
+
+    def probs(n):
+        return random.uniform(size=(n, classes)) if many_labels else random.dirichlet(np.ones(classes), n)
+
+    calibration = probs(rows)
+    if many_labels:
+        target = random.uniform(size=calibration.shape) < calibration
+    else:
+        target = np.array([random.choice(classes, p=row) for row in calibration])
+    return Data(calibration, target, probs(60), prior)
+
+
+def _conformal(scores, alpha=0.2):
+    return lambda d: ref.conformal(scores, d.calibration, d.target, d.new, alpha, d.prior)
+
+
+def _classwise(scores, alpha=0.2):
+    return lambda d: ref.classwise(scores, d.calibration, d.target, d.new, alpha, d.prior)
+
+
+def _per_label(*how):
+    return lambda d: d.new >= ref.per_label_cuts(d.calibration, d.target, *how)
+
+
+CASES = [
+    Case("top_k", lambda prior: sets.top_k(2), lambda d: ref.top_k(d.new, 2)),
+    Case("average_k", lambda prior: sets.average_k(1.7), lambda d: ref.average_k(d.calibration, d.new, 1.7)),
+    Case(
+        "average_k_prior",
+        lambda prior: sets.average_k(1.7, prior),
+        lambda d: ref.average_k(d.calibration, d.new, 1.7, d.prior),
+    ),
+    Case("threshold", lambda prior: sets.threshold(0.3), lambda d: ref.threshold(d.new, 0.3)),
+    Case("mass", lambda prior: sets.mass(0.2), lambda d: ref.mass(d.new, 0.2)),
+    Case("lac", lambda prior: sets.lac(0.2), _conformal(ref.lac_scores)),
+    Case("aps", lambda prior: sets.aps(0.2), _conformal(ref.aps_scores)),
+    Case("raps", lambda prior: sets.raps(0.2, 0.01, 2), _conformal(ref.raps_scores)),
+    Case("pas", lambda prior: sets.pas(0.2, prior), _conformal(ref.pas_scores)),
+    Case("classwise_lac", lambda prior: sets.classwise(sets.lac(0.2)), _classwise(ref.lac_scores)),
+    Case("classwise_pas", lambda prior: sets.classwise(sets.pas(0.2, prior)), _classwise(ref.pas_scores)),
+    Case("classwise_aps", lambda prior: sets.classwise(sets.aps(0.2)), _classwise(ref.aps_scores)),
+    Case("classwise_raps", lambda prior: sets.classwise(sets.raps(0.2, 0.01, 2)), _classwise(ref.raps_scores)),
+    Case("classwise_many", lambda prior: sets.classwise(sets.lac(0.2)), _classwise(ref.lac_scores), many_labels=True),
+    Case(
+        "interpolated",
+        lambda prior: sets.interpolated(sets.lac(0.2), 0.25),
+        lambda d: ref.interpolated(d.calibration, d.target, d.new, 0.2, 0.25),
+    ),
+    Case(
+        "risk_control",
+        lambda prior: sets.risk_control("recall", 0.2),
+        lambda d: ref.risk_control(d.calibration, d.target, d.new, 0.2),
+        many_labels=True,
+    ),
+    Case("per_label_f1", lambda prior: sets.per_label(), _per_label("f1"), many_labels=True),
+    Case("per_label_precision", lambda prior: sets.per_label("precision", 0.8), _per_label("precision", 0.8), many_labels=True),
+    Case("per_label_recall", lambda prior: sets.per_label("recall", 0.8), _per_label("recall", 0.8), many_labels=True),
+    Case(
+        "cap",
+        lambda prior: sets.cap(sets.threshold(0.2), 2),
+        lambda d: ref.bounded(ref.threshold(d.new, 0.2), d.new, most=2),
+    ),
+    Case(
+        "floor",
+        lambda prior: sets.floor(sets.pas(0.4, prior), 2),
+        lambda d: ref.bounded(_conformal(ref.pas_scores, 0.4)(d), d.new / d.prior, least=2),
+    ),
+]
+FITTED = [case for case in CASES if case.make(np.full(5, 0.2)).needs_fit]
+LABELLED = [case for case in FITTED if case.make(np.full(5, 0.2)).needs_labels]

@@ -1,0 +1,142 @@
+"""Lists: the labels of each set by decreasing probability, in memory and in files."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from shortlist import Predictions
+from shortlist.errors import InputError
+from shortlist.sets import LabelList, label_lists, mass, threshold, top_k
+from shortlist.sets.lists import list_writer, lists_of
+
+NAMES = ["ash", "birch", "elm", "fir"]
+# Few values, so that ties are common; all of them are floats of 32 bits.
+LEVELS = st.sampled_from([0.0, 0.125, 0.25, 0.5, 1.0])
+
+
+def sorted_labels(sets, probs):
+    """Row by row: the labels of the set by decreasing probability, ties by lower index."""
+    return [sorted(np.flatnonzero(row), key=lambda j, i=i: (-probs[i, j], j)) for i, row in enumerate(sets)]
+
+
+@settings(max_examples=50, deadline=None)
+@given(data=st.data(), rows=st.integers(0, 6), classes=st.integers(1, 7))
+def test_lists_run_by_decreasing_probability_ties_by_lower_index(data, rows, classes):
+    probs = data.draw(hnp.arrays(np.float32, (rows, classes), elements=LEVELS))
+    sets = data.draw(hnp.arrays(bool, (rows, classes)))
+    names, ids = [f"c{j}" for j in range(classes)], [f"r{i}" for i in range(rows)]
+    found = label_lists(torch.from_numpy(sets), torch.from_numpy(probs), names, ids)
+    assert [row.id for row in found] == ids
+    for i, (row, order) in enumerate(zip(found, sorted_labels(sets, probs), strict=True)):
+        assert row.labels == [names[j] for j in order]
+        assert row.probs == [probs[i, j] for j in order]
+        assert row.target is None
+
+
+def test_targets_are_lists_of_names_in_either_form():
+    sets, probs = torch.ones(2, 4, dtype=torch.bool), torch.tensor([[0.1, 0.2, 0.3, 0.4]] * 2)
+    single = label_lists(sets, probs, NAMES, "ab", torch.tensor([3, 0]))
+    assert [row.target for row in single] == [["fir"], ["ash"]]
+    many = label_lists(sets, probs, NAMES, "ab", torch.tensor([[True, False, True, False], [False] * 4]))
+    assert [row.target for row in many] == [["ash", "elm"], []]
+
+
+def test_every_row_needs_an_id():
+    with pytest.raises(ValueError):
+        label_lists(torch.ones(2, 4, dtype=torch.bool), torch.ones(2, 4), NAMES, ["only one"])
+
+
+def test_a_record_holds_the_target_only_where_it_is_known():
+    assert LabelList("a", ["ash"], [0.5]).record() == {"id": "a", "labels": ["ash"], "probs": [0.5]}
+    assert LabelList("a", [], [], []).record() == {"id": "a", "labels": [], "probs": [], "target": []}
+
+
+@pytest.fixture
+def predictions():
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(40, 4, generator=generator)
+    target = torch.rand(40, 4, generator=generator) < 0.3
+    return Predictions(scores, target, ["Ñandú", 'a"b', "c,d\n", "鳥"], "sigmoid", [f"photo {n}" for n in range(40)])
+
+
+@pytest.mark.parametrize("block_rows", [1, 7, 100])
+def test_lists_of_predictions_do_not_depend_on_the_blocks(block_rows, predictions, monkeypatch):
+    whole, rule, probs = Predictions.blocks, threshold(0.5), predictions.probs()
+    monkeypatch.setattr(Predictions, "blocks", lambda self: whole(self, block_rows * self.num_classes))
+    parts = list(lists_of(predictions, rule))
+    assert len(parts) == -(-40 // block_rows)
+    assert torch.equal(torch.cat([sets for sets, _ in parts]), rule(probs))
+    found = [row for _, lists in parts for row in lists]
+    everything = label_lists(rule(probs), probs, predictions.classes, predictions.ids, predictions.target)
+    assert [(row.id, row.labels, row.target) for row in found] == [(row.id, row.labels, row.target) for row in everything]
+    assert [row.probs for row in found] == [pytest.approx(row.probs) for row in everything]
+
+
+def test_lists_without_names_count_rows_and_classes():
+    ((_, lists),) = lists_of(Predictions([[0.1, 0.9], [0.8, 0.2]]), top_k(1))
+    assert [(row.id, row.labels) for row in lists] == [("0", ["1"]), ("1", ["0"])]
+
+
+def test_rules_that_need_probabilities_refuse_scores_that_are_none():
+    with pytest.raises(InputError, match="no reading as probabilities"):
+        next(lists_of(Predictions([[0.1, 0.9]]), mass(0.1)))
+
+
+def read(path):
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return pq.read_table(path).to_pylist()
+
+
+def test_parquet_and_jsonl_hold_the_same_lists(tmp_path, predictions):
+    files = [tmp_path / "new" / name for name in ("sets.parquet", "sets.jsonl")]
+    lists = next(iter(lists_of(predictions, threshold(0.5))))[1]
+    for path in files:
+        with list_writer(path) as write:
+            write(lists[:15])
+            write([])
+            write(lists[15:])
+    assert read(files[0]) == read(files[1]) == [row.record() for row in lists]
+    assert not all(row.labels for row in lists)  # empty sets were among them
+    assert sorted(file.name for file in files[0].parent.iterdir()) == ["sets.jsonl", "sets.parquet"]
+
+
+@pytest.mark.parametrize("name", ["sets.parquet", "sets.jsonl"])
+def test_unknown_targets_and_no_lists_at_all_can_be_written(name, tmp_path):
+    path = tmp_path / name
+    with list_writer(path):
+        pass
+    assert read(path) == []
+    with list_writer(path) as write:
+        write([LabelList("a", ["ash"], [0.5])])
+    assert [row.get("target") for row in read(path)] == [None]
+
+
+@pytest.mark.parametrize("old", [None, b"old"])
+@pytest.mark.parametrize("name", ["sets.parquet", "sets.jsonl"])
+def test_an_exception_leaves_what_was_there_and_nothing_half_written(name, old, tmp_path):
+    path = tmp_path / name
+    if old:
+        path.write_bytes(old)
+
+    def fail():
+        with list_writer(path) as write:
+            write([LabelList("a", ["ash"], [0.5])])
+            raise RuntimeError("power cut")
+
+    with pytest.raises(RuntimeError, match="power cut"):
+        fail()
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == ([old] if old else [])
+
+
+@pytest.mark.parametrize("name", ["sets.csv", "sets", "sets.json"])
+def test_other_formats_are_refused_by_name(name, tmp_path):
+    with pytest.raises(InputError, match=r"expected a name that ends in \.parquet or \.jsonl"), list_writer(tmp_path / name):
+        pass
+    assert list(tmp_path.iterdir()) == []

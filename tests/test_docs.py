@@ -1,0 +1,61 @@
+"""The docs are complete and say what was measured."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+from benchmarks import page
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ["shortlist.links", "shortlist.sets", "shortlist.metrics", "shortlist.report"]
+
+
+def listed():
+    return set(re.findall(r"^::: (\S+)$", (ROOT / "docs/api.md").read_text(), re.M))
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_public_name_is_on_the_api_page(package):
+    public = {f"{package}.{name}" for name in importlib.import_module(package).__all__}
+    assert public <= listed()
+
+
+def test_the_api_page_lists_nothing_that_does_not_exist():
+    for name in listed():
+        module, _, attribute = name.rpartition(".")
+        assert hasattr(importlib.import_module(module), attribute), name
+
+
+def test_every_rule_and_modifier_is_in_the_guide():
+    from shortlist.sets.text import MODIFIERS, RULES
+
+    guide = (ROOT / "docs/rules.md").read_text()
+    for name in [*RULES, *MODIFIERS]:
+        assert f"`{name}" in guide or f",{name}" in guide, name
+
+
+def test_the_benchmark_page_is_the_one_made_from_the_results():
+    assert (ROOT / "docs/benchmarks.md").read_text() == page.text()
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    for path in (ROOT / "docs").glob("*.md"):
+        assert path.name in navigation
+
+
+@pytest.mark.parametrize(
+    "name", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "CITATION.cff", "docs/architecture.md"]
+)
+def test_what_a_newcomer_looks_for_is_there(name):
+    assert (ROOT / name).stat().st_size > 300
+
+
+def test_the_architecture_page_names_every_room():
+    text = (ROOT / "docs/architecture.md").read_text()
+    for path in (ROOT / "src/shortlist").iterdir():
+        if path.suffix == ".py" and not path.stem.startswith("__"):
+            assert path.name in text
+        elif path.is_dir() and not path.name.startswith("__"):
+            assert f"{path.name}/" in text
