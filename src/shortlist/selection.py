@@ -5,6 +5,7 @@ carries indices along; elsewhere through torch. Nothing here knows about probabi
 """
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ KEPT_CANDIDATES = 2**21
 # Rows this short are sorted whole faster than torch selects from them.
 SHORT_ROW = 256
 CHUNK = 2**20
+WORTH_THREADS = 2**18
 DIGIT = 16
 
 
@@ -27,15 +29,33 @@ def sort_rows(values: Tensor, *, descending: bool = False) -> Tensor:
     """The values of each row in order, without their places."""
     if values.device.type != "cpu" or values.dtype not in (torch.float32, torch.float64):
         return values.sort(dim=-1, descending=descending).values
-    ordered = torch.from_numpy(np.sort(values.detach().numpy(), axis=-1))
-    return ordered.flip(-1) if descending else ordered
+    ordered = np.array(values.detach().numpy(), order="C")
+    threads = min(torch.get_num_threads(), len(ordered)) if ordered.ndim > 1 and ordered.size >= WORTH_THREADS else 1
+    if threads > 1:
+        with ThreadPoolExecutor(threads) as pool:  # numpy sorts without holding Python's lock
+            list(pool.map(lambda part: part.sort(axis=-1), np.array_split(ordered, threads)))
+    else:
+        ordered.sort(axis=-1)
+    result = torch.from_numpy(ordered)
+    return result.flip(-1) if descending else result
 
 
-def largest_of_rows(values: Tensor, n: int) -> Tensor:
-    """The n largest values of each row, in decreasing order (N, n)."""
-    if values.shape[1] <= SHORT_ROW:
-        return sort_rows(values, descending=True)[:, :n]
-    return values.topk(n, dim=1).values
+def keep_top(values: Tensor, n: int) -> Tensor:
+    """The n largest of each row as booleans, ties broken by lower index."""
+    rows, columns = values.shape
+    if n == 0 or n >= columns:
+        return torch.full(values.shape, n > 0, device=values.device)
+    if columns <= SHORT_ROW:
+        ordered = sort_rows(values, descending=True)
+        return keep_largest(values, torch.full((rows,), n, device=values.device), ordered[:, n - 1], ordered[:, n])
+    found = values.topk(n + 1, dim=1)
+    kept = torch.zeros(values.shape, dtype=torch.bool, device=values.device).scatter_(1, found.indices[:, :n], True)
+    cutoff, following = found.values[:, n - 1], found.values[:, n]
+    tied = (cutoff == following).nonzero().squeeze(1)
+    if len(tied):
+        counts = torch.full((len(tied),), n, device=values.device)
+        kept[tied] = keep_largest(values[tied], counts, cutoff[tied], following[tied])
+    return kept
 
 
 def keep_largest(values: Tensor, counts: Tensor, cutoff: Tensor, following: Tensor) -> Tensor:

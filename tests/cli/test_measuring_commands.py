@@ -99,7 +99,7 @@ def test_json_and_csv_together_are_refused(fails, new):
 
 @pytest.mark.parametrize("files", [1, 2])
 def test_report_is_written_with_the_numbers_of_evaluate(run, old, new, tmp_path, files):
-    arguments = [new, old][:files] + ["--rule", "average-k:2", "--split", "0.5"]
+    arguments = [*[new, old][:files], "--rule", "average-k:2", "--split", "0.5"]
     outcome = run("report", *arguments, "--out", tmp_path / "out" / "page.html", "--title", "Trees & co")
     assert (outcome.code, outcome.out) == (0, "")
     page = (tmp_path / "out" / "page.html").read_text(encoding="utf-8")

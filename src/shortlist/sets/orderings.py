@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from shortlist.errors import InputError
-from shortlist.selection import keep_largest, largest_of_rows, sort_rows
+from shortlist.selection import keep_largest, keep_top, sort_rows
 from shortlist.tensors import Probs, Sets, Target, as_tensor, is_single_label, row_blocks, shape_of, working
 
 
@@ -30,9 +30,12 @@ class Ordering(nn.Module):
 
     def select(self, probs: Probs, threshold: Tensor) -> Sets:
         """The labels within the threshold: one number, or one for each class."""
-        values: Tensor = self(probs)
-        threshold = threshold.to(values.dtype)
-        return values >= threshold if self.descending else values <= threshold
+        sets = torch.empty(probs.shape, dtype=torch.bool, device=probs.device)
+        compare = torch.ge if self.descending else torch.le
+        for rows in row_blocks(*probs.shape):  # the values of a block are still near the processor when they are compared
+            values: Tensor = self(probs[rows])
+            compare(values, threshold.to(values.dtype), out=sets[rows])
+        return sets
 
     def worst(self) -> float:
         """The threshold that every label passes."""
@@ -121,10 +124,7 @@ class Rank(Prefix):
         """The threshold's number of labels; none of the others needs sorting."""
         if threshold.ndim or not probs.numel():
             return super().select(probs, threshold)
-        classes = probs.shape[1]
-        k = int(threshold.clamp(max=classes))
-        ordered = largest_of_rows(probs, min(k + 1, classes))
-        return keep_first(probs, ordered, torch.full((len(probs),), k, device=probs.device))
+        return keep_top(probs, int(threshold.clamp(max=probs.shape[1])))
 
 
 class MassAbove(Prefix):

@@ -1,0 +1,254 @@
+"""SetClassifier: a scikit-learn classifier like any other, that also answers with sets."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_multilabel_classification
+from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from shortlist.errors import InputError
+from shortlist.sets import SetRule, aps, average_k, lac, pas, risk_control, threshold, top_k
+from shortlist.sets.constraints import AverageError
+from shortlist.sets.orderings import Improbability
+from shortlist.sklearn import SetClassifier
+
+X, Y = load_iris(return_X_y=True)
+NAMES = np.array(["setosa", "versicolor", "virginica"])
+
+
+def logistic(**settings):
+    return LogisticRegression(max_iter=1000, **settings)
+
+
+@parametrize_with_checks([SetClassifier(LogisticRegression())])
+def test_every_law_of_scikit_learn_holds(estimator, check):
+    check(estimator)
+
+
+def by_hand(rule, X, y, *, share=0.25, seed=0, C=1.0):
+    """The recipe in four lines: set rows aside by class, fit on the others, fit the rule on those set aside."""
+    fit_X, held_X, fit_y, held_y = train_test_split(X, y, test_size=share, random_state=seed, stratify=y)
+    model = logistic(C=C, random_state=0).fit(fit_X, fit_y)
+    rule.fit(model.predict_proba(held_X), np.searchsorted(model.classes_, held_y))
+    return model, rule
+
+
+@pytest.mark.parametrize(("text", "rule"), [("average-k:1.5", average_k(1.5)), ("lac:0.05", lac(0.05)), ("top-k:2", top_k(2))])
+def test_sets_are_those_of_the_rule_on_rows_set_aside(text, rule):
+    model = SetClassifier(logistic(random_state=0), rule=text, random_state=0).fit(X, Y)
+    estimator, fitted = by_hand(rule, X, Y)
+    np.testing.assert_array_equal(model.predict_proba(X), estimator.predict_proba(X))
+    np.testing.assert_array_equal(model.predict_set(X), fitted(estimator.predict_proba(X)))
+    np.testing.assert_array_equal(model.predict(X), estimator.predict(X))
+    assert model.rule_.text == text
+    assert model.predict_set(X).dtype == bool
+
+
+@pytest.mark.parametrize("names", [NAMES, NAMES[::-1], np.array([7, -3, 40])], ids=str)
+def test_columns_follow_the_order_of_the_classes(names):
+    labels = names[Y]
+    model = SetClassifier(logistic(), rule="top-k:1", random_state=0).fit(X, labels)
+    assert model.classes_.tolist() == sorted(names.tolist())
+    np.testing.assert_array_equal(model.classes_[model.predict_set(X).argmax(1)], model.predict(X))
+    assert (model.predict(X) == labels).mean() > 0.9
+
+
+def test_the_same_seed_gives_the_same_sets_and_another_other_rows():
+    first, again, other = (
+        SetClassifier(logistic(), rule="average-k:1.2", random_state=seed).fit(X, Y).predict_proba(X) for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_score_is_the_share_of_labels_in_their_sets():
+    model = SetClassifier(logistic(), rule="lac:0.3", random_state=0).fit(X, NAMES[Y])
+    hit = model.predict_set(X)[np.arange(len(Y)), Y]
+    assert 0 < hit.mean() < 1
+    assert model.score(X, NAMES[Y]) == pytest.approx(hit.mean())
+    weight = np.linspace(0, 1, len(Y))
+    assert model.score(X, NAMES[Y], sample_weight=weight) == pytest.approx(np.average(hit, weights=weight))
+    unheard_of = np.array(["aaa", "zzz", "setosb"])[Y]
+    assert model.score(X, unheard_of) == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataConversionWarning)
+        assert model.score(X, NAMES[Y][:, None]) == pytest.approx(hit.mean())
+
+
+def test_it_works_at_the_end_of_a_pipeline_and_around_one():
+    end = make_pipeline(StandardScaler(), SetClassifier(logistic(), rule="top-k:2", random_state=0)).fit(X, Y)
+    assert end[-1].predict_set(end[:-1].transform(X)).sum(1).tolist() == [2] * len(X)
+    assert end.score(X, Y) > 0.95
+    around = SetClassifier(make_pipeline(StandardScaler(), logistic()), rule="top-k:2", random_state=0).fit(X, Y)
+    assert around.predict_set(X).sum(1).tolist() == [2] * len(X)
+
+
+def test_grid_search_runs_over_rules_and_over_the_estimator():
+    model = SetClassifier(logistic(), random_state=0)
+    search = GridSearchCV(model, {"rule": ["top-k:1", "top-k:3"], "estimator__C": [1e-4, 1.0]}, cv=3).fit(X, Y)
+    scores = dict(zip(map(str, search.cv_results_["params"]), search.cv_results_["mean_test_score"], strict=True))
+    assert search.best_params_["rule"] == "top-k:3"
+    assert search.best_score_ == 1.0
+    assert scores["{'estimator__C': 1.0, 'rule': 'top-k:1'}"] > scores["{'estimator__C': 0.0001, 'rule': 'top-k:1'}"]
+
+
+def test_a_class_that_the_fitting_part_lacks_has_a_column_of_zeros():
+    labels = Y.copy()
+    labels[0] = 3  # one row only: it is in one of the two parts
+    missing = 0
+    for seed in range(12):
+        model = SetClassifier(logistic(), rule="lac:0.1", random_state=seed).fit(X, labels)
+        assert model.classes_.tolist() == [0, 1, 2, 3]
+        assert model.predict_set(X).shape == model.predict_proba(X).shape == (150, 4)
+        if len(model.estimator_.classes_) == 3:
+            missing += 1
+            assert (model.predict_proba(X)[:, 3] == 0).all()
+    assert missing  # it happens once in four draws: never in twelve with probability 0.03, and the seeds are fixed
+
+
+def test_a_class_that_is_missing_in_the_middle_moves_no_column():
+    labels = np.where(Y > 0, Y + 1, 0)
+    labels[60] = 1
+    models = [SetClassifier(logistic(), rule="top-k:1", random_state=seed).fit(X, labels) for seed in range(12)]
+    lacking = [model for model in models if len(model.estimator_.classes_) == 3]
+    assert lacking
+    for model in lacking:
+        assert (model.predict_proba(X)[:, 1] == 0).all()
+        np.testing.assert_array_equal(model.classes_[model.predict_set(X).argmax(1)], model.predict(X))
+
+
+def test_prefit_keeps_the_estimator_and_fits_the_rule_on_every_row():
+    estimator = logistic().fit(X[::2], NAMES[Y[::2]])
+    weights = estimator.coef_.copy()
+    model = SetClassifier(estimator, rule="lac:0.1", calibration="prefit").fit(X[1::2], NAMES[Y[1::2]])
+    assert model.estimator_ is estimator
+    np.testing.assert_array_equal(estimator.coef_, weights)
+    expected = lac(0.1).fit(estimator.predict_proba(X[1::2]), Y[1::2])
+    assert model.rule_.threshold == expected.threshold
+    np.testing.assert_array_equal(model.predict_set(X), expected(estimator.predict_proba(X)))
+
+
+def test_prefit_answers_for_every_class_that_the_estimator_knows():
+    estimator = logistic().fit(X, NAMES[Y])
+    few = Y != 2
+    model = SetClassifier(estimator, rule="average-k:1.5", calibration="prefit").fit(X[few], NAMES[Y[few]])
+    assert model.classes_.tolist() == NAMES.tolist()
+    np.testing.assert_array_equal(model.predict_proba(X), estimator.predict_proba(X))
+
+
+def test_prefit_refuses_labels_that_the_estimator_has_never_seen():
+    estimator = logistic().fit(X, NAMES[Y])
+    with pytest.raises(ValueError):
+        SetClassifier(estimator, rule="lac:0.1", calibration="prefit").fit(X, np.array(["setosa", "versicolor", "zinnia"])[Y])
+
+
+def test_prefit_takes_only_an_estimator_that_is_fitted():
+    with pytest.raises(NotFittedError):
+        SetClassifier(logistic(), rule="lac:0.1", calibration="prefit").fit(X, Y)
+
+
+MANY_X, MANY_Y = make_multilabel_classification(400, n_features=8, n_classes=4, random_state=0)
+
+
+@pytest.mark.parametrize(
+    "estimator", [OneVsRestClassifier(logistic()), KNeighborsClassifier(15)], ids=["one-vs-rest", "neighbours"]
+)
+def test_many_labels_a_row_with_either_form_of_predict_proba(estimator):
+    model = SetClassifier(estimator, random_state=0).fit(MANY_X[:300], MANY_Y[:300])
+    assert model.rule_.text == risk_control("recall", 0.1).text
+    probs = model.estimator_.predict_proba(MANY_X[300:])
+    probs = np.stack([part[:, 1] for part in probs], axis=1) if isinstance(probs, list) else probs
+    np.testing.assert_array_equal(model.predict_proba(MANY_X[300:]), probs)
+    sets, truth = model.predict_set(MANY_X[300:]), MANY_Y[300:].astype(bool)
+    assert model.score(MANY_X[300:], MANY_Y[300:]) == pytest.approx(sets[truth].mean())
+    assert sets[truth].mean() > 0.75
+    weight = np.arange(100)
+    expected = (weight[:, None] * (sets & truth)).sum() / (weight[:, None] * truth).sum()
+    assert model.score(MANY_X[300:], MANY_Y[300:], sample_weight=weight) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("value", [0, 1])
+def test_a_label_that_never_varies_is_certain(value):
+    labels = MANY_Y.copy()
+    labels[:, 2] = value
+    model = SetClassifier(KNeighborsClassifier(15), rule="threshold:0.5", random_state=0).fit(MANY_X, labels)
+    assert (model.predict_proba(MANY_X)[:, 2] == value).all()
+    assert (model.predict_set(MANY_X)[:, 2] == bool(value)).all()
+
+
+def test_the_default_rule_misses_one_row_in_ten():
+    model = SetClassifier(logistic(), random_state=0).fit(X, Y)
+    assert model.rule is None
+    assert model.rule_.text == "lac:0.1"
+
+
+@pytest.mark.parametrize("rule", [None, "average-k:2,cap:3", lac(0.1)])
+def test_clone_keeps_the_parameters(rule):
+    model = SetClassifier(logistic(C=3.0), rule=rule, calibration=0.4, random_state=5)
+    copy = clone(model)
+    assert repr(copy.get_params()) == repr(model.get_params())
+    assert copy.estimator is not model.estimator
+
+
+@pytest.mark.parametrize("rule", [lac(0.1), average_k(1.5), pas(0.1, [0.2, 0.3, 0.5])], ids=lambda rule: rule.text)
+def test_a_rule_object_is_never_changed(rule):
+    model = SetClassifier(logistic(), rule=rule, random_state=0).fit(X, Y)
+    assert model.rule is rule
+    assert rule.threshold is None
+    assert model.rule_ is not rule
+    assert model.rule_.threshold is not None
+    assert model.rule_.text == rule.text
+
+
+def test_a_rule_object_keeps_its_own_prior_and_a_text_takes_the_shares_of_the_classes():
+    own = SetClassifier(logistic(), rule=pas(0.1, [0.2, 0.3, 0.5]), random_state=0).fit(X, Y)
+    assert own.rule_.ordering.prior.tolist() == [0.2, 0.3, 0.5]
+    keep = np.r_[0:50, 50:80, 100:120]
+    shares = SetClassifier(logistic(), rule="average-k:1.5:prior", random_state=0).fit(X[keep], NAMES[Y[keep]])
+    assert shares.rule_.ordering.prior.tolist() == pytest.approx([0.5, 0.3, 0.2])
+    many = SetClassifier(KNeighborsClassifier(), rule="average-k:1:prior", random_state=0).fit(MANY_X, MANY_Y)
+    assert many.rule_.ordering.prior.tolist() == pytest.approx(MANY_Y.mean(0))
+
+
+def test_a_rule_of_ones_own_making_is_taken_as_it_is():
+    rule = SetRule("my own", Improbability(), AverageError(0.1))
+    model = SetClassifier(logistic(), rule=rule, random_state=0).fit(X, Y)
+    expected = SetClassifier(logistic(), rule="lac:0.1", random_state=0).fit(X, Y)
+    assert rule.threshold is None
+    np.testing.assert_array_equal(model.predict_set(X), expected.predict_set(X))
+
+
+def test_a_random_rule_stays_random():
+    rule = aps(0.3, torch.Generator().manual_seed(0))
+    model = SetClassifier(logistic(), rule=rule, random_state=0).fit(X, Y)
+    assert not np.array_equal(model.predict_set(X), model.predict_set(X))
+
+
+@pytest.mark.parametrize("share", [0, 1, 1.5, "half", -0.1])
+def test_impossible_shares_are_refused(share):
+    with pytest.raises(ValueError, match="share between 0 and 1 or 'prefit'"):
+        SetClassifier(logistic(), calibration=share).fit(X, Y)
+
+
+def test_misuse_is_answered_in_words():
+    with pytest.raises(InputError, match="did you mean 'lac'"):
+        SetClassifier(logistic(), rule="lax:0.1").fit(X, Y)
+    with pytest.raises(NotFittedError):
+        SetClassifier(logistic()).predict_set(X)
+    with pytest.raises(ValueError, match="at least two classes"):
+        SetClassifier(logistic()).fit(X, np.zeros(150, int))
+    with pytest.raises(ValueError, match="expected one label a row, or zeros and ones"):
+        SetClassifier(logistic()).fit(X, np.stack([Y, Y], axis=1))
+    assert not hasattr(SetClassifier(RidgeClassifier()), "predict_proba")
+    with pytest.raises(AttributeError, match="predict_proba"):
+        SetClassifier(RidgeClassifier(), rule=threshold(0.5)).fit(X, Y)
