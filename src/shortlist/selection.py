@@ -40,6 +40,13 @@ def sort_rows(values: Tensor, *, descending: bool = False) -> Tensor:
     return result.flip(-1) if descending else result
 
 
+def count_rows(marks: Tensor) -> Tensor:
+    """How many entries of each row are true, int64 (N,)."""
+    if marks.device.type != "cpu":
+        return marks.sum(1)
+    return torch.from_numpy(np.add.reduce(marks.numpy().view(np.uint8), axis=1, dtype=np.uint32).astype(np.int64))
+
+
 def keep_top(values: Tensor, n: int) -> Tensor:
     """The n largest of each row as booleans, ties broken by lower index."""
     rows, columns = values.shape

@@ -13,6 +13,7 @@ from shortlist.cli.prepare import Fitting, Prepared, Reading, prepare_all
 from shortlist.errors import InputError
 from shortlist.report import Evaluation, Table, headline, write_report
 from shortlist.report import evaluate as measure
+from shortlist.selection import count_rows
 from shortlist.sets.lists import LabelList, list_writer, lists_of
 from shortlist.sets.sizes import SizeSummary
 
@@ -62,11 +63,11 @@ def _write_lists(prepared: Prepared, out: Path | None, as_json: bool) -> torch.T
             with list_writer(out) as write:
                 for found, lists in blocks:
                     write(lists)
-                    counts += found.sum(1).bincount(minlength=len(counts))
+                    counts += count_rows(found).bincount(minlength=len(counts))
                     bar.at(int(counts.sum()))
         else:
             for found, lists in blocks:
-                counts += found.sum(1).bincount(minlength=len(counts))
+                counts += count_rows(found).bincount(minlength=len(counts))
                 if as_json:
                     for row in lists:
                         typer.echo(json.dumps(row.record(), ensure_ascii=False))

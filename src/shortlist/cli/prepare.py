@@ -10,6 +10,7 @@ import torch
 from shortlist.cli.console import Bar, noticed
 from shortlist.errors import InputError
 from shortlist.predictions import Predictions
+from shortlist.selection import count_rows
 from shortlist.sets import SetRule, SizeSummary, bound_cost, parse_rule
 
 
@@ -68,14 +69,31 @@ def prepare_all(paths: Sequence[Path], reading: Reading, fitting: Fitting) -> li
     files = fitting.calibration
     if files and len(files) != len(paths):
         raise InputError(f"expected one --calibration for each of the {len(paths)} files of scores, got {len(files)}")
+    return [
+        prepared
+        for n, (path, name) in enumerate(zip(paths, _names(paths), strict=True))
+        for prepared in _prepare(path, name if len(paths) > 1 else "", reading, fitting, files[n] if files else None)
+    ]
+
+
+def _prepare(path: Path, name: str, reading: Reading, fitting: Fitting, calibration: Path | None) -> list[Prepared]:
+    """One file with every rule, fitted where it needs to be."""
+    predictions = reading.load(path)
     found = []
-    for n, (path, name) in enumerate(zip(paths, _names(paths), strict=True)):
-        predictions = reading.load(path)
-        for rule in fitting.rules:
-            called = name if len(fitting.rules) == 1 else rule if len(paths) == 1 else f"{name}, {rule}"
-            prepared = Prepared(called, predictions, _rule(rule, predictions))
-            _prepare(prepared, path, reading, fitting, files[n] if files else None)
-            found.append(prepared)
+    for text in fitting.rules:
+        called = ", ".join(filter(None, [name, text])) if len(fitting.rules) > 1 else name or path.stem
+        found.append(Prepared(called, predictions, _rule(text, predictions)))
+    waiting = [one for one in found if one.rule.needs_fit and not one.rule.fitted]
+    for one in found:
+        one.warnings += [f"{one.rule.text}: {note}" for note in one.rule.notes]
+    if fitting.split is not None:
+        first, rest = predictions.split_rows(fitting.split, seed=fitting.seed)
+        _fit_all(waiting, predictions.rows(first))  # gone before the rest is read: a large file is in memory once
+        predictions = predictions.rows(rest)
+        for one in found:
+            one.predictions = predictions
+    elif waiting:
+        _fit_all(waiting, _calibration_rows(waiting[0], path, reading, fitting, calibration))
     return found
 
 
@@ -88,27 +106,19 @@ def _prior(text: str, predictions: Predictions) -> torch.Tensor | None:
     return predictions.prior if "prior" in text or text.startswith("pas") else None
 
 
-def _prepare(prepared: Prepared, path: Path, reading: Reading, fitting: Fitting, calibration: Path | None) -> None:
-    """Fit the rule, unless it came fitted or needs no fit; note what a person should know."""
-    rule = prepared.rule
-    if rule.fitted or not rule.needs_fit:
-        prepared.warnings += [f"{rule.text}: {note}" for note in rule.notes]
-        return
-    rows = _calibration_rows(prepared, path, reading, fitting, calibration)
-    rule.check_reads(rows)
-    with noticed(prepared.warnings):
-        _fit(rule, rows)
-    if rule.most is not None or rule.least:
-        prepared.notes.append(f"{rule.text} on the calibration rows: {bound_cost(rule, rows).sentence()}")
+def _fit_all(waiting: list[Prepared], rows: Predictions) -> None:
+    for one in waiting:
+        one.rule.check_reads(rows)
+        with noticed(one.warnings):
+            _fit(one.rule, rows)
+        if one.rule.most is not None or one.rule.least:
+            one.notes.append(f"{one.rule.text} on the calibration rows: {bound_cost(one.rule, rows).sentence()}")
 
 
 def _calibration_rows(
     prepared: Prepared, path: Path, reading: Reading, fitting: Fitting, calibration: Path | None
 ) -> Predictions:
     predictions = prepared.predictions
-    if fitting.split is not None:
-        first, prepared.predictions = predictions.split(fitting.split, seed=fitting.seed)
-        return first
     if fitting.same_rows:
         prepared.warnings.append(f"{prepared.name}: fitted and measured on the same rows, so errors look smaller than they are")
         return predictions
@@ -137,7 +147,7 @@ def _fit(rule: SetRule, rows: Predictions) -> None:
     rule.fit(read)
     counts = torch.zeros(rows.num_classes + 1)
     for probs, _ in read():
-        counts += rule(probs).sum(1).bincount(minlength=len(counts))
+        counts += count_rows(rule(probs)).bincount(minlength=len(counts))
     rule.calibrated = SizeSummary.of(counts)
 
 

@@ -80,10 +80,16 @@ def width_bins(probs: Probs, target: Target, bins: int, over: Over) -> Tensor:
         confidence, outcome = pairs(probs, target, over)
         right = confidence[outcome]
     edges = torch.arange(1, bins, dtype=torch.float64, device=probs.device) / bins
-    place = _bin(confidence, edges)
+    right_counts = _bin(right, edges).bincount(minlength=bins).double()
+    # With many classes nearly all pairs lie in the first bin: it is what the others, found first, leave of the whole.
+    first = 1 / bins if bins > 1 else torch.inf
+    upper = confidence[confidence > first * (1 - 1e-3)]  # some of the first bin among them does no harm
+    place = _bin(upper, edges)
     counts = place.bincount(minlength=bins).double()
-    sums = place.bincount(weights=confidence.double(), minlength=bins)
-    return torch.stack([counts, sums, _bin(right, edges).bincount(minlength=bins).double()])
+    sums = torch.zeros_like(counts).index_add_(0, place, upper.double())
+    counts[0] = confidence.numel() - counts[1:].sum()
+    sums[0] = confidence.sum(dtype=torch.float64) - sums[1:].sum()
+    return torch.stack([counts, sums, right_counts])
 
 
 def _bin(confidence: Tensor, edges: Tensor) -> Tensor:

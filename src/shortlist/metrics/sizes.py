@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from shortlist.metrics.totals import ratio
-from shortlist.tensors import as_target, as_tensor, check_sets, one_hot
+from shortlist.tensors import as_target, as_tensor, check_sets, is_single_label, pick
 
 
 def set_size(sets: Any, target: Any = None) -> Tensor:
@@ -51,4 +51,5 @@ def empty_sums(sets: Tensor) -> Tensor:
 def right_sums(sets: Tensor, target: Tensor) -> Tensor:
     """Right labels returned, and labels returned."""
     check_sets(sets, target)
-    return torch.stack([(sets & one_hot(target, sets.shape[1])).sum(), sets.sum()]).double()
+    right = pick(sets, target) if is_single_label(target) else sets & target
+    return torch.stack([right.sum(), sets.sum()]).double()

@@ -155,13 +155,18 @@ class Predictions:
 
     def split(self, share: float = 0.5, *, seed: int = 0) -> tuple["Predictions", "Predictions"]:
         """Two parts drawn at random without overlap, the first with this share of the rows, both in the order of the rows."""
+        first, second = self.split_rows(share, seed=seed)
+        return self.rows(first), self.rows(second)
+
+    def split_rows(self, share: float = 0.5, *, seed: int = 0) -> tuple[Tensor, Tensor]:
+        """The row numbers of the two parts of :meth:`split`, for whoever needs them one after the other."""
         if not 0 < share < 1:
             raise InputError(f"share: expected a number between 0 and 1, got {share}")
         order = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))
         first = int(share * len(self) + 0.5)
         if not 0 < first < len(self):
             raise InputError(f"cannot split {len(self)} rows into two parts at {share}: one would be empty")
-        return self.rows(order[:first].sort().values), self.rows(order[first:].sort().values)
+        return order[:first].sort().values, order[first:].sort().values
 
     def with_link(self, link: Link | str | None) -> "Predictions":
         """The same scores, read by another link."""

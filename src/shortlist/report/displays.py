@@ -251,7 +251,7 @@ class Lorenz(Display):
         drawn = _groups(self.evaluations, lambda one, other: _lorenz(one) == _lorenz(other))
         for evaluation, colour in self._series():
             if evaluation in drawn:
-                ax.plot(*_lorenz(evaluation), color=colour, label=evaluation.name)
+                ax.plot(*_thinned(_lorenz(evaluation)), color=colour, label=evaluation.name)
         ax.set_xlim(0, 1)
         ax.set_ylim(0, 1)
         return _finish(ax, legend=len(drawn) > 1)
@@ -291,19 +291,22 @@ def _last_size(counts: Sequence[Tensor]) -> int:
 
 
 def _upto(sizes: Tensor, accuracies: Tensor, limit: float) -> tuple[list[float], list[float]]:
-    """The points up to the limit, thinned to a thousand or so: a page need not carry what no eye can see."""
+    """The points up to the limit and the one after."""
     shown = int((sizes <= limit).sum()) + 1
-    sizes, accuracies = sizes[:shown], accuracies[:shown]
-    step = max(1, len(sizes) // 1000)
-    keep = torch.arange(len(sizes)) % step == 0
-    keep[-1] = True
-    return sizes[keep].tolist(), accuracies[keep].tolist()
+    return _thinned((sizes[:shown].tolist(), accuracies[:shown].tolist()))
 
 
 def _lorenz(evaluation: Evaluation) -> tuple[list[float], list[float]]:
     counts = evaluation.hits[1] if evaluation.train_counts is None else evaluation.train_counts.double()
     held = torch.cat([counts.new_zeros(1), counts.sort().values.cumsum(0)]) / counts.sum()
     return torch.linspace(0, 1, len(held)).tolist(), held.tolist()
+
+
+def _thinned(columns: tuple[list[float], list[float]], most: int = 1000) -> tuple[list[float], list[float]]:
+    """About so many of the points, the last included: a page need not carry what no eye can see."""
+    step = max(1, len(columns[0]) // most)
+    x, y = ([*column[:-1:step], column[-1]] for column in columns)
+    return x, y
 
 
 def _finish(ax: "Axes", *, legend: bool) -> "Axes":

@@ -14,9 +14,9 @@ from shortlist.metrics.accuracy import class_accuracy, class_hits, shot_groups
 from shortlist.metrics.calibration import Over, bin_error, width_bins
 from shortlist.metrics.curves import curve_of_ranks, curve_of_sizes, rank_counts, size_histograms
 from shortlist.metrics.ranking import binned_precision, binned_precision_bounds, example_sums, precision_histograms
-from shortlist.metrics.sizes import right_sums
 from shortlist.metrics.totals import ratio
 from shortlist.predictions import Predictions
+from shortlist.selection import count_rows
 from shortlist.sets import SetRule
 from shortlist.sets.lists import LabelList, label_lists
 from shortlist.sets.sizes import SizeSummary
@@ -41,7 +41,6 @@ class Evaluation:
     sizes: Tensor  # number of sets of size 0, 1, 2, …
     group_sizes: dict[str, Tensor]  # the same by shot group of the row's label
     hits: Tensor  # (2, C): labels in their set, labels, by class
-    precision: float
     rank_curve: Curve | None
     size_curve: Curve | None
     reliability: dict[str, Tensor]  # (3, bins) over "top" and "all" pairs
@@ -71,6 +70,12 @@ class Evaluation:
         """Standard error of the accuracy."""
         count = float(self.hits[1].sum())
         return math.sqrt(self.accuracy * (1 - self.accuracy) / count) if count else math.nan
+
+    @property
+    def precision(self) -> float:
+        """Share of the returned labels that are right."""
+        returned = self.size.mean * self.rows
+        return float(self.hits[0].sum()) / returned if returned else math.nan
 
     @property
     def macro_accuracy(self) -> float:
@@ -155,7 +160,7 @@ class _Gathering:
         self.kept: list[Probs] = []
 
     def add(self, probs: Probs, sets: Sets, target: Target | None) -> None:
-        sizes = sets.sum(1)
+        sizes = count_rows(sets)
         self.sizes += sizes.bincount(minlength=len(self.sizes))
         if target is not None:
             for name, added in self._additions(probs, sets, sizes, target):
@@ -163,7 +168,6 @@ class _Gathering:
 
     def _additions(self, probs: Probs, sets: Sets, sizes: Tensor, target: Target) -> Iterator[tuple[str, Tensor]]:
         yield "hits", class_hits(sets, target)
-        yield "right", right_sums(sets, target)
         if self.readable:
             yield "curve", size_histograms(probs, target)
             yield "top", width_bins(probs, target, BINS, "top")
@@ -190,7 +194,6 @@ class _Gathering:
             sizes=self.sizes,
             group_sizes={group: totals[group] for group in self.groups if group in totals},
             hits=totals.get("hits", torch.zeros(2, self.predictions.num_classes, dtype=torch.float64)),
-            precision=float(ratio(totals["right"])) if "right" in totals else math.nan,
             rank_curve=curve_of_ranks(totals["ranks"]) if "ranks" in totals else None,
             size_curve=curve_of_sizes(totals["curve"]) if "curve" in totals else None,
             reliability={over: totals[over] for over in ("top", "all") if over in totals},
@@ -216,7 +219,7 @@ def _examples(predictions: Predictions, rule: SetRule) -> list[LabelList]:
     head = predictions.rows(slice(0, max(1, min(len(predictions), 2**20 // predictions.num_classes, 1000))))
     probs = head.plausibility()
     sets = rule(probs)
-    order = sets.sum(1).argsort(stable=True)
+    order = count_rows(sets).argsort(stable=True)
     places = torch.linspace(0, len(order) - 1, min(EXAMPLES, len(order))).round().long()
     chosen = order[places]
     rows = head.rows(chosen)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
+from shortlist.selection import count_rows
 from shortlist.sets.batches import Batches, Source
 from shortlist.sets.rule import SetRule
 from shortlist.tensors import Sets, Target, is_single_label, pick
@@ -61,7 +62,7 @@ def bound_cost(rule: SetRule, probs: Source, target: Any = None) -> BoundCost:
 
 
 def _changes(before: Sets, after: Sets, target: Target | None) -> Tensor:
-    old, new = before.sum(1), after.sum(1)
+    old, new = count_rows(before), count_rows(after)
     hits = [torch.zeros(())] * 3
     if target is not None and is_single_label(target):
         hits = [pick(before, target).sum(), pick(after, target).sum(), torch.tensor(len(target))]

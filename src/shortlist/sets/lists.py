@@ -12,6 +12,7 @@ import torch
 from shortlist.errors import InputError
 from shortlist.files import written_whole
 from shortlist.predictions import Predictions
+from shortlist.selection import count_rows
 from shortlist.sets.rule import SetRule
 from shortlist.tensors import Probs, Sets, Target, is_single_label
 
@@ -44,7 +45,7 @@ def label_lists(
     values = probs[rows, labels]
     order = torch.argsort(values, descending=True, stable=True)
     order = order[torch.argsort(rows[order], stable=True)]
-    sizes = sets.sum(1).tolist()
+    sizes = count_rows(sets).tolist()
     names = [classes[label] for label in labels[order].tolist()]
     numbers = values[order].tolist()
     truths = [None] * len(sets) if target is None else _truths(target, classes)

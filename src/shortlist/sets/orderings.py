@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from shortlist.errors import InputError
-from shortlist.selection import keep_largest, keep_top, sort_rows
+from shortlist.selection import count_rows, keep_largest, keep_top, sort_rows
 from shortlist.tensors import Probs, Sets, Target, as_tensor, is_single_label, row_blocks, shape_of, working
 
 
@@ -106,7 +106,7 @@ class Prefix(Ordering):
         sets = torch.empty(probs.shape, dtype=torch.bool, device=probs.device)
         for rows in row_blocks(*probs.shape):
             ordered = sort_rows(probs[rows], descending=True)
-            counts = (self.steps(ordered) <= threshold).sum(1)
+            counts = count_rows(self.steps(ordered) <= threshold)
             sets[rows] = keep_first(probs[rows], ordered, counts)
         return sets
 
@@ -175,11 +175,13 @@ def ranks(probs: Probs, target: Target) -> Tensor:
     """The rank of the true label of each row, from 1, ties by lower index, (N, 1)."""
     label = target[:, None]
     own = probs.gather(1, label)
-    before = probs > own
-    tied = probs == own
-    if int(tied.sum()) > len(probs):  # somebody else is tied somewhere
-        before |= tied & (torch.arange(probs.shape[1], device=probs.device) < label)
-    return before.sum(1, keepdim=True) + 1
+    reached = count_rows(probs >= own)
+    rank = count_rows(probs > own) + 1
+    tied = (reached > rank).nonzero().squeeze(1)  # somebody else has the same probability
+    if len(tied):
+        earlier = torch.arange(probs.shape[1], device=probs.device) < label[tied]
+        rank[tied] += count_rows((probs[tied] == own[tied]) & earlier)
+    return rank[:, None]
 
 
 def keep_first(probs: Probs, ordered: Tensor, counts: Tensor) -> Sets:
@@ -192,7 +194,7 @@ def keep_first(probs: Probs, ordered: Tensor, counts: Tensor) -> Sets:
 
 def bounded(ordering: Ordering, probs: Probs, sets: Sets, least: int, most: int | None) -> Sets:
     """The sets with at least and at most so many labels, the most plausible of those in it, or of those not yet in it."""
-    sizes = sets.sum(1)
+    sizes = count_rows(sets)
     wrong = sizes < least if most is None else (sizes < least) | (sizes > most)
     if not wrong.any():
         return sets
