@@ -32,7 +32,7 @@ def run() -> None:
 
 def streaming() -> None:
     """Cost and state of a stream that never fits: batches made on the fly, read twice, in a process of its own."""
-    for rows in (2_000, 8_000, 32_000):
+    for rows in (8_000, 80_000, 640_000):
         command = [sys.executable, "-c", f"from benchmarks.thresholds import stream; stream({rows})"]
         subprocess.run(command, check=True)
 

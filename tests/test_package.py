@@ -38,7 +38,7 @@ def test_using_sets_and_metrics_loads_neither_pictures_nor_tables():
 def test_public_names_are_sorted_importable_and_documented(name):
     module = importlib.import_module(name)
     assert inspect.getdoc(module)
-    assert list(module.__all__) == sorted(set(module.__all__))
+    assert list(module.__all__) == sorted(set(module.__all__), key=lambda name: (not name.isupper(), name))
     for public in module.__all__:
         thing = getattr(module, public)
         own = thing.__doc__ if not inspect.isclass(thing) else thing.__dict__.get("__doc__")

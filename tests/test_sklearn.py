@@ -23,6 +23,7 @@ from shortlist.sets.orderings import Improbability
 from shortlist.sklearn import SetClassifier
 
 X, Y = load_iris(return_X_y=True)
+X = StandardScaler().fit_transform(X)
 NAMES = np.array(["setosa", "versicolor", "virginica"])
 
 
@@ -30,6 +31,8 @@ def logistic(**settings):
     return LogisticRegression(max_iter=1000, **settings)
 
 
+# Some checks fit on a handful of rows, which the rule rightly says are too few for its promise.
+@pytest.mark.filterwarnings("ignore::shortlist.errors.ShortlistWarning")
 @parametrize_with_checks([SetClassifier(LogisticRegression())])
 def test_every_law_of_scikit_learn_holds(estimator, check):
     check(estimator)
@@ -80,9 +83,13 @@ def test_score_is_the_share_of_labels_in_their_sets():
     assert model.score(X, NAMES[Y], sample_weight=weight) == pytest.approx(np.average(hit, weights=weight))
     unheard_of = np.array(["aaa", "zzz", "setosb"])[Y]
     assert model.score(X, unheard_of) == 0
+
+
+def test_a_column_of_labels_is_scored_like_a_row_of_them():
+    model = SetClassifier(logistic(), rule="lac:0.3", random_state=0).fit(X, Y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataConversionWarning)
-        assert model.score(X, NAMES[Y][:, None]) == pytest.approx(hit.mean())
+        assert model.score(X, Y[:, None]) == pytest.approx(model.score(X, Y))
 
 
 def test_it_works_at_the_end_of_a_pipeline_and_around_one():
@@ -102,28 +109,17 @@ def test_grid_search_runs_over_rules_and_over_the_estimator():
     assert scores["{'estimator__C': 1.0, 'rule': 'top-k:1'}"] > scores["{'estimator__C': 0.0001, 'rule': 'top-k:1'}"]
 
 
-def test_a_class_that_the_fitting_part_lacks_has_a_column_of_zeros():
-    labels = Y.copy()
-    labels[0] = 3  # one row only: it is in one of the two parts
-    missing = 0
-    for seed in range(12):
-        model = SetClassifier(logistic(), rule="lac:0.1", random_state=seed).fit(X, labels)
-        assert model.classes_.tolist() == [0, 1, 2, 3]
-        assert model.predict_set(X).shape == model.predict_proba(X).shape == (150, 4)
-        if len(model.estimator_.classes_) == 3:
-            missing += 1
-            assert (model.predict_proba(X)[:, 3] == 0).all()
-    assert missing  # it happens once in four draws: never in twelve with probability 0.03, and the seeds are fixed
-
-
-def test_a_class_that_is_missing_in_the_middle_moves_no_column():
-    labels = np.where(Y > 0, Y + 1, 0)
-    labels[60] = 1
-    models = [SetClassifier(logistic(), rule="top-k:1", random_state=seed).fit(X, labels) for seed in range(12)]
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_a_class_that_the_fitting_part_lacks_has_a_column_of_zeros_and_moves_no_other(place):
+    labels = np.where(place <= Y, Y + 1, Y)
+    labels[60] = place  # one row only: it is in one of the two parts, and one time in four among those set aside
+    model = KNeighborsClassifier()
+    models = [SetClassifier(model, rule="top-k:1", random_state=seed).fit(X, labels) for seed in range(20)]
     lacking = [model for model in models if len(model.estimator_.classes_) == 3]
     assert lacking
     for model in lacking:
-        assert (model.predict_proba(X)[:, 1] == 0).all()
+        assert model.classes_.tolist() == [0, 1, 2, 3]
+        assert (model.predict_proba(X)[:, place] == 0).all()
         np.testing.assert_array_equal(model.classes_[model.predict_set(X).argmax(1)], model.predict(X))
 
 
@@ -212,7 +208,7 @@ def test_a_rule_object_is_never_changed(rule):
 
 def test_a_rule_object_keeps_its_own_prior_and_a_text_takes_the_shares_of_the_classes():
     own = SetClassifier(logistic(), rule=pas(0.1, [0.2, 0.3, 0.5]), random_state=0).fit(X, Y)
-    assert own.rule_.ordering.prior.tolist() == [0.2, 0.3, 0.5]
+    assert own.rule_.ordering.prior.tolist() == pytest.approx([0.2, 0.3, 0.5])
     keep = np.r_[0:50, 50:80, 100:120]
     shares = SetClassifier(logistic(), rule="average-k:1.5:prior", random_state=0).fit(X[keep], NAMES[Y[keep]])
     assert shares.rule_.ordering.prior.tolist() == pytest.approx([0.5, 0.3, 0.2])

@@ -1,5 +1,6 @@
 """For scikit-learn users: any classifier, answering with sets."""
 
+import copy
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from shortlist.sets import SetRule, parse_rule
 from shortlist.tensors import Array
 
+SPARSE = ("csr", "csc")
 ONE_LABEL, MANY_LABELS = "lac:0.1", "risk-control:recall:0.1"
 
 
@@ -53,14 +55,14 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the estimator on most of the rows and the rule on the rest."""
-        X, y = validate_data(self, X, y, accept_sparse=True, multi_output=True, **self._leniency())
+        X, y = validate_data(self, X, y, accept_sparse=SPARSE, multi_output=True, **self._leniency())
         check_classification_targets(y)
         if y.ndim == 2 and y.shape[1] == 1:
             y = column_or_1d(y, warn=True)
         self._multi_label = type_of_target(y) == "multilabel-indicator"
         if y.ndim == 2 and not self._multi_label:
             raise ValueError(f"y: expected one label a row, or zeros and ones (rows, labels), got shape {y.shape}")
-        self.classes_ = np.arange(y.shape[1]) if self._multi_label else np.unique(y)
+        self.classes_ = np.arange(y.shape[1]) if self._multi_label else self._known_classes(y)
         if len(self.classes_) < 2:
             raise ValueError(f"SetClassifier needs at least two classes, got one class: {self.classes_.tolist()}")
         if self.calibration == "prefit":
@@ -97,7 +99,8 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of labels that are in the set of their row: compare it at equal set size."""
-        sets, y = self.predict_set(X), np.asarray(y)
+        sets = self.predict_set(X)
+        y = np.asarray(y) if self._multi_label else column_or_1d(y, warn=True)
         weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
         if self._multi_label:
             marks = y.astype(bool)
@@ -105,6 +108,18 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         place = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
         hit = sets[np.arange(len(y)), place] & (self.classes_[place] == y)
         return float((weight * hit).sum() / weight.sum())
+
+    def _known_classes(self, y: Array) -> Array:
+        """The classes of the rows, or those of an estimator that is fitted already."""
+        found: Array = np.unique(y)
+        if self.calibration != "prefit":
+            return found
+        check_is_fitted(self.estimator)
+        known: Array = np.asarray(self.estimator.classes_)
+        unknown = found[~np.isin(found, known)]
+        if len(unknown):
+            raise ValueError(f"y: the fitted estimator does not know the label {unknown[0]!r}; it knows {known.tolist()}")
+        return known
 
     def _set_aside(self, X: Any, y: Array) -> tuple[Any, Any, Array, Array]:
         """Two parts; by class where every class can be in both."""
@@ -122,9 +137,8 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     def _new_rule(self, y: Array) -> SetRule:
         """A rule of our own to fit: parameters of an estimator are never changed."""
         if isinstance(self.rule, SetRule):
-            prior = getattr(self.rule.ordering, "prior", None)
-            return parse_rule(self.rule.text, prior=prior)
-        shares = y.mean(0) if self._multi_label else np.unique(y, return_counts=True)[1] / len(y)
+            return copy.deepcopy(self.rule)
+        shares = y.mean(0) if self._multi_label else (y[:, None] == self.classes_).mean(0)
         return parse_rule(self.rule or (MANY_LABELS if self._multi_label else ONE_LABEL), prior=shares)
 
     def _seeded(self, estimator: Any) -> Any:
@@ -148,7 +162,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         return full
 
     def _checked(self, X: Any) -> Any:
-        return validate_data(self, X, accept_sparse=True, reset=False, **self._leniency())
+        return validate_data(self, X, accept_sparse=SPARSE, reset=False, **self._leniency())
 
     def _leniency(self) -> dict[str, Any]:
         """What the estimator itself takes: text, pictures and gaps are its business."""

@@ -18,6 +18,14 @@ from tests.report.cases import CLASSES, COUNTS, KINDS, draw
 RULES = {"top-k": lambda: top_k(2), "threshold": lambda: threshold(0.45)}
 
 
+def standard_error(sets, target, accuracy):
+    """Of a ratio of two sums over independent rows: the labels of one row hit or miss together."""
+    if target.ndim == 1:
+        return (accuracy * (1 - accuracy) / len(target)).sqrt()
+    residuals = [float((row & marks).sum() - accuracy * marks.sum()) for row, marks in zip(sets, target, strict=True)]
+    return math.sqrt(sum(residual**2 for residual in residuals)) / int(target.sum())
+
+
 def whole_matrix_numbers(predictions, rule):
     """Every number by its public function, all rows at once."""
     shown, target = predictions.plausibility(), predictions.target
@@ -32,10 +40,10 @@ def whole_matrix_numbers(predictions, rule):
     if target is None:
         return numbers
     word = "accuracy" if target.ndim == 1 else "recall"
-    accuracy, labels = metrics.set_accuracy(sets, target), target.numel() if target.ndim == 1 else target.sum()
+    accuracy = metrics.set_accuracy(sets, target)
     numbers |= {
         word: accuracy,
-        f"{word}_se": (accuracy * (1 - accuracy) / labels).sqrt(),
+        f"{word}_se": standard_error(sets, target, accuracy),
         f"macro_{word}": metrics.set_accuracy(sets, target, average="macro"),
     }
     if predictions.train_counts is not None:

@@ -7,7 +7,7 @@ import typer
 
 from shortlist.cli import options
 from shortlist.cli.console import say, show
-from shortlist.cli.prepare import Reading, check_apart
+from shortlist.cli.prepare import Reading, check_alike, check_apart
 from shortlist.errors import InputError
 from shortlist.links import Isotonic, Platt, Temperature
 from shortlist.links.fitted import FittedLink
@@ -35,8 +35,7 @@ def calibrate(
     predictions, labelled = reading.load(scores), reading.load(on)
     if labelled.target is None:
         raise InputError(f"{on}: expected labelled scores to fit the link on, and the file holds no labels")
-    if labelled.num_classes != predictions.num_classes:
-        raise InputError(f"{on} has {labelled.num_classes} classes and {scores} has {predictions.num_classes}")
+    check_alike(on, labelled, scores, predictions)
     if not same_rows:
         check_apart(on, labelled, scores, predictions)
     fitted = METHODS[method](labelled.link).fit(labelled.scores, labelled.target)

@@ -1,6 +1,7 @@
 """What a person sees: tables, warnings, and a bar for work that takes over two seconds."""
 
 import enum
+import os
 import sys
 import time
 import warnings
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TypeVar
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
@@ -73,6 +75,16 @@ def show(table: Table) -> None:
     if not console.is_terminal:
         console = Console(highlight=False, width=10_000)  # a pipe has no edge to fold at
     console.print(rich)
+
+
+def emit(text: str) -> None:
+    """Data on standard output; a reader who has had enough (``| head``) is no error."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that closing it does not complain either
+        raise typer.Exit(Outcome.DONE) from None
 
 
 class Bar:

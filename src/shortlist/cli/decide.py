@@ -8,13 +8,13 @@ import torch
 import typer
 
 from shortlist.cli import options
-from shortlist.cli.console import Bar, Outcome, say, show, warn
+from shortlist.cli.console import Bar, Outcome, emit, say, show, warn
 from shortlist.cli.prepare import Fitting, Prepared, Reading, prepare_all
 from shortlist.errors import InputError
 from shortlist.report import Evaluation, Table, headline, write_report
 from shortlist.report import evaluate as measure
 from shortlist.selection import count_rows
-from shortlist.sets.lists import LabelList, list_writer, lists_of
+from shortlist.sets.lists import LabelList, check_list_path, list_writer, lists_of
 from shortlist.sets.sizes import SizeSummary
 
 SHOWN = 10
@@ -40,6 +40,12 @@ def sets(
     """Turn scores into label sets: for each row, labels with their probabilities, most probable first."""
     if save_rule is not None and save_rule.suffix != ".safetensors":
         raise InputError(f"--save-rule: expected a name that ends in .safetensors, got {save_rule}")
+    if out is not None:
+        check_list_path(out)
+        if as_json:
+            raise InputError("expected --out or --json, got both: --json writes to standard output")
+        if out.exists() and out.samefile(scores):
+            raise InputError(f"--out: {out} is the file of scores; name another")
     fitting = Fitting([rule], calibration or (), split, seed, same_rows)
     (prepared,) = prepare_all([scores], Reading(scores_key, target_key, link), fitting)
     counts = _write_lists(prepared, out, as_json)
@@ -55,7 +61,7 @@ def sets(
 def _write_lists(prepared: Prepared, out: Path | None, as_json: bool) -> torch.Tensor:
     """Write the lists to the file, to standard output as JSON lines, or show the first few; how many have which size."""
     predictions, rule = prepared.predictions, prepared.rule
-    counts = torch.zeros(predictions.num_classes + 1)
+    counts = torch.zeros(predictions.num_classes + 1, dtype=torch.float64)
     first: list[LabelList] = []
     with Bar("sets", len(predictions)) as bar:
         blocks = lists_of(predictions, rule)
@@ -70,7 +76,7 @@ def _write_lists(prepared: Prepared, out: Path | None, as_json: bool) -> torch.T
                 counts += count_rows(found).bincount(minlength=len(counts))
                 if as_json:
                     for row in lists:
-                        typer.echo(json.dumps(row.record(), ensure_ascii=False))
+                        emit(json.dumps(row.record(), ensure_ascii=False) + "\n")
                 first += lists[: SHOWN - len(first)]
                 bar.at(int(counts.sum()))
     if out is None and not as_json:
@@ -106,11 +112,11 @@ def evaluate(
             | {"calibration_error": evaluation.calibration(), "guarantee": evaluation.rule.guarantee, "warnings": one.warnings}
             for one, evaluation in zip(prepared, evaluations, strict=True)
         ]
-        typer.echo(json.dumps(_without_nan(answer), indent=2, ensure_ascii=False))
+        emit(json.dumps(_without_nan(answer), indent=2, ensure_ascii=False) + "\n")
     elif as_csv:
         numbers = [evaluation.numbers() for evaluation in evaluations]
         columns = list(dict.fromkeys(name for row in numbers for name in row))
-        typer.echo(Table(columns, [[row.get(name) for name in columns] for row in numbers]).csv(), nl=False)
+        emit(Table(columns, [[row.get(name) for name in columns] for row in numbers]).csv())
     else:
         show(headline(evaluations).transposed())
     _finish(prepared, strict)

@@ -44,5 +44,3 @@ def main() -> None:
     except (OSError, MemoryError) as error:
         complain(f"{type(error).__name__}: {error}")
         sys.exit(Outcome.BAD_INPUT)
-    except BrokenPipeError:
-        sys.exit(Outcome.DONE)

@@ -43,8 +43,10 @@ class Fitting:
             for name, used in (("--calibration", self.calibration), ("--split", self.split), ("--same-rows", self.same_rows))
             if used
         ]
-        if len(ways) > 1:
+        if self.split is not None and len(ways) > 1:
             raise InputError(f"expected one way to choose the rows to fit on, got {' and '.join(ways)}")
+        if self.split is not None and not 0 < self.split < 1:
+            raise InputError(f"--split: expected a share between 0 and 1, got {self.split}")
 
 
 @dataclass
@@ -79,6 +81,8 @@ def prepare_all(paths: Sequence[Path], reading: Reading, fitting: Fitting) -> li
 def _prepare(path: Path, name: str, reading: Reading, fitting: Fitting, calibration: Path | None) -> list[Prepared]:
     """One file with every rule, fitted where it needs to be."""
     predictions = reading.load(path)
+    if not len(predictions):
+        raise InputError(f"{path}: expected rows to answer for, got none")
     found = []
     for text in fitting.rules:
         called = ", ".join(filter(None, [name, text])) if len(fitting.rules) > 1 else name or path.stem
@@ -121,6 +125,7 @@ def _calibration_rows(
     predictions = prepared.predictions
     if fitting.same_rows:
         prepared.warnings.append(f"{prepared.name}: fitted and measured on the same rows, so errors look smaller than they are")
+    if calibration is None and fitting.same_rows:
         return predictions
     if calibration is None:
         raise InputError(
@@ -128,11 +133,9 @@ def _calibration_rows(
             f"{path} aside"
         )
     rows = reading.load(calibration)
-    if rows.num_classes != predictions.num_classes:
-        raise InputError(f"{calibration} has {rows.num_classes} classes and {path} has {predictions.num_classes}")
-    if rows.classes and predictions.classes and rows.classes != predictions.classes:
-        raise InputError(f"{calibration} and {path} name their classes differently, or in another order")
-    check_apart(calibration, rows, path, predictions)
+    check_alike(calibration, rows, path, predictions)
+    if not fitting.same_rows:
+        check_apart(calibration, rows, path, predictions)
     return rows
 
 
@@ -145,10 +148,18 @@ def _fit(rule: SetRule, rows: Predictions) -> None:
                 yield block.plausibility(), block.target
 
     rule.fit(read)
-    counts = torch.zeros(rows.num_classes + 1)
+    counts = torch.zeros(rows.num_classes + 1, dtype=torch.float64)
     for probs, _ in read():
         counts += count_rows(rule(probs)).bincount(minlength=len(counts))
     rule.calibrated = SizeSummary.of(counts)
+
+
+def check_alike(fitted_on: Path, rows: Predictions, path: Path, predictions: Predictions) -> None:
+    """Both files are about the same classes, in the same order."""
+    if rows.num_classes != predictions.num_classes:
+        raise InputError(f"{fitted_on} has {rows.num_classes} classes and {path} has {predictions.num_classes}")
+    if rows.classes and predictions.classes and rows.classes != predictions.classes:
+        raise InputError(f"{fitted_on} and {path} name their classes differently, or in another order")
 
 
 def check_apart(fitted_on: Path, rows: Predictions, path: Path, predictions: Predictions) -> None:
@@ -165,7 +176,7 @@ def shares_rows(first: Predictions, second: Predictions) -> bool:
     if first.ids and second.ids:
         return not set(first.ids).isdisjoint(second.ids)
     columns = torch.linspace(0, first.num_classes - 1, min(64, first.num_classes)).long()
-    rows = [{row.tobytes() for row in part.scores[:, columns].numpy()} for part in (first, second)]
+    rows = [{row.tobytes() for row in part.scores[:, columns].float().numpy()} for part in (first, second)]
     # Saturated scores make different rows look the same now and then, so a few in common prove nothing.
     return len(rows[0] & rows[1]) > 0.5 * min(len(part) for part in rows)
 

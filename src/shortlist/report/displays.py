@@ -15,7 +15,12 @@ from shortlist.report.style import DASHES, GRID, MUTED, SERIES, new_axes
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+
+
+# Marks what belongs into a legend, whatever its name begins with.
+NAMED = "\u2060"
 
 
 class Display:
@@ -75,21 +80,17 @@ class SizeHistogram(Display):
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Bars for one evaluation, steps for several."""
         ax = self._axes(ax, "labels in the set", "share of rows")
+        alone = len(self.evaluations) == 1
         for evaluation, colour in self._series():
             last = _last_size([evaluation.sizes])
             share = (evaluation.sizes / evaluation.rows)[: last + 1].tolist()
-            if len(self.evaluations) == 1:
+            if alone:
                 ax.bar(range(last + 1), share, width=0.86 if last < 60 else 1.0, color=colour)
             else:
-                ax.stairs(share, [size - 0.5 for size in range(last + 2)], color=colour, label=evaluation.name, linewidth=1.8)
-            ax.axvline(
-                evaluation.size.mean,
-                color=colour if len(self.evaluations) > 1 else MUTED,
-                linestyle=":",
-                linewidth=1.6,
-                zorder=3,
-            )
-        return _finish(ax, legend=len(self.evaluations) > 1)
+                edges = [size - 0.5 for size in range(last + 2)]
+                ax.stairs(share, edges, color=colour, label=NAMED + evaluation.name, linewidth=1.8)
+            ax.axvline(evaluation.size.mean, color=MUTED if alone else colour, linestyle=":", linewidth=1.6, zorder=3)
+        return _finish(ax, legend=not alone)
 
 
 class GroupSizeHistogram(Display):
@@ -122,7 +123,7 @@ class GroupSizeHistogram(Display):
                     share = (counts / counts.sum())[: last + 1].tolist()
                     edges = [size - 0.5 for size in range(last + 2)]
                     label = f"{group}-shot" if len(self.evaluations) == 1 else f"{group}-shot, {evaluation.name}"
-                    ax.stairs(share, edges, color=colour, label=label, linewidth=1.8, linestyle=DASHES[n % len(DASHES)])
+                    ax.stairs(share, edges, color=colour, label=NAMED + label, linewidth=1.8, linestyle=DASHES[n % len(DASHES)])
         return _finish(ax, legend=True)
 
 
@@ -156,21 +157,21 @@ class SizeAccuracy(Display):
         word = "accuracy" if all(evaluation.single_label for evaluation in self.evaluations) else "recall"
         ax = self._axes(ax, "mean labels in the set", word)
         limit = max([10.0, *(2.5 * evaluation.size.mean for evaluation in self.evaluations)])
-        limit = min(limit, max(len(evaluation.classes) for evaluation in self.evaluations))
+        limit = min(limit, max((len(evaluation.classes) for evaluation in self.evaluations), default=limit))
         lowest = 1.0
         alike = _groups(self.evaluations, lambda one, other: _same_curve(one.size_curve, other.size_curve))
         for evaluation, colour in self._series():
             label = "" if len(alike) == 1 else f", {evaluation.name}"
             if evaluation in alike and evaluation.size_curve is not None:
                 sizes, accuracies = _upto(evaluation.size_curve.sizes, evaluation.size_curve.accuracies, limit)
-                ax.plot(sizes, accuracies, color=colour, label=f"average-k{label}")
+                ax.plot(sizes, accuracies, color=colour, label=f"{NAMED}average-k{label}")
                 lowest = min(lowest, evaluation.size_curve.at(0.7))
             if evaluation in alike and evaluation.rank_curve is not None:
                 sizes, accuracies = _upto(evaluation.rank_curve.sizes[1:], evaluation.rank_curve.accuracies[1:], limit)
-                ax.plot(sizes, accuracies, color=colour, marker="o", markersize=4, linestyle="", label=f"top-k{label}")
+                ax.plot(sizes, accuracies, color=colour, marker="o", markersize=4, linestyle="", label=f"{NAMED}top-k{label}")
                 lowest = min([lowest, *accuracies])
             cross = {"marker": "x", "color": colour, "markersize": 10, "markeredgewidth": 2.4, "linestyle": ""}
-            name = evaluation.name if len(alike) < len(self.evaluations) else None
+            name = NAMED + evaluation.name if len(alike) < len(self.evaluations) else None
             ax.plot(evaluation.size.mean, evaluation.accuracy, label=name, **cross)  # type: ignore[arg-type]
             lowest = min(lowest, evaluation.accuracy)
         ax.set_xlim(0, limit)
@@ -217,7 +218,7 @@ class Reliability(Display):
                 x, y = (confidence / counts).tolist(), (right / counts).tolist()
                 colour = SERIES[n] if alone else colour
                 label = ("top label" if over == "top" else "all labels") if alone else evaluation.name
-                ax.plot(x, y, color=colour, linestyle=DASHES[n], label=label)
+                ax.plot(x, y, color=colour, linestyle=DASHES[n], label=NAMED + label)
                 ax.scatter(x, y, s=(6 + 140 * counts / counts.sum()).tolist(), color=colour, linewidths=0, zorder=3)
         ax.set_xlim(-0.02, 1.02)
         ax.set_ylim(-0.02, 1.02)
@@ -251,7 +252,7 @@ class Lorenz(Display):
         drawn = _groups(self.evaluations, lambda one, other: _lorenz(one) == _lorenz(other))
         for evaluation, colour in self._series():
             if evaluation in drawn:
-                ax.plot(*_thinned(_lorenz(evaluation)), color=colour, label=evaluation.name)
+                ax.plot(*_thinned(_lorenz(evaluation)), color=colour, label=NAMED + evaluation.name)
         ax.set_xlim(0, 1)
         ax.set_ylim(0, 1)
         return _finish(ax, legend=len(drawn) > 1)
@@ -310,6 +311,15 @@ def _thinned(columns: tuple[list[float], list[float]], most: int = 1000) -> tupl
 
 
 def _finish(ax: "Axes", *, legend: bool) -> "Axes":
-    if legend and ax.get_legend_handles_labels()[0]:
-        ax.legend()
+    handles = [handle for handle in ax.get_children() if _label(handle)]
+    if legend and handles:
+        drawn = ax.legend(handles, [_label(handle) for handle in handles])
+        for text in drawn.get_texts():
+            text.set_parse_math(False)  # a file name may hold a dollar sign
     return ax
+
+
+def _label(artist: "Artist") -> str:
+    """The name under which it was drawn: marked, because matplotlib hides names that begin with an underscore."""
+    label = str(artist.get_label())
+    return label.removeprefix(NAMED) if label.startswith(NAMED) else ""

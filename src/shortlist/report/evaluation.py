@@ -20,7 +20,7 @@ from shortlist.selection import count_rows
 from shortlist.sets import SetRule
 from shortlist.sets.lists import LabelList, label_lists
 from shortlist.sets.sizes import SizeSummary
-from shortlist.tensors import Probs, Sets, Target, is_single_label
+from shortlist.tensors import Probs, Sets, Target, is_single_label, pick
 
 BINS = 15
 EXAMPLES = 8
@@ -41,6 +41,7 @@ class Evaluation:
     sizes: Tensor  # number of sets of size 0, 1, 2, …
     group_sizes: dict[str, Tensor]  # the same by shot group of the row's label
     hits: Tensor  # (2, C): labels in their set, labels, by class
+    moments: Tensor  # over rows: squared hits, hits times labels, squared labels
     rank_curve: Curve | None
     size_curve: Curve | None
     reliability: dict[str, Tensor]  # (3, bins) over "top" and "all" pairs
@@ -67,9 +68,11 @@ class Evaluation:
 
     @property
     def accuracy_error(self) -> float:
-        """Standard error of the accuracy."""
+        """Standard error of the accuracy, rows being independent and the labels of one row not."""
         count = float(self.hits[1].sum())
-        return math.sqrt(self.accuracy * (1 - self.accuracy) / count) if count else math.nan
+        hits, both, labels = self.moments.tolist()
+        squares = hits - 2 * self.accuracy * both + self.accuracy**2 * labels
+        return math.sqrt(max(0.0, squares)) / count if count else math.nan
 
     @property
     def precision(self) -> float:
@@ -168,6 +171,7 @@ class _Gathering:
 
     def _additions(self, probs: Probs, sets: Sets, sizes: Tensor, target: Target) -> Iterator[tuple[str, Tensor]]:
         yield "hits", class_hits(sets, target)
+        yield "moments", _moments(sets, target)
         if self.readable:
             yield "curve", size_histograms(probs, target)
             yield "top", width_bins(probs, target, BINS, "top")
@@ -194,6 +198,7 @@ class _Gathering:
             sizes=self.sizes,
             group_sizes={group: totals[group] for group in self.groups if group in totals},
             hits=totals.get("hits", torch.zeros(2, self.predictions.num_classes, dtype=torch.float64)),
+            moments=totals.get("moments", torch.zeros(3, dtype=torch.float64)),
             rank_curve=curve_of_ranks(totals["ranks"]) if "ranks" in totals else None,
             size_curve=curve_of_sizes(totals["curve"]) if "curve" in totals else None,
             reliability={over: totals[over] for over in ("top", "all") if over in totals},
@@ -212,6 +217,15 @@ class _Gathering:
         low, high = binned_precision_bounds(histograms)
         bounds = {"map_class_low": float(low), "map_class_high": float(high)}
         return {"map_class": float(binned_precision(histograms)), "map_example": by_example} | bounds
+
+
+def _moments(sets: Sets, target: Target) -> Tensor:
+    """Squares and products of the hits and labels of each row, summed."""
+    if is_single_label(target):
+        hits, labels = pick(sets, target).double(), torch.ones(len(target), dtype=torch.float64)
+    else:
+        hits, labels = count_rows(sets & target).double(), count_rows(target).double()
+    return torch.stack([(hits * hits).sum(), (hits * labels).sum(), (labels * labels).sum()])
 
 
 def _examples(predictions: Predictions, rule: SetRule) -> list[LabelList]:

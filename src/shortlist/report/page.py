@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from shortlist import __version__
+from shortlist.errors import InputError
 from shortlist.files import write_text
 from shortlist.metrics import calibration_definition
 from shortlist.metrics.accuracy import class_accuracy
@@ -39,8 +40,9 @@ COLUMNS = {
 }
 
 
-def headline(evaluations: Sequence[Evaluation]) -> Table:
+def headline(evaluations: Evaluation | Sequence[Evaluation]) -> Table:
     """The numbers that matter, one row for each evaluation."""
+    evaluations = _several(evaluations)
     numbers = [evaluation.numbers() for evaluation in evaluations]
     names = [name for name in COLUMNS if any(_known(row.get(name)) for row in numbers)]
     rows = [[row.get(name) for name in names] for row in numbers]
@@ -75,10 +77,20 @@ def worst_classes(evaluation: Evaluation, n: int = WORST) -> Table:
     return Table(columns, rows, ["", ".1%", ",d", ",d"][: len(columns)])
 
 
-def render(evaluations: Sequence[Evaluation], *, title: str = "Shortlist report", warnings: Sequence[str] = ()) -> str:
+def _several(evaluations: Evaluation | Sequence[Evaluation]) -> Sequence[Evaluation]:
+    found = [evaluations] if isinstance(evaluations, Evaluation) else list(evaluations)
+    if not found:
+        raise InputError("evaluations: expected at least one, got none")
+    return found
+
+
+def render(
+    evaluations: Evaluation | Sequence[Evaluation], *, title: str = "Shortlist report", warnings: Sequence[str] = ()
+) -> str:
     """The page as text."""
     import jinja2
 
+    evaluations = _several(evaluations)
     source = resources.files("shortlist.report").joinpath("page.html").read_text(encoding="utf-8")
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["percent"] = lambda value: f"{value:.1%}"
@@ -102,7 +114,11 @@ def render(evaluations: Sequence[Evaluation], *, title: str = "Shortlist report"
 
 
 def write_report(
-    evaluations: Sequence[Evaluation], path: str | Path, *, title: str = "Shortlist report", warnings: Sequence[str] = ()
+    evaluations: Evaluation | Sequence[Evaluation],
+    path: str | Path,
+    *,
+    title: str = "Shortlist report",
+    warnings: Sequence[str] = (),
 ) -> None:
     """Write the page, whole or not at all."""
     write_text(path, render(evaluations, title=title, warnings=warnings))
@@ -111,7 +127,7 @@ def write_report(
 def _cards(evaluation: Evaluation) -> list[dict[str, Any]]:
     size = evaluation.size
     cards = []
-    if evaluation.labelled:
+    if evaluation.labelled and float(evaluation.hits[1].sum()):
         what = "rows whose label is in the set" if evaluation.single_label else "labels that are in their set"
         margin = f"± {1.96 * evaluation.accuracy_error:.1%}"
         cards.append({"value": f"{evaluation.accuracy:.1%}", "margin": margin, "label": what})
@@ -128,13 +144,15 @@ def _cards(evaluation: Evaluation) -> list[dict[str, Any]]:
 
 
 def _definitions(evaluations: Sequence[Evaluation]) -> list[tuple[str, str]]:
-    single = all(evaluation.single_label for evaluation in evaluations)
-    found = [
-        ("accuracy", "share of rows whose label is in their set; ± is a 95 % interval")
-        if single
-        else ("recall", "share of labels that are in the set of their row; ± is a 95 % interval"),
-        ("macro", "the mean of that over the classes present, each counting the same"),
-    ]
+    labelled = [evaluation for evaluation in evaluations if evaluation.labelled]
+    single = all(evaluation.single_label for evaluation in labelled)
+    found = []
+    if any(evaluation.single_label for evaluation in labelled):
+        found.append(("accuracy", "share of rows whose label is in their set; ± is a 95 % interval"))
+    if not single:
+        found.append(("recall", "share of labels that are in the set of their row; ± is a 95 % interval"))
+    if labelled:
+        found.append(("macro", "the mean of that over the classes present, each counting the same"))
     if any(evaluation.train_counts is not None for evaluation in evaluations):
         found.append(
             ("few, medium, many", "the mean over classes with fewer than 20, 20 to 100, and over 100 training examples")

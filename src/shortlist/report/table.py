@@ -72,7 +72,7 @@ class Table:
         """A Markdown table."""
         rules = ["---:" if number else "---" for number in self.right()]
         rows = [list(self.columns), rules, *self.shown()]
-        return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
+        return "\n".join("| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in row) + " |" for row in rows)
 
     def html(self) -> str:
         """An HTML table, text escaped."""

@@ -14,7 +14,7 @@ from shortlist.files import written_whole
 from shortlist.predictions import Predictions
 from shortlist.selection import count_rows
 from shortlist.sets.rule import SetRule
-from shortlist.tensors import Probs, Sets, Target, is_single_label
+from shortlist.tensors import Probs, Sets, Target, as_target, as_tensor, check_sets, is_single_label
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,13 @@ def label_lists(
     >>> label_lists(sets, probs, ["ash", "birch", "elm"], ["leaf"])[0].labels
     ['elm', 'ash']
     """
+    sets, probs = as_tensor(sets, "sets"), as_tensor(probs)
+    check_sets(sets)
+    if probs.shape != sets.shape or len(ids) != len(sets) or len(classes) != sets.shape[1]:
+        raise InputError(
+            f"expected probs {tuple(sets.shape)} like sets, {len(sets)} ids and {sets.shape[1]} classes; "
+            f"got probs {tuple(probs.shape)}, {len(ids)} ids and {len(classes)} classes"
+        )
     rows, labels = sets.nonzero(as_tuple=True)
     values = probs[rows, labels]
     order = torch.argsort(values, descending=True, stable=True)
@@ -48,7 +55,7 @@ def label_lists(
     sizes = count_rows(sets).tolist()
     names = [classes[label] for label in labels[order].tolist()]
     numbers = values[order].tolist()
-    truths = [None] * len(sets) if target is None else _truths(target, classes)
+    truths = [None] * len(sets) if target is None else _truths(as_target(target), classes)
     found, start = [], 0
     for name, size, truth in zip(ids, sizes, truths, strict=True):
         found.append(LabelList(name, names[start : start + size], numbers[start : start + size], truth))
@@ -71,12 +78,17 @@ def lists_of(predictions: Predictions, rule: SetRule) -> Iterator[tuple[Sets, li
         yield sets, label_lists(sets, probs, block.class_names, block.ids or (), block.target)
 
 
+def check_list_path(path: Path) -> None:
+    """The suffix names a format that lists can have."""
+    if path.suffix not in (".parquet", ".jsonl"):
+        raise InputError(f"cannot write sets to {path}: expected a name that ends in .parquet or .jsonl")
+
+
 @contextmanager
 def list_writer(path: str | Path) -> Iterator[Callable[[Iterable[LabelList]], None]]:
     """A function that appends lists to a ``.parquet`` or ``.jsonl`` file, which appears when all are written."""
     path = Path(path)
-    if path.suffix not in (".parquet", ".jsonl"):
-        raise InputError(f"cannot write sets to {path}: expected a name that ends in .parquet or .jsonl")
+    check_list_path(path)
     with written_whole(path) as temporary:
         if path.suffix == ".jsonl":
             with temporary.open("w", encoding="utf-8") as file:
@@ -92,6 +104,6 @@ def _parquet_writer(path: Path) -> Iterator[Callable[[Iterable[LabelList]], None
     import pyarrow.parquet as pq
 
     names = pa.list_(pa.string())
-    schema = pa.schema({"id": pa.string(), "labels": names, "probs": pa.list_(pa.float32()), "target": names})
+    schema = pa.schema({"id": pa.string(), "labels": names, "probs": pa.list_(pa.float64()), "target": names})
     with pq.ParquetWriter(path, schema) as writer:
         yield lambda lists: writer.write_table(pa.Table.from_pylist([row.record() for row in lists], schema))

@@ -5,6 +5,7 @@ at the row in decreasing order of probability (rank, cumulative mass), so their 
 are broken by lower index.
 """
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -161,7 +162,7 @@ class CumulativeMass(Prefix):
 
 def check_prior(prior: object) -> Tensor:
     """A prior as a float64 tensor (C,) with everything above 0."""
-    values = as_tensor(prior, "prior").double()
+    values = as_tensor(np.asarray(prior, np.float64) if isinstance(prior, list | tuple) else prior, "prior").double()
     if values.ndim != 1:
         raise InputError(f"prior: expected one number for each class, (C,), got {shape_of(values)}")
     wrong = ~(values > 0) | ~values.isfinite()

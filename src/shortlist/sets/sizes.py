@@ -8,6 +8,8 @@ from torch import Tensor
 
 # Two-sided: a warning that comes without cause once in a thousand evaluations.
 CHANCE = 0.001
+# Sizes are skewed: with fewer rows their mean is too far from normal for that.
+ENOUGH = 30
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class SizeSummary:
 
     def shift_from(self, calibrated: "SizeSummary") -> str | None:
         """A sentence where the mean size differs from the calibrated one by more than chance; None where it does not."""
+        if min(self.rows, calibrated.rows) < ENOUGH:
+            return None
         # If the source is the same so is the variance: few new rows borrow that of the many calibration rows.
         pooled = _pooled(self, calibrated)
         error = math.sqrt(pooled * (1 / self.rows + 1 / calibrated.rows))
