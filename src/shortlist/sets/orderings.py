@@ -13,6 +13,9 @@ from shortlist.errors import InputError
 from shortlist.selection import count_rows, keep_largest, keep_top, sort_rows
 from shortlist.tensors import Probs, Sets, Target, as_tensor, is_single_label, row_blocks, shape_of, working
 
+# Entries whose values are still near the processor when they are compared.
+NEAR = 2**18
+
 
 class Ordering(nn.Module):
     """probs (N, C) → values (N, C); ``descending`` says that larger values are more plausible."""
@@ -33,7 +36,7 @@ class Ordering(nn.Module):
         """The labels within the threshold: one number, or one for each class."""
         sets = torch.empty(probs.shape, dtype=torch.bool, device=probs.device)
         compare = torch.ge if self.descending else torch.le
-        for rows in row_blocks(*probs.shape):  # the values of a block are still near the processor when they are compared
+        for rows in row_blocks(*probs.shape, NEAR):
             values: Tensor = self(probs[rows])
             compare(values, threshold.to(values.dtype), out=sets[rows])
         return sets
@@ -62,6 +65,10 @@ class Probability(Ordering):
             raise InputError(f"prior: expected one number for each of {probs.shape[1]} classes, got {len(self.prior)}")
         values = working(probs)  # a rare class's quotient has no place in float16
         return values / self.prior.to(values.dtype)
+
+    def select(self, probs: Probs, threshold: Tensor) -> Sets:
+        """As declared by :class:`Ordering`; without a prior there is nothing to compute first."""
+        return probs >= threshold.to(probs.dtype) if self.prior is None else super().select(probs, threshold)
 
 
 class Improbability(Ordering):

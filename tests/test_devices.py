@@ -1,0 +1,68 @@
+"""Everything that decides and measures answers the same on every device there is."""
+
+import pytest
+import torch
+
+from shortlist import links, metrics
+from shortlist.sets import parse_rule
+
+DEVICES = ["cpu", *(f"cuda:{n}" for n in range(min(1, torch.cuda.device_count())))]
+RULES = ["top-k:3", "average-k:2.5", "threshold:0.2", "mass:0.1", "lac:0.1", "aps:0.1", "raps:0.1", "lac:0.2,classwise"]
+RULES += ["lac:0.2,interpolated:0.5", "average-k:2.5:prior", "pas:0.1", "average-k:3,cap:4,floor:2"]
+MANY = ["risk-control:recall:0.2", "per-label:f1", "per-label:precision:0.5", "per-label:recall:0.5"]
+
+
+@pytest.fixture(scope="module")
+def data():
+    generator = torch.Generator().manual_seed(0)
+    scores = 2 * torch.randn(400, 300, generator=generator)
+    probs = scores.softmax(1)
+    single = torch.multinomial(probs, 1, generator=generator).squeeze(1)
+    many = torch.rand(400, 300, generator=generator) < probs
+    return scores, probs, single, many
+
+
+def rule_of(text):
+    return parse_rule(text, prior=torch.linspace(0.5, 1.5, 300) / 300)
+
+
+@pytest.mark.filterwarnings("ignore::shortlist.errors.ShortlistWarning")
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("text", RULES + MANY)
+def test_rules_give_the_same_sets(device, text, data):
+    _, probs, single, many = data
+    target = many if text in MANY else single
+    expected = rule_of(text).fit(probs, target)(probs)
+    rule = rule_of(text).to(device).fit(probs.to(device), target.to(device))
+    found = rule(probs.to(device))
+    assert found.device == torch.device(device)
+    assert torch.equal(found.cpu(), expected)
+    assert torch.equal(rule.cpu()(probs), expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ["temperature", "platt", "isotonic"])
+@pytest.mark.parametrize("single", [True, False])
+def test_fitted_links_give_the_same_probabilities(device, name, single, data):
+    scores, _, one, many = data
+    scores, target = scores[:, :20], (one % 20) if single else many[:, :20]
+    scores = scores + 2 * torch.nn.functional.one_hot(one % 20, 20)
+    made = links.Link.kinds[name]
+    expected = made().fit(scores, target).probs(scores)
+    found = made().fit(scores.to(device), target.to(device)).probs(scores.to(device))
+    torch.testing.assert_close(found.cpu(), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("single", [True, False])
+def test_metrics_give_the_same_numbers(device, single, data):
+    _, probs, one, many = data
+    target = one if single else many
+    for function in (metrics.mean_average_precision, metrics.calibration_error, metrics.top_n_f1, metrics.size_accuracy_curve):
+        expected, found = function(probs, target), function(probs.to(device), target.to(device))
+        for here, there in zip(
+            torch.atleast_1d(*expected) if isinstance(expected, tuple) else [expected],
+            torch.atleast_1d(*found) if isinstance(found, tuple) else [found],
+            strict=True,
+        ):
+            torch.testing.assert_close(there.cpu(), here, rtol=1e-9, atol=1e-12)
