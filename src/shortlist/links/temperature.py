@@ -77,7 +77,10 @@ def _derivatives(scores: Scores, target: Target, scale: float) -> tuple[Tensor, 
 def _root(slope: Callable[[float], tuple[float, float]]) -> float:
     """The scale above 0 where an increasing slope crosses zero."""
     if slope(0.0)[0] >= 0:
-        raise NotConvergedError("temperature: the scores rank the labels no better than chance, so no temperature helps")
+        raise NotConvergedError(
+            "temperature: the likelihood grows as the temperature goes to infinity, so scores and labels do not go together: "
+            "check that they belong to each other, or fit platt, which can also shift"
+        )
     low, high = 0.0, 1.0
     while slope(high)[0] <= 0:
         low, high = high, high * 2
