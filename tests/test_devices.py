@@ -44,7 +44,7 @@ def test_rules_give_the_same_sets(device, text, data):
 @pytest.mark.parametrize("name", ["temperature", "platt", "isotonic"])
 @pytest.mark.parametrize("single", [True, False])
 def test_fitted_links_give_the_same_probabilities(device, name, single, data):
-    scores, _, one, many = data
+    scores, _, one, _ = data
     target = one % 20 if single else torch.rand(400, 20, generator=torch.Generator().manual_seed(1)) < scores[:, :20].sigmoid()
     scores = scores[:, :20] + (2 * torch.nn.functional.one_hot(target, 20) if single else 0)
     made = links.Link.kinds[name]

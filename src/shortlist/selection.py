@@ -47,6 +47,13 @@ def count_rows(marks: Tensor) -> Tensor:
     return torch.from_numpy(np.add.reduce(marks.numpy().view(np.uint8), axis=1, dtype=np.uint32).astype(np.int64))
 
 
+def first_largest(values: Tensor) -> Tensor:
+    """The place of the largest value of each row, the first of those that tie, (N, 1)."""
+    if values.device.type != "cpu" or values.dtype == torch.bfloat16:
+        return values.argmax(1, keepdim=True)
+    return torch.from_numpy(values.detach().numpy().argmax(1, keepdims=True))
+
+
 def keep_top(values: Tensor, n: int) -> Tensor:
     """The n largest of each row as booleans, ties broken by lower index."""
     rows, columns = values.shape

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from shortlist.checks import whole_number
 from shortlist.errors import InputError
+from shortlist.selection import count_rows, first_largest
 from shortlist.tensors import Probs, Target, as_target, as_tensor, check_target, is_single_label, one_hot, pick
 
 Norm: TypeAlias = Literal["expected", "average", "max"]
@@ -116,13 +117,26 @@ def pairs(probs: Probs, target: Target, over: Over) -> tuple[Tensor, Tensor]:
     if over == "all":
         return probs.flatten(), one_hot(target, probs.shape[1]).flatten()
     n = 1 if over == "top" else min(int(over), probs.shape[1])
+    if n == 1 and is_single_label(target):
+        confidence = probs.amax(1)
+        return confidence, _ranks_first(probs, target, confidence)
     if n == 1:
-        confidence, label = probs.max(1, keepdim=True)
+        label = first_largest(probs)
+        confidence = probs.gather(1, label)
     else:
         ordered, order = probs.sort(dim=1, descending=True, stable=True)  # ties by lower index
         confidence, label = ordered[:, :n], order[:, :n]
     outcome = label == target[:, None] if is_single_label(target) else target.gather(1, label)
     return confidence.flatten(), outcome.flatten()
+
+
+def _ranks_first(probs: Probs, target: Target, highest: Tensor) -> Tensor:
+    """Whether the label is the most probable one of its row, ties by lower index: several times faster than argmax."""
+    first = pick(probs, target) == highest
+    tied = first & (count_rows(probs == highest[:, None]) > 1)
+    if tied.any():
+        first[tied] = first_largest(probs[tied]).squeeze(1) == target[tied]
+    return first
 
 
 def bin_error(table: Tensor, norm: Norm) -> Tensor:

@@ -88,13 +88,14 @@ class Batches:
             yield probs, target
 
     def sample(self) -> Probs | None:
-        """Some rows like all the others: spread over a matrix, the first batch of anything else; None if there is none."""
+        """Some rows like all the others: spread over a matrix, or over the first batch of anything else; None without rows."""
         if self.whole is not None:
-            step = max(1, self.whole.numel() // SAMPLED_ENTRIES)
-            return self.whole[::step] if len(self.whole) else None
-        if isinstance(self.source, Iterator):
-            return self._peek(self.source)
-        return next((probs for probs, _ in self if probs.numel()), None)
+            found = self.whole if self.whole.numel() else None
+        elif isinstance(self.source, Iterator):
+            found = self._peek(self.source)
+        else:
+            found = next((probs for probs, _ in self if probs.numel()), None)
+        return None if found is None else found[:: max(1, found.numel() // SAMPLED_ENTRIES)]
 
     def _peek(self, items: Iterator[Any]) -> Probs | None:
         """The first batch with rows of something that can be read once; what was read is kept for the pass to come."""

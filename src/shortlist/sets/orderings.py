@@ -36,7 +36,7 @@ class Ordering(nn.Module):
         """The labels within the threshold: one number, or one for each class."""
         sets = torch.empty(probs.shape, dtype=torch.bool, device=probs.device)
         compare = torch.ge if self.descending else torch.le
-        for rows in row_blocks(*probs.shape, entries=NEAR):
+        for rows in row_blocks(len(probs), probs.shape[1], NEAR):
             values: Tensor = self(probs[rows])
             compare(values, threshold.to(values.dtype), out=sets[rows])
         return sets
