@@ -42,8 +42,8 @@ def sort_rows(values: Tensor, *, descending: bool = False) -> Tensor:
 
 def count_rows(marks: Tensor) -> Tensor:
     """How many entries of each row are true, int64 (N,)."""
-    if marks.device.type != "cpu":
-        return marks.sum(1)
+    if marks.device.type != "cpu" or marks.shape[1] <= SHORT_ROW:
+        return marks.view(torch.uint8).sum(1, dtype=torch.int32).long()
     return torch.from_numpy(np.add.reduce(marks.numpy().view(np.uint8), axis=1, dtype=np.uint32).astype(np.int64))
 
 
