@@ -201,13 +201,11 @@ def test_raps_refuses_what_is_no_penalty_or_rank(arguments):
         raps(*arguments)
 
 
-def test_interpolation_refuses_a_generator():
-    data = draw()
-    with pytest.raises(InputError, match="generator"):
-        interpolated(lac(0.2), 0.5).fit(part for part in [(data.calibration, data.target)])
+ONCE = {"lac": lac, "aps": aps, "raps": raps}
+ONCE |= {"classwise": lambda alpha: classwise(lac(alpha)), "interpolated": lambda alpha: interpolated(lac(alpha), 0.5)}
 
 
-@pytest.mark.parametrize("make", [lac, aps, raps, lambda alpha: classwise(lac(alpha))], ids=["lac", "aps", "raps", "classwise"])
+@pytest.mark.parametrize("make", ONCE.values(), ids=ONCE)
 def test_one_pass_suffices_for_a_conformal_rule(make):
     data = draw()
     parts = [(data.calibration[:50], data.target[:50]), (data.calibration[50:], data.target[50:])]

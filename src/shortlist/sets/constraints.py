@@ -158,7 +158,7 @@ class AverageError(Constraint):
 
     def fit(self, ordering: Ordering, batches: Batches) -> Fit:
         """The conformal quantile of the ordering at the true labels."""
-        values = _at_labels(ordering, batches)
+        values, _, _ = _at_labels(ordering, batches, single=True)
         threshold = conformal_quantile(values, self.level, ordering)
         notes: tuple[str, ...] = ()
         if conformal_rank(len(values), self.level) > len(values):
@@ -182,7 +182,7 @@ class ErrorPerClass(AverageError):
 
     def fit(self, ordering: Ordering, batches: Batches) -> Fit:
         """One conformal quantile for each class."""
-        thresholds, always = self._quantiles(ordering, batches)
+        thresholds, always = self._quantiles(*_at_labels(ordering, batches), ordering)
         notes: tuple[str, ...] = ()
         if always:
             least = math.ceil(1 / self.level) - 1
@@ -192,8 +192,8 @@ class ErrorPerClass(AverageError):
             )
         return Fit(thresholds, notes)
 
-    def _quantiles(self, ordering: Ordering, batches: Batches) -> tuple[Tensor, int]:
-        values, labels, classes = _at_labels_of_classes(ordering, batches)
+    def _quantiles(self, values: Tensor, labels: Tensor, classes: int, ordering: Ordering) -> tuple[Tensor, int]:
+        """One quantile for each class, and how many classes have too few values for one."""
         order = labels.argsort(stable=True)
         counts = labels.bincount(minlength=classes)
         groups = values[order].split(counts.tolist())
@@ -222,32 +222,22 @@ class InterpolatedError(ErrorPerClass):
         """``w · q_y + (1 - w) · q``, infinite quantiles taken as 1."""
         if not isinstance(ordering, Improbability):
             raise InputError("interpolated: expected lac, whose thresholds lie between 0 and 1")
-        if not batches.repeatable:
-            raise InputError("probs: a generator can be read once, and interpolation needs two reads: pass a list")
-        per_class, always = self._quantiles(ordering, batches)
-        common = conformal_quantile(_at_labels(ordering, batches), self.level, ordering)
+        values, labels, classes = _at_labels(ordering, batches, single=True)
+        per_class, always = self._quantiles(values, labels, classes, ordering)
+        common = conformal_quantile(values, self.level, ordering)
         mixed = self.weight * per_class.clamp(max=1) + (1 - self.weight) * min(common, 1.0)
         notes = (f"{always} of {len(per_class)} classes have too few rows: their own threshold counts as 1",) if always else ()
         return Fit(mixed, notes)
 
 
-def _at_labels(ordering: Ordering, batches: Batches) -> Tensor:
-    parts = []
+def _at_labels(ordering: Ordering, batches: Batches, *, single: bool = False) -> tuple[Tensor, Tensor, int]:
+    """The ordering at every true label, those labels, and the number of classes."""
+    values, labels, classes = [], [], 0
     for probs, target in batches.labelled():
-        if not is_single_label(target):
+        if single and not is_single_label(target):
             raise InputError(
                 "target: this rule bounds the error of one label a row, got many labels: use risk-control (recall) or classwise"
             )
-        parts.append(ordering.at_labels(probs, target).cpu())
-    values = torch.cat(parts) if parts else torch.empty(0)
-    if not len(values):
-        raise InputError("probs: expected labelled calibration rows, got none")
-    return values
-
-
-def _at_labels_of_classes(ordering: Ordering, batches: Batches) -> tuple[Tensor, Tensor, int]:
-    values, labels, classes = [], [], 0
-    for probs, target in batches.labelled():
         classes = probs.shape[1]
         values.append(ordering.at_labels(probs, target).cpu())
         labels.append((target if is_single_label(target) else target.nonzero()[:, 1]).cpu())

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from shortlist.errors import InputError
 from shortlist.selection import count_rows, keep_largest, keep_top, sort_rows
-from shortlist.tensors import Probs, Sets, Target, as_tensor, is_single_label, row_blocks, shape_of, working
+from shortlist.tensors import Probs, Sets, Target, as_tensor, is_single_label, pick, row_blocks, shape_of, working
 
 # Entries whose values are still near the processor when they are compared.
 NEAR = 2**18
@@ -80,6 +80,10 @@ class Improbability(Ordering):
         """``1 - probs``."""
         return 1 - probs
 
+    def at_labels(self, probs: Probs, target: Target) -> Tensor:
+        """As declared by :class:`Ordering`; only the entries that are asked for are computed."""
+        return 1 - (pick(probs, target) if is_single_label(target) else probs[target])
+
 
 class Prefix(Ordering):
     """An ordering whose sets are the first labels of the row, by decreasing probability."""
@@ -98,14 +102,11 @@ class Prefix(Ordering):
         """As declared by :class:`Ordering`; for one label a row without carrying places through the sort."""
         if not is_single_label(target):
             return super().at_labels(probs, target)
-        blocks = row_blocks(*probs.shape)
-        return torch.cat(
-            [torch.empty(0, dtype=torch.float64, device=probs.device)]
-            + [
-                self.steps(sort_rows(probs[rows], descending=True)).gather(1, ranks(probs[rows], target[rows]) - 1).squeeze(1)
-                for rows in blocks
-            ]
-        )
+        values = torch.empty(len(probs), dtype=torch.float64, device=probs.device)
+        for rows in row_blocks(*probs.shape):
+            steps = self.steps(sort_rows(probs[rows], descending=True))
+            values[rows] = steps.gather(1, ranks(probs[rows], target[rows]) - 1).squeeze(1)
+        return values
 
     def select(self, probs: Probs, threshold: Tensor) -> Sets:
         """As declared by :class:`Ordering`."""
@@ -201,20 +202,20 @@ def keep_first(probs: Probs, ordered: Tensor, counts: Tensor) -> Sets:
 
 
 def bounded(ordering: Ordering, probs: Probs, sets: Sets, least: int, most: int | None) -> Sets:
-    """The sets with at least and at most so many labels, the most plausible of those in it, or of those not yet in it."""
+    """The sets filled up with the most plausible others to the least size, and cut to the most plausible at the most."""
     sizes = count_rows(sets)
-    wrong = sizes < least if most is None else (sizes < least) | (sizes > most)
-    if not wrong.any():
+    short = (sizes < least).nonzero().squeeze(1)
+    long = sizes[:0] if most is None else (sizes > most).nonzero().squeeze(1)
+    if not len(short) and not len(long):
         return sets
-    rows = wrong.nonzero().squeeze(1)
-    # 1 - p and cumulative mass order labels as p does, but round small probabilities to ties.
-    plausible = ordering(probs[rows]) if ordering.descending else probs[rows]
-    inside, size = sets[rows], sizes[rows]
-    # What is in the set comes first, then the rest, each by plausibility: the answer is a prefix of that order.
-    order = torch.argsort(plausible, dim=1, descending=True, stable=True)
-    order = order.gather(1, torch.argsort(inside.gather(1, order), dim=1, descending=True, stable=True))
-    wanted = size.clamp(min=least, max=most if most is not None else probs.shape[1])
-    taken = torch.arange(probs.shape[1], device=probs.device) < wanted[:, None]
     result = sets.clone()
-    result[rows] = torch.zeros_like(inside).scatter_(1, order, taken)
+    result[short] = keep_top(_plausible(ordering, probs[short]).masked_fill(sets[short], torch.inf), least)
+    if most is not None:
+        result[long] = keep_top(_plausible(ordering, probs[long]).masked_fill(~sets[long], -torch.inf), most)
     return result
+
+
+def _plausible(ordering: Ordering, probs: Probs) -> Tensor:
+    """Larger is more plausible. 1 - p and cumulative mass order labels as p does, but round small probabilities to ties."""
+    values: Tensor = ordering(probs) if ordering.descending else probs
+    return values
