@@ -13,7 +13,7 @@ Written by `python -m benchmarks page` from `benchmarks/results`; `make benchmar
 Contenders take turns in one process, round after round; a time is the median of the rounds with their range, and the
 ratio is the median over rounds of theirs to ours: above 1 they are slower.
 """
-NOTES = """Below 1: `torch.sum` is one read of the matrix, the floor of any threshold. The rule `top-k:5` is `torch.topk` and the
+NOTES = """Below 1: `torch.sum` is one read of the matrix, the floor of any threshold. `top-k:5` is `torch.topk` and the
 writing of as many booleans as there are scores, so on long rows it cannot be faster; the rules with a threshold are one
 comparison.
 """
