@@ -116,7 +116,7 @@ def test_prior_rules_need_training_counts_and_others_do_not_mind_their_absence(r
     draw(counts=False).save(bare)
     part = draw()
     Predictions(part.scores, part.target, link="softmax", train_counts=[0] * 5).save(zero)
-    assert "training counts" in fails("evaluate", bare, "--rule", "pas:0.1", "--split", "0.5")
+    assert "train_counts" in fails("evaluate", bare, "--rule", "pas:0.1", "--split", "0.5")
     assert "training examples" in fails("evaluate", zero, "--rule", "pas:0.1", "--split", "0.5")
     for path in (bare, zero):
         assert run("evaluate", path, "--rule", "lac:0.1", "--split", "0.5").code == 0

@@ -225,15 +225,23 @@ def test_use_before_the_fit_says_what_to_call(name):
         "spa:2.0:0.5:-1.0:1.0:2.0:0.5",
         "focal-recovery:0.0:4.0:0.05",
         "quasibinary:0.9",
-        "temperature",
-        "platt",
-        "isotonic",
     ],
 )
 def test_text_round_trip(text):
     link = parse_link(text)
     assert repr(link) == text
     assert parse_link(repr(link)).config() == link.config()
+
+
+@pytest.mark.parametrize("text", ["temperature", "platt", "isotonic"])
+def test_a_name_makes_no_fitted_link(text):
+    with pytest.raises(InputError, match=f"shortlist calibrate --method {text}"):
+        parse_link(text)
+
+
+def test_a_misspelt_link_gets_a_suggestion():
+    with pytest.raises(InputError, match="did you mean 'identity'"):
+        parse_link("idenity")
 
 
 def test_text_may_leave_out_numbers_and_the_case():

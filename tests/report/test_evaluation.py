@@ -52,6 +52,10 @@ def whole_matrix_numbers(predictions, rule):
         numbers["top1"] = metrics.top_k_accuracy(shown, target, k=1)
     else:
         numbers["precision"] = metrics.set_precision(sets, target)
+        shares = [
+            float((row & marks).sum() / marks.sum()) if marks.any() else 1.0 for row, marks in zip(sets, target, strict=True)
+        ]
+        numbers["row_recall"] = sum(shares) / len(shares)
         numbers |= {f"map_{axis}": metrics.mean_average_precision(shown, target, axis=axis) for axis in ("class", "example")}
     if predictions.link is not None:
         numbers |= {f"calibration_{over}": metrics.calibration_error(shown, target, over=over) for over in ("top", "all")}

@@ -50,7 +50,6 @@ def test_modifiers_act_in_their_order():
     [
         ("topk:5", "did you mean 'top-k'"),
         ("average_k:5", "did you mean 'average-k'"),
-        ("Average-K:5", "did you mean 'average-k'"),
         ("lacc:0.1", "did you mean 'lac'"),
         ("risk_control:recall:0.1", "did you mean 'risk-control'"),
         ("treshold:0.1", "did you mean 'threshold'"),
@@ -75,7 +74,7 @@ def test_what_is_no_rule_is_answered_with_all_that_are(text):
         ("top-k", "expected top-k:K"),
         ("top-k:1:2", "expected top-k:K"),
         ("lac", "expected lac:ALPHA"),
-        ("raps:0.1:0.01:5:6", r"expected raps:ALPHA\[:PENALTY\[:K_REG\]\]"),
+        ("raps:0.1:0.01:5:6", r"expected raps:ALPHA\[:PENALTY\[:K_REG\[:random\]\]\]"),
         ("lac:0.1,cap", "expected cap:N"),
         ("lac:0.1,classwise:3", "expected classwise"),
         ("average-k:5:priors", r"expected average-k:K\[:prior\]"),
@@ -139,3 +138,18 @@ def test_the_text_holds_the_number_that_the_rule_uses(number):
     """A rule that is read back must be the rule that was written."""
     assert average_k(number).text == "average-k:2.3"
     assert parse_rule(average_k(number).text).constraint.size == average_k(number).constraint.size
+
+
+def test_names_may_be_written_in_capitals():
+    assert parse_rule("LAC:0.1,CAP:3").text == "lac:0.1,cap:3"
+
+
+@pytest.mark.parametrize("text", ["aps:0.1:random", "raps:0.1:0.01:5:random"])
+def test_a_randomised_rule_has_a_text(text):
+    rule = parse_rule(text)
+    assert rule.text == text
+    assert rule.ordering.generator is not None
+
+
+def test_the_word_random_may_follow_any_number_of_numbers():
+    assert parse_rule("raps:0.1:random").text == "raps:0.1:0.01:5:random"

@@ -140,15 +140,15 @@ def test_cost_without_labels_is_told_in_sizes_alone():
     probs = np.array([[0.5, 0.4, 0.1], [0.9, 0.1, 0.0]])
     found = bound_cost(cap(threshold(0.2), 1), probs)
     assert found.accuracy_before is found.accuracy_after is None
-    assert found.sentence() == "the cap shortens 50.0% of the sets: 1.5 → 1 labels on average"
+    assert found.sentence() == "the cap shortens 50.0% of the sets: 1.50 → 1.00 labels on average"
 
 
 def test_cost_names_cap_and_floor_by_what_they_do():
     probs, target = np.array([[0.5, 0.4, 0.1], [0.2, 0.15, 0.1]]), np.array([1, 0])
     found = bound_cost(floor(cap(threshold(0.3), 1), 1), probs, target)
     assert found.sentence() == (
-        "the cap shortens 50.0% of the sets and the floor lengthens 50.0% of the sets: 1 → 1 labels on average, "
-        "accuracy 0.5 → 0.5"
+        "the cap shortens 50.0% of the sets and the floor lengthens 50.0% of the sets: 1.00 → 1.00 labels on average, "
+        "accuracy 50.0% → 50.0%"
     )
     assert bound_cost(cap(threshold(0.3), 3), probs, target).sentence() == "the bounds change no set"
 

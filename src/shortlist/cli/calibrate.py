@@ -1,12 +1,13 @@
 """``shortlist calibrate``: fit a link, so that probabilities become frequencies."""
 
+import difflib
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from shortlist.cli import options
-from shortlist.cli.console import say, show
+from shortlist.cli.console import say, show, warn
 from shortlist.cli.prepare import Reading, check_alike, check_apart
 from shortlist.errors import InputError
 from shortlist.links import Isotonic, Platt, Temperature
@@ -30,13 +31,17 @@ def calibrate(
 ) -> None:
     """Fit a link on labelled scores and write other scores with it: the same scores, better probabilities."""
     if method not in METHODS:
-        raise InputError(f"--method: expected one of {', '.join(METHODS)}, got {method!r}")
+        near = difflib.get_close_matches(method, METHODS, 1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise InputError(f"--method: {hint}expected one of {', '.join(METHODS)}, got {method!r}")
     reading = Reading(scores_key, target_key, link)
     predictions, labelled = reading.load(scores), reading.load(on)
     if labelled.target is None:
         raise InputError(f"{on}: expected labelled scores to fit the link on, and the file holds no labels")
     check_alike(on, labelled, scores, predictions)
-    if not same_rows:
+    if same_rows:
+        warn(f"{scores}: fitted and measured on the same rows, so errors look smaller than they are")
+    else:
         check_apart(on, labelled, scores, predictions)
     fitted = METHODS[method](labelled.link).fit(labelled.scores, labelled.target)
     calibrated = predictions.with_link(fitted)

@@ -66,7 +66,7 @@ def _write_lists(prepared: Prepared, out: Path | None, as_json: bool) -> torch.T
     with Bar("sets", len(predictions)) as bar:
         blocks = lists_of(predictions, rule)
         if out is not None:
-            with list_writer(out) as write:
+            with list_writer(out, "probs" if predictions.link is not None else "scores") as write:
                 for found, lists in blocks:
                     write(lists)
                     counts += count_rows(found).bincount(minlength=len(counts))
@@ -137,6 +137,8 @@ def report(
     strict: options.Strict = False,
 ) -> None:
     """Write one self-contained HTML page about a rule's sets; several files side by side become a comparison."""
+    if out.suffix not in (".html", ".htm"):
+        raise InputError(f"--out: expected a name that ends in .html, got {out}")
     fitting = Fitting(rule, calibration or (), split, seed, same_rows)
     prepared, evaluations = _measured(scores, Reading(scores_key, target_key, link), fitting)
     write_report(evaluations, out, title=title, warnings=[text for one in prepared for text in (*one.warnings, *one.notes)])
@@ -149,7 +151,7 @@ def _measured(paths: list[Path], reading: Reading, fitting: Fitting) -> tuple[li
     evaluations = []
     for one in prepared:
         with Bar(f"measuring {one.name}", len(one.predictions)) as bar:
-            evaluations.append(measure(one.predictions, one.rule, name=one.name, progress=bar.at))
+            evaluations.append(measure(one.predictions, one.rule, name=one.name, source=one.source, progress=bar.at))
         if one.predictions.target is None:
             one.warnings.append(f"{one.name}: the file holds no labels, so only sizes are known")
         one.check_size(evaluations[-1].size)

@@ -26,11 +26,11 @@ def demo(
     calibration, test, temperature = digits()
     calibration.save(out / "calibration.safetensors")
     test.save(out / "test.safetensors")
-    say(f"a logistic regression sees digits as 4 × 4 pixels; temperature {temperature:.3f} makes its probabilities frequencies")
+    say(f"a logistic regression sees digits as 4 × 4 pixels; its link is given the temperature {temperature:.3f}")
     say(f"its scores → {out}/calibration.safetensors, {out}/test.safetensors")
 
     rules = [top_k(2), average_k(2).fit(calibration), lac(0.05).fit(calibration)]
-    evaluations: list[Evaluation] = [evaluate(test, rule, name=rule.text) for rule in rules]
+    evaluations: list[Evaluation] = [evaluate(test, rule, name=rule.text, source="digits") for rule in rules]
     show(headline(evaluations).transposed())
     with list_writer(out / "sets.jsonl") as write:
         for _, lists in lists_of(test, rules[1]):

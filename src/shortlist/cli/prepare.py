@@ -7,11 +7,13 @@ from typing import Any
 
 import torch
 
-from shortlist.cli.console import Bar, noticed
+from shortlist.cli.console import Bar, noticed, warn
 from shortlist.errors import InputError
+from shortlist.links import Softmax
 from shortlist.predictions import Predictions
 from shortlist.selection import count_rows
 from shortlist.sets import SetRule, SizeSummary, bound_cost, parse_rule
+from shortlist.sets.rule import origin_of, same_link
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,24 @@ class Reading:
     link: str | None = None
 
     def load(self, path: Path) -> Predictions:
-        """The predictions of one file."""
-        return Predictions.load(path, scores_key=self.scores_key, target_key=self.target_key, link=self.link)
+        """The predictions of one file, whose link must be known: it is never guessed."""
+        predictions = Predictions.load(path, scores_key=self.scores_key, target_key=self.target_key, link=self.link)
+        if predictions.link is None and self.link is None:
+            raise InputError(
+                f"{path}: the file does not say how its scores read as probabilities: pass --link softmax or sigmoid for "
+                "logits, identity for probabilities, none for scores that only rank the labels"
+            )
+        if looks_like_probabilities(predictions):
+            warn(f"{path}: the scores look like probabilities and are read by softmax; if they are, pass --link identity")
+        return predictions
+
+
+def looks_like_probabilities(predictions: Predictions) -> bool:
+    """Whether scores that softmax is to read are already what softmax gives: some rows tell."""
+    head = predictions.scores[:100].float()
+    if not isinstance(predictions.link, Softmax) or predictions.num_classes < 2 or not len(head):
+        return False
+    return bool((head >= 0).all() and ((head.sum(1) - 1).abs() < 1e-2).all())
 
 
 @dataclass(frozen=True)
@@ -54,6 +72,7 @@ class Prepared:
     """Predictions to answer for, the fitted rule, and what a person should know."""
 
     name: str
+    source: str  # the name of the file
     predictions: Predictions
     rule: SetRule
     notes: list[str] = field(default_factory=list)
@@ -86,10 +105,12 @@ def _prepare(path: Path, name: str, reading: Reading, fitting: Fitting, calibrat
     found = []
     for text in fitting.rules:
         called = ", ".join(filter(None, [name, text])) if len(fitting.rules) > 1 else name or path.stem
-        found.append(Prepared(called, predictions, _rule(text, predictions)))
+        found.append(Prepared(called, name or path.stem, predictions, _rule(text, predictions)))
     waiting = [one for one in found if one.rule.needs_fit and not one.rule.fitted]
     for one in found:
         one.warnings += [f"{one.rule.text}: {note}" for note in one.rule.notes]
+        if one.rule.fitted and one.rule.needs_fit:
+            one.rule.check_origin(predictions)
     if fitting.split is not None:
         first, rest = predictions.split_rows(fitting.split, seed=fitting.seed)
         _fit_all(waiting, predictions.rows(first))  # gone before the rest is read: a large file is in memory once
@@ -113,6 +134,10 @@ def _prior(text: str, predictions: Predictions) -> torch.Tensor | None:
 def _fit_all(waiting: list[Prepared], rows: Predictions) -> None:
     for one in waiting:
         one.rule.check_reads(rows)
+        if one.rule.needs_labels and rows.target is None:
+            raise InputError(
+                f"{one.rule.text} is fitted on labelled rows, and these have no labels: name them with --target-key"
+            )
         with noticed(one.warnings):
             _fit(one.rule, rows)
         if one.rule.most is not None or one.rule.least:
@@ -148,6 +173,7 @@ def _fit(rule: SetRule, rows: Predictions) -> None:
                 yield block.plausibility(), block.target
 
     rule.fit(read)
+    rule.origin = origin_of(rows)
     counts = torch.zeros(rows.num_classes + 1, dtype=torch.float64)
     for probs, _ in read():
         counts += count_rows(rule(probs)).bincount(minlength=len(counts))
@@ -160,6 +186,11 @@ def check_alike(fitted_on: Path, rows: Predictions, path: Path, predictions: Pre
         raise InputError(f"{fitted_on} has {rows.num_classes} classes and {path} has {predictions.num_classes}")
     if rows.classes and predictions.classes and rows.classes != predictions.classes:
         raise InputError(f"{fitted_on} and {path} name their classes differently, or in another order")
+    if not same_link(rows.link, predictions.link):
+        raise InputError(
+            f"{fitted_on} is read by the link {rows.link!r} and {path} by {predictions.link!r}: what is fitted on one does not "
+            "hold for the other; give both the same link"
+        )
 
 
 def check_apart(fitted_on: Path, rows: Predictions, path: Path, predictions: Predictions) -> None:

@@ -1,6 +1,9 @@
 """Links as text, for the command line: ``softmax``, ``spa:1:1:0:5:3:1``."""
 
+import difflib
+
 from shortlist.errors import InputError
+from shortlist.links.fitted import FittedLink
 from shortlist.links.link import Link
 
 
@@ -13,8 +16,16 @@ def parse_link(text: str) -> Link | None:
     kind, *numbers = text.strip().lower().split(":")
     if kind == "none" and not numbers:
         return None
+    if kind in Link.kinds and issubclass(Link.kinds[kind], FittedLink):
+        raise InputError(
+            f"link: {kind} is fitted on labelled rows, a name does not make one: use shortlist calibrate --method {kind}, or "
+            f"{Link.kinds[kind].__name__}().fit(scores, target)"
+        )
     if kind not in Link.kinds:
-        raise InputError(f"link: expected one of {', '.join([*Link.kinds, 'none'])}; got {text!r}")
+        named = [name for name, link in Link.kinds.items() if not issubclass(link, FittedLink)]
+        near = difflib.get_close_matches(kind, [*named, "none"], 1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise InputError(f"link: {hint}expected one of {', '.join([*named, 'none'])}; got {text!r}")
     names = Link.kinds[kind].parameter_names
     if len(numbers) > len(names):
         raise InputError(f"link {kind}: expected at most {len(names)} numbers ({', '.join(names)}), got {text!r}")

@@ -38,7 +38,9 @@ class Keys:
         wanted = self.scores or "scores"
         found = [name for name in names if name == wanted] or [n for n in names if fnmatch.fnmatchcase(n, wanted)]
         if not found:
-            raise InputError(f"expected scores under {wanted!r}, found {_listed(names)}: name them with --scores-key")
+            raise InputError(
+                f"expected scores under {wanted!r}, found {_listed(names)}: name them with scores_key (--scores-key)"
+            )
         return found
 
     def find_target(self, names: Iterable[str]) -> str | None:
@@ -46,7 +48,9 @@ class Keys:
         names = list(names)
         wanted = self.target or "target"
         if wanted not in names and self.target is not None:
-            raise InputError(f"expected a target under {wanted!r}, found {_listed(names)}: name it with --target-key")
+            raise InputError(
+                f"expected a target under {wanted!r}, found {_listed(names)}: name it with target_key (--target-key)"
+            )
         return wanted if wanted in names else None
 
 

@@ -9,7 +9,7 @@ from shortlist.report.displays import (
     SizeHistogram,
 )
 from shortlist.report.evaluation import Evaluation, evaluate
-from shortlist.report.page import headline, render, worst_classes, write_report
+from shortlist.report.page import headline, provenance, render, worst_classes, write_report
 from shortlist.report.table import Table
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Table",
     "evaluate",
     "headline",
+    "provenance",
     "render",
     "worst_classes",
     "write_report",

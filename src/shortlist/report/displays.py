@@ -59,6 +59,13 @@ class Display:
         ax.set_ylabel(ylabel)
         return ax
 
+    @staticmethod
+    def _whole_sizes(ax: "Axes") -> None:
+        """Sizes are whole numbers, and so are their ticks."""
+        from matplotlib.ticker import MaxNLocator
+
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+
     def _series(self) -> list[tuple[Evaluation, str]]:
         return [(evaluation, SERIES[n % len(SERIES)]) for n, evaluation in enumerate(self.evaluations)]
 
@@ -80,6 +87,7 @@ class SizeHistogram(Display):
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Bars for one evaluation, steps for several."""
         ax = self._axes(ax, "labels in the set", "share of rows")
+        self._whole_sizes(ax)
         alone = len(self.evaluations) == 1
         for evaluation, colour in self._series():
             last = _last_size([evaluation.sizes])
@@ -116,6 +124,7 @@ class GroupSizeHistogram(Display):
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Steps, a colour for each group, a dash for each evaluation."""
         ax = self._axes(ax, "labels in the set", "share of the group's rows")
+        self._whole_sizes(ax)
         for n, evaluation in enumerate(self.evaluations):
             last = _last_size(list(evaluation.group_sizes.values()))
             for colour, (group, counts) in zip(SERIES, evaluation.group_sizes.items(), strict=False):
@@ -132,8 +141,8 @@ class SizeAccuracy(Display):
 
     title = "Accuracy against size"
     caption = (
-        "What each mean set size buys: the k most probable labels of every row (top-k, points) and all labels above one "
-        "threshold (average-k, line). Crosses are the rules of this report."
+        "What each mean set size buys: all labels above one threshold (average-k, line) and, with one label a row, the k most "
+        "probable labels (top-k, points). Crosses are the rules of this report."
     )
 
     @staticmethod
@@ -161,7 +170,7 @@ class SizeAccuracy(Display):
         lowest = 1.0
         alike = _groups(self.evaluations, lambda one, other: _same_curve(one.size_curve, other.size_curve))
         for evaluation, colour in self._series():
-            label = "" if len(alike) == 1 else f", {evaluation.name}"
+            label = "" if len(alike) == 1 else f", {evaluation.source}"
             if evaluation in alike and evaluation.size_curve is not None:
                 sizes, accuracies = _upto(evaluation.size_curve.sizes, evaluation.size_curve.accuracies, limit)
                 ax.plot(sizes, accuracies, color=colour, label=f"{NAMED}average-k{label}")
@@ -217,7 +226,7 @@ class Reliability(Display):
                 counts, confidence, right = table[:, table[0] > 0].unbind()
                 x, y = (confidence / counts).tolist(), (right / counts).tolist()
                 colour = SERIES[n] if alone else colour
-                label = ("top label" if over == "top" else "all labels") if alone else evaluation.name
+                label = ("top label" if over == "top" else "all labels") if alone else evaluation.source
                 ax.plot(x, y, color=colour, linestyle=DASHES[n], label=NAMED + label)
                 ax.scatter(x, y, s=(6 + 140 * counts / counts.sum()).tolist(), color=colour, linewidths=0, zorder=3)
         ax.set_xlim(-0.02, 1.02)
@@ -252,7 +261,7 @@ class Lorenz(Display):
         drawn = _groups(self.evaluations, lambda one, other: _lorenz(one) == _lorenz(other))
         for evaluation, colour in self._series():
             if evaluation in drawn:
-                ax.plot(*_thinned(_lorenz(evaluation)), color=colour, label=NAMED + evaluation.name)
+                ax.plot(*_thinned(_lorenz(evaluation)), color=colour, label=NAMED + evaluation.source)
         ax.set_xlim(0, 1)
         ax.set_ylim(0, 1)
         return _finish(ax, legend=len(drawn) > 1)

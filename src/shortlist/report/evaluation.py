@@ -29,7 +29,7 @@ EXACT_ENTRIES = 2**25
 PRECISION_BINS = 512
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
     """What is known about the sets of one rule on one prediction file, and about the probabilities behind them."""
 
@@ -48,7 +48,14 @@ class Evaluation:
     mean_average_precision: dict[str, float]
     train_counts: Tensor | None
     examples: list[LabelList]
+    row_recall: float  # of many labels a row: the mean over rows of the share that is in the set, 1 without labels
+    source: str  # what the scores are called, whatever the rule
+    details: dict[str, str] = field(default_factory=dict)  # where scores and rule come from
     notes: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        measured = f"accuracy {self.accuracy:.4g}, size {self.size.mean:.4g}"
+        return f"Evaluation({self.name}: {self.rule.text}, {self.rows} rows, {measured})"
 
     @property
     def size(self) -> SizeSummary:
@@ -114,7 +121,7 @@ class Evaluation:
             numbers |= {word: self.accuracy, f"{word}_se": self.accuracy_error, f"macro_{word}": self.macro_accuracy}
             numbers |= self.shot_accuracies()
             if not self.single_label:
-                numbers["precision"] = self.precision
+                numbers |= {"row_recall": self.row_recall, "precision": self.precision}
         numbers |= {"size": size.mean, "size_sd": math.sqrt(size.variance), "empty": self.empty_rate}
         if self.rank_curve is not None:
             numbers["top1"] = float(self.rank_curve.accuracies[1])
@@ -125,7 +132,12 @@ class Evaluation:
 
 
 def evaluate(
-    predictions: Predictions, rule: SetRule, *, name: str = "predictions", progress: Callable[[int], None] = lambda rows: None
+    predictions: Predictions,
+    rule: SetRule,
+    *,
+    name: str = "predictions",
+    source: str | None = None,
+    progress: Callable[[int], None] = lambda rows: None,
 ) -> Evaluation:
     """Apply a fitted rule to predictions and measure its sets, in one pass over row blocks.
 
@@ -133,6 +145,7 @@ def evaluate(
         predictions: with or without a target; without one only sizes are known.
         rule: fitted, or one that needs no fit.
         name: how tables call it.
+        source: how pictures of the scores alone call it, where several rules share them; the name, unless given.
         progress: called with the number of rows after each block.
     """
     if not len(predictions):
@@ -146,7 +159,7 @@ def evaluate(
             gathering.add(probs, rule(probs), block.target)
             start += len(block)
             progress(start)
-    return gathering.evaluation(name, rule)
+    return gathering.evaluation(name, source or name, rule)
 
 
 class _Gathering:
@@ -182,12 +195,13 @@ class _Gathering:
                 yield group, sizes[members[target]].bincount(minlength=len(self.sizes)).double()
         else:
             yield "examples", example_sums(probs, target)
+            yield "rows", _row_recall(sets, target)
             if self.exact:
                 self.kept.append(probs)
             else:
                 yield "histograms", precision_histograms(probs, target, PRECISION_BINS)
 
-    def evaluation(self, name: str, rule: SetRule) -> Evaluation:
+    def evaluation(self, name: str, source: str, rule: SetRule) -> Evaluation:
         totals = self.totals
         return Evaluation(
             name=name,
@@ -204,6 +218,9 @@ class _Gathering:
             reliability={over: totals[over] for over in ("top", "all") if over in totals},
             mean_average_precision=self._mean_average_precision() if "examples" in totals else {},
             train_counts=self.predictions.train_counts,
+            row_recall=float(ratio(totals["rows"])) if "rows" in totals else math.nan,
+            source=source,
+            details=_details(self.predictions, rule),
             examples=_examples(self.predictions, rule),
             notes=[*rule.notes],
         )
@@ -217,6 +234,23 @@ class _Gathering:
         low, high = binned_precision_bounds(histograms)
         bounds = {"map_class_low": float(low), "map_class_high": float(high)}
         return {"map_class": float(binned_precision(histograms)), "map_example": by_example} | bounds
+
+
+def _row_recall(sets: Sets, target: Target) -> Tensor:
+    labels = count_rows(target)
+    share = torch.where(labels > 0, count_rows(sets & target) / labels.clamp(min=1).double(), 1.0)
+    return torch.stack([share.sum(), torch.tensor(float(len(target)), dtype=torch.float64)])
+
+
+def _details(predictions: Predictions, rule: SetRule) -> dict[str, str]:
+    """What someone who doubts a number would ask first."""
+    found = {"link": "none" if predictions.link is None else repr(predictions.link)}
+    if rule.threshold is not None:
+        many = rule.threshold.ndim > 0
+        found["threshold"] = f"{len(rule.threshold)}, one a class" if many else f"{float(rule.threshold):.6g}"
+    if rule.calibrated is not None:
+        found["fitted on"] = f"{rule.calibrated.rows:,} rows, {rule.calibrated.mean:.4g} labels on average"
+    return found
 
 
 def _moments(sets: Sets, target: Target) -> Tensor:

@@ -24,6 +24,7 @@ COLUMNS = {
     "rows": ("rows", ",d"),
     "accuracy": ("accuracy", ".1%"),
     "recall": ("recall", ".1%"),
+    "row_recall": ("recall by row", ".1%"),
     "macro_accuracy": ("macro accuracy", ".1%"),
     "macro_recall": ("macro recall", ".1%"),
     "few": ("few-shot", ".1%"),
@@ -45,6 +46,8 @@ def headline(evaluations: Evaluation | Sequence[Evaluation]) -> Table:
     evaluations = _several(evaluations)
     numbers = [evaluation.numbers() for evaluation in evaluations]
     names = [name for name in COLUMNS if any(_known(row.get(name)) for row in numbers)]
+    if all(row["name"] == row["rule"] for row in numbers):
+        names.remove("name")
     rows = [[row.get(name) for name in names] for row in numbers]
     return Table([COLUMNS[name][0] for name in names], rows, [COLUMNS[name][1] for name in names])
 
@@ -56,7 +59,7 @@ def _known(value: Any) -> bool:
 def worst_classes(evaluation: Evaluation, n: int = WORST) -> Table:
     """The classes whose label is least often in the set."""
     accuracy = class_accuracy(evaluation.hits)
-    present = (evaluation.hits[1] > 0).nonzero().flatten()
+    present = ((evaluation.hits[1] > 0) & (accuracy < 1)).nonzero().flatten()
     order = present[accuracy[present].argsort(stable=True)][:n].tolist()
     counts = evaluation.train_counts
     columns = [
@@ -75,6 +78,14 @@ def worst_classes(evaluation: Evaluation, n: int = WORST) -> Table:
         for label in order
     ]
     return Table(columns, rows, ["", ".1%", ",d", ",d"][: len(columns)])
+
+
+def provenance(evaluations: Evaluation | Sequence[Evaluation]) -> Table:
+    """Where scores and rules come from: what someone who doubts a number would ask first."""
+    evaluations = _several(evaluations)
+    names = list(dict.fromkeys(name for evaluation in evaluations for name in evaluation.details))
+    rows = [[e.source, e.rule.text, *(e.details.get(name) for name in names)] for e in evaluations]
+    return Table(["scores", "rule", *names], rows)
 
 
 def _several(evaluations: Evaluation | Sequence[Evaluation]) -> Sequence[Evaluation]:
@@ -109,6 +120,7 @@ def render(
         guarantees=list(dict.fromkeys((e.rule.text, e.rule.guarantee) for e in evaluations)),
         definitions=_definitions(evaluations),
         figures=figures,
+        provenance=provenance(evaluations).html(),
         worst=[(evaluation, worst_classes(evaluation).html()) for evaluation in evaluations if evaluation.labelled],
     )
 
@@ -146,11 +158,13 @@ def _cards(evaluation: Evaluation) -> list[dict[str, Any]]:
 def _definitions(evaluations: Sequence[Evaluation]) -> list[tuple[str, str]]:
     labelled = [evaluation for evaluation in evaluations if evaluation.labelled]
     single = all(evaluation.single_label for evaluation in labelled)
+    interval = "; ± is a 95 % interval" if len(evaluations) == 1 else ""
     found = []
     if any(evaluation.single_label for evaluation in labelled):
-        found.append(("accuracy", "share of rows whose label is in their set; ± is a 95 % interval"))
+        found.append(("accuracy", f"share of rows whose label is in their set{interval}"))
     if not single:
-        found.append(("recall", "share of labels that are in the set of their row; ± is a 95 % interval"))
+        found.append(("recall", f"share of all labels that are in the set of their row{interval}"))
+        found.append(("recall by row", "mean over rows of the share of a row's labels in its set, 1 for a row without labels"))
     if labelled:
         found.append(("macro", "the mean of that over the classes present, each counting the same"))
     if any(evaluation.train_counts is not None for evaluation in evaluations):

@@ -15,6 +15,7 @@ Batch: TypeAlias = tuple[Probs, Target | None]
 Source: TypeAlias = Tensor | np.ndarray[Any, Any] | Predictions | Iterable[Any] | Callable[[], Iterable[Any]]
 
 SAMPLED_ENTRIES = 2**18
+PROBABILITY_SLACK = 1e-3
 
 
 class Batches:
@@ -79,6 +80,15 @@ class Batches:
             yield from self._peeked
             self._peeked = []
         yield from items
+
+    def check_probabilities(self) -> None:
+        """The first batch with rows holds probabilities: a rule that adds them up would take logits for granted."""
+        head = self.sample()
+        if head is not None and not (head.min() >= -PROBABILITY_SLACK and head.max() <= 1 + PROBABILITY_SLACK):
+            raise InputError(
+                f"probs: this rule needs probabilities from 0 to 1, got numbers from {float(head.min()):.4g} to "
+                f"{float(head.max()):.4g}: pass them through their link (softmax, sigmoid, …) first"
+            )
 
     def labelled(self) -> Iterator[tuple[Probs, Target]]:
         """The batches, which all must bring labels."""

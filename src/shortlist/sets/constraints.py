@@ -19,6 +19,9 @@ from shortlist.sets.batches import Batches
 from shortlist.sets.orderings import Improbability, Ordering
 from shortlist.tensors import is_single_label
 
+# Coverage beyond what was asked for that a person should know of, and rows enough to tell.
+MUCH, ENOUGH = 0.02, 100
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -141,6 +144,12 @@ def conformal_quantile(values: Tensor, alpha: Fraction, ordering: Ordering) -> f
     return float(values.kthvalue(rank).values)
 
 
+def _beyond(values: Tensor, threshold: float, ordering: Ordering, alpha: Fraction) -> float:
+    """The share of the values that ties at the threshold lets in beyond the conformal rank."""
+    within = values >= threshold if ordering.descending else values <= threshold
+    return (int(within.sum()) - conformal_rank(len(values), alpha)) / len(values)
+
+
 @dataclass
 class AverageError(Constraint):
     """A new row's label is missed with probability α at most: split conformal."""
@@ -165,6 +174,11 @@ class AverageError(Constraint):
             notes = (
                 f"{len(values)} calibration rows are too few for an error of {self.alpha} "
                 f"({math.ceil(1 / self.level) - 1} are needed): every label is returned",
+            )
+        elif len(values) >= ENOUGH and (extra := _beyond(values, threshold, ordering, self.level)) > MUCH:
+            notes = (
+                f"{extra:.1%} more of the calibration rows are covered than was asked for, because many tie at the threshold: "
+                "sets are larger than they need be (aps and raps can be randomised, aps:ALPHA:random)",
             )
         return Fit(torch.tensor(threshold, dtype=torch.float64), notes)
 

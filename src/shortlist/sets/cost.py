@@ -34,10 +34,10 @@ class BoundCost:
         ]
         if not parts:
             return "the bounds change no set"
-        text = f"{' and '.join(parts)}: {self.size_before:.4g} → {self.size_after:.4g} labels on average"
+        text = f"{' and '.join(parts)}: {self.size_before:.2f} → {self.size_after:.2f} labels on average"
         if self.accuracy_before is None or self.accuracy_after is None:
             return text
-        return f"{text}, accuracy {self.accuracy_before:.4g} → {self.accuracy_after:.4g}"
+        return f"{text}, accuracy {self.accuracy_before:.1%} → {self.accuracy_after:.1%}"
 
 
 def bound_cost(rule: SetRule, probs: Source, target: Any = None) -> BoundCost:
@@ -46,7 +46,7 @@ def bound_cost(rule: SetRule, probs: Source, target: Any = None) -> BoundCost:
     >>> from shortlist.sets import cap, threshold
     >>> rule = cap(threshold(0.2), 1)
     >>> bound_cost(rule, torch.tensor([[0.5, 0.4, 0.1], [0.9, 0.1, 0.0]]), torch.tensor([1, 0])).sentence()
-    'the cap shortens 50.0% of the sets: 1.5 → 1 labels on average, accuracy 1 → 0.5'
+    'the cap shortens 50.0% of the sets: 1.50 → 1.00 labels on average, accuracy 100.0% → 50.0%'
     """
     total = torch.zeros(8, dtype=torch.float64)
     labelled = True

@@ -25,15 +25,16 @@ class LabelList:
     labels: list[str]
     probs: list[float]
     target: list[str] | None = None
+    called: str = "probs"  # "scores" where they have no reading as probabilities
 
     def record(self) -> dict[str, Any]:
         """The fields as plain values; the target only where it is known."""
-        fields: dict[str, Any] = {"id": self.id, "labels": self.labels, "probs": self.probs}
+        fields: dict[str, Any] = {"id": self.id, "labels": self.labels, self.called: self.probs}
         return fields if self.target is None else fields | {"target": self.target}
 
 
 def label_lists(
-    sets: Sets, probs: Probs, classes: Sequence[str], ids: Sequence[str], target: Target | None = None
+    sets: Sets, probs: Probs, classes: Sequence[str], ids: Sequence[str], target: Target | None = None, called: str = "probs"
 ) -> list[LabelList]:
     """One list for each row, by decreasing probability, ties by lower index.
 
@@ -58,7 +59,7 @@ def label_lists(
     truths = [None] * len(sets) if target is None else _truths(as_target(target), classes)
     found, start = [], 0
     for name, size, truth in zip(ids, sizes, truths, strict=True):
-        found.append(LabelList(name, names[start : start + size], numbers[start : start + size], truth))
+        found.append(LabelList(name, names[start : start + size], numbers[start : start + size], truth, called))
         start += size
     return found
 
@@ -75,7 +76,8 @@ def lists_of(predictions: Predictions, rule: SetRule) -> Iterator[tuple[Sets, li
     for block in predictions.blocks():
         probs = block.plausibility()
         sets = rule(probs)
-        yield sets, label_lists(sets, probs, block.class_names, block.ids or (), block.target)
+        called = "probs" if block.link is not None else "scores"
+        yield sets, label_lists(sets, probs, block.class_names, block.ids or (), block.target, called)
 
 
 def check_list_path(path: Path) -> None:
@@ -85,7 +87,7 @@ def check_list_path(path: Path) -> None:
 
 
 @contextmanager
-def list_writer(path: str | Path) -> Iterator[Callable[[Iterable[LabelList]], None]]:
+def list_writer(path: str | Path, called: str = "probs") -> Iterator[Callable[[Iterable[LabelList]], None]]:
     """A function that appends lists to a ``.parquet`` or ``.jsonl`` file, which appears when all are written."""
     path = Path(path)
     check_list_path(path)
@@ -94,16 +96,16 @@ def list_writer(path: str | Path) -> Iterator[Callable[[Iterable[LabelList]], No
             with temporary.open("w", encoding="utf-8") as file:
                 yield lambda lists: file.writelines(json.dumps(row.record(), ensure_ascii=False) + "\n" for row in lists)
         else:
-            with _parquet_writer(temporary) as write:
+            with _parquet_writer(temporary, called) as write:
                 yield write
 
 
 @contextmanager
-def _parquet_writer(path: Path) -> Iterator[Callable[[Iterable[LabelList]], None]]:
+def _parquet_writer(path: Path, called: str) -> Iterator[Callable[[Iterable[LabelList]], None]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     names = pa.list_(pa.string())
-    schema = pa.schema({"id": pa.string(), "labels": names, "probs": pa.list_(pa.float64()), "target": names})
+    schema = pa.schema({"id": pa.string(), "labels": names, called: pa.list_(pa.float64()), "target": names})
     with pq.ParquetWriter(path, schema) as writer:
         yield lambda lists: writer.write_table(pa.Table.from_pylist([row.record() for row in lists], schema))

@@ -12,7 +12,7 @@ from torch import Tensor
 from shortlist.errors import InputError
 from shortlist.selection import sort_rows
 from shortlist.sets.batches import Batches
-from shortlist.sets.constraints import Constraint, Fit, as_decimal, check_alpha
+from shortlist.sets.constraints import ENOUGH, Constraint, Fit, as_decimal, check_alpha
 from shortlist.sets.orderings import Ordering
 from shortlist.tensors import BLOCK_ENTRIES, Array, is_single_label, one_hot
 
@@ -107,12 +107,15 @@ class LabelObjective(Constraint):
                 for start in range(0, values.shape[1], columns)
             ]
         )
+        every = int(((thresholds <= values.min(0).values) & (thresholds > -torch.inf)).sum())
         never, always = int((thresholds == torch.inf).sum()), int((thresholds == -torch.inf).sum())
         notes = []
         if never:
             notes.append(f"{never} of {len(thresholds)} labels are never returned: no threshold gives what is wanted")
         if always:
             notes.append(f"{always} of {len(thresholds)} labels are always returned: no positive row tells otherwise")
+        if every and len(values) >= ENOUGH:
+            notes.append(f"{every} of {len(thresholds)} labels are returned on every calibration row: no threshold does better")
         return Fit(thresholds, tuple(notes))
 
     def _thresholds(self, values: Tensor, marks: Tensor) -> Tensor:

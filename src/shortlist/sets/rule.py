@@ -1,6 +1,7 @@
 """SetRule: the labels within a threshold, the threshold chosen by a constraint, the size kept within bounds."""
 
 import copy
+import hashlib
 import json
 import warnings
 from pathlib import Path
@@ -15,6 +16,7 @@ from torch import Tensor
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.files import written_whole
 from shortlist.fitting import Fitted
+from shortlist.links import Link
 from shortlist.predictions import Predictions
 from shortlist.sets.batches import Batches, Source
 from shortlist.sets.constraints import Constraint
@@ -23,6 +25,26 @@ from shortlist.sets.sizes import SizeSummary
 from shortlist.tensors import Array, Sets, as_tensor, check_scores
 
 FORMAT = "shortlist-rule/1"
+
+
+def origin_of(predictions: Predictions) -> dict[str, Any]:
+    """What a rule fitted on these predictions must find again: the number of classes, and the link with its numbers."""
+    link = predictions.link
+    numbers = {} if link is None else {name: hash_of(tensor) for name, tensor in link.state_dict().items()}
+    return {"classes": predictions.num_classes, "link": None if link is None else [link.config(), numbers]}
+
+
+def hash_of(tensor: Tensor) -> str:
+    """A short name for the content of a tensor."""
+    return hashlib.sha256(tensor.cpu().contiguous().numpy().tobytes()).hexdigest()[:16]
+
+
+def same_link(one: Link | None, other: Link | None) -> bool:
+    """Whether two links read scores alike."""
+    if one is None or other is None:
+        return one is other
+    here, there = one.state_dict(), other.state_dict()
+    return one.config() == other.config() and here.keys() == there.keys() and all(torch.equal(here[n], there[n]) for n in here)
 
 
 class SetRule(Fitted):
@@ -39,12 +61,13 @@ class SetRule(Fitted):
     threshold: Tensor | None
     notes: tuple[str, ...]  # what a person should know about the last fit
     calibrated: SizeSummary | None  # sizes of the sets on the calibration rows, where they were measured
+    origin: dict[str, Any] | None  # classes and link of the predictions it was fitted on, where it was on predictions
 
     def __init__(self, text: str, ordering: Ordering, constraint: Constraint, least: int = 0, most: int | None = None):
         super().__init__()
         self.text, self.ordering, self.constraint = text, ordering, constraint
         self.least, self.most = least, most
-        self.notes, self.calibrated = (), None
+        self.notes, self.calibrated, self.origin = (), None, None
         fixed = constraint.fixed()
         self.register_buffer("threshold", None if fixed is None else torch.tensor(fixed, dtype=torch.float64))
 
@@ -86,9 +109,13 @@ class SetRule(Fitted):
             return self
         if isinstance(probs, Predictions):
             self.check_reads(probs)
-        fit = self.constraint.fit(self.ordering, Batches(probs, target))
+        batches = Batches(probs, target)
+        if self.ordering.needs_probabilities:
+            batches.check_probabilities()
+        fit = self.constraint.fit(self.ordering, batches)
         device = probs.device if isinstance(probs, Tensor) else "cpu"
         self.threshold, self.notes = fit.threshold.to(device), fit.notes
+        self.origin = origin_of(probs) if isinstance(probs, Predictions) else None
         for note in fit.notes:
             warnings.warn(f"{self.text}: {note}", ShortlistWarning, stacklevel=2)
         return self
@@ -100,6 +127,19 @@ class SetRule(Fitted):
             raise InputError(
                 f"the scores have no reading as probabilities, which {self.text} needs: name the link they were trained for "
                 "(softmax, sigmoid, …), or identity if they are probabilities"
+            )
+
+    def check_origin(self, predictions: Predictions) -> None:
+        """These predictions have the classes and the link of those that the rule was fitted on."""
+        here = origin_of(predictions)
+        if self.origin is not None and self.origin["classes"] != here["classes"]:
+            raise InputError(
+                f"{self.text} was fitted on {self.origin['classes']} classes, got scores of {here['classes']} classes"
+            )
+        if self.origin is not None and self.origin["link"] != here["link"]:
+            raise InputError(
+                f"{self.text} was fitted on probabilities by another link than these scores have ({predictions.link!r}): "
+                "fit it again, or give the scores that link"
             )
 
     @torch.no_grad()
@@ -140,11 +180,9 @@ class SetRule(Fitted):
 
     def save(self, path: str | Path) -> None:
         """The rule and its threshold as one safetensors file."""
-        if getattr(self.ordering, "generator", None) is not None:
-            raise InputError(f"{self.text} is randomised by a generator, which no file can hold: fit it again where it is used")
         with written_whole(path) as temporary:
             state = {name: tensor.contiguous() for name, tensor in self.state_dict().items()}
-            header = {"format": FORMAT, "rule": self.text, "notes": json.dumps(self.notes)}
+            header = {"format": FORMAT, "rule": self.text, "notes": json.dumps(self.notes), "origin": json.dumps(self.origin)}
             if self.calibrated is not None:
                 header["calibrated"] = json.dumps(self.calibrated.record())
             save_file(state, temporary, metadata=header)
@@ -164,7 +202,7 @@ class SetRule(Fitted):
             raise InputError(f"cannot read a rule from {path}: it was not written by SetRule.save")
         rule = parse_rule(header["rule"], prior=state.get("ordering.prior"))
         rule.load_state_dict(state)
-        rule.notes = tuple(json.loads(header["notes"]))
+        rule.notes, rule.origin = tuple(json.loads(header["notes"])), json.loads(header["origin"])
         rule.calibrated = SizeSummary(**json.loads(header["calibrated"])) if "calibrated" in header else None
         return rule
 

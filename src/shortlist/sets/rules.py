@@ -103,12 +103,12 @@ def lac(alpha: float) -> SetRule:
 def aps(alpha: float, generator: torch.Generator | None = None) -> SetRule:
     """The first labels of the row up to the conformal quantile of the mass at the true label.
 
-    Without a generator (the default) nothing is random and sets are somewhat larger than they need be; with one, the label
-    at the boundary is in or out by chance, so that coverage is exact.
+    Without a generator (the default) nothing is random, and a confident classifier gets much larger sets than it needs: the
+    mass at its labels is all but 1. With one, the label at the boundary is in or out by chance, and coverage is exact.
 
     Romano, Sesia, Candès, "Classification with valid and adaptive coverage", 2020.
     """
-    return SetRule(f"aps:{alpha!s}", CumulativeMass(generator=generator), AverageError(alpha))
+    return SetRule(f"aps:{alpha!s}{_random(generator)}", CumulativeMass(generator=generator), AverageError(alpha))
 
 
 def raps(alpha: float, penalty: float = 0.01, k_reg: int = 5, generator: torch.Generator | None = None) -> SetRule:
@@ -120,7 +120,7 @@ def raps(alpha: float, penalty: float = 0.01, k_reg: int = 5, generator: torch.G
         raise InputError(f"penalty: expected a number from 0, got {penalty}")
     k_reg = whole_number(k_reg, "k_reg", least=0)
     ordering = CumulativeMass(penalty, k_reg, generator)
-    return SetRule(f"raps:{alpha!s}:{penalty!s}:{k_reg}", ordering, AverageError(alpha))
+    return SetRule(f"raps:{alpha!s}:{penalty!s}:{k_reg}{_random(generator)}", ordering, AverageError(alpha))
 
 
 def pas(alpha: float, prior: Any) -> SetRule:
@@ -212,6 +212,10 @@ class _Given(Probability):
     def __init__(self) -> None:
         super().__init__()
         self.needs_probabilities = True
+
+
+def _random(generator: torch.Generator | None) -> str:
+    return "" if generator is None else ":random"
 
 
 def _conformal(rule: SetRule, name: str) -> AverageError:

@@ -4,11 +4,13 @@ import difflib
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from shortlist.errors import InputError
 from shortlist.sets import rules
 from shortlist.sets.rule import SetRule
 
-PRIOR = "prior"
+PRIOR, RANDOM = "prior", "random"
 # name → function and what stands between its colons, in order; "?" marks what may be left out.
 RULES: dict[str, tuple[Callable[..., SetRule], tuple[str, ...]]] = {
     "top-k": (rules.top_k, ("k",)),
@@ -16,8 +18,8 @@ RULES: dict[str, tuple[Callable[..., SetRule], tuple[str, ...]]] = {
     "threshold": (rules.threshold, ("p",)),
     "mass": (rules.mass, ("alpha",)),
     "lac": (rules.lac, ("alpha",)),
-    "aps": (rules.aps, ("alpha",)),
-    "raps": (rules.raps, ("alpha", "penalty?", "k_reg?")),
+    "aps": (rules.aps, ("alpha", "random?")),
+    "raps": (rules.raps, ("alpha", "penalty?", "k_reg?", "random?")),
     "pas": (rules.pas, ("alpha",)),
     "risk-control": (rules.risk_control, ("risk", "alpha")),
     "per-label": (rules.per_label, ("objective?", "level?")),
@@ -28,28 +30,31 @@ MODIFIERS: dict[str, tuple[Callable[..., SetRule], tuple[str, ...]]] = {
     "cap": (rules.cap, ("n",)),
     "floor": (rules.floor, ("n?",)),
 }
-TEXTS = {"risk", "objective", "prior"}
+WORDS = (PRIOR, RANDOM)  # stand for themselves
+TEXTS = {"risk", "objective", *WORDS}
 
 
-def parse_rule(text: str, prior: Any = None) -> SetRule:
+def parse_rule(text: str, prior: Any = None, *, generator: torch.Generator | None = None) -> SetRule:
     """The rule of a text: a rule, then modifiers, separated by commas; arguments after colons.
 
     Args:
         text: for example ``lac:0.1,classwise,cap:10``, ``average-k:5:prior``, ``per-label:precision:0.9``.
         prior: class prior for the rules that take one (``average-k:K:prior``, ``pas``).
+        generator: for the randomised rules (``aps:ALPHA:random``); without one, they draw from seed 0.
 
     >>> parse_rule("average-k:5,cap:10,floor:1")
     SetRule(average-k:5,cap:10,floor:1, not fitted)
     """
     first, *others = [part.strip() for part in text.split(",")]
-    rule = _call(RULES, first, text, prior)
+    given = {PRIOR: prior, RANDOM: generator}
+    rule = _call(RULES, first, text, given)
     for part in others:
-        rule = _call(MODIFIERS, part, text, prior, rule)
+        rule = _call(MODIFIERS, part, text, given, rule)
     return rule
 
 
-def _call(table: dict[str, Any], part: str, text: str, prior: Any, *rule: SetRule) -> SetRule:
-    name, *values = part.split(":")
+def _call(table: dict[str, Any], part: str, text: str, given: dict[str, Any], *rule: SetRule) -> SetRule:
+    name, *values = part.lower().split(":")
     if name not in table:
         near = difflib.get_close_matches(name, table, 1)
         hint = f"did you mean {near[0]!r}? " if near else ""
@@ -59,14 +64,21 @@ def _call(table: dict[str, Any], part: str, text: str, prior: Any, *rule: SetRul
     required = sum(not argument.endswith("?") for argument in names)
     if not required <= len(values) <= len(names):
         raise InputError(f"rule {text!r}: expected {usage(name)}, got {part!r}")
+    if values and values[-1] in WORDS and f"{values[-1]}?" == names[-1]:  # the last word may follow any number of numbers
+        names = (*names[: len(values) - 1], names[-1])
     keywords = {n.rstrip("?"): v for n, v in zip(names, values, strict=False)}
     arguments = {n: v if n in TEXTS else _number(v, n, text) for n, v in keywords.items()}
-    if "prior" in arguments and arguments["prior"] != PRIOR:
+    if any(arguments.get(word, word) != word for word in WORDS):
         raise InputError(f"rule {text!r}: expected {usage(name)}, got {part!r}")
-    if "prior" in arguments or name == "pas":
-        if prior is None:
-            raise InputError(f"rule {text!r}: needs a class prior, which comes from the training counts of the classes")
-        arguments["prior"] = prior
+    if PRIOR in arguments or name == "pas":
+        if given[PRIOR] is None:
+            raise InputError(
+                f"rule {text!r}: needs a class prior: give the number of training examples of each class as train_counts, an "
+                "array of the file"
+            )
+        arguments[PRIOR] = given[PRIOR]
+    if arguments.pop(RANDOM, None):
+        arguments["generator"] = given[RANDOM] or torch.Generator().manual_seed(0)
     made: SetRule = function(*rule, **arguments)
     return made
 
@@ -77,7 +89,7 @@ def usage(name: str) -> str:
     text, closing = name, ""
     for argument in names:
         word = argument.rstrip("?")
-        word = word if word == PRIOR else word.upper()
+        word = word if word in WORDS else word.upper()
         text += f"[:{word}" if argument.endswith("?") else f":{word}"
         closing += "]" if argument.endswith("?") else ""
     return text + closing
