@@ -7,15 +7,17 @@ import torch
 from shortlist.errors import InputError
 from shortlist.tensors import Scores, Target, is_single_label, row_blocks
 
+MOST = 2**31 - 1
+
 
 def whole_number(number: Any, name: str, least: int) -> int:
     """A parameter that counts something, as an int."""
     try:
-        whole = not isinstance(number, bool) and int(number) == number and number >= least
+        whole = not isinstance(number, bool) and int(number) == number and least <= number <= MOST
     except (TypeError, ValueError, OverflowError):
         whole = False
     if not whole:
-        raise InputError(f"{name}: expected a whole number from {least}, got {number}")
+        raise InputError(f"{name}: expected a whole number from {least}, got {str(number)[:40]}")
     return int(number)
 
 

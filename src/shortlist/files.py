@@ -12,9 +12,9 @@ from shortlist.errors import InputError
 @contextmanager
 def written_whole(path: str | Path) -> Iterator[Path]:
     """A temporary path to write to; on success it becomes ``path``, on failure nothing is left behind."""
-    path = Path(path)
-    if path.is_dir():
-        raise InputError(f"cannot write {path}: it is a folder")
+    path = Path(path).resolve()  # through a link, to what it points at
+    if path.exists() and not path.is_file():
+        raise InputError(f"cannot write {path}: it is {'a folder' if path.is_dir() else 'no ordinary file'}")
     path.parent.mkdir(parents=True, exist_ok=True)
     # The suffix is kept because some writers choose their format by it.
     handle, name = tempfile.mkstemp(prefix=f".{path.stem}.", suffix=path.suffix, dir=path.parent)

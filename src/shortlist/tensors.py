@@ -33,9 +33,15 @@ def as_tensor(values: Any, name: str = "probs") -> Tensor:
     """The values as a tensor, without a copy where they are a tensor or an array."""
     if isinstance(values, Tensor):
         return values
+    if hasattr(values, "to_numpy"):  # a data frame
+        values = values.to_numpy()
+    if isinstance(values, np.ma.MaskedArray):
+        raise InputError(f"{name}: expected an array without a mask; fill or drop what is masked")
     if isinstance(values, np.ndarray):
         if values.dtype.kind not in "fiub":
             raise InputError(f"{name}: expected numbers, got an array of dtype {values.dtype}")
+        if values.dtype == np.longdouble and values.dtype.itemsize > 8:
+            values = values.astype(np.float64)
         if not values.flags.writeable or any(stride < 0 for stride in values.strides):
             values = values.copy()  # torch can neither hold read-only memory without a warning nor step backwards
         return torch.from_numpy(values.astype(values.dtype.newbyteorder("="), copy=False))

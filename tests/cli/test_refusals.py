@@ -244,3 +244,15 @@ def test_a_reader_that_stops_early_is_no_error(tmp_path):
         assert b"rror" not in program.stderr.read()  # neither an error nor a traceback
     assert json.loads(first)["labels"]
     assert program.returncode == 0
+
+
+def test_nothing_that_is_read_is_written_over(fails, old, tmp_path):
+    before = old.read_bytes()
+    assert "overwritten" in fails("sets", old, "--rule", "top-k:1", "--save-rule", old)
+    assert "overwritten" in fails("calibrate", tmp_path / "other.npz", "--on", old, "--out", old)
+    assert old.read_bytes() == before
+
+
+def test_a_link_is_never_guessed(fails, tmp_path):
+    np.savez(tmp_path / "theirs.npz", scores=np.random.default_rng(0).normal(size=(20, 3)))
+    assert "--link softmax or sigmoid" in fails("sets", tmp_path / "theirs.npz", "--rule", "top-k:1")

@@ -223,10 +223,28 @@ def test_damaged_compressed_array_is_refused(tmp_path):
 @pytest.mark.parametrize("name", ["missing.npz", "missing.csv", "folder.npz"])
 def test_missing_files_are_refused(tmp_path, name):
     (tmp_path / "folder.npz").mkdir()
-    with pytest.raises(InputError, match="there is no such file"):
+    with pytest.raises(InputError, match=r"there is no such file|it is a folder"):
         Predictions.load(tmp_path / name)
 
 
 def test_unknown_format_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"cannot read .*a\.pkl: expected a name that ends in .*\.csv"):
         Predictions.load(tmp_path / "a.pkl")
+
+
+def test_columns_named_by_numbers_are_classes_by_name_and_not_by_place(tmp_path):
+    names = ["0", "1", "10", "11", *map(str, range(2, 10))]
+    rows = torch.eye(12)[[int(name) for name in names]].t()
+    table = {f"p_{name}": rows[:, place].tolist() for place, name in enumerate(names)} | {"y": list(range(12))}
+    pq.write_table(pa.table(table), tmp_path / "a.parquet")
+    found = Predictions.load(tmp_path / "a.parquet", scores_key="p_*", target_key="y", link="identity")
+    assert found.classes == tuple(names)
+    assert torch.equal(found.scores.argmax(1), found.target)
+
+
+def test_categories_and_whole_floats_are_labels(tmp_path):
+    columns = {"p_a": [0.9, 0.1], "p_b": [0.1, 0.9]}
+    for target in (pa.array(["a", "b"]).dictionary_encode(), pa.array([0.0, 1.0])):
+        pq.write_table(pa.table(columns | {"y": target}), tmp_path / "a.parquet")
+        found = Predictions.load(tmp_path / "a.parquet", scores_key="p_*", target_key="y", link="identity")
+        assert found.target.tolist() == [0, 1]

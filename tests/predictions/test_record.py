@@ -256,7 +256,8 @@ def test_rows_takes_these_rows_of_every_field(index, many):
     part = predictions.rows(index)
     assert part.scores.tolist() == [predictions.scores[place].tolist() for place in places]
     assert part.target.tolist() == [predictions.target[place].tolist() for place in places]
-    assert list(part.ids) == [predictions.ids[place] for place in places]
+    ids = [predictions.ids[place] for place in places]
+    assert part.ids == (tuple(ids) if len(set(ids)) == len(ids) else None)  # a row taken twice has no name of its own
     assert part.train_counts is predictions.train_counts
 
 

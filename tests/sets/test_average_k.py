@@ -1,5 +1,6 @@
 """Average-k: the size law, the rounding of kn, and the limits of k."""
 
+import copy
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shortlist.errors import InputError
+from shortlist.errors import InputError, ShortlistWarning
 from shortlist.sets import average_k
 from tests.references import sets as ref
 
@@ -168,7 +169,7 @@ def test_a_prior_need_not_sum_to_one():
 @pytest.mark.parametrize(
     ("prior", "message"),
     [
-        ([0.5, 0.0, 0.5], "above 0, got 0 for class 1"),
+        ([0.5, 0.0, 0.5], "above 0 .*got 0 for class 1"),
         ([0.5, -0.5, 1.0], "above 0"),
         ([0.5, float("nan"), 0.5], "above 0"),
         ([[0.5, 0.5]], "one number for each class"),
@@ -189,3 +190,18 @@ def test_a_rare_class_does_not_overflow_half_precision():
     probs = torch.tensor([[0.5, 0.25], [0.5, 0.125]], dtype=torch.float16)
     rule = average_k(0.5, [1.0, 1e-6]).fit(probs)
     assert rule(probs).tolist() == [[False, True], [False, False]]
+
+
+@pytest.mark.parametrize(("fitted", "applied"), [(torch.float64, torch.float32), (torch.float32, torch.float16)])
+def test_a_narrower_dtype_lets_in_no_more(fitted, applied):
+    probs = torch.zeros(4, 5, dtype=fitted)
+    probs[:, 0] = 1
+    with pytest.warns(ShortlistWarning, match="tie"):
+        rule = average_k(2).fit(probs)
+    assert torch.equal(rule(probs.to(applied)), rule(probs))
+
+
+def test_half_precision_modules_keep_their_prior_and_threshold():
+    probs = torch.softmax(3 * torch.randn(500, 4, generator=torch.Generator().manual_seed(0)), 1)
+    rule = average_k(1, prior=[1e-8, 0.3, 0.3, 0.4]).fit(probs)
+    assert torch.equal(copy.deepcopy(rule).half()(probs), rule(probs))

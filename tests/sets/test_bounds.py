@@ -108,10 +108,10 @@ def test_the_cap_of_everything_is_the_top(n):
         assert torch.equal(cap(rule, n)(probs), top_k(n)(probs))
 
 
-def test_the_later_of_two_bounds_counts():
+def test_the_tighter_of_two_bounds_counts():
     probs = torch.tensor([[0.5, 0.4, 0.1]])
-    assert int(cap(cap(threshold(0.0), 1), 2)(probs).sum()) == 2
-    assert int(floor(floor(threshold(1.0), 2), 1)(probs).sum()) == 1
+    assert int(cap(cap(threshold(0.0), 1), 2)(probs).sum()) == 1
+    assert int(floor(floor(threshold(1.0), 2), 1)(probs).sum()) == 2
 
 
 @pytest.mark.parametrize("make", [lambda: floor(cap(lac(0.1), 2), 3), lambda: cap(floor(lac(0.1), 3), 2)])

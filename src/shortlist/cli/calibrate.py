@@ -8,7 +8,7 @@ import typer
 
 from shortlist.cli import options
 from shortlist.cli.console import say, show, warn
-from shortlist.cli.prepare import Reading, check_alike, check_apart
+from shortlist.cli.prepare import Reading, check_alike, check_apart, check_outputs
 from shortlist.errors import InputError
 from shortlist.links import Isotonic, Platt, Temperature
 from shortlist.links.fitted import FittedLink
@@ -34,6 +34,7 @@ def calibrate(
         near = difflib.get_close_matches(method, METHODS, 1)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise InputError(f"--method: {hint}expected one of {', '.join(METHODS)}, got {method!r}")
+    check_outputs([out], [scores, on])
     reading = Reading(scores_key, target_key, link)
     predictions, labelled = reading.load(scores), reading.load(on)
     if labelled.target is None:

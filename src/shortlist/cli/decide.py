@@ -9,7 +9,7 @@ import typer
 
 from shortlist.cli import options
 from shortlist.cli.console import Bar, Outcome, emit, say, show, warn
-from shortlist.cli.prepare import Fitting, Prepared, Reading, prepare_all
+from shortlist.cli.prepare import Fitting, Prepared, Reading, check_outputs, prepare_all
 from shortlist.errors import InputError
 from shortlist.report import Evaluation, Table, headline, write_report
 from shortlist.report import evaluate as measure
@@ -44,8 +44,7 @@ def sets(
         check_list_path(out)
         if as_json:
             raise InputError("expected --out or --json, got both: --json writes to standard output")
-        if out.exists() and out.samefile(scores):
-            raise InputError(f"--out: {out} is the file of scores; name another")
+    check_outputs([out, save_rule], [scores, *(calibration or ()), Path(rule)])
     fitting = Fitting([rule], calibration or (), split, seed, same_rows)
     (prepared,) = prepare_all([scores], Reading(scores_key, target_key, link), fitting)
     counts = _write_lists(prepared, out, as_json)
@@ -139,6 +138,7 @@ def report(
     """Write one self-contained HTML page about a rule's sets; several files side by side become a comparison."""
     if out.suffix not in (".html", ".htm"):
         raise InputError(f"--out: expected a name that ends in .html, got {out}")
+    check_outputs([out], [*scores, *(calibration or ())])
     fitting = Fitting(rule, calibration or (), split, seed, same_rows)
     prepared, evaluations = _measured(scores, Reading(scores_key, target_key, link), fitting)
     write_report(evaluations, out, title=title, warnings=[text for one in prepared for text in (*one.warnings, *one.notes)])

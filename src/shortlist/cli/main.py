@@ -1,5 +1,6 @@
 """The program: its commands, and how an error reaches a person."""
 
+import signal
 import sys
 
 import typer
@@ -36,6 +37,7 @@ def _root(version: bool = typer.Option(False, "--version", callback=_version, is
 
 def main() -> None:
     """Run the program; what a person got wrong is one sentence and exit code 1, never a traceback."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that temporary files are removed
     try:
         app()
     except InputError as error:

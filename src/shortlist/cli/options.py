@@ -33,7 +33,7 @@ Split: TypeAlias = Annotated[
         "--split", metavar="SHARE", help="Fit the rule on this share of the rows, drawn at random; answer for the rest."
     ),
 ]
-Seed: TypeAlias = Annotated[int, typer.Option("--seed", help="For --split.")]
+Seed: TypeAlias = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="For --split and for randomised rules.")]
 SameRows: TypeAlias = Annotated[
     bool, typer.Option("--same-rows", help="Fit and answer on the same rows, knowing that errors then look smaller.")
 ]

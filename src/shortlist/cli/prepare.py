@@ -105,7 +105,7 @@ def _prepare(path: Path, name: str, reading: Reading, fitting: Fitting, calibrat
     found = []
     for text in fitting.rules:
         called = ", ".join(filter(None, [name, text])) if len(fitting.rules) > 1 else name or path.stem
-        found.append(Prepared(called, name or path.stem, predictions, _rule(text, predictions)))
+        found.append(Prepared(called, name or path.stem, predictions, _rule(text, predictions, fitting.seed)))
     waiting = [one for one in found if one.rule.needs_fit and not one.rule.fitted]
     for one in found:
         one.warnings += [f"{one.rule.text}: {note}" for note in one.rule.notes]
@@ -122,13 +122,15 @@ def _prepare(path: Path, name: str, reading: Reading, fitting: Fitting, calibrat
     return found
 
 
-def _rule(text: str, predictions: Predictions) -> SetRule:
-    return SetRule.load(text) if Path(text).suffix == ".safetensors" else parse_rule(text, prior=_prior(text, predictions))
+def _rule(text: str, predictions: Predictions, seed: int) -> SetRule:
+    if Path(text).suffix == ".safetensors":
+        return SetRule.load(text)
+    return parse_rule(text, prior=_prior(text, predictions), generator=torch.Generator().manual_seed(seed))
 
 
 def _prior(text: str, predictions: Predictions) -> torch.Tensor | None:
     """The prior, where the rule asks for one: training counts that give none are no obstacle to other rules."""
-    return predictions.prior if "prior" in text or text.startswith("pas") else None
+    return predictions.prior if "prior" in text or text.strip().lower().startswith("pas") else None
 
 
 def _fit_all(waiting: list[Prepared], rows: Predictions) -> None:
@@ -204,12 +206,27 @@ def check_apart(fitted_on: Path, rows: Predictions, path: Path, predictions: Pre
 
 def shares_rows(first: Predictions, second: Predictions) -> bool:
     """Whether two files have rows in common: by their ids, or by most of their scores being the same."""
-    if first.ids and second.ids:
-        return not set(first.ids).isdisjoint(second.ids)
+    if _named(first) and _named(second):
+        return not set(first.ids or ()).isdisjoint(second.ids or ())
     columns = torch.linspace(0, first.num_classes - 1, min(64, first.num_classes)).long()
     rows = [{row.tobytes() for row in part.scores[:, columns].float().numpy()} for part in (first, second)]
     # Saturated scores make different rows look the same now and then, so a few in common prove nothing.
     return len(rows[0] & rows[1]) > 0.5 * min(len(part) for part in rows)
+
+
+def _named(predictions: Predictions) -> bool:
+    """Whether the ids tell rows of different files apart: bare numbers, counted anew in every file, do not."""
+    return bool(predictions.ids) and not all(name.isdigit() for name in predictions.ids or ())
+
+
+def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[Path | None]) -> None:
+    """Nothing is written over what is read, or twice."""
+    written = [path.resolve() for path in outputs if path is not None]
+    for path in written:
+        if path in [other.resolve() for other in inputs if other is not None]:
+            raise InputError(f"{path} is read by this command and would be overwritten: name another")
+    if len(set(written)) < len(written):
+        raise InputError(f"expected different names for what is written, got {written[0]} twice")
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

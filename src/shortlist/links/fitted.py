@@ -14,8 +14,8 @@ from shortlist.tensors import Scores, Target, as_target, as_tensor, check_target
 
 Base: TypeAlias = Link | dict[str, Any] | None
 
-# log of the smallest float32 above 0: no probability that float32 can hold has larger log-odds.
-WIDEST_LOG_ODDS = 103.97
+# Beyond log of the smallest number above 0: no probability that the dtype can hold has larger log-odds.
+WIDEST_LOG_ODDS = {torch.float32: 103.97, torch.float64: 745.2}
 
 
 class FittedLink(Link):
@@ -61,7 +61,8 @@ class FittedLink(Link):
     def _odds_of_base(self, scores: Scores) -> Tensor:
         """The base's log-odds, infinite ones drawn in to the widest that float32 probabilities can have."""
         odds = self._fitted_base().log_odds(scores)
-        return torch.nan_to_num(odds, nan=torch.nan, posinf=WIDEST_LOG_ODDS, neginf=-WIDEST_LOG_ODDS)
+        widest = WIDEST_LOG_ODDS[odds.dtype]
+        return torch.nan_to_num(odds, nan=torch.nan, posinf=widest, neginf=-widest)
 
     def _scores_of_base(self, scores: Scores) -> Tensor:
         """What the exponential acts on: scores under softmax, log p where probabilities came, else log-odds."""
@@ -69,7 +70,7 @@ class FittedLink(Link):
         if self.single and isinstance(base, Softmax):
             return scores
         if self.single and isinstance(base, Identity):
-            return base.probs(scores).log().clamp(min=-WIDEST_LOG_ODDS)  # log 0
+            return base.probs(scores).log().clamp(min=-WIDEST_LOG_ODDS[scores.dtype])  # log 0
         return self._odds_of_base(scores)
 
     def __repr__(self) -> str:

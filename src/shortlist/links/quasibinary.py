@@ -7,7 +7,7 @@ from torch import Tensor, distributed
 
 from shortlist.errors import InputError
 from shortlist.links.link import Link
-from shortlist.tensors import Probs, Scores, Target, check_target, is_single_label, working
+from shortlist.tensors import Probs, Scores, Target, as_target, as_tensor, check_target, is_single_label, working
 
 
 class Quasibinary(Link):
@@ -41,6 +41,7 @@ class Quasibinary(Link):
     @torch.no_grad()
     def update(self, scores: Scores, target: Target) -> None:
         """Move the normaliser towards this batch's; a batch without labels leaves it where it is."""
+        scores, target = as_tensor(scores, "scores"), as_target(target)
         check_target(scores, target)
         batch, labels = _gathered(working(scores), target)
         if labels == 0:

@@ -12,7 +12,7 @@ from torch import Tensor
 from shortlist.checks import whole_number
 from shortlist.errors import InputError
 from shortlist.selection import count_rows, first_largest
-from shortlist.tensors import Probs, Target, as_target, as_tensor, check_target, is_single_label, one_hot, pick
+from shortlist.tensors import Probs, Target, as_target, as_tensor, check_target, is_single_label, one_hot, pick, working
 
 Norm: TypeAlias = Literal["expected", "average", "max"]
 Binning: TypeAlias = Literal["width", "mass"]
@@ -42,6 +42,7 @@ def calibration_error(
     Guo et al. 2017 (expected, over the top label); Cheng, section 5.1 (average and max, over all pairs).
     """
     check_definition(norm, bins, binning, over)
+    bins = int(bins)
     probs, target = as_tensor(probs), as_target(target)
     table = width_bins(probs, target, bins, over) if binning == "width" else mass_bins(probs, target, bins, over)
     return bin_error(table, norm)
@@ -74,6 +75,7 @@ def check_definition(norm: Norm, bins: int, binning: Binning, over: Over) -> Non
 def width_bins(probs: Probs, target: Target, bins: int, over: Over) -> Tensor:
     """Pairs, summed confidence and right outcomes in each bin of equal width: float64 (3, bins)."""
     check_target(probs, target, "probs")
+    probs = working(probs)
     if over == "all" and is_single_label(target):
         # All but N outcomes are wrong: no (N, C) matrix of them is needed.
         confidence, right = probs.flatten(), pick(probs, target)
@@ -114,6 +116,7 @@ def mass_bins(probs: Probs, target: Target, bins: int, over: Over) -> Tensor:
 def pairs(probs: Probs, target: Target, over: Over) -> tuple[Tensor, Tensor]:
     """Confidence and outcome (bool) of every pair that counts, flat."""
     check_target(probs, target, "probs")
+    probs = working(probs)
     if over == "all":
         return probs.flatten(), one_hot(target, probs.shape[1]).flatten()
     n = 1 if over == "top" else min(int(over), probs.shape[1])

@@ -22,16 +22,17 @@ class Streaming(Metric):
     """A metric that is a function of a total to which each batch adds a tensor of constant size.
 
     A subclass gives ``_accumulate`` (what a batch adds, float64) and ``_finish`` (the answer); the function of the same name
-    is one after the other. Where exactness needs every score, it is constructed with ``gathers=True``, keeps the batches,
+    is one after the other. Where exactness needs every score, it says so to this constructor, keeps the batches,
     and gives ``_whole`` instead.
     """
 
     full_state_update = False
+    needs_target = True
     total: Tensor
     values: list[Tensor]
     targets: list[Tensor]
 
-    def __init__(self, *, gathers: bool = False, **kwargs: Any):
+    def __init__(self, gathers: bool = False, /, **kwargs: Any):
         super().__init__(**kwargs)
         self.gathers = gathers
         if gathers:
@@ -44,11 +45,16 @@ class Streaming(Metric):
     def update(self, values: Any, target: Any = None) -> None:
         """Add a batch of sets or probabilities and, where the metric needs it, its target."""
         values, target = as_tensor(values), None if target is None else as_target(target)
+        if target is None and self.needs_target:
+            raise InputError(f"{type(self).__name__}: expected a target, got none")
         if self.gathers:
             self.values.append(values)
             self.targets.append(target)
         else:
-            self.total = self.total + self._accumulate(values, target)
+            added = self._accumulate(values, target)
+            if self.total.ndim and self.total.shape != added.shape:
+                raise InputError(f"{type(self).__name__}: expected batches with the same classes, got others")
+            self.total = self.total + added
 
     def compute(self) -> Any:
         """The metric over all batches so far."""
@@ -125,7 +131,8 @@ class AverageKAccuracy(SetAccuracy):
     def __init__(
         self, k: float, calibration: Any = None, prior: Any = None, average: accuracy.Average = "micro", **kwargs: Any
     ):
-        super().__init__(average, gathers=calibration is None, **kwargs)
+        Streaming.__init__(self, calibration is None, **kwargs)
+        self.average = accuracy.check_average(average)
         self.rule = average_k(k, prior)
         if calibration is not None:
             self.rule.fit(calibration)
@@ -140,12 +147,16 @@ class AverageKAccuracy(SetAccuracy):
 class SetSize(Streaming):
     """Streaming form of :func:`~shortlist.metrics.set_size`."""
 
+    needs_target = False
+
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
         return sizes.size_sums(values)
 
 
 class EmptyRate(Streaming):
     """Streaming form of :func:`~shortlist.metrics.empty_rate`."""
+
+    needs_target = False
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
         return sizes.empty_sums(values)
@@ -178,8 +189,8 @@ class CalibrationError(Streaming):
         **kwargs: Any,
     ):
         calibration.check_definition(norm, bins, binning, over)
-        super().__init__(gathers=binning == "mass", **kwargs)
-        self.norm, self.bins, self.binning, self.over = norm, bins, binning, over
+        super().__init__(binning == "mass", **kwargs)
+        self.norm, self.bins, self.binning, self.over = norm, int(bins), binning, over
 
     @property
     def definition(self) -> str:
@@ -206,7 +217,7 @@ class MeanAveragePrecision(Streaming):
     higher_is_better = True
 
     def __init__(self, axis: ranking.Axis = "class", **kwargs: Any):
-        super().__init__(gathers=ranking.check_axis(axis) == "class", **kwargs)
+        super().__init__(ranking.check_axis(axis) == "class", **kwargs)
         self.axis = axis
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
@@ -262,6 +273,8 @@ class MeanMaxConfidence(Streaming):
 
     higher_is_better = False
 
+    needs_target = False
+
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
         return confidence.confidence_sums(values, target)
 
@@ -292,7 +305,7 @@ class RetrievalMap(Streaming):
     higher_is_better = True
 
     def __init__(self, max_length: int = 5, sample: int | None = None, seed: int = 0, **kwargs: Any):
-        super().__init__(gathers=True, **kwargs)
+        super().__init__(True, **kwargs)
         retrieval.check_asked(max_length, sample)
         self.max_length, self.sample, self.seed = max_length, sample, seed
 

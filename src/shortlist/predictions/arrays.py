@@ -1,8 +1,10 @@
 """Predictions as named arrays: safetensors and npz, both memory-mapped when read."""
 
 import json
+import math
 import struct
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from shortlist.errors import InputError
 from shortlist.predictions.stored import VERSION, Keys, Stored
 from shortlist.tensors import Array, as_tensor
 
-UNREADABLE = (SafetensorError, zipfile.BadZipFile, EOFError)
+UNREADABLE = (SafetensorError, zipfile.BadZipFile, zlib.error, EOFError)
 LINK_PREFIX = "link."
 
 
@@ -123,6 +125,9 @@ def _member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Arra
         inside = stream.tell()
         if dtype.hasobject:
             raise InputError(f"{info.filename}: expected numbers or text, got Python objects, which are never unpickled")
+    size = math.prod(shape) * dtype.itemsize
+    if size > info.file_size - inside:
+        raise InputError(f"{info.filename}: expected {size} bytes for {shape}, the file holds {info.file_size - inside}")
     if info.compress_type != zipfile.ZIP_STORED or not shape or dtype.kind not in "fiub" or 0 in shape:
         with archive.open(info) as stream:
             return npy.read_array(stream, allow_pickle=False)

@@ -207,6 +207,6 @@ class Predictions:
         return part
 
 
-def _take(names: Sequence[str] | range, index: Tensor | slice) -> Sequence[str]:
+def _take(names: Sequence[str] | range, index: Tensor | slice) -> Sequence[str] | None:
     taken = names[index] if isinstance(index, slice) else [names[row] for row in index.tolist()]
-    return tuple(map(str, taken))
+    return tuple(map(str, taken)) if len(set(taken)) == len(taken) else None  # rows taken twice go by their numbers

@@ -18,12 +18,17 @@ from shortlist.predictions import arrays, tables
 from shortlist.predictions.record import Predictions
 from shortlist.predictions.stored import Keys, Stored
 
+UNREADABLE = (*arrays.UNREADABLE, *tables.UNREADABLE)
+
 
 def save(predictions: Predictions, path: Path) -> None:
     """Write the file by its suffix, whole or not at all."""
     write = _by_suffix(WRITERS, path, "write")
     with written_whole(path) as temporary:
-        write(_stored(predictions), temporary)
+        try:
+            write(_stored(predictions), temporary)
+        except UNREADABLE as error:  # a full disk, most of all
+            raise InputError(f"cannot write {path}: {_first_line(error)}") from error
 
 
 def load(
@@ -32,13 +37,14 @@ def load(
     """Read the file by its suffix; a link that is given replaces the file's."""
     read = _by_suffix(READERS, path, "read")
     if not path.is_file():
-        raise InputError(f"cannot read {path}: there is no such file")
+        what = "it is a folder" if path.is_dir() else "there is no such file"
+        raise InputError(f"cannot read {path}: {what}")
     try:
         stored = read(path, Keys(scores_key, target_key))
         return _predictions(stored, link)
     except InputError as error:
         raise type(error)(f"{path}: {error}") from error
-    except (OSError, ValueError, KeyError, RuntimeError, *arrays.UNREADABLE, *tables.UNREADABLE) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, *UNREADABLE) as error:
         raise InputError(f"cannot read {path} as {path.suffix[1:]}: {_first_line(error)}") from error
 
 
@@ -56,9 +62,9 @@ WRITERS: dict[str, Callable[[Stored, Path], None]] = {
 
 
 def _by_suffix(table: dict[str, Any], path: Path, verb: str) -> Any:
-    if path.suffix not in table:
+    if path.suffix.lower() not in table:
         raise InputError(f"cannot {verb} {path}: expected a name that ends in {', '.join(table)}")
-    return table[path.suffix]
+    return table[path.suffix.lower()]
 
 
 def _stored(predictions: Predictions) -> Stored:

@@ -155,6 +155,15 @@ class _Gathered:
 
     def _add_target(self, column: pa.Array, here: slice, classes: int) -> None:
         column = _without_nulls(column, self.target_key or "target")
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type):
+            column = column.cast(pa.list_(column.type.value_type))
+        if pa.types.is_floating(column.type):
+            try:
+                column = column.cast(pa.int64())
+            except pa.ArrowInvalid as error:
+                raise InputError("expected class numbers, lists of them or class names in the target, got fractions") from error
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             self.target = [*(self.target if isinstance(self.target, list) else []), *column.to_pylist()]
         elif pa.types.is_integer(column.type):
@@ -172,6 +181,14 @@ class _Gathered:
         else:
             raise InputError(f"expected class numbers, lists of them or class names in the target, got {column.type}")
 
+    def _by_name(self, target: Tensor, keys: Keys) -> Tensor | list[str]:
+        """Class numbers are places among the columns, unless the columns are named by numbers in another order."""
+        names = [name.removeprefix((keys.scores or "").split("*")[0]) for name in self.found]
+        numbered = not self.lists and all(name.isdigit() for name in names)
+        return (
+            [str(label) for label in target.tolist()] if numbered and names != [str(n) for n in range(len(names))] else target
+        )
+
     def stored(self, keys: Keys) -> Stored:
         header = self.header
         ours = header.get("format") == VERSION
@@ -181,6 +198,8 @@ class _Gathered:
         if target is None and self.target_key:
             multi = header.get("multi_label", False)
             target = torch.empty((0, width), dtype=torch.bool) if multi else torch.empty(0, dtype=torch.int64)
+        if not ours and isinstance(target, Tensor) and target.ndim == 1:
+            target = self._by_name(target, keys)
         prefix = (keys.scores or "").split("*")[0] if keys.scores not in self.found else ""
         counts = header.get("train_counts")
         if not ours and self.ids is not None and (len(set(self.ids)) < len(self.ids) or "None" in self.ids):

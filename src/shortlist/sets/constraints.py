@@ -55,6 +55,11 @@ def as_decimal(number: object, name: str) -> Fraction:
         raise InputError(f"{name}: expected a number, got {number!r}") from error
 
 
+def as_number(number: object, name: str) -> float:
+    """A finite number, however it was given."""
+    return float(as_decimal(number, name))
+
+
 def check_alpha(alpha: object) -> Fraction:
     """An allowed error, strictly between 0 and 1."""
     value = as_decimal(alpha, "alpha")

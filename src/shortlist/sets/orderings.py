@@ -7,17 +7,19 @@ are broken by lower index.
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from shortlist.errors import InputError
+from shortlist.fitting import Fitted
 from shortlist.selection import count_rows, keep_largest, keep_top, sort_rows
 from shortlist.tensors import Probs, Sets, Target, as_tensor, is_single_label, pick, row_blocks, shape_of, working
 
 # Entries whose values are still near the processor when they are compared.
 NEAR = 2**18
+SMALLEST_PRIOR = 1e-30  # whose quotients float32 still holds
 
 
-class Ordering(nn.Module):
+class Ordering(Fitted):
     """probs (N, C) → values (N, C); ``descending`` says that larger values are more plausible."""
 
     descending = False
@@ -37,8 +39,8 @@ class Ordering(nn.Module):
         sets = torch.empty(probs.shape, dtype=torch.bool, device=probs.device)
         compare = torch.ge if self.descending else torch.le
         for rows in row_blocks(len(probs), probs.shape[1], NEAR):
-            values: Tensor = self(probs[rows])
-            compare(values, threshold.to(values.dtype), out=sets[rows])
+            values = working(self(probs[rows]))
+            compare(values, _in_dtype(threshold, values.dtype, self.descending), out=sets[rows])
         return sets
 
     def worst(self) -> float:
@@ -68,7 +70,10 @@ class Probability(Ordering):
 
     def select(self, probs: Probs, threshold: Tensor) -> Sets:
         """As declared by :class:`Ordering`; without a prior there is nothing to compute first."""
-        return probs >= threshold.to(probs.dtype) if self.prior is None else super().select(probs, threshold)
+        if self.prior is not None:
+            return super().select(probs, threshold)
+        values = working(probs)
+        return values >= _in_dtype(threshold, values.dtype, self.descending)
 
 
 class Improbability(Ordering):
@@ -78,11 +83,11 @@ class Improbability(Ordering):
 
     def forward(self, probs: Probs) -> Tensor:
         """``1 - probs``."""
-        return 1 - probs
+        return 1 - working(probs)
 
     def at_labels(self, probs: Probs, target: Target) -> Tensor:
         """As declared by :class:`Ordering`; only the entries that are asked for are computed."""
-        return 1 - (pick(probs, target) if is_single_label(target) else probs[target])
+        return 1 - working(pick(probs, target) if is_single_label(target) else probs[target])
 
 
 class Prefix(Ordering):
@@ -168,15 +173,23 @@ class CumulativeMass(Prefix):
         return total
 
 
+def _in_dtype(threshold: Tensor, dtype: torch.dtype, descending: bool) -> Tensor:
+    """The threshold as the values compare with it: where rounding to their dtype would let in more, the next number."""
+    rounded = threshold.to(dtype)
+    loose = rounded < threshold if descending else rounded > threshold
+    towards = torch.full_like(rounded, torch.inf if descending else -torch.inf)
+    return torch.where(loose, torch.nextafter(rounded, towards), rounded)
+
+
 def check_prior(prior: object) -> Tensor:
     """A prior as a float64 tensor (C,) with everything above 0."""
     values = as_tensor(np.asarray(prior, np.float64) if isinstance(prior, list | tuple) else prior, "prior").double()
     if values.ndim != 1:
         raise InputError(f"prior: expected one number for each class, (C,), got {shape_of(values)}")
-    wrong = ~(values > 0) | ~values.isfinite()
+    wrong = ~(values >= SMALLEST_PRIOR) | ~values.isfinite()
     if wrong.any():
         label = int(wrong.nonzero()[0])
-        raise InputError(f"prior: expected numbers above 0, got {values[label]:g} for class {label}")
+        raise InputError(f"prior: expected numbers above 0 (from 1e-30), got {values[label]:g} for class {label}")
     return values
 
 

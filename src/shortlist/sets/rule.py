@@ -173,7 +173,8 @@ class SetRule(Fitted):
         rule = copy.copy(self)
         rule._buffers = dict(self._buffers)
         rule.text = f"{self.text},{text}"
-        rule.least, rule.most = self.least if least is None else least, self.most if most is None else most
+        rule.least = max(self.least, least or 0)
+        rule.most = min((bound for bound in (self.most, most) if bound is not None), default=None)
         if rule.most is not None and rule.least > rule.most:
             raise InputError(f"expected a floor up to the cap, got floor {rule.least} and cap {rule.most}")
         return rule
@@ -185,7 +186,10 @@ class SetRule(Fitted):
             header = {"format": FORMAT, "rule": self.text, "notes": json.dumps(self.notes), "origin": json.dumps(self.origin)}
             if self.calibrated is not None:
                 header["calibrated"] = json.dumps(self.calibrated.record())
-            save_file(state, temporary, metadata=header)
+            try:
+                save_file(state, temporary, metadata=header)
+            except SafetensorError as error:  # a full disk, most of all
+                raise InputError(f"cannot write {path}: {error}") from error
 
     @staticmethod
     def load(path: str | Path) -> "SetRule":
@@ -200,10 +204,13 @@ class SetRule(Fitted):
             raise InputError(f"cannot read a rule from {path}: {error}") from error
         if header.get("format") != FORMAT:
             raise InputError(f"cannot read a rule from {path}: it was not written by SetRule.save")
-        rule = parse_rule(header["rule"], prior=state.get("ordering.prior"))
-        rule.load_state_dict(state)
-        rule.notes, rule.origin = tuple(json.loads(header["notes"])), json.loads(header["origin"])
-        rule.calibrated = SizeSummary(**json.loads(header["calibrated"])) if "calibrated" in header else None
+        try:
+            rule = parse_rule(header["rule"], prior=state.get("ordering.prior"))
+            rule.load_state_dict(state)
+            rule.notes, rule.origin = tuple(json.loads(header["notes"])), json.loads(header["origin"])
+            rule.calibrated = SizeSummary(**json.loads(header["calibrated"])) if "calibrated" in header else None
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise InputError(f"cannot read a rule from {path}: the file is damaged ({error})") from error
         return rule
 
     def __repr__(self) -> str:

@@ -31,6 +31,7 @@ from shortlist.sets.constraints import (
     ErrorPerClass,
     Fixed,
     InterpolatedError,
+    as_number,
     check_alpha,
 )
 from shortlist.sets.multilabel import LabelObjective, Objective, Risk
@@ -70,10 +71,11 @@ def threshold(p: float) -> SetRule:
     >>> threshold(0.3)(torch.tensor([[0.2, 0.5, 0.3]]))
     tensor([[False,  True,  True]])
     """
-    if not 0 <= p <= 1:
+    level = as_number(p, "p")
+    if not 0 <= level <= 1:
         raise InputError(f"p: expected a probability from 0 to 1, got {p}")
     promise = f"Every label has probability {p} at least, as the model has it; nothing is promised about size or error."
-    return SetRule(f"threshold:{p!s}", _Given(), Fixed(float(p), promise))
+    return SetRule(f"threshold:{p!s}", _Given(), Fixed(level, promise))
 
 
 def mass(alpha: float) -> SetRule:
@@ -116,10 +118,11 @@ def raps(alpha: float, penalty: float = 0.01, k_reg: int = 5, generator: torch.G
 
     Angelopoulos, Bates, Malik, Jordan, "Uncertainty sets for image classifiers using conformal prediction", 2021.
     """
-    if not penalty >= 0:
+    share = as_number(penalty, "penalty")
+    if share < 0:
         raise InputError(f"penalty: expected a number from 0, got {penalty}")
     k_reg = whole_number(k_reg, "k_reg", least=0)
-    ordering = CumulativeMass(penalty, k_reg, generator)
+    ordering = CumulativeMass(share, k_reg, generator)
     return SetRule(f"raps:{alpha!s}:{penalty!s}:{k_reg}{_random(generator)}", ordering, AverageError(alpha))
 
 
@@ -148,7 +151,7 @@ def interpolated(rule: SetRule, weight: float) -> SetRule:
     constraint = _conformal(rule, "interpolated")
     if not isinstance(rule.ordering, Improbability):
         raise InputError(f"interpolated: expected lac, whose thresholds lie between 0 and 1, got {rule.text}")
-    return _with(rule, f"interpolated:{weight!s}", InterpolatedError(constraint.alpha, weight=weight))
+    return _with(rule, f"interpolated:{weight!s}", InterpolatedError(constraint.alpha, weight=as_number(weight, "weight")))
 
 
 def risk_control(risk: str, alpha: float) -> SetRule:
@@ -212,6 +215,9 @@ class _Given(Probability):
     def __init__(self) -> None:
         super().__init__()
         self.needs_probabilities = True
+
+    def select(self, probs: torch.Tensor, threshold: torch.Tensor) -> torch.Tensor:
+        return probs >= threshold.to(probs.dtype)  # 0.7 is within 0.7 in every precision
 
 
 def _random(generator: torch.Generator | None) -> str:

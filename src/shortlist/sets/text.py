@@ -2,12 +2,14 @@
 
 import difflib
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import torch
 
 from shortlist.errors import InputError
 from shortlist.sets import rules
+from shortlist.sets.constraints import as_decimal
 from shortlist.sets.rule import SetRule
 
 PRIOR, RANDOM = "prior", "random"
@@ -97,7 +99,21 @@ def usage(name: str) -> str:
 
 def _number(value: str, name: str, text: str) -> Any:
     """A number that keeps how it was typed: whole numbers as int, all others as float (whose text is the same)."""
-    try:
-        return int(value) if value.isdigit() else float(value)
-    except ValueError as error:
-        raise InputError(f"rule {text!r}: {name}: expected a number, got {value!r}") from error
+    exact = as_decimal(value, f"rule {text!r}: {name}")
+    if value.isdigit():
+        return int(value)
+    return float(value) if "/" not in value and as_decimal(float(value), name) == exact else _AsTyped(exact, value)
+
+
+class _AsTyped(Fraction):
+    """A number that no float holds, and the text it came as."""
+
+    def __new__(cls, exact: Fraction, typed: str) -> "_AsTyped":
+        made = super().__new__(cls, exact)
+        made.typed = typed
+        return made
+
+    typed: str
+
+    def __str__(self) -> str:
+        return self.typed
