@@ -21,7 +21,7 @@ KEPT_CANDIDATES = 2**21
 # Rows this short are sorted whole faster than torch selects from them.
 SHORT_ROW = 256
 CHUNK = 2**20
-WORTH_THREADS = 2**18
+WORTH_THREADS = 2**20
 DIGIT = 16
 
 

@@ -142,7 +142,7 @@ def report(
     fitting = Fitting(rule, calibration or (), split, seed, same_rows)
     prepared, evaluations = _measured(scores, Reading(scores_key, target_key, link), fitting)
     write_report(evaluations, out, title=title, warnings=[text for one in prepared for text in (*one.warnings, *one.notes)])
-    say(f"report on {', '.join(one.name for one in prepared)} → {out}")
+    say(f"report on {prepared[0].name if len(prepared) == 1 else f'{len(prepared)} evaluations'} → {out}")
     _finish(prepared, strict)
 
 

@@ -36,7 +36,7 @@ def set_accuracy(sets: Any, target: Any, *, average: Average = "micro") -> Tenso
     return average_accuracy(class_hits(as_tensor(sets, "sets"), as_target(target)), average)
 
 
-def shot_accuracy(sets: Any, target: Any, *, train_counts: Any) -> dict[str, Tensor]:
+def shot_accuracy(sets: Any, target: Any, train_counts: Any) -> dict[str, Tensor]:
     """Mean accuracy over the classes present with few (< 20), medium (20–100) and many (> 100) training examples.
 
     >>> sets, target = torch.tensor([[True, False], [False, False]]), torch.tensor([0, 1])
@@ -48,7 +48,7 @@ def shot_accuracy(sets: Any, target: Any, *, train_counts: Any) -> dict[str, Ten
     return accuracy_by_shot(class_hits(as_tensor(sets, "sets"), as_target(target)), as_tensor(train_counts, "train_counts"))
 
 
-def top_k_accuracy(probs: Any, target: Any, *, k: int, average: Average = "micro") -> Tensor:
+def top_k_accuracy(probs: Any, target: Any, k: int, *, average: Average = "micro") -> Tensor:
     """The share of labels among the k most probable of their row, ties broken by lower index.
 
     >>> top_k_accuracy(torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]), torch.tensor([1, 0]), k=2)
@@ -58,7 +58,7 @@ def top_k_accuracy(probs: Any, target: Any, *, k: int, average: Average = "micro
 
 
 def average_k_accuracy(
-    probs: Any, target: Any, *, k: float, calibration: Any = None, prior: Any = None, average: Average = "micro"
+    probs: Any, target: Any, k: float, *, calibration: Any = None, prior: Any = None, average: Average = "micro"
 ) -> Tensor:
     """The accuracy of the sets above one threshold that hold k labels on average.
 

@@ -16,6 +16,8 @@ from shortlist.sets.constraints import ENOUGH, Constraint, Fit, as_decimal, chec
 from shortlist.sets.orderings import Ordering
 from shortlist.tensors import BLOCK_ENTRIES, Array, is_single_label, one_hot
 
+# Names of one risk: one minus the recall of a row.
+RISKS = ("recall", "miss_rate", "false_negative_rate")
 Objective: TypeAlias = Literal["f1", "precision", "recall"]
 
 
@@ -29,7 +31,7 @@ class Risk(Constraint):
     guarantee: str = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.risk != "recall":
+        if self.risk not in RISKS:
             raise InputError(f"risk: expected 'recall' (the share of labels that are missed), got {self.risk!r}")
         self.level = check_alpha(self.alpha)
         self.guarantee = (
