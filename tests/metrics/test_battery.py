@@ -33,12 +33,12 @@ def streamed(case, parts):
 @pytest.mark.parametrize("name", pairs())
 def test_the_streaming_form_has_the_keywords_and_defaults_of_the_function(name):
     function, metric = pairs()[name]
-    wanted = {p.name: p.default for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY}
+    values, target, *others = inspect.signature(function).parameters.values()
+    assert values.name in ("sets", "probs")
+    assert target.name == "target"
     own = inspect.signature(metric).parameters.values() if "__init__" in vars(metric) else []
-    assert {p.name: p.default for p in own if p.kind is not p.VAR_KEYWORD} == wanted
-    assert [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD][1:] == [
-        "target"
-    ]
+    assert {p.name: p.default for p in own if p.kind is not p.VAR_KEYWORD} == {p.name: p.default for p in others}
+    assert all(p.kind is p.KEYWORD_ONLY for p in others if p.default is not p.empty)
 
 
 def test_every_function_streams_unless_it_is_no_number():
