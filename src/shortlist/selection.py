@@ -182,7 +182,14 @@ class _Search:
             self.kept.append(values)
             if self.found <= KEPT_CANDIDATES:
                 return
-            values, self.kept = np.concatenate(self.kept), None
+            parts, self.kept = self.kept, None
+            for part in parts:
+                self._count(part)
+        else:
+            self._count(values)
+
+    def _count(self, values: Array) -> None:
+        """Add the values to the histograms of the open prefixes."""
         keys = _keys(values)
         bits = 8 * self.dtype.itemsize
         digit = (keys >> (bits - DIGIT * (self.level + 1))) & (2**DIGIT - 1)
