@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shortlist import Predictions
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.sets import average_k
 from tests.references import sets as ref
@@ -205,3 +206,17 @@ def test_half_precision_modules_keep_their_prior_and_threshold():
     probs = torch.softmax(3 * torch.randn(500, 4, generator=torch.Generator().manual_seed(0)), 1)
     rule = average_k(1, prior=[1e-8, 0.3, 0.3, 0.4]).fit(probs)
     assert torch.equal(copy.deepcopy(rule).half()(probs), rule(probs))
+
+
+def test_a_generator_of_one_batch_is_refused_for_what_it_is():
+    with pytest.raises(InputError, match="a generator can be read once"):
+        average_k(1, prior=[0.5, 0.5]).fit(part for part in [torch.tensor([[0.6, 0.4]] * 9)])
+
+
+def test_a_rule_holds_for_the_link_and_the_classes_it_was_fitted_on():
+    scores, target = torch.randn(60, 3, generator=torch.Generator().manual_seed(0)), torch.arange(60) % 3
+    rule = average_k(1).fit(Predictions(scores, target, link="softmax"))
+    rule.check_origin(Predictions(scores, link="softmax"))
+    for other in (Predictions(scores, link="sigmoid"), Predictions(scores), Predictions(scores[:, :2], link="softmax")):
+        with pytest.raises(InputError, match="was fitted on"):
+            rule.check_origin(other)

@@ -6,7 +6,7 @@ import torch
 from scipy import stats
 
 from shortlist import Predictions
-from shortlist.errors import InputError
+from shortlist.errors import InputError, ShortlistWarning
 from shortlist.sets import aps, classwise, interpolated, lac, mass, pas, raps, threshold, top_k
 from shortlist.sets.constraints import check_alpha, conformal_rank
 from tests.references import sets as ref
@@ -212,3 +212,17 @@ def test_one_pass_suffices_for_a_conformal_rule(make):
     parts = [(data.calibration[:50], data.target[:50]), (data.calibration[50:], data.target[50:])]
     whole = make(0.2).fit(data.calibration, data.target).threshold
     assert torch.equal(make(0.2).fit(part for part in parts).threshold, whole)
+
+
+def test_coverage_far_beyond_what_was_asked_for_is_told():
+    probs = torch.tensor([[1.0, 0.0]]).repeat(200, 1)
+    with pytest.warns(ShortlistWarning, match="tie at the threshold"):
+        aps(0.2).fit(probs, torch.zeros(200, dtype=torch.long))
+
+
+@pytest.mark.parametrize("make", [aps, raps, lambda alpha: pas(alpha, [0.5, 0.5])])
+@pytest.mark.parametrize("once", [True, False])
+def test_rules_that_need_probabilities_refuse_logits(make, once):
+    batch = (torch.tensor([[5.0, -2.0]] * 20), torch.zeros(20, dtype=torch.long))
+    with pytest.raises(InputError, match="needs probabilities from 0 to 1, got numbers from -2 to 5"):
+        make(0.2).fit((part for part in [batch]) if once else [batch])

@@ -13,7 +13,7 @@ from shortlist.links import Softmax
 from shortlist.predictions import Predictions
 from shortlist.selection import count_rows
 from shortlist.sets import SetRule, SizeSummary, bound_cost, parse_rule
-from shortlist.sets.rule import origin_of, same_link
+from shortlist.sets.rule import origin_of
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def check_alike(fitted_on: Path, rows: Predictions, path: Path, predictions: Pre
         raise InputError(f"{fitted_on} has {rows.num_classes} classes and {path} has {predictions.num_classes}")
     if rows.classes and predictions.classes and rows.classes != predictions.classes:
         raise InputError(f"{fitted_on} and {path} name their classes differently, or in another order")
-    if not same_link(rows.link, predictions.link):
+    if origin_of(rows)["link"] != origin_of(predictions)["link"]:
         raise InputError(
             f"{fitted_on} is read by the link {rows.link!r} and {path} by {predictions.link!r}: what is fitted on one does not "
             "hold for the other; give both the same link"

@@ -1,5 +1,6 @@
 """The concept: a module that reads scores as probabilities."""
 
+import hashlib
 from typing import Any, ClassVar
 
 import torch
@@ -51,6 +52,11 @@ class Link(Fitted):
         check_scores(scores)
         self.check_classes(scores.shape[1])
         return working(scores)
+
+    def fingerprint(self) -> list[Any]:
+        """The same for links that read scores alike: the configuration, and a hash of each buffer."""
+        buffers = {name: tensor.cpu().contiguous().numpy().tobytes() for name, tensor in self.state_dict().items()}
+        return [self.config(), {name: hashlib.sha256(content).hexdigest()[:16] for name, content in buffers.items()}]
 
     def config(self) -> dict[str, Any]:
         """What ``link_from_config`` needs to build this link again, its fitted buffers aside."""

@@ -109,6 +109,9 @@ class Batches:
 
     def _peek(self, items: Iterator[Any]) -> Probs | None:
         """The first batch with rows of something that can be read once; what was read is kept for the pass to come."""
+        for probs, _ in map(self._batch, self._peeked):  # it may have been asked before
+            if probs.numel():
+                return probs
         for item in items:
             self._peeked.append(item)
             probs, _ = self._batch(item)

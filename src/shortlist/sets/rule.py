@@ -1,7 +1,6 @@
 """SetRule: the labels within a threshold, the threshold chosen by a constraint, the size kept within bounds."""
 
 import copy
-import hashlib
 import json
 import warnings
 from pathlib import Path
@@ -16,7 +15,6 @@ from torch import Tensor
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.files import written_whole
 from shortlist.fitting import Fitted
-from shortlist.links import Link
 from shortlist.predictions import Predictions
 from shortlist.sets.batches import Batches, Source
 from shortlist.sets.constraints import Constraint
@@ -28,23 +26,9 @@ FORMAT = "shortlist-rule/1"
 
 
 def origin_of(predictions: Predictions) -> dict[str, Any]:
-    """What a rule fitted on these predictions must find again: the number of classes, and the link with its numbers."""
+    """What a rule fitted on these predictions must find again: the number of classes and the link."""
     link = predictions.link
-    numbers = {} if link is None else {name: hash_of(tensor) for name, tensor in link.state_dict().items()}
-    return {"classes": predictions.num_classes, "link": None if link is None else [link.config(), numbers]}
-
-
-def hash_of(tensor: Tensor) -> str:
-    """A short name for the content of a tensor."""
-    return hashlib.sha256(tensor.cpu().contiguous().numpy().tobytes()).hexdigest()[:16]
-
-
-def same_link(one: Link | None, other: Link | None) -> bool:
-    """Whether two links read scores alike."""
-    if one is None or other is None:
-        return one is other
-    here, there = one.state_dict(), other.state_dict()
-    return one.config() == other.config() and here.keys() == there.keys() and all(torch.equal(here[n], there[n]) for n in here)
+    return {"classes": predictions.num_classes, "link": None if link is None else link.fingerprint()}
 
 
 class SetRule(Fitted):
