@@ -203,8 +203,10 @@ def test_a_narrower_dtype_lets_in_no_more(fitted, applied):
 
 
 def test_half_precision_modules_keep_their_prior_and_threshold():
-    probs = torch.softmax(3 * torch.randn(500, 4, generator=torch.Generator().manual_seed(0)), 1)
-    rule = average_k(1, prior=[1e-8, 0.3, 0.3, 0.4]).fit(probs)
+    scores = 3 * torch.randn(500, 4, generator=torch.Generator().manual_seed(0)) - torch.tensor([18.0, 0.0, 0.0, 0.0])
+    probs = torch.softmax(scores, 1)
+    rule = average_k(1, prior=[1e-8, 0.3, 0.3, 0.4]).fit(probs)  # half precision would make the first 0
+    assert not rule(probs)[:, 0].all()
     assert torch.equal(copy.deepcopy(rule).half()(probs), rule(probs))
 
 
