@@ -87,6 +87,26 @@ def _check_form(target: Target, shape: tuple[int, int], name: str) -> None:
         )
 
 
+def check_single_label(scores: Tensor, target: Target, name: str = "scores") -> None:
+    """One label a row. On the CPU, where looking costs nothing, the labels are looked at too."""
+    check_target(scores, target, name)
+    if not is_single_label(target):
+        raise InputError(f"target: expected int64 ({scores.shape[0]},), one label a row, got {shape_of(target)}")
+    check_label_range(target, scores.shape[1])
+
+
+def check_label_range(target: Target, classes: int) -> None:
+    """Labels from 0 to C - 1, if that can be told without waiting for a GPU or breaking a compiled graph."""
+    if not is_single_label(target) or target.device.type != "cpu" or torch.compiler.is_compiling() or not len(target):
+        return
+    low, high = (int(end) for end in torch.aminmax(target))
+    if low < 0 or high >= classes:
+        wrong = low if low < 0 else high
+        raise InputError(
+            f"target: expected labels from 0 to {classes - 1}, got {wrong}; rows without a label need a bool (N, C) target"
+        )
+
+
 def check_sets(sets: Sets, target: Target | None = None) -> None:
     """Sets are booleans (N, C)."""
     if sets.dtype != torch.bool or sets.ndim != 2:
@@ -119,8 +139,9 @@ def working(values: Tensor) -> Tensor:
 
 
 def row_blocks(rows: int, columns: int, entries: int = BLOCK_ENTRIES) -> Iterator[slice]:
-    """Slices over the rows, each of about ``entries`` entries and at least one row."""
-    step = max(1, entries // max(1, columns))
+    """Slices over the rows, equal but for the last, each of up to about ``entries`` entries and at least one row."""
+    blocks = max(1, -(-rows // max(1, entries // max(1, columns))))
+    step = max(1, -(-rows // blocks))
     for start in range(0, rows, step):
         yield slice(start, min(start + step, rows))
 

@@ -8,6 +8,9 @@ softmax        exp(v) / Σ exp(v)                                    cross-entro
 sigmoid        1 / (1 + exp(-v))                                    binary cross-entropy, many labels
 spa            the inverse of the SPA loss (Cheng)                  strictly proper asymmetric loss
 focal-recovery φ(σ(v))                                              asymmetric focal loss, ASY
+softmax-focal  softmax, recovered from the focal loss's minimiser   focal loss, one label a row
+ldam           softmax, recovered from LDAM's minimiser             label-distribution-aware margins
+sparse-top     projection onto {0 ≤ p ≤ 1, Σ p = k}                 sparse-top loss, sparsemax
 quasibinary    exp(v) / running normaliser                          zero, one or many labels (Liao)
 temperature    softmax or sigmoid of v / T, T fitted                any of the above, miscalibrated
 platt          sigmoid of slope·log-odds + intercept, per label     the same
@@ -18,12 +21,14 @@ isotonic       non-decreasing step map of the log-odds, per label   the same, wi
 from shortlist.links.fixed import Identity, Sigmoid, Softmax
 from shortlist.links.link import Link, link_from_config
 from shortlist.links.per_label import Isotonic, Platt
+from shortlist.links.projection import SparseTop
 from shortlist.links.quasibinary import Quasibinary
-from shortlist.links.recovery import SPA, FocalRecovery
+from shortlist.links.recovery import LDAM, SPA, FocalRecovery, SoftmaxFocalRecovery
 from shortlist.links.temperature import Temperature
 from shortlist.links.text import parse_link
 
 __all__ = [
+    "LDAM",
     "SPA",
     "FocalRecovery",
     "Identity",
@@ -33,6 +38,8 @@ __all__ = [
     "Quasibinary",
     "Sigmoid",
     "Softmax",
+    "SoftmaxFocalRecovery",
+    "SparseTop",
     "Temperature",
     "link_from_config",
     "parse_link",

@@ -52,13 +52,17 @@ class Softmax(Link):
         return torch.softmax(scores, dim=1)
 
     def _log_odds(self, scores: Scores) -> Tensor:
-        """``s_j - log Σ_{i≠j} exp(s_i)``, exact where p is all but 1."""
-        log_probs = torch.log_softmax(scores, dim=1)
-        # Off the maximum p ≤ 1/2, so log(1 - p) loses nothing; at the maximum the others are summed by themselves.
-        top = scores.argmax(dim=1, keepdim=True)
-        others = scores.scatter(1, top, -torch.inf).logsumexp(dim=1, keepdim=True)
-        odds = log_probs - torch.log1p(-log_probs.exp().scatter(1, top, 0.0))
-        return odds.scatter(1, top, scores.gather(1, top) - others)
+        return scores - log_sum_of_others(scores)
 
     def _scores(self, probs: Probs) -> Scores:
         return probs.log()
+
+
+def log_sum_of_others(scores: Scores) -> Tensor:
+    """``log Σ_{i≠j} exp(s_i)`` for every j, (N, C), exact where class j is all but certain."""
+    # Off the maximum p ≤ 1/2, so log(1 - p) loses nothing; at the maximum the others are summed by themselves.
+    top = scores.argmax(dim=1, keepdim=True)
+    others = scores.scatter(1, top, -torch.inf).logsumexp(dim=1, keepdim=True)
+    everything = scores.logsumexp(dim=1, keepdim=True)
+    share = (scores - everything).exp().scatter(1, top, 0.0)
+    return (everything + torch.log1p(-share)).scatter(1, top, others)

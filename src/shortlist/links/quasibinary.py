@@ -3,10 +3,11 @@
 import math
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor
 
 from shortlist.errors import InputError
 from shortlist.links.link import Link
+from shortlist.processes import total, total_logsumexp
 from shortlist.tensors import Probs, Scores, Target, as_target, as_tensor, check_target, is_single_label, working
 
 
@@ -43,7 +44,7 @@ class Quasibinary(Link):
         """Move the normaliser towards this batch's; a batch without labels leaves it where it is."""
         scores, target = as_tensor(scores, "scores"), as_target(target)
         check_target(scores, target)
-        batch, labels = _gathered(working(scores), target)
+        batch, labels = batch_log_normalizer(working(scores), target)
         if labels == 0:
             if self.log_normalizer is None:
                 raise InputError("the first batch of a quasibinary link has no label: start with a labelled batch")
@@ -71,13 +72,7 @@ class Quasibinary(Link):
         return probs.log() + self.fitted_buffer("log_normalizer", "update")
 
 
-def _gathered(scores: Scores, target: Target) -> tuple[Tensor, Tensor]:
-    """``logsumexp`` of all scores and the number of labels, over every process of the group."""
+def batch_log_normalizer(scores: Scores, target: Target) -> tuple[Tensor, Tensor]:
+    """``logsumexp`` of all scores and the number of labels, over every process; the first has a gradient."""
     labels = torch.tensor(len(target), device=scores.device) if is_single_label(target) else target.sum()
-    local = torch.stack([scores.flatten().logsumexp(0).double(), labels.double()])
-    if distributed.is_available() and distributed.is_initialized():
-        parts = [torch.empty_like(local) for _ in range(distributed.get_world_size())]
-        distributed.all_gather(parts, local)
-        total = torch.stack(parts)
-        local = torch.stack([total[:, 0].logsumexp(0), total[:, 1].sum()])
-    return local[0].to(scores.dtype), local[1].to(scores.dtype)
+    return total_logsumexp(scores.flatten()), total(labels.to(scores.dtype))

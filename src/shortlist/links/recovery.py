@@ -1,4 +1,4 @@
-"""Links that give the probability back from the minimiser of an asymmetric loss (Cheng)."""
+"""Links that give the probability back from the minimiser of a loss that is not read by sigmoid or softmax."""
 
 import math
 
@@ -7,8 +7,9 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from shortlist.errors import InputError
+from shortlist.links.fixed import log_sum_of_others
 from shortlist.links.link import Link, invert_increasing
-from shortlist.tensors import Probs, Scores
+from shortlist.tensors import Probs, Scores, as_tensor
 
 
 class SPA(Link):
@@ -98,6 +99,88 @@ class FocalRecovery(Link):
         if self.shift > 0:
             return super()._scores(probs)
         return invert_increasing(self._log_odds, torch.logit(probs))
+
+
+class SoftmaxFocalRecovery(Link):
+    r"""The probabilities behind the minimiser of the focal loss of one label a row.
+
+    With ``q = softmax(scores)``,
+
+    .. math:: p_j \propto \frac{q_j}{(1 - q_j)^γ - γ (1 - q_j)^{γ - 1} q_j \log q_j}
+
+    A network trained with the focal loss is less sure than it should be when read by a softmax; this reads it right. With
+    γ = 0 it is the softmax.
+
+    >>> SoftmaxFocalRecovery(gamma=2.0).probs(torch.tensor([[2.0, 1.0, 0.0]]))
+    tensor([[0.8838, 0.0875, 0.0287]])
+
+    Charoenphakdee, Vongkulbhisal, Chairatanakul, Sugiyama, "On focal loss for class-posterior probability estimation",
+    2021, theorem 11.
+    """
+
+    kind = "softmax-focal-recovery"
+    parameter_names = ("gamma",)
+
+    def __init__(self, gamma: float = 2.0):
+        super().__init__()
+        if not 0 <= gamma < math.inf:
+            raise InputError(f"gamma: expected a number from 0, got {gamma}")
+        self.gamma = gamma
+
+    def _log_weights(self, scores: Scores) -> Tensor:
+        everything = scores.logsumexp(dim=1, keepdim=True)
+        return -_log_h(log_sum_of_others(scores) - everything, scores - everything, self.gamma)
+
+    def _probs(self, scores: Scores) -> Probs:
+        return torch.softmax(self._log_weights(scores), dim=1)
+
+    def _log_odds(self, scores: Scores) -> Tensor:
+        weights = self._log_weights(scores)
+        return weights - log_sum_of_others(weights)
+
+
+class LDAM(Link):
+    r"""The probabilities behind the minimiser of the LDAM loss.
+
+    With ``e_j = exp(scale · scores_j)``,
+
+    .. math:: p_j \propto e_j \Big(\sum_{i \ne j} e_i + e_j \exp(-scale \cdot margins_j)\Big)
+
+    Without margins it is the softmax of the scaled scores. (Setting the gradient of the expected loss to zero gives
+    ``p_j / D_j ∝ e_j`` with ``D_j`` the bracket.)
+
+    >>> LDAM(torch.tensor([0.1, 0.5]), scale=10.0).probs(torch.tensor([[0.2, 0.1]]))
+    tensor([[0.6661, 0.3339]])
+    """
+
+    kind = "ldam"
+    parameter_names = ("scale",)
+    margins: Tensor | None
+
+    def __init__(self, margins: Tensor | None = None, scale: float = 30.0):
+        super().__init__()
+        if not 0 < scale < math.inf:
+            raise InputError(f"scale: expected a number above 0, got {scale}")
+        self.scale = scale
+        self.register_buffer("margins", None if margins is None else as_tensor(margins, "margins").detach().clone())
+
+    def check_classes(self, classes: int) -> None:
+        """There is a margin for each class."""
+        margins = self.fitted_buffer("margins", "LDAM(margins, scale)")
+        if margins.shape != (classes,):
+            raise InputError(f"{self}: expected scores of {len(margins)} classes, one for each margin, got {classes}")
+
+    def _log_weights(self, scores: Scores) -> Tensor:
+        scaled = self.scale * scores
+        lowered = scaled - self.scale * self.fitted_buffer("margins").to(scores)
+        return scaled + torch.logaddexp(log_sum_of_others(scaled), lowered)
+
+    def _probs(self, scores: Scores) -> Probs:
+        return torch.softmax(self._log_weights(scores), dim=1)
+
+    def _log_odds(self, scores: Scores) -> Tensor:
+        weights = self._log_weights(scores)
+        return weights - log_sum_of_others(weights)
 
 
 def _log_h(log_x: Tensor, log_rest: Tensor, gamma: float) -> Tensor:

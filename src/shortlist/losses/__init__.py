@@ -1,0 +1,118 @@
+"""Losses: every one a function ``(scores, target, *, …, reduction="mean")`` and a module of the same name.
+
+=========================== ==================================== ============== =====================================
+function                    labels a row                         elicits        link that reads its scores
+=========================== ==================================== ============== =====================================
+cross_entropy_loss          one (or some, sharing)               probabilities  softmax
+focal_loss                  one                                  probabilities  softmax-focal-recovery
+ldam_loss                   one, long tail                       probabilities  ldam
+topk_hinge_loss             one                                  nothing        none
+convex_topk_hinge_loss      one                                  nothing        none
+calibrated_topk_hinge_loss  one                                  top-k set      none
+smooth_topk_hinge_loss      one                                  order          none
+noised_topk_hinge_loss      one, long tail with class margins    top-k set      none
+sparse_top_loss             one, or k                            probabilities  sparse-top
+assume_negative_loss        one observed                         order          sigmoid
+expected_positive_loss      one observed                         order          sigmoid
+role_loss                   one observed                         nothing        sigmoid
+average_k_loss              one observed, two heads              order          sigmoid
+binary_cross_entropy_loss   any number                           probabilities  sigmoid
+asymmetric_focal_loss       any number                           probabilities  focal-recovery
+spa_loss                    any number                           probabilities  spa
+two_way_loss                any number                           order          none
+label_pair_penalty          any number; added to another         order          sigmoid
+quasibinary_loss            any number                           probabilities  quasibinary
+uniform_outlier_loss        none; added to another               nothing        softmax
+confidence_outlier_loss     none; added to another               nothing        softmax
+=========================== ==================================== ============== =====================================
+"""
+
+from shortlist.losses.average_k import AverageKLoss, average_k_loss
+from shortlist.losses.hinges import (
+    CalibratedTopkHingeLoss,
+    ConvexTopkHingeLoss,
+    NoisedTopkHingeLoss,
+    TopkHingeLoss,
+    calibrated_topk_hinge_loss,
+    convex_topk_hinge_loss,
+    noised_topk_hinge_loss,
+    topk_hinge_loss,
+)
+from shortlist.losses.loss import Loss
+from shortlist.losses.multilabel import (
+    AsymmetricFocalLoss,
+    BinaryCrossEntropyLoss,
+    SpaLoss,
+    asymmetric_focal_loss,
+    binary_cross_entropy_loss,
+    spa_loss,
+)
+from shortlist.losses.outliers import ConfidenceOutlierLoss, UniformOutlierLoss, confidence_outlier_loss, uniform_outlier_loss
+from shortlist.losses.pairs import LabelPairPenalty, TwoWayLoss, label_pair_penalty, two_way_loss
+from shortlist.losses.positives import AssumeNegativeLoss, ExpectedPositiveLoss, assume_negative_loss, expected_positive_loss
+from shortlist.losses.quasibinary import QuasibinaryLoss, quasibinary_loss
+from shortlist.losses.role import RoleEstimates, RoleLoss, role_loss
+from shortlist.losses.single import (
+    CrossEntropyLoss,
+    FocalLoss,
+    LdamLoss,
+    class_margins,
+    cross_entropy_loss,
+    focal_loss,
+    ldam_loss,
+)
+from shortlist.losses.smooth_hinge import SmoothTopkHingeLoss, smooth_topk_hinge_loss
+from shortlist.losses.sparse_top import SparseTopLoss, sparse_top_loss
+from shortlist.operators import expected_top_value, noised_top_value, soft_top_value, sparse_top
+
+__all__ = [
+    "AssumeNegativeLoss",
+    "AsymmetricFocalLoss",
+    "AverageKLoss",
+    "BinaryCrossEntropyLoss",
+    "CalibratedTopkHingeLoss",
+    "ConfidenceOutlierLoss",
+    "ConvexTopkHingeLoss",
+    "CrossEntropyLoss",
+    "ExpectedPositiveLoss",
+    "FocalLoss",
+    "LabelPairPenalty",
+    "LdamLoss",
+    "Loss",
+    "NoisedTopkHingeLoss",
+    "QuasibinaryLoss",
+    "RoleEstimates",
+    "RoleLoss",
+    "SmoothTopkHingeLoss",
+    "SpaLoss",
+    "SparseTopLoss",
+    "TopkHingeLoss",
+    "TwoWayLoss",
+    "UniformOutlierLoss",
+    "assume_negative_loss",
+    "asymmetric_focal_loss",
+    "average_k_loss",
+    "binary_cross_entropy_loss",
+    "calibrated_topk_hinge_loss",
+    "class_margins",
+    "confidence_outlier_loss",
+    "convex_topk_hinge_loss",
+    "cross_entropy_loss",
+    "expected_positive_loss",
+    "expected_top_value",
+    "focal_loss",
+    "label_pair_penalty",
+    "ldam_loss",
+    "noised_top_value",
+    "noised_topk_hinge_loss",
+    "quasibinary_loss",
+    "role_loss",
+    "smooth_topk_hinge_loss",
+    "soft_top_value",
+    "spa_loss",
+    "sparse_top",
+    "sparse_top_loss",
+    "topk_hinge_loss",
+    "two_way_loss",
+    "uniform_outlier_loss",
+]

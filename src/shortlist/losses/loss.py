@@ -1,0 +1,134 @@
+"""The concept: a loss is a function, a module of the same name, what it elicits, and the link that reads its scores."""
+
+import functools
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, ParamSpec, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from shortlist.errors import InputError
+from shortlist.links import Link
+from shortlist.tensors import Scores, Target
+
+Elicits: TypeAlias = Literal["probabilities", "order", "top-k set", "nothing"]
+
+# Tensors that change with every call: keywords of the function and of forward, never of a constructor.
+PER_CALL = ("proposal_scores", "noise", "generator", "log_normalizer", "estimates")
+
+P = ParamSpec("P")
+Check: TypeAlias = Callable[[str, Any], None]
+
+
+def number(*, least: float = -math.inf, above: float = -math.inf, below: float = math.inf, whole: bool = False) -> Check:
+    """A check that a parameter is a finite number within these bounds."""
+    bounds = [f"from {least:g}"] if least > -math.inf else []
+    bounds += [f"above {above:g}"] if above > -math.inf else []
+    bounds += [f"below {below:g}"] if below < math.inf else []
+    wanted = " ".join(["a whole number" if whole else "a number", *bounds])
+
+    def check(name: str, value: Any) -> None:
+        try:
+            good = not isinstance(value, bool) and math.isfinite(value) and value >= least and above < value < below
+            good = good and (not whole or int(value) == value)
+        except (TypeError, ValueError, OverflowError, RuntimeError):
+            good = False
+        if not good:
+            raise InputError(f"{name}: expected {wanted}, got {str(value)[:40]}")
+
+    return check
+
+
+def domains(**checks: Check) -> Callable[[Callable[P, Tensor]], Callable[P, Tensor]]:
+    """Declares the domain of each parameter of a loss; the function checks them at each call, the module when it is made."""
+
+    def declare(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
+        defaults = {name: parameter.default for name, parameter in inspect.signature(function).parameters.items()}
+
+        @functools.wraps(function)
+        def checked(*positional: P.args, **keywords: P.kwargs) -> Tensor:
+            for name, check in checks.items():
+                check(name, keywords.get(name, defaults[name]))
+            return function(*positional, **keywords)
+
+        checked.checks = checks  # type: ignore[attr-defined]
+        return checked
+
+    return declare
+
+
+class Loss(nn.Module):
+    """Module form of a loss function: its keywords are the constructor's, with the same defaults.
+
+    A subclass names its :attr:`function`, what minimising it :attr:`elicits`, and whether it :attr:`couples` the rows of a
+    batch. It owns no parameter; tensors among its keywords are buffers that follow ``.to(device)`` and are not saved.
+    """
+
+    function: ClassVar[Callable[..., Tensor]]
+    elicits: ClassVar[Elicits] = "nothing"
+    couples: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        if not hasattr(cls, "function"):  # a family of losses
+            return
+        parameters = inspect.signature(cls.function).parameters.values()
+        own = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in PER_CALL]
+        cls.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+
+    def __init__(self, **keywords: Any):
+        super().__init__()
+        signature: inspect.Signature = type(self).__signature__  # type: ignore[attr-defined]
+        bound = signature.bind(**keywords)
+        bound.apply_defaults()
+        for name, check in getattr(type(self).function, "checks", {}).items():
+            if name in bound.arguments:
+                check(name, bound.arguments[name])
+        check_reduction(bound.arguments["reduction"], couples=self.couples)
+        self._names = list(bound.arguments)
+        for name, value in bound.arguments.items():
+            if isinstance(value, Tensor):
+                self.register_buffer(name, value, persistent=False)
+            else:
+                setattr(self, name, value)
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The parameters with which the function is called."""
+        return {name: getattr(self, name) for name in self._names}
+
+    def forward(self, scores: Scores, target: Target, **per_call: Any) -> Tensor:
+        """The loss of these scores; what changes with every call (noise, proposals, estimates) is given here."""
+        unknown = [name for name in per_call if name not in PER_CALL]
+        if unknown:
+            raise TypeError(f"{type(self).__name__}: {unknown[0]!r} belongs to the constructor")
+        return type(self).function(scores, target, **self.keywords, **per_call)
+
+    def link(self) -> Link | None:
+        """The link that reads scores trained with this loss as probabilities; None where there is none."""
+        return None
+
+    def extra_repr(self) -> str:
+        """The parameters, as they would be typed."""
+        shown = {name: value for name, value in self.keywords.items() if not (name == "reduction" and value == "mean")}
+        return ", ".join(f"{n}=tensor{tuple(v.shape)}" if isinstance(v, Tensor) else f"{n}={v!r}" for n, v in shown.items())
+
+
+def check_reduction(reduction: str, *, couples: bool) -> None:
+    """Losses that couple the rows of a batch have no value a row."""
+    if reduction not in ("mean", "sum", "none"):
+        raise InputError(f"reduction: expected 'mean', 'sum' or 'none', got {reduction!r}")
+    if couples and reduction == "none":
+        raise InputError("reduction: expected 'mean' or 'sum', got 'none': this loss couples the rows of a batch")
+
+
+def reduce_coupled(mean: Tensor, rows: int, reduction: str) -> Tensor:
+    """A loss that is a mean over the batch by itself; its sum is that times the rows."""
+    check_reduction(reduction, couples=True)
+    return mean * rows if reduction == "sum" else mean
+
+
+def softplus(x: Tensor) -> Tensor:
+    """``log(1 + exp(x))`` to full precision: torch's own turns linear above 20, which float64 would notice."""
+    return torch.logaddexp(x, torch.zeros_like(x))

@@ -1,0 +1,88 @@
+"""What a softmax should say about rows without a label: nothing in particular (Lee et al. 2018, Hein et al. 2019).
+
+Shapes: scores (N, C); target bool (N, C), of which rows with a label have loss 0, or int64 (N,), which has none without, or
+None, where no row has a label.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from shortlist.links import Link, Softmax
+from shortlist.losses.loss import Loss
+from shortlist.losses.multilabel import label_marks
+from shortlist.tensors import Reduction, Scores, Target, check_scores, reduce, working
+
+
+def uniform_outlier_loss(scores: Scores, target: Target | None = None, *, reduction: Reduction = "mean") -> Tensor:
+    r"""Divergence of the softmax from the uniform distribution, on rows without a label.
+
+    .. math:: -\log C - \frac1C \sum_j \log \mathrm{softmax}_j(scores)
+
+    Added with weight 1 to the cross-entropy of the rows that have one. The mean is over all rows.
+
+    Elicits: nothing (it asks for no label). Link: softmax.
+
+    Shape: (N, C), (N, C) → scalar, or (N,) with ``reduction="none"``.
+
+    >>> uniform_outlier_loss(torch.tensor([[2.0, 1.0, 0.0]]))
+    tensor(0.3090)
+
+    Lee, Lee, Lee, Shin, "Training confidence-calibrated classifiers for detecting out-of-distribution samples", 2018, eq. 1.
+    """
+    check_scores(scores)
+    divergence = -math.log(max(1, scores.shape[1])) - torch.log_softmax(working(scores), 1).mean(1)
+    return reduce(_without_label(scores, target, divergence), reduction)
+
+
+class OutlierLoss(Loss):
+    """A loss of rows without a label, read by a softmax."""
+
+    def forward(self, scores: Scores, target: Target | None = None) -> Tensor:  # type: ignore[override]
+        """The loss of the rows without a label; without a target, of all."""
+        return type(self).function(scores, target, **self.keywords)
+
+    def link(self) -> Link:
+        """Softmax."""
+        return Softmax()
+
+
+class UniformOutlierLoss(OutlierLoss):
+    """Module form of :func:`uniform_outlier_loss`."""
+
+    function = staticmethod(uniform_outlier_loss)
+
+
+def confidence_outlier_loss(scores: Scores, target: Target | None = None, *, reduction: Reduction = "mean") -> Tensor:
+    r"""Logarithm of the largest probability of the softmax, on rows without a label.
+
+    .. math:: \max_j \log \mathrm{softmax}_j(scores)
+
+    Added with weight 1 to the cross-entropy of the rows that have one. The mean is over all rows. Never above 0.
+
+    Elicits: nothing (it asks for no label). Link: softmax.
+
+    Shape: (N, C), (N, C) → scalar, or (N,) with ``reduction="none"``.
+
+    >>> confidence_outlier_loss(torch.tensor([[2.0, 1.0, 0.0]]))
+    tensor(-0.4076)
+
+    Hein, Andriushchenko, Bitterwolf, "Why ReLU networks yield high-confidence predictions far away from the training data",
+    2019, eq. 3.
+    """
+    check_scores(scores)
+    scores = working(scores)
+    return reduce(_without_label(scores, target, scores.max(1).values - scores.logsumexp(1)), reduction)
+
+
+class ConfidenceOutlierLoss(OutlierLoss):
+    """Module form of :func:`confidence_outlier_loss`."""
+
+    function = staticmethod(confidence_outlier_loss)
+
+
+def _without_label(scores: Scores, target: Target | None, values: Tensor) -> Tensor:
+    if target is None:
+        return values
+    return torch.where(label_marks(scores, target).any(1), 0.0, values)

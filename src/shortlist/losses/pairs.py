@@ -1,0 +1,138 @@
+"""Losses between the labels that are there and those that are not: two-way (Kobayashi 2023), label pairs (Cheng).
+
+Shapes: scores (N, C), target bool (N, C), or int64 (N,) where each row has one label.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from shortlist.links import Link, Sigmoid
+from shortlist.losses.loss import Loss, domains, number, reduce_coupled, softplus
+from shortlist.losses.multilabel import label_marks
+from shortlist.processes import total, total_logsumexp
+from shortlist.tensors import Reduction, Scores, Target, reduce, working
+
+
+@domains(positive_temperature=number(above=0), negative_temperature=number(above=0))
+def two_way_loss(
+    scores: Scores,
+    target: Target,
+    *,
+    positive_temperature: float = 4.0,
+    negative_temperature: float = 1.0,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""The smoothly largest absent label against the smoothly smallest present one, in each row and in each class.
+
+    .. math:: \log\big(1 + e^{T_n \log \sum_{absent} e^{scores / T_n} + T_p \log \sum_{present} e^{-scores / T_p}}\big)
+
+    over the labels of each row that has a present one, averaged, plus the same over the rows of each class that has one,
+    averaged; a row or class with nothing absent counts 0. Couples the batch: on several processes it is the global one.
+
+    Elicits: the order of a row's labels, where they are independent given the input. Link: none.
+
+    Args:
+        scores: (N, C).
+        target: bool (N, C).
+        positive_temperature: T_p, 4 in the paper.
+        negative_temperature: T_n, 1 in the paper.
+        reduction: "mean", or "sum", that times N.
+
+    Shape: (N, C), (N, C) or (N,) → scalar.
+
+    >>> two_way_loss(torch.tensor([[2.0, -1.0], [0.0, 1.0]]), torch.tensor([[True, False], [False, True]]))
+    tensor(0.3079)
+
+    Kobayashi, "Two-way multi-label loss", 2023, eqs. 8 and 10.
+    """
+    marks = label_marks(scores, target)
+    scores = working(scores)
+    absent = (scores / negative_temperature).masked_fill(marks, -torch.inf)
+    present = (-scores / positive_temperature).masked_fill(~marks, -torch.inf)
+    temperatures = negative_temperature, positive_temperature
+    rows = _contrast(_logsumexp(absent), _logsumexp(present), temperatures)
+    classes = _contrast(total_logsumexp(absent), total_logsumexp(present), temperatures)
+    row_mean = total(rows.sum()) / total(marks.any(1).sum().to(scores.dtype)).clamp(min=1)
+    class_mean = classes.sum() / (total(marks.to(scores.dtype).sum(0)) > 0).sum().clamp(min=1)
+    return reduce_coupled(row_mean + class_mean, len(scores), reduction)
+
+
+def _logsumexp(values: Tensor) -> Tensor:
+    """Along the row; -inf of nothing, with gradient 0."""
+    empty = ~(values > -torch.inf).any(1, keepdim=True)
+    return torch.where(empty.squeeze(1), -torch.inf, torch.where(empty, 0.0, values).logsumexp(1))
+
+
+def _contrast(absent: Tensor, present: Tensor, temperatures: tuple[float, float]) -> Tensor:
+    """Softplus of the two, 0 where either side is empty."""
+    both = (absent > -torch.inf) & (present > -torch.inf)
+    absent, present = torch.where(both, absent, 0.0), torch.where(both, present, 0.0)
+    return torch.where(both, softplus(temperatures[0] * absent + temperatures[1] * present), 0.0)
+
+
+class TwoWayLoss(Loss):
+    """Module form of :func:`two_way_loss`."""
+
+    function = staticmethod(two_way_loss)
+    elicits = "order"
+    couples = True
+
+
+def label_pair_penalty(log_odds: Tensor, target: Target, *, reduction: Reduction = "mean") -> Tensor:
+    r"""Present labels should have larger odds than absent ones: a regularizer for any multi-label loss.
+
+    .. math:: \frac{2}{C(C-1)} \sum_{t \in target,\ u \notin target} \log(1 + e^{log\_odds_u - log\_odds_t})
+
+    Give it ``link.log_odds(scores)`` (the scores themselves where the link is the sigmoid) and add it with a weight. A row
+    without present or without absent labels has 0. The work is |present| · C, never C².
+
+    Elicits: the order, and all ratios of odds, where labels are independent given the input. Link: sigmoid, of log-odds.
+
+    Shape: (N, C), (N, C) or (N,) → scalar, or (N,) with ``reduction="none"``.
+
+    >>> label_pair_penalty(torch.tensor([[2.0, -1.0, 0.0]]), torch.tensor([[True, False, False]]))
+    tensor(0.0585)
+
+    Cheng, Vasconcelos, section 3.4.
+    """
+    marks = label_marks(log_odds, target, "log_odds")
+    classes = log_odds.shape[1]
+    if classes == 1:
+        return reduce((0 * working(log_odds)).sum(1), reduction)
+    rows: Tensor = _Pairs.apply(working(log_odds), marks)  # type: ignore[no-untyped-call]
+    return reduce(rows * (2 / (classes * (classes - 1))), reduction)
+
+
+class LabelPairPenalty(Loss):
+    """Module form of :func:`label_pair_penalty`."""
+
+    function = staticmethod(label_pair_penalty)
+    elicits = "order"
+
+    def link(self) -> Link:
+        """Sigmoid, because it is given log-odds."""
+        return Sigmoid()
+
+
+class _Pairs(torch.autograd.Function):
+    """Σ over (present, absent) pairs of softplus(odds_absent - odds_present), per row, with its gradient in one go."""
+
+    @staticmethod
+    def forward(ctx: Any, odds: Tensor, marks: Tensor) -> Tensor:
+        row, label = marks.nonzero(as_tuple=True)
+        # Present labels at -inf: they are nobody's rival.
+        gaps = odds.masked_fill(marks, -torch.inf)[row].sub_(odds[row, label].unsqueeze(1))
+        # softplus(x) = x+ + log(1 + e^-|x|); its slope is σ(x).
+        slopes = torch.sigmoid(gaps)
+        costs = gaps.relu().add_(gaps.abs_().neg_().exp_().log1p_()).sum(1)
+        gradient = torch.zeros_like(odds).index_add_(0, row, slopes)
+        gradient[row, label] = -slopes.sum(1)
+        ctx.save_for_backward(gradient)
+        return costs.new_zeros(len(odds)).index_add_(0, row, costs)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (slopes,) = ctx.saved_tensors
+        return slopes * gradient[:, None], None

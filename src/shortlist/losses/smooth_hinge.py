@@ -1,0 +1,84 @@
+"""The smooth top-k hinge (Berrada et al. 2018), exact and in O(k C).
+
+The sums over all sets of k classes are elementary symmetric polynomials. Divided by suitable constants they are
+probabilities of counts of independent events (Poisson-binomial), none of them small, so that nothing under- or overflows:
+with ``x_j = scores_j / (k τ)`` and ``p_j = σ(x_j - ρ)``, for *any* ρ,
+
+    log e_k(others) - log e_{k-1}(others) = ρ + log P(k events among the others) - log P(k - 1),
+
+and ρ is chosen such that about k - ½ events are expected.
+"""
+
+import torch
+from torch import Tensor
+
+from shortlist.errors import InputError
+from shortlist.losses.loss import Loss, domains, number, softplus
+from shortlist.operators.counts import count_probs
+from shortlist.operators.level import LAWS, solve_level
+from shortlist.tensors import Reduction, Scores, Target, check_single_label, pick, reduce, working
+
+
+@domains(k=number(least=1, whole=True), temperature=number(above=0))
+def smooth_topk_hinge_loss(
+    scores: Scores, target: Target, *, k: int, temperature: float = 1.0, reduction: Reduction = "mean"
+) -> Tensor:
+    r"""Smooth maximum over all sets of k classes, less that over the sets that hold the true one.
+
+    .. math:: τ \log \sum_{|A| = k} \exp\frac{1[target \notin A] + \overline{scores}_A}{τ}
+              - τ \log \sum_{|A| = k,\ target \in A} \exp\frac{\overline{scores}_A}{τ}
+
+    with τ the temperature and the bar a mean over A. k = C gives 0.
+
+    Elicits: the order. Link: none.
+
+    Args:
+        scores: (N, C).
+        target: int64 (N,).
+        k: 1 to C.
+        temperature: above 0; towards 0 it becomes a hinge. The paper takes 1.
+        reduction: "mean", "sum" or "none".
+
+    Shape: (N, C), (N,) → scalar, or (N,) with ``reduction="none"``.
+
+    >>> smooth_topk_hinge_loss(torch.tensor([[2.0, 1.0, 0.0]]), torch.tensor([1]), k=2)
+    tensor(0.7909)
+
+    Berrada, Zisserman, Kumar, "Smooth loss functions for deep top-k classification", 2018, eq. 7; the second sum runs over
+    the sets that hold the true class (Garcin 2022, Table 1, drops that).
+    """
+    check_single_label(scores, target)
+    classes = scores.shape[1]
+    if k > classes:
+        raise InputError(f"k: expected at most the {classes} classes of scores, got {k}")
+    scores = working(scores)
+    if k == classes:
+        return reduce((0 * scores).sum(1), reduction)
+    scaled = scores / (k * temperature)
+    ratio = _log_ratio(scaled, target, k)
+    return reduce(temperature * softplus(1 / temperature + ratio - pick(scaled, target)), reduction)
+
+
+def _log_ratio(scaled: Scores, target: Target, k: int) -> Tensor:
+    """``log e_k - log e_{k-1}`` of the exponentials of all scores but the target's, (N,)."""
+    own = target[:, None]
+    # The target takes the lowest score while the shift is looked for: any shift is right, this one is good.
+    lowered = scaled.detach().scatter(1, own, scaled.detach().amin(1, keepdim=True))
+    shift = solve_level(lowered, k - 0.5, LAWS["logistic"], tolerance=0.1)
+    centred = (scaled - shift).scatter(1, own, -torch.inf)
+    happens, fails = torch.sigmoid(centred), torch.sigmoid(-centred)
+    others = scaled.shape[1] - 1
+    if 2 * k <= others + 1:
+        counts = count_probs(happens, fails, k)
+        more, fewer = counts[k], counts[k - 1]
+    else:  # k of the others happen where others - k fail; the target, which never happens, is one that always fails
+        counts = count_probs(fails, happens, others - k + 2)
+        more, fewer = counts[others - k + 1], counts[others - k + 2]
+    return shift.squeeze(1) + more.log() - fewer.log()
+
+
+class SmoothTopkHingeLoss(Loss):
+    """Module form of :func:`smooth_topk_hinge_loss`."""
+
+    function = staticmethod(smooth_topk_hinge_loss)
+    elicits = "order"

@@ -1,0 +1,145 @@
+"""Draws of the k-th largest noised score that look closely only at the classes which can be it.
+
+A normal number is the quantile of a uniform one, and a uniform one can be drawn a digit at a time. So: choose for each row
+a level that somewhat more than k noised scores will exceed; draw the leading 8 bits of every class's uniform number, which
+tell for all but a few that they stay below the level; draw the other bits of those few only. If k of them do exceed the
+level, the k-th largest of all is the k-th largest of them. If not (one row in some hundred), the other bits of all classes
+of that row are drawn too. Whatever the level, this is the distribution of the plain draw.
+"""
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shortlist.tensors import Array, Scores, row_blocks
+
+# Rows worked on at once, in entries: the bits of all samples stay in the processor's cache.
+CACHED_ENTRIES = 2**19
+DIGITS = 256
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def lazy_top_draws(
+    scores: Scores, k: int, epsilon: float, samples: int, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor]:
+    """The place of the k-th largest noised score in each draw, (N, samples), and the noise there, epsilon included."""
+    places = torch.empty(len(scores), samples, dtype=torch.int64)
+    shifts = scores.new_empty(len(scores), samples)
+    # Numpy makes random bytes an order faster than torch, whose generator seeds it.
+    stream = np.random.Generator(np.random.SFC64(torch.randint(2**62, (2,), generator=generator).tolist()))
+    for rows in row_blocks(len(scores), scores.shape[1], CACHED_ENTRIES):
+        places[rows], shifts[rows] = _Block(scores[rows], k, epsilon).draw(samples, stream)
+    return places, shifts
+
+
+class _Block:
+    """Some rows, the level of each, and for each class the leading digit up to which it may exceed the level."""
+
+    def __init__(self, scores: Scores, k: int, epsilon: float):
+        self.scores, self.k, self.epsilon = scores, k, epsilon
+        self.level, self.last_digits = self._aim()
+
+    def _aim(self) -> tuple[Tensor, Array]:
+        rows, classes = self.scores.shape
+        # About this many exceed the level, so fewer than k do in a few rows of a thousand.
+        wanted = self.k + 3 * math.sqrt(self.k) + 2
+        if wanted > 0.9 * classes:
+            return self.scores.new_full((rows, 1), -math.inf), np.full(rows * classes, DIGITS - 1, np.uint8)
+        level = _rough_level(self.scores, wanted, self.epsilon)
+        scale = math.sqrt(0.5) / self.epsilon
+        chance = torch.add(-scale * level, self.scores, alpha=scale).erf_()
+        # 256 Φ, rounded up a little lest rounding leave a class out.
+        digits = torch.add(chance.new_tensor(DIGITS / 2 + 1e-3), chance, alpha=DIGITS / 2, out=chance).clamp_(max=DIGITS - 1)
+        return level, digits.to(torch.uint8).numpy().reshape(-1)
+
+    def draw(self, samples: int, stream: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """All draws of these rows."""
+        rows, classes = self.scores.shape
+        looks = [self._look(stream) for _ in range(samples)]
+        hits = np.concatenate([hit for _, hit, _ in looks])
+        noise = self._noise(np.concatenate([seen for _, _, seen in looks]), stream)
+        edges = _edges([hit for _, hit, _ in looks], rows, classes)
+        ranked = _padded(torch.take(self.scores, torch.from_numpy(hits)).numpy() + noise, edges, self.k)
+        best = np.partition(ranked, ranked.shape[1] - self.k, axis=1)[:, ranked.shape[1] - self.k]
+        found = edges[:-1] + (ranked == best[:, None]).argmax(1)
+        short = np.flatnonzero(~(best > np.tile(self.level.numpy().reshape(-1), samples)))
+        found[short] = 0  # there may be nothing to find
+        places, shifts = hits[found] % classes, noise[found]
+        for draw in short:
+            sample, row = divmod(int(draw), rows)
+            own, span = slice(edges[draw], edges[draw + 1]), slice(row * classes, (row + 1) * classes)
+            known = hits[own] - span.start, noise[own]
+            places[draw], shifts[draw] = self._draw_in_full(row, looks[sample][0][span], known, stream)
+        return _by_row(places, rows), _by_row(shifts, rows)
+
+    def _look(self, stream: np.random.Generator) -> tuple[Array, Array, Array]:
+        """Leading digits of all classes, where they leave it open whether the level is exceeded, and what they are there."""
+        size = len(self.last_digits)
+        words = stream.integers(2**64 - 1, size=-(-size // 8), dtype=np.uint64, endpoint=True)
+        digits = words.view(np.uint8)[:size]
+        hits = np.flatnonzero(digits <= self.last_digits)
+        return digits, hits, digits[hits]
+
+    def _noise(self, digits: Array, random: np.random.Generator) -> Array:
+        """Normal numbers whose uniform ones begin with these digits; the first digit, 0, is the upper tail."""
+        kind = self.scores.numpy().dtype
+        centred = random.random(len(digits), dtype=kind.type)
+        centred += digits
+        centred *= -2 / DIGITS
+        centred += 1
+        # The ends would be infinite; the last number before them is beyond five standard deviations in float32.
+        limit = 1 - np.finfo(kind).epsneg
+        np.clip(centred, -limit, limit, out=centred)
+        return torch.from_numpy(centred).erfinv_().mul_(math.sqrt(2) * self.epsilon).numpy()
+
+    def _draw_in_full(
+        self, row: int, digits: Array, known: tuple[Array, Array], stream: np.random.Generator
+    ) -> tuple[int, float]:
+        """A draw in which too few exceeded: the numbers that are there stay, the others are completed."""
+        noise = self._noise(digits, stream)
+        noise[known[0]] = known[1]
+        values = self.scores[row].numpy() + noise
+        place = int(np.argpartition(values, len(values) - self.k)[len(values) - self.k])
+        return place, noise[place]
+
+
+def _rough_level(scores: Scores, wanted: float, epsilon: float) -> Tensor:
+    """A level that about the wanted number of noised scores exceed, (N, 1): a normal guess, corrected once by its count."""
+    classes = scores.shape[1]
+    reach = NormalDist().inv_cdf(1 - wanted / classes)
+    mean = scores.mean(1, keepdim=True)
+    square: Tensor = torch.linalg.vector_norm(scores, dim=1, keepdim=True).square_() / classes
+    spread: Tensor = (square - mean * mean).clamp_(min=0).add_(epsilon**2).sqrt_()
+    level = mean + reach * spread
+    scale = math.sqrt(0.5) / epsilon
+    count = torch.add(-scale * level, scores, alpha=scale).erf_().sum(1, keepdim=True).add_(classes).mul_(0.5)
+    # Never further than what puts one class above the level, or all but one.
+    share = (count / classes).clamp_(1 / classes, 1 - 1 / classes)
+    corrected: Tensor = level + spread * (reach + torch.special.ndtri(share))
+    return corrected
+
+
+def _edges(hits: list[Array], rows: int, classes: int) -> Array:
+    """Where each row of each draw begins among all hits, and where the last ends."""
+    starts = np.arange(rows) * classes
+    offsets = np.cumsum([0, *map(len, hits)])
+    parts = [np.searchsorted(part, starts) + offset for part, offset in zip(hits, offsets[:-1], strict=True)]
+    return np.concatenate([*parts, offsets[-1:]])
+
+
+def _padded(values: Array, edges: Array, least: int) -> Array:
+    """Ragged rows as a matrix, filled up with -inf."""
+    lengths = np.diff(edges)
+    width = max(least, int(lengths.max(initial=0)))
+    matrix = np.full((len(lengths), width), -np.inf, values.dtype)
+    slots = np.arange(len(values))
+    slots += np.repeat(np.arange(len(lengths)) * width - edges[:-1], lengths)
+    matrix.reshape(-1)[slots] = values
+    return matrix
+
+
+def _by_row(draws: Array, rows: int) -> Tensor:
+    return torch.from_numpy(draws.reshape(-1, rows).T.copy())

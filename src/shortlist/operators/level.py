@@ -1,0 +1,153 @@
+"""The level that a given expected number of noised scores exceeds, by Halley's steps.
+
+Score j with noise exceeds the level τ with probability ``F((score_j - τ) / epsilon)``; the expected number of exceedances
+falls from C to 0 as τ rises, and ``solve_level`` finds the τ at which it is ``total``. Everything is per row.
+"""
+
+import math
+from collections.abc import Callable
+from statistics import NormalDist
+from typing import Literal, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+from shortlist.errors import InputError
+from shortlist.tensors import Scores
+
+Noise: TypeAlias = Literal["normal", "logistic"]
+
+# Each step cubes the error, so that steps this small, in units of the noise, leave a few units of the last place.
+TOLERANCE = {torch.float32: 1e-2, torch.float64: 1e-5}
+FREE_STEPS, BRACKETED_STEPS = 5, 128
+
+
+class Law(NamedTuple):
+    """A noise, in the unit in which its distribution function F is cheapest."""
+
+    unit: float  # of the standard form's
+    deviation: float  # in units
+    quantile: Callable[[float], float]
+    weights: Callable[[Tensor, Tensor], Tensor]  # (x, out) → F'(x) up to a factor
+    sums: Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]  # (x, work), both used up → ΣF, ΣF', ΣF'' of each row
+
+
+def _normal_weights(x: Tensor, out: Tensor) -> Tensor:
+    # Powers of two are the fastest exponentials torch has on a CPU.
+    return torch.mul(x, x, out=out).mul_(-1 / math.log(2)).exp2_()
+
+
+def _normal_sums(x: Tensor, work: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """With F(x) = (1 + erf x) / 2, F' = exp(-x²) / √π, F'' = -2x F'."""
+    weights = _normal_weights(x, work)
+    slope = weights.sum(1, keepdim=True).mul_(1 / math.sqrt(math.pi))
+    bend = weights.mul_(x).sum(1, keepdim=True).mul_(-2 / math.sqrt(math.pi))
+    # 1 is added before the sum: after it, the few that exceed would be the difference of two large numbers.
+    return x.erf_().add_(1).sum(1, keepdim=True).mul_(0.5), slope, bend
+
+
+def _logistic_weights(x: Tensor, out: Tensor) -> Tensor:
+    p = torch.sigmoid(x, out=out)
+    return p.addcmul_(p, p, value=-1)
+
+
+def _logistic_sums(x: Tensor, work: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """With F = σ, F' = σ(1 - σ), F'' = F' (1 - 2σ)."""
+    p = x.sigmoid_()
+    weights = torch.addcmul(p, p, p, value=-1, out=work)
+    count, slope = p.sum(1, keepdim=True), weights.sum(1, keepdim=True)
+    return count, slope, slope - 2 * weights.mul_(p).sum(1, keepdim=True)
+
+
+def _logit(p: float) -> float:
+    return math.log(p) - math.log1p(-p)
+
+
+LAWS = {
+    "normal": Law(
+        math.sqrt(2), math.sqrt(0.5), lambda p: NormalDist().inv_cdf(p) / math.sqrt(2), _normal_weights, _normal_sums
+    ),
+    "logistic": Law(1.0, math.pi / math.sqrt(3), _logit, _logistic_weights, _logistic_sums),
+}
+
+
+def law_of(noise: str) -> Law:
+    """The law of this name."""
+    if noise not in LAWS:
+        raise InputError(f"noise: expected 'normal' or 'logistic', got {noise!r}")
+    return LAWS[noise]
+
+
+@torch.no_grad()
+def solve_level(
+    scores: Scores, total: float, law: Law, *, tolerance: float | None = None, work: Tensor | None = None
+) -> Tensor:
+    """τ with ``Σ_j F(scores_j - τ) = total`` in each row, (N, 1); ``0 < total < C``, scores in units of the law.
+
+    Halley's steps on the logarithm of the number of exceedances (or of the others, where those are fewer), from a guess
+    that is exact for normal scores. Rows that have not arrived after a few, of scores in far-away clumps for instance, go
+    on inside a bracket.
+
+    Args:
+        scores: (N, C).
+        total: the wanted number of exceedances.
+        law: the noise.
+        tolerance: the step at which a row has arrived.
+        work: memory to work in, (2, N, C): fresh pages would cost as much as the arithmetic.
+    """
+    nearly = TOLERANCE[scores.dtype] if tolerance is None else tolerance
+    work = scores.new_empty(2, *scores.shape) if work is None else work
+    return _refine(scores, guess_level(scores, total, law, work), total, law, nearly, work, FREE_STEPS)
+
+
+def _refine(scores: Scores, level: Tensor, total: float, law: Law, nearly: float, work: Tensor, steps: int) -> Tensor:
+    """Free steps, soon on the rows alone that need more; what has not arrived after them is bracketed."""
+    for left in reversed(range(steps)):
+        step, _ = _step(scores, level, total, law, work)
+        level = level + step
+        away = (~(step.abs() <= nearly)).squeeze(1).nonzero().squeeze(1)  # NaN is away
+        if not len(away):
+            return level
+        if 2 * len(away) < len(level):
+            rest = _refine(scores[away], level[away], total, law, nearly, work[:, : len(away)], left)
+            return level.index_copy(0, away, rest)
+    return _solve_bracketed(scores, total, law, nearly, work)
+
+
+def _solve_bracketed(scores: Scores, total: float, law: Law, nearly: float, work: Tensor) -> Tensor:
+    """Steps that halve the bracket whenever they would leave it or grow."""
+    quantile = law.quantile(1 - total / scores.shape[1])
+    low, high = scores.amin(1, keepdim=True) + quantile, scores.amax(1, keepdim=True) + quantile
+    level, reach = low + (high - low) / 2, high - low
+    for _ in range(BRACKETED_STEPS):
+        step, above = _step(scores, level, total, law, work)
+        low, high = torch.where(above, level, low), torch.where(above, high, level)
+        # Where nothing is near the level, slopes underflow and steps creep: they must at least halve, too.
+        good = (level + step >= low) & (level + step <= high) & (2 * step.abs() <= reach)
+        step = torch.where(good, step, low + (high - low) / 2 - level)
+        level, reach = level + step, step.abs()
+        if reach.amax() <= nearly:
+            break
+    return level
+
+
+def _step(scores: Scores, level: Tensor, total: float, law: Law, work: Tensor) -> tuple[Tensor, Tensor]:
+    """Halley's step from this level, and whether more than the wanted number exceed it."""
+    count, slope, bend = law.sums(torch.sub(scores, level, out=work[0]), work[1])
+    above = count > total
+    classes = scores.shape[1]
+    if 2 * total > classes:
+        count, slope, bend, total = classes - count, -slope, -bend, classes - total
+    # With h = log(count / total), h' = -slope / count and h'' = bend / count - h'² along τ.
+    gap = (count / total).log_()
+    first = slope / count
+    return 2 * gap * first / ((2 + gap) * first * first - gap * bend / count), above
+
+
+def guess_level(scores: Scores, total: float, law: Law, work: Tensor) -> Tensor:
+    """The level if scores and noise were both normal: right for scores that are, and a start for others."""
+    classes = scores.shape[1]
+    mean = scores.mean(1, keepdim=True)
+    apart = torch.sub(scores, mean, out=work[0])
+    variance: Tensor = torch.linalg.vector_norm(apart, dim=1, keepdim=True).square_() / classes
+    return variance.add_(law.deviation**2).sqrt_().mul_(NormalDist().inv_cdf(1 - total / classes)).add_(mean)

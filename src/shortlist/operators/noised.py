@@ -1,0 +1,108 @@
+"""The k-th largest of a row with noise, averaged over draws (Garcin 2022)."""
+
+import torch
+from torch import Tensor
+
+from shortlist.checks import whole_number
+from shortlist.errors import InputError
+from shortlist.operators.arguments import check_level
+from shortlist.operators.lazy_draws import lazy_top_draws
+from shortlist.tensors import Scores, shape_of, working
+
+
+def noised_top_value(
+    scores: Scores,
+    k: int,
+    epsilon: float = 1.0,
+    samples: int = 5,
+    *,
+    antithetic: bool = False,
+    noise: Tensor | None = None,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    r"""The mean over draws of the k-th largest score with noise: a k-th largest with a useful gradient.
+
+    .. math:: \frac{1}{samples} \sum_b \mathrm{top}_k(scores + epsilon \cdot Z_b), \quad Z_b \sim N(0, I)
+
+    Its gradient is the mean of the one-hot vectors at the k-th index of each draw, an unbiased estimate of the
+    probability that each class is the k-th; none flows to epsilon or to the noise.
+
+    Args:
+        scores: (N, C).
+        k: 1 to C.
+        epsilon: the scale of the noise; with 0 the k-th largest itself, ties by lower index.
+        samples: draws a row.
+        antithetic: draw in pairs of opposite noise. Less variance in the value, hardly any in the gradient.
+        noise: the draws themselves, (samples, N, C); their number is then the number of samples.
+        generator: where the draws come from.
+
+    Shape: (N,).
+
+    On the CPU only what can reach the k-th place is drawn in full, exact in distribution (see ``lazy_draws.py``); no tensor
+    of (samples, N, C) is made.
+
+    >>> z = torch.tensor([[.2, -.1, .1, .3], [.1, .1, -.1, .1], [-.1, -.1, .1, -.1]])[:, None]
+    >>> noised_top_value(torch.tensor([[2.4, 2.6, 2.3, 0.5]]), 2, 1.0, noise=z)
+    tensor([2.4667])
+
+    Garcin, Servajean, Joly, Salmon, "Stochastic smoothing of the top-K calibrated hinge loss for deep imbalanced
+    classification", 2022, section 3.2.
+    """
+    check_level(scores, k, epsilon)
+    samples = whole_number(samples, "samples", 1)
+    if antithetic and samples % 2:
+        raise InputError(f"samples: expected an even number for antithetic pairs, got {samples}")
+    scores = working(scores)
+    if noise is not None:
+        draws = _given_draws(scores.detach(), k, epsilon, _checked_noise(noise, scores))
+    elif epsilon == 0:
+        draws = _given_draws(scores.detach(), k, 0.0, scores.new_zeros(1, 1, 1))
+    elif scores.device.type == "cpu" and not antithetic:
+        draws = lazy_top_draws(scores.detach(), k, epsilon, samples, generator)
+    else:
+        draws = _full_draws(scores.detach(), k, epsilon, samples, antithetic, generator)
+    places, shifts = draws
+    return (scores.gather(1, places) + shifts).mean(1)
+
+
+def _checked_noise(noise: Tensor, scores: Scores) -> Tensor:
+    if noise.ndim != 3 or noise.shape[1:] != scores.shape or not noise.is_floating_point() or not len(noise):
+        raise InputError(
+            f"noise: expected floating point (samples, {', '.join(map(str, scores.shape))}), got {shape_of(noise)}"
+        )
+    return noise.detach().to(scores)
+
+
+def _given_draws(scores: Scores, k: int, epsilon: float, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """The place of the k-th largest in each draw, (N, samples), and what the noise adds there."""
+    places, shifts = [], []
+    for z in noise:
+        place, value = kth_largest(scores + epsilon * z, k)
+        places.append(place)
+        shifts.append(value - scores.gather(1, place))
+    return torch.cat(places, 1), torch.cat(shifts, 1)
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def _full_draws(
+    scores: Scores, k: int, epsilon: float, samples: int, antithetic: bool, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor]:
+    """One draw after the other, so that no more than two matrices like the scores are held."""
+    places, shifts = [], []
+    z = scores
+    for b in range(samples):
+        fresh = not (antithetic and b % 2)
+        z = torch.randn(scores.shape, generator=generator, dtype=scores.dtype, device=scores.device) if fresh else -z
+        place, value = kth_largest(scores + epsilon * z, k)
+        places.append(place)
+        shifts.append(value - scores.gather(1, place))
+    return torch.cat(places, 1), torch.cat(shifts, 1)
+
+
+def kth_largest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The place of the k-th largest of each row, ties by lower index, and its value, (N, 1) each."""
+    value = values.topk(k, dim=1).values[:, -1:]
+    above = (values > value).sum(1, keepdim=True)
+    # Among those that tie with it, in order of index, it is the (k - above)-th.
+    tied = values == value
+    return (tied & (tied.cumsum(1) == k - above)).to(torch.uint8).argmax(1, keepdim=True), value

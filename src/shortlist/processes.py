@@ -1,0 +1,63 @@
+"""The global batch: sums over all processes of a group, with gradients. On one process nothing happens.
+
+A loss that couples the rows of a batch is the same function of the global batch however many processes share it: every
+process gets its value. The gradient that each gets for its own rows is multiplied by the number of processes, because
+data-parallel training divides by that when it averages.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, distributed
+
+
+def processes() -> int:
+    """How many share the batch."""
+    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
+
+
+def total(values: Tensor) -> Tensor:
+    """The sum over all processes, of a tensor of the same shape on each."""
+    if processes() == 1:
+        return values
+    summed: Tensor = _Total.apply(values)  # type: ignore[no-untyped-call]
+    return summed
+
+
+def total_logsumexp(values: Tensor, dim: int = 0) -> Tensor:
+    """``log Σ exp`` along a dimension and over all processes; -inf of nothing, with gradient 0."""
+    largest = gathered(values.detach().amax(dim) if values.shape[dim] else _nothing(values, dim)).amax(0)
+    level = torch.where(largest.isfinite(), largest, 0.0)
+    summed = total((values - level.unsqueeze(dim)).exp().sum(dim))
+    safe = torch.where(summed > 0, summed, 1.0)
+    return torch.where(summed > 0, safe.log() + level, -torch.inf)
+
+
+def gathered(values: Tensor) -> Tensor:
+    """The tensors of all processes, stacked; no gradient."""
+    values = values.detach()
+    if processes() == 1:
+        return values[None]
+    parts = [torch.empty_like(values) for _ in range(processes())]
+    distributed.all_gather(parts, values.contiguous())
+    return torch.stack(parts)
+
+
+def _nothing(values: Tensor, dim: int) -> Tensor:
+    shape = [size for n, size in enumerate(values.shape) if n != dim % values.ndim]
+    return values.new_full(shape, -torch.inf)
+
+
+class _Total(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor) -> Tensor:
+        summed = values.clone()
+        distributed.all_reduce(summed)
+        return summed
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        # Every process holds the same loss, so that the sum of their gradients is the gradient times their number.
+        summed = gradient.clone()
+        distributed.all_reduce(summed)
+        return summed
