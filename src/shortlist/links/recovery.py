@@ -115,7 +115,7 @@ class SoftmaxFocalRecovery(Link):
     tensor([[0.8838, 0.0875, 0.0287]])
 
     Charoenphakdee, Vongkulbhisal, Chairatanakul, Sugiyama, "On focal loss for class-posterior probability estimation",
-    2021, theorem 11.
+    2021.
     """
 
     kind = "softmax-focal-recovery"

@@ -49,6 +49,7 @@ from shortlist.losses.multilabel import (
 )
 from shortlist.losses.outliers import ConfidenceOutlierLoss, UniformOutlierLoss, confidence_outlier_loss, uniform_outlier_loss
 from shortlist.losses.pairs import LabelPairPenalty, TwoWayLoss, label_pair_penalty, two_way_loss
+from shortlist.losses.penalised import PenalisedLoss
 from shortlist.losses.positives import AssumeNegativeLoss, ExpectedPositiveLoss, assume_negative_loss, expected_positive_loss
 from shortlist.losses.quasibinary import QuasibinaryLoss, quasibinary_loss
 from shortlist.losses.role import RoleEstimates, RoleLoss, role_loss
@@ -80,6 +81,7 @@ __all__ = [
     "LdamLoss",
     "Loss",
     "NoisedTopkHingeLoss",
+    "PenalisedLoss",
     "QuasibinaryLoss",
     "RoleEstimates",
     "RoleLoss",

@@ -54,7 +54,7 @@ def average_k_loss(
     >>> average_k_loss(scores, torch.tensor([1]), proposal_scores=scores, k=2, alpha=0.5)
     tensor(2.1309)
 
-    Garcin, Servajean, Joly, Salmon, "A two-head loss function for deep average-K classification", 2023, eqs. 8 to 12.
+    Garcin, Servajean, Joly, Salmon, "A two-head loss function for deep average-K classification", 2023, eqs. 10 to 14.
     """
     check_single_label(scores, target)
     if proposal_scores.shape != scores.shape or not proposal_scores.is_floating_point():

@@ -83,7 +83,7 @@ def convex_topk_hinge_loss(
     >>> convex_topk_hinge_loss(torch.tensor([[2.0, 1.0, 0.0]]), torch.tensor([1]), k=2)
     tensor(1.)
 
-    Lapin, Hein, Schiele, 2015, eq. 8 (top-k hinge α).
+    Lapin, Hein, Schiele, 2015 (top-k hinge α); Garcin 2022, Table 1.
     """
     check_single_label(scores, target)
     check_rivals(scores, k)
@@ -122,7 +122,7 @@ def calibrated_topk_hinge_loss(
     >>> calibrated_topk_hinge_loss(torch.tensor([[2.0, 1.0, 0.0]]), torch.tensor([2]), k=1)
     tensor(2.)
 
-    Yang, Koyejo, "On the consistency of top-k surrogate losses", 2020, eq. 6 (ψ5).
+    Yang, Koyejo, "On the consistency of top-k surrogate losses", 2020; Garcin 2022, eq. 17.
     """
     return noised_topk_hinge_loss(scores, target, k=k, epsilon=0.0, margin=margin, reduction=reduction)
 
@@ -185,7 +185,7 @@ def noised_topk_hinge_loss(
     >>> noised_topk_hinge_loss(scores, torch.tensor([2]), k=1, smoothing="soft", epsilon=0.2)
     tensor(2.)
 
-    Garcin, Servajean, Joly, Salmon, 2022, eqs. 9 (balanced) and 10 (imbalanced).
+    Garcin, Servajean, Joly, Salmon, 2022, eqs. 10 (balanced) and 13 (imbalanced).
     """
     check_single_label(scores, target)
     check_rivals(scores, k)

@@ -62,13 +62,15 @@ def domains(**checks: Check) -> Callable[[Callable[P, Tensor]], Callable[P, Tens
 class Loss(nn.Module):
     """Module form of a loss function: its keywords are the constructor's, with the same defaults.
 
-    A subclass names its :attr:`function`, what minimising it :attr:`elicits`, and whether it :attr:`couples` the rows of a
-    batch. It owns no parameter; tensors among its keywords are buffers that follow ``.to(device)`` and are not saved.
+    A subclass names its :attr:`function`, what minimising it :attr:`elicits`, whether it :attr:`couples` the rows of a batch
+    and whether it :attr:`reads` scores or log-odds. It owns no parameter; tensors among its keywords are buffers that follow
+    ``.to(device)`` and are not saved.
     """
 
     function: ClassVar[Callable[..., Tensor]]
     elicits: ClassVar[Elicits] = "nothing"
     couples: ClassVar[bool] = False
+    reads: ClassVar[Literal["scores", "log-odds"]] = "scores"
 
     def __init_subclass__(cls) -> None:
         if not hasattr(cls, "function"):  # a family of losses

@@ -142,7 +142,7 @@ def asymmetric_focal_loss(
     >>> asymmetric_focal_loss(torch.tensor([[2.0, -1.0]]), torch.tensor([[True, False]]), shift=0.05)
     tensor(0.0637)
 
-    Ridnik et al., "Asymmetric loss for multi-label classification", 2021, eqs. 4 to 7; Cheng, eq. 12.
+    Ridnik et al., "Asymmetric loss for multi-label classification", 2021; Cheng, eqs. 7 and 8.
     """
 
     def partials(values: Scores) -> tuple[Tensor, Tensor]:
@@ -222,7 +222,7 @@ def spa_loss(
     >>> spa_loss(torch.tensor([[2.0, -1.0]]), torch.tensor([[True, False]]))
     tensor(0.0637)
 
-    Cheng, Vasconcelos, "Towards calibrated multi-label deep neural networks", eqs. 15 and 16.
+    Cheng, Vasconcelos, "Towards calibrated multi-label deep neural networks", eq. 16.
     """
 
     def partials(values: Scores) -> tuple[Tensor, Tensor]:

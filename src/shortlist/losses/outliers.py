@@ -29,7 +29,7 @@ def uniform_outlier_loss(scores: Scores, target: Target | None = None, *, reduct
     >>> uniform_outlier_loss(torch.tensor([[2.0, 1.0, 0.0]]))
     tensor(0.3090)
 
-    Lee, Lee, Lee, Shin, "Training confidence-calibrated classifiers for detecting out-of-distribution samples", 2018, eq. 1.
+    Lee, Lee, Lee, Shin, "Training confidence-calibrated classifiers for detecting out-of-distribution samples", 2018.
     """
     check_scores(scores)
     divergence = -math.log(max(1, scores.shape[1])) - torch.log_softmax(working(scores), 1).mean(1)
@@ -69,7 +69,7 @@ def confidence_outlier_loss(scores: Scores, target: Target | None = None, *, red
     tensor(-0.4076)
 
     Hein, Andriushchenko, Bitterwolf, "Why ReLU networks yield high-confidence predictions far away from the training data",
-    2019, eq. 3.
+    2019.
     """
     check_scores(scores)
     scores = working(scores)

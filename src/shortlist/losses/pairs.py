@@ -45,7 +45,7 @@ def two_way_loss(
     >>> two_way_loss(torch.tensor([[2.0, -1.0], [0.0, 1.0]]), torch.tensor([[True, False], [False, True]]))
     tensor(0.3079)
 
-    Kobayashi, "Two-way multi-label loss", 2023, eqs. 8 and 10.
+    Kobayashi, "Two-way multi-label loss", 2023.
     """
     marks = label_marks(scores, target)
     scores = working(scores)
@@ -110,6 +110,7 @@ class LabelPairPenalty(Loss):
 
     function = staticmethod(label_pair_penalty)
     elicits = "order"
+    reads = "log-odds"
 
     def link(self) -> Link:
         """Sigmoid, because it is given log-odds."""

@@ -25,7 +25,8 @@ def assume_negative_loss(scores: Scores, target: Target, *, reduction: Reduction
     >>> assume_negative_loss(torch.tensor([[2.0, 1.0, 0.0]]), torch.tensor([1]))
     tensor(1.7233)
 
-    Cole, Mac Aodha, Lorieul, Perona, Morris, Jojic, "Multi-label learning from single positive labels", 2021, eq. 4 (WAN).
+    Cole, Mac Aodha, Lorieul, Perona, Morris, Jojic, "Multi-label learning from single positive labels", 2021 (WAN);
+    Garcin et al. 2023, eq. 5.
     """
     check_single_label(scores, target)
     scores = working(scores)
@@ -70,7 +71,7 @@ def expected_positive_loss(
     >>> expected_positive_loss(torch.tensor([[2.0, 1.0, 0.0]]), torch.tensor([1]), k=2, beta=1.0)
     tensor(0.3258)
 
-    Cole et al. 2021, eq. 5; Garcin et al. 2023, eq. 14.
+    Cole et al. 2021; Garcin et al. 2023, eqs. 7 and 8.
     """
     check_single_label(scores, target)
     scores = working(scores)

@@ -42,7 +42,7 @@ def quasibinary_loss(
     >>> quasibinary_loss(torch.tensor([[2.0, 1.0, 0.0]]), torch.tensor([1]))
     tensor(1.4076)
 
-    Liao, Gavves, Oh, Snoek, "Quasibinary classifier for images with zero and multiple labels", eqs. 9 to 12.
+    Liao, Gavves, Oh, Snoek, "Quasibinary classifier for images with zero and multiple labels", eqs. 10 to 12.
     """
     marks = label_marks(scores, target)
     scores = working(scores)

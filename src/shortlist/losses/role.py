@@ -54,7 +54,7 @@ def role_loss(
     >>> role_loss(scores, torch.tensor([1]), estimates=torch.zeros(1, 3), k=2)
     tensor(2.8596)
 
-    Cole et al. 2021, eqs. 7 to 9.
+    Cole, Mac Aodha, Lorieul, Perona, Morris, Jojic, "Multi-label learning from single positive labels", 2021.
     """
     check_single_label(scores, target)
     if estimates.shape != scores.shape or not estimates.is_floating_point() or estimates.device != scores.device:

@@ -84,7 +84,7 @@ def focal_loss(scores: Scores, target: Target, *, gamma: float = 2.0, reduction:
     >>> focal_loss(torch.tensor([[2.0, 1.0, 0.0]]), torch.tensor([1]), gamma=2.0)
     tensor(0.8029)
 
-    Lin, Goyal, Girshick, He, Dollár, "Focal loss for dense object detection", 2017, eq. 4.
+    Lin, Goyal, Girshick, He, Dollár, "Focal loss for dense object detection", 2017.
     """
     check_single_label(scores, target)
     scores = working(scores)
@@ -132,7 +132,7 @@ def ldam_loss(scores: Scores, target: Target, *, margins: Tensor, scale: float =
     >>> ldam_loss(torch.tensor([[0.2, 0.1]]), torch.tensor([1]), margins=torch.tensor([0.1, 0.5]), scale=10.0)
     tensor(6.0025)
 
-    Cao, Wei, Gaidon, Arechiga, Ma, "Learning imbalanced datasets with label-distribution-aware margin loss", 2019, eq. 13.
+    Cao, Wei, Gaidon, Arechiga, Ma, "Learning imbalanced datasets with label-distribution-aware margin loss", 2019.
     """
     check_single_label(scores, target)
     scores = working(scores)
@@ -168,7 +168,7 @@ def class_margins(counts: Any, max_margin: float = 0.5) -> Tensor:
     >>> class_margins([16, 1], max_margin=0.5)
     tensor([0.2500, 0.5000], dtype=torch.float64)
 
-    Cao et al. 2019, section 3.1.
+    Cao et al. 2019.
     """
     number(least=0)("max_margin", max_margin)
     numbers = as_tensor(counts, "counts").double()

@@ -44,7 +44,7 @@ def smooth_topk_hinge_loss(
     >>> smooth_topk_hinge_loss(torch.tensor([[2.0, 1.0, 0.0]]), torch.tensor([1]), k=2)
     tensor(0.7909)
 
-    Berrada, Zisserman, Kumar, "Smooth loss functions for deep top-k classification", 2018, eq. 7; the second sum runs over
+    Berrada, Zisserman, Kumar, "Smooth loss functions for deep top-k classification", 2018; the second sum runs over
     the sets that hold the true class (Garcin 2022, Table 1, drops that).
     """
     check_single_label(scores, target)

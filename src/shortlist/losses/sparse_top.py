@@ -28,7 +28,7 @@ def sparse_top_loss(scores: Scores, target: Target, *, reduction: Reduction = "m
     >>> sparse_top_loss(torch.tensor([[1.0, 0.5, -3.0]]), torch.tensor([1]))
     tensor(0.5625)
 
-    Garcin, thesis, section 6.2; Martins, Astudillo, 2016, eq. 16.
+    Garcin, thesis, section 6.2; Martins, Astudillo, 2016.
     """
     marks = label_marks(scores, target)
     scores = working(scores)

@@ -1,0 +1,183 @@
+"""The menu: one entry for each method of the papers and its rivals."""
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+from torch import nn
+
+from shortlist import losses
+from shortlist.errors import InputError
+from shortlist.links import Link
+from shortlist.losses import Loss, PenalisedLoss, class_margins
+from shortlist.models import make_head
+
+Objective: TypeAlias = Loss | PenalisedLoss
+Maker: TypeAlias = Callable[..., Objective]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A head, a loss and a link under one name.
+
+    >>> method = find_method("average-k", k=5, alpha=0.3)
+    >>> method.head(features=512, classes=100)
+    TwoHead(
+      (labels): LinearHead(in_features=512, out_features=100, bias=True)
+      (proposal): LinearHead(in_features=512, out_features=100, bias=True)
+    )
+    >>> method.loss()
+    AverageKLoss(k=5, alpha=0.3)
+    >>> method.link()
+    sigmoid
+    """
+
+    name: str
+    summary: str
+    labels: Literal["one", "any"]
+    make_loss: Maker = field(repr=False)
+    parameters: Mapping[str, Any]
+    reference: str
+    head_kind: str = "linear"
+    needs_counts: bool = False
+
+    def with_parameters(self, **changes: Any) -> "Method":
+        """The same method with some of its numbers changed."""
+        for name in changes:
+            if name not in self.parameters:
+                near = difflib.get_close_matches(name, list(self.parameters), 1)
+                hint = f"did you mean {near[0]!r}? " if near else ""
+                known = ", ".join(self.parameters) or "no parameters"
+                raise InputError(f"method {self.name}: {hint}expected {known}; got {name!r}")
+        return replace(self, parameters=MappingProxyType({**self.parameters, **changes}))
+
+    def head(self, features: int, classes: int) -> nn.Module:
+        """A new head."""
+        return make_head(self.head_kind, features, classes)
+
+    def loss(self, counts: Any = None) -> Objective:
+        """The loss; methods for long tails make its margins from the training counts of the classes."""
+        if not self.needs_counts:
+            return self.make_loss(**self.parameters)
+        if counts is None:
+            raise InputError(f"method {self.name}: expected counts, the training examples of each class, got none")
+        return self.make_loss(counts, **self.parameters)
+
+    def link(self, counts: Any = None) -> Link | None:
+        """The link that reads the scores; None where they have no reading as probabilities."""
+        return self.loss(counts).link()
+
+
+def _ldam(counts: Any, *, max_margin: float, scale: float) -> Objective:
+    return losses.LdamLoss(margins=class_margins(counts, max_margin), scale=scale)
+
+
+def _imbalanced(counts: Any, *, k: int, epsilon: float, samples: int, max_margin: float, scale: float) -> Objective:
+    margins = class_margins(counts, max_margin)
+    return losses.NoisedTopkHingeLoss(k=k, epsilon=epsilon, samples=samples, margin=margins, scale=scale)
+
+
+def _with_pairs(loss: type[Loss]) -> Maker:
+    def make(*, pair_weight: float, **parameters: Any) -> Objective:
+        return PenalisedLoss(loss(**parameters), losses.LabelPairPenalty(), pair_weight)
+
+    return make
+
+
+def _with_outliers(term: type[Loss]) -> Maker:
+    def make(*, outlier_weight: float) -> Objective:
+        return PenalisedLoss(losses.CrossEntropyLoss(), term(), outlier_weight)
+
+    return make
+
+
+def _method(
+    name: str,
+    summary: str,
+    labels: Literal["one", "any"],
+    make_loss: Maker,
+    reference: str = "",
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    head: str = "linear",
+    needs_counts: bool = False,
+) -> Method:
+    return Method(name, summary, labels, make_loss, MappingProxyType(dict(parameters or {})), reference, head, needs_counts)
+
+
+_SPA = {"zeta_pos": 1.0, "k_pos": 1.0, "b_pos": 0.0, "zeta_neg": 5.0, "k_neg": 3.0, "b_neg": 1.0}
+_FOCAL = {"gamma_pos": 2.0, "gamma_neg": 2.0}
+_ASY = {"gamma_pos": 0.0, "gamma_neg": 4.0, "shift": 0.05}
+_NOISED = {"k": 5, "epsilon": 0.2, "samples": 10, "smoothing": "noised"}
+_TWO_WAY = {"positive_temperature": 4.0, "negative_temperature": 1.0}
+_TAIL: dict[str, Any] = {"head": "cosine", "needs_counts": True}
+_IMBALANCED = {"k": 5, "epsilon": 0.01, "samples": 5, "max_margin": 0.2, "scale": 60.0}
+
+_ALL = (
+    _method("cross-entropy", "the baseline; consistent for top-k and average-k", "one", losses.CrossEntropyLoss),
+    _method("focal", "cares less about easy rows", "one", losses.FocalLoss, "Lin 2017", {"gamma": 2.0}),
+    _method("ldam", "larger margins for rarer classes", "one", _ldam, "Cao 2019", {"max_margin": 0.2, "scale": 40.0}, **_TAIL),
+    _method("topk-hinge", "not top-k calibrated", "one", losses.TopkHingeLoss, "Lapin 2015", {"k": 5}),
+    _method("convex-topk-hinge", "not top-k calibrated", "one", losses.ConvexTopkHingeLoss, "Lapin 2015", {"k": 5}),
+    _method(
+        "calibrated-topk-hinge", "does not train deep networks", "one", losses.CalibratedTopkHingeLoss, "Yang 2020", {"k": 5}
+    ),
+    _method(
+        "smooth-topk", "all sets of k at once", "one", losses.SmoothTopkHingeLoss, "Berrada 2018", {"k": 5, "temperature": 1.0}
+    ),
+    _method("noised-topk", "top-k", "one", losses.NoisedTopkHingeLoss, "Garcin 2022, eq. 10", _NOISED),
+    _method("noised-topk-imbalanced", "top-k, long tail", "one", _imbalanced, "Garcin 2022, eq. 13", _IMBALANCED, **_TAIL),
+    _method("sparse-top", "probabilities that are exactly 0", "any", losses.SparseTopLoss, "Garcin thesis, 6.2"),
+    _method("assume-negative", "sigmoids, unseen labels absent", "one", losses.AssumeNegativeLoss, "Cole 2021"),
+    _method(
+        "expected-positive", "sigmoids, k on average", "one", losses.ExpectedPositiveLoss, "Cole 2021", {"k": 5, "beta": 0.01}
+    ),
+    _method("role", "label estimates learnt along", "one", losses.RoleLoss, "Cole 2021", {"k": 5, "weight": 0.0}),
+    _method("average-k", "k on average", "one", losses.AverageKLoss, "Garcin 2023", {"k": 5, "alpha": 0.3}, head="two-head"),
+    _method("bce", "independent sigmoids", "any", losses.BinaryCrossEntropyLoss),
+    _method("focal-multilabel", "easy labels count less", "any", losses.AsymmetricFocalLoss, "Cheng, eq. 7", _FOCAL),
+    _method("asy", "ASY, with its φ link", "any", losses.AsymmetricFocalLoss, "Ridnik 2021; Cheng, eqs. 8 and 14", _ASY),
+    _method("two-way", "ranks labels and rows", "any", losses.TwoWayLoss, "Kobayashi 2023", _TWO_WAY),
+    _method("spa", "asymmetric and calibrated", "any", losses.SpaLoss, "Cheng, eqs. 16 and 17", _SPA),
+    _method(
+        "spa-label-pair",
+        "the same, with label pairs",
+        "any",
+        _with_pairs(losses.SpaLoss),
+        "Cheng, section 3.4",
+        {"pair_weight": 1.0, **_SPA},
+    ),
+    _method("quasibinary", "zero, one or many, comparable", "any", losses.QuasibinaryLoss, "Liao, eqs. 10 to 12"),
+    _method(
+        "softmax-uniform",
+        "softmax; uniform where there is no label",
+        "any",
+        _with_outliers(losses.UniformOutlierLoss),
+        "Lee 2018",
+        {"outlier_weight": 1.0},
+    ),
+    _method(
+        "softmax-confidence",
+        "softmax; unsure where there is no label",
+        "any",
+        _with_outliers(losses.ConfidenceOutlierLoss),
+        "Hein 2019",
+        {"outlier_weight": 1.0},
+    ),
+)
+METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in _ALL})
+
+
+def find_method(name: str, **parameters: Any) -> Method:
+    """The method of this name, with some of its numbers changed.
+
+    >>> find_method("noised-topk", k=3).parameters["k"]
+    3
+    """
+    if name not in METHODS:
+        near = difflib.get_close_matches(name, list(METHODS), 1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise InputError(f"method: {hint}expected one of {', '.join(METHODS)}; got {name!r}")
+    return METHODS[name].with_parameters(**parameters)

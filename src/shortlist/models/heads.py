@@ -1,0 +1,90 @@
+"""Heads: features (N, F) → scores (N, C). A head owns the class weights."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear, normalize
+
+from shortlist.checks import whole_number
+from shortlist.errors import InputError
+from shortlist.tensors import Scores, working
+
+
+class TwoHeadScores(NamedTuple):
+    """What a two-head model returns: the multi-label scores, and the scores that propose pseudo-labels."""
+
+    scores: Scores
+    proposal_scores: Scores
+
+
+class LinearHead(nn.Linear):
+    """``scores = weights · features + bias``.
+
+    >>> LinearHead(8, 3)(torch.zeros(2, 8)).shape
+    torch.Size([2, 3])
+    """
+
+    def __init__(self, features: int, classes: int):
+        super().__init__(whole_number(features, "features", 1), whole_number(classes, "classes", 1))
+
+
+class CosineHead(nn.Module):
+    """``scores = cos(features, weights of the class)``, from -1 to 1: no bias, class weights of unit length at the start.
+
+    Losses with margins are made for it: without lengths, a margin is an angle and means the same for every class. Computed
+    in float32 whatever the precision around it; features that are all 0 have score 0.
+
+    >>> head = CosineHead(8, 3)
+    >>> head.weight.norm(dim=1)
+    tensor([1., 1., 1.], grad_fn=<...>)
+
+    Cao et al. 2019; Garcin et al. 2022, section 4.
+    """
+
+    def __init__(self, features: int, classes: int):
+        super().__init__()
+        start = torch.randn(whole_number(classes, "classes", 1), whole_number(features, "features", 1))
+        self.weight = nn.Parameter(normalize(start))
+
+    def forward(self, features: Tensor) -> Scores:
+        """Cosines, (N, C)."""
+        with torch.autocast(features.device.type, enabled=False):
+            return linear(normalize(working(features)), normalize(working(self.weight)))
+
+    def extra_repr(self) -> str:
+        """The sizes."""
+        return f"features={self.weight.shape[1]}, classes={self.weight.shape[0]}"
+
+
+class TwoHead(nn.Module):
+    """Two linear heads on the same features: multi-label scores, and scores that propose pseudo-labels.
+
+    >>> TwoHead(8, 3)(torch.zeros(2, 8)).proposal_scores.shape
+    torch.Size([2, 3])
+
+    Garcin et al. 2023, section 5.
+    """
+
+    def __init__(self, features: int, classes: int):
+        super().__init__()
+        self.labels = LinearHead(features, classes)
+        self.proposal = LinearHead(features, classes)
+
+    def forward(self, features: Tensor) -> TwoHeadScores:
+        """Both, (N, C) each."""
+        return TwoHeadScores(self.labels(features), self.proposal(features))
+
+
+HEADS: dict[str, type[nn.Module]] = {"linear": LinearHead, "cosine": CosineHead, "two-head": TwoHead}
+
+
+def make_head(kind: str, features: int, classes: int) -> nn.Module:
+    """The head of this name.
+
+    >>> make_head("cosine", 8, 3)
+    CosineHead(features=8, classes=3)
+    """
+    if kind not in HEADS:
+        raise InputError(f"head: expected one of {', '.join(HEADS)}; got {kind!r}")
+    return HEADS[kind](features, classes)
