@@ -2,13 +2,15 @@
 
 import sys
 
-from benchmarks import big_file, conformal, imports, metrics, page, prediction, thresholds
+from benchmarks import big_file, conformal, gradient_variance, imports, losses, metrics, page, prediction, thresholds
 
 BENCHMARKS = {
     "thresholds": thresholds,
     "prediction": prediction,
     "conformal": conformal,
     "metrics": metrics,
+    "losses": losses,
+    "gradient_variance": gradient_variance,
     "imports": imports,
     "big_file": big_file,
 }

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("torch", "numpy", "scikit-learn", "torchmetrics", "mapie", "crepes", "netcal")
+PACKAGES = ("torch", "numpy", "scikit-learn", "torchmetrics", "mapie", "crepes", "netcal", "pytopk", "entmax")
 
 
 def compare(name: str, setting: str, contenders: dict[str, Callable[[], Any]], *, rounds: int = 7) -> None:

@@ -139,9 +139,8 @@ def working(values: Tensor) -> Tensor:
 
 
 def row_blocks(rows: int, columns: int, entries: int = BLOCK_ENTRIES) -> Iterator[slice]:
-    """Slices over the rows, equal but for the last, each of up to about ``entries`` entries and at least one row."""
-    blocks = max(1, -(-rows // max(1, entries // max(1, columns))))
-    step = max(1, -(-rows // blocks))
+    """Slices over the rows, each of about ``entries`` entries and at least one row."""
+    step = max(1, entries // max(1, columns))
     for start in range(0, rows, step):
         yield slice(start, min(start + step, rows))
 

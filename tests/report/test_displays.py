@@ -8,7 +8,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from shortlist.report import Display, GroupSizeHistogram, Lorenz, Reliability, SizeAccuracy, SizeHistogram
+from shortlist.report import EvaluationDisplay, GroupSizeHistogram, Lorenz, Reliability, SizeAccuracy, SizeHistogram
 from shortlist.report.displays import DISPLAYS
 from shortlist.report.style import themed_svg
 from tests.report.cases import COUNTS, measured
@@ -43,7 +43,7 @@ def texts(ax):
 
 
 def test_every_display_is_in_the_page():
-    assert set(DISPLAYS) == set(COLUMNS) == set(Display.__subclasses__())
+    assert set(DISPLAYS) == set(COLUMNS) == set(EvaluationDisplay.__subclasses__())
 
 
 @pytest.mark.parametrize("kind", DISPLAYS)

@@ -120,7 +120,7 @@ def _scale(least: float) -> Callable[[ClassCounts, Any], tuple[float, str]]:
         needed = math.log(999 * (known.classes - 1))
         value = max(least, 10 * math.ceil(2 * needed / 10))
         return value, (
-            f"the paper's {least:g}, or twice log(999 (C - 1)) = {needed:.1f} if that is more, the scale at which a cosine of 1 "
+            f"the paper's {least:g}, or twice log(999 (C - 1)) = {needed:.1f} if that is more: at that scale a cosine of 1 "
             "against 0 means 99.9 %"
         )
 

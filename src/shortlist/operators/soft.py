@@ -11,7 +11,7 @@ from shortlist.operators.level import Law, Noise, law_of, solve_level
 from shortlist.tensors import Scores, row_blocks, working
 
 # Blocks of rows this large stay in the processor's cache with their temporaries.
-CACHED_ENTRIES = 2**18
+CACHED_ENTRIES = 2**19
 
 
 def soft_top_value(scores: Scores, k: int, epsilon: float = 1.0, *, noise: Noise = "normal") -> Tensor:

@@ -1,7 +1,8 @@
 """Report: evaluations, the displays and tables made of them, and the page that holds them all."""
 
+from shortlist.report.display import Display
 from shortlist.report.displays import (
-    Display,
+    EvaluationDisplay,
     GroupSizeHistogram,
     Lorenz,
     Reliability,
@@ -9,14 +10,18 @@ from shortlist.report.displays import (
     SizeHistogram,
 )
 from shortlist.report.evaluation import Evaluation, evaluate
+from shortlist.report.loss_pictures import LossLevels, PartialLosses
 from shortlist.report.page import headline, provenance, render, worst_classes, write_report
 from shortlist.report.table import Table
 
 __all__ = [
     "Display",
     "Evaluation",
+    "EvaluationDisplay",
     "GroupSizeHistogram",
     "Lorenz",
+    "LossLevels",
+    "PartialLosses",
     "Reliability",
     "SizeAccuracy",
     "SizeHistogram",

@@ -4,17 +4,17 @@ Every display takes one or more evaluations, draws with ``.plot(ax)`` and gives 
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from shortlist.metrics import Curve
+from shortlist.report.display import Display
 from shortlist.report.evaluation import Evaluation
-from shortlist.report.style import DASHES, GRID, MUTED, SERIES, new_axes
+from shortlist.report.style import DASHES, GRID, MUTED, SERIES
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
@@ -23,11 +23,8 @@ if TYPE_CHECKING:
 NAMED = "\u2060"
 
 
-class Display:
-    """A picture and its numbers."""
-
-    title: ClassVar[str]
-    caption: ClassVar[str]
+class EvaluationDisplay(Display):
+    """A picture of one or several evaluations."""
 
     def __init__(self, evaluations: Evaluation | Sequence[Evaluation]):
         found = [evaluations] if isinstance(evaluations, Evaluation) else list(evaluations)
@@ -37,27 +34,6 @@ class Display:
     def shows(evaluation: Evaluation) -> bool:
         """Whether there is anything to show of this evaluation."""
         return True
-
-    def frame(self) -> "pd.DataFrame":
-        """The numbers behind the picture, one row a point."""
-        import pandas as pd
-
-        columns = self.points()
-        return pd.DataFrame({name: list(values) for name, values in columns.items()})
-
-    def points(self) -> dict[str, list[object]]:
-        """The same as plain columns."""
-        raise TypeError(f"{type(self).__name__} does not say what it shows")
-
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw onto the axes, or onto new ones."""
-        raise TypeError(f"{type(self).__name__} does not say how it is drawn")
-
-    def _axes(self, ax: "Axes | None", xlabel: str, ylabel: str) -> "Axes":
-        ax = new_axes() if ax is None else ax
-        ax.set_xlabel(xlabel)
-        ax.set_ylabel(ylabel)
-        return ax
 
     @staticmethod
     def _whole_sizes(ax: "Axes") -> None:
@@ -70,7 +46,7 @@ class Display:
         return [(evaluation, SERIES[n % len(SERIES)]) for n, evaluation in enumerate(self.evaluations)]
 
 
-class SizeHistogram(Display):
+class SizeHistogram(EvaluationDisplay):
     """How many labels the sets hold."""
 
     title = "Set sizes"
@@ -101,7 +77,7 @@ class SizeHistogram(Display):
         return _finish(ax, legend=not alone)
 
 
-class GroupSizeHistogram(Display):
+class GroupSizeHistogram(EvaluationDisplay):
     """Set sizes by how many training examples the row's class had."""
 
     title = "Set sizes by shot group"
@@ -136,7 +112,7 @@ class GroupSizeHistogram(Display):
         return _finish(ax, legend=True)
 
 
-class SizeAccuracy(Display):
+class SizeAccuracy(EvaluationDisplay):
     """Accuracy against mean set size, for top-k and for average-k sets."""
 
     title = "Accuracy against size"
@@ -188,7 +164,7 @@ class SizeAccuracy(Display):
         return _finish(ax, legend=True)
 
 
-class Reliability(Display):
+class Reliability(EvaluationDisplay):
     """Whether probabilities are frequencies."""
 
     title = "Reliability"
@@ -234,7 +210,7 @@ class Reliability(Display):
         return _finish(ax, legend=True)
 
 
-class Lorenz(Display):
+class Lorenz(EvaluationDisplay):
     """How unevenly the classes share the examples."""
 
     title = "Long tail"
@@ -267,7 +243,7 @@ class Lorenz(Display):
         return _finish(ax, legend=len(drawn) > 1)
 
 
-DISPLAYS: tuple[type[Display], ...] = (SizeHistogram, SizeAccuracy, Reliability, GroupSizeHistogram, Lorenz)
+DISPLAYS: tuple[type[EvaluationDisplay], ...] = (SizeHistogram, SizeAccuracy, Reliability, GroupSizeHistogram, Lorenz)
 
 
 def _groups(evaluations: Sequence[Evaluation], same: Callable[[Evaluation, Evaluation], bool]) -> list[Evaluation]:
