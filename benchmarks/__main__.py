@@ -2,7 +2,18 @@
 
 import sys
 
-from benchmarks import big_file, conformal, gradient_variance, imports, losses, metrics, page, prediction, thresholds
+from benchmarks import (
+    big_file,
+    conformal,
+    gradient_variance,
+    imports,
+    loss_table,
+    losses,
+    metrics,
+    page,
+    prediction,
+    thresholds,
+)
 
 BENCHMARKS = {
     "thresholds": thresholds,
@@ -19,6 +30,7 @@ names = sys.argv[1:] or [*BENCHMARKS, "page"]
 for name in names:
     if name == "page":
         page.write()
+        loss_table.write()
     elif name in BENCHMARKS:
         BENCHMARKS[name].run()
     else:

@@ -1,6 +1,7 @@
 """How much the gradient of each smoothing of the k-th largest varies from draw to draw, and what it costs."""
 
 import time
+from functools import partial
 
 import torch
 
@@ -15,20 +16,17 @@ def run() -> None:
     for shape, spread in (("flat", 0.01), ("spread 3", 3.0)):
         scores = (spread * torch.randn(ROWS, CLASSES, generator=generator, dtype=torch.float64)).requires_grad_()
         (truth,) = torch.autograd.grad(expected_top_value(scores, K).sum(), scores)
-        kinds = {f"noised, {n} draws": lambda n=n: noised_top_value(scores, K, 1.0, n) for n in (2, 10, 50)}
-        kinds |= {
-            f"antithetic, {n} draws": lambda n=n: noised_top_value(scores, K, 1.0, n, antithetic=True) for n in (2, 10, 50)
-        }
-        kinds["soft"] = lambda: soft_top_value(scores, K)
-        for name, value in kinds.items():
-            _measure(f"{ROWS} × {CLASSES}, k = 5, {shape}: {name}", value, scores, truth, 1 if name == "soft" else DRAWS)
+        kinds = {f"noised, {n} draws": partial(noised_top_value, samples=n) for n in (2, 10, 50)}
+        kinds |= {f"antithetic, {n} draws": partial(noised_top_value, samples=n, antithetic=True) for n in (2, 10, 50)}
+        kinds["soft"] = soft_top_value
+        for name, smoothing in kinds.items():
+            _measure(f"{ROWS} × {CLASSES}, k = 5, {shape}: {name}", smoothing, scores, truth, 1 if name == "soft" else DRAWS)
 
 
-def _measure(setting: str, value, scores: torch.Tensor, truth: torch.Tensor, draws: int) -> None:
+def _measure(setting: str, smoothing, scores: torch.Tensor, truth: torch.Tensor, draws: int) -> None:
     torch.manual_seed(0)
-    gradients, start = [], time.perf_counter()
-    for _ in range(draws):
-        gradients.append(torch.autograd.grad(value().sum(), scores)[0])
+    start = time.perf_counter()
+    gradients = [torch.autograd.grad(smoothing(scores, K).sum(), scores)[0] for _ in range(draws)]
     seconds = (time.perf_counter() - start) / draws
     found = torch.stack(gradients)
     scale = truth.square().sum(1).mean()

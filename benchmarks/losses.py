@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -31,10 +32,12 @@ def _data(classes: int, spread: float) -> tuple[torch.Tensor, torch.Tensor]:
     return scores.requires_grad_(), torch.randint(classes, (ROWS,), generator=generator)
 
 
-def _trained(scores: torch.Tensor, loss: Callable[[], torch.Tensor]) -> Callable[[], None]:
+def _trained(loss: Callable[..., torch.Tensor], scores: torch.Tensor, target: Any, **keywords: Any) -> Callable[[], None]:
+    """Forward and backward."""
+
     def step() -> None:
         scores.grad = None
-        loss().backward()
+        loss(scores, target, **keywords).backward()
 
     return step
 
@@ -46,12 +49,12 @@ def _topk() -> None:
             scores, target = _data(classes, spread)
             for k in (1, 5, 20, 50):
                 contenders = {
-                    "F.cross_entropy": _trained(scores, lambda: cross_entropy(scores, target)),
-                    "noised, 5 draws": _trained(scores, lambda: losses.noised_topk_hinge_loss(scores, target, k=k)),
-                    "soft": _trained(scores, lambda: losses.noised_topk_hinge_loss(scores, target, k=k, smoothing="soft")),
+                    "F.cross_entropy": _trained(cross_entropy, scores, target),
+                    "noised, 5 draws": _trained(losses.noised_topk_hinge_loss, scores, target, k=k),
+                    "soft": _trained(losses.noised_topk_hinge_loss, scores, target, k=k, smoothing="soft"),
                 }
                 if classes < 2000:
-                    contenders["smooth hinge"] = _trained(scores, lambda: losses.smooth_topk_hinge_loss(scores, target, k=k))
+                    contenders["smooth hinge"] = _trained(losses.smooth_topk_hinge_loss, scores, target, k=k)
                     contenders |= _pytopk(scores, target, k)
                 setting = f"{ROWS} × {classes:,}, k = {k}, {shape}"
                 compare("topk-losses", setting, contenders, rounds=7 if classes > 2000 else 31)
@@ -63,7 +66,7 @@ def _pytopk(scores: torch.Tensor, target: torch.Tensor, k: int) -> dict[str, Cal
     except ImportError:
         return {}
     rival = BalNoisedTopK(k=k, epsilon=1.0, n_sample=5)
-    return {"pytopk noised, 5 draws": _trained(scores, lambda: rival(scores, target))}
+    return {"pytopk noised, 5 draws": _trained(rival, scores, target)}
 
 
 def _every_loss() -> None:
@@ -88,10 +91,9 @@ def _every_loss() -> None:
     several = ("sparse_top_loss", "binary_cross_entropy_loss", "asymmetric_focal_loss", "spa_loss", "two_way_loss")
     several += ("label_pair_penalty", "quasibinary_loss", "uniform_outlier_loss", "confidence_outlier_loss")
     cases = [(name, target, keywords) for name, keywords in single.items()] + [(name, many, {}) for name in several]
-    contenders = {"F.cross_entropy": _trained(scores, lambda: cross_entropy(scores, target))}
+    contenders = {"F.cross_entropy": _trained(cross_entropy, scores, target)}
     for name, labels, keywords in cases:
-        function = getattr(losses, name)
-        contenders[name] = _trained(scores, lambda f=function, y=labels, kw=keywords: f(scores, y, **kw))
+        contenders[name] = _trained(getattr(losses, name), scores, labels, **keywords)
     compare("losses", f"{ROWS} × 1,081, spread 3", contenders, rounds=31)
 
 
@@ -102,8 +104,8 @@ def _label_pairs() -> None:
         target = torch.rand(scores.shape, generator=torch.Generator().manual_seed(1)) < present / labels
         floats = target.float()
         contenders = {
-            "BCE": _trained(scores, lambda: binary_cross_entropy_with_logits(scores, floats)),
-            "label_pair_penalty": _trained(scores, lambda: losses.label_pair_penalty(scores, target)),
+            "BCE": _trained(binary_cross_entropy_with_logits, scores, floats),
+            "label_pair_penalty": _trained(losses.label_pair_penalty, scores, target),
         }
         compare("label-pairs", f"{ROWS} × {labels}, {present} labels a row", contenders, rounds=51)
 
@@ -116,7 +118,10 @@ def _sparse() -> None:
     for shape, spread in SPREADS.items():
         scores = _data(1081, spread)[0].detach()
         for k in (1, 5, 20, 50):
-            contenders = {"sparse_top": lambda: sparse_top(scores, k), "entmax budget_bisect": lambda: budget_bisect(scores, k)}
+            contenders = {
+                "sparse_top": partial(sparse_top, scores, k),
+                "entmax budget_bisect": partial(budget_bisect, scores, k),
+            }
             compare("sparse-top", f"{ROWS} × 1,081, k = {k}, {shape}", contenders, rounds=31)
 
 

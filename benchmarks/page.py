@@ -24,6 +24,12 @@ TITLES = {
     "conformal-aps": "APS: fit and sets",
     "calibration-error": "Calibration error",
     "mean-average-precision": "Mean average precision",
+    "sparse-top": "Projection onto the top-k simplex",
+}
+AGAINST_FIRST = {
+    "topk-losses": ("Top-k losses", "Forward and backward, as multiples of `F.cross_entropy` in the same rounds."),
+    "losses": ("Every loss", "The same, of each loss at its defaults."),
+    "label-pairs": ("Label pairs", "Forward and backward, as multiples of BCE in the same rounds."),
 }
 
 
@@ -35,7 +41,16 @@ def newest(name: str) -> list[dict[str, Any]]:
 
 
 def text() -> str:
-    parts = [HEAD, _glance(), *(_race(name, title) for name, title in TITLES.items()), _stream(), _big_file(), _imports()]
+    parts = [
+        HEAD,
+        _glance(),
+        *(_race(name, title) for name, title in TITLES.items()),
+        *map(_costs, AGAINST_FIRST),
+        _variance(),
+        _stream(),
+        _big_file(),
+        _imports(),
+    ]
     return "\n".join(part for part in parts if part)
 
 
@@ -62,6 +77,47 @@ def _race(name: str, title: str) -> str:
             rows.append(f"| {contender} | {n['median_ms']:.2f} | {n['low_ms']:.2f}–{n['high_ms']:.2f} | {n['ratio']:.2f} |")
         parts.append("\n".join([*rows, "", _foot(line)]))
     return f"## {title}\n\n" + "\n".join(parts) if parts else ""
+
+
+def _costs(name: str) -> str:
+    """Ratios to the first contender, one row for each setting."""
+    lines = newest(name)
+    if not lines:
+        return ""
+    title, caption = AGAINST_FIRST[name]
+    others = list(dict.fromkeys(other for line in lines for other in list(line["contenders"])[1:]))
+    if len(lines) == 1:
+        first, *rest = lines[0]["contenders"].items()
+        rows = [
+            f"| {lines[0]['setting']} | median, ms | ratio |",
+            "|---|---:|---:|",
+            f"| {first[0]} | {first[1]['median_ms']:.2f} | 1 |",
+        ]
+        rows += [f"| `{other}` | {n['median_ms']:.2f} | {n['ratio']:.1f} |" for other, n in rest]
+    else:
+        base = next(iter(lines[0]["contenders"]))
+        rows = ["| " + " | ".join(["", f"{base}, ms", *others]) + " |", "|---|" + "---:|" * (len(others) + 1)]
+        for line in lines:
+            found = [f"{line['contenders'][other]['ratio']:.1f}" if other in line["contenders"] else "" for other in others]
+            rows.append("| " + " | ".join([line["setting"], f"{line['contenders'][base]['median_ms']:.2f}", *found]) + " |")
+    return "\n".join([f"## {title}", "", caption, "", *rows, "", _foot(lines[-1])])
+
+
+def _variance() -> str:
+    lines = newest("gradient-variance")
+    if not lines:
+        return ""
+    rows = ["## Gradients of the smoothed k-th largest", ""]
+    rows += [
+        "Variance and squared bias of the gradient against that of the exact expectation, as shares of its squared length.",
+        "",
+    ]
+    rows += ["| | variance | squared bias | ms |", "|---|---:|---:|---:|"]
+    rows += [
+        f"| {n['setting']} | {n['variance']:.3f} | {max(0.0, n['bias'] - n['variance'] / n['draws']):.4f} | {n['ms']:.2f} |"
+        for n in lines
+    ]
+    return "\n".join([*rows, "", _foot(lines[-1])])
 
 
 def _stream() -> str:

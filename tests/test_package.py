@@ -13,7 +13,8 @@ import shortlist
 
 SOURCE = Path(shortlist.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
-PUBLIC = ["shortlist", "shortlist.cli", "shortlist.links", "shortlist.metrics", "shortlist.report", "shortlist.sets"]
+ROOMS = ("cli", "links", "losses", "methods", "metrics", "models", "operators", "report", "sets")
+PUBLIC = ["shortlist", *(f"shortlist.{room}" for room in ROOMS)]
 HEAVY = ["torchmetrics", "matplotlib", "pandas", "pyarrow", "sklearn", "scipy", "jinja2", "typer", "PIL"]
 
 

@@ -53,6 +53,7 @@ def label_marks(scores: Scores, target: Target, name: str = "scores") -> Tensor:
 
 
 def _bce_partials(scores: Scores) -> tuple[Tensor, Tensor]:
+    """``-log σ`` and ``-log(1 - σ)``."""
     return -logsigmoid(scores), -logsigmoid(-scores)
 
 
@@ -86,6 +87,7 @@ class BinaryCrossEntropyLoss(PartialLoss):
 def _asymmetric_focal_partials(
     scores: Scores, *, gamma_pos: float, gamma_neg: float, shift: float, detach_weight: bool
 ) -> tuple[Tensor, Tensor]:
+    """``-(1 - p)^γ⁺ log p`` and ``-u^γ⁻ log(1 - u)``, u = (p - shift)+."""
     log_p, log_rest = logsigmoid(scores), logsigmoid(-scores)
     present = _weighted(log_rest, gamma_pos, -log_p, detach_weight)
     if shift == 0:
@@ -172,6 +174,7 @@ class AsymmetricFocalLoss(PartialLoss):
 def _spa_partials(
     scores: Scores, *, zeta_pos: float, k_pos: float, b_pos: float, zeta_neg: float, k_neg: float, b_neg: float
 ) -> tuple[Tensor, Tensor]:
+    """Two softplus, each with its slope, its shift and its weight."""
     return softplus(-k_pos * (scores - b_pos)) / zeta_pos, softplus(k_neg * (scores - b_neg)) / zeta_neg
 
 

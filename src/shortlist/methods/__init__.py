@@ -1,6 +1,6 @@
 """Methods: what a person picks by name: a head, a loss and a link, with the paper's numbers."""
 
-from shortlist.methods.menu import METHODS, Method, find_method
+from shortlist.methods.menu import Method, all_methods, find_method
 from shortlist.methods.suggestions import Suggestion, suggest_parameters
 
-__all__ = ["METHODS", "Method", "Suggestion", "find_method", "suggest_parameters"]
+__all__ = ["Method", "Suggestion", "all_methods", "find_method", "suggest_parameters"]

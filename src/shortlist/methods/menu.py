@@ -170,6 +170,15 @@ _ALL = (
 METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in _ALL})
 
 
+def all_methods() -> tuple[Method, ...]:
+    """Every method there is.
+
+    >>> [method.name for method in all_methods() if method.head_kind == "cosine"]
+    ['ldam', 'noised-topk-imbalanced']
+    """
+    return tuple(METHODS.values())
+
+
 def find_method(name: str, **parameters: Any) -> Method:
     """The method of this name, with some of its numbers changed.
 

@@ -9,6 +9,6 @@ two-head   two linear heads on the same features                       average-k
 ========== =========================================================== ==========================================
 """
 
-from shortlist.models.heads import HEADS, CosineHead, LinearHead, TwoHead, TwoHeadScores, make_head
+from shortlist.models.heads import CosineHead, LinearHead, TwoHead, TwoHeadScores, make_head
 
-__all__ = ["HEADS", "CosineHead", "LinearHead", "TwoHead", "TwoHeadScores", "make_head"]
+__all__ = ["CosineHead", "LinearHead", "TwoHead", "TwoHeadScores", "make_head"]
