@@ -14,7 +14,8 @@ FEATURES = torch.randn(5, 8, generator=torch.Generator().manual_seed(0))
 
 def test_a_linear_head_is_weights_times_features_plus_bias():
     head = LinearHead(8, 3)
-    expected = [[sum(head.weight[c, f] * row[f] for f in range(8)) + head.bias[c] for c in range(3)] for row in FEATURES]
+    weight, bias, rows = head.weight.tolist(), head.bias.tolist(), FEATURES.tolist()
+    expected = [[math.fsum(map(math.prod, zip(weight[c], row, strict=True))) + bias[c] for c in range(3)] for row in rows]
     torch.testing.assert_close(head(FEATURES), torch.tensor(expected), rtol=1e-5, atol=1e-6)
 
 
