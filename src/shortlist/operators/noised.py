@@ -93,9 +93,9 @@ def _full_draws(
     for b in range(samples):
         fresh = not (antithetic and b % 2)
         z = torch.randn(scores.shape, generator=generator, dtype=scores.dtype, device=scores.device) if fresh else -z
-        place, value = kth_largest(scores + epsilon * z, k)
+        place = torch.add(scores, z, alpha=epsilon).topk(k, dim=1).indices[:, -1:]  # noise breaks ties
         places.append(place)
-        shifts.append(value - scores.gather(1, place))
+        shifts.append(epsilon * z.gather(1, place))
     return torch.cat(places, 1), torch.cat(shifts, 1)
 
 
