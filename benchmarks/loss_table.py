@@ -30,7 +30,8 @@ def module_of(name: str) -> Loss:
 def paper_of(name: str) -> str:
     """The last paragraph of the docstring, where it is a reference."""
     last = inspect.getdoc(getattr(losses, name)).strip().split("\n\n")[-1]
-    return " ".join(last.split()) if re.search(r"\b(19|20)\d\d\b|Cheng|Liao|thesis", last) and ">>>" not in last else ""
+    last = re.sub(r'"[^"]*",? ?', "", " ".join(last.split()))  # the titles are on the page of references
+    return last if re.search(r"\b(19|20)\d\d\b|Cheng|Liao|thesis", last) and ">>>" not in last else ""
 
 
 def text() -> str:

@@ -56,7 +56,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     if page.file.src_path != "gallery.md":
         return markdown
     for mark, names in (("<!-- levels -->", LEVELS), ("<!-- partials -->", PARTIALS)):
-        markdown = markdown.replace(mark, "\n".join(f"![{name}](gallery/{_file(name)})" for name in names))
+        markdown = markdown.replace(mark, "\n".join(f"![{name}](gallery/{_file(name)}){{ width=330 }}" for name in names))
     return markdown
 
 
@@ -66,6 +66,6 @@ def _file(name: str) -> str:
 
 def _draw(display: Display, name: str) -> None:
     with mpl.rc_context(SETTINGS):
-        figure = Figure(figsize=(3.4, 2.9), layout="constrained")
-        display.plot(figure.subplots()).set_title(name, fontsize=9, pad=12)
-        figure.savefig(FOLDER / _file(name), dpi=110)
+        figure = Figure(figsize=(3.3, 2.7), layout="constrained")
+        display.plot(figure.subplots()).set_title(name, fontsize=9)
+        figure.savefig(FOLDER / _file(name), dpi=160)

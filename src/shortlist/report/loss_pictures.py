@@ -58,7 +58,7 @@ class LossLevels(Display):
             ax.plot([start[0], end[0]], [start[1], end[1]], linestyle=(0, (2, 3)), linewidth=0.9, color=MUTED)
         for (x, y), name in zip((CORNERS * 1.1 - 0.05).tolist(), ("1", "2", "true"), strict=True):
             ax.text(x, y, name, ha="center", va="center", color=INK)
-        ax.set_aspect("equal")
+        ax.set(aspect="equal", xlim=(-0.1, 1.1), ylim=(-0.1, 0.96))
         ax.set_axis_off()
         return ax
 
@@ -123,5 +123,6 @@ class PartialLosses(Display):
             other.grid(False)
             lines += other.plot(self.scores, self.probability, color=MUTED, linestyle="--", label="probability")
         ax.set_ylim(bottom=0, top=min(6.0, 1.05 * float(torch.maximum(self.present, self.absent).max())))
-        ax.legend(lines, [str(line.get_label()) for line in lines], loc="upper center")
+        names = [str(line.get_label()) for line in lines]
+        ax.legend(lines, names, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=len(names), fontsize="small")
         return ax
