@@ -8,6 +8,7 @@ import torch
 
 from shortlist.errors import InputError, NotFittedError
 from shortlist.links import (
+    LDAM,
     SPA,
     FocalRecovery,
     Identity,
@@ -17,6 +18,8 @@ from shortlist.links import (
     Quasibinary,
     Sigmoid,
     Softmax,
+    SoftmaxFocalRecovery,
+    SparseTop,
     Temperature,
     link_from_config,
     parse_link,
@@ -31,6 +34,10 @@ MADE = {
     "spa with other numbers": lambda: SPA(2, 0.5, -1, 1, 2, 0.5),
     "focal": lambda: FocalRecovery(2, 2),
     "asy": lambda: FocalRecovery(0, 4, 0.05),
+    "softmax focal": SoftmaxFocalRecovery,
+    "softmax focal below one": lambda: SoftmaxFocalRecovery(0.5),
+    "ldam": lambda classes=CLASSES: LDAM(torch.tensor([0.5, 0.1, 0.3, 0.2])[:classes], 2.0),
+    "sparse-top": SparseTop,
 }
 LEARNT = {
     "quasibinary": Quasibinary,
@@ -56,7 +63,7 @@ def ready(name, classes=CLASSES):
     """The link of this name, fitted where it needs to be."""
     plain = name.removesuffix(", one label a row")
     if plain in MADE:
-        return MADE[plain]()
+        return MADE[plain](classes) if plain == "ldam" else MADE[plain]()  # it has a margin for each class
     link = LEARNT[plain]()
     learn = link.update if isinstance(link, Quasibinary) else link.fit
     learn(*data(name != plain, classes))
@@ -129,14 +136,17 @@ def test_scores_undo_probabilities_or_the_link_says_that_it_cannot(link):
     except InputError as error:
         assert "has no inverse" in str(error)  # noqa: PT017
         return
-    if isinstance(link, Quasibinary):
+    if isinstance(link, Quasibinary | SparseTop):
         torch.testing.assert_close(link.probs(back), link.probs(scores))
+    if isinstance(link, SparseTop):
+        return  # many scores have the same projection
+    if isinstance(link, Quasibinary):
         scores = scores.clamp(max=link.log_normalizer.item())  # above, the probability is clipped at 1
     constant = (scores - back)[:, :1] if isinstance(link, Softmax) or getattr(link, "single", False) else 0
     torch.testing.assert_close(back + constant, scores, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("name", ["identity", "softmax", "sigmoid", "spa", "focal", "quasibinary"])
+@pytest.mark.parametrize("name", ["identity", "softmax", "sigmoid", "spa", "focal", "sparse-top", "quasibinary"])
 def test_these_links_can_be_undone(name):
     assert ready(name).scores(torch.tensor([[0.2, 0.3, 0.4, 0.1]])).isfinite().all()
 
@@ -224,6 +234,9 @@ def test_use_before_the_fit_says_what_to_call(name):
         "spa:1.0:1.0:0.0:5.0:3.0:1.0",
         "spa:2.0:0.5:-1.0:1.0:2.0:0.5",
         "focal-recovery:0.0:4.0:0.05",
+        "softmax-focal-recovery:2.0",
+        "ldam:30.0",
+        "sparse-top:1.0",
         "quasibinary:0.9",
     ],
 )
@@ -262,6 +275,10 @@ def test_text_may_leave_out_numbers_and_the_case():
         ("spa:1:", "expected numbers between the colons"),
         ("spa:-1", "zeta_pos"),
         ("focal-recovery:0:4:1", "shift"),
+        ("softmax-focal-recovery:-1", "gamma"),
+        ("softmax-focal-recovery:1:2", "at most 1 numbers"),
+        ("ldam:0", "scale"),
+        ("sparse-top:-1", "k: expected"),
         ("quasibinary:2", "momentum"),
         ("temperature:2", "temperature"),
         ("platt:1", "platt"),

@@ -67,6 +67,36 @@ def focal_risk(z: float, eta: float, gamma_pos: float, gamma_neg: float, shift: 
     return -eta * (1 - z) ** gamma_pos * math.log(z) - (1 - eta) * u**gamma_neg * math.log(1 - u)
 
 
+def softmax_focal_recovery(row: Floats, gamma: float) -> Floats:
+    """p_j ∝ q_j / ((1-q_j)^γ - γ (1-q_j)^{γ-1} q_j log q_j), q the softmax of the row."""
+    q = softmax(row[None])[0]
+    weights = [x / ((1 - x) ** gamma - gamma * (1 - x) ** (gamma - 1) * x * math.log(x)) for x in q]
+    return np.array([w / math.fsum(weights) for w in weights])
+
+
+def ldam(row: Floats, margins: Floats, scale: float) -> Floats:
+    """p_j ∝ e_j (Σ_{i≠j} e_i + e_j exp(-scale · m_j)), e_j = exp(scale · s_j)."""
+    top = max(row)
+    e = [math.exp(scale * (s - top)) for s in row]
+    weights = []
+    for j, own in enumerate(e):
+        others = math.fsum(x for i, x in enumerate(e) if i != j)
+        weights.append(own * (others + own * math.exp(-scale * margins[j])))
+    return np.array([w / math.fsum(weights) for w in weights])
+
+
+def sparse_top(row: Floats, k: float) -> Floats:
+    """clip(s - λ, 0, 1) with the λ, found by bisection, at which it sums to k."""
+    low, high = min(row) - 1, max(row)
+    for _ in range(200):
+        level = (low + high) / 2
+        if math.fsum(min(max(s - level, 0.0), 1.0) for s in row) > k:
+            low = level
+        else:
+            high = level
+    return np.array([min(max(s - level, 0.0), 1.0) for s in row])
+
+
 def quasibinary_log_normalizer(batches: list[tuple[Floats, int]], momentum: float = 0.9) -> float:
     """log C after batches of (scores, number of labels): C ← momentum·C + (1-momentum)·C_t, started at the first batch."""
     normalizer = None

@@ -8,7 +8,8 @@ softmax        exp(v) / Σ exp(v)                                    cross-entro
 sigmoid        1 / (1 + exp(-v))                                    binary cross-entropy, many labels
 spa            the inverse of the SPA loss (Cheng)                  strictly proper asymmetric loss
 focal-recovery φ(σ(v))                                              asymmetric focal loss, ASY
-softmax-focal  softmax, recovered from the focal loss's minimiser   focal loss, one label a row
+softmax-focal- softmax, recovered from the focal loss's minimiser   focal loss, one label a row
+recovery
 ldam           softmax, recovered from LDAM's minimiser             label-distribution-aware margins
 sparse-top     projection onto {0 ≤ p ≤ 1, Σ p = k}                 sparse-top loss, sparsemax
 quasibinary    exp(v) / running normaliser                          zero, one or many labels (Liao)

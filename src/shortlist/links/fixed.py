@@ -52,17 +52,23 @@ class Softmax(Link):
         return torch.softmax(scores, dim=1)
 
     def _log_odds(self, scores: Scores) -> Tensor:
-        return scores - log_sum_of_others(scores)
+        return softmax_log_odds(scores)
 
     def _scores(self, probs: Probs) -> Scores:
         return probs.log()
 
 
-def log_sum_of_others(scores: Scores) -> Tensor:
-    """``log Σ_{i≠j} exp(s_i)`` for every j, (N, C), exact where class j is all but certain."""
-    # Off the maximum p ≤ 1/2, so log(1 - p) loses nothing; at the maximum the others are summed by themselves.
+def softmax_log_odds(scores: Scores) -> Tensor:
+    """``s_j - log Σ_{i≠j} exp(s_i)`` for every j, (N, C), exact where class j is all but certain; of one class, infinite."""
+    # Each side is taken relative to a score of its own size: a large number common to all would swallow the differences.
     top = scores.argmax(dim=1, keepdim=True)
-    others = scores.scatter(1, top, -torch.inf).logsumexp(dim=1, keepdim=True)
-    everything = scores.logsumexp(dim=1, keepdim=True)
-    share = (scores - everything).exp().scatter(1, top, 0.0)
-    return (everything + torch.log1p(-share)).scatter(1, top, others)
+    best = scores.gather(1, top)
+    rest = scores.scatter(1, top, -torch.inf)
+    second = rest.detach().amax(dim=1, keepdim=True)
+    second = torch.where(second.isinf(), best.detach(), second)
+    # At the maximum the others are summed by themselves; off it p ≤ 1/2, so log(1 - p) loses nothing.
+    at_best = (best - second) - (rest - second).logsumexp(dim=1, keepdim=True)
+    centred = scores - best.detach()
+    everything = centred.logsumexp(dim=1, keepdim=True)
+    share = (centred - everything).exp().scatter(1, top, 0.0)
+    return (centred - (everything + torch.log1p(-share))).scatter(1, top, at_best)

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from shortlist.errors import InputError
-from shortlist.links.fixed import log_sum_of_others
+from shortlist.errors import InputError, NotFittedError
+from shortlist.links.fixed import softmax_log_odds
 from shortlist.links.link import Link, invert_increasing
-from shortlist.tensors import Probs, Scores, as_tensor
+from shortlist.tensors import Probs, Scores, as_tensor, shape_of
 
 
 class SPA(Link):
@@ -108,8 +108,8 @@ class SoftmaxFocalRecovery(Link):
 
     .. math:: p_j \propto \frac{q_j}{(1 - q_j)^γ - γ (1 - q_j)^{γ - 1} q_j \log q_j}
 
-    A network trained with the focal loss is less sure than it should be when read by a softmax; this reads it right. With
-    γ = 0 it is the softmax.
+    Read by a softmax, a network trained with the focal loss is less sure than it should be of what is likely (and surer of
+    what is not); this reads it right. With γ = 0 it is the softmax.
 
     >>> SoftmaxFocalRecovery(gamma=2.0).probs(torch.tensor([[2.0, 1.0, 0.0]]))
     tensor([[0.8838, 0.0875, 0.0287]])
@@ -128,15 +128,23 @@ class SoftmaxFocalRecovery(Link):
         self.gamma = gamma
 
     def _log_weights(self, scores: Scores) -> Tensor:
-        everything = scores.logsumexp(dim=1, keepdim=True)
-        return -_log_h(log_sum_of_others(scores) - everything, scores - everything, self.gamma)
+        if scores.shape[1] == 1:
+            return torch.zeros_like(scores)
+        log_probs = torch.log_softmax(scores, dim=1)
+        return -_log_h(log_probs - softmax_log_odds(scores), log_probs, self.gamma)
 
     def _probs(self, scores: Scores) -> Probs:
         return torch.softmax(self._log_weights(scores), dim=1)
 
     def _log_odds(self, scores: Scores) -> Tensor:
-        weights = self._log_weights(scores)
-        return weights - log_sum_of_others(weights)
+        return softmax_log_odds(self._log_weights(scores))
+
+
+def _checked_margins(margins: Tensor) -> Tensor:
+    values = as_tensor(margins, "margins").detach()
+    if values.ndim != 1 or not values.is_floating_point() or not values.isfinite().all():
+        raise InputError(f"margins: expected finite floating point (C,), one for each class, got {shape_of(values)}")
+    return values.clone()
 
 
 class LDAM(Link):
@@ -162,25 +170,26 @@ class LDAM(Link):
         if not 0 < scale < math.inf:
             raise InputError(f"scale: expected a number above 0, got {scale}")
         self.scale = scale
-        self.register_buffer("margins", None if margins is None else as_tensor(margins, "margins").detach().clone())
+        self.register_buffer("margins", None if margins is None else _checked_margins(margins))
 
     def check_classes(self, classes: int) -> None:
         """There is a margin for each class."""
-        margins = self.fitted_buffer("margins", "LDAM(margins, scale)")
+        margins = self._buffers["margins"]
+        if margins is None:
+            raise NotFittedError(f"{self} has no margins: make it with LDAM(margins, scale), or take the loss's link()")
         if margins.shape != (classes,):
             raise InputError(f"{self}: expected scores of {len(margins)} classes, one for each margin, got {classes}")
 
     def _log_weights(self, scores: Scores) -> Tensor:
-        scaled = self.scale * scores
+        scaled = self.scale * (scores - scores.detach().amax(1, keepdim=True))
         lowered = scaled - self.scale * self.fitted_buffer("margins").to(scores)
-        return scaled + torch.logaddexp(log_sum_of_others(scaled), lowered)
+        return scaled + torch.logaddexp(scaled - softmax_log_odds(scaled), lowered)
 
     def _probs(self, scores: Scores) -> Probs:
         return torch.softmax(self._log_weights(scores), dim=1)
 
     def _log_odds(self, scores: Scores) -> Tensor:
-        weights = self._log_weights(scores)
-        return weights - log_sum_of_others(weights)
+        return softmax_log_odds(self._log_weights(scores))
 
 
 def _log_h(log_x: Tensor, log_rest: Tensor, gamma: float) -> Tensor:

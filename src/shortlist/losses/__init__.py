@@ -9,17 +9,17 @@ ldam_loss                   one, long tail                       probabilities  
 topk_hinge_loss             one                                  nothing        none
 convex_topk_hinge_loss      one                                  nothing        none
 calibrated_topk_hinge_loss  one                                  top-k set      none
-smooth_topk_hinge_loss      one                                  order          none
+smooth_topk_hinge_loss      one                                  top-k set      none
 noised_topk_hinge_loss      one, long tail with class margins    top-k set      none
 sparse_top_loss             one, or k                            probabilities  sparse-top
 assume_negative_loss        one observed                         order          sigmoid
 expected_positive_loss      one observed                         order          sigmoid
 role_loss                   one observed                         nothing        sigmoid
-average_k_loss              one observed, two heads              order          sigmoid
+average_k_loss              one observed, two heads              average-k set  sigmoid
 binary_cross_entropy_loss   any number                           probabilities  sigmoid
 asymmetric_focal_loss       any number                           probabilities  focal-recovery
 spa_loss                    any number                           probabilities  spa
-two_way_loss                any number                           order          none
+two_way_loss                any number                           nothing        none
 label_pair_penalty          any number; added to another         order          sigmoid
 quasibinary_loss            any number                           probabilities  quasibinary
 uniform_outlier_loss        none; added to another               nothing        softmax

@@ -1,6 +1,7 @@
 """The two-head loss for average-k sets (Garcin 2023)."""
 
 import math
+from fractions import Fraction
 
 import torch
 from torch import Tensor
@@ -37,8 +38,9 @@ def average_k_loss(
     chosen, rounded half up, ties by lower index; where S or R is empty its term is 0. Couples the batch: on several
     processes it is the global one.
 
-    Elicits: the order across rows and labels, hence the average-k sets; the proposal head elicits probabilities. Link:
-    sigmoid (the paper thresholds a softmax of the same scores; both order the labels of one row alike).
+    Elicits: the average-k sets of this k, and the order of the labels outside of them; labels inside all grow without end,
+    at no particular order. The proposal head elicits probabilities. Link: sigmoid (the paper thresholds a softmax of the
+    same scores; both order the labels of one row alike).
 
     Args:
         scores: (N, C), the multi-label head's.
@@ -69,7 +71,7 @@ def average_k_loss(
     proposal = total(cross_entropy(proposal_scores, target, reduction="sum")) / rows
     observed = total(-logsigmoid(pick(scores, target)).sum()) / rows
     loss = proposal + observed + alpha * (_mean_over(-logsigmoid(scores), chosen) + _mean_over(-logsigmoid(-scores), rest))
-    return reduce_coupled(loss, len(scores), reduction)
+    return reduce_coupled(loss, rows, reduction)
 
 
 def _mean_over(values: Tensor, marks: Tensor) -> Tensor:
@@ -82,7 +84,8 @@ def pseudo_positives(proposal_scores: Scores, true: Tensor, k: float) -> Tensor:
     """The ``(k-1)·N`` most probable entries of the global batch that are not true, bool (N, C)."""
     probs = proposal_scores.softmax(1).masked_fill_(true, -1.0).flatten()
     rows = len(true) if processes() == 1 else int(gathered(torch.tensor(len(true), device=probs.device)).sum())
-    wanted = min(math.floor((k - 1) * rows + 0.5), rows * (true.shape[1] - 1))
+    # k is the decimal that was typed: 1.3 · 5 in binary fractions is below 6.5.
+    wanted = min(math.floor((Fraction(str(k)) - 1) * rows + Fraction(1, 2)), rows * (true.shape[1] - 1))
     mine = min(wanted, len(true) * (true.shape[1] - 1))
     chosen = torch.zeros_like(true).flatten()
     if wanted == 0:
@@ -118,7 +121,7 @@ class AverageKLoss(Loss):
     """Module form of :func:`average_k_loss`."""
 
     function = staticmethod(average_k_loss)
-    elicits = "order"
+    elicits = "average-k set"
     couples = True
 
     def link(self) -> Link:

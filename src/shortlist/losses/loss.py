@@ -11,15 +11,16 @@ from torch import Tensor, nn
 
 from shortlist.errors import InputError
 from shortlist.links import Link
-from shortlist.tensors import Scores, Target
+from shortlist.tensors import Scores, Target, shape_of
 
-Elicits: TypeAlias = Literal["probabilities", "order", "top-k set", "nothing"]
+Elicits: TypeAlias = Literal["probabilities", "order", "top-k set", "average-k set", "nothing"]
 
 # Tensors that change with every call: keywords of the function and of forward, never of a constructor.
 PER_CALL = ("proposal_scores", "noise", "generator", "log_normalizer", "estimates")
 
 P = ParamSpec("P")
-Check: TypeAlias = Callable[[str, Any], None]
+# Given the name and the value of a parameter, the value to work with, or an error.
+Check: TypeAlias = Callable[[str, Any], Any]
 
 
 def number(*, least: float = -math.inf, above: float = -math.inf, below: float = math.inf, whole: bool = False) -> Check:
@@ -29,7 +30,7 @@ def number(*, least: float = -math.inf, above: float = -math.inf, below: float =
     bounds += [f"below {below:g}"] if below < math.inf else []
     wanted = " ".join(["a whole number" if whole else "a number", *bounds])
 
-    def check(name: str, value: Any) -> None:
+    def check(name: str, value: Any) -> Any:
         try:
             good = not isinstance(value, bool) and math.isfinite(value) and value >= least and above < value < below
             good = good and (not whole or int(value) == value)
@@ -37,8 +38,44 @@ def number(*, least: float = -math.inf, above: float = -math.inf, below: float =
             good = False
         if not good:
             raise InputError(f"{name}: expected {wanted}, got {str(value)[:40]}")
+        return int(value) if whole else value
 
     return check
+
+
+def one_of(*names: str) -> Check:
+    """A check that a parameter is one of these words."""
+
+    def check(name: str, value: Any) -> Any:
+        if value not in names:
+            raise InputError(f"{name}: expected one of {', '.join(map(repr, names))}; got {value!r}")
+        return value
+
+    return check
+
+
+def per_class(*, or_number: bool = False) -> Check:
+    """A check that a parameter is a tensor with one finite number for each class (or one number for all)."""
+
+    def check(name: str, value: Any) -> Any:
+        if or_number and (not isinstance(value, Tensor) or value.ndim == 0):
+            return value if isinstance(value, Tensor) else number(least=0)(name, value)
+        if not isinstance(value, Tensor) or value.ndim != 1 or not value.is_floating_point():
+            came = shape_of(value) if isinstance(value, Tensor) else repr(value)[:40]
+            raise InputError(f"{name}: expected floating point (C,), one for each class, got {came}")
+        visible = value.device.type == "cpu" and not torch.compiler.is_compiling()
+        if visible and not value.isfinite().all():
+            raise InputError(f"{name}: expected finite numbers, got {value[~value.isfinite()][0].item()}")
+        return value
+
+    return check
+
+
+def for_each_class(values: Tensor, scores: Scores, name: str) -> Tensor:
+    """The values of as many classes as the scores have, in the scores' dtype."""
+    if len(values) != scores.shape[1]:
+        raise InputError(f"{name}: expected floating point ({scores.shape[1]},), one for each class, got {shape_of(values)}")
+    return values.to(scores)
 
 
 def domains(**checks: Check) -> Callable[[Callable[P, Tensor]], Callable[P, Tensor]]:
@@ -50,7 +87,9 @@ def domains(**checks: Check) -> Callable[[Callable[P, Tensor]], Callable[P, Tens
         @functools.wraps(function)
         def checked(*positional: P.args, **keywords: P.kwargs) -> Tensor:
             for name, check in checks.items():
-                check(name, keywords.get(name, defaults[name]))
+                value = keywords.get(name, defaults[name])
+                if value is not inspect.Parameter.empty:  # what is missing, the function itself complains about
+                    keywords[name] = check(name, value)
             return function(*positional, **keywords)
 
         checked.checks = checks  # type: ignore[attr-defined]
@@ -85,8 +124,7 @@ class Loss(nn.Module):
         bound = signature.bind(**keywords)
         bound.apply_defaults()
         for name, check in getattr(type(self).function, "checks", {}).items():
-            if name in bound.arguments:
-                check(name, bound.arguments[name])
+            bound.arguments[name] = check(name, bound.arguments[name])
         check_reduction(bound.arguments["reduction"], couples=self.couples)
         self._names = list(bound.arguments)
         for name, value in bound.arguments.items():
@@ -125,8 +163,8 @@ def check_reduction(reduction: str, *, couples: bool) -> None:
         raise InputError("reduction: expected 'mean' or 'sum', got 'none': this loss couples the rows of a batch")
 
 
-def reduce_coupled(mean: Tensor, rows: int, reduction: str) -> Tensor:
-    """A loss that is a mean over the batch by itself; its sum is that times the rows."""
+def reduce_coupled(mean: Tensor, rows: Tensor, reduction: str) -> Tensor:
+    """A loss that is a mean over the global batch by itself; its sum is that times the batch's rows."""
     check_reduction(reduction, couples=True)
     return mean * rows if reduction == "sum" else mean
 

@@ -128,7 +128,8 @@ def asymmetric_focal_loss(
     Focal loss with equal gammas and no shift; ASY with a shift (0.05 in the paper). Gammas 0 and no shift is BCE.
 
     Elicits: probabilities, not through the sigmoid but through the link :class:`~shortlist.links.FocalRecovery`; with a
-    shift, those up to the largest that the link can give; with ``detach_weight`` only the order.
+    shift, those up to the largest that the link can give (and with ``gamma_neg`` 0, from shift / (1 + shift) on); with
+    ``detach_weight`` the order.
 
     Args:
         scores: (N, C).

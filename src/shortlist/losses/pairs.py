@@ -11,6 +11,7 @@ from torch import Tensor
 from shortlist.links import Link, Sigmoid
 from shortlist.losses.loss import Loss, domains, number, reduce_coupled, softplus
 from shortlist.losses.multilabel import label_marks
+from shortlist.losses.positives import global_rows
 from shortlist.processes import total, total_logsumexp
 from shortlist.tensors import Reduction, Scores, Target, reduce, working
 
@@ -31,7 +32,9 @@ def two_way_loss(
     over the labels of each row that has a present one, averaged, plus the same over the rows of each class that has one,
     averaged; a row or class with nothing absent counts 0. Couples the batch: on several processes it is the global one.
 
-    Elicits: the order of a row's labels, where they are independent given the input. Link: none.
+    Elicits: nothing in general. Of one input alone with independent labels it elicits their order, but the class half pulls
+    the rows of a batch against each other (``tests/losses/test_elicits_order.py`` shows two inputs where it turns the order
+    of one around). Link: none.
 
     Args:
         scores: (N, C).
@@ -56,7 +59,7 @@ def two_way_loss(
     classes = _contrast(total_logsumexp(absent), total_logsumexp(present), temperatures)
     row_mean = total(rows.sum()) / total(marks.any(1).sum().to(scores.dtype)).clamp(min=1)
     class_mean = classes.sum() / (total(marks.to(scores.dtype).sum(0)) > 0).sum().clamp(min=1)
-    return reduce_coupled(row_mean + class_mean, len(scores), reduction)
+    return reduce_coupled(row_mean + class_mean, global_rows(scores), reduction)
 
 
 def _logsumexp(values: Tensor) -> Tensor:
@@ -76,7 +79,6 @@ class TwoWayLoss(Loss):
     """Module form of :func:`two_way_loss`."""
 
     function = staticmethod(two_way_loss)
-    elicits = "order"
     couples = True
 
 

@@ -56,7 +56,8 @@ def expected_positive_loss(
 
     Couples the batch: on several processes it is the global one.
 
-    Elicits: the order, below saturation. Link: sigmoid.
+    Elicits: the order, up to saturation: the sigmoids are proportional to the probabilities until they reach 1, which all
+    labels do that are more probable than about ``2 beta (K̂ - k)``. Link: sigmoid.
 
     Args:
         scores: (N, C).
@@ -77,7 +78,7 @@ def expected_positive_loss(
     scores = working(scores)
     rows = global_rows(scores)
     likely = total(-logsigmoid(pick(scores, target)).sum()) / rows
-    return reduce_coupled(likely + beta * positives_excess(scores.sigmoid(), k, rows), len(scores), reduction)
+    return reduce_coupled(likely + beta * positives_excess(scores.sigmoid(), k, rows), rows, reduction)
 
 
 class ExpectedPositiveLoss(Loss):

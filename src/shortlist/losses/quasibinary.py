@@ -29,7 +29,8 @@ def quasibinary_loss(
     A batch without any label has no normaliser of its own: pass the link's running one as ``log_normalizer``, a constant,
     and only the penalty remains; without it the loss is 0. Call ``link.update(scores, target)`` at each training step.
 
-    Elicits: probabilities. Link: :class:`~shortlist.links.Quasibinary`.
+    Elicits: probabilities, exactly so in batches that hold the labels in proportion; in batches of few rows the penalty
+    biases them towards each other. Link: :class:`~shortlist.links.Quasibinary`.
 
     Args:
         scores: (N, C).
@@ -53,7 +54,8 @@ def quasibinary_loss(
     else:
         log_q = scores - _constant(log_normalizer, scores)
     costs = torch.where(marks, -log_q, 0.0) + log_q.relu()
-    return reduce_coupled(total(costs.sum()) / global_rows(scores), len(scores), reduction)
+    rows = global_rows(scores)
+    return reduce_coupled(total(costs.sum()) / rows, rows, reduction)
 
 
 def _constant(log_normalizer: Tensor | float, scores: Scores) -> Tensor:

@@ -12,7 +12,7 @@ from shortlist.errors import InputError
 from shortlist.links import Link, Sigmoid
 from shortlist.losses.loss import Loss, domains, number, reduce_coupled
 from shortlist.losses.positives import global_rows, positives_excess
-from shortlist.processes import total
+from shortlist.processes import processes, total
 from shortlist.tensors import Reduction, Scores, Target, check_single_label, pick, shape_of, working
 
 START, OBSERVED = 0.6, 0.995
@@ -62,7 +62,7 @@ def role_loss(
     scores, estimates = working(scores), working(estimates)
     rows = global_rows(scores)
     halves = [_half(one, target, other.detach(), k, weight, rows) for one, other in ((scores, estimates), (estimates, scores))]
-    return reduce_coupled((halves[0] + halves[1]) / 2, len(scores), reduction)
+    return reduce_coupled((halves[0] + halves[1]) / 2, rows, reduction)
 
 
 def _half(logits: Tensor, target: Target, teacher: Tensor, k: float, weight: float, rows: Tensor) -> Tensor:
@@ -123,12 +123,24 @@ class RoleEstimates(nn.Module):
         if index.ndim != 1 or index.dtype != torch.int64 or index.shape != target.shape:
             raise InputError(f"index: expected int64 (N,) like target, got {shape_of(index)}")
         place = index.to(self.logits.device)
+        if len(place) and (int(place.min()) < 0 or int(place.max()) >= len(self.logits)):
+            raise InputError(
+                f"index: expected examples from 0 to {len(self.logits) - 1}, got {_outside(place, len(self.logits))}"
+            )
         fresh = (self.logits[place] == 0).all(1)  # a row that has started has its observed label far from 0
         if fresh.any():
             self._start(place[fresh], target.to(self.logits.device)[fresh])
         rows = self.logits[place].float().to(index.device).requires_grad_()
         self._open = (place, rows)
         return rows
+
+    def get_extra_state(self) -> Tensor:
+        """Where the random numbers stand, so that a training that is taken up again goes on as it would have."""
+        return self._random.get_state()
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Go on from there."""
+        self._random.set_state(state)
 
     def _start(self, place: Tensor, target: Target) -> None:
         edge = math.log(START / (1 - START))
@@ -143,10 +155,17 @@ class RoleEstimates(nn.Module):
         gradient = None if self._open is None else self._open[1].grad
         if self._open is None or gradient is None:
             raise InputError("step: expected estimates with a gradient, got none: read them, call backward, then step")
-        place, rows = self._open
-        moved = (rows - rate * gradient).to(self.logits.device)
-        self.logits[place] = round_at_random(moved, self._random)
+        # An example that came twice moves once, by both gradients.
+        place, inverse = self._open[0].unique(return_inverse=True)
+        # Losses multiply their gradient by the number of processes for the averaging of networks, which this is not.
+        gradient = gradient.to(self.logits.device) / processes()
+        slope = gradient.new_zeros(len(place), gradient.shape[1]).index_add_(0, inverse, gradient)
+        self.logits[place] = round_at_random(self.logits[place].float() - rate * slope, self._random)
         self._open = None
+
+
+def _outside(place: Tensor, n: int) -> int:
+    return int(place[(place < 0) | (place >= n)][0])
 
 
 def _mapped(path: Path, n: int, classes: int) -> Tensor:
@@ -158,7 +177,8 @@ def _mapped(path: Path, n: int, classes: int) -> Tensor:
 
 def round_at_random(values: Tensor, random: torch.Generator) -> Tensor:
     """Float32 to float16, up or down in proportion to the distance, so that the expectation is the value."""
-    # Float16 keeps 10 of the 23 bits of the fraction: random bits in place of the other 13 carry over as often as they should.
-    dropped = 2**13
-    noise = torch.randint(dropped, values.shape, generator=random, dtype=torch.int32).to(values.device)
-    return ((values.view(torch.int32) + noise) & -dropped).view(torch.float32).half()
+    # Neighbours are 2^-10 of the leading power of two apart, and never less than 2^-24.
+    exponent = torch.frexp(values).exponent
+    spacing = torch.ldexp(torch.ones_like(values), (exponent - 11).clamp(min=-24))
+    drawn = torch.rand(values.shape, generator=random).to(values.device)
+    return (torch.floor(values / spacing + drawn) * spacing).half()

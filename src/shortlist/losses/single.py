@@ -11,7 +11,7 @@ from torch import Tensor
 
 from shortlist.errors import InputError
 from shortlist.links import LDAM, Link, Softmax, SoftmaxFocalRecovery
-from shortlist.losses.loss import Loss, domains, number
+from shortlist.losses.loss import Loss, domains, for_each_class, number, per_class
 from shortlist.tensors import (
     Reduction,
     Scores,
@@ -34,7 +34,7 @@ def cross_entropy_loss(scores: Scores, target: Target, *, reduction: Reduction =
 
     With a bool target, the mean of that over the row's labels; 0 for a row without labels.
 
-    Elicits: probabilities. Link: softmax.
+    Elicits: probabilities; with several labels a row, the expected share of each among the row's labels. Link: softmax.
 
     Shape: (N, C), (N,) or (N, C) → scalar, or (N,) with ``reduction="none"``.
 
@@ -109,7 +109,7 @@ class FocalLoss(Loss):
         return SoftmaxFocalRecovery(self.gamma)
 
 
-@domains(scale=number(above=0))
+@domains(margins=per_class(), scale=number(above=0))
 def ldam_loss(scores: Scores, target: Target, *, margins: Tensor, scale: float = 30.0, reduction: Reduction = "mean") -> Tensor:
     r"""Cross-entropy of scaled scores, the true one lowered by its class's margin.
 
@@ -117,8 +117,8 @@ def ldam_loss(scores: Scores, target: Target, *, margins: Tensor, scale: float =
 
     Made for a cosine head, with :func:`class_margins`, which are larger for rarer classes.
 
-    Elicits: probabilities, through the link :class:`~shortlist.links.LDAM`; read by a softmax they favour rare classes, as
-    the loss means to.
+    Elicits: probabilities, through the link :class:`~shortlist.links.LDAM`; read by a softmax they are too sure, and where
+    labels are about equally likely they favour the rarer.
 
     Args:
         scores: (N, C), cosines.
@@ -136,7 +136,7 @@ def ldam_loss(scores: Scores, target: Target, *, margins: Tensor, scale: float =
     """
     check_single_label(scores, target)
     scores = working(scores)
-    own = per_class(margins, scores, "margins")[target]
+    own = for_each_class(margins, scores, "margins")[target]
     lowered = scores.scatter_add(1, target[:, None], -own[:, None])
     return reduce(_cross_entropy(scale * lowered, target), reduction)
 
@@ -174,18 +174,11 @@ def class_margins(counts: Any, max_margin: float = 0.5) -> Tensor:
     numbers = as_tensor(counts, "counts").double()
     if numbers.ndim != 1 or not len(numbers):
         raise InputError(f"counts: expected one number for each class, (C,), got {shape_of(numbers)}")
-    if not (numbers >= 1).all() or not numbers.isfinite().all():
-        least = int(numbers.nan_to_num(-torch.inf).argmin())
+    wrong = ~((numbers >= 1) & numbers.isfinite())
+    if wrong.any():
+        first = int(wrong.nonzero()[0])
         raise InputError(
-            f"counts: expected at least 1 example of each class, got {numbers[least].item():g} of class {least}: "
+            f"counts: expected at least 1 example of each class, got {numbers[first].item():g} of class {first}: "
             "leave that class out, or merge it with another"
         )
     return max_margin * (numbers / numbers.min()) ** -0.25
-
-
-def per_class(values: Tensor, scores: Scores, name: str) -> Tensor:
-    """One value for each class, in the scores' dtype."""
-    if not isinstance(values, Tensor) or values.shape != scores.shape[1:] or not values.is_floating_point():
-        came = shape_of(values) if isinstance(values, Tensor) else type(values).__name__
-        raise InputError(f"{name}: expected floating point ({scores.shape[1]},), one for each class, got {came}")
-    return values.to(scores)

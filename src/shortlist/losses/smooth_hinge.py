@@ -30,7 +30,8 @@ def smooth_topk_hinge_loss(
 
     with τ the temperature and the bar a mean over A. k = C gives 0.
 
-    Elicits: the order. Link: none.
+    Elicits: the top-k set; with k up to 2, the order. (Beyond, several labels may be as good as certain at any score that is
+    large enough.) Link: none.
 
     Args:
         scores: (N, C).
@@ -64,7 +65,7 @@ def _log_ratio(scaled: Scores, target: Target, k: int) -> Tensor:
     own = target[:, None]
     # The target takes the lowest score while the shift is looked for: any shift is right, this one is good.
     lowered = scaled.detach().scatter(1, own, scaled.detach().amin(1, keepdim=True))
-    shift = solve_level(lowered, k - 0.5, LAWS["logistic"], tolerance=0.1)
+    shift: Tensor = solve_level(lowered, k - 0.5, LAWS["logistic"], tolerance=0.1)
     centred = (scaled - shift).scatter(1, own, -torch.inf)
     happens, fails = torch.sigmoid(centred), torch.sigmoid(-centred)
     others = scaled.shape[1] - 1
@@ -81,4 +82,4 @@ class SmoothTopkHingeLoss(Loss):
     """Module form of :func:`smooth_topk_hinge_loss`."""
 
     function = staticmethod(smooth_topk_hinge_loss)
-    elicits = "order"
+    elicits = "top-k set"

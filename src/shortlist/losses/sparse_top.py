@@ -38,10 +38,12 @@ def sparse_top_loss(scores: Scores, target: Target, *, reduction: Reduction = "m
         return reduce((0 * scores).sum(1), reduction)
     target_probs = marks.to(scores.dtype)
     with torch.no_grad():
-        probs, level = project(scores, torch.where(trivial, 1, labels).to(scores.dtype))
-        probs, level = torch.where(trivial, target_probs, probs), torch.where(trivial, 0.0, level)
-    # Each term of this form is at least 0, so that nothing cancels; q and λ are held still, as the envelope theorem allows.
-    terms = (probs - target_probs) * (scores - level - (probs + target_probs) / 2)
+        probs, shifted = project(scores, torch.where(trivial, 1, labels).to(scores.dtype))
+        probs = torch.where(trivial, target_probs, probs)
+    # Each term of this form is at least 0, so that nothing cancels; q and λ are held still, as the envelope theorem allows,
+    # and what is added to the shifted scores is 0 with their gradient.
+    shifted = shifted + (scores - scores.detach())
+    terms = (probs - target_probs) * (shifted - (probs + target_probs) / 2)
     return reduce(terms.sum(1), reduction)
 
 

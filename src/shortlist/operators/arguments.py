@@ -2,6 +2,8 @@
 
 import math
 
+import torch
+
 from shortlist.checks import whole_number
 from shortlist.errors import InputError
 from shortlist.tensors import Scores, check_scores
@@ -19,3 +21,8 @@ def check_epsilon(epsilon: float) -> None:
     """The width of a smoothing."""
     if not 0 <= epsilon < math.inf:
         raise InputError(f"epsilon: expected a number from 0, got {epsilon}")
+
+
+def negligible(epsilon: float, dtype: torch.dtype) -> bool:
+    """Whether scores divided by epsilon would overflow: then it is as good as 0."""
+    return epsilon**2 < torch.finfo(dtype).tiny

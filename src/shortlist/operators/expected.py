@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from shortlist.operators.arguments import check_level
+from shortlist.operators.arguments import check_level, negligible
 from shortlist.operators.counts import count_probs
 from shortlist.tensors import Scores, working
 
@@ -36,7 +36,7 @@ def expected_top_value(scores: Scores, k: int, epsilon: float = 1.0) -> Tensor:
     """
     check_level(scores, k, epsilon)
     scores = working(scores)
-    if epsilon == 0:
+    if negligible(epsilon, scores.dtype):
         return scores.topk(k, dim=1).values[:, -1]
     classes = scores.shape[1]
     # The k-th largest moves by no more than the largest noise does.

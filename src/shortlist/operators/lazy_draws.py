@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shortlist.operators.level import LAWS, solve_level
 from shortlist.tensors import Array, Scores, row_blocks
 
 # Rows worked on at once, in entries: the bits of all samples stay in the processor's cache.
@@ -48,9 +49,7 @@ class _Block:
         wanted = self.k + 3 * math.sqrt(self.k) + 2
         if wanted > 0.9 * classes:
             return self.scores.new_full((rows, 1), -math.inf), np.full(rows * classes, DIGITS - 1, np.uint8)
-        level = _rough_level(self.scores, wanted, self.epsilon)
-        scale = math.sqrt(0.5) / self.epsilon
-        chance = torch.add(-scale * level, self.scores, alpha=scale).erf_()
+        level, chance = _aimed(self.scores, wanted, self.epsilon)
         # 256 Φ, rounded up a little lest rounding leave a class out.
         digits = torch.add(chance.new_tensor(DIGITS / 2 + 1e-3), chance, alpha=DIGITS / 2, out=chance).clamp_(max=DIGITS - 1)
         return level, digits.to(torch.uint8).numpy().reshape(-1)
@@ -67,7 +66,7 @@ class _Block:
         found = edges[:-1] + (ranked == best[:, None]).argmax(1)
         short = np.flatnonzero(~(best > np.tile(self.level.numpy().reshape(-1), samples)))
         found[short] = 0  # there may be nothing to find
-        places, shifts = hits[found] % classes, noise[found]
+        places, shifts = np.append(hits, 0)[found] % classes, np.append(noise, noise.dtype.type(0))[found]
         for draw in short:
             sample, row = divmod(int(draw), rows)
             own, span = slice(edges[draw], edges[draw + 1]), slice(row * classes, (row + 1) * classes)
@@ -120,6 +119,21 @@ def _rough_level(scores: Scores, wanted: float, epsilon: float) -> Tensor:
     share = (count / classes).clamp_(1 / classes, 1 - 1 / classes)
     corrected: Tensor = level + spread * (reach + torch.special.ndtri(share))
     return corrected
+
+
+def _aimed(scores: Scores, wanted: float, epsilon: float) -> tuple[Tensor, Tensor]:
+    """A level for each row, (N, 1), and ``erf`` of how far above it each score is, in units of the noise."""
+    scale = math.sqrt(0.5) / epsilon
+    level = _rough_level(scores, wanted, epsilon)
+    chance = torch.add(-scale * level, scores, alpha=scale).erf_()
+    count = chance.sum(1).add_(scores.shape[1]).mul_(0.5)
+    # Scores in clumps are far from normal, and a level between clumps would leave the same too few above it in every draw.
+    off = ((count < 0.7 * wanted) | (count > 3 * wanted)).nonzero().squeeze(1)
+    if len(off):
+        unit = epsilon * LAWS["normal"].unit
+        level[off] = unit * solve_level(scores[off] / unit, wanted, LAWS["normal"], tolerance=0.2)
+        chance[off] = torch.add(-scale * level[off], scores[off], alpha=scale).erf_()
+    return level, chance
 
 
 def _edges(hits: list[Array], rows: int, classes: int) -> Array:

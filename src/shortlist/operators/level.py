@@ -28,27 +28,35 @@ class Law(NamedTuple):
     unit: float  # of the standard form's
     deviation: float  # in units
     quantile: Callable[[float], float]
-    weights: Callable[[Tensor, Tensor], Tensor]  # (x, out) → F'(x) up to a factor
+    shares: Callable[[Tensor, Tensor], Tensor]  # (x, out) → F'(x) / Σ F' of each row, even where all of them underflow
     sums: Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]  # (x, work), both used up → ΣF, ΣF', ΣF'' of each row
 
 
-def _normal_weights(x: Tensor, out: Tensor) -> Tensor:
-    # Powers of two are the fastest exponentials torch has on a CPU.
-    return torch.mul(x, x, out=out).mul_(-1 / math.log(2)).exp2_()
+# Powers of two are the fastest exponentials torch has on a CPU.
+_LOG2_E = 1 / math.log(2)
+
+
+def _normal_shares(x: Tensor, out: Tensor) -> Tensor:
+    squares = torch.mul(x, x, out=out)
+    weights = squares.sub_(squares.amin(1, keepdim=True)).mul_(-_LOG2_E).exp2_()
+    return weights.div_(weights.sum(1, keepdim=True))
 
 
 def _normal_sums(x: Tensor, work: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """With F(x) = (1 + erf x) / 2, F' = exp(-x²) / √π, F'' = -2x F'."""
-    weights = _normal_weights(x, work)
+    weights = torch.mul(x, x, out=work).mul_(-_LOG2_E).exp2_()
     slope = weights.sum(1, keepdim=True).mul_(1 / math.sqrt(math.pi))
     bend = weights.mul_(x).sum(1, keepdim=True).mul_(-2 / math.sqrt(math.pi))
     # 1 is added before the sum: after it, the few that exceed would be the difference of two large numbers.
     return x.erf_().add_(1).sum(1, keepdim=True).mul_(0.5), slope, bend
 
 
-def _logistic_weights(x: Tensor, out: Tensor) -> Tensor:
-    p = torch.sigmoid(x, out=out)
-    return p.addcmul_(p, p, value=-1)
+def _logistic_shares(x: Tensor, out: Tensor) -> Tensor:
+    """σ(x) σ(-x) = e^-|x| / (1 + e^-|x|)²."""
+    size = torch.abs(x, out=out)
+    tail = (-size).exp_().add_(1).square_()
+    weights = size.sub_(size.amin(1, keepdim=True)).neg_().exp_().div_(tail)
+    return weights.div_(weights.sum(1, keepdim=True))
 
 
 def _logistic_sums(x: Tensor, work: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -64,10 +72,8 @@ def _logit(p: float) -> float:
 
 
 LAWS = {
-    "normal": Law(
-        math.sqrt(2), math.sqrt(0.5), lambda p: NormalDist().inv_cdf(p) / math.sqrt(2), _normal_weights, _normal_sums
-    ),
-    "logistic": Law(1.0, math.pi / math.sqrt(3), _logit, _logistic_weights, _logistic_sums),
+    "normal": Law(math.sqrt(2), math.sqrt(0.5), lambda p: NormalDist().inv_cdf(p) / math.sqrt(2), _normal_shares, _normal_sums),
+    "logistic": Law(1.0, math.pi / math.sqrt(3), _logit, _logistic_shares, _logistic_sums),
 }
 
 
@@ -78,6 +84,7 @@ def law_of(noise: str) -> Law:
     return LAWS[noise]
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 @torch.no_grad()
 def solve_level(
     scores: Scores, total: float, law: Law, *, tolerance: float | None = None, work: Tensor | None = None
@@ -92,7 +99,7 @@ def solve_level(
         scores: (N, C).
         total: the wanted number of exceedances.
         law: the noise.
-        tolerance: the step at which a row has arrived.
+        tolerance: the step of Newton's after which a row has arrived.
         work: memory to work in, (2, N, C): fresh pages would cost as much as the arithmetic.
     """
     nearly = TOLERANCE[scores.dtype] if tolerance is None else tolerance
@@ -103,9 +110,9 @@ def solve_level(
 def _refine(scores: Scores, level: Tensor, total: float, law: Law, nearly: float, work: Tensor, steps: int) -> Tensor:
     """Free steps, soon on the rows alone that need more; what has not arrived after them is bracketed."""
     for left in reversed(range(steps)):
-        step, _ = _step(scores, level, total, law, work)
+        step, gap, _ = _step(scores, level, total, law, work)
         level = level + step
-        away = (~(step.abs() <= nearly)).squeeze(1).nonzero().squeeze(1)  # NaN is away
+        away = (~(gap.abs() <= nearly)).squeeze(1).nonzero().squeeze(1)  # NaN is away
         if not len(away):
             return level
         if 2 * len(away) < len(level):
@@ -118,21 +125,25 @@ def _solve_bracketed(scores: Scores, total: float, law: Law, nearly: float, work
     """Steps that halve the bracket whenever they would leave it or grow."""
     quantile = law.quantile(1 - total / scores.shape[1])
     low, high = scores.amin(1, keepdim=True) + quantile, scores.amax(1, keepdim=True) + quantile
-    level, reach = low + (high - low) / 2, high - low
+    level, reach, finest = low + (high - low) / 2, high - low, 2 * torch.finfo(scores.dtype).eps
     for _ in range(BRACKETED_STEPS):
-        step, above = _step(scores, level, total, law, work)
+        step, gap, above = _step(scores, level, total, law, work)
         low, high = torch.where(above, level, low), torch.where(above, high, level)
         # Where nothing is near the level, slopes underflow and steps creep: they must at least halve, too.
         good = (level + step >= low) & (level + step <= high) & (2 * step.abs() <= reach)
+        arrived = (gap.abs() <= nearly) & good
         step = torch.where(good, step, low + (high - low) / 2 - level)
         level, reach = level + step, step.abs()
-        if reach.amax() <= nearly:
+        if (arrived | (high - low <= finest * level.abs())).all():
             break
     return level
 
 
-def _step(scores: Scores, level: Tensor, total: float, law: Law, work: Tensor) -> tuple[Tensor, Tensor]:
-    """Halley's step from this level, and whether more than the wanted number exceed it."""
+def _step(scores: Scores, level: Tensor, total: float, law: Law, work: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Halley's step from this level, Newton's, and whether too many exceed the level.
+
+    Newton's is large, or not a number, wherever the level is far from the answer; Halley's need not be.
+    """
     count, slope, bend = law.sums(torch.sub(scores, level, out=work[0]), work[1])
     above = count > total
     classes = scores.shape[1]
@@ -141,7 +152,7 @@ def _step(scores: Scores, level: Tensor, total: float, law: Law, work: Tensor) -
     # With h = log(count / total), h' = -slope / count and h'' = bend / count - h'² along τ.
     gap = (count / total).log_()
     first = slope / count
-    return 2 * gap * first / ((2 + gap) * first * first - gap * bend / count), above
+    return 2 * gap / ((2 + gap) * first - gap * (bend / slope)), gap / first, above
 
 
 def guess_level(scores: Scores, total: float, law: Law, work: Tensor) -> Tensor:

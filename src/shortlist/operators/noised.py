@@ -5,7 +5,7 @@ from torch import Tensor
 
 from shortlist.checks import whole_number
 from shortlist.errors import InputError
-from shortlist.operators.arguments import check_level
+from shortlist.operators.arguments import check_level, negligible
 from shortlist.operators.lazy_draws import lazy_top_draws
 from shortlist.tensors import Scores, shape_of, working
 
@@ -55,7 +55,7 @@ def noised_top_value(
     scores = working(scores)
     if noise is not None:
         draws = _given_draws(scores.detach(), k, epsilon, _checked_noise(noise, scores))
-    elif epsilon == 0:
+    elif negligible(epsilon, scores.dtype):
         draws = _given_draws(scores.detach(), k, 0.0, scores.new_zeros(1, 1, 1))
     elif scores.device.type == "cpu" and not antithetic:
         draws = lazy_top_draws(scores.detach(), k, epsilon, samples, generator)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-from shortlist.operators.arguments import check_level
+from shortlist.operators.arguments import check_level, negligible
 from shortlist.operators.level import Law, Noise, law_of, solve_level
 from shortlist.tensors import Scores, row_blocks, working
 
@@ -36,9 +36,15 @@ def soft_top_value(scores: Scores, k: int, epsilon: float = 1.0, *, noise: Noise
     """
     check_level(scores, k, epsilon)
     scores = working(scores)
-    if epsilon == 0:
+    if negligible(epsilon, scores.dtype):
         return scores.topk(k, dim=1).values[:, -1]
-    value: Tensor = _SoftTop.apply(scores, k - 0.5, float(epsilon), law_of(noise))  # type: ignore[no-untyped-call]
+    value: Tensor = _soft_top(scores, k - 0.5, float(epsilon), law_of(noise))
+    return value
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def _soft_top(scores: Scores, total: float, epsilon: float, law: Law) -> Tensor:
+    value: Tensor = _SoftTop.apply(scores, total, epsilon, law)  # type: ignore[no-untyped-call]
     return value
 
 
@@ -58,8 +64,7 @@ class _SoftTop(torch.autograd.Function):
             found = solve_level(part, total, law, work=work[:2])
             torch.mul(found, unit, out=level[rows])
             if weights is not None:
-                near = law.weights(part.sub_(found), weights[rows])
-                near.div_(near.sum(1, keepdim=True))
+                law.shares(part.sub_(found), weights[rows])
         if weights is not None:
             ctx.save_for_backward(weights)
         return level.squeeze(1)

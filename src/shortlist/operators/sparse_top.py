@@ -59,13 +59,16 @@ class _SparseTop(torch.autograd.Function):
 
 @torch.no_grad()
 def project(scores: Scores, totals: Tensor) -> tuple[Tensor, Tensor]:
-    """The projection of each row onto its own total, (N, 1) strictly between 0 and C, and its λ, (N, 1).
+    """The projection of each row onto its own total, (N, 1) strictly between 0 and C, and ``scores - λ``, (N, C).
 
     ``Σ clip(s - λ, 0, 1)`` falls with λ in straight pieces. Secants that keep λ between their ends (the Illinois rule)
     find the piece in a few steps, and the next one is exact.
     """
     work = torch.empty_like(scores)
     low, high = _bracket(scores, totals, work)
+    # λ is looked for as a distance from here, because a number common to all scores would swallow its digits.
+    pivot = high
+    scores, low, high = scores - pivot, low - pivot, high - pivot
     over, under = _excess(scores, low, totals, work), _excess(scores, high, totals, work)
     # Where all scores are within 1 of each other, none is clipped and this is the answer.
     level = (scores.mean(1, keepdim=True) - totals / scores.shape[1]).clamp_(low, high)
@@ -82,7 +85,8 @@ def project(scores: Scores, totals: Tensor) -> tuple[Tensor, Tensor]:
         was_above = above
         # 0/0 where both ends are the answer.
         level = low + (high - low) * (over / (over - under)).nan_to_num_(0.0).clamp_(0, 1)
-    return torch.sub(scores, level, out=work).clamp_(0, 1), level
+    shifted = scores.sub_(level)
+    return torch.clamp(shifted, 0, 1, out=work), shifted
 
 
 def _excess(scores: Scores, level: Tensor, totals: Tensor, work: Tensor) -> Tensor:
@@ -93,7 +97,7 @@ def _bracket(scores: Scores, totals: Tensor, work: Tensor) -> tuple[Tensor, Tens
     """λ from below and above, (N, 1)."""
     if not len(scores):
         return totals, totals
-    ranks = totals.ceil().long()
+    ranks = totals.ceil().long().clamp(min=1)
     most = int(ranks.max())
     if most <= FEW:  # it is at most 1 below the ceil(total)-th largest score
         high = scores.amax(1, keepdim=True) if most == 1 else scores.topk(most, dim=1).values.gather(1, ranks - 1)

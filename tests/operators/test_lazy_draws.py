@@ -1,0 +1,232 @@
+"""Draws that look closely at few classes only have the distribution of plain draws, whatever the scores and the level.
+
+Every statistical test is seeded and refuses a right sampler with probability 1e-6; there are some three hundred.
+"""
+
+import functools
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chi2, ks_2samp, norm
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from shortlist.operators import expected_top_value, lazy_draws, noised_top_value
+from shortlist.operators.lazy_draws import lazy_top_draws
+
+FALSE_ALARM = 1e-6
+EPSILON = 0.7
+
+
+def flat(classes, random):
+    return np.full(classes, 0.3)
+
+
+def spread(classes, random):
+    return 2 * random.standard_normal(classes)
+
+
+def heavy(classes, random):
+    return random.standard_cauchy(classes)
+
+
+def clumped(classes, random):
+    return random.choice([-60.0, 0.0, 0.2, 40.0], classes, p=[0.4, 0.3, 0.2, 0.1])
+
+
+def tied(classes, random):
+    return random.standard_normal(classes).round()
+
+
+def scores_of(law, classes):
+    """Float64 numbers that float32 holds as well."""
+    return torch.from_numpy(law(classes, np.random.default_rng(classes))).float().double()
+
+
+def draws_of(row, k, *, rows=2000, samples=5, seed=0, epsilon=EPSILON):
+    """Places and values, (rows, samples) each, of the same row of scores many times."""
+    generator = torch.Generator().manual_seed(seed)
+    places, shifts = lazy_top_draws(row.repeat(rows, 1), k, epsilon, samples, generator)
+    return places.numpy(), (row[places] + shifts).numpy().astype(np.float64)
+
+
+@functools.cache
+def plain_draws(law, classes, k, number=10_000):
+    values = scores_of(law, classes).numpy() + EPSILON * np.random.default_rng(1).standard_normal((number, classes))
+    return np.partition(values, classes - k, axis=1)[:, classes - k]
+
+
+@functools.cache
+def expectation(law, classes, k):
+    row = scores_of(law, classes)[None].requires_grad_()
+    value = expected_top_value(row, k, EPSILON)
+    (gradient,) = torch.autograd.grad(value.sum(), row)
+    return value.item(), gradient[0].clamp(min=0).numpy()
+
+
+def assert_mean(values, expected):
+    error = abs(values.mean() - expected) / (values.std() / math.sqrt(values.size))
+    assert error < norm.isf(FALSE_ALARM / 2)
+
+
+def assert_places(places, probs):
+    """Chi-square over the classes, those that are expected fewer than ten times taken together."""
+    found = np.bincount(places.reshape(-1), minlength=len(probs))
+    assert found[probs < 1e-12].sum() == 0
+    expected = probs / probs.sum() * places.size
+    rare = expected < 10
+    found, expected = (np.append(x[~rare], x[rare].sum()) for x in (found, expected))
+    found, expected = found[expected >= 1], expected[expected >= 1]
+    assert ((found - expected) ** 2 / expected).sum() <= chi2.isf(FALSE_ALARM, max(1, len(found) - 1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("classes", [5, 40, 300])
+@pytest.mark.parametrize("law", [flat, spread, heavy, clumped, tied])
+def test_value_and_place_have_the_expectation_and_the_probabilities_of_the_integral(law, classes, dtype):
+    row = scores_of(law, classes).to(dtype)
+    for k in (1, 3, classes // 2, classes):
+        places, values = draws_of(row, k)
+        value, probs = expectation(law, classes, k)
+        assert_mean(values, value)
+        assert_places(places, probs)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("law", [flat, spread, heavy, clumped, tied])
+@pytest.mark.parametrize(("classes", "k"), [(5, 2), (40, 1), (40, 6), (300, 2), (300, 40)])
+def test_the_kth_value_has_the_distribution_of_plain_draws(law, classes, k, dtype):
+    row = scores_of(law, classes).to(dtype)
+    assert ks_2samp(draws_of(row, k)[1].reshape(-1), plain_draws(law, classes, k)).pvalue > FALSE_ALARM
+
+
+LEVELS = {
+    "far too high": 1e3,
+    "much too high": 3.0,
+    "a little too high": 0.5,
+    "near": -0.3,
+    "too low": -2.0,
+    "far too low": -1e3,
+}
+
+
+@pytest.mark.parametrize("shift", LEVELS.values(), ids=LEVELS)
+@pytest.mark.parametrize("law", [flat, spread])
+def test_whatever_the_level_the_distribution_is_the_same(monkeypatch, law, shift):
+    row = scores_of(law, 40)
+    for k in (1, 4):
+        value, probs = expectation(law, 40, k)
+        monkeypatch.setattr(
+            lazy_draws, "_rough_level", lambda scores, *_, at=value + shift: scores.new_full((len(scores), 1), at)
+        )
+        places, values = draws_of(row, k, rows=1000)
+        assert_mean(values, value)
+        assert_places(places, probs)
+        assert ks_2samp(values.reshape(-1), plain_draws(law, 40, k)).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("law", [flat, spread, heavy, clumped, tied])
+def test_no_class_that_may_exceed_the_level_is_left_out(law, dtype):
+    """A leading digit d stands for probabilities from d/256 to (d + 1)/256 of exceeding."""
+    row = scores_of(law, 300)
+    block = lazy_draws._Block(row.to(dtype)[None], 3, EPSILON)
+    chance = torch.special.ndtr((row - block.level.double()[0]) / EPSILON).numpy()
+    last = block.last_digits.astype(int) + 1
+    assert (last >= 256 * chance - 1e-9).all()
+    assert (last <= 256 * chance + 1.01).all()
+
+
+def test_the_level_does_its_work():
+    """The level leaves few draws that must be completed, and few classes to look at: else the sampler is a slow plain one."""
+    for law in (flat, spread, tied):
+        row = scores_of(law, 300)
+        for k in (1, 5):
+            block = lazy_draws._Block(row[None], k, EPSILON)
+            exceed = (
+                row + EPSILON * torch.from_numpy(np.random.default_rng(0).standard_normal((2000, 300))) > block.level
+            ).sum(1)
+            assert (exceed < k).double().mean() < 0.05
+            assert exceed.double().mean() < 5 * (k + 5)
+
+
+def test_one_row_and_one_draw_at_a_time():
+    """Now and then no class at all exceeds the level."""
+    row = scores_of(flat, 60)[None]
+    generator = torch.Generator().manual_seed(0)
+    values = [noised_top_value(row, 1, EPSILON, 1, generator=generator).item() for _ in range(2000)]
+    assert ks_2samp(values, plain_draws(flat, 60, 1)).pvalue > FALSE_ALARM
+
+
+def test_a_level_that_nothing_exceeds_is_no_error(monkeypatch):
+    monkeypatch.setattr(lazy_draws, "_rough_level", lambda scores, *_: scores.new_full((len(scores), 1), 1e3))
+    for seed in range(50):
+        places, values = draws_of(scores_of(spread, 12), 2, rows=1, samples=1, seed=seed)
+        assert 0 <= places.item() < 12
+        assert abs(values.item()) < 20
+
+
+def assert_uncorrelated(first, second):
+    correlation = np.corrcoef(first.reshape(-1), second.reshape(-1))[0, 1]
+    assert abs(correlation) * math.sqrt(first.size) < norm.isf(FALSE_ALARM / 2)
+
+
+@pytest.mark.parametrize("k", [1, 40])
+@pytest.mark.parametrize("high", [False, True], ids=["own level", "completed draws"])
+def test_draws_of_different_samples_rows_and_blocks_are_independent(monkeypatch, k, high):
+    row = scores_of(spread, 300)
+    if high:
+        level = expectation(spread, 300, k)[0] + 1
+        monkeypatch.setattr(lazy_draws, "_rough_level", lambda scores, *_: scores.new_full((len(scores), 1), level))
+    rows = 2 * (lazy_draws.CACHED_ENTRIES // 300)  # two blocks of equal size
+    _, values = draws_of(row, k, rows=rows, samples=4)
+    assert len(np.unique(values)) > 0.999 * values.size
+    for a, b in [(0, 1), (0, 3), (1, 2)]:
+        assert_uncorrelated(values[:, a], values[:, b])
+    assert_uncorrelated(values[:-1], values[1:])
+    assert_uncorrelated(values[: rows // 2], values[rows // 2 :])
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_rows_of_different_scores_keep_to_their_own(samples):
+    """Rows far apart, and within a row one class far above: it must be found, in each row and each draw."""
+    best = torch.randint(200, (500,), generator=torch.Generator().manual_seed(0))
+    scores = 1e3 * torch.arange(500.0)[:, None] + 50 * torch.nn.functional.one_hot(best, 200)
+    places, shifts = lazy_top_draws(scores, 1, 0.1, samples, torch.Generator().manual_seed(1))
+    assert (places == best[:, None]).all()
+    assert (shifts.abs() < 0.7).all()
+
+
+def test_the_generator_alone_decides():
+    row = scores_of(spread, 40)
+    first, second, other = (draws_of(row, 3, rows=50, seed=seed) for seed in (4, 4, 5))
+    np.testing.assert_array_equal(first[1], second[1])
+    assert not np.array_equal(first[1], other[1])
+
+
+class LargestTensor(TorchDispatchMode):
+    """Remembers the largest tensor that any operation made."""
+
+    entries = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        """Run the operation and look at what it made."""
+        made = function(*args, **(kwargs or {}))
+        for tensor in made if isinstance(made, (tuple, list)) else [made]:
+            self.entries = max(self.entries, tensor.numel() if isinstance(tensor, torch.Tensor) else 0)
+        return made
+
+
+def test_no_tensor_of_samples_by_rows_by_classes_is_made():
+    scores = torch.randn(2048, 1024, generator=torch.Generator().manual_seed(0))
+    tracemalloc.start()
+    try:
+        with LargestTensor() as largest:
+            noised_top_value(scores, 5, 1.0, 10)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert largest.entries <= scores.numel()
+    assert peak < 10 * scores.numel() / 2  # bytes: half a byte an entry of (samples, N, C)

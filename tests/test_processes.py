@@ -1,0 +1,169 @@
+"""On several processes a loss that couples the batch is that of the global batch, with gradients for averaging."""
+
+import datetime
+import functools
+import os
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from shortlist.losses import average_k_loss, expected_positive_loss, quasibinary_loss, role_loss, two_way_loss
+from shortlist.processes import gathered, processes, total, total_logsumexp
+
+CLASSES = 5
+SPLITS = [(2, 5), (6, 1), (3, 3), (0, 4), (4, 0), (0, 0)]  # rows of the first and of the second process
+SHAPES = [(), (3,), (2, 3)]
+
+
+class Batch:
+    """A global batch: scores, a second matrix of scores, labels and marks."""
+
+    def __init__(self, rows, seed, *, tied=False):
+        random = np.random.default_rng(seed)
+        self.scores = torch.from_numpy(2 * random.standard_normal((rows, CLASSES)))
+        other = 2 * random.standard_normal((rows, CLASSES))
+        # The same four numbers in each row, and the same one everywhere: probabilities tie across rows and processes.
+        other = np.where(np.arange(rows)[:, None] % 3 == 0, 0.0, [1.0, 0.0, 1.0, 0.0, -1.0]) if tied else other
+        self.other = torch.from_numpy(other)
+        self.target = torch.from_numpy(random.integers(CLASSES, size=rows))
+        # The last class is never marked, the one before it in every row, and some rows are marked there alone.
+        self.marks = torch.from_numpy(random.random((rows, CLASSES)) < [0.3, 0.3, 0.3, 1, 0])
+
+    def part(self, rows):
+        """Some of the rows, as leaves."""
+        one = object.__new__(Batch)
+        one.scores, one.other = (x[rows].clone().requires_grad_() for x in (self.scores, self.other))
+        one.target, one.marks = self.target[rows], self.marks[rows]
+        return one
+
+
+def average_k(k):
+    return lambda b: average_k_loss(b.scores, b.target, proposal_scores=b.other, k=k, alpha=0.7)
+
+
+LOSSES = {
+    **{f"average-k {k}": average_k(k) for k in (1, 1.3, 2.5, 4, CLASSES)},
+    "expected positive": lambda b: expected_positive_loss(b.scores, b.target, k=2, beta=0.3),
+    "role": lambda b: role_loss(b.scores, b.target, estimates=b.other, k=2, weight=0.4),
+    "two-way": lambda b: two_way_loss(b.scores, b.marks),
+    "two-way, one label": lambda b: two_way_loss(b.scores, b.target),
+    "quasibinary": lambda b: quasibinary_loss(b.scores, b.marks),
+    "quasibinary, one label": lambda b: quasibinary_loss(b.scores, b.target),
+    "quasibinary, no label": lambda b: quasibinary_loss(b.scores, b.marks & False),
+    "quasibinary, given normaliser": lambda b: quasibinary_loss(b.scores, b.marks & False, log_normalizer=-0.3),
+    "sum": lambda b: (total(b.scores.sin().sum(0)) ** 2).sum() + total(b.other.sum()),
+    "logsumexp": lambda b: total_logsumexp(b.scores).nan_to_num(neginf=0.0).square().sum(),
+    "logsumexp of some": lambda b: total_logsumexp(b.scores.masked_fill(~b.marks, -torch.inf)).exp().square().sum(),
+    "logsumexp far away": lambda b: total_logsumexp(b.scores + 1e4).nan_to_num(neginf=0.0).sum(),
+}
+CASES = [(split, tied) for split in SPLITS for tied in (False, True)]
+
+
+def results(batch):
+    """Value and gradients of every loss, as arrays by name."""
+    found = {}
+    for name, loss in LOSSES.items():
+        value = loss(batch)
+        gradients = torch.autograd.grad(value, [batch.scores, batch.other], allow_unused=True)
+        found[f"{name}/value"] = value.detach().numpy()
+        for part, gradient in zip(("scores", "other"), gradients, strict=True):
+            found[f"{name}/{part}"] = np.zeros(batch.scores.shape) if gradient is None else gradient.numpy()
+    return found
+
+
+@functools.cache
+def on_one_process(n):
+    split, tied = CASES[n]
+    return results(Batch(sum(split), n, tied=tied).part(slice(None)))
+
+
+def stacked(rank):
+    return {f"gathered/{n}": gathered(torch.full(shape, rank + n / 10)).numpy() for n, shape in enumerate(SHAPES)}
+
+
+def _one_process(rank, store, out):
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
+    torch.set_num_threads(1)
+    # A process that waits for a word the other never says gives up.
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=2, timeout=datetime.timedelta(seconds=60)
+    )
+    try:
+        found = stacked(rank)
+        for n, (split, tied) in enumerate(CASES):
+            rows = slice(0, split[0]) if rank == 0 else slice(split[0], sum(split))
+            part = results(Batch(sum(split), n, tied=tied).part(rows))
+            found |= {f"{n}/{name}": value for name, value in part.items()}
+        np.savez(f"{out}{rank}.npz", **found)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+@pytest.fixture(scope="module")
+def of_each_process(tmp_path_factory):
+    """What each of two processes found."""
+    folder = tmp_path_factory.mktemp("processes")
+    torch.multiprocessing.spawn(_one_process, args=(str(folder / "store"), str(folder / "out")), nprocs=2)
+    return [dict(np.load(folder / f"out{rank}.npz")) for rank in range(2)]
+
+
+@pytest.mark.parametrize("n", range(len(CASES)), ids=[f"{a}+{b} rows{', tied' * t}" for (a, b), t in CASES])
+@pytest.mark.parametrize("name", LOSSES)
+def test_value_and_gradients_are_those_of_the_global_batch(of_each_process, name, n):
+    expected = on_one_process(n)
+    parts = [{kind: found[f"{n}/{name}/{kind}"] for kind in ("value", "scores", "other")} for found in of_each_process]
+    for part in parts:
+        np.testing.assert_allclose(part["value"], expected[f"{name}/value"], rtol=1e-9, atol=1e-12)
+    for kind in ("scores", "other"):
+        together = np.concatenate([part[kind] for part in parts])
+        np.testing.assert_allclose(together, 2 * expected[f"{name}/{kind}"], rtol=1e-9, atol=1e-12)
+
+
+def test_averaging_over_processes_gives_the_gradient_of_the_global_loss_for_shared_weights(of_each_process):
+    """What data-parallel training does with them: the chain rule on each process, then the mean."""
+    n = 0
+    assert CASES[n][0] == (2, 5)
+    features = np.random.default_rng(9).standard_normal((7, 3))
+    for name in ("average-k 2.5", "two-way", "quasibinary"):
+        own = [
+            features[:2].T @ of_each_process[0][f"{n}/{name}/scores"],
+            features[2:].T @ of_each_process[1][f"{n}/{name}/scores"],
+        ]
+        expected = features.T @ on_one_process(n)[f"{name}/scores"]
+        np.testing.assert_allclose(np.mean(own, axis=0), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_tensors_of_all_processes_are_stacked_in_their_order(of_each_process):
+    for found in of_each_process:
+        for n, shape in enumerate(SHAPES):
+            expected = np.stack([np.full(shape, rank + n / 10, np.float32) for rank in range(2)])
+            np.testing.assert_array_equal(found[f"gathered/{n}"], expected)
+
+
+def test_one_process_is_its_own_total():
+    values = torch.randn(4, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
+    assert processes() == 1
+    assert total(values) is values
+    assert torch.equal(gathered(values), values[None])
+    assert not gathered(values).requires_grad
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_logsumexp_is_that_of_torch(dim):
+    values = torch.randn(4, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
+    torch.testing.assert_close(total_logsumexp(values, dim), values.logsumexp(dim), rtol=1e-13, atol=1e-13)
+    assert torch.autograd.gradcheck(lambda v: total_logsumexp(v, dim), values)
+
+
+def test_logsumexp_of_nothing_is_minus_infinity_with_gradient_0():
+    assert total_logsumexp(torch.zeros(0, 3)).tolist() == [-torch.inf] * 3
+    assert total_logsumexp(torch.zeros(3, 0), 1).tolist() == [-torch.inf] * 3
+    values = torch.tensor([[0.0, -torch.inf], [1e4, -torch.inf], [-1e4, -torch.inf]], requires_grad=True)
+    found = total_logsumexp(values)
+    assert found.tolist() == [1e4, -torch.inf]
+    (gradient,) = torch.autograd.grad(found[0], values)
+    assert gradient.tolist() == [[0, 0], [1, 0], [0, 0]]
+    (gradient,) = torch.autograd.grad(total_logsumexp(values)[1].exp(), values)
+    assert gradient.tolist() == [[0, 0]] * 3
