@@ -9,7 +9,7 @@ ifneq ($(FIND_LINKS),)
 export UV_FIND_LINKS ?= $(FIND_LINKS)
 endif
 
-.PHONY: install demo test lint types imports docs check benchmarks clean
+.PHONY: install demo test slow lint types imports docs check benchmarks clean
 
 install: $(STAMP)
 
@@ -25,6 +25,9 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest -n auto
 
+slow: $(STAMP)
+	$(BIN)/python -m pytest -n auto -m slow tests
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -38,7 +41,7 @@ imports: $(STAMP)
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -q
 
-check: lint types imports test docs
+check: lint types imports test slow docs
 
 benchmarks: $(STAMP)
 	$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt -e '.[peers]'
