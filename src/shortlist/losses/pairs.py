@@ -3,8 +3,10 @@
 Shapes: scores (N, C), target bool (N, C), or int64 (N,) where each row has one label.
 """
 
+import math
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -124,18 +126,39 @@ class _Pairs(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, odds: Tensor, marks: Tensor) -> Tensor:
-        row, label = marks.nonzero(as_tuple=True)
+        row, label = _places(marks)
+        own = odds[row, label]
         # Present labels at -inf: they are nobody's rival.
-        gaps = odds.masked_fill(marks, -torch.inf)[row].sub_(odds[row, label].unsqueeze(1))
-        # softplus(x) = x+ + log(1 + e^-|x|); its slope is σ(x).
+        rivals = odds.index_put((row, label), odds.new_tensor(-torch.inf))
+        gaps = rivals.index_select(0, row).sub_(own.unsqueeze(1))
         slopes = torch.sigmoid(gaps)
-        costs = gaps.relu().add_(gaps.abs_().neg_().exp_().log1p_()).sum(1)
         gradient = torch.zeros_like(odds).index_add_(0, row, slopes)
         gradient[row, label] = -slopes.sum(1)
         ctx.save_for_backward(gradient)
-        return costs.new_zeros(len(odds)).index_add_(0, row, costs)
+        return odds.new_zeros(len(odds)).index_add_(0, row, _sum_of_softplus(gaps, slopes))
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (slopes,) = ctx.saved_tensors
         return slopes * gradient[:, None], None
+
+
+def _places(marks: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows and labels of the marks; numpy finds them several times faster on the CPU."""
+    if marks.device.type != "cpu":
+        row, label = marks.nonzero(as_tuple=True)
+        return row, label
+    rows, labels = np.divmod(np.flatnonzero(marks.numpy()), marks.shape[1])
+    return torch.from_numpy(rows), torch.from_numpy(labels)
+
+
+def _sum_of_softplus(x: Tensor, work: Tensor) -> Tensor:
+    """``Σ_j log(1 + exp(x_j))`` of each row; both arguments are used up.
+
+    With softplus(x) = x+ + log(1 + e^-|x|), the logarithm is taken of products of the brackets, which lie between 1 and 2.
+    """
+    found = torch.clamp(x, min=0, out=work).sum(1)
+    brackets = x.abs_().mul_(-1 / math.log(2)).exp2_().add_(1)
+    for some in brackets.split(100, dim=1):
+        found += some.prod(1).log_()
+    return found

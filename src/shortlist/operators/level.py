@@ -18,7 +18,7 @@ from shortlist.tensors import Scores
 Noise: TypeAlias = Literal["normal", "logistic"]
 
 # Each step cubes the error, so that steps this small, in units of the noise, leave a few units of the last place.
-TOLERANCE = {torch.float32: 1e-2, torch.float64: 1e-5}
+TOLERANCE = {torch.float32: 1.5e-2, torch.float64: 1e-5}
 FREE_STEPS, BRACKETED_STEPS = 5, 128
 
 

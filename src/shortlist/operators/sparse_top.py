@@ -45,7 +45,7 @@ def sparse_top(scores: Scores, k: float) -> Tensor:
 class _SparseTop(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Scores, totals: Tensor) -> Tensor:
-        projected = project(scores, totals)[0]
+        projected: Tensor = project(scores, totals)[0]
         ctx.save_for_backward(projected)
         return projected
 
@@ -57,6 +57,7 @@ class _SparseTop(torch.autograd.Function):
         return moving * (gradient - share), None
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 @torch.no_grad()
 def project(scores: Scores, totals: Tensor) -> tuple[Tensor, Tensor]:
     """The projection of each row onto its own total, (N, 1) strictly between 0 and C, and ``scores - λ``, (N, C).
