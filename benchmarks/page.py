@@ -46,6 +46,7 @@ def text() -> str:
         _glance(),
         *(_race(name, title) for name, title in TITLES.items()),
         *map(_costs, AGAINST_FIRST),
+        _noised_memory(),
         _variance(),
         _stream(),
         _big_file(),
@@ -101,6 +102,15 @@ def _costs(name: str) -> str:
             found = [f"{line['contenders'][other]['ratio']:.1f}" if other in line["contenders"] else "" for other in others]
             rows.append("| " + " | ".join([line["setting"], f"{line['contenders'][base]['median_ms']:.2f}", *found]) + " |")
     return "\n".join([f"## {title}", "", caption, "", *rows, "", _foot(lines[-1])])
+
+
+def _noised_memory() -> str:
+    lines = newest("noised-memory")
+    if not lines:
+        return ""
+    rows = ["## Memory of the noised hinge", "", "The most beyond the scores, 5 draws, as a multiple of the scores.", ""]
+    rows += ["| | times the scores |", "|---|---:|", *(f"| {n['setting']} | {n['extra_over_scores']:.2f} |" for n in lines)]
+    return "\n".join([*rows, "", _foot(lines[-1])])
 
 
 def _variance() -> str:

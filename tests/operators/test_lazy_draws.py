@@ -112,15 +112,22 @@ LEVELS = {
 }
 
 
+def force_level(monkeypatch, level):
+    """Every row gets this level, good or bad."""
+
+    def aimed(scores, wanted, epsilon):
+        return scores.new_full((len(scores), 1), level), torch.erf((scores - level) / (epsilon * math.sqrt(2)))
+
+    monkeypatch.setattr(lazy_draws, "_aimed", aimed)
+
+
 @pytest.mark.parametrize("shift", LEVELS.values(), ids=LEVELS)
 @pytest.mark.parametrize("law", [flat, spread])
 def test_whatever_the_level_the_distribution_is_the_same(monkeypatch, law, shift):
     row = scores_of(law, 40)
     for k in (1, 4):
         value, probs = expectation(law, 40, k)
-        monkeypatch.setattr(
-            lazy_draws, "_rough_level", lambda scores, *_, at=value + shift: scores.new_full((len(scores), 1), at)
-        )
+        force_level(monkeypatch, value + shift)
         places, values = draws_of(row, k, rows=1000)
         assert_mean(values, value)
         assert_places(places, probs)
@@ -141,9 +148,9 @@ def test_no_class_that_may_exceed_the_level_is_left_out(law, dtype):
 
 def test_the_level_does_its_work():
     """The level leaves few draws that must be completed, and few classes to look at: else the sampler is a slow plain one."""
-    for law in (flat, spread, tied):
+    for law in (flat, spread, tied, heavy, clumped):
         row = scores_of(law, 300)
-        for k in (1, 5):
+        for k in (1, 5, 40):
             block = lazy_draws._Block(row[None], k, EPSILON)
             exceed = (
                 row + EPSILON * torch.from_numpy(np.random.default_rng(0).standard_normal((2000, 300))) > block.level
@@ -161,7 +168,7 @@ def test_one_row_and_one_draw_at_a_time():
 
 
 def test_a_level_that_nothing_exceeds_is_no_error(monkeypatch):
-    monkeypatch.setattr(lazy_draws, "_rough_level", lambda scores, *_: scores.new_full((len(scores), 1), 1e3))
+    force_level(monkeypatch, 1e3)
     for seed in range(50):
         places, values = draws_of(scores_of(spread, 12), 2, rows=1, samples=1, seed=seed)
         assert 0 <= places.item() < 12
@@ -178,8 +185,7 @@ def assert_uncorrelated(first, second):
 def test_draws_of_different_samples_rows_and_blocks_are_independent(monkeypatch, k, high):
     row = scores_of(spread, 300)
     if high:
-        level = expectation(spread, 300, k)[0] + 1
-        monkeypatch.setattr(lazy_draws, "_rough_level", lambda scores, *_: scores.new_full((len(scores), 1), level))
+        force_level(monkeypatch, expectation(spread, 300, k)[0] + 1)
     rows = 2 * (lazy_draws.CACHED_ENTRIES // 300)  # two blocks of equal size
     _, values = draws_of(row, k, rows=rows, samples=4)
     assert len(np.unique(values)) > 0.999 * values.size

@@ -105,7 +105,22 @@ class _Block:
         return place, noise[place]
 
 
-def _rough_level(scores: Scores, wanted: float, epsilon: float) -> Tensor:
+def _aimed(scores: Scores, wanted: float, epsilon: float) -> tuple[Tensor, Tensor]:
+    """A level for each row, (N, 1), and ``erf`` of how far above it each score is, in units of the noise."""
+    work = torch.empty_like(scores)  # fresh pages for each pass would cost as much as the pass
+    level = _rough_level(scores, wanted, epsilon, work)
+    chance = _chance(scores, level, epsilon, work)
+    count = chance.sum(1).add_(scores.shape[1]).mul_(0.5)
+    # Scores in clumps are far from normal, and a level between clumps would leave the same too few above it in every draw.
+    off = ((count < 0.7 * wanted) | (count > 3 * wanted)).nonzero().squeeze(1)
+    if len(off):
+        unit = epsilon * LAWS["normal"].unit
+        level[off] = unit * solve_level(scores[off] / unit, wanted, LAWS["normal"], tolerance=0.2)
+        chance[off] = _chance(scores[off], level[off], epsilon, torch.empty_like(scores[off]))
+    return level, chance
+
+
+def _rough_level(scores: Scores, wanted: float, epsilon: float, work: Tensor) -> Tensor:
     """A level that about the wanted number of noised scores exceed, (N, 1): a normal guess, corrected once by its count."""
     classes = scores.shape[1]
     reach = NormalDist().inv_cdf(1 - wanted / classes)
@@ -113,27 +128,16 @@ def _rough_level(scores: Scores, wanted: float, epsilon: float) -> Tensor:
     square: Tensor = torch.linalg.vector_norm(scores, dim=1, keepdim=True).square_() / classes
     spread: Tensor = (square - mean * mean).clamp_(min=0).add_(epsilon**2).sqrt_()
     level = mean + reach * spread
-    scale = math.sqrt(0.5) / epsilon
-    count = torch.add(-scale * level, scores, alpha=scale).erf_().sum(1, keepdim=True).add_(classes).mul_(0.5)
+    count = _chance(scores, level, epsilon, work).sum(1, keepdim=True).add_(classes).mul_(0.5)
     # Never further than what puts one class above the level, or all but one.
     share = (count / classes).clamp_(1 / classes, 1 - 1 / classes)
     corrected: Tensor = level + spread * (reach + torch.special.ndtri(share))
     return corrected
 
 
-def _aimed(scores: Scores, wanted: float, epsilon: float) -> tuple[Tensor, Tensor]:
-    """A level for each row, (N, 1), and ``erf`` of how far above it each score is, in units of the noise."""
+def _chance(scores: Scores, level: Tensor, epsilon: float, out: Tensor) -> Tensor:
     scale = math.sqrt(0.5) / epsilon
-    level = _rough_level(scores, wanted, epsilon)
-    chance = torch.add(-scale * level, scores, alpha=scale).erf_()
-    count = chance.sum(1).add_(scores.shape[1]).mul_(0.5)
-    # Scores in clumps are far from normal, and a level between clumps would leave the same too few above it in every draw.
-    off = ((count < 0.7 * wanted) | (count > 3 * wanted)).nonzero().squeeze(1)
-    if len(off):
-        unit = epsilon * LAWS["normal"].unit
-        level[off] = unit * solve_level(scores[off] / unit, wanted, LAWS["normal"], tolerance=0.2)
-        chance[off] = torch.add(-scale * level[off], scores[off], alpha=scale).erf_()
-    return level, chance
+    return torch.add(-scale * level, scores, alpha=scale, out=out).erf_()
 
 
 def _edges(hits: list[Array], rows: int, classes: int) -> Array:
