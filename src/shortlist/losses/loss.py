@@ -171,4 +171,4 @@ def reduce_coupled(mean: Tensor, rows: Tensor, reduction: str) -> Tensor:
 
 def softplus(x: Tensor) -> Tensor:
     """``log(1 + exp(x))`` to full precision: torch's own turns linear above 20, which float64 would notice."""
-    return torch.logaddexp(x, torch.zeros_like(x))
+    return torch.nn.functional.softplus(x, threshold=40.0)

@@ -1,7 +1,7 @@
 """How many of independent events happen: the Poisson-binomial distribution, by products of short polynomials.
 
 The number of events with probabilities p_j has the generating polynomial ``Π (1 - p_j + p_j u)``. Its first coefficients are
-found by multiplying neighbours pairwise, level by level, keeping no power above the one that is asked for: O(C · most) in
+found by multiplying factors pairwise, level by level, keeping no power above the one that is asked for: O(C · most) in
 all. Every term is positive, so nothing cancels.
 """
 
@@ -20,45 +20,72 @@ def count_probs(happens: Tensor, fails: Tensor, most: int) -> Tensor:
         fails: one minus that, given apart because the subtraction would lose small numbers.
         most: the largest number asked for; beyond C the probability is 0.
     """
-    factors = torch.stack([fails, happens])  # powers first: each is one contiguous matrix
-    while factors.shape[2] > 1:
-        pairs = factors.shape[2] // 2
-        left, right = factors[:, :, : 2 * pairs : 2], factors[:, :, 1 : 2 * pairs : 2]
-        product: Tensor = _Product.apply(left, right, most)  # type: ignore[no-untyped-call]
-        odd = factors[:, :, 2 * pairs :]
-        if odd.shape[2]:
-            odd = torch.nn.functional.pad(odd, (0, 0, 0, 0, 0, len(product) - len(odd)))
-            product = torch.cat([product, odd], dim=2)
-        factors = product
-    found = factors[: most + 1, :, 0]
-    return torch.nn.functional.pad(found, (0, 0, 0, most + 1 - len(found)))
+    found: Tensor = _CountProbs.apply(happens, fails, most)  # type: ignore[no-untyped-call]
+    return found
 
 
-class _Product(torch.autograd.Function):
-    """Products of polynomials (powers, N, n) without the powers above ``most``."""
+class _CountProbs(torch.autograd.Function):
+    """Products of ever fewer, ever longer polynomials, (powers, N, factors); backward walks the same levels down."""
 
     @staticmethod
-    def forward(ctx: Any, left: Tensor, right: Tensor, most: int) -> Tensor:
-        left, right = left.contiguous(), right.contiguous()
-        ctx.save_for_backward(left, right)
-        powers = min(len(left) + len(right) - 1, most + 1)
-        product = left.new_zeros(powers, *left.shape[1:])
-        for power in range(min(len(left), powers)):
-            reach = min(len(right), powers - power)
-            product[power : power + reach].addcmul_(left[power], right[:reach])
-        return product
+    def forward(ctx: Any, happens: Tensor, fails: Tensor, most: int) -> Tensor:
+        levels = [torch.stack([fails, happens])]  # powers first: each is one contiguous matrix
+        while levels[-1].shape[2] > 1:
+            levels.append(_multiplied(levels[-1], most))
+        ctx.save_for_backward(*levels)
+        found = levels[-1][: most + 1, :, 0]
+        return torch.nn.functional.pad(found, (0, 0, 0, most + 1 - len(found)))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
-        left, right = ctx.saved_tensors
-        return _correlated(gradient, right, len(left)), _correlated(gradient, left, len(right)), None
+        *levels, last = ctx.saved_tensors
+        slope = torch.zeros_like(last)
+        known = min(len(last), len(gradient))
+        slope[:known, :, 0] = gradient[:known]
+        for level in reversed(levels):
+            slope = _slope_below(level, slope)
+        return slope[1], slope[0], None
 
 
-def _correlated(gradient: Tensor, other: Tensor, powers: int) -> Tensor:
-    """``out[i] = Σ_j gradient[i + j] other[j]``."""
-    out = torch.zeros_like(other[:1]).repeat(powers, 1, 1)
-    for shift in range(min(len(other), len(gradient))):
-        reach = min(powers, len(gradient) - shift)
-        out[:reach].addcmul_(gradient[shift : shift + reach], other[shift])
-    return out
+def _multiplied(factors: Tensor, most: int) -> Tensor:
+    """Each factor of the first half times one of the second, without the powers above ``most``; an odd one is kept."""
+    degree, rows, number = factors.shape
+    pairs, odd = divmod(number, 2)
+    powers = min(2 * degree - 1, most + 1)
+    products = factors.new_empty(powers, rows, pairs + odd)
+    left, right, out = factors[:, :, :pairs], factors[:, :, pairs : 2 * pairs], products[:, :, :pairs]
+    reach = min(degree, powers)
+    torch.mul(left[0], right[:reach], out=out[:reach])
+    out[reach:].zero_()
+    for power in range(1, reach):
+        length = min(degree, powers - power)
+        out[power : power + length].addcmul_(left[power], right[:length])
+    if odd:
+        products[:reach, :, pairs:] = factors[:reach, :, 2 * pairs :]
+        products[reach:, :, pairs:].zero_()
+    return products
+
+
+def _slope_below(factors: Tensor, slope: Tensor) -> Tensor:
+    """The gradient of the factors from that of their products."""
+    pairs, odd = divmod(factors.shape[2], 2)
+    left, right = slice(0, pairs), slice(pairs, 2 * pairs)
+    below = torch.empty_like(factors)
+    for own, other in ((left, right), (right, left)):
+        _correlate(slope[:, :, :pairs], factors[:, :, other], below[:, :, own])
+    if odd:
+        known = min(len(slope), len(below))
+        below[:known, :, 2 * pairs :] = slope[:known, :, pairs:]
+        below[known:, :, 2 * pairs :].zero_()
+    return below
+
+
+def _correlate(slope: Tensor, other: Tensor, out: Tensor) -> None:
+    """``out[i] = Σ_j slope[i + j] other[j]``."""
+    reach = min(len(out), len(slope))
+    torch.mul(slope[:reach], other[0], out=out[:reach])
+    out[reach:].zero_()
+    for shift in range(1, min(len(other), len(slope))):
+        length = min(len(out), len(slope) - shift)
+        out[:length].addcmul_(slope[shift : shift + length], other[shift])
