@@ -27,10 +27,10 @@ def total(values: Tensor) -> Tensor:
 def total_logsumexp(values: Tensor, dim: int = 0) -> Tensor:
     """``log Σ exp`` along a dimension and over all processes; -inf of nothing, with gradient 0."""
     largest = gathered(values.detach().amax(dim) if values.shape[dim] else _nothing(values, dim)).amax(0)
-    level = torch.where(largest.isfinite(), largest, 0.0)
+    level = torch.where(largest.isinf(), 0.0, largest)
     summed = total((values - level.unsqueeze(dim)).exp().sum(dim))
-    safe = torch.where(summed > 0, summed, 1.0)
-    return torch.where(summed > 0, safe.log() + level, -torch.inf)
+    nothing = summed == 0
+    return torch.where(nothing, -torch.inf, torch.where(nothing, 1.0, summed).log() + level)
 
 
 def gathered(values: Tensor) -> Tensor:

@@ -60,13 +60,21 @@ def as_target(values: Any) -> Target:
 
 def check_scores(scores: Tensor, name: str = "scores") -> None:
     """Scores, or probabilities, are floating point (N, C)."""
+    check_tensor(scores, name)
     if scores.ndim != 2 or not scores.is_floating_point():
         raise InputError(f"{name}: expected floating point (N, C), got {shape_of(scores)}")
+
+
+def check_tensor(values: Any, name: str) -> None:
+    """A tensor, and not something that could be made one: losses are part of a graph that must not be cut."""
+    if not isinstance(values, Tensor):
+        raise InputError(f"{name}: expected a tensor, got {type(values).__name__}")
 
 
 def check_target(scores: Tensor, target: Target, name: str = "scores") -> None:
     """The target has one of its two forms and belongs to these scores."""
     check_scores(scores, name)
+    check_tensor(target, "target")
     _check_form(target, (scores.shape[0], scores.shape[1]), name)
     if target.device != scores.device:
         raise InputError(f"target is on {target.device} and {name} on {scores.device}: move one to the other")
@@ -83,7 +91,7 @@ def _check_form(target: Target, shape: tuple[int, int], name: str) -> None:
     else:
         raise InputError(
             f"target: expected int64 ({rows},), one label a row, or bool {(rows, classes)}, any number of labels a row; "
-            f"got {shape_of(target)}"
+            f"got {shape_of(target)}" + ("; if it holds zeros and ones, give target.bool()" if target.ndim == 2 else "")
         )
 
 
@@ -103,7 +111,8 @@ def check_label_range(target: Target, classes: int) -> None:
     if low < 0 or high >= classes:
         wrong = low if low < 0 else high
         raise InputError(
-            f"target: expected labels from 0 to {classes - 1}, got {wrong}; rows without a label need a bool (N, C) target"
+            f"target: expected labels from 0 to {classes - 1}, got {wrong}: labels count from 0, and rows without "
+            "a label need a bool (N, C) target"
         )
 
 

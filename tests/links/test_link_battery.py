@@ -10,6 +10,7 @@ from shortlist.errors import InputError, NotFittedError
 from shortlist.links import (
     LDAM,
     SPA,
+    AssumeNegative,
     FocalRecovery,
     Identity,
     Isotonic,
@@ -30,6 +31,7 @@ MADE = {
     "identity": Identity,
     "softmax": Softmax,
     "sigmoid": Sigmoid,
+    "assume-negative": AssumeNegative,
     "spa": SPA,
     "spa with other numbers": lambda: SPA(2, 0.5, -1, 1, 2, 0.5),
     "focal": lambda: FocalRecovery(2, 2),

@@ -1,5 +1,7 @@
 """The menu: every name gives a head, a loss and a link that belong together."""
 
+import copy
+import pickle
 import re
 from pathlib import Path
 
@@ -63,7 +65,7 @@ def test_every_loss_is_on_the_menu():
 
 def test_parameters_have_the_values_of_the_papers():
     noised, tail = find_method("noised-topk").parameters, find_method("noised-topk-imbalanced").parameters
-    assert (noised["epsilon"], noised["samples"]) == (0.2, 10)
+    assert (noised["epsilon"], noised["samples"]) == (1.0, 5)
     assert (tail["epsilon"], tail["samples"], tail["max_margin"], tail["scale"]) == (0.01, 5, 0.2, 60)
     assert (find_method("ldam").parameters["max_margin"], find_method("ldam").parameters["scale"]) == (0.2, 40)
     assert find_method("average-k").parameters["alpha"] == 0.3
@@ -78,6 +80,16 @@ def test_changed_parameters_reach_the_loss_and_the_menu_stays_as_it_was():
     assert find_method("average-k").parameters["k"] == 5
     with pytest.raises(TypeError):
         changed.parameters["k"] = 4
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_methods_are_copied_and_sent_by_name(name):
+    method = find_method(name)
+    for other in (copy.deepcopy(method), pickle.loads(pickle.dumps(method))):
+        assert other.name == method.name
+        assert other.parameters == method.parameters
+    if "k" in method.parameters:
+        assert copy.copy(method.with_parameters(k=2)).parameters["k"] == 2
 
 
 def test_margins_come_from_the_counts():

@@ -6,6 +6,8 @@ name           probabilities of scores v                            for
 identity       v                                                    probabilities that come as such
 softmax        exp(v) / Σ exp(v)                                    cross-entropy, one label a row
 sigmoid        1 / (1 + exp(-v))                                    binary cross-entropy, many labels
+assume-        sigmoid of v - log(C - 1)                            assume-negative loss
+negative
 spa            the inverse of the SPA loss (Cheng)                  strictly proper asymmetric loss
 focal-recovery φ(σ(v))                                              asymmetric focal loss, ASY
 softmax-focal- softmax, recovered from the focal loss's minimiser   focal loss, one label a row
@@ -19,7 +21,7 @@ isotonic       non-decreasing step map of the log-odds, per label   the same, wi
 ============== ==================================================== =========================================
 """
 
-from shortlist.links.fixed import Identity, Sigmoid, Softmax
+from shortlist.links.fixed import AssumeNegative, Identity, Sigmoid, Softmax
 from shortlist.links.link import Link, link_from_config
 from shortlist.links.per_label import Isotonic, Platt
 from shortlist.links.projection import SparseTop
@@ -31,6 +33,7 @@ from shortlist.links.text import parse_link
 __all__ = [
     "LDAM",
     "SPA",
+    "AssumeNegative",
     "FocalRecovery",
     "Identity",
     "Isotonic",

@@ -1,4 +1,6 @@
-"""Links with nothing to fit: identity, softmax, sigmoid."""
+"""Links with nothing to fit: identity, softmax, sigmoid, assume-negative."""
+
+import math
 
 import torch
 from torch import Tensor
@@ -37,6 +39,22 @@ class Sigmoid(Link):
 
     def _scores(self, probs: Probs) -> Scores:
         return torch.logit(probs)
+
+
+class AssumeNegative(Link):
+    """``probs = σ(scores - log(C - 1))``, the link of the assume-negative loss: C - 1 absent labels have the weight of one.
+
+    >>> AssumeNegative().probs(torch.tensor([[math.log(2), 0.0, 0.0]]))
+    tensor([[0.5000, 0.3333, 0.3333]])
+    """
+
+    kind = "assume-negative"
+
+    def _log_odds(self, scores: Scores) -> Tensor:
+        return scores - math.log(max(1, scores.shape[1] - 1))
+
+    def _scores(self, probs: Probs) -> Scores:
+        return torch.logit(probs) + math.log(max(1, probs.shape[1] - 1))
 
 
 class Softmax(Link):

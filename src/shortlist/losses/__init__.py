@@ -12,7 +12,7 @@ calibrated_topk_hinge_loss  one                                  top-k set      
 smooth_topk_hinge_loss      one                                  top-k set      none
 noised_topk_hinge_loss      one, long tail with class margins    top-k set      none
 sparse_top_loss             one, or k                            probabilities  sparse-top
-assume_negative_loss        one observed                         order          sigmoid
+assume_negative_loss        one observed                         probabilities  assume-negative
 expected_positive_loss      one observed                         order          sigmoid
 role_loss                   one observed                         nothing        sigmoid
 average_k_loss              one observed, two heads              average-k set  sigmoid

@@ -12,7 +12,7 @@ from shortlist.links import Link, Sigmoid
 from shortlist.losses.loss import Loss, domains, number, reduce_coupled
 from shortlist.losses.positives import global_rows
 from shortlist.processes import gathered, processes, total
-from shortlist.tensors import Reduction, Scores, Target, check_single_label, one_hot, pick, shape_of, working
+from shortlist.tensors import Reduction, Scores, Target, check_scores, check_single_label, one_hot, pick, shape_of, working
 
 
 @domains(k=number(least=1), alpha=number(least=0))
@@ -59,7 +59,8 @@ def average_k_loss(
     Garcin, Servajean, Joly, Salmon, "A two-head loss function for deep average-K classification", 2023, eqs. 10 to 14.
     """
     check_single_label(scores, target)
-    if proposal_scores.shape != scores.shape or not proposal_scores.is_floating_point():
+    check_scores(proposal_scores, "proposal_scores")
+    if proposal_scores.shape != scores.shape:
         raise InputError(f"proposal_scores: expected floating point {tuple(scores.shape)}, got {shape_of(proposal_scores)}")
     if k > scores.shape[1]:
         raise InputError(f"k: expected at most the {scores.shape[1]} classes of scores, got {k:g}")

@@ -18,6 +18,11 @@ Elicits: TypeAlias = Literal["probabilities", "order", "top-k set", "average-k s
 # Tensors that change with every call: keywords of the function and of forward, never of a constructor.
 PER_CALL = ("proposal_scores", "noise", "generator", "log_normalizer", "estimates")
 
+WHERE_FROM = {
+    "proposal_scores": "the second scores of a TwoHead",
+    "estimates": "the batch's rows of a RoleEstimates store",
+}
+
 P = ParamSpec("P")
 # Given the name and the value of a parameter, the value to work with, or an error.
 Check: TypeAlias = Callable[[str, Any], Any]
@@ -37,10 +42,14 @@ def number(*, least: float = -math.inf, above: float = -math.inf, below: float =
         except (TypeError, ValueError, OverflowError, RuntimeError):
             good = False
         if not good:
-            raise InputError(f"{name}: expected {wanted}, got {str(value)[:40]}")
+            raise InputError(f"{name}: expected {wanted}, got {_shown(value)}")
         return int(value) if whole else value
 
     return check
+
+
+def _shown(value: Any) -> str:
+    return (repr(value) if isinstance(value, str) else str(value))[:40]
 
 
 def one_of(*names: str) -> Check:
@@ -110,18 +119,30 @@ class Loss(nn.Module):
     elicits: ClassVar[Elicits] = "nothing"
     couples: ClassVar[bool] = False
     reads: ClassVar[Literal["scores", "log-odds"]] = "scores"
+    _per_call: ClassVar[dict[str, bool]] = {}  # tensors of a call, and whether it needs them
 
     def __init_subclass__(cls) -> None:
         if not hasattr(cls, "function"):  # a family of losses
             return
         parameters = inspect.signature(cls.function).parameters.values()
-        own = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in PER_CALL]
-        cls.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+        named = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+        cls.__signature__ = inspect.Signature([p for p in named if p.name not in PER_CALL])  # type: ignore[attr-defined]
+        cls._per_call = {p.name: p.default is p.empty for p in named if p.name in PER_CALL}
+        # help() of the module says what its parameters mean; examples are the function's.
+        cls.__doc__ = f"{cls.__doc__}\n\n    {(cls.function.__doc__ or '').split('>>>')[0].strip()}\n    "
 
-    def __init__(self, **keywords: Any):
+    def __init__(self, *positional: Any, **keywords: Any):
         super().__init__()
         signature: inspect.Signature = type(self).__signature__  # type: ignore[attr-defined]
-        bound = signature.bind(**keywords)
+        takes = ", ".join(signature.parameters)
+        if positional:
+            raise TypeError(
+                f"{type(self).__name__}: expected its parameters by name ({takes}), got {positional[0]!r} without one"
+            )
+        try:
+            bound = signature.bind(**keywords)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}: {error}; it takes {takes}") from None
         bound.apply_defaults()
         for name, check in getattr(type(self).function, "checks", {}).items():
             bound.arguments[name] = check(name, bound.arguments[name])
@@ -140,9 +161,14 @@ class Loss(nn.Module):
 
     def forward(self, scores: Scores, target: Target, **per_call: Any) -> Tensor:
         """The loss of these scores; what changes with every call (noise, proposals, estimates) is given here."""
-        unknown = [name for name in per_call if name not in PER_CALL]
-        if unknown:
-            raise TypeError(f"{type(self).__name__}: {unknown[0]!r} belongs to the constructor")
+        for name in per_call:
+            if name not in self._per_call:
+                takes = ", ".join(self._per_call) or "nothing more"
+                place = "belongs to the constructor" if name in self._names else f"is unknown: a call takes {takes}"
+                raise TypeError(f"{type(self).__name__}: {name!r} {place}")
+        for name, needed in self._per_call.items():
+            if needed and name not in per_call:
+                raise TypeError(f"{type(self).__name__}: a call needs {name}=…, {WHERE_FROM[name]}")
         return type(self).function(scores, target, **self.keywords, **per_call)
 
     def link(self) -> Link | None:

@@ -66,13 +66,13 @@ def two_way_loss(
 
 def _logsumexp(values: Tensor) -> Tensor:
     """Along the row; -inf of nothing, with gradient 0."""
-    empty = ~(values > -torch.inf).any(1, keepdim=True)
+    empty = (values == -torch.inf).all(1, keepdim=True)
     return torch.where(empty.squeeze(1), -torch.inf, torch.where(empty, 0.0, values).logsumexp(1))
 
 
 def _contrast(absent: Tensor, present: Tensor, temperatures: tuple[float, float]) -> Tensor:
     """Softplus of the two, 0 where either side is empty."""
-    both = (absent > -torch.inf) & (present > -torch.inf)
+    both = (absent != -torch.inf) & (present != -torch.inf)  # NaN is no emptiness: it must be seen
     absent, present = torch.where(both, absent, 0.0), torch.where(both, present, 0.0)
     return torch.where(both, softplus(temperatures[0] * absent + temperatures[1] * present), 0.0)
 

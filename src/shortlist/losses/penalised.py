@@ -4,7 +4,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from shortlist.links import Link
+from shortlist.errors import InputError
+from shortlist.links import Link, Quasibinary
 from shortlist.losses.loss import Elicits, Loss, number
 from shortlist.tensors import Scores, Target
 
@@ -25,13 +26,21 @@ class PenalisedLoss(nn.Module):
         loss: the loss.
         penalty: what is added to it.
         weight: how much of it.
+        link: what gives the log-odds, in place of the loss's own; a running link (quasibinary) must be given, the very one that
+            the training loop updates.
     """
 
-    def __init__(self, loss: Loss, penalty: Loss, weight: float = 1.0):
+    def __init__(self, loss: Loss, penalty: Loss, weight: float = 1.0, *, link: Link | None = None):
         super().__init__()
+        for name, part in (("loss", loss), ("penalty", penalty)):
+            if not isinstance(part, Loss):
+                raise InputError(f"{name}: expected a loss module of shortlist.losses, got {type(part).__name__}")
         number(least=0)("weight", weight)
         self.loss, self.penalty, self.weight = loss, penalty, weight
-        self._reader = loss.link() if penalty.reads == "log-odds" else None
+        own = loss.link() if penalty.reads == "log-odds" else None
+        if link is None and isinstance(own, Quasibinary):
+            raise InputError("link: expected the Quasibinary link that the training loop updates, got none")
+        self._reader = link or own
 
     @property
     def elicits(self) -> Elicits:

@@ -6,7 +6,7 @@ Shapes: scores (N, C), target int64 (N,).
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from shortlist.links import Link, Sigmoid
+from shortlist.links import AssumeNegative, Link, Sigmoid
 from shortlist.losses.loss import Loss, domains, number, reduce_coupled
 from shortlist.processes import total
 from shortlist.tensors import Reduction, Scores, Target, check_single_label, pick, reduce, working
@@ -17,7 +17,7 @@ def assume_negative_loss(scores: Scores, target: Target, *, reduction: Reduction
 
     .. math:: -\log σ(scores_{target}) - \frac{1}{C - 1} \sum_{j \ne target} \log(1 - σ(scores_j))
 
-    Elicits: the order, and through ``σ(scores - log(C - 1))`` the probabilities. Link: sigmoid.
+    Elicits: probabilities, through ``σ(scores - log(C - 1))``, the link :class:`~shortlist.links.AssumeNegative`.
 
     Shape: (N, C), (N,) → scalar, or (N,) with ``reduction="none"``.
 
@@ -38,11 +38,11 @@ class AssumeNegativeLoss(Loss):
     """Module form of :func:`assume_negative_loss`."""
 
     function = staticmethod(assume_negative_loss)
-    elicits = "order"
+    elicits = "probabilities"
 
     def link(self) -> Link:
-        """Sigmoid."""
-        return Sigmoid()
+        """The sigmoid of scores lowered by what the weight of the negatives raised them."""
+        return AssumeNegative()
 
 
 @domains(k=number(above=0), beta=number(least=0))

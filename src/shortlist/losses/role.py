@@ -13,7 +13,7 @@ from shortlist.links import Link, Sigmoid
 from shortlist.losses.loss import Loss, domains, number, reduce_coupled
 from shortlist.losses.positives import global_rows, positives_excess
 from shortlist.processes import processes, total
-from shortlist.tensors import Reduction, Scores, Target, check_single_label, pick, shape_of, working
+from shortlist.tensors import Reduction, Scores, Target, check_scores, check_single_label, pick, shape_of, working
 
 START, OBSERVED = 0.6, 0.995
 
@@ -44,7 +44,7 @@ def role_loss(
         scores: (N, C).
         target: int64 (N,).
         estimates: the batch's rows of :class:`RoleEstimates`, logits (N, C), with gradient.
-        k: the expected number of labels a row.
+        k: the expected number of labels a row; it counts with a weight only.
         weight: 0 as on CIFAR-100; 1/C is Cole's own.
         reduction: "mean", or "sum", that times N.
 
@@ -57,7 +57,8 @@ def role_loss(
     Cole, Mac Aodha, Lorieul, Perona, Morris, Jojic, "Multi-label learning from single positive labels", 2021.
     """
     check_single_label(scores, target)
-    if estimates.shape != scores.shape or not estimates.is_floating_point() or estimates.device != scores.device:
+    check_scores(estimates, "estimates")
+    if estimates.shape != scores.shape or estimates.device != scores.device:
         raise InputError(f"estimates: expected floating point {tuple(scores.shape)} like scores, got {shape_of(estimates)}")
     scores, estimates = working(scores), working(estimates)
     rows = global_rows(scores)

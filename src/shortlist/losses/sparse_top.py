@@ -43,7 +43,9 @@ def sparse_top_loss(scores: Scores, target: Target, *, reduction: Reduction = "m
     # Each term of this form is at least 0, so that nothing cancels; q and λ are held still, as the envelope theorem allows,
     # and what is added to the shifted scores is 0 with their gradient.
     shifted = shifted + (scores - scores.detach())
-    terms = (probs - target_probs) * (shifted - (probs + target_probs) / 2)
+    gap = probs - target_probs
+    # Where there is no gap there is no cost, however low the score, -inf included.
+    terms = torch.where(gap == 0, 0.0, gap * (shifted - (probs + target_probs) / 2))
     return reduce(terms.sum(1), reduction)
 
 

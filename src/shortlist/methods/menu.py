@@ -43,6 +43,10 @@ class Method:
     head_kind: str = "linear"
     needs_counts: bool = False
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Methods are copied and sent to other processes by name."""
+        return _rebuilt, (self.name, dict(self.parameters))
+
     def with_parameters(self, **changes: Any) -> "Method":
         """The same method with some of its numbers changed."""
         for name in changes:
@@ -110,7 +114,7 @@ def _method(
 _SPA = {"zeta_pos": 1.0, "k_pos": 1.0, "b_pos": 0.0, "zeta_neg": 5.0, "k_neg": 3.0, "b_neg": 1.0}
 _FOCAL = {"gamma_pos": 2.0, "gamma_neg": 2.0}
 _ASY = {"gamma_pos": 0.0, "gamma_neg": 4.0, "shift": 0.05}
-_NOISED = {"k": 5, "epsilon": 0.2, "samples": 10, "smoothing": "noised"}
+_NOISED = {"k": 5, "epsilon": 1.0, "samples": 5, "smoothing": "noised"}
 _TWO_WAY = {"positive_temperature": 4.0, "negative_temperature": 1.0}
 _TAIL: dict[str, Any] = {"head": "cosine", "needs_counts": True}
 _IMBALANCED = {"k": 5, "epsilon": 0.01, "samples": 5, "max_margin": 0.2, "scale": 60.0}
@@ -186,7 +190,12 @@ def find_method(name: str, **parameters: Any) -> Method:
     3
     """
     if name not in METHODS:
+        name = str(name)
         near = difflib.get_close_matches(name, list(METHODS), 1)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise InputError(f"method: {hint}expected one of {', '.join(METHODS)}; got {name!r}")
     return METHODS[name].with_parameters(**parameters)
+
+
+def _rebuilt(name: str, parameters: dict[str, Any]) -> Method:
+    return find_method(name, **parameters)

@@ -9,18 +9,15 @@ from shortlist.errors import InputError
 from shortlist.tensors import Scores, check_scores
 
 
-def check_level(scores: Scores, k: int, epsilon: float) -> None:
-    """Scores (N, C), k from 1 to C, epsilon from 0."""
+def check_level(scores: Scores, k: int, epsilon: float) -> int:
+    """Scores (N, C), k from 1 to C, epsilon from 0; gives k as an int."""
     check_scores(scores)
-    if whole_number(k, "k", 1) > scores.shape[1]:
+    k = whole_number(k, "k", 1)
+    if k > scores.shape[1]:
         raise InputError(f"k: expected at most the {scores.shape[1]} classes of scores, got {k}")
-    check_epsilon(epsilon)
-
-
-def check_epsilon(epsilon: float) -> None:
-    """The width of a smoothing."""
     if not 0 <= epsilon < math.inf:
         raise InputError(f"epsilon: expected a number from 0, got {epsilon}")
+    return k
 
 
 def negligible(epsilon: float, dtype: torch.dtype) -> bool:

@@ -20,6 +20,7 @@ Noise: TypeAlias = Literal["normal", "logistic"]
 # Each step cubes the error, so that steps this small, in units of the noise, leave a few units of the last place.
 TOLERANCE = {torch.float32: 1.5e-2, torch.float64: 1e-5}
 FREE_STEPS, BRACKETED_STEPS = 5, 128
+OUT_OF_REACH = 100.0
 
 
 class Law(NamedTuple):
@@ -123,6 +124,9 @@ def _refine(scores: Scores, level: Tensor, total: float, law: Law, nearly: float
 
 def _solve_bracketed(scores: Scores, total: float, law: Law, nearly: float, work: Tensor) -> Tensor:
     """Steps that halve the bracket whenever they would leave it or grow."""
+    # Classes that are masked out by -inf are put where no noise reaches: sums of infinities would not do.
+    lowest = scores.masked_fill(scores == -torch.inf, torch.inf).amin(1, keepdim=True)
+    scores = torch.maximum(scores, lowest - OUT_OF_REACH)
     quantile = law.quantile(1 - total / scores.shape[1])
     low, high = scores.amin(1, keepdim=True) + quantile, scores.amax(1, keepdim=True) + quantile
     level, reach, finest = low + (high - low) / 2, high - low, 2 * torch.finfo(scores.dtype).eps

@@ -48,7 +48,7 @@ def noised_top_value(
     Garcin, Servajean, Joly, Salmon, "Stochastic smoothing of the top-K calibrated hinge loss for deep imbalanced
     classification", 2022, section 3.2.
     """
-    check_level(scores, k, epsilon)
+    k = check_level(scores, k, epsilon)
     samples = whole_number(samples, "samples", 1)
     if antithetic and samples % 2:
         raise InputError(f"samples: expected an even number for antithetic pairs, got {samples}")
