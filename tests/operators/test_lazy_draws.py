@@ -116,7 +116,8 @@ def force_level(monkeypatch, level):
     """Every row gets this level, good or bad."""
 
     def aimed(scores, wanted, epsilon):
-        return scores.new_full((len(scores), 1), level), torch.erf((scores - level) / (epsilon * math.sqrt(2)))
+        chance = torch.erf((scores - level) / (epsilon * math.sqrt(2)))
+        return scores.new_full((len(scores), 1), level), chance, torch.zeros(0, dtype=torch.int64)
 
     monkeypatch.setattr(lazy_draws, "_aimed", aimed)
 

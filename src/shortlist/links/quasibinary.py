@@ -8,7 +8,17 @@ from torch import Tensor
 from shortlist.errors import InputError
 from shortlist.links.link import Link
 from shortlist.processes import total, total_logsumexp
-from shortlist.tensors import Probs, Scores, Target, as_target, as_tensor, check_target, is_single_label, working
+from shortlist.tensors import (
+    Probs,
+    Scores,
+    Target,
+    as_target,
+    as_tensor,
+    check_label_range,
+    check_target,
+    is_single_label,
+    working,
+)
 
 
 class Quasibinary(Link):
@@ -44,6 +54,7 @@ class Quasibinary(Link):
         """Move the normaliser towards this batch's; a batch without labels leaves it where it is."""
         scores, target = as_tensor(scores, "scores"), as_target(target)
         check_target(scores, target)
+        check_label_range(target, scores.shape[1])
         batch, labels = batch_log_normalizer(working(scores), target)
         if labels == 0:
             if self.log_normalizer is None:

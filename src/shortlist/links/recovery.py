@@ -90,10 +90,13 @@ class FocalRecovery(Link):
         if self.shift == 0:
             log_u, log_not_u = log_z, log_rest
         else:
-            log_u = torch.log((log_z.exp() - self.shift).clamp(min=0))
+            u = log_z.exp() - self.shift
+            below = u <= 0
+            # A number in place of those below keeps their gradient 0 rather than none.
+            log_u = torch.log(torch.where(below, 1.0, u))
             log_not_u = torch.log(log_rest.exp() + self.shift)
         odds = _log_h(log_u, log_not_u, self.gamma_neg) - _log_h(log_rest, log_z, self.gamma_pos)
-        return odds if self.shift == 0 else torch.where(log_u == -torch.inf, -torch.inf, odds)
+        return odds if self.shift == 0 else torch.where(below, -torch.inf, odds)
 
     def _scores(self, probs: Probs) -> Scores:
         if self.shift > 0:
@@ -129,9 +132,9 @@ class SoftmaxFocalRecovery(Link):
 
     def _log_weights(self, scores: Scores) -> Tensor:
         if scores.shape[1] == 1:
-            return torch.zeros_like(scores)
-        log_probs = torch.log_softmax(scores, dim=1)
-        return -_log_h(log_probs - softmax_log_odds(scores), log_probs, self.gamma)
+            return 0 * scores
+        odds = softmax_log_odds(scores)  # from which p and 1 - p are both exact
+        return -_log_h(logsigmoid(-odds), logsigmoid(odds), self.gamma)
 
     def _probs(self, scores: Scores) -> Probs:
         return torch.softmax(self._log_weights(scores), dim=1)

@@ -86,7 +86,7 @@ def pseudo_positives(proposal_scores: Scores, true: Tensor, k: float) -> Tensor:
     probs = proposal_scores.softmax(1).masked_fill_(true, -1.0).flatten()
     rows = len(true) if processes() == 1 else int(gathered(torch.tensor(len(true), device=probs.device)).sum())
     # k is the decimal that was typed: 1.3 · 5 in binary fractions is below 6.5.
-    wanted = min(math.floor((Fraction(str(k)) - 1) * rows + Fraction(1, 2)), rows * (true.shape[1] - 1))
+    wanted = min(math.floor((Fraction(str(float(k))) - 1) * rows + Fraction(1, 2)), rows * (true.shape[1] - 1))
     mine = min(wanted, len(true) * (true.shape[1] - 1))
     chosen = torch.zeros_like(true).flatten()
     if wanted == 0:

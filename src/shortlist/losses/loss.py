@@ -150,7 +150,7 @@ class Loss(nn.Module):
         self._names = list(bound.arguments)
         for name, value in bound.arguments.items():
             if isinstance(value, Tensor):
-                self.register_buffer(name, value, persistent=False)
+                self.register_buffer(name, value.detach().clone(), persistent=False)
             else:
                 setattr(self, name, value)
 

@@ -9,6 +9,8 @@ from shortlist.links import Link, Quasibinary
 from shortlist.losses.loss import Elicits, Loss, number
 from shortlist.tensors import Scores, Target
 
+WIDEST_LOG_ODDS = 100.0
+
 
 class PenalisedLoss(nn.Module):
     """``loss(scores, target) + weight · penalty(…, target)``.
@@ -54,7 +56,8 @@ class PenalisedLoss(nn.Module):
 
     def forward(self, scores: Scores, target: Target, **per_call: Any) -> Tensor:
         """The weighted sum; per-call tensors are the loss's."""
-        read = scores if self._reader is None else self._reader.log_odds(scores)
+        # Links that give a probability of exactly 0 or 1 have infinite odds, of which there are no differences.
+        read = scores if self._reader is None else self._reader.log_odds(scores).clamp(-WIDEST_LOG_ODDS, WIDEST_LOG_ODDS)
         value: Tensor = self.loss(scores, target, **per_call) + self.weight * self.penalty(read, target)
         return value
 

@@ -59,7 +59,8 @@ def quasibinary_loss(
 
 
 def _constant(log_normalizer: Tensor | float, scores: Scores) -> Tensor:
-    constant = torch.as_tensor(log_normalizer, device=scores.device)
+    exact = log_normalizer.dtype if isinstance(log_normalizer, Tensor) else torch.float64
+    constant = torch.as_tensor(log_normalizer, dtype=exact, device=scores.device)
     if constant.numel() != 1:
         raise InputError(f"log_normalizer: expected one number, got {shape_of(constant)}")
     return constant.detach().reshape(()).to(scores.dtype)

@@ -75,7 +75,16 @@ def _log_ratio(scaled: Scores, target: Target, k: int) -> Tensor:
     else:  # k of the others happen where others - k fail; the target, which never happens, is one that always fails
         counts = count_probs(fails, happens, others - k + 2)
         more, fewer = counts[others - k + 1], counts[others - k + 2]
-    return shift.squeeze(1) + more.log() - fewer.log()
+    return _or_hard(shift.squeeze(1), more, fewer, scaled, own, k)
+
+
+def _or_hard(shift: Tensor, more: Tensor, fewer: Tensor, scaled: Scores, own: Target, k: int) -> Tensor:
+    """``shift + log more - log fewer``; where scores lie too far apart for a shift between them, its limit, the k-th other."""
+    lost = (more == 0) | (fewer == 0)
+    ratio = shift + torch.where(lost, 1.0, more).log() - torch.where(lost, 1.0, fewer).log()
+    if torch.compiler.is_compiling() or not lost.any():
+        return ratio
+    return torch.where(lost, scaled.scatter(1, own, -torch.inf).topk(k, dim=1).values[:, -1], ratio)
 
 
 class SmoothTopkHingeLoss(Loss):

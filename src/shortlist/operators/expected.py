@@ -34,7 +34,7 @@ def expected_top_value(scores: Scores, k: int, epsilon: float = 1.0) -> Tensor:
     >>> expected_top_value(torch.tensor([[0.0, 0.0]]), 1)
     tensor([0.5642])
     """
-    k = check_level(scores, k, epsilon)
+    k, epsilon = check_level(scores, k, epsilon), float(epsilon)
     scores = working(scores)
     if negligible(epsilon, scores.dtype):
         return scores.topk(k, dim=1).values[:, -1]

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from shortlist.operators.level import LAWS, solve_level
+from shortlist.operators.plain_draws import plain_top_draws
 from shortlist.tensors import Array, Scores, row_blocks
 
 # Rows worked on at once, in entries: the bits of all samples stay in the processor's cache.
@@ -32,7 +33,11 @@ def lazy_top_draws(
     # Numpy makes random bytes an order faster than torch, whose generator seeds it.
     stream = np.random.Generator(np.random.SFC64(torch.randint(2**62, (2,), generator=generator).tolist()))
     for rows in row_blocks(len(scores), scores.shape[1], CACHED_ENTRIES):
-        places[rows], shifts[rows] = _Block(scores[rows], k, epsilon).draw(samples, stream)
+        block = _Block(scores[rows], k, epsilon)
+        places[rows], shifts[rows] = block.draw(samples, stream)
+        hard = block.hard + rows.start
+        if len(hard):
+            places[hard], shifts[hard] = plain_top_draws(scores[hard], k, epsilon, samples, False, generator)
     return places, shifts
 
 
@@ -41,18 +46,21 @@ class _Block:
 
     def __init__(self, scores: Scores, k: int, epsilon: float):
         self.scores, self.k, self.epsilon = scores, k, epsilon
-        self.level, self.last_digits = self._aim()
+        self.level, self.last_digits, self.hard = self._aim()
 
-    def _aim(self) -> tuple[Tensor, Array]:
+    def _aim(self) -> tuple[Tensor, Array, Tensor]:
+        """Level, last digits, and the rows for which no level will do: they are drawn elsewhere."""
         rows, classes = self.scores.shape
         # About this many exceed the level, so fewer than k do in a few rows of a thousand.
         wanted = self.k + 3 * math.sqrt(self.k) + 2
         if wanted > 0.9 * classes:
-            return self.scores.new_full((rows, 1), -math.inf), np.full(rows * classes, DIGITS - 1, np.uint8)
-        level, chance = _aimed(self.scores, wanted, self.epsilon)
+            everything = np.full(rows * classes, DIGITS - 1, np.uint8)
+            return self.scores.new_full((rows, 1), -math.inf), everything, torch.zeros(0, dtype=torch.int64)
+        level, chance, hard = _aimed(self.scores, wanted, self.epsilon)
+        chance[hard], level[hard] = -1.0, math.inf  # next to nothing is looked at there
         # 256 Φ, rounded up a little lest rounding leave a class out.
         digits = torch.add(chance.new_tensor(DIGITS / 2 + 1e-3), chance, alpha=DIGITS / 2, out=chance).clamp_(max=DIGITS - 1)
-        return level, digits.to(torch.uint8).numpy().reshape(-1)
+        return level, digits.to(torch.uint8).numpy().reshape(-1), hard
 
     def draw(self, samples: int, stream: np.random.Generator) -> tuple[Tensor, Tensor]:
         """All draws of these rows."""
@@ -64,14 +72,17 @@ class _Block:
         ranked = _padded(torch.take(self.scores, torch.from_numpy(hits)).numpy() + noise, edges, self.k)
         best = np.partition(ranked, ranked.shape[1] - self.k, axis=1)[:, ranked.shape[1] - self.k]
         found = edges[:-1] + (ranked == best[:, None]).argmax(1)
-        short = np.flatnonzero(~(best > np.tile(self.level.numpy().reshape(-1), samples)))
-        found[short] = 0  # there may be nothing to find
+        missing = ~(best.reshape(samples, rows) > self.level.numpy().reshape(-1))
+        found[missing.reshape(-1)] = 0  # there may be nothing to find
+        missing[:, self.hard.numpy()] = False
+        short = np.flatnonzero(missing)
         places, shifts = np.append(hits, 0)[found] % classes, np.append(noise, noise.dtype.type(0))[found]
-        for draw in short:
-            sample, row = divmod(int(draw), rows)
-            own, span = slice(edges[draw], edges[draw + 1]), slice(row * classes, (row + 1) * classes)
-            known = hits[own] - span.start, noise[own]
-            places[draw], shifts[draw] = self._draw_in_full(row, looks[sample][0][span], known, stream)
+        at_once = max(1, CACHED_ENTRIES // classes)
+        for start in range(0, len(short), at_once):
+            some = short[start : start + at_once]
+            digits = np.stack([looks[draw // rows][0].reshape(rows, classes)[draw % rows] for draw in some])
+            known = [(hits[edges[draw] : edges[draw + 1]] % classes, noise[edges[draw] : edges[draw + 1]]) for draw in some]
+            places[some], shifts[some] = self._draw_in_full(some % rows, digits, known, stream)
         return _by_row(places, rows), _by_row(shifts, rows)
 
     def _look(self, stream: np.random.Generator) -> tuple[Array, Array, Array]:
@@ -95,29 +106,40 @@ class _Block:
         return torch.from_numpy(centred).erfinv_().mul_(math.sqrt(2) * self.epsilon).numpy()
 
     def _draw_in_full(
-        self, row: int, digits: Array, known: tuple[Array, Array], stream: np.random.Generator
-    ) -> tuple[int, float]:
-        """A draw in which too few exceeded: the numbers that are there stay, the others are completed."""
-        noise = self._noise(digits, stream)
-        noise[known[0]] = known[1]
-        values = self.scores[row].numpy() + noise
-        place = int(np.argpartition(values, len(values) - self.k)[len(values) - self.k])
-        return place, noise[place]
+        self, rows: Array, digits: Array, known: list[tuple[Array, Array]], stream: np.random.Generator
+    ) -> tuple[Array, Array]:
+        """Draws in which too few exceeded: the numbers that are there stay, the others are completed."""
+        noise = self._noise(digits.reshape(-1), stream).reshape(digits.shape)
+        for line, (places, values) in zip(noise, known, strict=True):
+            line[places] = values
+        values = self.scores.numpy()[rows] + noise
+        rank = values.shape[1] - self.k
+        found = np.argpartition(values, rank, axis=1)[:, rank]
+        return found, noise[np.arange(len(found)), found]
 
 
-def _aimed(scores: Scores, wanted: float, epsilon: float) -> tuple[Tensor, Tensor]:
-    """A level for each row, (N, 1), and ``erf`` of how far above it each score is, in units of the noise."""
+def _aimed(scores: Scores, wanted: float, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
+    """A level for each row, (N, 1), ``erf`` of how far above it each score is, and the rows that have no good level.
+
+    Those are rows whose noise is below the resolution of their scores, or with fewer classes than are wanted left unmasked.
+    """
     work = torch.empty_like(scores)  # fresh pages for each pass would cost as much as the pass
     level = _rough_level(scores, wanted, epsilon, work)
     chance = _chance(scores, level, epsilon, work)
-    count = chance.sum(1).add_(scores.shape[1]).mul_(0.5)
     # Scores in clumps are far from normal, and a level between clumps would leave the same too few above it in every draw.
-    off = ((count < 0.7 * wanted) | (count > 3 * wanted)).nonzero().squeeze(1)
+    off = _badly_aimed(chance, wanted)
     if len(off):
         unit = epsilon * LAWS["normal"].unit
         level[off] = unit * solve_level(scores[off] / unit, wanted, LAWS["normal"], tolerance=0.2)
         chance[off] = _chance(scores[off], level[off], epsilon, torch.empty_like(scores[off]))
-    return level, chance
+        off = off[_badly_aimed(chance[off], wanted)]
+    return level, chance, off
+
+
+def _badly_aimed(chance: Tensor, wanted: float) -> Tensor:
+    """The rows of which far fewer or far more than the wanted number exceed their level."""
+    count = chance.sum(1).add_(chance.shape[1]).mul_(0.5)
+    return (~((count >= 0.7 * wanted) & (count <= 3 * wanted))).nonzero().squeeze(1)  # NaN too
 
 
 def _rough_level(scores: Scores, wanted: float, epsilon: float, work: Tensor) -> Tensor:

@@ -124,11 +124,14 @@ def _refine(scores: Scores, level: Tensor, total: float, law: Law, nearly: float
 
 def _solve_bracketed(scores: Scores, total: float, law: Law, nearly: float, work: Tensor) -> Tensor:
     """Steps that halve the bracket whenever they would leave it or grow."""
-    # Classes that are masked out by -inf are put where no noise reaches: sums of infinities would not do.
-    lowest = scores.masked_fill(scores == -torch.inf, torch.inf).amin(1, keepdim=True)
-    scores = torch.maximum(scores, lowest - OUT_OF_REACH)
-    quantile = law.quantile(1 - total / scores.shape[1])
-    low, high = scores.amin(1, keepdim=True) + quantile, scores.amax(1, keepdim=True) + quantile
+    # The m largest alone give the total at one end, and all others with them no more than it at the other.
+    classes = scores.shape[1]
+    below, above_m = math.floor(total) + 1, math.ceil(total)
+    largest = scores.topk(below, dim=1).values
+    low = largest[:, below - 1 : below] - law.quantile(total / below)
+    high = largest[:, above_m - 1 : above_m] - law.quantile((total - above_m + 1) / (classes - above_m + 1))
+    # Classes that are masked out by -inf or a huge number are put where no noise reaches: infinities would not sum.
+    scores = torch.maximum(scores, low - OUT_OF_REACH)
     level, reach, finest = low + (high - low) / 2, high - low, 2 * torch.finfo(scores.dtype).eps
     for _ in range(BRACKETED_STEPS):
         step, gap, above = _step(scores, level, total, law, work)

@@ -7,6 +7,7 @@ from shortlist.checks import whole_number
 from shortlist.errors import InputError
 from shortlist.operators.arguments import check_level, negligible
 from shortlist.operators.lazy_draws import lazy_top_draws
+from shortlist.operators.plain_draws import plain_top_draws
 from shortlist.tensors import Scores, shape_of, working
 
 
@@ -48,7 +49,7 @@ def noised_top_value(
     Garcin, Servajean, Joly, Salmon, "Stochastic smoothing of the top-K calibrated hinge loss for deep imbalanced
     classification", 2022, section 3.2.
     """
-    k = check_level(scores, k, epsilon)
+    k, epsilon = check_level(scores, k, epsilon), float(epsilon)
     samples = whole_number(samples, "samples", 1)
     if antithetic and samples % 2:
         raise InputError(f"samples: expected an even number for antithetic pairs, got {samples}")
@@ -60,7 +61,7 @@ def noised_top_value(
     elif scores.device.type == "cpu" and not antithetic:
         draws = lazy_top_draws(scores.detach(), k, epsilon, samples, generator)
     else:
-        draws = _full_draws(scores.detach(), k, epsilon, samples, antithetic, generator)
+        draws = plain_top_draws(scores.detach(), k, epsilon, samples, antithetic, generator)
     places, shifts = draws
     return (scores.gather(1, places) + shifts).mean(1)
 
@@ -80,22 +81,6 @@ def _given_draws(scores: Scores, k: int, epsilon: float, noise: Tensor) -> tuple
         place, value = kth_largest(scores + epsilon * z, k)
         places.append(place)
         shifts.append(value - scores.gather(1, place))
-    return torch.cat(places, 1), torch.cat(shifts, 1)
-
-
-@torch.compiler.disable  # type: ignore[untyped-decorator]
-def _full_draws(
-    scores: Scores, k: int, epsilon: float, samples: int, antithetic: bool, generator: torch.Generator | None
-) -> tuple[Tensor, Tensor]:
-    """One draw after the other, so that no more than two matrices like the scores are held."""
-    places, shifts = [], []
-    z = scores
-    for b in range(samples):
-        fresh = not (antithetic and b % 2)
-        z = torch.randn(scores.shape, generator=generator, dtype=scores.dtype, device=scores.device) if fresh else -z
-        place = torch.add(scores, z, alpha=epsilon).topk(k, dim=1).indices[:, -1:]  # noise breaks ties
-        places.append(place)
-        shifts.append(epsilon * z.gather(1, place))
     return torch.cat(places, 1), torch.cat(shifts, 1)
 
 

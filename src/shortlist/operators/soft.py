@@ -34,7 +34,7 @@ def soft_top_value(scores: Scores, k: int, epsilon: float = 1.0, *, noise: Noise
     >>> soft_top_value(torch.tensor([[2.4, 2.6, 2.3, 0.5]]), 2, 0.1)
     tensor([2.4200])
     """
-    k = check_level(scores, k, epsilon)
+    k, epsilon = check_level(scores, k, epsilon), float(epsilon)
     scores = working(scores)
     if negligible(epsilon, scores.dtype):
         return scores.topk(k, dim=1).values[:, -1]

@@ -35,9 +35,10 @@ def sparse_top(scores: Scores, k: float) -> Tensor:
     if not 0 <= k <= scores.shape[1]:
         raise InputError(f"k: expected a number from 0 to the {scores.shape[1]} classes of scores, got {k}")
     scores = working(scores)
-    if k in (0, scores.shape[1]):
-        return torch.full_like(scores, float(k > 0)) + 0 * scores
     totals = torch.full((len(scores), 1), float(k), dtype=scores.dtype, device=scores.device)
+    rounded = float(torch.tensor(float(k), dtype=scores.dtype))
+    if rounded in (0, scores.shape[1]):
+        return torch.full_like(scores, float(rounded > 0)) + (scores - scores).nan_to_num()
     projected: Tensor = _SparseTop.apply(scores, totals)  # type: ignore[no-untyped-call]
     return projected
 
@@ -108,7 +109,11 @@ def _bracket(scores: Scores, totals: Tensor, work: Tensor) -> tuple[Tensor, Tens
     deviation = torch.linalg.vector_norm(torch.sub(scores, mean, out=work), dim=1, keepdim=True) / scores.shape[1] ** 0.5
     guess = mean - deviation * torch.special.ndtri(totals / scores.shape[1]) - 0.5  # right for normal scores
     for end in (guess - 0.5, guess + 0.5):
-        end = end.clamp(low, high)
+        end = end.nan_to_num().clamp(low, high)
         above = _excess(scores, end, totals, work) > 0
         low, high = torch.where(above, end, low), torch.where(above, high, end)
+    wide = (~(high - low <= 2)).squeeze(1).nonzero().squeeze(1)  # scores in far-away clumps
+    if len(wide):
+        high[wide] = scores[wide].topk(most, dim=1).values.gather(1, ranks[wide] - 1)
+        low[wide] = high[wide] - 1
     return low, high

@@ -1,0 +1,25 @@
+"""Draws of the k-th largest noised score with noise for every class: for GPUs, antithetic pairs, and rows beyond laziness."""
+
+import torch
+from torch import Tensor
+
+from shortlist.tensors import Scores
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def plain_top_draws(
+    scores: Scores, k: int, epsilon: float, samples: int, antithetic: bool, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor]:
+    """The place of the k-th largest noised score in each draw, (N, samples), and the noise there, epsilon included.
+
+    One draw after the other, so that no more than two matrices like the scores are held.
+    """
+    places, shifts = [], []
+    z = scores
+    for b in range(samples):
+        fresh = not (antithetic and b % 2)
+        z = torch.randn(scores.shape, generator=generator, dtype=scores.dtype, device=scores.device) if fresh else -z
+        place = torch.add(scores, z, alpha=epsilon).topk(k, dim=1).indices[:, -1:]  # noise breaks ties
+        places.append(place)
+        shifts.append(epsilon * z.gather(1, place))
+    return torch.cat(places, 1), torch.cat(shifts, 1)
