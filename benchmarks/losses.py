@@ -57,7 +57,7 @@ def _topk() -> None:
                     contenders["smooth hinge"] = _trained(losses.smooth_topk_hinge_loss, scores, target, k=k)
                     contenders |= _pytopk(scores, target, k)
                 setting = f"{ROWS} × {classes:,}, k = {k}, {shape}"
-                compare("topk-losses", setting, contenders, rounds=7 if classes > 2000 else 31)
+                compare("topk-losses", setting, contenders, rounds=7 if classes > 2000 else 31, warm=True)
 
 
 def _pytopk(scores: torch.Tensor, target: torch.Tensor, k: int) -> dict[str, Callable[[], None]]:
@@ -94,7 +94,7 @@ def _every_loss() -> None:
     contenders = {"F.cross_entropy": _trained(cross_entropy, scores, target)}
     for name, labels, keywords in cases:
         contenders[name] = _trained(getattr(losses, name), scores, labels, **keywords)
-    compare("losses", f"{ROWS} × 1,081, spread 3", contenders, rounds=31)
+    compare("losses", f"{ROWS} × 1,081, spread 3", contenders, rounds=31, warm=True)
 
 
 def _label_pairs() -> None:
@@ -107,7 +107,7 @@ def _label_pairs() -> None:
             "BCE": _trained(binary_cross_entropy_with_logits, scores, floats),
             "label_pair_penalty": _trained(losses.label_pair_penalty, scores, target),
         }
-        compare("label-pairs", f"{ROWS} × {labels}, {present} labels a row", contenders, rounds=51)
+        compare("label-pairs", f"{ROWS} × {labels}, {present} labels a row", contenders, rounds=51, warm=True)
 
 
 def _sparse() -> None:
@@ -122,7 +122,7 @@ def _sparse() -> None:
                 "sparse_top": partial(sparse_top, scores, k),
                 "entmax budget_bisect": partial(budget_bisect, scores, k),
             }
-            compare("sparse-top", f"{ROWS} × 1,081, k = {k}, {shape}", contenders, rounds=31)
+            compare("sparse-top", f"{ROWS} × 1,081, k = {k}, {shape}", contenders, rounds=31, warm=True)
 
 
 MEMORY = """

@@ -11,7 +11,8 @@ HEAD = """# Speed and memory
 
 Written by `python -m benchmarks page` from `benchmarks/results`; `make benchmarks` measures anew.
 Contenders take turns in one process, round after round; a time is the median of the rounds with their range, and the
-ratio is the median over rounds of theirs to ours: above 1 they are slower.
+ratio is the median over rounds of theirs to ours: above 1 they are slower. Losses run twice in each turn and the second
+time counts, as in a training loop.
 """
 NOTES = """Below 1: `torch.sum` is one read of the matrix, the floor of any threshold. `top-k:5` is `torch.topk` and the
 writing of as many booleans as there are scores, so on long rows it cannot be faster; the rules with a threshold are one
