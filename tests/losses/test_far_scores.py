@@ -73,6 +73,17 @@ def test_the_smooth_hinge_at_next_to_no_temperature_is_a_hinge(temperature, dtyp
     true = scores.detach().gather(1, target[:, None]).squeeze(1)
     torch.testing.assert_close(found.detach(), (1 + (others - true) / 3).relu(), rtol=1e-3, atol=1e-3)
     found.sum().backward()
+    open_rows = (1 + (others - true) / 3 > 1e-3)[:, None]
+    rival = torch.where(scores.detach() == others[:, None], 1 / 3, 0.0)
+    expected = torch.where(open_rows, rival.scatter_add(1, target[:, None], torch.full((100, 1), -1 / 3)), 0.0)
+    torch.testing.assert_close(scores.grad, expected.to(dtype), rtol=0, atol=1e-3)
+
+
+def test_the_smooth_hinge_with_fewer_rivals_than_k_left_unmasked_costs_nothing():
+    scores = torch.tensor([[1.0, -math.inf, -math.inf, -math.inf], [1.0, 2.0, -math.inf, -math.inf]], requires_grad=True)
+    rows = losses.smooth_topk_hinge_loss(scores, torch.tensor([0, 0]), k=2, reduction="none")
+    assert rows.tolist() == [0.0, 0.0]
+    rows.sum().backward()
     assert scores.grad.isfinite().all()
 
 

@@ -9,8 +9,8 @@ from torch.nn.functional import cross_entropy, logsigmoid
 
 from shortlist.errors import InputError
 from shortlist.links import Link, Sigmoid
-from shortlist.losses.loss import Loss, domains, number, reduce_coupled
-from shortlist.losses.positives import global_rows
+from shortlist.losses.domains import domains, number
+from shortlist.losses.loss import Loss, global_rows, reduce_coupled
 from shortlist.processes import gathered, processes, total
 from shortlist.tensors import Reduction, Scores, Target, check_scores, check_single_label, one_hot, pick, shape_of, working
 

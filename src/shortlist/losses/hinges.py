@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
-from shortlist.losses.loss import Loss, domains, for_each_class, number, one_of, per_class
+from shortlist.losses.domains import domains, for_each_class, number, one_of, per_class
+from shortlist.losses.loss import Loss
 from shortlist.operators import expected_top_value, noised_top_value, soft_top_value
 from shortlist.tensors import Reduction, Scores, Target, check_single_label, pick, reduce, working
 

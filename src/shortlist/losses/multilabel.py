@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from shortlist.links import SPA, FocalRecovery, Link, Sigmoid
-from shortlist.losses.loss import Loss, domains, number, softplus
+from shortlist.losses.domains import domains, number
+from shortlist.losses.loss import Loss, softplus
 from shortlist.tensors import (
     Reduction,
     Scores,

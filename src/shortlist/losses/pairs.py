@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from shortlist.links import Link, Sigmoid
-from shortlist.losses.loss import Loss, domains, number, reduce_coupled, softplus
+from shortlist.losses.domains import domains, number
+from shortlist.losses.loss import Loss, global_rows, reduce_coupled, softplus
 from shortlist.losses.multilabel import label_marks
-from shortlist.losses.positives import global_rows
 from shortlist.processes import total, total_logsumexp
 from shortlist.tensors import Reduction, Scores, Target, reduce, working
 

@@ -6,7 +6,8 @@ from torch import Tensor, nn
 
 from shortlist.errors import InputError
 from shortlist.links import Link, Quasibinary
-from shortlist.losses.loss import Elicits, Loss, number
+from shortlist.losses.domains import number
+from shortlist.losses.loss import Elicits, Loss
 from shortlist.tensors import Scores, Target
 
 WIDEST_LOG_ODDS = 100.0

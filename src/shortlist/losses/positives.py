@@ -7,7 +7,8 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from shortlist.links import AssumeNegative, Link, Sigmoid
-from shortlist.losses.loss import Loss, domains, number, reduce_coupled
+from shortlist.losses.domains import domains, number
+from shortlist.losses.loss import Loss, global_rows, reduce_coupled
 from shortlist.processes import total
 from shortlist.tensors import Reduction, Scores, Target, check_single_label, pick, reduce, working
 
@@ -96,8 +97,3 @@ class ExpectedPositiveLoss(Loss):
 def positives_excess(probs: Tensor, k: float, rows: Tensor) -> Tensor:
     """``(K̂ - k)²``, K̂ the mean number of labels a row that these probabilities expect; 0 of no rows."""
     return (total(probs.sum()) / rows - k) ** 2 * (rows >= 1)
-
-
-def global_rows(scores: Scores) -> Tensor:
-    """Rows of the global batch, at least a little, so that nothing divided by it is nothing."""
-    return total(scores.new_tensor(float(len(scores)))).clamp(min=0.5)

@@ -6,9 +6,8 @@ from torch import Tensor
 from shortlist.errors import InputError
 from shortlist.links import Link, Quasibinary
 from shortlist.links.quasibinary import batch_log_normalizer
-from shortlist.losses.loss import Loss, reduce_coupled
+from shortlist.losses.loss import Loss, global_rows, reduce_coupled
 from shortlist.losses.multilabel import label_marks
-from shortlist.losses.positives import global_rows
 from shortlist.processes import total
 from shortlist.tensors import Reduction, Scores, Target, shape_of, working
 

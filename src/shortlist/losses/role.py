@@ -10,8 +10,9 @@ from torch.nn.functional import logsigmoid
 from shortlist.checks import whole_number
 from shortlist.errors import InputError
 from shortlist.links import Link, Sigmoid
-from shortlist.losses.loss import Loss, domains, number, reduce_coupled
-from shortlist.losses.positives import global_rows, positives_excess
+from shortlist.losses.domains import domains, number
+from shortlist.losses.loss import Loss, global_rows, reduce_coupled
+from shortlist.losses.positives import positives_excess
 from shortlist.processes import processes, total
 from shortlist.tensors import Reduction, Scores, Target, check_scores, check_single_label, pick, shape_of, working
 

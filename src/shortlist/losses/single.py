@@ -11,7 +11,8 @@ from torch import Tensor
 
 from shortlist.errors import InputError
 from shortlist.links import LDAM, Link, Softmax, SoftmaxFocalRecovery
-from shortlist.losses.loss import Loss, domains, for_each_class, number, per_class
+from shortlist.losses.domains import domains, for_each_class, number, per_class
+from shortlist.losses.loss import Loss
 from shortlist.tensors import (
     Reduction,
     Scores,

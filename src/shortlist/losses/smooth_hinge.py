@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
-from shortlist.losses.loss import Loss, domains, number, softplus
+from shortlist.losses.domains import domains, number
+from shortlist.losses.loss import Loss, softplus
 from shortlist.operators.counts import count_probs
 from shortlist.operators.level import LAWS, solve_level
 from shortlist.tensors import Reduction, Scores, Target, check_single_label, pick, reduce, working
@@ -66,6 +67,7 @@ def _log_ratio(scaled: Scores, target: Target, k: int) -> Tensor:
     # The target takes the lowest score while the shift is looked for: any shift is right, this one is good.
     lowered = scaled.detach().scatter(1, own, scaled.detach().amin(1, keepdim=True))
     shift: Tensor = solve_level(lowered, k - 0.5, LAWS["logistic"], tolerance=0.1)
+    shift = torch.where(shift.isfinite(), shift, 0.0)  # fewer than k are left unmasked
     centred = (scaled - shift).scatter(1, own, -torch.inf)
     happens, fails = torch.sigmoid(centred), torch.sigmoid(-centred)
     others = scaled.shape[1] - 1
@@ -79,7 +81,7 @@ def _log_ratio(scaled: Scores, target: Target, k: int) -> Tensor:
 
 
 def _or_hard(shift: Tensor, more: Tensor, fewer: Tensor, scaled: Scores, own: Target, k: int) -> Tensor:
-    """``shift + log more - log fewer``; where scores lie too far apart for a shift between them, its limit, the k-th other."""
+    """``shift + log more - log fewer``; where a count cannot happen, as of masked classes, its limit, the k-th other."""
     lost = (more == 0) | (fewer == 0)
     ratio = shift + torch.where(lost, 1.0, more).log() - torch.where(lost, 1.0, fewer).log()
     if torch.compiler.is_compiling() or not lost.any():

@@ -39,8 +39,8 @@ def noised_top_value(
 
     Shape: (N,).
 
-    On the CPU only what can reach the k-th place is drawn in full, exact in distribution (see ``lazy_draws.py``); no tensor
-    of (samples, N, C) is made.
+    On the CPU only what can reach the k-th place is drawn in full, exact in distribution (see ``lazy_draws.py``); beyond a
+    block of rows nothing of the size (samples, N, C) is made.
 
     >>> z = torch.tensor([[.2, -.1, .1, .3], [.1, .1, -.1, .1], [-.1, -.1, .1, -.1]])[:, None]
     >>> noised_top_value(torch.tensor([[2.4, 2.6, 2.3, 0.5]]), 2, 1.0, noise=z)

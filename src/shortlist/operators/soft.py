@@ -38,7 +38,7 @@ def soft_top_value(scores: Scores, k: int, epsilon: float = 1.0, *, noise: Noise
     scores = working(scores)
     if negligible(epsilon, scores.dtype):
         return scores.topk(k, dim=1).values[:, -1]
-    value: Tensor = _soft_top(scores, k - 0.5, float(epsilon), law_of(noise))
+    value: Tensor = _soft_top(scores, k - 0.5, epsilon, law_of(noise))
     return value
 
 
