@@ -5,6 +5,10 @@ import sys
 from benchmarks import (
     big_file,
     conformal,
+    decoding,
+    flora,
+    flora_limit,
+    flora_table,
     gradient_variance,
     imports,
     loss_table,
@@ -13,6 +17,8 @@ from benchmarks import (
     page,
     prediction,
     thresholds,
+    transforms,
+    votes,
 )
 
 BENCHMARKS = {
@@ -24,14 +30,20 @@ BENCHMARKS = {
     "gradient_variance": gradient_variance,
     "imports": imports,
     "big_file": big_file,
+    "flora": flora,
+    "decoding": decoding,
+    "transforms": transforms,
+    "votes": votes,
 }
+ON_A_GPU = {"flora_limit": flora_limit}
 
 names = sys.argv[1:] or [*BENCHMARKS, "page"]
 for name in names:
     if name == "page":
         page.write()
         loss_table.write()
-    elif name in BENCHMARKS:
-        BENCHMARKS[name].run()
+        flora_table.write()
+    elif name in BENCHMARKS | ON_A_GPU:
+        (BENCHMARKS | ON_A_GPU)[name].run()
     else:
-        sys.exit(f"expected some of {', '.join([*BENCHMARKS, 'page'])}, got {name!r}")
+        sys.exit(f"expected some of {', '.join([*BENCHMARKS, *ON_A_GPU, 'page'])}, got {name!r}")

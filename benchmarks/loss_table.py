@@ -2,16 +2,15 @@
 
 import inspect
 import re
-from pathlib import Path
 
 import torch
 
+from benchmarks.marked_tables import write_table
 from benchmarks.page import newest
 from shortlist import losses
 from shortlist.losses import Loss
 
-PAGE = Path(__file__).parent.parent / "docs" / "losses.md"
-BEGIN, END = "<!-- table: written by `python -m benchmarks page` -->\n", "<!-- end of table -->\n"
+PAGE = "losses.md"
 NEEDED = {"k": 2, "margins": torch.ones(3)}
 
 
@@ -52,6 +51,4 @@ def text() -> str:
 
 
 def write() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    start, end = page.index(BEGIN) + len(BEGIN), page.index(END)
-    PAGE.write_text(page[:start] + "\n" + text() + "\n" + page[end:], encoding="utf-8")
+    write_table(PAGE, text())

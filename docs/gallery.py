@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/gallery.md when the pages are built (a hook of mkdocs)."""
+"""Draws the pictures of the gallery and of the garden when the pages are built (a hook of mkdocs)."""
 
 from pathlib import Path
 from typing import Any
@@ -8,8 +8,9 @@ import torch
 from matplotlib.figure import Figure
 
 from shortlist import losses
+from shortlist.data import Flora, flora_dataset
 from shortlist.losses import Loss
-from shortlist.report import Display, LossLevels, PartialLosses
+from shortlist.report import Display, LossLevels, PartialLosses, contact_sheet
 from shortlist.report.style import SETTINGS
 
 FOLDER = Path(__file__).parent / "gallery"
@@ -49,6 +50,15 @@ def on_pre_build(config: Any) -> None:
         _draw(LossLevels(loss, resolution=30 if loss.couples or "expected" in name else 80), name)
     for name, loss in PARTIALS.items():
         _draw(PartialLosses(loss), name)
+    _draw_garden()
+
+
+def _draw_garden() -> None:
+    garden = Flora()
+    specimens = flora_dataset(garden, train=4000, val=0, test=0, size=96)
+    contact_sheet(specimens, classes=10, per_class=10, seed=1).save(FOLDER / "flora-specimens.png")
+    plots = flora_dataset(garden, kind="quadrats", train=60, val=0, test=0, size=128)
+    contact_sheet(plots, classes=3, per_class=8, size=128, seed=1).save(FOLDER / "flora-quadrats.png")
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

@@ -5,11 +5,19 @@ import re
 from pathlib import Path
 
 import pytest
-from benchmarks import page
+from benchmarks import flora_table, loss_table, page
+from benchmarks.marked_tables import with_table
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ["shortlist.links", "shortlist.sets", "shortlist.metrics", "shortlist.report"]
-PACKAGES += ["shortlist.losses", "shortlist.methods", "shortlist.models", "shortlist.operators"]
+PACKAGES += [
+    "shortlist.data",
+    "shortlist.data.votes",
+    "shortlist.losses",
+    "shortlist.methods",
+    "shortlist.models",
+    "shortlist.operators",
+]
 
 
 def listed():
@@ -40,6 +48,12 @@ def test_every_rule_and_modifier_is_in_the_guide():
 
 def test_the_benchmark_page_is_the_one_made_from_the_results():
     assert (ROOT / "docs/benchmarks.md").read_text() == page.text()
+
+
+@pytest.mark.parametrize("table", [loss_table, flora_table], ids=lambda table: table.PAGE)
+def test_tables_inside_pages_are_the_ones_made_from_the_results(table):
+    text = (ROOT / "docs" / table.PAGE).read_text(encoding="utf-8")
+    assert with_table(text, table.text()) == text
 
 
 def test_every_page_is_in_the_navigation():

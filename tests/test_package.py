@@ -13,7 +13,7 @@ import shortlist
 
 SOURCE = Path(shortlist.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
-ROOMS = ("cli", "links", "losses", "methods", "metrics", "models", "operators", "report", "sets")
+ROOMS = ("cli", "data", "data.votes", "links", "losses", "methods", "metrics", "models", "operators", "report", "sets")
 PUBLIC = ["shortlist", *(f"shortlist.{room}" for room in ROOMS)]
 HEAVY = ["torchmetrics", "matplotlib", "pandas", "pyarrow", "sklearn", "scipy", "jinja2", "typer", "PIL"]
 

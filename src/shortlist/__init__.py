@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from shortlist import links, losses, methods, metrics, models, operators, report, sets
+    from shortlist import data, links, losses, methods, metrics, models, operators, report, sets
     from shortlist.predictions import Predictions
 
-__all__ = ["Predictions", "links", "losses", "methods", "metrics", "models", "operators", "report", "sets"]
+__all__ = ["Predictions", "data", "links", "losses", "methods", "metrics", "models", "operators", "report", "sets"]
 
 
 def __getattr__(name: str) -> Any:

@@ -21,6 +21,17 @@ def whole_number(number: Any, name: str, least: int) -> int:
     return int(number)
 
 
+def share(number: Any, name: str) -> float:
+    """A parameter that says how much of something, from 0 to 1, as a float."""
+    try:
+        fits = not isinstance(number, bool) and 0 <= float(number) <= 1
+    except (TypeError, ValueError, OverflowError):
+        fits = False
+    if not fits:
+        raise InputError(f"{name}: expected a number from 0 to 1, got {str(number)[:40]}")
+    return float(number)
+
+
 def check_finite(scores: Scores) -> None:
     """No NaN, nothing infinite."""
     for rows in row_blocks(*scores.shape):

@@ -6,7 +6,7 @@ import sys
 import typer
 
 from shortlist import __version__
-from shortlist.cli import calibrate, decide, demo
+from shortlist.cli import calibrate, data, decide, demo
 from shortlist.cli.console import Outcome, complain
 from shortlist.errors import InputError
 
@@ -21,6 +21,7 @@ app.command("sets")(decide.sets)
 app.command("evaluate")(decide.evaluate)
 app.command("report")(decide.report)
 app.command("calibrate")(calibrate.calibrate)
+app.add_typer(data.app, name="data")
 app.command("demo")(demo.demo)
 
 

@@ -1,5 +1,7 @@
 """Report: evaluations, the displays and tables made of them, and the page that holds them all."""
 
+from shortlist.report.contact_sheet import contact_sheet
+from shortlist.report.data_pictures import ClassShares
 from shortlist.report.display import Display
 from shortlist.report.displays import (
     EvaluationDisplay,
@@ -15,6 +17,7 @@ from shortlist.report.page import headline, provenance, render, worst_classes, w
 from shortlist.report.table import Table
 
 __all__ = [
+    "ClassShares",
     "Display",
     "Evaluation",
     "EvaluationDisplay",
@@ -26,6 +29,7 @@ __all__ = [
     "SizeAccuracy",
     "SizeHistogram",
     "Table",
+    "contact_sheet",
     "evaluate",
     "headline",
     "provenance",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from shortlist.data.statistics import LongTail
 from shortlist.metrics import Curve
 from shortlist.report.display import Display
 from shortlist.report.evaluation import Evaluation
@@ -219,7 +220,8 @@ class Lorenz(EvaluationDisplay):
     @staticmethod
     def shows(evaluation: Evaluation) -> bool:
         """Training counts, or labels to count, are known."""
-        return evaluation.train_counts is not None or evaluation.labelled
+        known = evaluation.train_counts is not None or evaluation.labelled
+        return known and bool(_counts(evaluation).sum() > 0)
 
     def points(self) -> dict[str, list[object]]:
         """name, share of the classes, share of the examples."""
@@ -283,9 +285,12 @@ def _upto(sizes: Tensor, accuracies: Tensor, limit: float) -> tuple[list[float],
 
 
 def _lorenz(evaluation: Evaluation) -> tuple[list[float], list[float]]:
-    counts = evaluation.hits[1] if evaluation.train_counts is None else evaluation.train_counts.double()
-    held = torch.cat([counts.new_zeros(1), counts.sort().values.cumsum(0)]) / counts.sum()
+    held = LongTail(_counts(evaluation)).lorenz
     return torch.linspace(0, 1, len(held)).tolist(), held.tolist()
+
+
+def _counts(evaluation: Evaluation) -> Tensor:
+    return evaluation.hits[1] if evaluation.train_counts is None else evaluation.train_counts.double()
 
 
 def _thinned(columns: tuple[list[float], list[float]], most: int = 1000) -> tuple[list[float], list[float]]:

@@ -1,0 +1,175 @@
+"""``shortlist data``: what a dataset holds, a sheet of its pictures, a benchmark from an archive, labels from votes."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from shortlist.cli import options, votes
+from shortlist.cli.console import Bar, Outcome, emit, noticed, say, show, warn
+from shortlist.data.building import build_benchmark
+from shortlist.data.dataset import Dataset
+from shortlist.data.loading import picture_batches
+from shortlist.data.manifest import PLACINGS, write_benchmark
+from shortlist.data.pictures import Pictures
+from shortlist.data.problems import Problem, printable, problem_lines, summarise_problems
+from shortlist.data.sources import open_dataset
+from shortlist.data.statistics import LongTail
+from shortlist.errors import InputError
+from shortlist.files import folder_written_whole, written_whole
+from shortlist.report import contact_sheet
+from shortlist.report.data_card import splits_table, summary_line, tail_table, write_card
+
+app = typer.Typer(help="Look at datasets, build one from an archive, make labels of votes.", no_args_is_help=True)
+app.command("votes")(votes.votes)
+
+Source: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="SOURCE",
+        help="A folder of class folders, a .csv or .parquet of paths and labels, a table of features, or NAME:PATH of a "
+        "published dataset; `flora` for the garden. Options follow after commas: pictures.csv,label_column=species.",
+    ),
+]
+Superclass: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--superclass", metavar="RULE", help="How class names tell their superclass: first-word."),
+]
+
+
+@app.command("info")
+def info(
+    source: Source,
+    superclass: Superclass = None,
+    check: Annotated[bool, typer.Option("--check", help="Open every picture, and say which cannot be read.")] = False,
+    as_json: options.Json = False,
+    strict: options.Strict = False,
+) -> None:
+    """Say what a dataset holds: splits, classes, long tail, and what is odd about its files."""
+    dataset = _opened(source, superclass)
+    problems = [*dataset.problems, *(_check(dataset) if check else ())]
+    if as_json:
+        emit(json.dumps(_record(dataset, problems), ensure_ascii=False, indent=2) + "\n")
+    else:
+        say(summary_line(dataset))
+        show(splits_table(dataset))
+        if dataset.train_counts.sum():
+            show(tail_table(dataset))
+    _tell(problems)
+    if strict and problems:
+        raise typer.Exit(Outcome.WARNED)
+
+
+@app.command("sheet")
+def sheet(
+    source: Source,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the sheet goes: .png, .jpg or .webp.")] = Path("sheet.png"),
+    split: Annotated[str | None, typer.Option("--split", help="Which split; train, or else the first.")] = None,
+    classes: Annotated[int, typer.Option("--classes", min=1, max=500, help="How many classes.")] = 12,
+    per_class: Annotated[int, typer.Option("--per-class", min=1, max=100, help="How many pictures of each.")] = 8,
+    size: Annotated[int, typer.Option("--size", min=16, max=512, help="Side of a picture in pixels.")] = 96,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Other classes and pictures.")] = 0,
+    superclass: Superclass = None,
+) -> None:
+    """Put pictures of some classes side by side, those of one superclass together."""
+    if out.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp"):
+        raise InputError(f"--out: expected a name that ends in .png, .jpg or .webp, got {out}")
+    dataset = _opened(source, superclass)
+    image = contact_sheet(dataset, split=split, classes=classes, per_class=per_class, size=size, seed=seed)
+    with written_whole(out) as temporary:
+        image.save(temporary)
+    say(f"{summary_line(dataset)} → {out}")
+
+
+@app.command("build")
+def build(
+    source: Source,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="A new folder for the benchmark.")],
+    superclass: Superclass = None,
+    superclasses: Annotated[
+        float,
+        typer.Option("--superclasses", min=0, max=1, help="Share of the superclasses to draw, with all their classes."),
+    ] = 1.0,
+    fewest: Annotated[int, typer.Option("--fewest", min=3, help="Leave out classes with fewer pictures.")] = 5,
+    share: Annotated[float, typer.Option("--share", help="Of each class, rounded up: for val, and as many for test.")] = 0.1,
+    by_group: Annotated[bool, typer.Option("--by-group", help="Keep pictures of one group on one side of the split.")] = False,
+    pictures: Annotated[str, typer.Option("--pictures", metavar="HOW", help="link, copy, or none to list them only.")] = "link",
+    name: Annotated[str | None, typer.Option("--name", help="What to call it.")] = None,
+    tolerance: Annotated[float, typer.Option("--tolerance", help="Fail if more of the pictures are unreadable.")] = 0.01,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Another draw, another split.")] = 0,
+    strict: options.Strict = False,
+) -> None:
+    """Build a benchmark from an archive: draw superclasses, leave out small classes, split, write manifest and data card."""
+    if pictures not in PLACINGS:
+        raise InputError(f"--pictures: expected {', '.join(PLACINGS)}, got {pictures}")
+    archive = _opened(source, superclass)
+    total = sum(len(split) for split in archive.splits.values())
+    with folder_written_whole(out) as folder, Bar("pictures", 2 * total) as bar:
+        built = build_benchmark(
+            archive,
+            superclasses=superclasses,
+            fewest=fewest,
+            share=share,
+            by_group=by_group,
+            tolerance=tolerance,
+            seed=seed,
+            progress=bar.at,
+        )
+        built = replace(built, dataset=replace(built.dataset, name=name or out.name))
+        write_benchmark(built.dataset, folder, placing=PLACINGS[pictures], progress=lambda done: bar.at(total + done))
+        write_card(built, folder)
+    say(f"{summary_line(built.dataset)} → {out}")
+    show(splits_table(built.dataset))
+    _tell(built.dataset.problems)
+    for note in built.notes:
+        warn(note)
+    if strict and built.notes:
+        raise typer.Exit(Outcome.WARNED)
+
+
+def _opened(source: str, superclass: str | None) -> Dataset:
+    found: list[str] = []
+    with noticed(found):
+        dataset = open_dataset(source, **({} if superclass is None else {"superclass": superclass}))
+    for sentence in found:
+        warn(sentence)
+    return dataset
+
+
+def _check(dataset: Dataset) -> list[Problem]:
+    """Every picture opened once."""
+    problems: list[Problem] = []
+    with Bar("pictures", sum(len(split) for split in dataset.splits.values())) as bar:
+        done = 0
+        for split in dataset.splits.values():
+            if isinstance(split.inputs, Pictures):
+                for batch in picture_batches(split.inputs, size=16, fit="stretch"):
+                    problems += batch.problems
+                    done += batch.asked
+                    bar.at(done)
+    return problems
+
+
+def _record(dataset: Dataset, problems: Sequence[Problem]) -> dict[str, object]:
+    counts = dataset.train_counts
+    return {
+        "name": dataset.name,
+        "classes": len(dataset.classes),
+        "superclasses": len(dataset.superclass_names) if dataset.superclasses else None,
+        "multi_label": dataset.multi_label,
+        "splits": splits_table(dataset).records(),
+        "long_tail": LongTail(counts).summary() if counts.sum() else None,
+        "counts": dict(zip(dataset.classes, counts.tolist(), strict=True)),
+        "problems": [{"kind": problem.kind, "where": printable(problem.where), "what": problem.what} for problem in problems],
+    }
+
+
+def _tell(problems: Sequence[Problem]) -> None:
+    """A line for each problem, and how many there are."""
+    for line in problem_lines(problems):
+        say(line)
+    if problems:
+        warn(summarise_problems(problems))

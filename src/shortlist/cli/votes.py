@@ -1,0 +1,85 @@
+"""``shortlist data votes``: one label for each item, from a table of who said what."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shortlist.cli import options
+from shortlist.cli.console import Outcome, noticed, say, show, warn
+from shortlist.cli.prepare import check_outputs
+from shortlist.data.votes import Aggregation, Votes, adaptive_majority, dawid_skene, plain_majority
+from shortlist.errors import InputError
+from shortlist.report import Table
+
+RULES = ("adaptive", "majority", "dawid-skene")
+SUFFIXES = (".csv", ".parquet")
+
+
+def votes(
+    table: Annotated[Path, typer.Argument(metavar="VOTES", help="A .csv or .parquet of votes: user, item, label, author.")],
+    rule: Annotated[str, typer.Option("--rule", "-r", metavar="RULE", help="adaptive, majority or dawid-skene.")] = "adaptive",
+    b0: Annotated[
+        float | None, typer.Option("--b0", help="adaptive: the weight of a newcomer. It has no published value.")
+    ] = None,
+    theta: Annotated[
+        float | None,
+        typer.Option("--theta", help="A label is valid if what speaks for it exceeds this: weights, votes, or a share."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the labels go: .csv or .parquet.")] = None,
+    users: Annotated[Path | None, typer.Option("--users", help="Where the weights of the users go: .csv or .parquet.")] = None,
+    user_column: Annotated[str, typer.Option("--user-column", help="Who voted.")] = "user",
+    item_column: Annotated[str, typer.Option("--item-column", help="On what.")] = "item",
+    label_column: Annotated[str, typer.Option("--label-column", help="Which label.")] = "label",
+    author_column: Annotated[
+        str | None, typer.Option("--author-column", help="Whether the user authored the item; author, if there is one.")
+    ] = None,
+    strict: options.Strict = False,
+) -> None:
+    """Make one label of the votes on each item: by weights that grow with what users have shown to know, or by rivals."""
+    for option, path in (("--out", out), ("--users", users)):
+        if path is not None and path.suffix.lower() not in SUFFIXES:
+            raise InputError(f"{option}: expected a name that ends in .csv or .parquet, got {path}")
+    check_outputs([out, users], [table])
+    found: list[str] = []
+    with noticed(found):
+        read = Votes.read(table, user=user_column, item=item_column, label=label_column, author=author_column)
+        result = _aggregated(read, rule, b0, theta)
+    if out is not None:
+        result.save(out)
+    if users is not None:
+        result.save_users(users)
+    show(_summary(result))
+    for note in dict.fromkeys([*result.notes, *found]):
+        warn(note)
+    where = "".join(f" → {path}" for path in (out, users) if path is not None)
+    counts = f"{len(result):,} items, {int((result.label >= 0).sum()):,} labelled, {int(result.valid.sum()):,} valid"
+    say(f"{len(read):,} votes of {len(read.users):,} users: {counts}, {result.rounds} rounds{where}")
+    if strict and found:
+        raise typer.Exit(Outcome.WARNED)
+
+
+def _aggregated(read: Votes, rule: str, b0: float | None, theta: float | None) -> Aggregation:
+    if rule not in RULES:
+        raise InputError(f"--rule: expected {', '.join(RULES)}, got {rule}")
+    if rule == "adaptive":
+        if b0 is None or theta is None:
+            raise InputError(
+                "--rule adaptive: expected --b0 and --theta, which have no published values; try --b0 0.7 --theta 2"
+            )
+        return adaptive_majority(read, b0=b0, theta=theta)
+    if b0 is not None:
+        raise InputError(f"--b0: expected with --rule adaptive only, got --rule {rule}")
+    return (plain_majority if rule == "majority" else dawid_skene)(read, theta=0.0 if theta is None else theta)
+
+
+def _summary(result: Aggregation) -> Table:
+    """What each round changed, or else what there is."""
+    if result.history:
+        lines = [
+            [number, each.labels_changed, each.validity_changed, each.weights_changed]
+            for number, each in enumerate(result.history, 1)
+        ]
+        return Table(["round", "labels changed", "validity changed", "weights changed"], lines, ["", ",", ",", ","])
+    counts = [len(result), int((result.label >= 0).sum()), int(result.valid.sum()), int(result.tied.sum())]
+    return Table(["items", "labelled", "valid", "tied"], [counts], [","] * 4)

@@ -1,0 +1,228 @@
+"""A benchmark from somebody's archive, the way Pl@ntNet-300K was made: whole superclasses, no class too small, a fixed split.
+
+Whole superclasses are kept because that is where the confusable classes are; sampling classes would take them apart.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shortlist.checks import share as checked_share
+from shortlist.checks import whole_number
+from shortlist.data.dataset import Dataset, Split
+from shortlist.data.duplicates import fingerprints, near_duplicates, warn_straddling
+from shortlist.data.pictures import PictureFiles, Pictures
+from shortlist.data.problems import Problem, check_tolerance
+from shortlist.data.randomness import Draws, Purpose
+from shortlist.data.splits import ceil_split, grouped_split
+from shortlist.errors import InputError, ShortlistWarning
+from shortlist.tensors import is_single_label
+
+ALL = "all"
+FEWEST = 5
+PRINT_SIZE = 32  # pixels, enough for a fingerprint
+
+
+def pooled(dataset: Dataset) -> Dataset:
+    """All splits as one, called all, for whoever divides anew.
+
+    >>> split = Split(torch.zeros(2, 1), torch.tensor([0, 0]), ["a", "b"])
+    >>> len(pooled(Dataset("twice", ["oak"], {"train": split, "test": split})).splits["all"])
+    4
+    """
+    splits = list(dataset.splits.values())
+    if len(splits) == 1:
+        return dataset.with_splits({ALL: splits[0]})
+    if all(isinstance(split.inputs, Tensor) for split in splits):
+        inputs: Tensor | PictureFiles = torch.cat([split.inputs for split in splits])  # type: ignore[misc]
+    else:
+        inputs = _one_folder(splits)
+    groups = None
+    if all(split.groups is not None for split in splits):
+        groups = [group for split in splits for group in split.groups or ()]
+    ids = [identity for split in splits for identity in split.ids]
+    return dataset.with_splits({ALL: Split(inputs, torch.cat([split.target for split in splits]), ids, groups)})
+
+
+def _one_folder(splits: Sequence[Split]) -> PictureFiles:
+    roots = {split.inputs.root for split in splits if isinstance(split.inputs, PictureFiles)}
+    if len(roots) != 1 or not all(isinstance(split.inputs, PictureFiles) for split in splits):
+        raise InputError("inputs: expected picture files under one folder, or features: a benchmark is built from files")
+    return PictureFiles(roots.pop(), [path for split in splits for path in split.inputs.ids])  # type: ignore[union-attr]
+
+
+def choose_classes(dataset: Dataset, *, superclasses: float = 1.0, fewest: int = FEWEST, seed: int = 0) -> Dataset:
+    """Some superclasses, drawn at random, with all of their classes that have at least ``fewest`` rows; the rest is left out.
+
+    Args:
+        dataset: with one label a row; its splits are pooled.
+        superclasses: the share of the superclasses to keep, rounded up (Pl@ntNet-300K: 0.1).
+        fewest: classes with fewer rows are left out (Pl@ntNet-300K: 5, "more than 4").
+        seed: another draw.
+    """
+    share = checked_share(superclasses, "superclasses")
+    whole_number(fewest, "fewest", 1)
+    whole = pooled(dataset)
+    rows = whole.splits[ALL]
+    if not is_single_label(rows.target):
+        raise InputError(f"{dataset.name}: expected one label a row, got any number: the split by class needs one")
+    drawn = _draw_superclasses(dataset, share, seed)
+    counts = rows.counts(len(dataset.classes))
+    kept = [label for label in drawn if counts[label] >= fewest]
+    if not kept:
+        raise InputError(f"{dataset.name}: no class that was drawn has {fewest} rows: lower that or draw more")
+    notes = [
+        Problem("class too small", dataset.classes[label], f"has {int(counts[label])} of at least {fewest} rows: left out")
+        for label in drawn
+        if counts[label] < fewest
+    ]
+    number = torch.full((len(dataset.classes),), -1)
+    number[torch.tensor(kept)] = torch.arange(len(kept))
+    chosen = rows.rows((number[rows.target] >= 0).nonzero()[:, 0])
+    return Dataset(
+        dataset.name,
+        [dataset.classes[label] for label in kept],
+        {ALL: replace(chosen, target=number[chosen.target], posterior=None)},
+        None if dataset.superclasses is None else [dataset.superclasses[label] for label in kept],
+        dataset.reference,
+        [*dataset.problems, *notes],
+    )
+
+
+def _draw_superclasses(dataset: Dataset, share: float, seed: int) -> list[int]:
+    """The classes of the superclasses drawn, in the order of the labels."""
+    if share == 1:
+        return list(range(len(dataset.classes)))
+    if dataset.superclasses is None:
+        raise InputError(
+            f"{dataset.name} has no superclasses to draw {share:.0%} of: say how class names tell them (first-word), "
+            "or keep all classes"
+        )
+    names = sorted(set(dataset.superclasses))
+    count = -(-Fraction(str(share)) * len(names) // 1)
+    drawn = {names[place] for place in Draws(seed, Purpose.SUPERCLASSES).shuffled(len(names))[:count]}
+    return [label for label, name in enumerate(dataset.superclasses) if name in drawn]
+
+
+def divide(dataset: Dataset, *, share: float = 0.1, seed: int = 0, by_group: bool = False) -> Dataset:
+    """Train, val and test: ⌈share · n⌉ of each class for val, as many for test; or whole groups, as near to that as they allow.
+
+    Args:
+        dataset: with one split.
+        share: of each class for val, and for test.
+        seed: another division.
+        by_group: keep the rows of a group (a plant, an observer) on one side.
+    """
+    (rows,) = dataset.splits.values()
+    if by_group:
+        if rows.groups is None:
+            raise InputError(f"{dataset.name} does not say which rows belong together: give a table with a column of groups")
+        part = Fraction(str(checked_share(share, "share")))
+        parts = {"train": 1 - 2 * part, "val": part, "test": part}
+        found: dict[str, Tensor] = grouped_split(rows.target, rows.groups, parts, seed=seed)
+    else:
+        found = ceil_split(rows.target, share, seed=seed)
+    return dataset.with_splits({name: rows.rows(places) for name, places in found.items()})
+
+
+def without_rows(dataset: Dataset, unusable: Sequence[str]) -> Dataset:
+    """The same without the rows of these ids."""
+    bad = set(unusable)
+    kept = {
+        name: torch.tensor([row for row, identity in enumerate(split.ids) if identity not in bad], dtype=torch.int64)
+        for name, split in dataset.splits.items()
+    }
+    return dataset.with_splits({name: split.rows(kept[name]) for name, split in dataset.splits.items()})
+
+
+@dataclass(frozen=True, eq=False)
+class Built:
+    """A benchmark, ready to be written.
+
+    Args:
+        dataset: with splits train, val and test.
+        made: how it was made, a sentence each.
+        notes: what a person should know before using it, a sentence each.
+    """
+
+    dataset: Dataset
+    made: Sequence[str]
+    notes: Sequence[str]
+
+
+def build_benchmark(
+    archive: Dataset,
+    *,
+    superclasses: float = 1.0,
+    fewest: int = FEWEST,
+    share: float = 0.1,
+    by_group: bool = False,
+    tolerance: float = 0.01,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> Built:
+    """Choose, open every picture, divide, and look for pictures that are on both sides.
+
+    Args:
+        archive: pictures with one label each; its own splits, if any, are pooled.
+        superclasses: the share of the superclasses to draw.
+        fewest: classes with fewer pictures are left out.
+        share: of each class for val, and for test, rounded up.
+        by_group: keep the pictures of a group on one side.
+        tolerance: the share of unreadable pictures above which this fails; below, they are left out and named.
+        seed: another draw, another division.
+        progress: told how many pictures were opened.
+    """
+    drawn = choose_classes(archive, superclasses=superclasses, fewest=fewest, seed=seed)
+    prints, unreadable = _opened(drawn.splits[ALL], progress)
+    check_tolerance(unreadable, len(drawn.splits[ALL]), tolerance)
+    usable = without_rows(drawn, [problem.where for problem in unreadable])
+    chosen = choose_classes(replace(usable, problems=[*drawn.problems, *unreadable]), fewest=fewest)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ShortlistWarning)
+        divided = divide(chosen, share=share, seed=seed, by_group=by_group)
+        _warn_duplicates(divided, prints)
+    notes = [str(warning.message) for warning in caught if issubclass(warning.category, ShortlistWarning)]
+    return Built(divided, _how(archive, divided, superclasses, fewest, share, by_group, seed), notes)
+
+
+def _opened(rows: Split, progress: Callable[[int], None] | None) -> tuple[dict[str, int], list[Problem]]:
+    """The fingerprint of every picture that can be read, by id, and a problem for every other."""
+    from shortlist.data.loading import UNREADABLE, picture_batches
+
+    if not isinstance(rows.inputs, Pictures):
+        raise InputError("inputs: expected pictures, got features: a benchmark is built from pictures")
+    prints: dict[str, int] = {}
+    unreadable: list[Problem] = []
+    for batch in picture_batches(rows.inputs, size=PRINT_SIZE, fit="stretch", progress=progress):
+        unreadable += [problem for problem in batch.problems if problem.kind == UNREADABLE]
+        names = [rows.ids[row] for row in batch.rows.tolist()]
+        prints |= dict(zip(names, fingerprints(batch.images).tolist(), strict=True))
+    return prints, unreadable
+
+
+def _warn_duplicates(divided: Dataset, prints: Mapping[str, int]) -> None:
+    ids = [identity for split in divided.splits.values() for identity in split.ids]
+    sides = [name for name, split in divided.splits.items() for _ in split.ids]
+    found = near_duplicates(np.array([prints[identity] for identity in ids], np.uint64))
+    warn_straddling(found, sides, ids)
+
+
+def _how(
+    archive: Dataset, built: Dataset, superclasses: float, fewest: int, share: float, by_group: bool, seed: int
+) -> list[str]:
+    rows = sum(len(split) for split in archive.splits.values())
+    drawn = f"{superclasses:.0%} of the superclasses, drawn with seed {seed}, with all of their classes"
+    groups = f"whole groups, about {share:.0%} of each class for val and for test"
+    divided = groups if by_group else f"⌈{share:g} n⌉ of each class for val, as many for test"
+    return [
+        f"From {archive.name}: {rows:,} pictures of {len(archive.classes):,} classes.",
+        f"Kept: {drawn if superclasses < 1 else 'all classes'}, without classes of fewer than {fewest} pictures.",
+        f"Split with seed {seed}: {divided}, the rest train.",
+        "Every picture was opened once; those that cannot be read were left out.",
+    ]

@@ -1,0 +1,166 @@
+"""Many pictures → batches of one size: decoded by threads, the unreadable ones counted and named, never fatal one by one.
+
+Pillow gives up Python's lock while it decodes and resizes, so threads use every core without copying pixels between processes.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from shortlist.checks import whole_number
+from shortlist.data.decoding import PictureError
+from shortlist.data.pictures import PictureArray, Pictures
+from shortlist.data.problems import Problem, check_tolerance
+from shortlist.data.threads import usable_cores
+from shortlist.errors import InputError
+
+Fit: TypeAlias = Literal["crop", "stretch", "pad"]
+UNREADABLE = "unreadable picture"
+UNUSUAL = "unusual picture"
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """Pictures of one size.
+
+    Args:
+        images: ``uint8 (M, 3, size, size)``.
+        rows: which rows of the source they are, int64 (M,).
+        problems: the rows that could not be read, and remarks on those that were unusual.
+        asked: how many rows were asked for, the unreadable ones included.
+    """
+
+    images: Tensor
+    rows: Tensor
+    problems: Sequence[Problem]
+    asked: int
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+
+def load_pictures(
+    pictures: Pictures,
+    *,
+    size: int,
+    fit: Fit = "crop",
+    rows: Tensor | None = None,
+    workers: int | None = None,
+    tolerance: float = 0.01,
+    progress: Callable[[int], None] | None = None,
+) -> Loaded:
+    """All pictures (or these rows) in memory, at one size.
+
+    Args:
+        pictures: where they come from.
+        size: side of the square that each becomes.
+        fit: ``"crop"`` keeps the shape and cuts the longer side off, ``"pad"`` keeps the shape and fills with the mean
+            colour of the edge, ``"stretch"`` keeps neither.
+        rows: only these, in this order.
+        workers: threads; one for each core by default.
+        tolerance: the share of unreadable pictures above which this fails.
+        progress: told how many rows are done.
+    """
+    batches = list(picture_batches(pictures, size=size, fit=fit, rows=rows, workers=workers, progress=progress))
+    total = len(pictures) if rows is None else len(rows)
+    problems = [problem for batch in batches for problem in batch.problems]
+    check_tolerance([problem for problem in problems if problem.kind == UNREADABLE], total, tolerance)
+    if not batches:
+        return Loaded(torch.zeros(0, 3, size, size, dtype=torch.uint8), torch.zeros(0, dtype=torch.int64), [], 0)
+    return Loaded(torch.cat([batch.images for batch in batches]), torch.cat([batch.rows for batch in batches]), problems, total)
+
+
+def picture_batches(
+    pictures: Pictures,
+    *,
+    size: int,
+    batch: int = 256,
+    fit: Fit = "crop",
+    rows: Tensor | None = None,
+    workers: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Iterator[Loaded]:
+    """The pictures in batches of at most ``batch`` rows; the next is decoded while one is used.
+
+    A batch is shorter by the rows that could not be read; whoever loops adds up the problems and calls
+    :func:`~shortlist.data.check_tolerance` when done.
+    """
+    whole_number(size, "size", 1), whole_number(batch, "batch", 1)
+    if fit not in ("crop", "stretch", "pad"):
+        raise InputError(f"fit: expected 'crop', 'stretch' or 'pad', got {fit!r}")
+    every = torch.arange(len(pictures)) if rows is None else rows
+    blocks = [block.tolist() for block in every.split(batch)] if len(every) else []
+    threads = whole_number(workers, "workers", 1) if workers is not None else usable_cores()
+    done = 0
+    with ThreadPoolExecutor(threads) as pool:
+        ahead = _submit(pool, pictures, blocks[0], size, fit) if blocks else None
+        for place, block in enumerate(blocks):
+            current = ahead
+            ahead = _submit(pool, pictures, blocks[place + 1], size, fit) if place + 1 < len(blocks) else None
+            assert current is not None
+            yield current()
+            done += len(block)
+            if progress is not None:
+                progress(done)
+
+
+def _submit(pool: ThreadPoolExecutor, pictures: Pictures, rows: list[int], size: int, fit: Fit) -> Callable[[], Loaded]:
+    """Start on these rows now; the answer waits for them."""
+    images = torch.empty(len(rows), 3, size, size, dtype=torch.uint8)
+    if isinstance(pictures, PictureArray) and pictures.images.shape[2:] == images.shape[2:]:
+        return lambda: Loaded(pictures.images[torch.tensor(rows)], torch.tensor(rows), [], len(rows))
+    found = [pool.submit(_fill, images, place, pictures, row, size, fit) for place, row in enumerate(rows)]
+
+    def collect() -> Loaded:
+        problems = [future.result() for future in found]
+        kept = [place for place, problem in enumerate(problems) if problem is None or problem.kind != UNREADABLE]
+        whole = images if len(kept) == len(rows) else images[kept]
+        numbers = torch.tensor([rows[place] for place in kept], dtype=torch.int64)
+        return Loaded(whole, numbers, [problem for problem in problems if problem], len(rows))
+
+    return collect
+
+
+def _fill(images: Tensor, place: int, pictures: Pictures, row: int, size: int, fit: Fit) -> Problem | None:
+    """Decode one picture into its place."""
+    try:
+        decoded = pictures.decode(row, at_least=size)
+    except PictureError as error:
+        return Problem(UNREADABLE, str(pictures.ids[row]), f"{error}: left out")
+    images[place] = fit_square(decoded.image, size, fit)
+    return Problem(UNUSUAL, str(pictures.ids[row]), decoded.remark) if decoded.remark else None
+
+
+def fit_square(image: Image.Image, size: int, fit: Fit = "crop") -> Tensor:
+    """One picture as a square, ``uint8 (3, size, size)``, by Pillow's antialiased bilinear filter."""
+    if image.size != (size, size):
+        if fit == "pad":
+            return _pixels(_padded(image, size))
+        side = min(image.size)
+        left, top = ((image.width - side) / 2, (image.height - side) / 2) if fit == "crop" else (0.0, 0.0)
+        box = (left, top, image.width - left, image.height - top)
+        image = image.resize((size, size), Image.Resampling.BILINEAR, box=box, reducing_gap=3.0)
+    return _pixels(image)
+
+
+def _pixels(image: Image.Image) -> Tensor:
+    return torch.from_numpy(np.asarray(image).transpose(2, 0, 1).copy())
+
+
+def _padded(image: Image.Image, size: int) -> Image.Image:
+    """The picture, shrunk or grown to fit, in the middle of a square of its border's mean colour."""
+    longer = max(image.size)
+    width, height = (max(1, round(side * size / longer)) for side in image.size)
+    fitted = image.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=3.0)
+    pixels = np.asarray(fitted)
+    border = np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]])
+    red, green, blue = (int(channel) for channel in border.mean(0).round())
+    square = Image.new("RGB", (size, size), (red, green, blue))
+    square.paste(fitted, ((size - width) // 2, (size - height) // 2))
+    return square

@@ -1,0 +1,43 @@
+"""Names of classes: which look like one another, and what they say about a superclass."""
+
+from collections.abc import Iterator, Sequence
+
+from shortlist.data.problems import Problem
+from shortlist.errors import InputError
+
+FIRST_WORD = "first-word"
+
+
+def is_utf8(name: str) -> bool:
+    """Whether a file name is text: others cannot be written into any report."""
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check_names(classes: Sequence[str]) -> Iterator[Problem]:
+    """Names that differ by case or spaces only, which are usually one class in two spellings.
+
+    >>> [str(problem) for problem in check_names(["Acer campestre", "acer  campestre", "Acer rubrum"])]
+    ["acer  campestre: differs from 'Acer campestre' by case or spaces only: kept as two classes"]
+    """
+    first: dict[str, str] = {}
+    for name in classes:
+        same = first.setdefault(" ".join(name.replace("_", " ").split()).casefold(), name)
+        if same != name:
+            yield Problem("names alike", name, f"differs from {same!r} by case or spaces only: kept as two classes")
+
+
+def superclasses_of(classes: Sequence[str], rule: str | None) -> list[str] | None:
+    """What each name says about its superclass.
+
+    >>> superclasses_of(["Acer campestre", "Acer rubrum", "Ilex_aquifolium"], "first-word")
+    ['Acer', 'Acer', 'Ilex']
+    """
+    if rule is None:
+        return None
+    if rule != FIRST_WORD:
+        raise InputError(f"superclass: expected {FIRST_WORD!r} or nothing, got {rule!r}")
+    return [(name.replace("_", " ").split() or [name])[0] for name in classes]

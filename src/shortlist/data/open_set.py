@@ -1,0 +1,74 @@
+"""Labels taken away, so that some pictures show nothing that has a name: rows without a label, as in life."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shortlist.checks import whole_number
+from shortlist.data.dataset import Dataset, Split
+from shortlist.data.randomness import Purpose, words
+from shortlist.errors import InputError
+from shortlist.tensors import is_single_label
+
+
+def unlabel(dataset: Dataset, per_superclass: int = 2, seed: int = 0) -> Dataset:
+    """In each superclass so many classes lose their label: their rows stay, as rows that show nothing with a name.
+
+    The target becomes bool (N, C') over the C' classes that keep their label, in their old order. A known posterior keeps
+    their columns, and what its rows lack to 1 is the probability of none of them. Which classes lose their label depends on the
+    seed and on the number of the class only.
+
+    Args:
+        dataset: with superclasses.
+        per_superclass: how many classes of each superclass lose their label; at least one has to keep it.
+        seed: another seed, other classes.
+
+    >>> rows = Split(torch.zeros(4, 1), torch.arange(4), "abcd")
+    >>> garden = Dataset("garden", ["bee", "fly", "oak", "elm"], {"train": rows}, ["animal", "animal", "tree", "tree"])
+    >>> known = unlabel(garden, per_superclass=1)
+    >>> known.classes, known.splits["train"].target.sum(1)
+    (['bee', 'elm'], tensor([1, 0, 0, 1]))
+
+    Liao, Gavves, Oh, Snoek, "Quasibinary classifier for images with zero and multiple labels", Table II (CIFAR60+40).
+    """
+    per_superclass = whole_number(per_superclass, "per_superclass", 0)
+    kept = _kept_classes(dataset, per_superclass, seed)
+    names = kept.tolist()
+    return replace(
+        dataset,
+        name=f"{dataset.name}, {len(names)} of {len(dataset.classes)} classes labelled",
+        classes=[dataset.classes[label] for label in names],
+        superclasses=None if dataset.superclasses is None else [dataset.superclasses[label] for label in names],
+        splits={name: _relabelled(split, kept, len(dataset.classes)) for name, split in dataset.splits.items()},
+    )
+
+
+def _kept_classes(dataset: Dataset, per_superclass: int, seed: int) -> Tensor:
+    """The classes that keep their label, ascending: all but those with the smallest random numbers of their superclass."""
+    superclass = dataset.superclass_of.numpy()
+    small = np.bincount(superclass).argmin()
+    if np.bincount(superclass)[small] <= per_superclass:
+        raise InputError(
+            f"per_superclass: expected fewer than the classes of every superclass, got {per_superclass}, and "
+            f"{dataset.superclass_names[small]!r} has {np.bincount(superclass)[small]}"
+        )
+    draws = words(seed, Purpose.OPEN_SET, 0, len(superclass), 1)[:, 0]
+    order = np.lexsort((draws, superclass))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order)) - np.searchsorted(superclass[order], superclass[order])
+    return torch.from_numpy(np.flatnonzero(rank >= per_superclass))
+
+
+def _relabelled(split: Split, kept: Tensor, classes: int) -> Split:
+    posterior = None if split.posterior is None else split.posterior[:, kept]
+    if not is_single_label(split.target):
+        return replace(split, target=split.target[:, kept], posterior=posterior)
+    place = torch.full((classes,), -1)
+    place[kept] = torch.arange(len(kept))
+    label = place[split.target]
+    rows = (label >= 0).nonzero().squeeze(1)
+    target = torch.zeros(len(split), len(kept), dtype=torch.bool)
+    target[rows, label[rows]] = True
+    return replace(split, target=target, posterior=posterior)

@@ -1,0 +1,84 @@
+"""What was odd about somebody's files: one line of plain words with the path each, and a summary.
+
+A reader never stops at the first odd file and never hides one: it keeps a :class:`Problem` and goes on. Whether too much went
+wrong is decided once, by :func:`check_tolerance`.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from shortlist.checks import share
+from shortlist.errors import InputError
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One odd thing: which kind, where, and what was done about it.
+
+    >>> print(Problem("unreadable picture", "oak/7.jpg", "cut short: left out"))
+    oak/7.jpg: cut short: left out
+    """
+
+    kind: str
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{printable(self.where)}: {self.what}"
+
+
+def printable(path: str) -> str:
+    r"""A path that may hold bytes which are not UTF-8, so that it can be shown.
+
+    >>> printable("caf\udce9.jpg")
+    'caf\\xe9.jpg'
+    """
+    try:
+        return os.fsencode(path).decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # half of a pair of surrogates, which JSON can hold and no file name can
+        return path.encode("utf-8", "backslashreplace").decode()
+
+
+def count_problems(problems: Iterable[Problem]) -> dict[str, int]:
+    """How many of each kind, in the order in which the kinds came up."""
+    return dict(Counter(problem.kind for problem in problems))
+
+
+def problem_lines(problems: Sequence[Problem], most: int = 10) -> list[str]:
+    """A line for each problem, at most so many of a kind, and then how many more there are.
+
+    >>> twice = [Problem("empty class", "ash", "holds no picture"), Problem("empty class", "elm", "holds no picture")]
+    >>> print(*problem_lines(twice, most=1), sep="\\n")
+    ash: holds no picture
+    … and 1 more of this kind (empty class)
+    """
+    lines: list[str] = []
+    for kind, count in count_problems(problems).items():
+        of_kind = [problem for problem in problems if problem.kind == kind]
+        lines += [str(problem) for problem in of_kind[:most]]
+        if count > most:
+            lines.append(f"… and {count - most:,} more of this kind ({kind})")
+    return lines
+
+
+def summarise_problems(problems: Sequence[Problem]) -> str:
+    """One sentence that counts them by kind.
+
+    >>> summarise_problems([Problem("empty class", "ash", "holds no picture")])
+    '1 problem: empty class 1'
+    """
+    counts = ", ".join(f"{kind} {count:,}" for kind, count in count_problems(problems).items())
+    return f"{len(problems):,} problem{'s' if len(problems) != 1 else ''}: {counts}" if problems else "no problems"
+
+
+def check_tolerance(failures: Sequence[Problem], total: int, tolerance: float, things: str = "pictures") -> None:
+    """Refuse a source of which a larger share than ``tolerance`` could not be used, naming the first that failed."""
+    share(tolerance, "tolerance")
+    # Divided, because 0.29 · 100 is less than 29 in floating point, and 29 / 100 is 0.29.
+    if failures and (not total or len(failures) / total > tolerance):
+        raise InputError(
+            f"{len(failures):,} of {total:,} {things} could not be used, more than the tolerated {tolerance:.1%}; "
+            f"the first is {failures[0]}"
+        )

@@ -1,0 +1,150 @@
+"""Any folder of class folders: ``ROOT/class/picture`` or ``ROOT/split/class/picture``."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from shortlist.data.dataset import TRAIN, Dataset, Split, classes_without_rows
+from shortlist.data.decoding import SUFFIXES
+from shortlist.data.names import check_names, is_utf8, superclasses_of
+from shortlist.data.pictures import PictureFiles
+from shortlist.data.problems import Problem, printable
+from shortlist.errors import InputError
+
+# Folder names that mean a split, and what the split is called here.
+SPLIT_NAMES = {
+    "train": TRAIN,
+    "training": TRAIN,
+    "val": "val",
+    "valid": "val",
+    "validation": "val",
+    "test": "test",
+    "testing": "test",
+}
+ALL = "all"
+
+
+def read_class_folders(root: str | Path, *, superclass: str | None = None) -> Dataset:
+    """Every folder below ``root`` is a class and holds its pictures, at any depth.
+
+    Where folders below ``root`` are called train, val, test (or their like), these are the splits and the classes lie below
+    them; otherwise there is one split, called all.
+
+    Args:
+        root: the folder.
+        superclass: how class names tell their superclass: ``"first-word"`` (*Quercus robur* → *Quercus*), or None.
+    """
+    root = Path(root)
+    if not root.is_dir():
+        raise InputError(
+            f"{printable(str(root))}: expected a folder of class folders, got {'a file' if root.exists() else 'nothing'}"
+        )
+    found = _Walk(root)
+    folders = _split_folders(found)
+    listed = {name: found.classes(folder) for name, folder in folders.items()} if folders else {ALL: found.classes(root)}
+    classes = sorted({name for by_class in listed.values() for name in by_class})
+    if not any(paths for by_class in listed.values() for paths in by_class.values()):
+        raise InputError(
+            f"{printable(str(root))}: expected folders with pictures in them, one folder a class, got "
+            + (f"{len(classes)} folders without a picture" if classes else "no folder below it")
+        )
+    number = {name: label for label, name in enumerate(classes)}
+    splits = {name: _split(root, by_class, number) for name, by_class in listed.items()}
+    problems = [*found.problems, *check_names(classes), *classes_without_rows(splits, classes)]
+    return Dataset(root.resolve().name, classes, splits, superclasses_of(classes, superclass), problems=problems)
+
+
+def _split_folders(found: "_Walk") -> dict[str, Path]:
+    """The folders that are splits; none where the folders below the root are classes."""
+    top = found.folders(found.root)
+    called = [folder for folder in top if folder.name.lower() in SPLIT_NAMES]
+    folders = {SPLIT_NAMES[folder.name.lower()]: folder for folder in called}
+    if len(folders) < len(called):
+        names = " and ".join(folder.name for folder in called if folders[SPLIT_NAMES[folder.name.lower()]] != folder)
+        raise InputError(f"{printable(str(found.root))}: {names} means the same split as another folder: rename one")
+    if TRAIN not in folders and len(called) < len(top):
+        for folder in called:
+            found.note("class called like a split", str(folder), "is read as a class, as other folders beside it are")
+        return {}
+    for folder in top:
+        if folders and folder not in called:
+            found.note("folder beside the splits", str(folder), f"lies beside {', '.join(folders)}: left out")
+    if folders:
+        found.note_stray_pictures(found.root)
+    return folders
+
+
+def _split(root: Path, by_class: dict[str, list[str]], number: dict[str, int]) -> Split:
+    paths = [path for listed in by_class.values() for path in listed]
+    labels = [number[name] for name, listed in by_class.items() for _ in listed]
+    return Split(PictureFiles(root, paths), torch.tensor(labels, dtype=torch.int64), paths)
+
+
+@dataclass
+class _Walk:
+    """Goes through folders in the order of their names, follows links once, and notes what it leaves out."""
+
+    root: Path
+    problems: list[Problem] = field(default_factory=list)
+
+    def folders(self, folder: Path) -> list[Path]:
+        """The folders directly below, without hidden ones."""
+        return [Path(entry.path) for entry in self._entries(folder) if _is_folder(entry)]
+
+    def classes(self, folder: Path) -> dict[str, list[str]]:
+        """The pictures below each class folder, as paths below the root."""
+        self.note_stray_pictures(folder)
+        above = frozenset((self.root.resolve(), folder.resolve()))
+        return {each.name: list(self._pictures(each, above)) for each in self.folders(folder)}
+
+    def note_stray_pictures(self, folder: Path) -> None:
+        """Pictures that lie where only folders should."""
+        for entry in self._entries(folder):
+            if _is_picture_name(entry.name) and not _is_folder(entry):
+                self.note("picture outside a class folder", entry.path, "lies beside the class folders: left out")
+
+    def _pictures(self, folder: Path, above: frozenset[Path]) -> Iterator[str]:
+        real = folder.resolve()
+        if real in above:
+            self.note("link in a circle", str(folder), "leads back to a folder above it: not followed")
+            return
+        for entry in self._entries(folder):
+            if _is_folder(entry):
+                yield from self._pictures(Path(entry.path), above | {real})
+            elif _is_picture_name(entry.name):
+                if os.path.isfile(entry.path):
+                    yield os.path.relpath(entry.path, self.root).replace(os.sep, "/")
+                else:
+                    self.note("link to nothing", entry.path, "points at no file: left out")
+
+    def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(folder) as entries:
+                seen = sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
+        except PermissionError:
+            self.note("folder that may not be read", str(folder), "permission denied: left out")
+            return []
+        for entry in seen:
+            if not is_utf8(entry.name):
+                self.note("name that is not UTF-8", entry.path, "rename it: left out")
+        return [entry for entry in seen if is_utf8(entry.name)]
+
+    def note(self, kind: str, path: str, what: str) -> None:
+        """Keep a problem, once."""
+        problem = Problem(kind, os.path.relpath(path, self.root), what)
+        if problem not in self.problems[-100:]:  # a folder may be listed more than once
+            self.problems.append(problem)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that goes in a circle
+        return False
+
+
+def _is_picture_name(name: str) -> bool:
+    return os.path.splitext(name)[1].lower() in SUFFIXES

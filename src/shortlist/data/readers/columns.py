@@ -1,0 +1,85 @@
+"""Which column of a table is which: by the name that was asked for, or by its usual names."""
+
+import fnmatch
+from collections.abc import Collection, Sequence
+
+from shortlist.errors import InputError
+
+# What a column is for, and the names that people give it.
+USUAL_NAMES = {
+    "path": (
+        "path",
+        "file",
+        "filename",
+        "file_name",
+        "filepath",
+        "file_path",
+        "image",
+        "image_path",
+        "img",
+        "picture",
+        "photo",
+    ),
+    "label": ("label", "labels", "class", "class_name", "category", "species", "target", "tags"),
+    "split": ("split", "subset"),
+    "group": ("group", "group_id", "observer", "author", "plant", "plant_id", "observation", "observation_id"),
+    "superclass": ("superclass", "genus", "coarse_label"),
+    "id": ("id",),
+}
+# What pandas calls the row numbers that it writes: neither a feature nor a name.
+ROW_NUMBERS = ("", "unnamed: 0", "__index_level_0__")
+
+
+def find_column(names: Sequence[str], role: str, asked: str | None, file: str, *, required: bool = False) -> str | None:
+    """The column for one purpose, or None if there is none and none is required.
+
+    >>> find_column(["File Name", "Species"], "path", None, "leaves.csv")
+    'File Name'
+    """
+    if asked is not None:
+        if asked not in names:
+            raise InputError(f"{file}: expected a column {asked!r} ({role}_column), got {listed(names)}")
+        return asked
+    found = [name for name in names if _plain(name) in USUAL_NAMES[role]]
+    if len(found) > 1:
+        raise InputError(f"{file}: expected one {role} column, got {listed(found)}: name it with {role}_column")
+    if not found and required:
+        usual = ", ".join(USUAL_NAMES[role][:4])
+        raise InputError(f"{file}: expected a {role} column ({usual}, …), got {listed(names)}: name it with {role}_column")
+    return found[0] if found else None
+
+
+def find_label_columns(names: Sequence[str], asked: str | None, taken: Collection[str | None], file: str) -> list[str]:
+    """One column of labels, or where a ``*`` was asked for all that it matches, the columns with a purpose aside."""
+    if asked is None or asked in names:
+        one = find_column([name for name in names if name not in taken], "label", asked, file, required=True)
+        return [] if one is None else [one]
+    found = [name for name in names if fnmatch.fnmatchcase(name, asked) and name not in taken]
+    if not found:
+        raise InputError(f"{file}: expected columns like {asked!r} (label_column), got {listed(names)}")
+    return found
+
+
+def matched_part(name: str, pattern: str) -> str:
+    """What the star stands for.
+
+    >>> matched_part("label.oak", "label.*")
+    'oak'
+    """
+    before, _, after = pattern.partition("*")
+    return name.removeprefix(before).removesuffix(after) if "*" in pattern else name
+
+
+def is_row_number(name: str) -> bool:
+    """Whether a column only counts the rows."""
+    return name.strip().casefold() in ROW_NUMBERS
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Columns, as a message names them."""
+    shown = ", ".join(map(repr, names[:most])) or "no column"
+    return shown + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
+def _plain(name: str) -> str:
+    return name.strip().casefold().replace(" ", "_").replace("-", "_")

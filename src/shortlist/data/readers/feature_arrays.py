@@ -1,0 +1,101 @@
+"""Features and labels as arrays of an npz file."""
+
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from shortlist.checks import check_labels
+from shortlist.data.dataset import Dataset, Split, classes_without_rows
+from shortlist.data.names import check_names, superclasses_of
+from shortlist.data.problems import Problem, printable
+from shortlist.data.readers.class_folders import ALL
+from shortlist.data.readers.feature_rows import usable_rows
+from shortlist.data.readers.label_columns import encode_names
+from shortlist.errors import InputError
+from shortlist.tensors import Array
+
+FEATURE_KEYS, TARGET_KEYS = ("features", "X", "x"), ("target", "y", "label", "labels")
+
+
+def read_feature_arrays(path: str | Path, *, superclass: str | None = None, tolerance: float = 0.01) -> Dataset:
+    """Arrays ``features`` or ``X`` (N, D) and ``target`` or ``y``, and where they are given ``classes`` (C,) and ``ids`` (N,).
+
+    The target is (N,) of class names or class numbers, or (N, C) of zeros and ones. Without ``classes``, class numbers are
+    named by themselves, and only those that occur are classes. Python objects are never loaded.
+
+    Args:
+        path: the file.
+        superclass: how class names tell their superclass: ``"first-word"``, or None.
+        tolerance: the share of rows with missing features above which this fails.
+    """
+    file = printable(Path(path).name)
+    arrays = _load(Path(path), file)
+    features = _pick(arrays, FEATURE_KEYS, file)
+    if features.ndim != 2 or features.dtype.kind not in "fiub":
+        raise InputError(f"{file}: expected features as numbers (N, D), got {_shape(features)}")
+    with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and found below
+        features = features.astype(np.float32)
+    written = _pick(arrays, TARGET_KEYS, file)
+    if len(written) != len(features):
+        raise InputError(f"{file}: expected one label for each of the {len(features)} rows, got {len(written)}")
+    target, classes, problems = _target(written, arrays.get("classes"), file)
+    check_labels(torch.from_numpy(target), len(classes))
+    ids = [str(name) for name in arrays.get("ids", np.arange(len(features)))]
+    usable, failures = usable_rows(features, ids, [str(column) for column in range(features.shape[1])], tolerance)
+    whole = Split(torch.from_numpy(features), torch.from_numpy(target), ids)
+    splits = {ALL: whole if usable.all() else whole.rows(torch.from_numpy(np.flatnonzero(usable)))}
+    noted = [*failures, *problems, *check_names(classes), *classes_without_rows(splits, classes)]
+    return Dataset(Path(path).stem, classes, splits, superclasses_of(classes, superclass), problems=noted)
+
+
+def _load(path: Path, file: str) -> dict[str, Array]:
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except FileNotFoundError:
+        raise InputError(f"{printable(str(path))}: expected an npz file, got nothing") from None
+    except (ValueError, OSError, EOFError, BadZipFile) as error:
+        objects = "pickle" in str(error)
+        reason = "it holds Python objects, which are never loaded: save plain arrays" if objects else "it is damaged"
+        raise InputError(f"{file}: cannot be read as npz: {reason}") from error
+
+
+def _pick(arrays: dict[str, Array], keys: tuple[str, ...], file: str) -> Array:
+    found = [key for key in keys if key in arrays]
+    if len(found) != 1:
+        listed = ", ".join(map(repr, arrays)) or "nothing"
+        raise InputError(f"{file}: expected one array called {' or '.join(keys)}, got {listed}")
+    return arrays[found[0]]
+
+
+def _target(written: Array, names: Array | None, file: str) -> tuple[Array, list[str], list[Problem]]:
+    classes = None if names is None else [str(name) for name in names]
+    if written.ndim == 2:
+        if written.dtype.kind not in "biuf" or not np.isin(written, (0, 1)).all():
+            raise InputError(f"{file}: expected zeros and ones in a target (N, C), got {_shape(written)} with other values")
+        return written.astype(bool), classes or [str(label) for label in range(written.shape[1])], []
+    if written.ndim != 1 or written.dtype.kind not in "iuU":
+        raise InputError(f"{file}: expected a target of class names or numbers (N,), or 0 and 1 (N, C), got {_shape(written)}")
+    if classes is not None and written.dtype.kind in "iu":
+        return written.astype(np.int64), classes, []
+    codes, found, problems = encode_names(pa.array(written), "target")
+    if classes is not None:
+        return _among(found, classes, file)[codes], classes, problems
+    if (codes < 0).any():
+        raise InputError(f"{file}: expected a label in every row, got none in row {int((codes < 0).argmax())}")
+    return codes, found, problems
+
+
+def _among(found: list[str], classes: list[str], file: str) -> Array:
+    unknown = next((name for name in found if name not in classes), None)
+    if unknown is not None:
+        raise InputError(f"{file}: expected labels among the classes, got {unknown!r}")
+    return np.array([*(classes.index(name) for name in found), -1], np.int64)
+
+
+def _shape(array: Array | Any) -> str:
+    return f"{array.dtype} {array.shape}"

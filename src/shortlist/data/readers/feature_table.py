@@ -1,0 +1,111 @@
+"""A table of features and labels: CSV, Parquet or npz, one row an example."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+
+from shortlist.data.dataset import Dataset
+from shortlist.data.readers.columns import find_column, is_row_number, listed
+from shortlist.data.readers.feature_arrays import read_feature_arrays
+from shortlist.data.readers.feature_rows import usable_rows
+from shortlist.data.readers.table_dataset import Asked, Rows, assemble, find_roles, labels_of
+from shortlist.data.readers.table_file import TableFile
+from shortlist.errors import InputError
+from shortlist.tensors import Array
+
+
+def read_feature_table(
+    path: str | Path,
+    *,
+    label_column: str | None = None,
+    split_column: str | None = None,
+    group_column: str | None = None,
+    id_column: str | None = None,
+    superclass_column: str | None = None,
+    superclass: str | None = None,
+    separator: str | None = None,
+    tolerance: float = 0.01,
+) -> Dataset:
+    """Features ``float32 (N, D)`` and labels from a table, or from the arrays of an npz file.
+
+    Every column is a feature but those of labels, splits, groups, ids and superclasses, found by their usual names (label,
+    class, species, …; split; group, observer, plant, …; id; superclass, genus) unless they are named here, and row numbers that
+    pandas wrote. Labels are written as for :func:`~shortlist.data.readers.picture_table.read_picture_table`. A row with a
+    missing or infinite feature is left out and noted.
+
+    The arrays of an npz file are those of :func:`~shortlist.data.readers.feature_arrays.read_feature_arrays`.
+
+    Args:
+        path: the table.
+        label_column: the column of labels, or a pattern with ``*`` for one column of 0 and 1 a class.
+        split_column: the split of each row; without such a column there is one split, called all.
+        group_column: which rows belong together.
+        id_column: what a person calls each row; its number where there is none.
+        superclass_column: the superclass of the class of each row.
+        superclass: how class names tell their superclass: ``"first-word"``, or None.
+        separator: what parts the labels of a row, such as ``"|"``.
+        tolerance: the share of rows with missing features above which this fails.
+    """
+    asked = Asked(label_column, split_column, group_column, superclass_column, superclass, separator)
+    if Path(path).suffix.lower() == ".npz":
+        if asked != Asked(superclass=superclass) or id_column is not None:
+            raise InputError(f"{Path(path).name}: expected no names of columns for an npz file, which has none")
+        return read_feature_arrays(path, superclass=superclass, tolerance=tolerance)
+    file = TableFile(path)
+    names = find_column(file.names, "id", id_column, file.name)
+    roles = find_roles(file, asked, taken=(names,))
+    described = [*roles.columns, *([names] if names is not None and names not in roles.columns else [])]
+    columns = [name for name in file.names if name not in described and not is_row_number(name)]
+    kinds = _kinds(file, columns)
+    table = file.read_text(described)
+    labels = labels_of(file, table, roles, asked)
+    features = _matrix(file.read_numbers(columns, kinds), columns)
+    ids = _ids(table, names)
+    usable, failures = usable_rows(features, ids, columns, tolerance)
+    return assemble(file, table, roles, asked, labels, Rows(torch.from_numpy(features), ids, usable, failures))
+
+
+def _kinds(file: TableFile, columns: Sequence[str]) -> dict[str, Any]:
+    """The type to read each feature as; what is no number by its beginning is refused, all such columns in one sentence."""
+    kinds = {name: file.schema.field(name).type for name in columns}
+    strange = [name for name, kind in kinds.items() if not _is_number(kind)]
+    if strange:
+        raise InputError(
+            f"{file.name}: expected numbers in every column of features, got {kinds[strange[0]]} in {listed(strange)}: "
+            "leave such columns out or turn them into numbers"
+        )
+    if not columns:
+        raise InputError(f"{file.name}: expected columns of features beside {listed(file.names)}")
+    return {name: kind if pa.types.is_boolean(kind) else pa.float32() for name, kind in kinds.items()}
+
+
+def _is_number(kind: Any) -> bool:
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_null(kind)
+        or pa.types.is_decimal(kind)
+    )
+
+
+def _matrix(table: Any, columns: Sequence[str]) -> Array:
+    features = np.empty((table.num_rows, len(columns)), np.float32)
+    for place, name in enumerate(columns):
+        column = table.column(name)
+        if pa.types.is_boolean(column.type):
+            column = column.cast(pa.int8())
+        with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and left out with its row
+            features[:, place] = pc.fill_null(column.cast(pa.float64()), float("nan")).to_numpy()
+    return features
+
+
+def _ids(table: Any, name: str | None) -> list[str]:
+    if name is None:
+        return [str(row) for row in range(table.num_rows)]
+    return [str(row) if value is None else str(value) for row, value in enumerate(table.column(name).to_pylist())]

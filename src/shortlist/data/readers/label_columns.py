@@ -1,0 +1,160 @@
+"""Columns of a table → class names and a target, whichever way the labels are written."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shortlist.data.names import check_names
+from shortlist.data.problems import Problem
+from shortlist.data.readers.columns import matched_part
+from shortlist.errors import InputError
+from shortlist.tensors import Array
+
+# Whole numbers as one writes them: 7, not 007 or +7, which may be names of something else.
+WRITTEN_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}")
+YES, NO = ("1", "true", "yes"), ("0", "false", "no")
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """What the label columns say.
+
+    Args:
+        classes: the names, in the order of the labels.
+        target: int64 (N,), one label a row, or bool (N, C), any number.
+        known: bool (N,): False where the label is missing, and the target of the row means nothing.
+        problems: what was odd about the labels.
+    """
+
+    classes: list[str]
+    target: Array
+    known: Array
+    problems: list[Problem] = field(default_factory=list)
+
+
+def read_labels(table: Any, columns: Sequence[str], asked: str | None, separator: str | None, *, empty_is_none: bool) -> Labels:
+    """The labels of every row.
+
+    One column holds one label a row; with ``separator``, or where it holds lists, any number of labels a row. Several columns
+    hold a 0 or a 1 each, one column a class.
+
+    Args:
+        table: an Arrow table.
+        columns: the columns of labels.
+        asked: the pattern that found them, or their name.
+        separator: what parts the labels of a row.
+        empty_is_none: an empty cell means no label rather than an unknown one; a CSV file cannot tell the two apart.
+    """
+    if separator == "":
+        raise InputError("separator: expected the text between two labels, such as '|', got nothing")
+    if len(columns) > 1:
+        return _marked(table, columns, asked or "")
+    column = table.column(columns[0])
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type):
+        return _several(column, columns[0])
+    if separator is None:
+        return _single(column, columns[0])
+    text = _as_text(column, columns[0])
+    empty = text.null_count if empty_is_none else 0
+    labels = _several(pc.split_pattern(pc.fill_null(text, "") if empty_is_none else text, separator), columns[0])
+    if empty:
+        what = f"{empty:,} cells are empty: read as rows without a label"
+        labels.problems.append(Problem("empty label cells", columns[0], what))
+    return labels
+
+
+def encode_names(values: Any, name: str) -> tuple[Array, list[str], list[Problem]]:
+    """Names → their places among the classes, int64 (N,), -1 where there is none; the classes; what was odd.
+
+    Names are stripped of blanks around them. The classes are in alphabetical order, or in that of numbers where every name is a
+    whole number.
+
+    >>> encode_names(pa.chunked_array([["10", "9", None, "10"]]), "label")[:2]
+    (array([ 1,  0, -1,  1]), ['9', '10'])
+    """
+    coded = _one_piece(_as_text(values, name).dictionary_encode())
+    written = coded.dictionary.to_pylist()
+    rows_with = np.bincount(coded.indices.drop_null().to_numpy(), minlength=len(written))
+    classes = _in_order({text.strip() for text in written} - {""})
+    place = {text: label for label, text in enumerate(classes)}
+    # The last entry is what index -1, a missing name, leads to.
+    lookup = np.array([*(place.get(text.strip(), -1) for text in written), -1], np.int64)
+    codes: Array = lookup[coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    problems = [
+        Problem("blanks around a label", repr(text), f"read as {text.strip()!r} in {count:,} row{'s' if count > 1 else ''}")
+        for text, count in zip(written, rows_with.tolist(), strict=True)
+        if text != text.strip() and text.strip()
+    ]
+    return codes, classes, problems
+
+
+def _single(column: Any, name: str) -> Labels:
+    codes, classes, problems = encode_names(column, name)
+    return Labels(classes, codes, codes >= 0, [*problems, *check_names(classes)])
+
+
+def _several(column: Any, name: str) -> Labels:
+    """A column of lists."""
+    if pa.types.is_fixed_size_list(column.type):
+        column = column.cast(pa.list_(column.type.value_type))
+    known: Array = column.is_valid().to_numpy()
+    codes, classes, problems = encode_names(pc.list_flatten(column), name)
+    target = np.zeros((len(column), len(classes)), bool)
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
+    rows = np.repeat(np.arange(len(column)), lengths)
+    target[rows[codes >= 0], codes[codes >= 0]] = True
+    return Labels(classes, target, known, [*problems, *check_names(classes)])
+
+
+def _marked(table: Any, columns: Sequence[str], pattern: str) -> Labels:
+    """One column a class, of zeros and ones."""
+    classes = [matched_part(name, pattern) for name in columns]
+    target = np.zeros((table.num_rows, len(columns)), bool)
+    known = np.ones(table.num_rows, bool)
+    for place, name in enumerate(columns):
+        coded = _one_piece(_as_text(table.column(name), name).dictionary_encode())
+        written = [text.strip().casefold() for text in coded.dictionary.to_pylist()]
+        strange = next((text for text in written if text not in (*YES, *NO, "")), None)
+        if strange is not None:
+            raise InputError(f"{name}: expected 0 or 1 in every row, got {strange!r}")
+        indices = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        target[:, place] = np.array([*(text in YES for text in written), False])[indices]
+        known &= np.array([*(text != "" for text in written), False])[indices]
+    return Labels(classes, target, known, list(check_names(classes)))
+
+
+def _as_text(column: Any, name: str) -> Any:
+    """Whole numbers, booleans and text as text."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(kind)
+    if pa.types.is_floating(kind):
+        column = pc.if_else(pc.is_nan(column), None, column)  # how pandas writes a missing whole number
+        try:
+            column = column.cast(pa.int64())
+        except pa.ArrowInvalid as error:
+            raise InputError(f"{name}: expected names or whole numbers, got fractions") from error
+    elif not (
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_null(kind)
+    ):
+        raise InputError(f"{name}: expected names or whole numbers, got {kind}")
+    return column.cast(pa.string())
+
+
+def _one_piece(column: Any) -> Any:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _in_order(names: set[str]) -> list[str]:
+    if all(WRITTEN_NUMBER.fullmatch(name) for name in names):
+        return sorted(names, key=int)
+    return sorted(names)

@@ -1,0 +1,140 @@
+"""Pictures that a label file names → splits: those that are not there, and those named twice, are noted and left out."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from shortlist.data.dataset import Dataset, Split, classes_without_rows
+from shortlist.data.names import check_names
+from shortlist.data.pictures import PictureFiles
+from shortlist.data.presence import absent_paths
+from shortlist.data.problems import Problem, printable
+from shortlist.errors import InputError
+from shortlist.tensors import Array
+
+ABSENT = "absent picture"
+TWICE = "picture named twice"
+
+
+@dataclass(frozen=True, eq=False)
+class NamedPictures:
+    """Rows of a label file.
+
+    Args:
+        paths: of the pictures, below the folder of the dataset.
+        target: int64 (N,), or bool (N, C).
+        groups: which rows belong together, where it is known.
+    """
+
+    paths: Sequence[str]
+    target: Array
+    groups: Sequence[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def only(self, kept: Array) -> "NamedPictures":
+        """The rows that are marked."""
+        if kept.all():
+            return self
+        rows = np.flatnonzero(kept).tolist()
+        groups = None if self.groups is None else [self.groups[row] for row in rows]
+        return NamedPictures([self.paths[row] for row in rows], self.target[kept], groups)
+
+
+def dataset_of(
+    name: str,
+    root: Path,
+    classes: Sequence[str],
+    named: Mapping[str, NamedPictures],
+    *,
+    superclasses: Sequence[str] | None = None,
+    reference: str = "",
+    problems: Sequence[Problem] = (),
+    same_classes: bool = True,
+) -> Dataset:
+    """The dataset of the pictures that are there.
+
+    Args:
+        name: what to call it.
+        root: the folder that paths start from.
+        classes: their names, in label order.
+        named: the rows of each split.
+        superclasses: the name of the superclass of each class.
+        reference: the publication to cite.
+        problems: what was noted so far.
+        same_classes: whether every split ought to hold every class, so that one which does not is noted.
+    """
+    noted = list(problems)
+    splits = {}
+    for split, rows in named.items():
+        there = _there(root, split, _once(rows, noted), noted)
+        if len(there):
+            target = torch.from_numpy(np.ascontiguousarray(there.target))
+            splits[split] = Split(PictureFiles(root, there.paths), target, there.paths, there.groups)
+    if not splits:
+        first = next((rows.paths[0] for rows in named.values() if len(rows)), None)
+        raise InputError(
+            f"{printable(str(root))}: expected the pictures of {name}"
+            + (
+                f", {printable(first)} the first of them, got none of {_total(named):,}"
+                if first
+                else ", got no row with a label"
+            )
+        )
+    noted += [*_shared(splits), *check_names(classes), *classes_without_rows(splits, classes, same_classes)]
+    return Dataset(name, classes, splits, superclasses, reference, noted)
+
+
+def distinct_names(names: Sequence[str], codes: Sequence[str]) -> list[str]:
+    """Names that several classes share get the code of the class, so that every class has a name of its own.
+
+    >>> distinct_names(["crane", "newt", "crane"], ["n02012849", "n01630670", "n03126707"])
+    ['crane (n02012849)', 'newt', 'crane (n03126707)']
+    """
+    times = Counter(names)
+    return [f"{name} ({code})" if times[name] > 1 else name for name, code in zip(names, codes, strict=True)]
+
+
+def _once(rows: NamedPictures, problems: list[Problem]) -> NamedPictures:
+    """Only the first of rows with the same path."""
+    if len(set(rows.paths)) == len(rows):
+        return rows
+    first: dict[str, int] = {}
+    kept = np.zeros(len(rows), bool)
+    for row, path in enumerate(rows.paths):
+        before = first.setdefault(path, row)
+        kept[row] = before == row
+        if before != row:
+            same = np.array_equal(rows.target[row], rows.target[before])
+            problems.append(Problem(TWICE, path, f"again, with {'the same' if same else 'another'} label: the first is kept"))
+    return rows.only(kept)
+
+
+def _there(root: Path, split: str, rows: NamedPictures, problems: list[Problem]) -> NamedPictures:
+    """Only the rows whose picture is there; where none is, that is one problem and not thousands."""
+    absent = absent_paths(root, rows.paths)
+    if absent.all():
+        what = f"none of its {len(rows):,} pictures is there" if len(rows) else "has no row with a label"
+        problems.append(Problem("split without pictures", split, f"{what}: left out"))
+    else:
+        problems += [Problem(ABSENT, rows.paths[row], "is not there: left out") for row in np.flatnonzero(absent).tolist()]
+    return rows.only(~absent)
+
+
+def _shared(splits: Mapping[str, Split]) -> Iterator[Problem]:
+    """Pictures that two splits name: a test on them would flatter."""
+    home: dict[str, str] = {}
+    for name, split in splits.items():
+        for path in split.ids:
+            other = home.setdefault(path, name)
+            if other != name:
+                yield Problem("picture in two splits", path, f"is in {other} and in {name}: kept in both")
+
+
+def _total(named: Mapping[str, NamedPictures]) -> int:
+    return sum(len(rows) for rows in named.values())

@@ -1,0 +1,151 @@
+"""A table of pictures and labels, CSV or Parquet: one row a picture."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shortlist.data.dataset import Dataset
+from shortlist.data.picture_bytes import PictureBytes
+from shortlist.data.pictures import PictureFiles, Pictures
+from shortlist.data.presence import absent_paths
+from shortlist.data.problems import Problem, check_tolerance
+from shortlist.data.readers.columns import find_column
+from shortlist.data.readers.label_columns import Labels
+from shortlist.data.readers.table_dataset import Asked, Rows, assemble, find_roles, labels_of
+from shortlist.data.readers.table_file import TableFile
+from shortlist.errors import InputError
+from shortlist.tensors import Array
+
+
+def read_picture_table(
+    path: str | Path,
+    *,
+    root: str | Path | None = None,
+    path_column: str | None = None,
+    label_column: str | None = None,
+    split_column: str | None = None,
+    group_column: str | None = None,
+    superclass_column: str | None = None,
+    superclass: str | None = None,
+    separator: str | None = None,
+    tolerance: float = 0.01,
+) -> Dataset:
+    """Pictures by their paths, or by their bytes in Parquet, with one label a row or any number.
+
+    Columns go by their usual names (path, file, image, …; label, class, species, …; split; group, observer, plant, …;
+    superclass, genus) unless they are named here. Classes are in alphabetical order, or in that of numbers where all are whole
+    numbers; with one column a class, in the order of the columns. Labels are
+
+    - one a row: a column of names or whole numbers. Rows without one are left out and noted.
+    - any number a row: a column of lists (Parquet), or of text with a ``separator``. An empty list or text is a row without
+      labels, and kept; a missing value (null) is a row whose labels are not known, and left out. An empty cell of a CSV file
+      could be either and is read as no label, which is noted.
+    - any number a row, one column of 0 and 1 for each class: ``label_column="label.*"``; the class is called what the star
+      stands for. A row with an empty cell is left out.
+
+    Args:
+        path: the table.
+        root: the folder that relative paths start from; that of the table by default. Backslashes in paths are read as slashes.
+        path_column: the column of paths, or of pictures: bytes, or ``{bytes, path}``.
+        label_column: the column of labels, or a pattern with ``*`` for one column a class.
+        split_column: the split of each row; without such a column there is one split, called all.
+        group_column: which rows belong together; a row without a group is a group of its own.
+        superclass_column: the superclass of the class of each row.
+        superclass: how class names tell their superclass: ``"first-word"``, or None.
+        separator: what parts the labels of a row, such as ``"|"``.
+        tolerance: the share of absent pictures above which this fails.
+    """
+    asked = Asked(label_column, split_column, group_column, superclass_column, superclass, separator)
+    file = TableFile(path)
+    pictures = find_column(file.names, "path", path_column, file.name, required=True)
+    roles = find_roles(file, asked, taken=(pictures,))
+    table = file.read_text(list(dict.fromkeys([str(pictures), *roles.columns])))
+    labels = labels_of(file, table, roles, asked)
+    found = _find_pictures(table.column(pictures), str(pictures), file.path.parent if root is None else Path(root))
+    check_tolerance(found.failures, table.num_rows, tolerance)
+    twice = _listed_twice(found.ids, np.flatnonzero(labels.known & ~found.absent), labels) if found.by_path else []
+    problems = [*found.notes, *found.failures, *twice]
+    return assemble(file, table, roles, asked, labels, Rows(found.pictures, found.ids, ~found.absent, problems))
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """The pictures of every row, and which of them are absent."""
+
+    pictures: Pictures
+    ids: Sequence[str]
+    absent: Array
+    failures: list[Problem]
+    notes: list[Problem] = field(default_factory=list)
+
+    @property
+    def by_path(self) -> bool:
+        """Whether an id is the path of a file, so that two rows with one id are one picture."""
+        return isinstance(self.pictures, PictureFiles)
+
+
+def _find_pictures(column: Any, name: str, root: Path) -> _Found:
+    if pa.types.is_struct(column.type):
+        fields = {column.type.field(place).name for place in range(column.type.num_fields)}
+        if not {"bytes", "path"} <= fields:
+            raise InputError(f"{name}: expected paths, bytes or {{bytes, path}}, got {column.type}")
+        content, paths = pc.struct_field(column, "bytes"), pc.struct_field(column, "path")
+        return _find_bytes(content, paths) if content.null_count < len(content) else _find_files(paths, root)
+    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+        return _find_bytes(column, None)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        raise InputError(f"{name}: expected paths, bytes or {{bytes, path}}, got {column.type}")
+    return _find_files(column, root)
+
+
+def _find_files(column: Any, root: Path) -> _Found:
+    if not root.is_dir():
+        raise InputError(f"root: expected a folder that paths start from, got {str(root)!r}")
+    backslashes = int(pc.sum(pc.match_substring(column, "\\")).as_py() or 0)
+    paths = pc.fill_null(pc.replace_substring(column, "\\", "/"), "").to_pylist()
+    notes = [Problem("backslashes in paths", str(root), f"{backslashes:,} paths are read with / for \\")] if backslashes else []
+    absent = absent_paths(root, paths)
+    failures = [
+        Problem("absent picture", paths[row], "there is no such file: left out")
+        if paths[row]
+        else Problem("absent picture", f"row {row}", "has no path: left out")
+        for row in np.flatnonzero(absent).tolist()
+    ]
+    return _Found(PictureFiles(root, paths), paths, absent, failures, notes)
+
+
+def _find_bytes(content: Any, paths: Any | None) -> _Found:
+    named = [None] * len(content) if paths is None else paths.to_pylist()
+    ids = [path or str(row) for row, path in enumerate(named)]
+    absent: Array = content.is_null().to_numpy()
+    failures = [Problem("absent picture", ids[row], "has no bytes: left out") for row in np.flatnonzero(absent).tolist()]
+    return _Found(PictureBytes(content, ids), ids, absent, failures)
+
+
+def _listed_twice(paths: Sequence[str], kept: Array, labels: Labels) -> list[Problem]:
+    """Paths in more than one row: the same picture would be counted twice, or on both sides of a split."""
+    if len(set(paths)) == len(paths):
+        return []
+    rows_of: dict[str, list[int]] = {}
+    for row in kept.tolist():
+        rows_of.setdefault(paths[row], []).append(row)
+    problems = []
+    for path, rows in rows_of.items():
+        if len(rows) > 1:
+            texts = list(dict.fromkeys(_in_words(labels, row) for row in rows))
+            how = f"with different labels, {', '.join(texts)}" if len(texts) > 1 else "with the same label"
+            what = f"is in {len(rows)} rows ({', '.join(map(str, rows[:5]))}{', …' if len(rows) > 5 else ''}) {how}: all kept"
+            problems.append(Problem("picture in several rows", path, what))
+    return problems
+
+
+def _in_words(labels: Labels, row: int) -> str:
+    own = labels.target[row]
+    return repr("|".join(labels.classes[label] for label in (np.flatnonzero(own) if own.ndim else [own])))

@@ -1,0 +1,62 @@
+"""What the columns beside inputs and labels say about the rows: their split, their group, the superclass of their class."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from shortlist.data.dataset import TRAIN, Split
+from shortlist.data.problems import Problem
+from shortlist.data.readers.class_folders import ALL, SPLIT_NAMES
+from shortlist.data.readers.label_columns import Labels, encode_names
+from shortlist.tensors import Array
+
+USUAL_ORDER = (TRAIN, "val", "test")
+
+
+def split_numbers(column: Any | None, name: str, rows: int) -> tuple[Array, list[str]]:
+    """The split of every row, int64 (N,), -1 where none is given, and the names of the splits, train, val and test first."""
+    if column is None:
+        return np.zeros(rows, np.int64), [ALL]
+    codes, written, _ = encode_names(column, name)
+    called = [SPLIT_NAMES.get(text.casefold(), text) for text in written]
+    names = sorted(set(called), key=lambda split: (USUAL_ORDER.index(split) if split in USUAL_ORDER else 3, split))
+    renumbered = np.array([*(names.index(split) for split in called), -1], np.int64)
+    numbers: Array = renumbered[codes]
+    return numbers, names
+
+
+def in_splits(whole: Split, numbers: Array, names: Sequence[str]) -> dict[str, Split]:
+    """The rows of each split, in their order."""
+    if len(names) == 1 and bool((numbers == 0).all()):
+        return {names[0]: whole}
+    return {name: whole.rows(torch.from_numpy(np.flatnonzero(numbers == place))) for place, name in enumerate(names)}
+
+
+def group_names(column: Any | None, name: str, ids: Sequence[str]) -> list[str] | None:
+    """The group of every row; a row without one is a group of its own, called by its id."""
+    if column is None:
+        return None
+    codes, names, _ = encode_names(column, name)
+    return [names[code] if code >= 0 else row for code, row in zip(codes.tolist(), ids, strict=True)]
+
+
+def superclass_names(column: Any, name: str, labels: Labels) -> tuple[list[str], list[Problem]]:
+    """The superclass of every class, from a column that gives that of every row; for one label a row."""
+    codes, names, _ = encode_names(column, name)
+    both = (codes >= 0) & labels.known
+    pairs, counts = np.unique(labels.target[both] * max(1, len(names)) + codes[both], return_counts=True)
+    problems: list[Problem] = []
+    chosen = list(labels.classes)
+    for label, own in enumerate(labels.classes):
+        here = pairs // max(1, len(names)) == label
+        candidates = [names[pair] for pair in (pairs[here] % max(1, len(names))).tolist()]
+        if candidates:
+            chosen[label] = candidates[int(counts[here].argmax())]
+        else:
+            problems.append(Problem("class without a superclass", own, "is its own superclass"))
+        if len(candidates) > 1:
+            what = f"is in {', '.join(map(repr, candidates))}: {chosen[label]!r}, the most frequent, is kept"
+            problems.append(Problem("class in several superclasses", own, what))
+    return chosen, problems

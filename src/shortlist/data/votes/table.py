@@ -1,0 +1,164 @@
+"""A table of votes: who gave which label to what, and who authored it."""
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shortlist.data.votes.cleaning import Settled, item_authors, settle
+from shortlist.data.votes.encoding import encode, plain
+from shortlist.errors import InputError, ShortlistWarning
+from shortlist.tensors import Array, as_tensor
+
+if TYPE_CHECKING:
+    from shortlist.data.votes.tally import Tally
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Votes:
+    """One row for each vote, in the order in which they came; made by :meth:`from_arrays` or :meth:`read`.
+
+    A user has one vote on an item. Rows that repeat it count once; where the labels differ the last row counts, and a warning
+    says how many did. ``notes`` holds what was found.
+
+    Args:
+        user: codes of the users, ``int32 (V,)``, into ``users``.
+        item: codes of the items, ``int32 (V,)``, into ``items``.
+        label: codes of the labels, ``int32 (V,)``, into ``labels``.
+        authors: the user who authored each item, ``int32 (I,)``, -1 for none.
+        users: names of the users, text or integers.
+        items: names of all items, with those that nobody voted on where they were listed.
+        labels: names of the labels; ties go to the one that comes first here.
+        notes: what was settled on the way in, in sentences.
+
+    >>> votes = Votes.from_arrays(user=["ann", "bob", "ann"], item=[7, 7, 8], label=["oak", "ash", "oak"])
+    >>> votes
+    Votes(3 votes of 2 users on 2 items, 2 labels)
+    >>> votes.label, votes.labels
+    (array([1, 0, 1], dtype=int32), array(['ash', 'oak'], dtype=object))
+    """
+
+    user: Array
+    item: Array
+    label: Array
+    authors: Array
+    users: Array
+    items: Array
+    labels: Array
+    notes: tuple[str, ...] = ()
+
+    @staticmethod
+    def from_arrays(
+        *,
+        user: Any,
+        item: Any,
+        label: Any,
+        author: Any = None,
+        users: Any = None,
+        items: Any = None,
+        labels: Any = None,
+    ) -> "Votes":
+        """Votes from columns of one length.
+
+        Args:
+            user: who voted: text or integers, (V,).
+            item: on what, (V,).
+            label: which label they gave, (V,).
+            author: whether this user authored this item, bool (V,); None: nobody is known to have authored anything. An
+                author's proposal is a vote like any other.
+            users: all users, in an order of your own, with those who never voted; None: those that occur, sorted.
+            items: all items, likewise; those without votes stay, and get no label.
+            labels: all labels, likewise; ties go to the one listed first.
+
+        >>> Votes.from_arrays(user=[1, 2], item=["a", "a"], label=[0, 0], items=["a", "b"])
+        Votes(2 votes of 2 users on 2 items, 1 label)
+        """
+        (by, users), (on, items), (given, labels) = (
+            encode(values, name, known, f"{name}s")
+            for values, name, known in ((user, "user", users), (item, "item", items), (label, "label", labels))
+        )
+        wrote = _flags(author, len(by))
+        for name, codes in (("item", on), ("label", given), ("author", wrote)):
+            if len(codes) != len(by):
+                raise InputError(f"{name}: expected one value for each of the {len(by):,} votes, got {len(codes):,}")
+        if not len(by):
+            raise InputError("votes: expected at least one vote, got an empty table")
+        settled = settle(by, on, given, wrote)
+        row = settled.first_replaced
+        notes = _notes(settled, plain(users[by[row]]), plain(items[on[row]]))
+        if settled.replaced:
+            warnings.warn(notes[-1], ShortlistWarning, stacklevel=2)
+        if settled.rows is not None:
+            by, on, given = by[settled.rows], on[settled.rows], given[settled.rows]
+        authors = item_authors(by, on, settled.author, users, items)
+        return Votes(by, on, given, authors, users, items, labels, notes)
+
+    @staticmethod
+    def read(
+        path: str | Path,
+        *,
+        user: str = "user",
+        item: str = "item",
+        label: str = "label",
+        author: str | None = None,
+        items: Any = None,
+        labels: Any = None,
+    ) -> "Votes":
+        """Votes from a ``.csv`` or ``.parquet`` file, one row a vote.
+
+        Args:
+            path: the file.
+            user: the column that says who voted.
+            item: the column that says on what.
+            label: the column with the label.
+            author: the column that says whether this user authored this item (true or false, 1 or 0); None: the column
+                ``author`` if there is one.
+            items: all items, with those that nobody voted on; None: those in the file.
+            labels: all labels, in the order of their numbers; None: those in the file, sorted.
+        """
+        from shortlist.data.votes.reading import read_columns
+
+        columns = read_columns(Path(path), user=user, item=item, label=label, author=author)
+        return Votes.from_arrays(**columns, items=items, labels=labels)
+
+    def __len__(self) -> int:
+        return len(self.user)
+
+    def __repr__(self) -> str:
+        def several(count: int, thing: str) -> str:
+            return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+        counts = (len(self), "vote"), (len(self.users), "user"), (len(self.items), "item"), (len(self.labels), "label")
+        voted, users, items, labels = (several(*count) for count in counts)
+        return f"Votes({voted} of {users} on {items}, {labels})"
+
+    @cached_property
+    def tally(self) -> "Tally":
+        """The same votes ordered by item and label, ordered when first asked for."""
+        from shortlist.data.votes.tally import Tally
+
+        return Tally.of(self)
+
+
+def _flags(author: Any, rows: int) -> Array:
+    if author is None:
+        return np.zeros(rows, bool)
+    flags: Array = as_tensor(author, "author").cpu().numpy()
+    if flags.ndim != 1 or flags.dtype.kind not in "biu" or not np.isin(flags, (0, 1)).all():
+        raise InputError(f"author: expected true or false (or 1 and 0) for each vote, got {flags.dtype} {flags.shape}")
+    return flags.astype(bool)
+
+
+def _notes(settled: Settled, user: Any, item: Any) -> tuple[str, ...]:
+    notes: tuple[str, ...] = ()
+    if settled.repeated:
+        notes += (f"{settled.repeated:,} rows repeat a vote of the same user on the same item: each vote counts once",)
+    if settled.replaced:
+        notes += (
+            f"{settled.replaced:,} rows are replaced by a later vote of the same user on the same item for another label, "
+            f"the first by user {user!r} on item {item!r}: the last row counts",
+        )
+    return notes

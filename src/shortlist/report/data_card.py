@@ -1,0 +1,100 @@
+"""What a dataset holds, as tables for people and as the data card of a benchmark."""
+
+from pathlib import Path
+from typing import Any
+
+from shortlist.data.building import Built
+from shortlist.data.dataset import Dataset
+from shortlist.data.problems import count_problems
+from shortlist.data.statistics import LongTail
+from shortlist.files import write_text, written_whole
+from shortlist.report.data_pictures import ClassShares
+from shortlist.report.style import SETTINGS
+from shortlist.report.table import Table
+from shortlist.tensors import is_single_label
+
+LORENZ = "lorenz.svg"
+
+
+def splits_table(dataset: Dataset) -> Table:
+    """One line a split: rows, classes that occur, labels a row, rows without a label, the rarest and the commonest class."""
+    lines: list[list[Any]] = []
+    for name, split in dataset.splits.items():
+        counts = split.counts(len(dataset.classes))
+        there = counts[counts > 0]
+        single = is_single_label(split.target)
+        lines.append(
+            [
+                name,
+                len(split),
+                int((counts > 0).sum()),
+                1.0 if single else float(split.target.float().sum(1).mean()) if len(split) else None,
+                0 if single else int((~split.target.any(1)).sum()),
+                int(there.min()) if len(there) else None,
+                float(there.double().median()) if len(there) else None,
+                int(there.max()) if len(there) else None,
+            ]
+        )
+    columns = ["split", "rows", "classes", "labels a row", "without label", "rarest class", "median class", "commonest class"]
+    return Table(columns, lines, ["", ",", ",", ".3g", ",", ",", ",.0f", ","])
+
+
+def tail_table(dataset: Dataset) -> Table:
+    """The inequality of the training classes."""
+    tail = LongTail(dataset.train_counts)
+    lines = [
+        ["commonest over rarest class", f"{tail.imbalance:,.0f}"],
+        ["Gini coefficient", f"{tail.gini:.3f}"],
+        ["the rarest 80 % of the classes hold", f"{tail.share_of_rarest(0.8):.1%}"],
+    ]
+    return Table(["long tail", ""], lines, flush_right=[False, True])
+
+
+def problems_table(dataset: Dataset) -> Table:
+    """How many problems of each kind."""
+    return Table(["problem", "how often"], [list(pair) for pair in count_problems(dataset.problems).items()], ["", ","])
+
+
+def summary_line(dataset: Dataset) -> str:
+    """The dataset in one line."""
+    rows = sum(len(split) for split in dataset.splits.values())
+    above = f" in {len(dataset.superclass_names):,} superclasses" if dataset.superclasses else ""
+    kind = "any number of labels a row" if dataset.multi_label else "one label a row"
+    return f"{dataset.name}: {rows:,} rows, {len(dataset.classes):,} classes{above}, {kind}"
+
+
+def write_card(built: Built, folder: Path) -> None:
+    """Put the card and its picture beside the pictures: README.md and lorenz.svg."""
+    import matplotlib
+
+    with matplotlib.rc_context(SETTINGS), written_whole(folder / LORENZ) as temporary:
+        figure = ClassShares.of(built.dataset).plot().get_figure(root=True)
+        if figure is not None:
+            figure.savefig(temporary, metadata={"Date": None, "Creator": None})
+    write_text(folder / "README.md", data_card(built))
+
+
+def data_card(built: Built) -> str:
+    """The card of a benchmark, in Markdown: what it holds, how it was made, what was left out."""
+    dataset = built.dataset
+    parts = [
+        f"# {dataset.name}",
+        summary_line(dataset) + ".",
+        "## Splits",
+        splits_table(dataset).markdown(),
+        "## Long tail",
+        tail_table(dataset).markdown(),
+        f"![Lorenz curve]({LORENZ})",
+        "## How it was made",
+        "\n".join(f"- {sentence}" for sentence in built.made),
+        "## Files",
+        "- `manifest.csv`: each picture with its label, superclass, split, length, SHA-256 and where it came from.\n"
+        "- `classes.csv`: each class with its superclass, its folder and its counts.\n"
+        "- `train/`, `val/`, `test/`: the pictures, in a folder for each class.",
+    ]
+    if built.notes:
+        parts += ["## Before you use it", "\n".join(f"- {note}" for note in built.notes)]
+    if dataset.problems:
+        parts += ["## Left out or odd", problems_table(dataset).markdown()]
+    parts += ["## Licence and citation", dataset.reference or "To be filled in by whoever publishes it."]
+    return "\n\n".join(part.rstrip() for part in parts) + "\n"

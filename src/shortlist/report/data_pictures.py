@@ -1,0 +1,60 @@
+"""Pictures of data: how unequally classes share the pictures."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from shortlist.data.dataset import Dataset
+from shortlist.data.statistics import LongTail
+from shortlist.report.display import Display
+from shortlist.report.style import GRID, MUTED, SERIES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class ClassShares(Display):
+    """The Lorenz curve of class counts: which share of the pictures the rarest classes hold together.
+
+    Args:
+        counts: the counts of the classes, under a name for each curve.
+
+    >>> ClassShares({"garden": LongTail([1, 1, 2])}).frame()["pictures"].tolist()
+    [0.0, 0.25, 0.5, 1.0]
+    """
+
+    title: ClassVar[str] = "Long tail"
+    caption: ClassVar[str] = "Share of the pictures that the rarest classes hold together; on the diagonal all are as common."
+
+    def __init__(self, counts: Mapping[str, LongTail]):
+        self.counts = counts
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> "ClassShares":
+        """One curve for each split that has a label."""
+        counts = {name: split.counts(len(dataset.classes)) for name, split in dataset.splits.items()}
+        return cls({name: LongTail(count) for name, count in counts.items() if count.sum()})
+
+    def points(self) -> dict[str, list[object]]:
+        """name, share of the classes, share of the pictures."""
+        columns: dict[str, list[object]] = {"name": [], "classes": [], "pictures": []}
+        for name, tail in self.counts.items():
+            columns["name"] += [name] * len(tail.lorenz)
+            columns["classes"] += np.linspace(0, 1, len(tail.lorenz)).tolist()
+            columns["pictures"] += tail.lorenz.tolist()
+        return columns
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """A curve for each name, and what the rarest 80 % hold."""
+        ax = self._axes(ax, "rarest classes, share", "pictures they hold, share")
+        ax.plot([0, 1], [0, 1], color=GRID, linewidth=1.4)
+        for (name, tail), colour in zip(self.counts.items(), SERIES * len(self.counts), strict=False):
+            share = tail.share_of_rarest(0.8)
+            label = f"{name}: rarest 80 % hold {share:.0%}"
+            ax.plot(np.linspace(0, 1, len(tail.lorenz)), tail.lorenz, color=colour, label=label)
+        ax.axvline(0.8, color=MUTED, linewidth=0.8, linestyle=(0, (2, 3)))
+        ax.set_xlim(0, 1)
+        ax.set_ylim(0, 1)
+        ax.legend(loc="upper left")
+        return ax

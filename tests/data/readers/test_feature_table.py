@@ -1,0 +1,199 @@
+"""Tables of features and labels: CSV, Parquet and npz."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from shortlist.data.readers.feature_table import read_feature_table
+from shortlist.errors import InputError
+
+TEXT = (
+    "id,species,width,height,split\nx1,Quercus robur,1,2.5,train\nx2,Ilex aquifolium,-3e2,0,test\nx3,Quercus robur,7,8,train\n"
+)
+
+
+def csv(folder, text):
+    (folder / "leaves.csv").write_text(text)
+    return folder / "leaves.csv"
+
+
+def npz(folder, **arrays):
+    np.savez(folder / "leaves.npz", **arrays)
+    return folder / "leaves.npz"
+
+
+def told(dataset):
+    return [str(problem) for problem in dataset.problems]
+
+
+def test_every_column_without_another_purpose_is_a_feature(tmp_path):
+    dataset = read_feature_table(csv(tmp_path, TEXT), superclass="first-word")
+    train, test = dataset.splits["train"], dataset.splits["test"]
+    assert (dataset.name, dataset.classes, dataset.superclasses) == (
+        "leaves",
+        ["Ilex aquifolium", "Quercus robur"],
+        ["Ilex", "Quercus"],
+    )
+    assert train.inputs.dtype == torch.float32
+    assert train.inputs.tolist() == [[1, 2.5], [7, 8]]
+    assert test.inputs.tolist() == [[-300, 0]]
+    assert (train.ids, train.target.tolist(), test.target.tolist()) == (["x1", "x3"], [1, 1], [0])
+
+
+def test_parquet_and_row_numbers_of_pandas(tmp_path):
+    frame = pd.DataFrame({"label": [1, 0], "a": [1, 2], "b": [True, False], "c": [0.5, 1.5]}, index=[7, 9])
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.to_csv(tmp_path / "t.csv")
+    for name in ("t.parquet", "t.csv"):
+        split = read_feature_table(tmp_path / name).splits["all"]
+        assert split.inputs.tolist() == [[1, 1, 0.5], [2, 0, 1.5]]
+        assert split.ids == ["0", "1"]
+        assert split.target.tolist() == [1, 0]
+
+
+def test_several_labels_in_either_form(tmp_path):
+    dataset = read_feature_table(csv(tmp_path, "tags,x\na|b,1\n,2\n"), separator="|")
+    assert dataset.splits["all"].target.tolist() == [[True, True], [False, False]]
+    dataset = read_feature_table(csv(tmp_path, "y.a,y.b,x\n1,0,1\n1,1,2\n"), label_column="y.*")
+    assert dataset.classes == ["a", "b"]
+    assert dataset.splits["all"].inputs.tolist() == [[1], [2]]
+
+
+def test_a_number_that_turns_into_fractions_late_is_read(tmp_path):
+    """The types of a CSV file are guessed from its beginning, which here is whole numbers only."""
+    rows = "".join("a,1\n" for _ in range(400_000)) + "a,1.5\n"
+    split = read_feature_table(csv(tmp_path, f"label,x\n{rows}")).splits["all"]
+    assert split.inputs[-1].item() == 1.5
+
+
+@pytest.mark.parametrize("cell", ["", "NaN", "nan", "NA", "?", "inf", "1e300"])
+def test_a_row_with_a_missing_feature_is_named_and_left_out(tmp_path, cell):
+    path = csv(tmp_path, f"id,label,x,y\nr1,a,1,2\nr2,a,3,{cell}\n")
+    dataset = read_feature_table(path, tolerance=0.5)
+    assert dataset.splits["all"].inputs.tolist() == [[1, 2]]
+    assert told(dataset) == ["r2: has no number in 'y': left out"]
+    with pytest.raises(InputError, match=r"1 of 2 rows could not be used, more than the tolerated 1\.0%; the first is r2"):
+        read_feature_table(path)
+
+
+def test_a_row_without_a_label_is_left_out(tmp_path):
+    dataset = read_feature_table(csv(tmp_path, "label,x\na,1\n,2\n"))
+    assert told(dataset) == ["1: has no label: left out"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "label,x,colour,when\na,1,red,2020-01-01\n",
+            "leaves.csv: expected numbers in every column of features, got string in 'colour', 'when': leave such",
+        ),
+        ("label,split\na,train\n", "expected columns of features beside 'label', 'split'"),
+        ("x,y\n1,2\n", r"expected a label column \(label, labels, class, class_name, …\), got 'x', 'y'"),
+        ("label,x\n" + "a,1\n" * 400_000 + "a,red\n", "cannot be read as a table: .*invalid value 'red'"),
+    ],
+)
+def test_odd_tables_are_refused(tmp_path, text, message):
+    if "when" in text:
+        text = text.replace("2020-01-01", "now")
+    with pytest.raises(InputError, match=message):
+        read_feature_table(csv(tmp_path, text))
+
+
+def test_an_empty_column_is_missing_in_every_row(tmp_path):
+    with pytest.raises(InputError, match="2 of 2 rows could not be used"):
+        read_feature_table(csv(tmp_path, "label,x\na,\nb,\n"))
+
+
+def test_text_in_parquet_is_refused(tmp_path):
+    pq.write_table(pa.table({"label": ["a"], "x": ["1"]}), tmp_path / "t.parquet")
+    with pytest.raises(InputError, match="got string in 'x'"):
+        read_feature_table(tmp_path / "t.parquet")
+
+
+# Arrays
+
+
+@pytest.mark.parametrize("keys", [("X", "y"), ("features", "target"), ("x", "label")])
+def test_arrays_by_their_usual_names(tmp_path, keys):
+    path = npz(tmp_path, **{keys[0]: np.eye(3), keys[1]: np.array([2, 0, 2])})
+    dataset = read_feature_table(path)
+    assert dataset.classes == ["0", "2"]
+    assert dataset.splits["all"].target.tolist() == [1, 0, 1]
+    assert dataset.splits["all"].inputs.dtype == torch.float32
+    assert dataset.splits["all"].ids == ["0", "1", "2"]
+
+
+def test_classes_and_ids_may_be_given(tmp_path):
+    path = npz(
+        tmp_path, X=np.eye(2), y=np.array([2, 0]), classes=np.array(["oak a", "elm b", "ash c"]), ids=np.array(["p", "q"])
+    )
+    dataset = read_feature_table(path, superclass="first-word")
+    assert (dataset.classes, dataset.superclasses) == (["oak a", "elm b", "ash c"], ["oak", "elm", "ash"])
+    assert (dataset.splits["all"].target.tolist(), dataset.splits["all"].ids) == ([2, 0], ["p", "q"])
+    assert told(dataset) == ["elm b: has no row"]
+
+
+def test_names_as_target(tmp_path):
+    dataset = read_feature_table(npz(tmp_path, X=np.eye(3), y=np.array(["oak", " elm", "oak"])))
+    assert (dataset.classes, dataset.splits["all"].target.tolist()) == (["elm", "oak"], [1, 0, 1])
+    assert told(dataset) == ["' elm': read as 'elm' in 1 row"]
+    path = npz(tmp_path, X=np.eye(3), y=np.array(["oak", "elm", "oak"]), classes=np.array(["oak", "elm"]))
+    assert read_feature_table(path).splits["all"].target.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("kind", [bool, np.int8, np.float32])
+def test_marks_as_target(tmp_path, kind):
+    marks = np.array([[1, 0, 1], [0, 0, 0]])
+    dataset = read_feature_table(npz(tmp_path, X=np.eye(2), y=marks.astype(kind)))
+    assert dataset.classes == ["0", "1", "2"]
+    assert dataset.splits["all"].target.tolist() == marks.astype(bool).tolist()
+
+
+def test_missing_features_of_arrays(tmp_path):
+    path = npz(tmp_path, X=np.array([[1.0, np.nan], [1.0, 2.0]]), y=np.array([0, 1]), ids=np.array(["p", "q"]))
+    dataset = read_feature_table(path, tolerance=0.5)
+    assert dataset.splits["all"].ids == ["q"]
+    assert told(dataset) == ["p: has no number in '1': left out", "0: has no row"]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"X": np.eye(2)}, "expected one array called target or y or label or labels, got 'X'"),
+        ({"y": np.array([0])}, "expected one array called features or X or x, got 'y'"),
+        ({"X": np.eye(2), "features": np.eye(2), "y": np.array([0])}, "expected one array called features or X or x, got"),
+        ({"X": np.zeros(3), "y": np.array([0, 1, 1])}, r"expected features as numbers \(N, D\), got float64 \(3,\)"),
+        ({"X": np.array([["a"]]), "y": np.array([0])}, r"expected features as numbers \(N, D\), got <U1"),
+        ({"X": np.eye(2), "y": np.array([0])}, "expected one label for each of the 2 rows, got 1"),
+        ({"X": np.eye(2), "y": np.array([0.5, 1])}, r"expected a target of class names or numbers \(N,\)"),
+        ({"X": np.eye(2), "y": np.array([[2, 1], [0, 0]])}, r"expected zeros and ones in a target \(N, C\)"),
+        (
+            {"X": np.eye(2), "y": np.array([0, 5]), "classes": np.array(["a", "b"])},
+            "expected labels from 0 to 1, got 5 in row 1",
+        ),
+        (
+            {"X": np.eye(2), "y": np.array(["a", "c"]), "classes": np.array(["a", "b"])},
+            "expected labels among the classes, got 'c'",
+        ),
+        ({"X": np.eye(2), "y": np.array(["a", ""])}, "expected a label in every row, got none in row 1"),
+        ({"X": np.eye(2), "y": np.array([0, 1]), "ids": np.array(["a"])}, "ids: expected one for each of the 2 rows"),
+        ({"X": np.eye(2), "y": np.array([0, 1], object)}, "it holds Python objects, which are never loaded: save plain arrays"),
+    ],
+)
+def test_odd_arrays_are_refused(tmp_path, arrays, message):
+    with pytest.raises(InputError, match=message):
+        read_feature_table(npz(tmp_path, **arrays))
+
+
+def test_what_is_no_npz_is_refused(tmp_path):
+    (tmp_path / "x.npz").write_text("no arrays")
+    with pytest.raises(InputError, match=r"x.npz: cannot be read as npz"):
+        read_feature_table(tmp_path / "x.npz")
+    with pytest.raises(InputError, match=r"y.npz: expected an npz file, got nothing"):
+        read_feature_table(tmp_path / "y.npz")
+    with pytest.raises(InputError, match="expected no names of columns for an npz file"):
+        read_feature_table(npz(tmp_path, X=np.eye(2), y=np.array([0, 1])), label_column="y")

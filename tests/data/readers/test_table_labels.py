@@ -1,0 +1,140 @@
+"""Labels of a table in every form: one a row, lists, text with a separator, one column a class."""
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+import torch
+
+from shortlist.data.readers.picture_table import read_picture_table
+from shortlist.errors import InputError
+from tests.data.readers.table_files import NAMES, csv, parquet, told, with_pictures
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return with_pictures(tmp_path)
+
+
+def marks(dataset):
+    """The labels of every row, by name."""
+    return [[dataset.classes[label] for label in row.nonzero()[:, 0]] for row in dataset.splits["all"].target]
+
+
+# One label a row
+
+
+@pytest.mark.parametrize(
+    ("written", "classes", "target"),
+    [
+        (["0", "2", "10", "2"], ["0", "2", "10"], [0, 1, 2, 1]),
+        (["-1", "2", "10", "2"], ["-1", "2", "10"], [0, 1, 2, 1]),
+        (["007", "2", "10", "2"], ["007", "10", "2"], [0, 2, 1, 2]),
+        (["1.5", "2", "10", "2"], ["1.5", "10", "2"], [0, 2, 1, 2]),
+        (["NA", "nan", "null", "None"], ["NA", "None", "nan", "null"], [0, 2, 3, 1]),
+    ],
+)
+def test_whole_numbers_are_in_the_order_of_numbers_and_all_else_is_a_name(folder, written, classes, target):
+    rows = "".join(f"{path},{label}\n" for path, label in zip(NAMES, written, strict=True))
+    dataset = read_picture_table(csv(folder, f"path,label\n{rows}"))
+    assert dataset.classes == classes
+    assert dataset.splits["all"].target.tolist() == target
+
+
+@pytest.mark.parametrize(
+    ("column", "classes", "target"),
+    [
+        (pa.array([3, 10, 3, 5]), ["3", "5", "10"], [0, 2, 0, 1]),
+        (pa.array([3.0, 10.0, 3.0, 5.0]), ["3", "5", "10"], [0, 2, 0, 1]),
+        (pa.array([3, 10, 3, 5], pa.uint8()), ["3", "5", "10"], [0, 2, 0, 1]),
+        (pa.array([True, False, True, True]), ["false", "true"], [1, 0, 1, 1]),
+        (pa.array(["b", "a", "b", "a"]).dictionary_encode(), ["a", "b"], [1, 0, 1, 0]),
+        (pa.array(["b", "a", "b", "a"], pa.large_string()), ["a", "b"], [1, 0, 1, 0]),
+    ],
+)
+def test_labels_of_every_type_in_parquet(folder, column, classes, target):
+    dataset = read_picture_table(parquet(folder, path=NAMES, label=column))
+    assert dataset.classes == classes
+    assert dataset.splits["all"].target.tolist() == target
+
+
+def test_a_frame_with_a_missing_number_is_read(folder):
+    pd.DataFrame({"path": NAMES, "label": [1, None, 2, 1]}).to_parquet(folder / "table.parquet")
+    dataset = read_picture_table(folder / "table.parquet")
+    assert (dataset.classes, dataset.splits["all"].target.tolist()) == (["1", "2"], [0, 1, 0])
+    assert told(dataset) == ["b.png: has no label: left out"]
+
+
+def test_fractions_and_dates_are_no_labels(folder):
+    with pytest.raises(InputError, match="label: expected names or whole numbers, got fractions"):
+        read_picture_table(parquet(folder, path=NAMES, label=[0.5, 1.0, 2.0, 3.0]))
+    with pytest.raises(InputError, match="label: expected names or whole numbers, got timestamp"):
+        read_picture_table(parquet(folder, path=NAMES, label=pa.array([0, 1, 2, 3], pa.timestamp("s"))))
+
+
+# Any number of labels a row
+
+
+def test_labels_with_a_separator(folder):
+    text = "path,labels\na.png,oak|elm\nb.png,\nc.png, elm | ash \nd.png,elm|elm|\n"
+    dataset = read_picture_table(csv(folder, text), separator="|")
+    assert dataset.classes == ["ash", "elm", "oak"]
+    assert dataset.splits["all"].target.dtype == torch.bool
+    assert marks(dataset) == [["elm", "oak"], [], ["ash", "elm"], ["elm"]]
+    assert "labels: 1 cells are empty: read as rows without a label" in told(dataset)
+    assert "' ash ': read as 'ash' in 1 row" in told(dataset)
+
+
+def test_a_separator_is_used_only_if_it_is_told(folder):
+    dataset = read_picture_table(csv(folder, "path,labels\na.png,oak|elm\nb.png,oak\n"))
+    assert dataset.classes == ["oak", "oak|elm"]
+    assert not dataset.multi_label
+
+
+def test_lists_in_parquet_tell_no_label_from_an_unknown_one(folder):
+    dataset = read_picture_table(parquet(folder, path=NAMES, labels=[["oak", "elm"], [], None, ["elm"]]))
+    assert marks(dataset) == [["elm", "oak"], [], ["elm"]]
+    assert dataset.splits["all"].ids == ["a.png", "b.png", "d.png"]
+    assert told(dataset) == ["c.png: has no label: left out"]
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.large_list(pa.int64()), pa.list_(pa.int64(), 2)])
+def test_lists_of_every_type(folder, kind):
+    column = pa.array([[10, 2], [2, 3], None, [3, 3]], kind)
+    dataset = read_picture_table(parquet(folder, path=NAMES, labels=column))
+    assert dataset.classes == ["2", "3", "10"]
+    assert marks(dataset) == [["2", "10"], ["2", "3"], ["3"]]
+
+
+def test_a_separator_in_parquet_tells_empty_from_missing(folder):
+    dataset = read_picture_table(parquet(folder, path=NAMES, labels=["oak;elm", "", None, "elm"]), separator=";")
+    assert marks(dataset) == [["elm", "oak"], [], ["elm"]]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [["1,0", "0,0", "1,1"], ["true,FALSE", "False,false", "True,TRUE"], ["yes,no", "no,no", "1,yes"]],
+)
+def test_one_column_a_class(folder, rows):
+    lines = "".join(f"{path},{row},train\n" for path, row in zip(NAMES, rows, strict=False))
+    dataset = read_picture_table(csv(folder, f"path,label.oak,label.elm,split\n{lines}"), label_column="label.*")
+    assert dataset.classes == ["oak", "elm"]
+    assert dataset.splits["train"].target.tolist() == [[True, False], [False, False], [True, True]]
+
+
+def test_a_missing_mark_leaves_the_row_out(folder):
+    text = "path,is_oak,is_elm\na.png,1,0\nb.png,,1\nc.png,0,1\n"
+    dataset = read_picture_table(csv(folder, text), label_column="is_*")
+    assert dataset.splits["all"].ids == ["a.png", "c.png"]
+    assert told(dataset) == ["b.png: has no label: left out"]
+
+
+def test_marks_are_zeros_and_ones(folder):
+    text = "path,is_oak,is_elm\na.png,1,0\nb.png,2,1\n"
+    with pytest.raises(InputError, match="is_oak: expected 0 or 1 in every row, got '2'"):
+        read_picture_table(csv(folder, text), label_column="is_*")
+
+
+@pytest.mark.parametrize("column", [[1, 0], [1.0, 0.0], [True, False]])
+def test_marks_of_every_type_in_parquet(folder, column):
+    dataset = read_picture_table(parquet(folder, path=NAMES[:2], **{"y.a": column, "y.b": column[::-1]}), label_column="y.*")
+    assert marks(dataset) == [["a"], ["b"]]

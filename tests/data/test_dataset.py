@@ -1,0 +1,118 @@
+"""Splits and datasets: parts that belong together have one length, and names have their places."""
+
+import pytest
+import torch
+
+from shortlist.data import Dataset, PictureArray, Problem, Split
+from shortlist.errors import InputError
+
+FEATURES = torch.arange(8.0).reshape(4, 2)
+SINGLE = torch.tensor([0, 2, 2, 1])
+SEVERAL = torch.tensor([[1, 0, 1], [0, 0, 0], [0, 1, 1], [0, 0, 1]], dtype=torch.bool)
+IDS = ["a", "b", "c", "d"]
+
+
+def split(target=SINGLE, **parts):
+    return Split(FEATURES, target, IDS, **parts)
+
+
+def test_rows_take_every_part_along():
+    whole = split(groups=["x", "x", "y", "z"], posterior=torch.eye(4)[:, :3])
+    chosen = whole.rows(torch.tensor([3, 1]))
+    assert chosen.inputs.tolist() == [[6, 7], [2, 3]]
+    assert chosen.target.tolist() == [1, 2]
+    assert chosen.ids == ["d", "b"]
+    assert chosen.groups == ["z", "x"]
+    assert chosen.posterior.tolist() == [[0, 0, 0], [0, 1, 0]]
+    assert len(chosen) == 2
+    assert whole.ids == IDS
+
+
+def test_rows_of_pictures_are_pictures():
+    pictures = PictureArray(torch.arange(4, dtype=torch.uint8)[:, None, None, None].expand(4, 3, 2, 2).clone(), IDS)
+    chosen = Split(pictures, SEVERAL, IDS).rows(torch.tensor([2]))
+    assert chosen.inputs.images.unique().tolist() == [2]
+    assert chosen.target.tolist() == [[False, True, True]]
+
+
+def test_no_rows_are_a_split_too():
+    empty = split(groups=IDS).rows(torch.zeros(0, dtype=torch.int64))
+    assert (len(empty), empty.inputs.shape, empty.ids, empty.groups) == (0, (0, 2), [], [])
+    assert empty.counts(3).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("part", "value"), [("ids", ["a"]), ("groups", ["a"] * 5), ("posterior", torch.zeros(3, 2)), ("inputs", FEATURES[:1])]
+)
+def test_every_part_has_one_entry_a_row(part, value):
+    parts = {"inputs": FEATURES, "target": SINGLE, "ids": IDS, part: value}
+    with pytest.raises(InputError, match=f"{part}: expected one for each of the 4 rows of target, got {len(value)}"):
+        Split(**parts)
+
+
+def test_a_mask_chooses_the_rows_where_it_is_true():
+    assert split().rows(torch.ones(4, dtype=torch.bool)).ids == IDS
+
+
+def test_labels_are_counted_in_either_form():
+    assert split().counts(4).tolist() == [1, 1, 2, 0]
+    assert split(SEVERAL).counts(3).tolist() == [1, 1, 3]
+
+
+def test_training_counts_are_those_of_train_or_of_everything():
+    names = ["oak", "elm", "ash"]
+    assert Dataset("d", names, {"train": split(), "test": split()}).train_counts.tolist() == [1, 1, 2]
+    assert Dataset("d", names, {"all": split(), "more": split()}).train_counts.tolist() == [2, 2, 4]
+    assert Dataset("d", names, {}).train_counts.tolist() == [0, 0, 0]
+
+
+def test_superclasses_are_numbered_by_first_appearance():
+    dataset = Dataset("d", ["a", "b", "c"], {"all": split()}, superclasses=["y", "x", "y"])
+    assert dataset.superclass_names == ["y", "x"]
+    assert dataset.superclass_of.tolist() == [0, 1, 0]
+    without = Dataset("d", ["a", "b", "c"], {"all": split()})
+    assert without.superclass_names == []
+    with pytest.raises(InputError, match="d has no superclasses"):
+        _ = without.superclass_of
+
+
+def test_one_split_with_several_labels_makes_a_multi_label_dataset():
+    assert not Dataset("d", ["a", "b", "c"], {"all": split()}).multi_label
+    assert Dataset("d", ["a", "b", "c"], {"all": split(SEVERAL)}).multi_label
+
+
+@pytest.mark.parametrize(
+    ("classes", "target", "message"),
+    [
+        (["a", "b"], SINGLE, "target: expected labels from 0 to 1, got 2 in row 1"),
+        (["a", "b", "c"], SINGLE - 1, "target: expected labels from 0 to 2, got -1 in row 0"),
+        (["a", "b"], SEVERAL, r"split all: expected a target of 2 classes, got bool \(4, 3\)"),
+    ],
+)
+def test_labels_fit_the_classes(classes, target, message):
+    with pytest.raises(InputError, match=message):
+        Dataset("d", classes, {"all": split(target)})
+
+
+def test_every_class_has_a_superclass_or_none_has():
+    with pytest.raises(InputError, match="superclasses: expected one for each of the 3 classes, got 1"):
+        Dataset("d", ["a", "b", "c"], {"all": split()}, superclasses=["x"])
+
+
+def test_other_splits_keep_all_the_rest():
+    problem = Problem("odd", "a", "b")
+    dataset = Dataset("d", ["a", "b", "c"], {"all": split()}, ["x", "x", "y"], "a paper", [problem])
+    other = dataset.with_splits({"train": split().rows(torch.tensor([0]))})
+    assert (other.name, other.classes, other.superclasses, other.reference) == (
+        "d",
+        ["a", "b", "c"],
+        ["x", "x", "y"],
+        "a paper",
+    )
+    assert list(other.problems) == [problem]
+    assert list(other.splits) == ["train"]
+    assert list(dataset.splits) == ["all"]
+
+
+def test_the_shape_of_a_dataset_is_readable_and_its_problems_are_not_printed():
+    assert "odd" not in repr(Dataset("d", ["a", "b", "c"], {}, problems=[Problem("odd", "a", "b")]))
