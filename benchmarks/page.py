@@ -26,6 +26,10 @@ TITLES = {
     "calibration-error": "Calibration error",
     "mean-average-precision": "Mean average precision",
     "sparse-top": "Projection onto the top-k simplex",
+    "transforms": "Crops, flips and sizes of batches",
+    "vote-adaptive": "Labels from votes, adaptive weights",
+    "vote-majority": "Labels from votes, plain majority",
+    "flora-pictures": "Drawing Flora",
 }
 AGAINST_FIRST = {
     "topk-losses": ("Top-k losses", "Forward and backward, as multiples of `F.cross_entropy` in the same rounds."),
@@ -50,6 +54,8 @@ def text() -> str:
         _noised_memory(),
         _variance(),
         _stream(),
+        _decoding(),
+        _vote_accuracy(),
         _big_file(),
         _imports(),
     ]
@@ -143,6 +149,41 @@ def _stream() -> str:
         )
     hours = lines[-1]["ns_per_entry"] * 1e-9 * 12e6 * 43_000 / 3600
     rows += ["", f"At the last slope 12 million × 43,000 take {hours:.2f} hours of computing, reading the source aside."]
+    return "\n".join([*rows, "", _foot(lines[-1])])
+
+
+def _decoding() -> str:
+    lines = newest("decoding")
+    if not lines:
+        return ""
+    rows = [
+        "## Reading 10,000 pictures",
+        "",
+        "JPEG files of 256 px, read at 64 px, by threads; each in a process of its own.",
+        "",
+    ]
+    rows += ["| from | pictures a second | range | peak memory, MB |", "|---|---:|---:|---:|"]
+    rows += [
+        f"| {n['setting']} | {n['rate']:,.0f} | {n['low']:,.0f}–{n['high']:,.0f} | {n['peak_memory_mb']:.0f} |" for n in lines
+    ]
+    return "\n".join([*rows, "", _foot(lines[-1])])
+
+
+def _vote_accuracy() -> str:
+    lines = newest("vote-accuracy")
+    if not lines:
+        return ""
+    rules = list(lines[0]["rules"])
+    first = lines[0]
+    intro = (
+        f"Share of {first['items']:,} items whose label is the true one, mean and standard deviation over {first['seeds']} "
+        f"seeds, {first['users']:,} simulated annotators. Engagement says how far those who vote more are also better. The "
+        "simulation keeps the assumptions of Dawid–Skene, so this is no ranking for real votes."
+    )
+    rows = ["## Labels from votes: accuracy", "", intro, "", "| | " + " | ".join(rules) + " |", "|---|" + "---:|" * len(rules)]
+    for line in lines:
+        cells = [f"{100 * line['rules'][rule]['accuracy']:.1f} ± {100 * line['rules'][rule]['spread']:.1f}" for rule in rules]
+        rows.append(f"| {line['setting']} | " + " | ".join(cells) + " |")
     return "\n".join([*rows, "", _foot(lines[-1])])
 
 
