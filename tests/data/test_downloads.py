@@ -212,7 +212,7 @@ def test_a_dataset_is_fetched_once(tmp_path, monkeypatch):
     offered = Archive(
         source.as_uri(), source.stat().st_size, hashlib.sha256(source.read_bytes()).hexdigest(), "images_background"
     )
-    monkeypatch.setattr(downloads, "OMNIGLOT", (offered,))
+    monkeypatch.setattr(downloads, "DOWNLOADS", {"omniglot": (offered,)})
     folder = tmp_path / "data"
     assert downloads.download_omniglot(folder) == folder
     assert [entry.name for entry in folder.iterdir()] == ["images_background"]

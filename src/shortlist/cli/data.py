@@ -12,6 +12,7 @@ from shortlist.cli import options, votes
 from shortlist.cli.console import Bar, Outcome, emit, noticed, say, show, warn
 from shortlist.data.building import build_benchmark
 from shortlist.data.dataset import Dataset
+from shortlist.data.downloads import DOWNLOADS, download_archives
 from shortlist.data.loading import picture_batches
 from shortlist.data.manifest import PLACINGS, write_benchmark
 from shortlist.data.pictures import Pictures
@@ -128,6 +129,21 @@ def build(
         warn(note)
     if strict and built.notes:
         raise typer.Exit(Outcome.WARNED)
+
+
+@app.command("download")
+def download(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"{', '.join(DOWNLOADS)}.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to unpack it.")],
+) -> None:
+    """Fetch a dataset that is offered publicly, check its SHA-256 and unpack it."""
+    if name.lower() not in DOWNLOADS:
+        raise InputError(
+            f"{name}: expected {', '.join(DOWNLOADS)}; others come from the pages named in docs/datasets.md"
+        )
+    with Bar(name, sum(archive.size for archive in DOWNLOADS[name.lower()])) as bar:
+        found = download_archives(DOWNLOADS[name.lower()], folder, progress=bar.at)
+    say(f"{name} → {found}: shortlist data info {name.lower()}:{found}")
 
 
 def _opened(source: str, superclass: str | None) -> Dataset:

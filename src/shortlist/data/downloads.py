@@ -9,7 +9,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path, PurePosixPath
@@ -64,21 +64,22 @@ OMNIGLOT = (
         "images_evaluation",
     ),
 )
+DOWNLOADS: Mapping[str, Sequence[Archive]] = {"cifar10": (CIFAR10,), "cifar100": (CIFAR100,), "omniglot": OMNIGLOT}
 
 
 def download_cifar10(folder: str | Path, *, progress: Progress | None = None) -> Path:
     """Fetch CIFAR-10, binary version, 170 MB, into ``folder/cifar-10-batches-bin``; nothing happens where that is there."""
-    return _download((CIFAR10,), Path(folder), progress)
+    return download_archives(DOWNLOADS["cifar10"], folder, progress=progress)
 
 
 def download_cifar100(folder: str | Path, *, progress: Progress | None = None) -> Path:
     """Fetch CIFAR-100, binary version, 169 MB, into ``folder/cifar-100-binary``; nothing happens where that is there."""
-    return _download((CIFAR100,), Path(folder), progress)
+    return download_archives(DOWNLOADS["cifar100"], folder, progress=progress)
 
 
 def download_omniglot(folder: str | Path, *, progress: Progress | None = None) -> Path:
     """Fetch Omniglot, 16 MB, into ``images_background`` and ``images_evaluation`` of the folder, unless they are there."""
-    return _download(OMNIGLOT, Path(folder), progress)
+    return download_archives(DOWNLOADS["omniglot"], folder, progress=progress)
 
 
 def fetch(
@@ -156,7 +157,9 @@ def unpack(archive: str | Path, folder: str | Path) -> list[Path]:
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def _download(archives: tuple[Archive, ...], folder: Path, progress: Progress | None) -> Path:
+def download_archives(archives: Sequence[Archive], folder: str | Path, *, progress: Progress | None = None) -> Path:
+    """Fetch and unpack what is not there yet."""
+    folder = Path(folder)
     for archive in archives:
         if not (folder / archive.folder).is_dir():
             file = folder / archive.url.rpartition("/")[2]
