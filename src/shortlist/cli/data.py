@@ -13,9 +13,8 @@ from shortlist.cli.console import Bar, Outcome, emit, noticed, say, show, warn
 from shortlist.data.building import build_benchmark
 from shortlist.data.dataset import Dataset
 from shortlist.data.downloads import DOWNLOADS, download_archives
-from shortlist.data.loading import picture_batches
+from shortlist.data.inspection import inspect_pictures, warn_duplicates
 from shortlist.data.manifest import PLACINGS, write_benchmark
-from shortlist.data.pictures import Pictures
 from shortlist.data.problems import Problem, printable, problem_lines, summarise_problems
 from shortlist.data.sources import open_dataset
 from shortlist.data.statistics import LongTail
@@ -138,9 +137,7 @@ def download(
 ) -> None:
     """Fetch a dataset that is offered publicly, check its SHA-256 and unpack it."""
     if name.lower() not in DOWNLOADS:
-        raise InputError(
-            f"{name}: expected {', '.join(DOWNLOADS)}; others come from the pages named in docs/datasets.md"
-        )
+        raise InputError(f"{name}: expected {', '.join(DOWNLOADS)}; others come from the pages named in docs/datasets.md")
     with Bar(name, sum(archive.size for archive in DOWNLOADS[name.lower()])) as bar:
         found = download_archives(DOWNLOADS[name.lower()], folder, progress=bar.at)
     say(f"{name} → {found}: shortlist data info {name.lower()}:{found}")
@@ -156,17 +153,14 @@ def _opened(source: str, superclass: str | None) -> Dataset:
 
 
 def _check(dataset: Dataset) -> list[Problem]:
-    """Every picture opened once."""
-    problems: list[Problem] = []
-    with Bar("pictures", sum(len(split) for split in dataset.splits.values())) as bar:
-        done = 0
-        for split in dataset.splits.values():
-            if isinstance(split.inputs, Pictures):
-                for batch in picture_batches(split.inputs, size=16, fit="stretch"):
-                    problems += batch.problems
-                    done += batch.asked
-                    bar.at(done)
-    return problems
+    """Every picture opened once, and compared with those of the other splits."""
+    found: list[str] = []
+    with Bar("pictures", sum(len(split) for split in dataset.splits.values())) as bar, noticed(found):
+        inspection = inspect_pictures(dataset, progress=bar.at)
+        warn_duplicates(dataset, inspection.prints)
+    for sentence in found:
+        warn(sentence)
+    return inspection.problems
 
 
 def _record(dataset: Dataset, problems: Sequence[Problem]) -> dict[str, object]:

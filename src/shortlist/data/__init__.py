@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from shortlist.data.duplicates import NearDuplicates, fingerprints, near_duplicates, straddling, warn_straddling
     from shortlist.data.flora.garden import Flora
     from shortlist.data.flora.limits import Limits, best_accuracies
+    from shortlist.data.inspection import Inspection, inspect_pictures, warn_duplicates
     from shortlist.data.label_noise import noisy_posterior, superclass_noise
     from shortlist.data.loading import Loaded, load_pictures, picture_batches
     from shortlist.data.manifest import write_benchmark
@@ -58,6 +59,7 @@ HOMES = {
     "CenterCrop": "transforms",
     "Dataset": "dataset",
     "Flora": "flora.garden",
+    "Inspection": "inspection",
     "Limits": "flora.limits",
     "Loaded": "loading",
     "LongTail": "statistics",
@@ -90,6 +92,7 @@ HOMES = {
     "fingerprints": "duplicates",
     "flora_dataset": "readers.flora",
     "grouped_split": "splits",
+    "inspect_pictures": "inspection",
     "load_pictures": "loading",
     "near_duplicates": "duplicates",
     "noisy_posterior": "label_noise",
@@ -126,6 +129,7 @@ HOMES = {
     "superclass_noise": "label_noise",
     "unlabel": "open_set",
     "unpack": "downloads",
+    "warn_duplicates": "inspection",
     "warn_straddling": "duplicates",
     "write_benchmark": "manifest",
 }
@@ -135,6 +139,7 @@ __all__ = [
     "CenterCrop",
     "Dataset",
     "Flora",
+    "Inspection",
     "Limits",
     "Loaded",
     "LongTail",
@@ -167,6 +172,7 @@ __all__ = [
     "fingerprints",
     "flora_dataset",
     "grouped_split",
+    "inspect_pictures",
     "load_pictures",
     "near_duplicates",
     "noisy_posterior",
@@ -203,6 +209,7 @@ __all__ = [
     "superclass_noise",
     "unlabel",
     "unpack",
+    "warn_duplicates",
     "warn_straddling",
     "write_benchmark",
 ]

@@ -4,19 +4,18 @@ Whole superclasses are kept because that is where the confusable classes are; sa
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from shortlist.checks import share as checked_share
 from shortlist.checks import whole_number
 from shortlist.data.dataset import Dataset, Split
-from shortlist.data.duplicates import fingerprints, near_duplicates, warn_straddling
-from shortlist.data.pictures import PictureFiles, Pictures
+from shortlist.data.inspection import inspect_pictures, warn_duplicates
+from shortlist.data.pictures import PictureFiles
 from shortlist.data.problems import Problem, check_tolerance
 from shortlist.data.randomness import Draws, Purpose
 from shortlist.data.splits import ceil_split, grouped_split
@@ -25,7 +24,6 @@ from shortlist.tensors import is_single_label
 
 ALL = "all"
 FEWEST = 5
-PRINT_SIZE = 32  # pixels, enough for a fingerprint
 
 
 def pooled(dataset: Dataset) -> Dataset:
@@ -179,38 +177,16 @@ def build_benchmark(
         progress: told how many pictures were opened.
     """
     drawn = choose_classes(archive, superclasses=superclasses, fewest=fewest, seed=seed)
-    prints, unreadable = _opened(drawn.splits[ALL], progress)
-    check_tolerance(unreadable, len(drawn.splits[ALL]), tolerance)
-    usable = without_rows(drawn, [problem.where for problem in unreadable])
-    chosen = choose_classes(replace(usable, problems=[*drawn.problems, *unreadable]), fewest=fewest)
+    opened = inspect_pictures(drawn, progress=progress)
+    check_tolerance(opened.unreadable, len(drawn.splits[ALL]), tolerance)
+    usable = without_rows(drawn, [problem.where for problem in opened.unreadable])
+    chosen = choose_classes(replace(usable, problems=[*drawn.problems, *opened.unreadable]), fewest=fewest)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ShortlistWarning)
         divided = divide(chosen, share=share, seed=seed, by_group=by_group)
-        _warn_duplicates(divided, prints)
+        warn_duplicates(divided, opened.prints)
     notes = [str(warning.message) for warning in caught if issubclass(warning.category, ShortlistWarning)]
     return Built(divided, _how(archive, divided, superclasses, fewest, share, by_group, seed), notes)
-
-
-def _opened(rows: Split, progress: Callable[[int], None] | None) -> tuple[dict[str, int], list[Problem]]:
-    """The fingerprint of every picture that can be read, by id, and a problem for every other."""
-    from shortlist.data.loading import UNREADABLE, picture_batches
-
-    if not isinstance(rows.inputs, Pictures):
-        raise InputError("inputs: expected pictures, got features: a benchmark is built from pictures")
-    prints: dict[str, int] = {}
-    unreadable: list[Problem] = []
-    for batch in picture_batches(rows.inputs, size=PRINT_SIZE, fit="stretch", progress=progress):
-        unreadable += [problem for problem in batch.problems if problem.kind == UNREADABLE]
-        names = [rows.ids[row] for row in batch.rows.tolist()]
-        prints |= dict(zip(names, fingerprints(batch.images).tolist(), strict=True))
-    return prints, unreadable
-
-
-def _warn_duplicates(divided: Dataset, prints: Mapping[str, int]) -> None:
-    ids = [identity for split in divided.splits.values() for identity in split.ids]
-    sides = [name for name, split in divided.splits.items() for _ in split.ids]
-    found = near_duplicates(np.array([prints[identity] for identity in ids], np.uint64))
-    warn_straddling(found, sides, ids)
 
 
 def _how(
