@@ -294,7 +294,7 @@ def test_names_of_groups_do_not_matter_and_many_labels_may():
 def test_what_groups_forbid_is_measured_and_named():
     """Two groups of 4 and 2 rows of class 0, one of 4 of class 1: nothing of 1 can be in the test split."""
     target, groups = [0] * 6 + [1] * 4, [0] * 4 + [1] * 2 + [2] * 4
-    with pytest.warns(ShortlistWarning, match="1 of 2 classes are in one split only, because groups stay whole: 1$"):
+    with pytest.warns(ShortlistWarning, match="1 of 2 classes are in one split only, as groups stay whole: 1$"):
         split = grouped_split(target, groups, {"train": 0.5, "test": 0.5}, seed=0)
     assert split.reached == {"train": 0.4, "test": 0.6} or split.reached == {"train": 0.6, "test": 0.4}
     assert split.misplaced == pytest.approx((1 + 2) / 10)
@@ -318,3 +318,18 @@ def test_names_by_row_need_every_row_once():
     for rows in ([0, 0], [0, 2], [-1, 0]):
         with pytest.raises(InputError, match="split: expected every row in exactly one split"):
             split_names({"train": torch.tensor(rows)})
+
+
+def test_classes_that_lie_inside_groups_fill_every_split():
+    """Leaving whole genera out: each group holds all rows of its classes, and still the splits get their rows."""
+    target = torch.arange(40).repeat_interleave(10)
+    with pytest.warns(ShortlistWarning, match="40 of 40 classes are in one split only"):
+        split = grouped_split(target, target // 4, seed=0)
+    assert {name: len(rows) for name, rows in split.items()} == {"train": 320, "val": 40, "test": 40}
+
+
+def test_messages_call_classes_by_name_where_names_are_given():
+    with pytest.warns(ShortlistWarning, match="as groups stay whole: elm, oak"):
+        grouped_split([0] * 4 + [1] * 4, list("aaaabbbb"), {"train": 0.5, "test": 0.5}, seed=0, names=["elm", "oak"])
+    with pytest.raises(InputError, match="too small for that: oak; leave them out"):
+        ceil_split([0] * 9 + [1] * 2, seed=0, names=["elm", "oak"])

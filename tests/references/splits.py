@@ -35,11 +35,11 @@ def ceil_counts(rows, share):
 
 
 def place_groups(target, groups, shares):
-    """The split of each group, the largest first (no two of one size): where the sum of squares becomes least."""
+    """The split of each group, the largest first (no two of one size): where there is room and the sum of squares is least."""
     labels = sorted(set(target))
     wanted = {label: apportion(target.count(label), shares) for label in labels}
     have = {label: [0] * len(shares) for label in labels}
-    rows = apportion(len(target), shares)
+    rows = [sum(wanted[label][split] for label in labels) for split in range(len(shares))]
     place = {}
     for group in sorted(set(groups), key=lambda group: -groups.count(group)):
         own = [label for label, owner in zip(target, groups, strict=True) if owner == group]
@@ -47,8 +47,9 @@ def place_groups(target, groups, shares):
         for split in range(len(shares)):
             after = {label: [have[label][s] + (s == split) * own.count(label) for s in range(len(shares))] for label in labels}
             squares = sum((after[label][s] - wanted[label][s]) ** 2 for label in labels for s in range(len(shares)))
-            costs.append((squares, -rows[split], split))
-        split = min(costs)[2]
+            full = rows[split] < len(own) / 2
+            costs.append((full, squares, -rows[split], split))
+        split = min(costs)[3]
         for label in own:
             have[label][split] += 1
         rows[split] -= len(own)

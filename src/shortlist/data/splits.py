@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shortlist.checks import whole_number
+from shortlist.data.randomness import check_seed
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.sets.constraints import as_decimal
 from shortlist.tensors import Array, as_target, shape_of
@@ -41,7 +41,9 @@ class GroupedSplit(dict[str, Tensor]):
         self.misplaced = misplaced
 
 
-def stratified_split(target: Any, shares: Mapping[str, float | Fraction] = SHARES, *, seed: int) -> dict[str, Tensor]:
+def stratified_split(
+    target: Any, shares: Mapping[str, float | Fraction] = SHARES, *, seed: int, names: Sequence[str] | None = None
+) -> dict[str, Tensor]:
     """Rows divided at random so that every class is divided by the shares.
 
     A class of n rows gives each split ``share · n`` rows, rounded by the largest remainder (ties to the split named first);
@@ -56,6 +58,7 @@ def stratified_split(target: Any, shares: Mapping[str, float | Fraction] = SHARE
         target: int64 (N,), or bool (N, C).
         shares: the share of each split; they sum to 1.
         seed: the same seed gives the same split.
+        names: of the classes, for messages; else they are called by number.
 
     >>> split = stratified_split([0] * 10 + [1] * 4, seed=0)
     >>> {name: len(rows) for name, rows in split.items()}
@@ -75,14 +78,16 @@ def stratified_split(target: Any, shares: Mapping[str, float | Fraction] = SHARE
     if len(missing):
         warnings.warn(
             f"{len(missing)} of {len(classes)} classes have no row in some split, because they have fewer rows than there are "
-            f"splits{' or share them with other labels' if labels.ndim > 1 else ''}: {_named(missing)}",
+            f"splits{' or share them with other labels' if labels.ndim > 1 else ''}: {_named(missing, names)}",
             ShortlistWarning,
             stacklevel=2,
         )
     return _rows_of(side, shares)
 
 
-def ceil_split(target: Any, share: float | Fraction = Fraction(1, 10), *, seed: int) -> dict[str, Tensor]:
+def ceil_split(
+    target: Any, share: float | Fraction = Fraction(1, 10), *, seed: int, names: Sequence[str] | None = None
+) -> dict[str, Tensor]:
     """Of a class with n rows, ``⌈share · n⌉`` for validation, as many for test, the rest for training.
 
     The rule of Pl@ntNet-300K, computed exactly (in floating point, ``0.07 * 100`` is more than 7). Every class must keep a row
@@ -108,24 +113,33 @@ def ceil_split(target: Any, share: float | Fraction = Fraction(1, 10), *, seed: 
     if len(small):
         raise InputError(
             f"target: expected classes that keep a row for training beside twice ⌈{share} n⌉, got {len(small)} too small for "
-            f"that: {_named(small)}; leave them out first, or use stratified_split"
+            f"that: {_named(small, names)}; leave them out first, or take a smaller share"
         )
     return _rows_of(_deal(code, wanted, seed), ("train", "val", "test"))
 
 
-def grouped_split(target: Any, groups: Any, shares: Mapping[str, float | Fraction] = SHARES, *, seed: int) -> GroupedSplit:
+def grouped_split(
+    target: Any,
+    groups: Any,
+    shares: Mapping[str, float | Fraction] = SHARES,
+    *,
+    seed: int,
+    names: Sequence[str] | None = None,
+) -> GroupedSplit:
     """Rows divided so that those of one group, one plant or one observer, are never on both sides.
 
     The wanted counts of each class are those of :func:`stratified_split`. Groups are placed one after the other, the largest
-    first and those of one size in random order, each where the sum over classes and splits of ``(count - wanted)²`` becomes
-    least; ties go to the split that lacks most rows, then to that named first. Classes that end in one split alone are named
-    in a warning. With one row a group the counts are exactly those of :func:`stratified_split` (one label a row).
+    first and those of one size in random order, in a split that still lacks at least half as many rows as the group has (or
+    in any, where none does), and of these where the sum over classes and splits of ``(count - wanted)²`` becomes least; ties
+    go to the split that lacks most rows, then to that named first. Classes that end in one split alone are named in a
+    warning. With one row a group the counts are exactly those of :func:`stratified_split` (one label a row).
 
     Args:
         target: int64 (N,), or bool (N, C).
         groups: one name or number a row (N,), of any kind that can be compared.
         shares: the share of each split; they sum to 1.
         seed: the same seed gives the same split.
+        names: of the classes, for messages; else they are called by number.
 
     >>> split = grouped_split([0, 0, 0, 0, 1, 1, 1, 1], list("aabbccdd"), {"train": 0.5, "test": 0.5}, seed=0)
     >>> split.reached, split.misplaced
@@ -136,13 +150,14 @@ def grouped_split(target: Any, groups: Any, shares: Mapping[str, float | Fractio
     classes, row, code = _entries(labels)
     group = _group_numbers(groups, len(labels))
     wanted = _wanted(np.bincount(code, minlength=len(classes)), parts)
-    place = _place_groups(group, row, code, wanted, np.array(_apportion(len(labels), parts)), seed)
+    room = wanted.sum(0) if labels.ndim == 1 else np.array(_apportion(len(labels), parts))
+    place = _place_groups(group, row, code, wanted, room, seed)
     side = place[group]
     reached = _counts(code, side[row], wanted.shape)
     single = classes[((reached > 0).sum(1) == 1) & (classes != UNLABELLED)]
     if len(single) and len(parts) > 1:
         warnings.warn(
-            f"{len(single)} of {len(classes)} classes are in one split only, because groups stay whole: {_named(single)}",
+            f"{len(single)} of {len(classes)} classes are in one split only, as groups stay whole: {_named(single, names)}",
             ShortlistWarning,
             stacklevel=2,
         )
@@ -235,7 +250,7 @@ def _wanted(counts: Array, parts: Sequence[Fraction]) -> Array:
 
 def _shuffled(rows: int, seed: int) -> Array:
     """The row numbers in random order: sorted by a random word each, whose stream numpy guarantees, unlike that of shuffles."""
-    words = np.random.PCG64(whole_number(seed, "seed", least=0)).random_raw(rows)
+    words = np.random.PCG64(check_seed(seed)).random_raw(rows)
     return np.argsort(words, kind="stable")
 
 
@@ -289,7 +304,10 @@ def _give(rows: int, lacking: Array, none_yet: Array, room: Array) -> Array:
 
 
 def _place_groups(group: Array, row: Array, code: Array, wanted: Array, room: Array, seed: int) -> Array:
-    """The split of each group: ``Σ (count - wanted)²`` ends least where ``Σ own · lacking`` over its classes is most."""
+    """The split of each group: ``Σ (count - wanted)²`` ends least where ``Σ own · lacking`` over its classes is most.
+
+    Without the look at the room, classes that lie inside one group would all go to the split that wants most of them.
+    """
     sizes = np.bincount(group)
     pair, own = np.unique(group[row] * len(wanted) + code, return_counts=True)
     owner, label = np.divmod(pair, max(1, len(wanted)))
@@ -301,7 +319,8 @@ def _place_groups(group: Array, row: Array, code: Array, wanted: Array, room: Ar
     for number, size in zip(order.tolist(), sizes[order].tolist(), strict=True):
         here = slice(first[number], first[number + 1])
         gain = (own[here] @ lacking[label[here]]).tolist()
-        best = -max(zip(gain, left, precedence, strict=True))[2]
+        fits = [2 * rows >= size for rows in left]
+        best = -max(zip(fits, gain, left, precedence, strict=True))[3]
         lacking[label[here], best] -= own[here]
         left[best] -= size
         place[number] = best
@@ -339,6 +358,7 @@ def _rows_of(side: Array, names: Any) -> dict[str, Tensor]:
     return {name: torch.from_numpy(np.flatnonzero(side == split)) for split, name in enumerate(names)}
 
 
-def _named(classes: Array) -> str:
-    shown = ", ".join("no label" if label == UNLABELLED else str(label) for label in classes[:SHOWN])
+def _named(classes: Array, names: Sequence[str] | None) -> str:
+    called = [str(label) if names is None else names[label] for label in classes[:SHOWN].tolist() if label != UNLABELLED]
+    shown = ", ".join([*called, *["no label"] * (UNLABELLED in classes[:SHOWN])])
     return shown + (f" and {len(classes) - SHOWN} more" if len(classes) > SHOWN else "")
