@@ -213,7 +213,6 @@ def test_what_somebody_puts_there_meanwhile_is_not_overwritten(tmp_path):
     assert [each.name for each in tmp_path.rglob("*")] == ["out", "b.txt"]
 
 
-@pytest.mark.xfail(strict=True, reason="folders made above the one to write stay behind when writing fails")
 def test_an_error_inside_leaves_no_folder_above_behind(tmp_path):
     with pytest.raises(OSError, match="stop"):
         fill(tmp_path / "deep" / "out", OSError)

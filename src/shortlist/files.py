@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from shortlist.errors import InputError
@@ -38,6 +38,7 @@ def folder_written_whole(path: str | Path) -> Iterator[Path]:
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         came = "one with files in it" if path.is_dir() else "a file"
         raise InputError(f"cannot write {path}: expected a new or empty folder, got {came}")
+    made = [above for above in path.parents if not above.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
@@ -50,6 +51,10 @@ def folder_written_whole(path: str | Path) -> Iterator[Path]:
         temporary.rename(path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+        if not path.exists():
+            for above in made:
+                with suppress(OSError):  # somebody else may have put something there
+                    above.rmdir()
 
 
 def write_text(path: str | Path, text: str) -> None:

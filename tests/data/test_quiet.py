@@ -146,7 +146,6 @@ def test_filters_that_somebody_puts_back_meanwhile_are_left_as_they_are():
     assert warnings.filters == before
 
 
-@pytest.mark.xfail(strict=True, reason="the filter is taken from the list of now, and not from the one that comes back")
 def test_filters_that_somebody_puts_back_afterwards_do_not_hold_ours():
     before, quiet, other = list(warnings.filters), QuietPillow(), warnings.catch_warnings()
     quiet.__enter__()
@@ -156,7 +155,6 @@ def test_filters_that_somebody_puts_back_afterwards_do_not_hold_ours():
     assert warnings.filters == before
 
 
-@pytest.mark.xfail(strict=True, reason="adding an equal filter moves the one there is, and leaving then removes it")
 def test_an_equal_filter_of_somebody_else_stays():
     warnings.filterwarnings("ignore", module=r"PIL\.")
     with QuietPillow():

@@ -80,10 +80,10 @@ def test_the_garden(root):
     ("source", "message"),
     [
         ("", "expected a folder, a table or NAME:PATH, got nothing; names: flora"),
-        ("flroa", "flroa: expected a folder, a table or NAME:PATH, got neither; names like it: flora"),
+        ("flroa", "flroa: there is no such folder or file, nor is it NAME:PATH; names like it: flora"),
         ("cifar_1000:x", "names like it: cifar100"),
-        ("qqqqqq", "got neither; names: flora, folders, "),
-        ("nowhere/leaves.csv", "nowhere/leaves.csv: expected a folder, a table or NAME:PATH, got neither"),
+        ("qqqqqq", "nor is it NAME:PATH; names: flora, folders, "),
+        ("nowhere/leaves.csv", "nowhere/leaves.csv: there is no such folder or file, nor is it NAME:PATH"),
         ("cifar100", "cifar100: expected cifar100:PATH, or ./cifar100 for a folder of that name"),
         ("coco:", "coco:: expected coco:PATH"),
         ("coco:,year=2014", "expected coco:PATH"),

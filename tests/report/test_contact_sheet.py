@@ -76,7 +76,7 @@ def test_nothing_is_drawn_over_the_edge():
     paper = np.array(ImageColor.getrgb(PAPER))
     for border in (sheet[:4], sheet[-4:], sheet[:, :4], sheet[:, -4:]):
         assert (border == paper).all()
-    assert (sheet[:, MARGIN + CAPTION - 8 : MARGIN + CAPTION][-SIZE - MARGIN :] == paper).all()
+    assert (sheet[:, MARGIN + CAPTION - 8 : MARGIN + CAPTION - 1][-SIZE - MARGIN :] == paper).all()
 
 
 def test_pictures_of_other_sizes_are_fitted():
@@ -115,20 +115,34 @@ def test_classes_of_one_superclass_stand_together_under_its_name(written):
         name for place, name in enumerate(order) if place == 0 or order[place - 1] != name
     ]
     names = [text for text, *_ in written]
-    assert [name for name in names if name.isupper()] == [name.upper() for name in dict.fromkeys(order)]
+    assert [name for name in names if name in above] == list(dict.fromkeys(order))
     for one, other in pairwise(by_height):
         if above[one] == above[other]:
             assert data.classes[one] < data.classes[other]
 
 
-def test_a_few_classes_are_of_few_superclasses():
-    """Four classes of twelve, in genera of three: all of one genus and one of another."""
+def test_a_few_classes_are_of_a_few_superclasses():
+    """Four classes of twelve, in genera of three: at most a third of the lines, but two, are of one genus."""
     labels = list(range(12))
     above = [f"genus-{label % 4}" for label in labels]
     for seed in range(5):
         data = garden(labels, [f"class-{label}" for label in labels], above)
         shown = places(contact_sheet(data, classes=4, size=SIZE, seed=seed), data)
-        assert sorted(Counter(above[row] for row in shown).values()) == [1, 3]
+        assert sorted(Counter(above[row] for row in shown).values()) == [2, 2]
+
+
+def test_the_commonest_classes_of_a_superclass_are_shown():
+    data = garden([0] + [1] * 3 + [2] * 2 + [3], ["ash", "elm", "fir", "oak"], ["x", "x", "x", "y"])
+    shown = places(contact_sheet(data, classes=3, size=SIZE), data)
+    assert {int(data.splits["train"].target[row]) for row in shown} == {1, 2, 3}
+
+
+def test_only_some_classes_are_shown_where_that_is_asked_for():
+    data = garden([0, 1, 2], ["ash", "elm", "oak"], ["x", "x", "y"])
+    for only, expected in ((["oak"], {2}), (["x"], {0, 1}), (["x", "oak"], {0, 1, 2})):
+        assert set(places(contact_sheet(data, size=SIZE, only=only), data)) == expected
+    with pytest.raises(InputError, match=r"^oka: expected a class or a superclass, such as oak"):
+        contact_sheet(data, only=["oka"])
 
 
 def test_no_more_pictures_than_asked_for_and_no_picture_twice():
@@ -221,14 +235,12 @@ def test_options_are_checked(option, value):
         contact_sheet(garden([0], ["ash"]), **{option: value})
 
 
-@pytest.mark.xfail(strict=True, raises=(ValueError, TypeError), reason="a bad seed fails in numpy's words")
 @pytest.mark.parametrize("seed", [-1, "x"])
 def test_seeds_are_checked(seed):
     with pytest.raises(InputError, match=r"^seed: expected"):
         contact_sheet(garden([0], ["ash"]), seed=seed)
 
 
-@pytest.mark.xfail(strict=True, raises=(ValueError, RuntimeError), reason="the width of a text of two lines cannot be measured")
 @pytest.mark.parametrize("where", ["class", "superclass", "name", "label"])
 def test_line_ends_in_names_are_no_obstacle(where):
     if where == "label":

@@ -85,13 +85,11 @@ def test_a_display_of_nothing_has_no_points():
     assert list(ClassShares({}).frame().columns) == ["name", "classes", "pictures"]
 
 
-@pytest.mark.xfail(strict=True, raises=UserWarning, reason="a legend without entries makes matplotlib warn")
 @pytest.mark.parametrize("counts", [{}, {"_hidden": LongTail([1, 2])}])
 def test_a_display_of_nothing_or_of_an_odd_name_is_drawn_without_a_warning(counts):
     assert len(ClassShares(counts).plot().lines) == 2 + len(counts)
 
 
-@pytest.mark.xfail(strict=True, reason="dollar signs in names are read as formulas")
 @pytest.mark.parametrize("name", ["a_$b$_{c", "a$^$"])
 def test_names_are_drawn_as_they_are_and_not_as_formulas(name):
     assert f">{html.escape(name, quote=False)}: rarest" in themed_svg(ClassShares({name: LongTail([1, 2])}))

@@ -14,17 +14,20 @@ from shortlist.data.building import build_benchmark
 from shortlist.data.dataset import Dataset
 from shortlist.data.downloads import DOWNLOADS, download_archives
 from shortlist.data.inspection import inspect_pictures, warn_duplicates
-from shortlist.data.manifest import PLACINGS, write_benchmark
+from shortlist.data.manifest import PLACINGS, check_writable, repeated_pictures, write_benchmark
+from shortlist.data.pictures import PictureFiles
 from shortlist.data.problems import Problem, printable, problem_lines, summarise_problems
 from shortlist.data.sources import open_dataset
 from shortlist.data.statistics import LongTail
 from shortlist.errors import InputError
 from shortlist.files import folder_written_whole, written_whole
 from shortlist.report import contact_sheet
-from shortlist.report.data_card import splits_table, summary_line, tail_table, write_card
+from shortlist.report.data_card import limits_table, splits_table, summary_line, tail_table, write_card
 
 app = typer.Typer(help="Look at datasets, build one from an archive, make labels of votes.", no_args_is_help=True)
 app.command("votes")(votes.votes)
+
+LONGEST_SIDE = {".webp": 16_383, ".jpg": 65_500, ".jpeg": 65_500}
 
 Source: TypeAlias = Annotated[
     str,
@@ -49,8 +52,12 @@ def info(
     strict: options.Strict = False,
 ) -> None:
     """Say what a dataset holds: splits, classes, long tail, and what is odd about its files."""
-    dataset = _opened(source, superclass)
-    problems = [*dataset.problems, *(_check(dataset) if check else ())]
+    dataset, warned = _opened(source, superclass)
+    problems = list(dataset.problems)
+    if check:
+        more, duplicates = _check(dataset)
+        problems += more
+        warned += duplicates
     if as_json:
         emit(json.dumps(_record(dataset, problems), ensure_ascii=False, indent=2) + "\n")
     else:
@@ -58,9 +65,11 @@ def info(
         show(splits_table(dataset))
         if dataset.train_counts.sum():
             show(tail_table(dataset))
-    _tell(problems)
-    if strict and problems:
-        raise typer.Exit(Outcome.WARNED)
+        limits = limits_table(dataset)
+        if limits is not None:
+            show(limits)
+    _tell(problems, warned)
+    _finish(strict, problems, warned)
 
 
 @app.command("sheet")
@@ -72,13 +81,20 @@ def sheet(
     per_class: Annotated[int, typer.Option("--per-class", min=1, max=100, help="How many pictures of each.")] = 8,
     size: Annotated[int, typer.Option("--size", min=16, max=512, help="Side of a picture in pixels.")] = 96,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Other classes and pictures.")] = 0,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="NAME", help="A class or superclass; may be repeated.")
+    ] = None,
     superclass: Superclass = None,
 ) -> None:
     """Put pictures of some classes side by side, those of one superclass together."""
     if out.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp"):
         raise InputError(f"--out: expected a name that ends in .png, .jpg or .webp, got {out}")
-    dataset = _opened(source, superclass)
-    image = contact_sheet(dataset, split=split, classes=classes, per_class=per_class, size=size, seed=seed)
+    dataset, _ = _opened(source, superclass)
+    _check_no_picture(dataset, out)
+    image = contact_sheet(dataset, split=split, classes=classes, per_class=per_class, size=size, seed=seed, only=only or ())
+    longest = LONGEST_SIDE.get(out.suffix.lower(), 2**31)
+    if max(image.size) > longest:
+        raise InputError(f"--out: {out.suffix} holds {longest:,} pixels a side, the sheet has {max(image.size):,}: take .png")
     with written_whole(out) as temporary:
         image.save(temporary)
     say(f"{summary_line(dataset)} → {out}")
@@ -105,7 +121,10 @@ def build(
     """Build a benchmark from an archive: draw superclasses, leave out small classes, split, write manifest and data card."""
     if pictures not in PLACINGS:
         raise InputError(f"--pictures: expected {', '.join(PLACINGS)}, got {pictures}")
-    archive = _opened(source, superclass)
+    archive, warned = _opened(source, superclass)
+    check_writable(archive)
+    if Path(source).is_dir() and Path(source).resolve() in out.resolve().parents:
+        raise InputError(f"{out}: expected a folder outside {source}, which would hold it for one of its classes")
     total = sum(len(split) for split in archive.splits.values())
     with folder_written_whole(out) as folder, Bar("pictures", 2 * total) as bar:
         built = build_benchmark(
@@ -118,16 +137,14 @@ def build(
             seed=seed,
             progress=bar.at,
         )
-        built = replace(built, dataset=replace(built.dataset, name=name or out.name))
-        write_benchmark(built.dataset, folder, placing=PLACINGS[pictures], progress=lambda done: bar.at(total + done))
-        write_card(built, folder)
-    say(f"{summary_line(built.dataset)} → {out}")
-    show(splits_table(built.dataset))
-    _tell(built.dataset.problems)
-    for note in built.notes:
-        warn(note)
-    if strict and built.notes:
-        raise typer.Exit(Outcome.WARNED)
+        dataset = replace(built.dataset, name=name or out.resolve().name)
+        entries = write_benchmark(dataset, folder, placing=PLACINGS[pictures], progress=lambda done: bar.at(total + done))
+        dataset = replace(dataset, problems=[*dataset.problems, *repeated_pictures(entries)])
+        write_card(replace(built, dataset=dataset), folder, placed=pictures != "none")
+    say(f"{summary_line(dataset)} → {out}")
+    show(splits_table(dataset))
+    _tell(dataset.problems, [*warned, *built.notes])
+    _finish(strict, dataset.problems, [*warned, *built.notes])
 
 
 @app.command("download")
@@ -143,24 +160,32 @@ def download(
     say(f"{name} → {found}: shortlist data info {name.lower()}:{found}")
 
 
-def _opened(source: str, superclass: str | None) -> Dataset:
+def _opened(source: str, superclass: str | None) -> tuple[Dataset, list[str]]:
+    """The dataset, and what the library warned of."""
     found: list[str] = []
     with noticed(found):
         dataset = open_dataset(source, **({} if superclass is None else {"superclass": superclass}))
-    for sentence in found:
-        warn(sentence)
-    return dataset
+    return dataset, found
 
 
-def _check(dataset: Dataset) -> list[Problem]:
-    """Every picture opened once, and compared with those of the other splits."""
+def _check_no_picture(dataset: Dataset, out: Path) -> None:
+    """A sheet does not replace a picture that it is made of."""
+    for split in dataset.splits.values():
+        if (
+            isinstance(split.inputs, PictureFiles)
+            and out.exists()
+            and out.resolve() in set(map(split.inputs.path, range(len(split))))
+        ):
+            raise InputError(f"--out: {out} is a picture of the dataset: choose another name")
+
+
+def _check(dataset: Dataset) -> tuple[Sequence[Problem], list[str]]:
+    """Every picture opened once, and compared with those of the other splits: what is odd, and a warning of duplicates."""
     found: list[str] = []
     with Bar("pictures", sum(len(split) for split in dataset.splits.values())) as bar, noticed(found):
         inspection = inspect_pictures(dataset, progress=bar.at)
         warn_duplicates(dataset, inspection.prints)
-    for sentence in found:
-        warn(sentence)
-    return inspection.problems
+    return inspection.problems, found
 
 
 def _record(dataset: Dataset, problems: Sequence[Problem]) -> dict[str, object]:
@@ -177,9 +202,14 @@ def _record(dataset: Dataset, problems: Sequence[Problem]) -> dict[str, object]:
     }
 
 
-def _tell(problems: Sequence[Problem]) -> None:
-    """A line for each problem, and how many there are."""
+def _tell(problems: Sequence[Problem], warned: Sequence[str]) -> None:
+    """A line for each problem, how many there are, and what the library warned of."""
     for line in problem_lines(problems):
         say(line)
-    if problems:
-        warn(summarise_problems(problems))
+    for sentence in [*warned, *([summarise_problems(problems)] if problems else [])]:
+        warn(sentence)
+
+
+def _finish(strict: bool, problems: Sequence[Problem], warned: Sequence[str]) -> None:
+    if strict and (problems or warned):
+        raise typer.Exit(Outcome.WARNED)

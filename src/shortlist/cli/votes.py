@@ -55,7 +55,7 @@ def votes(
     where = "".join(f" → {path}" for path in (out, users) if path is not None)
     counts = f"{len(result):,} items, {int((result.label >= 0).sum()):,} labelled, {int(result.valid.sum()):,} valid"
     say(f"{len(read):,} votes of {len(read.users):,} users: {counts}, {result.rounds} rounds{where}")
-    if strict and found:
+    if strict and (found or result.notes):
         raise typer.Exit(Outcome.WARNED)
 
 

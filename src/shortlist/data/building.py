@@ -11,6 +11,7 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
+from shortlist import __version__
 from shortlist.checks import share as checked_share
 from shortlist.checks import whole_number
 from shortlist.data.dataset import Dataset, Split
@@ -50,7 +51,7 @@ def pooled(dataset: Dataset) -> Dataset:
 def _one_folder(splits: Sequence[Split]) -> PictureFiles:
     roots = {split.inputs.root for split in splits if isinstance(split.inputs, PictureFiles)}
     if len(roots) != 1 or not all(isinstance(split.inputs, PictureFiles) for split in splits):
-        raise InputError("inputs: expected picture files under one folder, or features: a benchmark is built from files")
+        raise InputError("inputs: expected picture files under one folder, or features, got pictures in memory or in a table")
     return PictureFiles(roots.pop(), [path for split in splits for path in split.inputs.ids])  # type: ignore[union-attr]
 
 
@@ -74,10 +75,11 @@ def choose_classes(dataset: Dataset, *, superclasses: float = 1.0, fewest: int =
     kept = [label for label in drawn if counts[label] >= fewest]
     if not kept:
         raise InputError(f"{dataset.name}: no class that was drawn has {fewest} rows: lower that or draw more")
+    empty = {problem.where for problem in dataset.problems if problem.kind == "empty class"}
     notes = [
         Problem("class too small", dataset.classes[label], f"has {int(counts[label])} of at least {fewest} rows: left out")
         for label in drawn
-        if counts[label] < fewest
+        if counts[label] < fewest and dataset.classes[label] not in empty
     ]
     number = torch.full((len(dataset.classes),), -1)
     number[torch.tensor(kept)] = torch.arange(len(kept))
@@ -85,7 +87,7 @@ def choose_classes(dataset: Dataset, *, superclasses: float = 1.0, fewest: int =
     return Dataset(
         dataset.name,
         [dataset.classes[label] for label in kept],
-        {ALL: replace(chosen, target=number[chosen.target], posterior=None)},
+        {ALL: chosen.with_target(number[chosen.target])},
         None if dataset.superclasses is None else [dataset.superclasses[label] for label in kept],
         dataset.reference,
         [*dataset.problems, *notes],
@@ -116,26 +118,25 @@ def divide(dataset: Dataset, *, share: float = 0.1, seed: int = 0, by_group: boo
         seed: another division.
         by_group: keep the rows of a group (a plant, an observer) on one side.
     """
+    if len(dataset.splits) != 1:
+        raise InputError(f"{dataset.name}: expected one split to divide, got {', '.join(dataset.splits)}: pool them first")
     (rows,) = dataset.splits.values()
+    part = _checked_division(dataset, rows, share, by_group)
     if by_group:
-        if rows.groups is None:
-            raise InputError(f"{dataset.name} does not say which rows belong together: give a table with a column of groups")
-        part = Fraction(str(checked_share(share, "share")))
         parts = {"train": 1 - 2 * part, "val": part, "test": part}
-        found: dict[str, Tensor] = grouped_split(rows.target, rows.groups, parts, seed=seed)
+        found: dict[str, Tensor] = grouped_split(rows.target, rows.groups, parts, seed=seed, names=dataset.classes)
     else:
-        found = ceil_split(rows.target, share, seed=seed)
+        found = ceil_split(rows.target, part, seed=seed, names=dataset.classes)
     return dataset.with_splits({name: rows.rows(places) for name, places in found.items()})
 
 
-def without_rows(dataset: Dataset, unusable: Sequence[str]) -> Dataset:
-    """The same without the rows of these ids."""
-    bad = set(unusable)
-    kept = {
-        name: torch.tensor([row for row, identity in enumerate(split.ids) if identity not in bad], dtype=torch.int64)
-        for name, split in dataset.splits.items()
-    }
-    return dataset.with_splits({name: split.rows(kept[name]) for name, split in dataset.splits.items()})
+def _checked_division(dataset: Dataset, rows: Split, share: float, by_group: bool) -> Fraction:
+    part = Fraction(str(checked_share(share, "share")))
+    if not 0 < part < Fraction(1, 2):
+        raise InputError(f"share: expected a number between 0 and 1/2, such as 0.1; got {share}")
+    if by_group and rows.groups is None:
+        raise InputError(f"{dataset.name} does not say which rows belong together: give a table with a column of groups")
+    return part
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,15 +177,23 @@ def build_benchmark(
         seed: another draw, another division.
         progress: told how many pictures were opened.
     """
+    checked_share(tolerance, "tolerance")
     drawn = choose_classes(archive, superclasses=superclasses, fewest=fewest, seed=seed)
+    rows = drawn.splits[ALL]
+    _checked_division(archive, rows, share, by_group)  # before every picture is opened, which may take hours
     opened = inspect_pictures(drawn, progress=progress)
-    check_tolerance(opened.unreadable, len(drawn.splits[ALL]), tolerance)
-    usable = without_rows(drawn, [problem.where for problem in opened.unreadable])
-    chosen = choose_classes(replace(usable, problems=[*drawn.problems, *opened.unreadable]), fewest=fewest)
+    check_tolerance(opened.unreadable, len(rows), tolerance)
+    # Rows go by their number through what follows: ids need not differ.
+    numbered = replace(rows, ids=[str(number) for number in range(len(rows))])
+    usable = replace(drawn, splits={ALL: numbered.rows(opened.readable[ALL])}, problems=[*drawn.problems, *opened.unreadable])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ShortlistWarning)
-        divided = divide(chosen, share=share, seed=seed, by_group=by_group)
-        warn_duplicates(divided, opened.prints)
+        divided = divide(choose_classes(usable, fewest=fewest), share=share, seed=seed, by_group=by_group)
+        numbers = {name: [int(number) for number in split.ids] for name, split in divided.splits.items()}
+        divided = divided.with_splits(
+            {name: replace(split, ids=[rows.ids[int(n)] for n in split.ids]) for name, split in divided.splits.items()}
+        )
+        warn_duplicates(divided, {name: opened.prints[ALL][numbers[name]] for name in divided.splits})
     notes = [str(warning.message) for warning in caught if issubclass(warning.category, ShortlistWarning)]
     return Built(divided, _how(archive, divided, superclasses, fewest, share, by_group, seed), notes)
 
@@ -193,12 +202,14 @@ def _how(
     archive: Dataset, built: Dataset, superclasses: float, fewest: int, share: float, by_group: bool, seed: int
 ) -> list[str]:
     rows = sum(len(split) for split in archive.splits.values())
-    drawn = f"{superclasses:.0%} of the superclasses, drawn with seed {seed}, with all of their classes"
+    above = ", ".join(built.superclass_names)
+    drawn = f"{superclasses:.0%} of the superclasses, drawn with seed {seed}: all of their classes"
     groups = f"whole groups, about {share:.0%} of each class for val and for test"
     divided = groups if by_group else f"⌈{share:g} n⌉ of each class for val, as many for test"
     return [
         f"From {archive.name}: {rows:,} pictures of {len(archive.classes):,} classes.",
-        f"Kept: {drawn if superclasses < 1 else 'all classes'}, without classes of fewer than {fewest} pictures.",
+        f"Kept: {drawn if superclasses < 1 else 'all classes'} that have at least {fewest} pictures.",
+        *([f"Superclasses drawn: {above}."] if superclasses < 1 else []),
         f"Split with seed {seed}: {divided}, the rest train.",
-        "Every picture was opened once; those that cannot be read were left out.",
+        f"Every picture was opened once by shortlist {__version__}; those that cannot be read were left out.",
     ]

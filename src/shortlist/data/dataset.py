@@ -1,7 +1,7 @@
 """Inputs with their labels, in splits: what every reader returns and training takes."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from shortlist.tensors import Target, is_single_label, shape_of
 TRAIN = "train"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Split:
     """Rows of inputs and their labels.
 
@@ -45,6 +45,10 @@ class Split:
     def __len__(self) -> int:
         return len(self.target)
 
+    def __repr__(self) -> str:
+        kind = f"{self.inputs.shape[1]} features" if isinstance(self.inputs, Tensor) else "pictures"
+        return f"Split({len(self):,} rows, {kind}, {_label_kind(self.target)})"
+
     def rows(self, rows: Tensor) -> "Split":
         """Only these rows, by number or by a mask, in this order."""
         rows = row_numbers(rows)
@@ -57,6 +61,10 @@ class Split:
             None if self.posterior is None else self.posterior[rows],
         )
 
+    def with_target(self, target: Target) -> "Split":
+        """The same rows with other labels, and so without a posterior."""
+        return replace(self, target=target, posterior=None)
+
     def counts(self, classes: int) -> Tensor:
         """How many rows carry each label, int64 (C,)."""
         if is_single_label(self.target):
@@ -64,7 +72,7 @@ class Split:
         return self.target.sum(0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """Splits by name, with the names of the classes and of their superclasses.
 
@@ -87,7 +95,7 @@ class Dataset:
     splits: Mapping[str, Split]
     superclasses: Sequence[str] | None = None
     reference: str = ""
-    problems: Sequence[Problem] = field(default=(), repr=False)
+    problems: Sequence[Problem] = ()
 
     def __post_init__(self) -> None:
         if self.superclasses is not None and len(self.superclasses) != len(self.classes):
@@ -100,6 +108,11 @@ class Dataset:
                     f"split {name}: expected a target of {len(self.classes)} classes, got {shape_of(split.target)}"
                 )
             check_labels(split.target, len(self.classes))
+
+    def __repr__(self) -> str:
+        splits = ", ".join(f"{name} {len(split):,}" for name, split in self.splits.items())
+        above = f" in {len(self.superclass_names):,} superclasses" if self.superclasses else ""
+        return f"Dataset({self.name!r}, {len(self.classes):,} classes{above}; {splits})"
 
     @property
     def multi_label(self) -> bool:
@@ -131,6 +144,10 @@ class Dataset:
     def with_splits(self, splits: Mapping[str, Split]) -> "Dataset":
         """The same classes with other splits."""
         return replace(self, splits=splits)
+
+
+def _label_kind(target: Target) -> str:
+    return "one label a row" if is_single_label(target) else "any number of labels a row"
 
 
 def classes_without_rows(splits: Mapping[str, Split], classes: Sequence[str], same_classes: bool = True) -> Iterator[Problem]:

@@ -1,16 +1,18 @@
 """Every picture of a dataset opened once: which cannot be read, and which are on both sides of a split."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from shortlist.data.dataset import Dataset, Split
+from shortlist.data.dataset import Dataset
 from shortlist.data.duplicates import fingerprints, near_duplicates, warn_straddling
-from shortlist.data.loading import UNREADABLE, Loaded, picture_batches
+from shortlist.data.loading import UNREADABLE, picture_batches
 from shortlist.data.problems import Problem
 from shortlist.errors import InputError
+from shortlist.tensors import Array
 
 PRINT_SIZE = 32  # pixels, enough for a fingerprint
 
@@ -20,12 +22,14 @@ class Inspection:
     """What opening every picture showed.
 
     Args:
-        prints: the fingerprint of each picture that can be read, by id.
+        prints: the fingerprint of each row of each split, uint64 (N,); 0 for a picture that cannot be read.
+        readable: whether each row of each split can be read, bool (N,).
         problems: the pictures that cannot be read, and remarks on those that are unusual.
     """
 
-    prints: dict[str, int]
-    problems: list[Problem]
+    prints: Mapping[str, Array]
+    readable: Mapping[str, Tensor]
+    problems: Sequence[Problem]
 
     @property
     def unreadable(self) -> list[Problem]:
@@ -40,27 +44,31 @@ def inspect_pictures(dataset: Dataset, *, progress: Callable[[int], None] | None
         dataset: of pictures.
         progress: told how many pictures are done.
     """
-    found = Inspection({}, [])
+    prints = {name: np.zeros(len(split), np.uint64) for name, split in dataset.splits.items()}
+    readable = {name: torch.zeros(len(split), dtype=torch.bool) for name, split in dataset.splits.items()}
+    problems: list[Problem] = []
     done = 0
-    for split in dataset.splits.values():
-        for batch, ids in _batches(dataset.name, split):
-            found.problems.extend(batch.problems)
-            found.prints.update(zip(ids, fingerprints(batch.images).tolist(), strict=True))
+    for name, split in dataset.splits.items():
+        if isinstance(split.inputs, Tensor):
+            raise InputError(f"{dataset.name}: expected pictures, got a table of {split.inputs.shape[1]} features")
+        for batch in picture_batches(split.inputs, size=PRINT_SIZE, fit="stretch"):
+            problems += batch.problems
+            prints[name][batch.rows.numpy()] = fingerprints(batch.images).numpy()
+            readable[name][batch.rows] = True
             done += batch.asked
             if progress is not None:
                 progress(done)
-    return found
+    return Inspection(prints, readable, problems)
 
 
-def warn_duplicates(dataset: Dataset, prints: dict[str, int]) -> Tensor:
-    """Warn once if pictures of one split look like pictures of another; the rows, as :func:`warn_straddling` gives them."""
-    known = [(name, identity) for name, split in dataset.splits.items() for identity in split.ids if identity in prints]
-    found = near_duplicates(np.array([prints[identity] for _, identity in known], np.uint64))
-    return warn_straddling(found, [name for name, _ in known], [identity for _, identity in known])
+def warn_duplicates(dataset: Dataset, prints: Mapping[str, Array]) -> Tensor:
+    """Warn once if pictures of one split look like pictures of another; the rows, as :func:`warn_straddling` gives them.
 
-
-def _batches(name: str, split: Split) -> Iterator[tuple[Loaded, list[str]]]:
-    if isinstance(split.inputs, Tensor):
-        raise InputError(f"{name}: expected pictures, got a table of {split.inputs.shape[1]} features")
-    for batch in picture_batches(split.inputs, size=PRINT_SIZE, fit="stretch"):
-        yield batch, [split.ids[row] for row in batch.rows.tolist()]
+    Args:
+        dataset: with its splits.
+        prints: the fingerprint of each row of each split.
+    """
+    every = np.concatenate([prints[name] for name in dataset.splits])
+    sides = [name for name, split in dataset.splits.items() for _ in range(len(split))]
+    ids = [identity for split in dataset.splits.values() for identity in split.ids]
+    return warn_straddling(near_duplicates(every), sides, ids)

@@ -68,7 +68,7 @@ def load_pictures(
         progress: told how many rows are done.
     """
     batches = list(picture_batches(pictures, size=size, fit=fit, rows=rows, workers=workers, progress=progress))
-    total = len(pictures) if rows is None else len(rows)
+    total = sum(batch.asked for batch in batches)
     problems = [problem for batch in batches for problem in batch.problems]
     check_tolerance([problem for problem in problems if problem.kind == UNREADABLE], total, tolerance)
     if not batches:
@@ -91,6 +91,7 @@ def picture_batches(
     A batch is shorter by the rows that could not be read; whoever loops adds up the problems and calls
     :func:`~shortlist.data.check_tolerance` when done.
     """
+    _check_pictures(pictures)
     whole_number(size, "size", 1), whole_number(batch, "batch", 1)
     if fit not in ("crop", "stretch", "pad"):
         raise InputError(f"fit: expected 'crop', 'stretch' or 'pad', got {fit!r}")
@@ -108,6 +109,12 @@ def picture_batches(
             done += len(block)
             if progress is not None:
                 progress(done)
+
+
+def _check_pictures(pictures: object) -> None:
+    if not isinstance(pictures, Pictures):
+        came = type(pictures).__name__
+        raise InputError(f"pictures: expected the inputs of a split, open_dataset(…).splits[…].inputs, got {came}")
 
 
 def _submit(pool: ThreadPoolExecutor, pictures: Pictures, rows: list[int], size: int, fit: Fit) -> Callable[[], Loaded]:
@@ -132,7 +139,7 @@ def _fill(images: Tensor, place: int, pictures: Pictures, row: int, size: int, f
     try:
         decoded = pictures.decode(row, at_least=size)
     except PictureError as error:
-        return Problem(UNREADABLE, str(pictures.ids[row]), f"{error}: left out")
+        return Problem(UNREADABLE, str(pictures.ids[row]), str(error))
     images[place] = fit_square(decoded.image, size, fit)
     return Problem(UNUSUAL, str(pictures.ids[row]), decoded.remark) if decoded.remark else None
 

@@ -5,21 +5,26 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from shortlist.data.dataset import Dataset
 from shortlist.data.pictures import PictureFiles
+from shortlist.data.problems import Problem
 from shortlist.data.threads import usable_cores
 from shortlist.errors import InputError
+from shortlist.tensors import is_single_label
 
 Placing: TypeAlias = Literal["link", "copy", "none"]
 PLACINGS: dict[str, Placing] = {"link": "link", "copy": "copy", "none": "none"}
 MANIFEST, CLASSES = "manifest.csv", "classes.csv"
+OPTIONAL = ("superclass", "group")
 COLUMNS = ("path", "label", "superclass", "split", "group", "bytes", "sha256", "source")
+LONGEST_NAME = 200  # bytes: file systems hold 255, and a number may follow
 UNSAFE = re.compile(r'[\x00-\x1f/\\:*?"<>|]+')
 BLOCK = 2**20
 
@@ -37,9 +42,9 @@ class Entry:
     sha256: str
     source: str
 
-    def row(self) -> list[str | int]:
+    def row(self, columns: Sequence[str] = COLUMNS) -> list[str | int]:
         """Its line of the manifest."""
-        return [getattr(self, column) for column in COLUMNS]
+        return [getattr(self, column) for column in columns]
 
 
 def write_benchmark(
@@ -56,21 +61,51 @@ def write_benchmark(
     """
     if placing not in PLACINGS:
         raise InputError(f"placing: expected one of {', '.join(PLACINGS)}, got {placing!r}")
+    check_writable(dataset)
     entries = list(_entries(dataset, folder, placing, progress))
+    columns = [name for name in COLUMNS if name not in OPTIONAL or any(getattr(entry, name) for entry in entries)]
     with (folder / MANIFEST).open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(COLUMNS)
-        writer.writerows(entry.row() for entry in entries)
+        writer.writerow(columns)
+        writer.writerows(entry.row(columns) for entry in entries)
     _write_classes(dataset, folder / CLASSES)
     return entries
+
+
+def check_writable(dataset: Dataset) -> None:
+    """A benchmark is a folder of picture files with one label each."""
+    for name, split in dataset.splits.items():
+        if not isinstance(split.inputs, PictureFiles):
+            raise InputError(f"{dataset.name}: expected picture files, got pictures in memory or in a table, or features")
+        if not is_single_label(split.target):
+            raise InputError(f"{dataset.name}: expected one label a row, got any number")
+        if UNSAFE.search(name) or name.strip(" .") != name or not name:
+            raise InputError(f"split {name!r}: expected a name that a folder can have")
+
+
+def repeated_pictures(entries: Sequence[Entry]) -> list[Problem]:
+    """Pictures that are there twice, byte for byte: under one label, or under two."""
+    first: dict[str, Entry] = {}
+    problems = []
+    for entry in entries:
+        other = first.setdefault(entry.sha256, entry)
+        if other is not entry:
+            same = other.label == entry.label
+            kind = "same picture twice" if same else "same picture under two labels"
+            what = (
+                f"is {other.source} again"
+                + ("" if same else f", there {other.label!r} and here {entry.label!r}")
+                + ": both kept"
+            )
+            problems.append(Problem(kind, entry.source, what))
+    return problems
 
 
 def _entries(dataset: Dataset, folder: Path, placing: Placing, progress: Callable[[int], None] | None) -> Iterator[Entry]:
     names = _safe_names(dataset)
     done = 0
     for split_name, split in dataset.splits.items():
-        if not isinstance(split.inputs, PictureFiles):
-            raise InputError(f"{dataset.name}: expected picture files, got pictures in memory or features")
+        assert isinstance(split.inputs, PictureFiles)
         sources = [split.inputs.path(row) for row in range(len(split))]
         with ThreadPoolExecutor(usable_cores()) as pool:
             for row, (length, digest) in enumerate(pool.map(_checksum, sources)):
@@ -119,9 +154,11 @@ def _safe_names(dataset: Dataset) -> list[str]:
     found: list[str] = []
     taken: set[str] = set()
     for label, name in enumerate(dataset.classes):
-        safe = UNSAFE.sub("_", name).strip(" .")[:120] or f"class {label}"
-        found.append(safe if safe.casefold() not in taken else f"{safe} ({label})")
-        taken.add(found[-1].casefold())
+        cut = UNSAFE.sub("_", name).strip(" .").encode()[:LONGEST_NAME].decode(errors="ignore").rstrip(" .")
+        candidates = chain([cut or f"class {label}"], (f"{cut} ({number})" for number in count(label)))
+        free = next(safe for safe in candidates if safe.casefold() not in taken)
+        found.append(free)
+        taken.add(free.casefold())
     return found
 
 

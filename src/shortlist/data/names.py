@@ -30,6 +30,21 @@ def check_names(classes: Sequence[str]) -> Iterator[Problem]:
             yield Problem("names alike", name, f"differs from {same!r} by case or spaces only: kept as two classes")
 
 
+def check_separators(classes: Sequence[str]) -> Iterator[Problem]:
+    """Names that are several other names with a sign between: several labels, read as one.
+
+    >>> [str(problem) for problem in check_separators(["sky", "sky|water", "water"])]
+    ["sky|water: looks like several labels: say separator='|' if it is"]
+    """
+    known = set(classes)
+    for name in classes:
+        for separator in "|;,":
+            parts = name.split(separator)
+            if len(parts) > 1 and any(part.strip() in known for part in parts):
+                yield Problem("labels in one", name, f"looks like several labels: say separator={separator!r} if it is")
+                break
+
+
 def superclasses_of(classes: Sequence[str], rule: str | None) -> list[str] | None:
     """What each name says about its superclass.
 

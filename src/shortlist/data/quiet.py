@@ -17,17 +17,22 @@ class QuietPillow:
         self.lock = threading.Lock()
         self.inside = 0
         self.entry: Any = None
+        self.filters: Any = None
 
     def __enter__(self) -> None:
         with self.lock:
             if not self.inside:
-                warnings.filterwarnings("ignore", module=r"PIL\.")
-                self.entry = warnings.filters[0]
+                # The pattern of the message makes the filter ours: an equal one of somebody else would be moved, then lost.
+                warnings.filterwarnings("ignore", message=r"(?s:.*)", module=r"PIL\.")
+                self.entry, self.filters = warnings.filters[0], warnings.filters
             self.inside += 1
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         with self.lock:
             self.inside -= 1
-            filters: Any = warnings.filters
-            if not self.inside and self.entry in filters:  # it is not there where somebody put other filters back meanwhile
-                filters.remove(self.entry)
+            if not self.inside:
+                # Somebody may have put other filters in place meanwhile, and may put these back later.
+                filters: Any
+                for filters in (self.filters, warnings.filters):
+                    if self.entry in filters:
+                        filters.remove(self.entry)

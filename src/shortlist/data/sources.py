@@ -47,6 +47,7 @@ class Source:
 SOURCES: Mapping[str, Source] = {
     "flora": Source("sources", "_flora", "the procedural garden, drawn when it is asked for", takes_path=False),
     "folders": Source("readers.class_folders", "read_class_folders", "a folder of class folders, in splits or not"),
+    "benchmark": Source("readers.benchmark", "read_benchmark", "a folder that `shortlist data build` wrote"),
     "table": Source("readers.picture_table", "read_picture_table", "a table of pictures and labels, CSV or Parquet"),
     "features": Source("readers.feature_table", "read_feature_table", "a table of features and labels, CSV, Parquet or npz"),
     "arff": Source("readers.arff", "read_arff", "an ARFF file, with labels=FILE.xml or MEKA's -C"),
@@ -80,7 +81,7 @@ def open_dataset(source: str, **options: Any) -> Dataset:
     tensor(4)
     >>> open_dataset("cifar1000:pictures")
     Traceback (most recent call last):
-    shortlist.errors.InputError: cifar1000:pictures: expected a folder, a table or NAME:PATH, got neither; names like it: ...
+    shortlist.errors.InputError: cifar1000:pictures: there is no such folder or file, nor is it NAME:PATH; names like it: ...
     """
     chosen, path, written = _understood(source, options)
     reader = chosen.reader()
@@ -124,7 +125,11 @@ def _taken_apart(text: str) -> tuple[str, dict[str, str]]:
 
 def _kind_of_path(source: str, path: Path, options: Mapping[str, Any]) -> str:
     """Which reader a bare path is for."""
+    from shortlist.data.readers.benchmark import is_benchmark
+
     suffix = path.suffix.lower()
+    if is_benchmark(path):
+        return "benchmark"
     if path.is_dir():
         return "mulan" if any(entry.suffix.lower() == ".arff" for entry in path.iterdir()) else "folders"
     if path.is_file():
@@ -135,7 +140,7 @@ def _kind_of_path(source: str, path: Path, options: Mapping[str, Any]) -> str:
         raise InputError(f"{printable(source)}: expected a folder or a .csv, .tsv, .parquet, .arff or .npz file")
     like = get_close_matches(source.partition(":")[0].lower(), SOURCES, 3, 0.5)
     named = f"names like it: {', '.join(like)}" if like else f"names: {', '.join(SOURCES)}"
-    raise InputError(f"{printable(source)}: expected a folder, a table or NAME:PATH, got neither; {named}")
+    raise InputError(f"{printable(source)}: there is no such folder or file, nor is it NAME:PATH; {named}")
 
 
 def _has_paths(path: Path) -> bool:

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 from torch import Tensor
 
+from shortlist.checks import share as checked_share
 from shortlist.errors import InputError
 from shortlist.tensors import Array
 
@@ -30,8 +31,12 @@ class LongTail:
     @cached_property
     def ascending(self) -> Array:
         """The counts from the rarest class to the commonest, float64 (C,)."""
-        counts = np.sort(np.asarray(self.counts, dtype=np.float64))
-        if counts.ndim != 1 or not len(counts) or not np.isfinite(counts).all() or counts[0] < 0 or counts[-1] == 0:
+        try:
+            counts = np.asarray(self.counts, dtype=np.float64)
+        except (TypeError, ValueError):
+            counts = np.empty(0)
+        counts = np.sort(counts) if counts.ndim == 1 else np.empty(0)
+        if not len(counts) or not np.isfinite(counts).all() or counts[0] < 0 or counts[-1] == 0:
             raise InputError("counts: expected a count of each class, none negative and one above 0")
         return counts
 
@@ -44,6 +49,7 @@ class LongTail:
 
     def share_of_rarest(self, share: float = RAREST) -> float:
         """The share of all pictures that the rarest so many of the classes hold, linear between whole numbers of classes."""
+        share = checked_share(share, "share")
         return float(np.interp(share * (len(self.lorenz) - 1), np.arange(len(self.lorenz)), self.lorenz))
 
     @property

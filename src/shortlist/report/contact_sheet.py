@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 
 from shortlist.checks import whole_number
 from shortlist.data.dataset import TRAIN, Dataset, Split
+from shortlist.data.randomness import check_seed
 from shortlist.errors import InputError
 from shortlist.report.style import INK, MUTED
 from shortlist.tensors import Array, is_single_label
@@ -33,7 +35,14 @@ class Strip:
 
 
 def contact_sheet(
-    dataset: Dataset, *, split: str | None = None, classes: int = 12, per_class: int = 8, size: int = 96, seed: int = 0
+    dataset: Dataset,
+    *,
+    split: str | None = None,
+    classes: int = 12,
+    per_class: int = 8,
+    size: int = 96,
+    seed: int = 0,
+    only: Sequence[str] = (),
 ) -> "Image.Image":
     """The sheet as a Pillow image, ready to save.
 
@@ -44,15 +53,21 @@ def contact_sheet(
         per_class: how many pictures of each, fewer where there are fewer.
         size: side of each picture in pixels.
         seed: other classes and other pictures.
+        only: names of classes or superclasses to choose from.
     """
     for number, name in ((classes, "classes"), (per_class, "per_class"), (size, "size")):
         whole_number(number, name, 1)
     chosen, name = _split(dataset, split)
-    draws = np.random.default_rng(seed)
+    draws = np.random.default_rng(check_seed(seed))
     single = is_single_label(chosen.target)
-    strips = _class_strips(dataset, chosen, classes, per_class, draws) if single else _strips(chosen, classes, per_class, draws)
+    labels = _labels_called(dataset, only)
+    if single:
+        strips = _class_strips(dataset, chosen, labels, classes, per_class, draws)
+    else:
+        strips = _strips(chosen, labels, classes, per_class, draws)
     captions = None if single else {row: _labels(dataset, chosen, row) for strip in strips for row in strip.rows}
-    title = f"{dataset.name}, {name}: {len(chosen):,} pictures, {len(dataset.classes):,} classes"
+    shown = f", {len(strips)} shown" if single and len(strips) < len(dataset.classes) else ""
+    title = f"{dataset.name}, {name}: {len(chosen):,} pictures, {len(dataset.classes):,} classes{shown}"
     return _Sheet(title, strips, per_class, size, captions).drawn(_thumbnails(chosen, strips, size))
 
 
@@ -69,25 +84,51 @@ def _split(dataset: Dataset, name: str | None) -> tuple[Split, str]:
     return found, name
 
 
-def _class_strips(dataset: Dataset, split: Split, classes: int, per_class: int, draws: np.random.Generator) -> list[Strip]:
-    """Classes of a few superclasses, all of them before the next, so that those which look alike stand together."""
-    counts = split.counts(len(dataset.classes))
-    there = [label for label in range(len(dataset.classes)) if counts[label]]
+def _labels_called(dataset: Dataset, only: Sequence[str]) -> list[int]:
+    """The classes with one of these names, or below a superclass of that name; all, where none is given."""
     above = dataset.superclasses or [""] * len(dataset.classes)
-    order = {name: place for place, name in enumerate(draws.permutation(sorted({above[label] for label in there})))}
-    picked = sorted(draws.permutation(there).tolist(), key=lambda label: order[above[label]])[:classes]
+    unknown = [name for name in only if name not in dataset.classes and name not in above]
+    if unknown:
+        like = get_close_matches(unknown[0], [*dataset.classes, *set(above)], 3, 0.5)
+        raise InputError(f"{unknown[0]}: expected a class or a superclass" + (f", such as {', '.join(like)}" if like else ""))
+    pairs = enumerate(zip(dataset.classes, above, strict=True))
+    return [label for label, (name, superclass) in pairs if not only or name in only or superclass in only]
+
+
+def _class_strips(
+    dataset: Dataset, split: Split, labels: Sequence[int], classes: int, per_class: int, draws: np.random.Generator
+) -> list[Strip]:
+    """Classes of some superclasses, those of one together, so that what looks alike stands side by side.
+
+    Of a superclass the commonest classes are taken, at most a third of all lines, so that several superclasses are there.
+    """
+    counts = split.counts(len(dataset.classes))
+    there = [label for label in labels if counts[label]]
+    above = dataset.superclasses or [""] * len(dataset.classes)
+    members: dict[str, list[int]] = {}
+    for label in sorted(
+        draws.permutation(there).tolist(), key=lambda label: -int(counts[label]) if dataset.superclasses else 0
+    ):
+        members.setdefault(above[label], []).append(label)
+    most = max(2, -(-classes // 3)) if len(members) > 1 else classes
+    picked: list[int] = []
+    for name in draws.permutation(sorted(members)).tolist():
+        picked += sorted(members[name][: min(most, classes - len(picked))], key=lambda label: dataset.classes[label])
     strips, last = [], None
-    for label in sorted(picked, key=lambda label: (order[above[label]], dataset.classes[label])):
+    for label in picked:
         rows = draws.permutation(np.flatnonzero((split.target == label).numpy()))[:per_class].tolist()
-        heading = above[label] if above[label] != last else ""
+        strips.append(
+            Strip(above[label] if above[label] != last else "", dataset.classes[label], f"{int(counts[label]):,}", rows)
+        )
         last = above[label]
-        strips.append(Strip(heading, dataset.classes[label], f"{int(counts[label]):,}", rows))
     return strips
 
 
-def _strips(split: Split, lines: int, per_line: int, draws: np.random.Generator) -> list[Strip]:
-    """Any rows, with their labels below."""
-    rows = draws.permutation(len(split))[: lines * per_line].tolist()
+def _strips(split: Split, labels: Sequence[int], lines: int, per_line: int, draws: np.random.Generator) -> list[Strip]:
+    """Any rows, or rows with one of the labels, with all their labels below."""
+    every = len(labels) == split.target.shape[1]
+    there = np.arange(len(split)) if every else np.flatnonzero(split.target[:, list(labels)].any(1).numpy())
+    rows = draws.permutation(there)[: lines * per_line].tolist()
     return [Strip("", "", "", rows[begin : begin + per_line]) for begin in range(0, len(rows), per_line)]
 
 
@@ -112,9 +153,9 @@ class _Sheet:
 
     def __init__(self, title: str, strips: Sequence[Strip], columns: int, size: int, captions: dict[int, list[str]] | None):
         self.title, self.strips, self.columns, self.size, self.captions = title, strips, columns, size, captions
-        self.left = MARGIN if captions is not None else MARGIN + CAPTION
         self.below = CAPTION_LINES * LINE + 8 if captions is not None else 0
         self.large, self.plain, self.small = (_font(points) for points in (20, 14, 11))
+        self.left = MARGIN if captions is not None else MARGIN + CAPTION
 
     def drawn(self, thumbnails: dict[int, Array]) -> "Image.Image":
         """The whole sheet."""
@@ -129,7 +170,7 @@ class _Sheet:
         y = MARGIN + 40
         for strip in self.strips:
             if strip.heading:
-                pen.text((MARGIN, y), _fitted(strip.heading.upper(), self.small, sheet.width - 2 * MARGIN), MUTED, self.small)
+                pen.text((MARGIN, y), _fitted(strip.heading, self.small, sheet.width - 2 * MARGIN), MUTED, self.small)
                 y += 22
             self._strip(sheet, pen, strip, y, thumbnails)
             y += self.size + self.below + GAP
@@ -148,6 +189,7 @@ class _Sheet:
             x = self.left + place * (self.size + GAP)
             if row in thumbnails:
                 sheet.paste(Image.fromarray(thumbnails[row]), (x, y))
+                pen.rectangle((x - 1, y - 1, x + self.size, y + self.size), outline=TILE)  # else white would have no edge
             else:
                 pen.rectangle((x, y, x + self.size - 1, y + self.size - 1), TILE)
                 pen.text((x + 8, middle - 7), _fitted("unreadable", self.small, self.size - 12), MUTED, self.small)
@@ -156,7 +198,8 @@ class _Sheet:
 
 
 def _fitted(text: str, font: "ImageFont.FreeTypeFont", width: int) -> str:
-    """The text, shortened until it fits."""
+    """The text on one line, shortened until it fits."""
+    text = " ".join(text.split())
     if font.getlength(text) <= width:
         return text
     while text and font.getlength(text + "…") > width:

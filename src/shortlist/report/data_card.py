@@ -1,19 +1,24 @@
 """What a dataset holds, as tables for people and as the data card of a benchmark."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from shortlist.data.building import Built
 from shortlist.data.dataset import Dataset
-from shortlist.data.problems import count_problems
+from shortlist.data.flora.limits import best_accuracies
+from shortlist.data.problems import count_problems, problem_lines
 from shortlist.data.statistics import LongTail
 from shortlist.files import write_text, written_whole
+from shortlist.report.contact_sheet import contact_sheet
 from shortlist.report.data_pictures import ClassShares
 from shortlist.report.style import SETTINGS
 from shortlist.report.table import Table
 from shortlist.tensors import is_single_label
 
-LORENZ = "lorenz.svg"
+LORENZ, SHEET = "lorenz.svg", "sheet.jpg"
 
 
 def splits_table(dataset: Dataset) -> Table:
@@ -31,7 +36,7 @@ def splits_table(dataset: Dataset) -> Table:
                 1.0 if single else float(split.target.float().sum(1).mean()) if len(split) else None,
                 0 if single else int((~split.target.any(1)).sum()),
                 int(there.min()) if len(there) else None,
-                float(there.double().median()) if len(there) else None,
+                LongTail(there).median if len(there) else None,
                 int(there.max()) if len(there) else None,
             ]
         )
@@ -43,16 +48,28 @@ def tail_table(dataset: Dataset) -> Table:
     """The inequality of the training classes."""
     tail = LongTail(dataset.train_counts)
     lines = [
-        ["commonest over rarest class", f"{tail.imbalance:,.0f}"],
+        ["commonest over rarest class", f"{tail.imbalance:,.3g}" if tail.imbalance < 1000 else f"{tail.imbalance:,.0f}"],
         ["Gini coefficient", f"{tail.gini:.3f}"],
         ["the rarest 80 % of the classes hold", f"{tail.share_of_rarest(0.8):.1%}"],
     ]
-    return Table(["long tail", ""], lines, flush_right=[False, True])
+    return Table(["long tail", "value"], lines, flush_right=[False, True])
 
 
 def problems_table(dataset: Dataset) -> Table:
     """How many problems of each kind."""
     return Table(["problem", "how often"], [list(pair) for pair in count_problems(dataset.problems).items()], ["", ","])
+
+
+def limits_table(dataset: Dataset, ks: Sequence[int] = (1, 3, 5)) -> Table | None:
+    """The best accuracy that anybody can expect on each split, where the posterior is known and there is one label a row."""
+    lines: list[list[Any]] = []
+    for name, split in dataset.splits.items():
+        if split.posterior is None or not is_single_label(split.target) or not len(split):
+            continue
+        found = best_accuracies(split.posterior, split.posterior.double().mean(0), ks)
+        lines.append([name, *found.top_k.tolist(), *found.average_k.tolist()])
+    columns = ["best possible", *(f"top-{k}" for k in ks), *(f"average-{k}" for k in ks)]
+    return Table(columns, lines, ["", *[".1%"] * (2 * len(ks))]) if lines else None
 
 
 def summary_line(dataset: Dataset) -> str:
@@ -63,23 +80,34 @@ def summary_line(dataset: Dataset) -> str:
     return f"{dataset.name}: {rows:,} rows, {len(dataset.classes):,} classes{above}, {kind}"
 
 
-def write_card(built: Built, folder: Path) -> None:
-    """Put the card and its picture beside the pictures: README.md and lorenz.svg."""
+def write_card(built: Built, folder: Path, *, placed: bool = True) -> None:
+    """Put the card and its pictures beside the pictures: README.md, lorenz.svg and sheet.jpg."""
     import matplotlib
 
     with matplotlib.rc_context(SETTINGS), written_whole(folder / LORENZ) as temporary:
         figure = ClassShares.of(built.dataset).plot().get_figure(root=True)
         if figure is not None:
             figure.savefig(temporary, metadata={"Date": None, "Creator": None})
-    write_text(folder / "README.md", data_card(built))
+    pictured = all(not isinstance(split.inputs, Tensor) for split in built.dataset.splits.values())
+    if pictured:
+        with written_whole(folder / SHEET) as temporary:
+            contact_sheet(built.dataset).save(temporary, quality=90)
+    write_text(folder / "README.md", data_card(built, placed=placed, sheet=SHEET if pictured else None))
 
 
-def data_card(built: Built) -> str:
-    """The card of a benchmark, in Markdown: what it holds, how it was made, what was left out."""
+def data_card(built: Built, *, placed: bool = True, sheet: str | None = None) -> str:
+    """The card of a benchmark, in Markdown: what it holds, how it was made, what was left out.
+
+    Args:
+        built: the benchmark.
+        placed: whether its pictures lie beside the card.
+        sheet: the file of its contact sheet, to show on top.
+    """
     dataset = built.dataset
     parts = [
         f"# {dataset.name}",
-        summary_line(dataset) + ".",
+        summary_line(dataset).partition(": ")[2] + ".",
+        *([f"![Pictures of some classes]({sheet})"] if sheet else []),
         "## Splits",
         splits_table(dataset).markdown(),
         "## Long tail",
@@ -88,13 +116,18 @@ def data_card(built: Built) -> str:
         "## How it was made",
         "\n".join(f"- {sentence}" for sentence in built.made),
         "## Files",
-        "- `manifest.csv`: each picture with its label, superclass, split, length, SHA-256 and where it came from.\n"
-        "- `classes.csv`: each class with its superclass, its folder and its counts.\n"
-        "- `train/`, `val/`, `test/`: the pictures, in a folder for each class.",
+        "\n".join(
+            [
+                "- `manifest.csv`: each picture with its label, split, length, SHA-256 and where it came from.",
+                "- `classes.csv`: each class with its superclass, its folder and its counts.",
+                *(["- `train/`, `val/`, `test/`: the pictures, in a folder for each class."] if placed else []),
+            ]
+        ),
     ]
     if built.notes:
         parts += ["## Before you use it", "\n".join(f"- {note}" for note in built.notes)]
     if dataset.problems:
-        parts += ["## Left out or odd", problems_table(dataset).markdown()]
+        lines = "\n".join(f"- {line}" for line in problem_lines(dataset.problems, most=50))
+        parts += ["## Left out or odd", problems_table(dataset).markdown(), lines]
     parts += ["## Licence and citation", dataset.reference or "To be filled in by whoever publishes it."]
     return "\n\n".join(part.rstrip() for part in parts) + "\n"

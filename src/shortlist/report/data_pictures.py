@@ -8,7 +8,7 @@ import numpy as np
 from shortlist.data.dataset import Dataset
 from shortlist.data.statistics import LongTail
 from shortlist.report.display import Display
-from shortlist.report.style import GRID, MUTED, SERIES
+from shortlist.report.style import DASHES, GRID, MUTED, SERIES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,12 +49,15 @@ class ClassShares(Display):
         """A curve for each name, and what the rarest 80 % hold."""
         ax = self._axes(ax, "rarest classes, share", "pictures they hold, share")
         ax.plot([0, 1], [0, 1], color=GRID, linewidth=1.4)
-        for (name, tail), colour in zip(self.counts.items(), SERIES * len(self.counts), strict=False):
-            share = tail.share_of_rarest(0.8)
-            label = f"{name}: rarest 80 % hold {share:.0%}"
-            ax.plot(np.linspace(0, 1, len(tail.lorenz)), tail.lorenz, color=colour, label=label)
+        lines = []
+        for place, tail in enumerate(self.counts.values()):
+            colour, dashes = SERIES[place % len(SERIES)], DASHES[place % len(DASHES)]
+            lines += ax.plot(np.linspace(0, 1, len(tail.lorenz)), tail.lorenz, color=colour, linestyle=dashes)
         ax.axvline(0.8, color=MUTED, linewidth=0.8, linestyle=(0, (2, 3)))
         ax.set_xlim(0, 1)
         ax.set_ylim(0, 1)
-        ax.legend(loc="upper left")
+        if lines:
+            labels = [f"{name}: rarest 80 % hold {tail.share_of_rarest(0.8):.0%}" for name, tail in self.counts.items()]
+            for text in ax.legend(lines, labels, loc="upper left").get_texts():
+                text.set_parse_math(False)  # a dollar sign in a name is no formula
         return ax

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from torch import Tensor
 
 from shortlist.errors import InputError
-from shortlist.tensors import Array
+from shortlist.tensors import Array, as_tensor
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Limits:
     """The best accuracies that any rule can reach, for sets of k labels and for sets of k labels on average.
 
@@ -29,6 +30,11 @@ class Limits:
     macro_average_k: Array
     error: dict[str, Array]
 
+    def __repr__(self) -> str:
+        rows = zip(self.k, self.top_k, self.average_k, strict=True)
+        shown = "; ".join(f"k={k}: {top:.4f}, {average:.4f}" for k, top, average in rows)
+        return f"Limits(top-k and average-k accuracy, {shown})"
+
     def rows(self) -> list[dict[str, float]]:
         """One row for each k, for a table."""
         names = ("top_k", "average_k", "macro_top_k", "macro_average_k")
@@ -40,7 +46,7 @@ class Limits:
         ]
 
 
-def best_accuracies(posterior: Array, prior: Array, ks: Sequence[int], weight: Array | None = None) -> Limits:
+def best_accuracies(posterior: Array | Tensor, prior: Array | Tensor, ks: Sequence[int], weight: Array | None = None) -> Limits:
     r"""The limits over observations with known posterior.
 
     For a set S(x) the accuracy is :math:`E \sum_{y \in S(x)} P(y|x)`, and the mean over classes
@@ -56,6 +62,7 @@ def best_accuracies(posterior: Array, prior: Array, ks: Sequence[int], weight: A
     The standard error of a sample is that of a mean over its rows. Under a bound on the mean size the threshold λ is chosen on
     the same rows, and to first order the accuracy is the mean of gain - λ · (size - k): the error is taken of that.
     """
+    posterior, prior = (as_tensor(values, "posterior").double().numpy() for values in (posterior, prior))
     rows, classes = posterior.shape
     sizes = np.asarray(list(ks))
     if sizes.dtype.kind not in "iu" or not len(sizes) or sizes.min() < 1 or sizes.max() > classes:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from shortlist.data.dataset import Dataset, Split, classes_without_rows
-from shortlist.data.names import superclasses_of
+from shortlist.data.names import check_separators, superclasses_of
 from shortlist.data.pictures import Pictures
 from shortlist.data.problems import Problem
 from shortlist.data.readers.columns import find_column, find_label_columns
@@ -93,16 +93,23 @@ def assemble(file: TableFile, table: Any, roles: Roles, asked: Asked, labels: La
     kept = np.flatnonzero(rows.usable & labels.known & (numbers >= 0))
     if not len(kept):
         raise InputError(f"{file.name}: expected inputs with labels, got {table.num_rows:,} rows and none that can be used")
-    groups = group_names(_column(table, roles.group), roles.group or "", rows.ids)
+    groups = group_names(_filled(table, roles.group), roles.group or "", rows.ids)
     whole = Split(rows.inputs, torch.from_numpy(labels.target), rows.ids, groups).rows(torch.from_numpy(kept))
     splits = in_splits(whole, numbers[kept], split_names)
     above, more = _superclasses(table, roles, asked, labels)
     problems += [*more, *classes_without_rows(splits, labels.classes)]
+    problems += check_separators(labels.classes) if labels.target.ndim == 1 else []
     return Dataset(file.path.stem, labels.classes, splits, above, problems=problems)
 
 
+def _filled(table: Any, name: str | None) -> Any | None:
+    """The column, unless every cell of it is empty."""
+    column = _column(table, name)
+    return None if column is None or column.null_count == len(column) else column
+
+
 def _superclasses(table: Any, roles: Roles, asked: Asked, labels: Labels) -> tuple[list[str] | None, list[Problem]]:
-    if roles.superclass is None:
+    if _filled(table, roles.superclass) is None or roles.superclass is None:
         return superclasses_of(labels.classes, asked.superclass), []
     if labels.target.ndim == 1:
         return superclass_names(table.column(roles.superclass), roles.superclass, labels)

@@ -1,0 +1,57 @@
+"""A benchmark that ``write_benchmark`` wrote: its manifest, and the order of its classes."""
+
+import csv
+from pathlib import Path
+
+import torch
+
+from shortlist.data.dataset import Dataset
+from shortlist.data.manifest import CLASSES, MANIFEST
+from shortlist.data.problems import printable
+from shortlist.data.readers.picture_table import read_picture_table
+from shortlist.errors import InputError
+from shortlist.tensors import is_single_label
+
+
+def read_benchmark(root: str | Path, *, tolerance: float = 0.01) -> Dataset:
+    """The pictures, labels, splits, groups and superclasses that a manifest lists, labels numbered as in its classes.csv.
+
+    Args:
+        root: the folder with manifest.csv, or that file.
+        tolerance: the share of absent pictures above which this fails.
+    """
+    root = Path(root)
+    folder = root.parent if root.name == MANIFEST else root
+    if not (folder / MANIFEST).is_file():
+        raise InputError(f"{printable(str(folder))}: expected a folder with {MANIFEST}, as `shortlist data build` writes it")
+    dataset = read_picture_table(folder / MANIFEST, path_column="path", label_column="label", tolerance=tolerance)
+    order = _order(folder / CLASSES, dataset)
+    number = torch.empty(len(order), dtype=torch.int64)
+    number[torch.tensor(order)] = torch.arange(len(order))
+    splits = {}
+    for name, split in dataset.splits.items():
+        assert is_single_label(split.target)
+        splits[name] = split.with_target(number[split.target])
+    above = dataset.superclasses
+    return Dataset(
+        folder.resolve().name,
+        [dataset.classes[label] for label in order],
+        splits,
+        None if above is None else [above[label] for label in order],
+        dataset.reference,
+        dataset.problems,
+    )
+
+
+def is_benchmark(path: Path) -> bool:
+    """Whether this is the folder, or the manifest, of a benchmark."""
+    folder = path.parent if path.name == MANIFEST else path
+    return (folder / MANIFEST).is_file() and (folder / CLASSES).is_file()
+
+
+def _order(path: Path, dataset: Dataset) -> list[int]:
+    """The classes in the order of the list; those that it lacks come last."""
+    place = {name: label for label, name in enumerate(dataset.classes)}
+    with path.open(newline="", encoding="utf-8") as file:
+        listed = [place[line["name"]] for line in csv.DictReader(file) if line.get("name") in place]
+    return [*dict.fromkeys(listed), *(label for label in range(len(place)) if label not in set(listed))]
