@@ -174,7 +174,7 @@ def test_the_first_of_several_frames_is_used(form):
     options = {"lossless": True} if form == "WEBP" else {}
     file = file_of(first, form, save_all=True, append_images=others, **options)
     assert (pixels(file) == np.array(colours[0])).all()
-    assert decode(file).remark == "the first of 3 frames is used"
+    assert decode(file).remark == "the first of several frames is used"
 
 
 def test_the_second_picture_of_a_camera_file_goes_without_saying():
@@ -390,3 +390,33 @@ def test_a_bmp_without_pixels_is_refused():
     header = b"BM" + struct.pack("<IHHI", 54, 0, 0, 54) + struct.pack("<IiiHHIIiiII", 40, 0, 0, 1, 24, 0, 0, 0, 0, 0, 0)
     with pytest.raises(PictureError):
         read_picture(header)
+
+
+# Notes beside the picture
+
+
+@pytest.mark.parametrize("kind", ["PNG", "WEBP", "JPEG"])
+def test_garbage_for_exif_does_not_spoil_the_picture(kind):
+    garbage = (b"Exif\0\0" if kind == "JPEG" else b"") + b"MM\0*\0\0"
+    image = Image.fromarray(noise())
+    assert read_picture(file_of(image, kind, exif=garbage)).shape == (3, image.height, image.width)
+
+
+def test_a_tag_of_the_wrong_kind_does_not_spoil_the_turn():
+    """Orientation 6, and beside it a tag that cannot be written back."""
+    entries = struct.pack(">HHIHH", 0x0112, 3, 1, 6, 0) + struct.pack(">HHI4s", 0x0100, 2, 4, b"abc\0")
+    exif = b"Exif\0\0MM\0*\0\0\0\x08" + struct.pack(">H", 2) + entries + bytes(4)
+    image = Image.fromarray(noise())
+    assert read_picture(file_of(image, "JPEG", exif=exif)).shape == (3, image.width, image.height)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes have names on POSIX systems only")
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "x.jpg")
+    with pytest.raises(PictureError, match="no ordinary file"):
+        read_picture(tmp_path / "x.jpg")
+
+
+def test_formats_that_bring_programs_with_them_are_not_opened():
+    with pytest.raises(PictureError, match="not a picture that can be read"):
+        read_picture(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\n")

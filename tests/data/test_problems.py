@@ -110,3 +110,7 @@ def test_superclasses_by_the_first_word():
     assert superclasses_of(["Quercus robur"], None) is None
     with pytest.raises(InputError, match="superclass: expected 'first-word' or nothing, got 'genus'"):
         superclasses_of(["Quercus robur"], "genus")
+
+
+def test_names_stay_on_one_line():
+    assert str(Problem("odd", "a\nb\x1b[31m.jpg", "left out")) == "a\\nb\\x1b[31m.jpg: left out"

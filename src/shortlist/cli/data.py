@@ -137,7 +137,7 @@ def build(
             seed=seed,
             progress=bar.at,
         )
-        dataset = replace(built.dataset, name=name or out.resolve().name)
+        dataset = replace(built.dataset, name=name or printable(out.resolve().name))
         entries = write_benchmark(dataset, folder, placing=PLACINGS[pictures], progress=lambda done: bar.at(total + done))
         dataset = replace(dataset, problems=[*dataset.problems, *repeated_pictures(entries)])
         write_card(replace(built, dataset=dataset), folder, placed=pictures != "none")

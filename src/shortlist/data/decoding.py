@@ -1,12 +1,17 @@
 """One picture: a file or bytes → ``uint8 (3, H, W)``, upright, whatever its mode, within a limit on its size."""
 
 import io
+import os
+import stat
+import struct
+import zlib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
 from shortlist.data.quiet import QuietPillow
@@ -21,7 +26,21 @@ SUFFIXES = frozenset(
     ".jpg .jpeg .jpe .jfif .png .webp .gif .bmp .tif .tiff .ppm .pgm .pbm .avif .jp2".split(),  # noqa: SIM905
 )
 # What Pillow raises on files that are damaged in one way or another.
-DAMAGED = (OSError, SyntaxError, ValueError, EOFError, LookupError, TypeError, OverflowError, MemoryError, RuntimeError)
+DAMAGED = (
+    *(OSError, SyntaxError, ValueError, EOFError, LookupError, TypeError, MemoryError, RuntimeError),
+    *(ArithmeticError, AttributeError, AssertionError, struct.error, zlib.error),
+)
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000")
+ORIENTATION = 0x0112  # the EXIF tag
+UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
 
 
@@ -59,14 +78,14 @@ def decode(source: str | Path | bytes, *, at_least: int | None = None, most_pixe
     if most_pixels > PILLOW_LIMIT:
         raise InputError(f"most_pixels: expected at most {PILLOW_LIMIT:,}, the limit of Pillow, got {most_pixels:,}")
     try:
-        with QUIET, Image.open(io.BytesIO(source) if isinstance(source, bytes) else source) as image:
+        if not isinstance(source, bytes) and not stat.S_ISREG(os.stat(source).st_mode):
+            raise PictureError("a folder, not a file" if os.path.isdir(source) else "no ordinary file")  # a pipe would wait
+        with QUIET, Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=_formats()) as image:
             return _decode_opened(image, at_least, most_pixels)
     except PictureError:
         raise
     except FileNotFoundError:
         raise PictureError("there is no such file") from None
-    except IsADirectoryError:
-        raise PictureError("a folder, not a file") from None
     except PermissionError:
         raise PictureError("permission denied") from None
     except Image.DecompressionBombError:
@@ -77,20 +96,34 @@ def decode(source: str | Path | bytes, *, at_least: int | None = None, most_pixe
         raise PictureError(f"damaged or cut short ({_first_line(error)})") from None
 
 
+@cache
+def _formats() -> list[str]:
+    """The formats that this Pillow can open, of those that hold photographs; others bring programs of their own with them."""
+    Image.init()
+    return [name for name in FORMATS if name in Image.OPEN]
+
+
 def _decode_opened(image: Image.Image, at_least: int | None, most_pixels: int) -> Decoded:
     width, height = image.size
     if width * height > most_pixels:
         raise PictureError(f"{width:,} × {height:,} pixels, larger than the limit of {most_pixels:,}")
     if not width or not height:
         raise PictureError("a picture without pixels")
-    frames = getattr(image, "n_frames", 1)
-    mode = image.mode
+    several, mode = image.format != "MPO" and getattr(image, "is_animated", False), image.mode
     if at_least is not None:
         image.draft(None, (at_least, at_least))  # None keeps the mode
     image.load()
-    upright = _to_rgb(ImageOps.exif_transpose(image))
-    remark = f"the first of {frames} frames is used" if frames > 1 and image.format != "MPO" else _remark_on_mode(mode)
-    return Decoded(upright, remark)
+    turn = UPRIGHT.get(_orientation(image))
+    upright = _to_rgb(image if turn is None else image.transpose(turn))
+    return Decoded(upright, "the first of several frames is used" if several else _remark_on_mode(mode))
+
+
+def _orientation(image: Image.Image) -> int:
+    """How the camera was held, 1 where that cannot be made out: a picture is worth more than the notes beside it."""
+    try:
+        return int(image.getexif().get(ORIENTATION, 1))
+    except Exception:  # whatever Pillow makes of garbage
+        return 1
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
@@ -108,12 +141,14 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
 def _to_eight_bits(values: Array, mode: str) -> Array:
     """Pillow would clip deep pixels at 255; here the full range becomes 0 to 255. Float pictures go to 1, or else to 255."""
-    deep = values.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        deep = values.astype(np.float64)
     if mode == "F":
         top = 1.0 if (np.nan_to_num(deep) <= 1.0).all() else 255.0
     else:
         top = 65535.0 if mode != "I" or deep.max(initial=0) > 255 else 255.0
-    return np.nan_to_num(deep * (255.0 / top)).clip(0, 255).round().astype(np.uint8)
+    with np.errstate(invalid="ignore"):  # not numbers become 0
+        return np.nan_to_num(deep * (255.0 / top)).clip(0, 255).round().astype(np.uint8)
 
 
 def _remark_on_mode(mode: str) -> str | None:

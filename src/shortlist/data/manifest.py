@@ -5,6 +5,7 @@ import hashlib
 import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -103,6 +104,7 @@ def repeated_pictures(entries: Sequence[Entry]) -> list[Problem]:
 
 def _entries(dataset: Dataset, folder: Path, placing: Placing, progress: Callable[[int], None] | None) -> Iterator[Entry]:
     names = _safe_names(dataset)
+    copies: Counter[str] = Counter()
     done = 0
     for split_name, split in dataset.splits.items():
         assert isinstance(split.inputs, PictureFiles)
@@ -114,7 +116,8 @@ def _entries(dataset: Dataset, folder: Path, placing: Placing, progress: Callabl
                 inside = f"{split_name}/{names[label]}/{name}"
                 path = inside if placing != "none" else str(sources[row].resolve())
                 if placing != "none":
-                    path = _placed(sources[row], folder, inside, placing == "link")
+                    copies[inside] += 1
+                    path = _placed(sources[row], folder, inside, copies[inside], placing == "link")
                 group = "" if split.groups is None else split.groups[row]
                 above = "" if dataset.superclasses is None else dataset.superclasses[label]
                 yield Entry(path, dataset.classes[label], above, split_name, group, length, digest, split.ids[row])
@@ -123,12 +126,11 @@ def _entries(dataset: Dataset, folder: Path, placing: Placing, progress: Callabl
                     progress(done)
 
 
-def _placed(source: Path, folder: Path, inside: str, link: bool) -> str:
+def _placed(source: Path, folder: Path, inside: str, copy: int, link: bool) -> str:
     """Where the picture was put: under its checksum, numbered where the same picture comes twice."""
-    path, copies = folder / inside, 1
-    while path.exists():
-        copies += 1
-        path = (folder / inside).with_stem(f"{Path(inside).stem}-{copies}")
+    path = folder / inside
+    if copy > 1:
+        path = path.with_stem(f"{path.stem}-{copy}")
     path.parent.mkdir(parents=True, exist_ok=True)
     if link:
         try:

@@ -36,9 +36,11 @@ def printable(path: str) -> str:
     'caf\\xe9.jpg'
     """
     try:
-        return os.fsencode(path).decode("utf-8", "backslashreplace")
+        text = os.fsencode(path).decode("utf-8", "backslashreplace")
     except UnicodeEncodeError:  # half of a pair of surrogates, which JSON can hold and no file name can
-        return path.encode("utf-8", "backslashreplace").decode()
+        text = path.encode("utf-8", "backslashreplace").decode()
+    # A line end or a terminal's escape in a name would not stay on one line.
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
 def count_problems(problems: Iterable[Problem]) -> dict[str, int]:

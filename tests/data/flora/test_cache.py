@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from shortlist.data.flora import Flora, cache, garden
+from shortlist.errors import ShortlistWarning
 
 FLORA = Flora(8, 2)
 
@@ -178,3 +179,25 @@ def test_of_two_processes_that_start_together_one_draws(tmp_path):
     files, others = kept(tmp_path / "cache")
     assert len(files) == 1
     assert not others
+
+
+def test_a_file_that_holds_other_pictures_is_drawn_again(tmp_path):
+    flora = Flora(species=6, genera=2)
+    right, _, _ = flora.specimens(5, size=8, cache=tmp_path)
+    (path,) = tmp_path.glob("*.safetensors")
+    save_file({"images": right[:2].clone()}, path)
+    again, _, _ = flora.specimens(5, size=8, cache=tmp_path)
+    assert torch.equal(again, right)
+
+
+def test_a_folder_that_may_not_be_written_to_is_no_obstacle(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    flora = Flora(species=6, genera=2)
+    kept, _, _ = flora.specimens(5, size=8, cache=tmp_path)
+    monkeypatch.setattr(cache, "FileLock", refuse)
+    assert torch.equal(flora.specimens(5, size=8, cache=tmp_path)[0], kept)
+    with pytest.warns(ShortlistWarning, match="pictures are drawn and not kept \\(Permission denied\\)"):
+        other, _, _ = flora.specimens(5, seed=1, size=8, cache=tmp_path)
+    assert other.shape == (5, 3, 8, 8)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shortlist.data.flora import Flora, best_accuracies
+from shortlist.errors import InputError
 from shortlist.metrics import set_accuracy, set_size, top_k_accuracy
 from shortlist.sets import average_k
 from tests.references import flora as ref
@@ -165,3 +166,24 @@ def test_the_default_garden_is_what_it_promises(sample):
     sizes = average_k(5).fit(sample[1])(sample[1]).sum(1)
     assert sizes.min() == 1
     assert sizes.max() > 10
+
+
+def test_samples_of_tensors_are_taken_as_they_come():
+    flora = Flora(species=8, genera=2)
+    _, posterior = flora.observe(200, seed=1)
+    found = best_accuracies(posterior, flora.prior, [1, 2])
+    assert np.allclose(found.top_k, best_accuracies(posterior.double().numpy(), flora.prior, [1, 2]).top_k)
+
+
+@pytest.mark.parametrize(
+    ("posterior", "prior", "weight", "message"),
+    [
+        (np.zeros((0, 2)), np.ones(2) / 2, None, "posterior, prior: expected"),
+        (np.ones((3, 2)) / 2, np.ones(3) / 3, None, "posterior, prior: expected"),
+        (np.ones((3, 2)) / 2, np.array([1.0, 0.0]), None, "prior: expected a probability above 0 of every class"),
+        (np.ones((3, 2)) / 2, np.ones(2) / 2, np.ones(3), "weight: expected a probability of each observation"),
+    ],
+)
+def test_what_cannot_be_averaged_is_refused(posterior, prior, weight, message):
+    with pytest.raises(InputError, match=message):
+        best_accuracies(posterior, prior, [1], weight)

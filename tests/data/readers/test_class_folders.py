@@ -156,7 +156,7 @@ def test_a_link_to_its_own_folder_is_followed_no_further(tmp_path):
     (root / "oak" / "deep" / "up").symlink_to(root / "oak")
     dataset = read_class_folders(root)
     assert dataset.splits["all"].ids == ["oak/deep/1.png"]
-    assert kinds(dataset) == [("link in a circle", "oak/deep/up")]
+    assert kinds(dataset) == [("link to a folder read already", "oak/deep/up")]
 
 
 def test_a_link_to_the_root_is_followed_no_further(tmp_path):
@@ -164,7 +164,7 @@ def test_a_link_to_the_root_is_followed_no_further(tmp_path):
     (root / "oak" / "up").symlink_to(root)
     dataset = read_class_folders(root)
     assert dataset.splits["all"].ids == ["elm/1.png", "oak/1.png"]
-    assert kinds(dataset) == [("link in a circle", "oak/up")]
+    assert kinds(dataset) == [("link to a folder read already", "oak/up")]
 
 
 def test_a_link_to_nothing_is_noted(tmp_path):
@@ -238,3 +238,17 @@ def test_one_class_is_enough(tmp_path):
 def test_an_unknown_rule_for_superclasses_is_refused(tmp_path):
     with pytest.raises(InputError, match="superclass: expected 'first-word' or nothing, got 'genus'"):
         read_class_folders(make(tmp_path, "oak/1.png"), superclass="genus")
+
+
+def test_links_that_branch_again_and_again_are_followed_once(tmp_path):
+    """Twenty levels with two links each would be a million ways to one picture."""
+    root = make(tmp_path / "root", "oak/0/1.png")
+    for level in range(20):
+        (tmp_path / f"{level + 1}").mkdir()
+        for name in ("a", "b"):
+            below = root / "oak" / "0" if level == 0 else tmp_path / f"{level}"
+            (tmp_path / f"{level + 1}" / name).symlink_to(below)
+    (root / "oak" / "top").symlink_to(tmp_path / "20")
+    dataset = read_class_folders(root)
+    assert len(dataset.splits["all"]) == 1
+    assert {kind for kind, _ in kinds(dataset)} == {"link to a folder read already"}

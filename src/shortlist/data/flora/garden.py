@@ -21,7 +21,7 @@ from shortlist.data.flora.specimens import draw_specimens
 from shortlist.data.flora.traits import HIDDEN, TRAITS, VIEWS
 from shortlist.data.randomness import Draws, Purpose, categories, check_seed, uniforms
 from shortlist.errors import InputError
-from shortlist.tensors import Array, as_tensor, one_hot
+from shortlist.tensors import Array, as_tensor, one_hot, shape_of
 
 BLOCK = 2**16  # rows drawn at once
 SHOWN = np.array([[trait in view.shown for trait in TRAITS] for view in VIEWS])
@@ -116,6 +116,9 @@ class Flora:
     def posterior(self, shown: Tensor) -> Tensor:
         """The exact probability of each species given what is shown, float32 (n, species)."""
         shown = as_tensor(shown, "shown")
+        if shown.is_floating_point() or shown.dtype == torch.bool:
+            raise InputError(f"shown: expected whole numbers, got {shape_of(shown)}")
+        shown = shown.long()
         if shown.ndim != 2 or shown.shape[1] != len(TRAITS):
             raise InputError(f"shown: expected (n, {len(TRAITS)}), one value of each trait, got {tuple(shown.shape)}")
         for column, trait in enumerate(TRAITS):
@@ -190,7 +193,9 @@ class Flora:
         return torch.tensor(sorted(kept))
 
     def _kept(self, kind: str, draw: Callable[[], Tensor], n: int, seed: int, size: int, cache: str | Path | None) -> Tensor:
-        return draw() if cache is None else kept_pictures(Path(cache), f"{kind} {self!r} n={n} seed={seed} size={size}", draw)
+        if cache is None:
+            return draw()
+        return kept_pictures(Path(cache), f"{kind} {self!r} n={n} seed={seed} size={size}", (n, 3, size, size), draw)
 
     def limits(self, ks: Sequence[int] | None = None) -> Limits:
         """The best accuracy of sets of k labels, and of k labels on average: exact, over everything that can be observed.

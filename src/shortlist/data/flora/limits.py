@@ -63,6 +63,7 @@ def best_accuracies(posterior: Array | Tensor, prior: Array | Tensor, ks: Sequen
     the same rows, and to first order the accuracy is the mean of gain - λ · (size - k): the error is taken of that.
     """
     posterior, prior = (as_tensor(values, "posterior").double().numpy() for values in (posterior, prior))
+    _check(posterior, prior, weight)
     rows, classes = posterior.shape
     sizes = np.asarray(list(ks))
     if sizes.dtype.kind not in "iu" or not len(sizes) or sizes.min() < 1 or sizes.max() > classes:
@@ -79,6 +80,15 @@ def best_accuracies(posterior: Array | Tensor, prior: Array | Tensor, ks: Sequen
     for name, gain in (("average_k", posterior), ("macro_average_k", macro)):
         curves[name], error[name] = _of_average_size(gain, mass, sizes, sampled)
     return Limits(sizes, **curves, error=error)
+
+
+def _check(posterior: Array, prior: Array, weight: Array | None) -> None:
+    if posterior.ndim != 2 or not len(posterior) or prior.shape != posterior.shape[1:]:
+        raise InputError(f"posterior, prior: expected (N, C) and (C,), N at least 1, got {posterior.shape} and {prior.shape}")
+    if not (prior > 0).all():
+        raise InputError("prior: expected a probability above 0 of every class, got one that is not: leave such classes out")
+    if weight is not None and (weight.shape != posterior.shape[:1] or not np.isclose(weight.sum(), 1)):
+        raise InputError("weight: expected a probability of each observation, which sum to 1")
 
 
 def _of_average_size(gain: Array, mass: Array, sizes: Array, sampled: bool) -> tuple[Array, Array]:

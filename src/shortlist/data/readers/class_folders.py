@@ -54,7 +54,8 @@ def read_class_folders(root: str | Path, *, superclass: str | None = None) -> Da
     number = {name: label for label, name in enumerate(classes)}
     splits = {name: _split(root, by_class, number) for name, by_class in listed.items()}
     problems = [*found.problems, *check_names(classes), *classes_without_rows(splits, classes)]
-    return Dataset(root.resolve().name, classes, splits, superclasses_of(classes, superclass), problems=problems)
+    name = printable(root.resolve().name)
+    return Dataset(name, classes, splits, superclasses_of(classes, superclass), problems=problems)
 
 
 def _split_folders(found: "_Walk") -> dict[str, Path]:
@@ -97,8 +98,8 @@ class _Walk:
     def classes(self, folder: Path) -> dict[str, list[str]]:
         """The pictures below each class folder, as paths below the root."""
         self.note_stray_pictures(folder)
-        above = frozenset((self.root.resolve(), folder.resolve()))
-        return {each.name: list(self._pictures(each, above)) for each in self.folders(folder)}
+        above = {self.root.resolve(), folder.resolve()}
+        return {each.name: list(self._pictures(each, set(above))) for each in self.folders(folder)}
 
     def note_stray_pictures(self, folder: Path) -> None:
         """Pictures that lie where only folders should."""
@@ -106,14 +107,16 @@ class _Walk:
             if _is_picture_name(entry.name) and not _is_folder(entry):
                 self.note("picture outside a class folder", entry.path, "lies beside the class folders: left out")
 
-    def _pictures(self, folder: Path, above: frozenset[Path]) -> Iterator[str]:
+    def _pictures(self, folder: Path, seen: set[Path]) -> Iterator[str]:
+        """The pictures below a folder; ``seen`` are the folders above it, and those of this class that were read already."""
         real = folder.resolve()
-        if real in above:
-            self.note("link in a circle", str(folder), "leads back to a folder above it: not followed")
+        if real in seen:
+            self.note("link to a folder read already", str(folder), "leads to a folder above it or beside it: not followed")
             return
+        seen.add(real)
         for entry in self._entries(folder):
             if _is_folder(entry):
-                yield from self._pictures(Path(entry.path), above | {real})
+                yield from self._pictures(Path(entry.path), seen)
             elif _is_picture_name(entry.name):
                 if os.path.isfile(entry.path):
                     yield os.path.relpath(entry.path, self.root).replace(os.sep, "/")
