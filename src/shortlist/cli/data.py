@@ -21,8 +21,8 @@ from shortlist.data.sources import open_dataset
 from shortlist.data.statistics import LongTail
 from shortlist.errors import InputError
 from shortlist.files import folder_written_whole, written_whole
-from shortlist.report import contact_sheet
 from shortlist.report.data_card import limits_table, splits_table, summary_line, tail_table, write_card
+from shortlist.report.sheet import contact_sheet
 
 app = typer.Typer(help="Look at datasets, build one from an archive, make labels of votes.", no_args_is_help=True)
 app.command("votes")(votes.votes)

@@ -4,7 +4,6 @@ import math
 
 from shortlist.errors import InputError
 from shortlist.links.link import Link
-from shortlist.operators import sparse_top
 from shortlist.tensors import Probs, Scores
 
 
@@ -33,6 +32,8 @@ class SparseTop(Link):
             raise InputError(f"{self}: expected scores of at least {self.k:g} classes, got {classes}")
 
     def _probs(self, scores: Scores) -> Probs:
+        from shortlist.operators import sparse_top  # brings torch's compiler, a second that nobody else should wait for
+
         return sparse_top(scores, self.k)
 
     def _scores(self, probs: Probs) -> Scores:

@@ -12,8 +12,8 @@ from shortlist.data.flora.limits import best_accuracies
 from shortlist.data.problems import count_problems, problem_lines
 from shortlist.data.statistics import LongTail
 from shortlist.files import write_text, written_whole
-from shortlist.report.contact_sheet import contact_sheet
 from shortlist.report.data_pictures import ClassShares
+from shortlist.report.sheet import contact_sheet
 from shortlist.report.style import SETTINGS
 from shortlist.report.table import Table
 from shortlist.tensors import is_single_label

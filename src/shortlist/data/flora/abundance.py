@@ -3,7 +3,6 @@
 from typing import Literal, TypeAlias
 
 import numpy as np
-from scipy.optimize import brentq
 
 from shortlist.data.statistics import LongTail
 from shortlist.errors import InputError
@@ -39,6 +38,8 @@ def abundances(species: int, law: Abundance) -> Array:
         few = abundances(FEWEST, law)[:species]
         few /= few.sum()
         return few
+    from scipy.optimize import brentq
+
     # In terms of the logarithm of the last weight, the search has the same bounds for any number of species.
     fall = brentq(lambda fall: _tail(species, fall) - TAIL_SHARE, 1e-3, 1e3, xtol=1e-12)
     return _geometric(species, float(fall))

@@ -11,7 +11,7 @@ from PIL import ImageColor, ImageDraw
 from shortlist.data import Dataset, PictureArray, Split
 from shortlist.errors import InputError
 from shortlist.report import contact_sheet
-from shortlist.report.contact_sheet import CAPTION, CAPTION_LINES, GAP, MARGIN, PAPER, TILE
+from shortlist.report.sheet import CAPTION, CAPTION_LINES, GAP, MARGIN, PAPER, TILE
 from tests.report.garden import folder, garden, meadow
 
 SIZE = 16
