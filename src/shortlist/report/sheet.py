@@ -112,8 +112,12 @@ def _class_strips(
         members.setdefault(above[label], []).append(label)
     most = max(2, -(-classes // 3)) if len(members) > 1 else classes
     picked: list[int] = []
-    for name in draws.permutation(sorted(members)).tolist():
-        picked += sorted(members[name][: min(most, classes - len(picked))], key=lambda label: dataset.classes[label])
+    names = sorted(members)
+    held = [sum(int(counts[label]) for label in members[name]) for name in names]
+    # In random order, those with more pictures earlier: the first is the superclass of a picture drawn at random, and so on.
+    for place in np.argsort(draws.exponential(size=len(names)) / held).tolist():
+        own = members[names[place]]
+        picked += sorted(own[: min(most, classes - len(picked))], key=lambda label: dataset.classes[label])
     strips, last = [], None
     for label in picked:
         rows = draws.permutation(np.flatnonzero((split.target == label).numpy()))[:per_class].tolist()
