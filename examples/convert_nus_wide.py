@@ -20,6 +20,7 @@ import argparse
 import csv
 from pathlib import Path
 
+from shortlist.errors import InputError
 from shortlist.files import written_whole
 
 
@@ -28,6 +29,8 @@ def convert(root: Path, table: Path) -> int:
     places = [root / "ConceptsList" / "Concepts81.txt", root / "Concepts81.txt"]
     concepts = _lines(next((place for place in places if place.is_file()), places[0]))
     rows = [row for split in ("Train", "Test") for row in _rows(root, split, concepts)]
+    if not rows:
+        raise InputError(f"{root}: expected pictures in ImageList/TrainImagelist.txt or TestImagelist.txt, got none")
     with written_whole(table) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([("path", "labels", "split"), *rows])
     return len(rows)
@@ -40,7 +43,7 @@ def _rows(root: Path, split: str, concepts: list[str]) -> list[tuple[str, str, s
         path = root / "Groundtruth" / "TrainTestLabels" / f"Labels_{concept}_{split}.txt"
         marks = _lines(path)
         if len(marks) != len(pictures):
-            raise SystemExit(f"{path}: expected {len(pictures)} lines, one for each picture, got {len(marks)}")
+            raise InputError(f"{path}: expected {len(pictures)} lines, one for each picture, got {len(marks)}")
         for row, mark in enumerate(marks):
             if mark == "1":
                 labels[row].append(concept)
@@ -49,7 +52,13 @@ def _rows(root: Path, split: str, concepts: list[str]) -> list[tuple[str, str, s
 
 
 def _lines(path: Path) -> list[str]:
-    return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    if not path.is_file():
+        raise InputError(f"{path}: expected a list of NUS-WIDE, got nothing: give the folder that holds ImageList")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: expected a list of NUS-WIDE in UTF-8, got other bytes") from None
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 if __name__ == "__main__":
@@ -57,4 +66,7 @@ if __name__ == "__main__":
     parser.add_argument("root", type=Path, help="the folder of NUS-WIDE")
     parser.add_argument("table", type=Path, help="the CSV file to write")
     given = parser.parse_args()
-    print(f"{convert(given.root, given.table):,} rows in {given.table}")
+    try:
+        print(f"{convert(given.root, given.table):,} rows in {given.table}")
+    except (InputError, OSError) as error:
+        raise SystemExit(str(error)) from None

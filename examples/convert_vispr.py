@@ -14,7 +14,9 @@ import csv
 import json
 import re
 from pathlib import Path
+from typing import Any
 
+from shortlist.errors import InputError
 from shortlist.files import written_whole
 
 SPLIT_FOLDER = re.compile(r"(?:^|/)(train|val|test)2017/")
@@ -24,25 +26,38 @@ def convert(root: Path, attributes: Path, table: Path) -> int:
     """Write the table; the number of its rows."""
     used = _used(attributes)
     rows = [row for path in sorted(root.rglob("*.json")) if (row := _row(path, used))]
+    if not rows:
+        raise InputError(f"{root}: expected .json files with image_path and labels in it or below it, got none")
     with written_whole(table) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([("path", "labels", "split"), *rows])
     return len(rows)
 
 
 def _used(attributes: Path) -> set[str]:
-    with attributes.open(encoding="utf-8", newline="") as file:
-        return {row["attribute_id"] for row in csv.DictReader(file, delimiter="\t") if row["idx"].strip()}
+    if not attributes.is_file():
+        raise InputError(f"{attributes}: expected the table of the attributes of VISPR, got nothing")
+    try:
+        lines = attributes.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise InputError(f"{attributes}: expected text in UTF-8, got other bytes") from None
+    table = csv.DictReader(lines, delimiter="\t")
+    if not {"idx", "attribute_id"} <= set(table.fieldnames or ()):
+        raise InputError(f"{attributes}: expected the columns idx and attribute_id, parted by tabs")
+    return {row["attribute_id"] for row in table if (row["idx"] or "").strip()}
 
 
 def _row(annotation: Path, used: set[str]) -> tuple[str, str, str] | None:
     """The row of one picture; None where the file is no annotation."""
-    content = json.loads(annotation.read_text(encoding="utf-8"))
-    if "image_path" not in content or "labels" not in content:
+    try:
+        content: Any = json.loads(annotation.read_bytes())
+    except ValueError:
+        raise InputError(f"{annotation}: expected JSON, got a file that is not: damaged or cut short") from None
+    if not isinstance(content, dict) or "image_path" not in content or "labels" not in content:
         return None
     path: str = content["image_path"]
     split = SPLIT_FOLDER.search(path)
     if split is None:
-        raise SystemExit(f"{annotation}: expected train2017, val2017 or test2017 in the path of the picture, got {path}")
+        raise InputError(f"{annotation}: expected train2017, val2017 or test2017 in the path of the picture, got {path}")
     return path, "|".join(label for label in content["labels"] if label in used), split[1]
 
 
@@ -52,4 +67,7 @@ if __name__ == "__main__":
     parser.add_argument("attributes", type=Path, help="attributes.tsv")
     parser.add_argument("table", type=Path, help="the CSV file to write")
     given = parser.parse_args()
-    print(f"{convert(given.root, given.attributes, given.table):,} rows in {given.table}")
+    try:
+        print(f"{convert(given.root, given.attributes, given.table):,} rows in {given.table}")
+    except (InputError, OSError) as error:
+        raise SystemExit(str(error)) from None

@@ -21,6 +21,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from shortlist.errors import InputError
 from shortlist.files import written_whole
 
 # In the order of the numbers that describe a person.
@@ -32,10 +33,20 @@ FILES = ("wider_attribute_trainval.json", "wider_attribute_test.json")
 
 def convert(root: Path, table: Path) -> int:
     """Write the table; the number of its rows."""
-    rows = [_row(picture) for name in FILES for picture in json.loads(_find(root, name).read_text(encoding="utf-8"))["images"]]
+    rows = [row for name in FILES for row in _rows(_find(root, name))]
+    if not rows:
+        raise InputError(f"{root}: expected pictures in {' or '.join(FILES)}, got none")
     with written_whole(table) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([("path", "labels", "split"), *rows])
     return len(rows)
+
+
+def _rows(path: Path) -> list[tuple[str, str, str]]:
+    try:
+        return [_row(picture) for picture in json.loads(path.read_bytes())["images"]]
+    except (ValueError, KeyError, TypeError, IndexError):
+        expected = "a list images of pictures, each with a file_name and targets"
+        raise InputError(f"{path}: expected {expected}, got another file, or one cut short") from None
 
 
 def _row(picture: dict[str, Any]) -> tuple[str, str, str]:
@@ -48,7 +59,7 @@ def _row(picture: dict[str, Any]) -> tuple[str, str, str]:
 def _find(root: Path, name: str) -> Path:
     found = sorted(root.rglob(name))
     if not found:
-        raise SystemExit(f"{root}: expected {name} in it or below it")
+        raise InputError(f"{root}: expected {name} in it or below it")
     return found[0]
 
 
@@ -57,4 +68,7 @@ if __name__ == "__main__":
     parser.add_argument("root", type=Path, help="the folder that holds Image and the annotations")
     parser.add_argument("table", type=Path, help="the CSV file to write")
     given = parser.parse_args()
-    print(f"{convert(given.root, given.table):,} rows in {given.table}")
+    try:
+        print(f"{convert(given.root, given.table):,} rows in {given.table}")
+    except (InputError, OSError) as error:
+        raise SystemExit(str(error)) from None

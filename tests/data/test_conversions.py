@@ -137,6 +137,47 @@ def test_vispr_outside_a_split_is_refused(tmp_path):
     assert "expected train2017, val2017 or test2017 in the path of the picture" in answer.stderr
 
 
+def refused(folder, script, *arguments):
+    """The one sentence on the standard error; nothing is written."""
+    table = folder / "table.csv"
+    answer = run(script, *arguments, table)
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert not table.exists()
+    assert len(answer.stderr.splitlines()) == 1
+    return answer.stderr
+
+
+def test_a_folder_that_is_not_there_is_refused_by_every_script(tmp_path):
+    absent = tmp_path / "absent"
+    assert "Concepts81.txt: expected a list of NUS-WIDE, got nothing" in refused(tmp_path, "convert_nus_wide.py", absent)
+    assert "expected wider_attribute_trainval.json" in refused(tmp_path, "convert_wider_attribute.py", absent)
+    assert "absent: expected the table of the attributes" in refused(tmp_path, "convert_vispr.py", absent, absent)
+    write(tmp_path / "attributes.tsv", "idx\tattribute_id", "0\ta0_safe")
+    words = refused(tmp_path, "convert_vispr.py", absent, tmp_path / "attributes.tsv")
+    assert "absent: expected .json files with image_path and labels in it or below it, got none" in words
+
+
+def test_tables_without_a_row_are_not_written(tmp_path):
+    nus_wide(tmp_path / "NUS")
+    for path in [*(tmp_path / "NUS" / "ImageList").iterdir(), *(tmp_path / "NUS" / "Groundtruth").rglob("*.txt")]:
+        path.write_text("")
+    assert "expected pictures in ImageList" in refused(tmp_path, "convert_nus_wide.py", tmp_path / "NUS")
+    for name in ("wider_attribute_trainval.json", "wider_attribute_test.json"):
+        write(tmp_path / "WIDER" / name, json.dumps({"images": []}))
+    assert "expected pictures in wider" in refused(tmp_path, "convert_wider_attribute.py", tmp_path / "WIDER")
+
+
+def test_files_that_are_not_what_they_should_be_are_named(tmp_path):
+    write(tmp_path / "wider_attribute_trainval.json", '{"images": [{"file_name": "train/a.jpg"}]}')
+    assert "wider_attribute_trainval.json: expected a list images" in refused(tmp_path, "convert_wider_attribute.py", tmp_path)
+    write(tmp_path / "attributes.tsv", "id,attribute")
+    vispr = ("convert_vispr.py", tmp_path, tmp_path / "attributes.tsv")
+    assert "attributes.tsv: expected the columns idx and attribute_id" in refused(tmp_path, *vispr)
+    write(tmp_path / "attributes.tsv", "idx\tattribute_id", "0\ta0_safe")
+    write(tmp_path / "wider_attribute_trainval.json", '{"images"')
+    assert "expected JSON, got a file that is not" in refused(tmp_path, *vispr)
+
+
 @pytest.mark.parametrize("script", sorted(path.name for path in (ROOT / "examples").glob("convert_*.py")))
 def test_the_page_and_the_script_tell_the_same_command(script):
     told = next(

@@ -1,7 +1,7 @@
 """``shortlist data votes``: one label for each item, from a table of who said what."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -14,6 +14,7 @@ from shortlist.report import Table
 
 RULES = ("adaptive", "majority", "dawid-skene")
 SUFFIXES = (".csv", ".parquet")
+MISSING: dict[str, Literal["refuse", "drop"]] = {"refuse": "refuse", "drop": "drop"}
 
 
 def votes(
@@ -34,16 +35,23 @@ def votes(
     author_column: Annotated[
         str | None, typer.Option("--author-column", help="Whether the user authored the item; author, if there is one.")
     ] = None,
+    missing: Annotated[
+        str, typer.Option("--missing", metavar="HOW", help="Rows with an empty cell: refuse them, or drop and count them.")
+    ] = "refuse",
     strict: options.Strict = False,
 ) -> None:
     """Make one label of the votes on each item: by weights that grow with what users have shown to know, or by rivals."""
     for option, path in (("--out", out), ("--users", users)):
         if path is not None and path.suffix.lower() not in SUFFIXES:
             raise InputError(f"{option}: expected a name that ends in .csv or .parquet, got {path}")
+    if missing not in MISSING:
+        raise InputError(f"--missing: expected {' or '.join(MISSING)}, got {missing}")
     check_outputs([out, users], [table])
     found: list[str] = []
     with noticed(found):
-        read = Votes.read(table, user=user_column, item=item_column, label=label_column, author=author_column)
+        read = Votes.read(
+            table, user=user_column, item=item_column, label=label_column, author=author_column, missing=MISSING[missing]
+        )
         result = _aggregated(read, rule, b0, theta)
     if out is not None:
         result.save(out)

@@ -7,11 +7,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from importlib.metadata import version
 
 import torch
 from torch import Tensor
 
-from shortlist import __version__
 from shortlist.checks import share as checked_share
 from shortlist.checks import whole_number
 from shortlist.data.dataset import Dataset, Split
@@ -211,5 +211,5 @@ def _how(
         f"Kept: {drawn if superclasses < 1 else 'all classes'} that have at least {fewest} pictures.",
         *([f"Superclasses drawn: {above}."] if superclasses < 1 else []),
         f"Split with seed {seed}: {divided}, the rest train.",
-        f"Every picture was opened once by shortlist {__version__}; those that cannot be read were left out.",
+        f"Every picture was opened once by shortlist {version('shortlist')}; those that cannot be read were left out.",
     ]

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from shortlist.checks import whole_number
+from shortlist.checks import share, whole_number
 from shortlist.errors import InputError
 from shortlist.tensors import check_tensor, row_blocks, shape_of, working
 
@@ -78,7 +78,7 @@ def random_flip(images: Tensor, probability: float = 0.5, *, generator: torch.Ge
     [[[[3, 2, 1]]]]
     """
     _check_images(images, generator)
-    probability = _probability(probability)
+    probability = share(probability, "probability")
     flips = torch.rand(len(images), generator=generator, device=images.device) < probability
     flips, mirrored = flips.view(-1, 1, 1, 1), images.flip(3)
     if images.dtype != torch.uint8:
@@ -167,6 +167,7 @@ def resized_crop(images: Tensor, boxes: Tensor, size: Size) -> Tensor:
     tensor([[[[2.4286, 5.5714]]]])
     """
     _check_images(images)
+    check_tensor(boxes, "boxes")
     height, width = _size(size)
     if boxes.dtype != torch.int64 or boxes.shape != (len(images), 4):
         raise InputError(f"boxes: expected int64 ({len(images)}, 4), got {shape_of(boxes)}")
@@ -237,7 +238,7 @@ class RandomFlip(Transform):
     """Module form of :func:`random_flip`."""
 
     def __init__(self, probability: float = 0.5, *, generator: torch.Generator | None = None):
-        super().__init__(random_flip, probability=_probability(probability), generator=generator)
+        super().__init__(random_flip, probability=share(probability, "probability"), generator=generator)
 
 
 class Resize(Transform):
@@ -331,6 +332,8 @@ def _check_images(images: Tensor, generator: torch.Generator | None = None) -> N
     check_tensor(images, "images")
     if images.ndim != 4 or not (images.dtype == torch.uint8 or images.is_floating_point()):
         raise InputError(f"images: expected uint8 or floating point (N, C, H, W), got {shape_of(images)}")
+    if generator is not None and not isinstance(generator, torch.Generator):
+        raise InputError(f"generator: expected a torch.Generator, got {type(generator).__name__}")
     if generator is not None and generator.device.type != images.device.type:
         raise InputError(f"generator: expected one on {images.device}, as the images are, got one on {generator.device}")
 
@@ -346,24 +349,26 @@ def _size(size: Size) -> tuple[int, int]:
     return whole_number(height, "size", least=1), whole_number(width, "size", least=1)
 
 
-def _probability(value: float) -> float:
-    if not 0 <= value <= 1:
-        raise InputError(f"probability: expected a number from 0 to 1, got {value}")
-    return float(value)
-
-
 def _range(bounds: Range, name: str, most: float = math.inf) -> Range:
-    if len(bounds) != 2 or not 0 < bounds[0] <= bounds[1] <= most or bounds[1] == math.inf:
+    try:
+        low, high = (float(bound) for bound in bounds)
+        fits = 0 < low <= high <= most and high < math.inf
+    except (TypeError, ValueError, OverflowError):
+        fits = False
+    if not fits:
         limit = "" if most == math.inf else f" up to {most:g}"
-        raise InputError(f"{name}: expected two numbers above 0{limit}, the lower first, got {bounds}")
-    return float(bounds[0]), float(bounds[1])
+        raise InputError(f"{name}: expected two numbers above 0{limit}, the lower first, got {str(bounds)[:60]}")
+    return low, high
 
 
 def _mean(values: Channels) -> tuple[float, ...]:
     """One number, or one a channel, as plain numbers: a module has then nothing to move or to cast."""
-    flat = torch.as_tensor(values, dtype=torch.float64).flatten().tolist()
+    try:
+        flat = torch.as_tensor(values, dtype=torch.float64).flatten().tolist()
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        flat = []
     if not flat or not all(math.isfinite(value) for value in flat):
-        raise InputError(f"mean and std: expected finite numbers, one or one a channel, got {values}")
+        raise InputError(f"mean and std: expected finite numbers, one or one a channel, got {str(values)[:60]}")
     return tuple(flat)
 
 
@@ -382,6 +387,6 @@ def _by_channel(numbers: Sequence[float], images: Tensor, dtype: torch.dtype, na
 
 
 def _floating(dtype: torch.dtype) -> torch.dtype:
-    if not dtype.is_floating_point:
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise InputError(f"dtype: expected a floating point one, got {dtype}")
     return dtype

@@ -47,7 +47,7 @@ def test_labels_as_meka_names_them(tmp_path, relation, classes):
     assert read_arff(write(tmp_path, PLANTS.replace("plants", relation, 1))).classes == classes
 
 
-@pytest.mark.parametrize("relation", ["plants", "'x: -C 0'", "'x: -C 7'", "'x: -C -99'"])
+@pytest.mark.parametrize("relation", ["plants", "'x: -C 0'", f"'x: -C {'9' * 5000}'", "'x: -C 7'", "'x: -C -99'"])
 def test_labels_must_be_named_somehow(tmp_path, relation):
     with pytest.raises(InputError, match=r"leaves.arff: expected labels as an XML file or as names, or -C in the relation"):
         read_arff(write(tmp_path, PLANTS.replace("plants", relation, 1)))
@@ -60,6 +60,18 @@ def test_numeric_labels_and_words(tmp_path):
     text = f"{header}1,true,No,3\n0,false,Yes,4\n"
     dataset = read_arff(write(tmp_path, text), labels=["a", "b", "c"])
     assert dataset.splits["all"].target.tolist() == [[True, True, False], [False, False, True]]
+
+
+def test_values_with_underscores_are_names(tmp_path):
+    text = "@relation x\n@attribute n {1_0,2_0}\n@attribute a {0,1}\n@data\n2_0,1\n"
+    assert read_arff(write(tmp_path, text), labels=["a"]).splits["all"].inputs.tolist() == [[0, 1]]
+
+
+def test_nominal_values_that_would_be_too_many_columns_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("shortlist.data.readers.arff_file.MOST_CELLS", 20)
+    text = "@relation x\n@attribute n {a,b,c,d,e,f,g}\n@attribute y {0,1}\n@data\n" + "a,1\n" * 3
+    with pytest.raises(InputError, match=r"leaves.arff: expected at most 20 values, .* got 3 rows of 7"):
+        read_arff(write(tmp_path, text), labels=["y"])
 
 
 def test_rows_with_missing_values_are_left_out(tmp_path):

@@ -158,6 +158,11 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
         (HEADER + "1,,0\n", "line 6: expected one of red, green, blue for 'colour', got ''"),
         (HEADER + "{0 1, 3 1}\n", "line 6: expected an index from 0 to 2 before each value, got '3 1'"),
         (HEADER + "{-1 1}\n", "line 6: expected an index from 0 to 2"),
+        (HEADER + f"{{{'1' * 5000} 1}}\n", "line 6: expected an index from 0 to 2"),
+        (HEADER + "1_000,red,0\n", "line 6: expected a number for 'width', got '1_000'"),
+        (HEADER + "1,red,0\n{0 1_0}\n", "line 7: expected a number for 'width', got '1_0'"),
+        ("@attribute 'a numeric\n@data\n", "line 1: expected a quote at the end of the name"),
+        ("@attribute \"a' real\n@data\n", "line 1: expected a quote at the end of the name"),
         (HEADER + "{width 1}\n", "line 6: expected an index from 0 to 2"),
         (HEADER + "{0 1,0 2}\n", "line 6: expected each index once, got 0 again"),
         (HEADER + "{0 1\n", "line 6: expected } at the end of the row"),
@@ -170,6 +175,19 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
 def test_odd_files_are_refused_with_the_line(tmp_path, text, message):
     with pytest.raises(InputError, match=message):
         parse(tmp_path, text)
+
+
+def test_underscores_in_names_are_no_matter(tmp_path):
+    content = parse(tmp_path, "@relation x\n@attribute a_b {x_1,y}\n@attribute n real\n@data\nx_1,?\ny,7\n")
+    assert content.values[:, 0].tolist() == [0, 1]
+    assert np.isnan(content.values[0, 1])
+    assert content.values[1, 1] == 7
+
+
+def test_a_small_file_that_stands_for_too_many_zeros_is_refused_before_they_are_made(tmp_path):
+    attributes = "".join(f"@attribute a{number} real\n" for number in range(60_000))
+    with pytest.raises(InputError, match=r"expected at most 2,147,483,648 values, .* got 40,000 rows of 60,000: leave out"):
+        parse(tmp_path, f"@relation x\n{attributes}@data\n" + "{}\n" * 40_000)
 
 
 def test_other_encodings_and_absent_files_are_refused(tmp_path):
@@ -221,6 +239,13 @@ def test_a_document_type_in_another_encoding_is_refused_too(tmp_path):
     (tmp_path / "x.xml").write_bytes(text.encode("utf-16"))
     with pytest.raises(InputError, match="document type"):
         read_label_names(tmp_path / "x.xml")
+
+
+@pytest.mark.parametrize("encoding", ["bogus", "utf-7", "shift_jis", "idna", "rot13", "punycode", "hex"])
+def test_encodings_that_no_list_is_in_are_refused(tmp_path, encoding):
+    text = f'<?xml version="1.0" encoding="{encoding}"?><labels><label name="\u00e9"/></labels>'
+    with pytest.raises(InputError, match=r"x.xml: cannot be read as XML"):
+        read_label_names(write(tmp_path, text, "x.xml"))
 
 
 def test_a_huge_or_absent_label_list_is_refused(tmp_path, monkeypatch):

@@ -50,6 +50,19 @@ def test_fewer_pictures_than_published_are_noted(tmp_path):
     }
 
 
+def test_classes_of_one_name_are_told_apart_and_noted(tmp_path):
+    home = fixtures.cifar10(tmp_path)
+    fixtures.text(home / "batches.meta.txt", "bird", "Bird", "bird")
+    data = read_cifar10(tmp_path)
+    assert data.classes == ["bird (0)", "Bird", "bird (2)"]
+    noted = fixtures.kinds(data)
+    assert noted["name of several classes"] == ["bird"]
+    assert noted["names alike"] == ["Bird"]
+    home = fixtures.cifar100(tmp_path)
+    fixtures.text(home / "coarse_label_names.txt", "things", "things")
+    assert read_cifar100(tmp_path).superclasses == ["things (1)", "things (0)", "things (1)"]
+
+
 def test_a_file_that_was_cut_short_is_refused(tmp_path):
     path = fixtures.cifar10(tmp_path) / "data_batch_3.bin"
     path.write_bytes(path.read_bytes()[:-1])

@@ -66,6 +66,16 @@ def test_categories_without_supercategory(tmp_path):
     assert read_coco(tmp_path).superclasses is None
 
 
+def test_categories_of_one_name_are_told_apart_and_noted(tmp_path):
+    fixtures.coco(tmp_path)
+    for split in ("train", "val"):
+        path = tmp_path / f"annotations/instances_{split}2017.json"
+        change(path, lambda document: [one.update(name="sign") for one in document["categories"] if one["id"] > 1])
+    data = read_coco(tmp_path)
+    assert data.classes == ["person", "sign (11)", "sign (13)"]
+    assert kinds(data)["name of several classes"] == ["sign"]
+
+
 def test_pictures_and_label_files_that_are_absent(tmp_path):
     fixtures.coco(tmp_path)
     (tmp_path / "train2017/000000000025.jpg").unlink()

@@ -1,5 +1,9 @@
 """Tables of features and labels: CSV, Parquet and npz."""
 
+import contextlib
+import io
+import zipfile
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -187,6 +191,134 @@ def test_missing_features_of_arrays(tmp_path):
 def test_odd_arrays_are_refused(tmp_path, arrays, message):
     with pytest.raises(InputError, match=message):
         read_feature_table(npz(tmp_path, **arrays))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"y": np.array(3)}, r"expected a target \(N,\) or \(N, C\), got int64 \(\)"),
+        ({"y": np.zeros((2, 2, 2))}, r"expected a target \(N,\) or \(N, C\)"),
+        ({"classes": np.array("a")}, "expected classes as names or numbers, one after the other, got <U1"),
+        ({"classes": np.array([["a"], ["b"]])}, "expected classes as names or numbers, one after the other"),
+        ({"classes": np.array([b"a", b"b"])}, "expected classes as names or numbers"),
+        ({"ids": np.array(7)}, "expected ids as names or numbers, one after the other, got int64"),
+        ({"ids": np.eye(2, dtype=int)}, "expected ids as names or numbers, one after the other"),
+        ({"ids": np.array(["a", "\ud800"])}, "expected text in ids, got .*which holds half a letter"),
+        ({"y": np.array(["a", "\ud800"])}, "expected text in the target, got .*which holds half a letter"),
+        ({"y": np.array(["a", "b"]), "classes": np.array(["a", "b", "a"])}, "expected classes with different names, got 'a'"),
+    ],
+)
+def test_arrays_of_the_wrong_form_are_refused(tmp_path, changed, message):
+    with pytest.raises(InputError, match=message):
+        read_feature_table(npz(tmp_path, **{"X": np.eye(2), "y": np.array([0, 1])} | changed))
+
+
+def test_classes_of_one_name_are_told_apart_and_noted(tmp_path):
+    dataset = read_feature_table(npz(tmp_path, X=np.eye(2), y=np.array([0, 1]), classes=np.array(["oak", "oak"])))
+    assert dataset.classes == ["oak (0)", "oak (1)"]
+    assert told(dataset) == ["oak: is the name of 2 classes: told apart by their numbers"]
+
+
+def test_numbers_of_the_other_byte_order_are_read(tmp_path):
+    arrays = {"X": np.eye(2).astype(">f8"), "y": np.array([5, 7], ">i4"), "ids": np.array(["p", "q"], ">U1")}
+    dataset = read_feature_table(npz(tmp_path, **arrays))
+    assert (dataset.classes, dataset.splits["all"].ids) == (["5", "7"], ["p", "q"])
+    assert dataset.splits["all"].inputs.tolist() == [[1, 0], [0, 1]]
+
+
+def members(folder, **contents):
+    with zipfile.ZipFile(folder / "leaves.npz", "w") as archive:
+        for name, content in contents.items():
+            archive.writestr(f"{name}.npy", content)
+    return folder / "leaves.npz"
+
+
+def npy(array):
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def test_a_member_that_is_no_array_and_one_that_claims_too_much_are_refused(tmp_path):
+    with pytest.raises(InputError, match="expected arrays only, got 'notes', which is another kind of file"):
+        read_feature_table(members(tmp_path, X=npy(np.eye(2)), y=npy(np.arange(2)), notes=b"text"))
+    huge = npy(np.eye(2)).replace(b"(2, 2), }" + b" " * 12, b"(" + b"9" * 13 + b", 2), }")
+    with pytest.raises(InputError, match="cannot be read as npz"):
+        read_feature_table(members(tmp_path, X=huge, y=npy(np.arange(2))))
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_damaged_arrays_are_refused_in_words_or_read(tmp_path, save):
+    """Anything but an InputError fails; so does a warning."""
+    random = np.random.default_rng(0)
+    save(tmp_path / "x.npz", X=random.random((20, 3)), y=np.arange(20) % 3, classes=np.array(["a", "b", "c"]))
+    whole = (tmp_path / "x.npz").read_bytes()
+    refused = 0
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for place in random.integers(len(whole), size=4):
+            damaged[place] = random.integers(256)
+        (tmp_path / "x.npz").write_bytes(damaged)
+        try:
+            read_feature_table(tmp_path / "x.npz", tolerance=1.0)
+        except InputError:
+            refused += 1
+    assert refused > 200
+
+
+def test_damaged_headers_of_arrays_are_refused_in_words_or_read(tmp_path):
+    """Anything but an InputError fails; so does a warning."""
+    random = np.random.default_rng(1)
+    whole, target = npy(random.random((4, 2))), npy(np.arange(4))
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for place in random.integers(128, size=3):
+            damaged[place] = random.integers(256)
+        with contextlib.suppress(InputError):
+            read_feature_table(members(tmp_path, X=bytes(damaged), y=target), tolerance=1.0)
+
+
+def test_an_array_alone_under_another_name_is_refused(tmp_path):
+    (tmp_path / "x.npz").write_bytes(npy(np.eye(2)))
+    with pytest.raises(InputError, match=r"x.npz: cannot be read as npz: it is another kind of file, or damaged; numpy.savez"):
+        read_feature_table(tmp_path / "x.npz")
+    (tmp_path / "y.npz").mkdir()
+    with pytest.raises(InputError, match=r"y.npz: expected an npz file, got a folder"):
+        read_feature_table(tmp_path / "y.npz")
+
+
+# Long rows
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"), [("n" * 100, "1"), ("n" * 100, "1" + "0" * 99 + "e-99"), ("n", "1" + "0" * 99 + "e-99")]
+)
+def test_names_and_rows_of_a_megabyte_and_more_are_read(tmp_path, name, cell):
+    width = 12_000
+    names = ",".join(f"{name}{number}" for number in range(width))
+    row = f"{cell}," * width
+    split = read_feature_table(csv(tmp_path, f"{names},label\n{row}oak\n{row}elm\n")).splits["all"]
+    assert split.inputs.shape == (2, width)
+    assert (split.inputs == 1).all()
+    assert split.target.tolist() == [1, 0]
+
+
+def test_more_columns_than_can_be_parsed_are_refused(tmp_path):
+    with pytest.raises(
+        InputError, match=r"leaves.csv: expected at most 524,288 columns in a CSV file, got 600,001: save it as"
+    ):
+        read_feature_table(csv(tmp_path, "," * 600_000 + "label\n"))
+
+
+def test_a_long_cell_after_a_short_header_is_read(tmp_path):
+    long = "x" * 3 * 2**20
+    assert read_feature_table(csv(tmp_path, f"label,n\n{long},1\n")).classes == [long]
+
+
+@pytest.mark.parametrize("text", ["", "\n", "\n\r\n"])
+def test_only_an_empty_file_is_called_empty(tmp_path, text):
+    with pytest.raises(InputError, match=r"leaves.csv: expected a line with the names of the columns, got an empty file"):
+        read_feature_table(csv(tmp_path, text))
 
 
 def test_what_is_no_npz_is_refused(tmp_path):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shortlist.data.readers.named_pictures import NamedPictures, dataset_of
+from shortlist.data.readers.named_pictures import NamedPictures, dataset_of, distinct_names
 from shortlist.errors import InputError
 from tests.data.readers.fixtures import kinds, pictures
 
@@ -33,6 +33,10 @@ def test_a_split_without_any_picture_is_one_problem(tmp_path):
         "test: none of its 2 pictures is there: left out",
         "val: has no row with a label: left out",
     ]
+
+
+def test_names_stay_apart_where_one_is_like_another_with_its_code():
+    assert distinct_names(["a (x)", "a", "a"], ["w", "x", "y"]) == ["a (x) (w)", "a (x) (x)", "a (y)"]
 
 
 def test_nothing_at_all_is_refused(tmp_path):

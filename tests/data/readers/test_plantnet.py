@@ -50,6 +50,16 @@ def test_entries_that_say_too_little_and_pictures_that_are_absent(tmp_path):
     assert data.classes[0] == "1"
 
 
+def test_an_id_as_a_number_and_as_text_is_one_species(tmp_path):
+    home = fixtures.plantnet(tmp_path)
+    number = {name: {**entry, "species_id": int(entry["species_id"])} for name, entry in list(PLANTNET.items())[:2]}
+    dump(home / "plantnet300K_metadata.json", PLANTNET | number | {"zz": {"species_id": True, "split": "train"}})
+    data = read_plantnet(home)
+    assert len(data.classes) == 3
+    assert data.splits["train"].target.tolist() == [1, 0, 2]
+    assert kinds(data)["entry that cannot be read"] == ["zz"]
+
+
 def test_without_names_species_are_called_by_their_ids(tmp_path):
     home = fixtures.plantnet(tmp_path)
     (home / "plantnet300K_species_id_2_name.json").unlink()

@@ -108,6 +108,19 @@ def test_confusions_are_recovered_where_one_coin_cannot():
     assert full.weight[2] < 0.5 < full.weight[0]
 
 
+@pytest.mark.parametrize("smoothing", [1e-100, 1e-20, 1e-17, 1e9])
+@pytest.mark.parametrize("model", CHANCES)
+def test_the_least_and_the_most_smoothing_leave_numbers(model, smoothing):
+    """A user who is never contradicted is right with a probability that rounds to 1."""
+    rows = [(user, item, (item + (user == 2)) % 3, False) for user in range(3) for item in range(6)]
+    found = fitted(votes_of(rows), model, smoothing, rounds=20)
+    assert found.label.tolist() == [0, 1, 2, 0, 1, 2]
+    assert np.isfinite(found.confidence).all()
+    assert np.isfinite(found.objective).all()
+    for before, after in itertools.pairwise(found.objective):
+        assert after >= before - 1e-9 * max(1, abs(before))
+
+
 def test_stopping_early_is_told():
     simulated = simulate_votes(np.arange(200) % 5, classes=5, users=20, seed=0)
     with pytest.warns(ShortlistWarning, match="EM has not settled after 2 rounds"):
@@ -130,6 +143,8 @@ def test_the_full_model_is_refused_beyond_its_size():
         ({"model": "two-coin"}, "model: expected 'one-coin' or 'full', got 'two-coin'"),
         ({"smoothing": 0}, "smoothing: expected a number above 0"),
         ({"smoothing": -1, "model": "full"}, "smoothing: expected a number above 0"),
+        ({"smoothing": 1e-200}, "smoothing: expected a number above 0, from 1e-100 to 1e"),
+        ({"smoothing": 1e300}, "smoothing: expected a number above 0, from 1e-100 to 1e"),
         ({"tolerance": 0}, "tolerance: expected a number above 0, got 0"),
         ({"most_rounds": 0}, "most_rounds: expected a whole number from 1"),
         ({"theta": -1}, "theta: expected a number from 0"),

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from shortlist.data.votes import Votes, plain_majority
-from shortlist.errors import InputError
+from shortlist.data.votes import Votes, adaptive_majority, plain_majority, user_weight
+from shortlist.errors import InputError, ShortlistWarning
 
 FRAME = pd.DataFrame(
     {
@@ -62,14 +62,20 @@ def test_authors_are_read_as_people_write_them(tmp_path, written_as):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("user,item\na,1\n", r"votes.csv: expected a column 'label' \(label\), got user, item: name the column"),
-        ("user,item,label,label\na,1,x,y\n", "votes.csv: expected one column 'label', got 2"),
+        (
+            "user,item\na,1\n",
+            r"votes.csv: expected a column 'label' \(label\), got user, item: .* label=\"…\" in Python, --label-column on the",
+        ),
+        ("user,item,label,label\na,1,x,y\n", "votes.csv: expected columns with different names, got 'label' more than once"),
         ("user,item,label\n", "expected at least one vote, got an empty table"),
-        ("user,item,label\na,1,\n", "label: expected a value in every row, got 1 empty, the first in row 0"),
-        ("user,item,label,author\na,1,x,\n", "author: expected true or false in every row, got 1 empty, the first in row 0"),
+        (
+            "user,item,label\na,1,\n",
+            "votes.csv: expected a value in every row, got 1 empty in 'label', the first in line 2: fill them",
+        ),
+        ("user,item,label,author\na,1,x,\n", "got 1 empty in 'author', the first in line 2"),
         ("user,item,label,author\na,1,x,maybe\n", "author: expected true or false .* got 'maybe'"),
-        ("user,item,label\na,1\n", "votes.csv: cannot be read as csv"),
-        ("", "votes.csv: cannot be read as csv"),
+        ("user,item,label\na,1\n", "votes.csv: cannot be read as a table: .*Expected 3 columns, got 2"),
+        ("", "votes.csv: expected a line with the names of the columns, got an empty file"),
     ],
 )
 def test_files_that_are_no_votes_are_refused_in_words(tmp_path, text, message):
@@ -80,19 +86,90 @@ def test_files_that_are_no_votes_are_refused_in_words(tmp_path, text, message):
 
 
 def test_other_files_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"votes.xlsx: expected a .csv or .parquet file"):
+    with pytest.raises(InputError, match=r"votes.xlsx: expected a .csv, .tsv or .parquet table"):
         Votes.read(tmp_path / "votes.xlsx")
-    with pytest.raises(InputError, match="there is no such file"):
+    with pytest.raises(InputError, match=r"votes.csv: expected a table, got nothing"):
         Votes.read(tmp_path / "votes.csv")
     (tmp_path / "votes.parquet").write_text("user,item,label")
-    with pytest.raises(InputError, match="cannot be read as parquet"):
+    with pytest.raises(InputError, match=r"votes.parquet: cannot be read as a table"):
         Votes.read(tmp_path / "votes.parquet")
 
 
 def test_missing_values_in_parquet_are_refused(tmp_path):
     path = written(tmp_path, FRAME.assign(label=["oak", None, "ash"]), ".parquet")
-    with pytest.raises(InputError, match="label: expected a value in every row, got 1 empty, the first in row 1"):
+    with pytest.raises(
+        InputError, match=r"expected a value in every row, got 1 empty in 'label', the first in row 1 \(counted"
+    ):
         Votes.read(path)
+    assert len(Votes.read(path, missing="drop")) == 2
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_columns_may_be_parted_by_other_signs(tmp_path, mark):
+    path = tmp_path / "votes.csv"
+    path.write_text("user,item,label\nann,1,a b\nbob,1,c\n".replace(",", mark))
+    assert Votes.read(path).labels.tolist() == ["a b", "c"]
+
+
+def test_line_ends_within_names_are_read_however_long_the_file(tmp_path):
+    path = tmp_path / "votes.csv"
+    rows = "".join(f'{number},1,"a\nb{"x" * 500}"\n' for number in range(5000))  # 2.5 MB, more than Arrow reads at once
+    path.write_text(f"user,item,label\n{rows}")
+    votes = Votes.read(path)
+    assert (len(votes), len(votes.labels)) == (5000, 1)
+
+
+GAPS = """user,item,label,author
+
+ann,1,"an
+oak",1
+
+,1,elm,0
+bob,,,0
+bob,2,elm,
+bob,3,elm,0
+"""
+
+
+def test_missing_cells_are_counted_in_every_column_with_the_line_of_the_first(tmp_path):
+    path = tmp_path / "votes.csv"
+    path.write_text(GAPS)
+    counts = "got 1 empty in 'user', 1 empty in 'item', 1 empty in 'label', 1 empty in 'author'"
+    with pytest.raises(InputError, match=f'{counts}, the first in line 6: fill them, .*missing="drop"'):
+        Votes.read(path)
+    votes = Votes.read(path, missing="drop")
+    assert votes.items.tolist() == [1, 3]
+    assert votes.notes == ("3 rows have an empty cell: dropped, as asked",)
+    assert plain_majority(votes).notes[0] == votes.notes[0]
+    with pytest.raises(InputError, match="missing: expected 'refuse' or 'drop', got 'keep'"):
+        Votes.read(path, missing="keep")
+
+
+def test_nothing_dropped_is_not_noted_and_nothing_left_is_refused(tmp_path):
+    path = tmp_path / "votes.csv"
+    path.write_text("user,item,label\nann,1,oak\n")
+    assert Votes.read(path, missing="drop").notes == ()
+    path.write_text("user,item,label\nann,1,\n")
+    with pytest.raises(InputError, match="expected at least one vote"):
+        Votes.read(path, missing="drop")
+
+
+def test_what_does_not_settle_and_what_users_know_is_written(tmp_path):
+    """The table of docs/votes.md that cycles."""
+    votes = Votes.from_arrays(
+        user=["p", "p", "q", "r"], item=["i", "j", "i", "i"], label=["B", "B", "A", "A"], author=[True, True, False, False]
+    )
+    with pytest.warns(ShortlistWarning, match="do not settle"):
+        found = adaptive_majority(votes, b0=0.4, theta=0)
+    assert found.cycle
+    found.save(tmp_path / "labels.csv")
+    found.save_users(tmp_path / "users.csv")
+    assert pd.read_csv(tmp_path / "labels.csv").unsettled.tolist() == [True, False]
+    users = pd.read_csv(tmp_path / "users.csv")
+    assert np.allclose(users.weight, user_weight(users.n, b0=0.4))
+    settled = plain_majority(votes)
+    assert "unsettled" not in settled.frame()
+    assert "n" not in settled.user_frame()
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

@@ -70,6 +70,30 @@ def test_small_integer_types_do_not_overflow(dtype):
     assert votes.labels[votes.label].tolist() == values.tolist()
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64, ">i2", ">i8"])
+def test_the_extremes_of_a_type_are_names_like_any_other(dtype):
+    """Their difference does not fit into the type; in 64 bits it is too long a range for flags."""
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    values = np.array([high, low, high, 7], dtype)
+    votes = Votes.from_arrays(user=values, item=[0, 1, 2, 3], label=[0, 0, 0, 0])
+    assert votes.users.tolist() == [low, 7, high]
+    assert votes.users[votes.user].tolist() == [high, low, high, 7]
+    listed = Votes.from_arrays(user=values, item=[0, 1, 2, 3], label=[0, 0, 0, 0], users=np.array([7, low, high], dtype))
+    assert listed.users.dtype == np.int64
+    assert listed.users[listed.user].tolist() == [high, low, high, 7]
+
+
+def test_labels_alike_are_noted_and_kept_apart():
+    votes = Votes.from_arrays(user=[1, 2, 3], item=[1, 1, 1], label=["Oak", "oak", "ash"])
+    assert votes.labels.tolist() == ["Oak", "ash", "oak"]
+    assert votes.notes == ("label 'oak' differs from another by case or spaces only, and they are kept apart",)
+    assert plain_majority(votes).notes[0] == votes.notes[0]
+    more = Votes.from_arrays(
+        user=[1, 2, 3], item=[1, 1, 1], label=["Oak", "oak", "o a k"], labels=["Oak", "oak", "OAK", "o a k"]
+    )
+    assert more.notes[0].endswith("kept apart; and 1 label more like this")
+
+
 def test_listed_names_keep_their_order_and_need_no_votes():
     votes = Votes.from_arrays(**columns(), items=["c", "b", "a"], labels=["oak", "yew", "ash"], users=[3, 2, 1, 0])
     assert votes.item.tolist() == [2, 2, 1]
@@ -89,14 +113,14 @@ def test_the_last_row_of_a_user_on_an_item_counts_and_what_is_left_out_is_counte
     assert {int(votes.items[i]): int(votes.users[u]) for i, u in enumerate(votes.authors) if u >= 0} == authors
     repeated = sum(last[user, item] == label for user, item, label, _ in rows) - len(last)
     replaced = len(rows) - len(last) - repeated
-    assert any(note.startswith(f"{repeated} rows repeat") for note in votes.notes) == (repeated > 0)
-    assert any(note.startswith(f"{replaced} rows are replaced") for note in votes.notes) == (replaced > 0)
+    repeat = "row repeats" if repeated == 1 else "rows repeat"
+    replace = "row is replaced" if replaced == 1 else "rows are replaced"
+    assert any(note.startswith(f"{repeated} {repeat}") for note in votes.notes) == (repeated > 0)
+    assert any(note.startswith(f"{replaced} {replace}") for note in votes.notes) == (replaced > 0)
 
 
 def test_contradicting_votes_are_never_silent():
-    with pytest.warns(
-        ShortlistWarning, match="1 rows are replaced by a later vote .* user 'ann' on item 7: the last row counts"
-    ):
+    with pytest.warns(ShortlistWarning, match="1 row is replaced by a later vote .* user 'ann' on item 7: the last row counts"):
         votes = Votes.from_arrays(user=["ann", "bob", "ann"], item=[7, 7, 7], label=["oak", "elm", "ash"])
     assert votes.labels[votes.label].tolist() == ["elm", "ash"]
     assert plain_majority(votes).notes[0] == votes.notes[0]
@@ -106,7 +130,7 @@ def test_repeated_votes_count_once_without_a_warning():
     votes = Votes.from_arrays(user=[1, 1, 2], item=[7, 7, 7], label=["oak", "oak", "ash"], author=[True, False, False])
     assert len(votes) == 2
     assert votes.authors.tolist() == [0]  # the flag of any of the rows
-    assert votes.notes == ("1 rows repeat a vote of the same user on the same item: each vote counts once",)
+    assert votes.notes == ("1 row repeats a vote of the same user on the same item: each vote counts once",)
 
 
 def test_two_authors_of_one_item_are_refused_by_name():

@@ -11,7 +11,7 @@ import torch
 from shortlist.data.dataset import TRAIN, Dataset, Split, classes_without_rows
 from shortlist.data.names import check_names
 from shortlist.data.problems import Problem, printable
-from shortlist.data.readers.arff_file import ArffFile, Attribute, read_arff_file
+from shortlist.data.readers.arff_file import ArffFile, Attribute, as_float, check_cells, read_arff_file
 from shortlist.data.readers.class_folders import ALL
 from shortlist.data.readers.columns import listed
 from shortlist.data.readers.feature_rows import usable_rows
@@ -21,7 +21,7 @@ from shortlist.tensors import Array
 
 REFERENCE = "Tsoumakas et al., JMLR 12:2411–2414, 2011 (Mulan), and the paper named with the data"
 # MEKA: -C 3 in the name of the relation says that the first 3 attributes are labels, -C -3 the last 3.
-MEKA_LABELS = re.compile(r"-[Cc]\s+(-?\d+)")
+MEKA_LABELS = re.compile(r"-[Cc]\s+(-?\d{1,9})(?!\d)")
 PRESENT, ABSENT = ("1", "true", "yes"), ("0", "false", "no")
 
 
@@ -57,6 +57,8 @@ def read_arff(
     problems = [*_notes(first.attributes, chosen), *check_names(classes)]
     splits = {}
     for split, content in read.items():
+        width = sum(_width(attribute) for number, attribute in enumerate(content.attributes) if number not in chosen)
+        check_cells(len(content.values), width, printable(files[split].name))
         splits[split], more = _split(content, chosen, split, tolerance)
         problems += more
     problems += classes_without_rows(splits, classes)
@@ -117,7 +119,7 @@ def _label_places(content: ArffFile, labels: str | Path | Sequence[str] | None, 
         count = int(found[1]) if found else 0
         if not 0 < abs(count) < total:
             raise InputError(
-                f"{file}: expected labels as an XML file or as names, or -C in the relation, got {content.relation!r}"
+                f"{file}: expected labels as an XML file or as names, or -C in the relation, got {content.relation[:60]!r}"
             )
         return list(range(count)) if count > 0 else list(range(total + count, total))
     names = read_label_names(labels) if isinstance(labels, str | Path) else list(labels)
@@ -164,11 +166,25 @@ def _features(attribute: Attribute, values: Array) -> list[Array]:
         return []
     if attribute.kind == "numeric":
         return [values]
+    numbers = _numbers(attribute)
+    if numbers is not None:
+        return [_looked_up(numbers, values)]
+    missing = np.isnan(values)
+    return [np.where(missing, np.nan, values == place).astype(np.float32) for place in range(len(attribute.values))]
+
+
+def _width(attribute: Attribute) -> int:
+    """How many columns that is."""
+    several = attribute.kind == "nominal" and _numbers(attribute) is None
+    return len(attribute.values) if several else int(attribute.kind != "text")
+
+
+def _numbers(attribute: Attribute) -> list[float] | None:
+    """The values of a nominal attribute as numbers, if they all are."""
     try:
-        return [_looked_up([float(value) for value in attribute.values], values)]
+        return [as_float(value) for value in attribute.values]
     except ValueError:
-        missing = np.isnan(values)
-        return [np.where(missing, np.nan, values == place).astype(np.float32) for place in range(len(attribute.values))]
+        return None
 
 
 def _marks(attribute: Attribute, values: Array) -> Array:

@@ -35,6 +35,8 @@ LETTERS = {"n": "\n", "t": "\t", "r": "\r"}
 WEIGHT = re.compile(r"\{\s*[0-9.eE+-]+\s*\}")
 UNUSUAL = re.compile(r"['\"%?]")  # what a row must not hold to be split at its commas alone
 BLOCK_CELLS = 2**20
+MOST_CELLS = 2**31  # 8 GiB in float32: a few letters of a sparse file may stand for any number of zeros
+LONGEST_INDEX = 9  # digits
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ class _Parser:
     blocks: list[Array] = field(default_factory=list)
     weighted: int = 0
     line: int = 0
+    underscores: bool = False  # whether the rows at hand hold any
 
     def read(self, lines: list[str]) -> None:
         header_ends = self._read_header(lines)
@@ -98,6 +101,7 @@ class _Parser:
             for number, text in enumerate(lines[header_ends:], header_ends + 1)
             if (line := text.strip()) and line[0] != "%"
         ]
+        check_cells(len(rows), len(self.attributes), self.file)
         with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and found by whoever reads the features
             self.blocks = [self._block(rows[start : start + step]) for start in range(0, len(rows), step)]
 
@@ -127,6 +131,8 @@ class _Parser:
         raise InputError(f"{self.file}: expected a line @data, got none in {len(lines):,} lines")
 
     def _attribute(self, text: str) -> Attribute:
+        if text[:1] in ("'", '"') and not QUOTED.match(text):
+            raise self._wrong("expected a quote at the end of the name", text)
         name, rest = self._name(text)
         if rest.startswith("{"):
             end = _without_quotes(rest).find("}")
@@ -161,6 +167,7 @@ class _Parser:
     def _block(self, rows: Sequence[tuple[int, str]]) -> Array:
         values = np.zeros((len(rows), len(self.attributes)), np.float32)
         places, dense = [], []
+        self.underscores = any("_" in line for _, line in rows)
         for place, (self.line, line) in enumerate(rows):
             if line[0] == "{":
                 for column, number in self._sparse(line):
@@ -185,8 +192,8 @@ class _Parser:
     def _column(self, column: int, cells: Sequence[Cell], places: list[int], rows: Sequence[tuple[int, str]]) -> Array:
         """The cells of one attribute as numbers; if one is wrong, the row it came from is named."""
         try:
-            if self.attributes[column].kind == "numeric":
-                return np.array(cells, np.float64)  # None becomes NaN
+            if self.attributes[column].kind == "numeric" and not self.underscores:
+                return np.array(cells, np.float64)  # None becomes NaN, and 1_000 would be a number
             return np.fromiter(map(self.convert[column], cells), np.float64, len(cells))
         except (ValueError, KeyError):
             for place, cell in zip(places, cells, strict=True):
@@ -204,7 +211,7 @@ class _Parser:
         seen = set()
         for entry in inside:
             index, _, value = entry.replace("\t", " ").partition(" ")
-            column = int(index) if index.isdecimal() else -1
+            column = int(index) if index.isdecimal() and len(index) <= LONGEST_INDEX else -1
             if not 0 <= column < len(self.attributes):
                 raise self._wrong(f"expected an index from 0 to {len(self.attributes) - 1} before each value", entry)
             if column in seen:
@@ -269,12 +276,32 @@ class _Parser:
 
 def _converter(attribute: Attribute) -> Callable[[Cell], float]:
     if attribute.kind == "numeric":
-        return lambda cell: float("nan") if cell is None else float(cell)
+        return lambda cell: float("nan") if cell is None else as_float(cell)
     if attribute.kind == "text":
         return lambda cell: 0.0
     place: dict[Any, float] = {value: float(number) for number, value in enumerate(attribute.values)}
     place[None] = float("nan")
     return place.__getitem__
+
+
+def as_float(text: str) -> float:
+    """The number that is written; ``1_000`` is one to Python and to nobody else.
+
+    >>> as_float("1e3")
+    1000.0
+    """
+    if "_" in text:
+        raise ValueError(text)
+    return float(text)
+
+
+def check_cells(rows: int, columns: int, file: str) -> None:
+    """Refuse a table that would not fit before any of it is made."""
+    if rows * columns > MOST_CELLS:
+        raise InputError(
+            f"{file}: expected at most {MOST_CELLS:,} values, zeros that are not written included, got {rows:,} rows of "
+            f"{columns:,}: leave out rows or attributes"
+        )
 
 
 def _without_quotes(line: str) -> str:

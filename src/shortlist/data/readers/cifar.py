@@ -8,10 +8,12 @@ import numpy as np
 import torch
 
 from shortlist.data.dataset import TRAIN, Dataset, Split, classes_without_rows
+from shortlist.data.names import check_names
 from shortlist.data.open_set import unlabel
 from shortlist.data.pictures import PictureArray
 from shortlist.data.problems import Problem, printable
 from shortlist.data.readers.layout import find_home, text_lines
+from shortlist.data.readers.named_pictures import distinct_names, shared_names
 from shortlist.errors import InputError
 from shortlist.tensors import Array
 
@@ -31,7 +33,7 @@ def read_cifar10(root: str | Path) -> Dataset:
     source = PAGE.format("shortlist.data.download_cifar10")
     home = find_home(root, "CIFAR-10, binary version", holds=["batches.meta.txt"], below=[TEN], source=source)
     problems: list[Problem] = []
-    classes = text_lines(home / "batches.meta.txt", "the names of the classes")
+    classes = _names(home / "batches.meta.txt", "the names of the classes", problems)
     splits = {
         TRAIN: _read(home, TEN_TRAIN, 1, 10_000, problems).labelled(0, classes, problems),
         "test": _read(home, TEN_TEST, 1, 10_000, problems).labelled(0, classes, problems),
@@ -48,8 +50,8 @@ def read_cifar100(root: str | Path) -> Dataset:
     source = PAGE.format("shortlist.data.download_cifar100")
     home = find_home(root, "CIFAR-100, binary version", holds=["fine_label_names.txt"], below=[HUNDRED], source=source)
     problems: list[Problem] = []
-    classes = text_lines(home / "fine_label_names.txt", "the names of the classes")
-    coarse = text_lines(home / "coarse_label_names.txt", "the names of the superclasses")
+    classes = _names(home / "fine_label_names.txt", "the names of the classes", problems)
+    coarse = _names(home / "coarse_label_names.txt", "the names of the superclasses", problems)
     train = _read(home, ("train.bin",), 2, 50_000, problems)
     test = _read(home, ("test.bin",), 2, 10_000, problems)
     superclasses = _superclasses(np.concatenate([train.labels, test.labels]), classes, coarse, problems)
@@ -97,6 +99,13 @@ class _Records:
         images = torch.from_numpy(self.images if known.all() else self.images[known])
         ids = [self.ids[row] for row in np.flatnonzero(known).tolist()]
         return Split(PictureArray(images, ids), torch.from_numpy(label[known]), ids)
+
+
+def _names(path: Path, what: str, problems: list[Problem]) -> list[str]:
+    """One name a line, in the order of the labels."""
+    names = text_lines(path, what)
+    problems += [*shared_names(names), *check_names(names)]
+    return distinct_names(names, [str(label) for label in range(len(names))])
 
 
 def _read(home: Path, files: Sequence[str], label_bytes: int, published: int, problems: list[Problem]) -> _Records:

@@ -9,7 +9,7 @@ from shortlist.data.dataset import TRAIN, Dataset
 from shortlist.data.problems import Problem, printable
 from shortlist.data.readers.coco_json import CocoJson, Record
 from shortlist.data.readers.layout import chosen_year, find_home
-from shortlist.data.readers.named_pictures import NamedPictures, dataset_of
+from shortlist.data.readers.named_pictures import NamedPictures, dataset_of, distinct_names, shared_names
 from shortlist.errors import InputError
 
 SOURCE = (
@@ -44,7 +44,9 @@ def read_coco(root: str | Path, *, year: int | None = None) -> Dataset:
         categories = categories or labelled.categories
         named[split] = _rows(labelled, f"{split}{chosen}", categories)
         problems += labelled.problems
-    classes = [str(category.get("name", category["id"])) for category in categories]
+    names = [str(category.get("name", category["id"])) for category in categories]
+    problems += shared_names(names)
+    classes = distinct_names(names, [str(category["id"]) for category in categories])
     above = [category.get("supercategory") for category in categories]
     superclasses = None if None in above else [str(name) for name in above]
     return dataset_of(f"COCO {chosen}", home, classes, named, superclasses=superclasses, reference=REFERENCE, problems=problems)

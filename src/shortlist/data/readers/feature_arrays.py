@@ -1,8 +1,12 @@
 """Features and labels as arrays of an npz file."""
 
+import lzma
+import struct
+import zlib
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
 import pyarrow as pa
@@ -10,15 +14,32 @@ import torch
 
 from shortlist.checks import check_labels
 from shortlist.data.dataset import Dataset, Split, classes_without_rows
-from shortlist.data.names import check_names, superclasses_of
+from shortlist.data.names import check_names, is_utf8, superclasses_of
 from shortlist.data.problems import Problem, printable
 from shortlist.data.readers.class_folders import ALL
 from shortlist.data.readers.feature_rows import usable_rows
 from shortlist.data.readers.label_columns import encode_names
+from shortlist.data.readers.named_pictures import distinct_names, shared_names
 from shortlist.errors import InputError
 from shortlist.tensors import Array
 
 FEATURE_KEYS, TARGET_KEYS = ("features", "X", "x"), ("target", "y", "label", "labels")
+# What numpy and zipfile raise over bytes that are not what they should be.
+DAMAGE = (
+    BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    TokenError,
+    SyntaxError,
+    EOFError,
+    OSError,
+    RuntimeError,
+    ValueError,
+    TypeError,
+    KeyError,
+    OverflowError,
+)
 
 
 def read_feature_arrays(path: str | Path, *, superclass: str | None = None, tolerance: float = 0.01) -> Dataset:
@@ -37,14 +58,16 @@ def read_feature_arrays(path: str | Path, *, superclass: str | None = None, tole
     features = _pick(arrays, FEATURE_KEYS, file)
     if features.ndim != 2 or features.dtype.kind not in "fiub":
         raise InputError(f"{file}: expected features as numbers (N, D), got {_shape(features)}")
-    with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and found below
-        features = features.astype(np.float32)
     written = _pick(arrays, TARGET_KEYS, file)
+    if written.ndim not in (1, 2):
+        raise InputError(f"{file}: expected a target (N,) or (N, C), got {_shape(written)}")
     if len(written) != len(features):
         raise InputError(f"{file}: expected one label for each of the {len(features)} rows, got {len(written)}")
-    target, classes, problems = _target(written, arrays.get("classes"), file)
+    with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and found below
+        features = features.astype(np.float32)
+    target, classes, problems = _target(written, _names(arrays, "classes", file), file)
     check_labels(torch.from_numpy(target), len(classes))
-    ids = [str(name) for name in arrays.get("ids", np.arange(len(features)))]
+    ids = _names(arrays, "ids", file) or [str(row) for row in range(len(features))]
     usable, failures = usable_rows(features, ids, [str(column) for column in range(features.shape[1])], tolerance)
     whole = Split(torch.from_numpy(features), torch.from_numpy(target), ids)
     splits = {ALL: whole if usable.all() else whole.rows(torch.from_numpy(np.flatnonzero(usable)))}
@@ -53,15 +76,27 @@ def read_feature_arrays(path: str | Path, *, superclass: str | None = None, tole
 
 
 def _load(path: Path, file: str) -> dict[str, Array]:
+    if not path.is_file():
+        came = "a folder" if path.is_dir() else "nothing"
+        raise InputError(f"{printable(str(path))}: expected an npz file, got {came}")
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            return {name: stored[name] for name in stored.files}
-    except FileNotFoundError:
-        raise InputError(f"{printable(str(path))}: expected an npz file, got nothing") from None
-    except (ValueError, OSError, EOFError, BadZipFile) as error:
+        if not is_zipfile(path):
+            raise InputError(f"{file}: cannot be read as npz: it is another kind of file, or damaged; numpy.savez writes them")
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+    except InputError:
+        raise
+    except MemoryError as error:
+        raise InputError(f"{file}: cannot be read as npz: an array in it is larger than the memory") from error
+    except DAMAGE as error:
         objects = "pickle" in str(error)
         reason = "it holds Python objects, which are never loaded: save plain arrays" if objects else "it is damaged"
         raise InputError(f"{file}: cannot be read as npz: {reason}") from error
+    other = next((name for name, array in arrays.items() if not isinstance(array, np.ndarray)), None)
+    if other is not None:
+        raise InputError(f"{file}: expected arrays only, got {other!r}, which is another kind of file")
+    # Neither torch nor Arrow holds numbers of another byte order than the machine's.
+    return {name: array.astype(array.dtype.newbyteorder("="), copy=False) for name, array in arrays.items()}
 
 
 def _pick(arrays: dict[str, Array], keys: tuple[str, ...], file: str) -> Array:
@@ -72,16 +107,39 @@ def _pick(arrays: dict[str, Array], keys: tuple[str, ...], file: str) -> Array:
     return arrays[found[0]]
 
 
-def _target(written: Array, names: Array | None, file: str) -> tuple[Array, list[str], list[Problem]]:
-    classes = None if names is None else [str(name) for name in names]
+def _names(arrays: dict[str, Array], key: str, file: str) -> list[str] | None:
+    """An array of names or numbers, as text; None where it is not given."""
+    if key not in arrays:
+        return None
+    written = arrays[key]
+    if written.ndim != 1 or written.dtype.kind not in "iuU":
+        raise InputError(f"{file}: expected {key} as names or numbers, one after the other, got {_shape(written)}")
+    names = [str(name) for name in written]
+    _check_text(names, key, file)
+    return names
+
+
+def _check_text(names: list[str], key: str, file: str) -> None:
+    strange = next((name for name in names if not is_utf8(name)), None)
+    if strange is not None:
+        raise InputError(f"{file}: expected text in {key}, got {printable(strange)!r}, which holds half a letter")
+
+
+def _target(written: Array, names: list[str] | None, file: str) -> tuple[Array, list[str], list[Problem]]:
+    shared = list(shared_names(names or []))
+    if shared and written.dtype.kind == "U":
+        raise InputError(f"{file}: expected classes with different names, got {shared[0].where!r} more than once")
+    classes = None if names is None else distinct_names(names, [str(label) for label in range(len(names))])
     if written.ndim == 2:
         if written.dtype.kind not in "biuf" or not np.isin(written, (0, 1)).all():
             raise InputError(f"{file}: expected zeros and ones in a target (N, C), got {_shape(written)} with other values")
-        return written.astype(bool), classes or [str(label) for label in range(written.shape[1])], []
-    if written.ndim != 1 or written.dtype.kind not in "iuU":
+        return written.astype(bool), classes or [str(label) for label in range(written.shape[1])], shared
+    if written.dtype.kind not in "iuU":
         raise InputError(f"{file}: expected a target of class names or numbers (N,), or 0 and 1 (N, C), got {_shape(written)}")
     if classes is not None and written.dtype.kind in "iu":
-        return written.astype(np.int64), classes, []
+        return written.astype(np.int64), classes, shared
+    if written.dtype.kind == "U":
+        _check_text(written.tolist(), "the target", file)
     codes, found, problems = encode_names(pa.array(written), "target")
     if classes is not None:
         return _among(found, classes, file)[codes], classes, problems

@@ -41,7 +41,9 @@ def read_label_names(path: str | Path) -> list[str]:
     parser.StartElementHandler, parser.StartDoctypeDeclHandler = start, refuse
     try:
         parser.Parse(content, True)
-    except expat.ExpatError as error:
+    except InputError:
+        raise
+    except (expat.ExpatError, LookupError, ValueError) as error:  # the last two of encodings that it names
         raise InputError(f"{file}: cannot be read as XML: {error}") from error
     if not names:
         raise InputError(f"{file}: expected elements called label, got none")

@@ -97,7 +97,21 @@ def distinct_names(names: Sequence[str], codes: Sequence[str]) -> list[str]:
     ['crane (n02012849)', 'newt', 'crane (n03126707)']
     """
     times = Counter(names)
-    return [f"{name} ({code})" if times[name] > 1 else name for name, code in zip(names, codes, strict=True)]
+    told_apart = [f"{name} ({code})" if times[name] > 1 else name for name, code in zip(names, codes, strict=True)]
+    if len(set(told_apart)) == len(names) or len(set(codes)) < len(names):
+        return told_apart
+    return distinct_names(told_apart, codes)  # somebody has a class called like a name with a code
+
+
+def shared_names(names: Sequence[str]) -> Iterator[Problem]:
+    """Names that several classes of a file have, where it should give each its own.
+
+    >>> [str(problem) for problem in shared_names(["crane", "newt", "crane"])]
+    ['crane: is the name of 2 classes: told apart by their numbers']
+    """
+    for name, count in Counter(names).items():
+        if count > 1:
+            yield Problem("name of several classes", name, f"is the name of {count} classes: told apart by their numbers")
 
 
 def _once(rows: NamedPictures, problems: list[Problem]) -> NamedPictures:

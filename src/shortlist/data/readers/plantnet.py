@@ -48,9 +48,9 @@ def read_plantnet(root: str | Path, *, group: Literal["observation", "author"] =
         raise InputError(f"{printable(str(home / METADATA))}: expected an object with an entry for each picture, got {got}")
     problems: list[Problem] = []
     known = _known(metadata, problems)
-    species = sorted({entry["species_id"] for entry in known.values()}, key=str)
+    species = sorted({str(entry["species_id"]) for entry in known.values()})  # 5 and "5" are one id
     names = _names(home, problems)
-    classes = _classes([str(one) for one in species], names, problems)
+    classes = _classes(species, names, problems)
     number = {one: label for label, one in enumerate(species)}
     named = {split: _rows(home, split, known, number, FIELDS[group]) for split in SPLITS}
     superclasses = superclasses_of(classes, FIRST_WORD if names else None)
@@ -61,18 +61,19 @@ def _known(metadata: dict[str, Any], problems: list[Problem]) -> dict[str, dict[
     """The entries that say of which species a picture is and in which split."""
     known = {}
     for picture, entry in metadata.items():
-        if isinstance(entry, dict) and isinstance(entry.get("species_id"), str | int) and entry.get("split") in SPLITS:
+        species = entry.get("species_id") if isinstance(entry, dict) else None
+        if isinstance(species, str | int) and not isinstance(species, bool) and entry.get("split") in SPLITS:
             known[picture] = entry
         else:
             problems.append(Problem("entry that cannot be read", picture, "names no species or no split: left out"))
     return known
 
 
-def _rows(home: Path, split: str, known: dict[str, dict[str, Any]], number: dict[Any, int], field: str) -> NamedPictures:
+def _rows(home: Path, split: str, known: dict[str, dict[str, Any]], number: dict[str, int], field: str) -> NamedPictures:
     folder = f"images_{split}" if (home / f"images_{split}").is_dir() else f"images/{split}"
     rows = [(picture, entry) for picture, entry in known.items() if entry["split"] == split]
     paths = [f"{folder}/{entry['species_id']}/{picture}.jpg" for picture, entry in rows]
-    labels = np.array([number[entry["species_id"]] for _, entry in rows], np.int64)
+    labels = np.array([number[str(entry["species_id"])] for _, entry in rows], np.int64)
     groups = [str(entry.get(field) or picture) for picture, entry in rows]
     return NamedPictures(paths, labels, groups if any(entry.get(field) for _, entry in rows) else None)
 

@@ -1,8 +1,9 @@
 """Anybody's table, as CSV or Parquet: its columns by name, and what is wrong with it in a sentence."""
 
+import csv as plain_csv
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,10 @@ from shortlist.errors import InputError
 
 COMMA_SUFFIXES, PARQUET_SUFFIXES = (".csv", ".tsv"), (".parquet", ".pq")
 UTF16_STARTS = (b"\xff\xfe", b"\xfe\xff")
-HEADER_BYTES = 2**20
+LONGEST_HEADER = 2**28
+# Arrow reads blocks, and every row must end in the block after the one it began in: of long rows, several fit into one.
+BLOCK, MOST_BLOCK, HEADERS_IN_BLOCK = 2**20, 2**30, 16
+MOST_COLUMNS = 2**19  # Arrow takes about 9 kB for each while it parses, and ends the process where there are none left
 MISSING_NUMBERS = [*csv.ConvertOptions().null_values, "?"]
 
 
@@ -49,12 +53,10 @@ class TableFile:
     @cached_property
     def schema(self) -> Any:
         """Names and types; of a CSV file the types that its beginning suggests."""
-        with self._said_plainly():
-            if not self.is_csv:
+        if not self.is_csv:
+            with self._said_plainly():
                 return pq.read_schema(self.path)
-            guessed = csv.ConvertOptions(null_values=MISSING_NUMBERS)
-            with csv.open_csv(self.path, parse_options=self._parse_options, convert_options=guessed) as head:
-                return head.schema
+        return self._parsed(_schema, csv.ConvertOptions(null_values=MISSING_NUMBERS))
 
     @cached_property
     def names(self) -> list[str]:
@@ -71,24 +73,65 @@ class TableFile:
         """These columns as an Arrow table, of these types from a CSV file; from Parquet whatever they are."""
         return self._read(columns, kinds, MISSING_NUMBERS)
 
+    def line_of(self, row: int) -> int:
+        """The line of a CSV file in which this row begins: the header is in line 1, empty lines and those in quotes count."""
+        # Whatever is odd about its bytes or the length of its cells, Arrow could read it.
+        with self.path.open(encoding="utf-8-sig", errors="replace", newline="") as text:
+            lines = plain_csv.reader(text, delimiter=self._delimiter)
+            line, records = 1, -1  # the header is the first record
+            try:
+                for cells in lines:
+                    records += bool(cells)
+                    if cells and records == row + 1:
+                        return line
+                    line = lines.line_num + 1
+            except plain_csv.Error:
+                pass
+        return row + 2
+
     def _read(self, columns: Sequence[str], kinds: Mapping[str, Any], missing: list[str]) -> Any:
-        with self._said_plainly():
-            if not self.is_csv:
+        if not self.is_csv:
+            with self._said_plainly():
                 return pq.read_table(self.path, columns=list(columns))
-            options = csv.ConvertOptions(
-                include_columns=list(columns), column_types=dict(kinds), null_values=missing, strings_can_be_null=True
+        options = csv.ConvertOptions(
+            include_columns=list(columns), column_types=dict(kinds), null_values=missing, strings_can_be_null=True
+        )
+        return self._parsed(_table, options)
+
+    def _parsed(self, read: Callable[..., Any], options: Any) -> Any:
+        """What a reader of Arrow's makes of the file: quickly, or else minding line ends within quotes."""
+        columns = 1 + self._header.count(self._delimiter.encode())
+        if columns > MOST_COLUMNS:
+            raise InputError(
+                f"{self.name}: expected at most {MOST_COLUMNS:,} columns in a CSV file, got {columns:,}: save it as npz"
             )
-            return csv.read_csv(self.path, convert_options=options, parse_options=self._parse_options)
+        size = self.path.stat().st_size
+        block = min(max(BLOCK, HEADERS_IN_BLOCK * len(self._header)), max(BLOCK, size), MOST_BLOCK)
+        with self._said_plainly():
+            try:
+                quick = csv.ParseOptions(delimiter=self._delimiter)
+                return read(self.path, csv.ReadOptions(block_size=block), quick, options)
+            except pa.ArrowInvalid:
+                # A name may hold a line end, which blocks read side by side cannot know of, and be as long as it likes.
+                careful = csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True)
+                return read(self.path, csv.ReadOptions(block_size=min(max(block, size), MOST_BLOCK)), careful, options)
 
     @cached_property
-    def _parse_options(self) -> Any:
-        with self.path.open("rb") as file:
-            header = file.read(HEADER_BYTES).lstrip(b"\r\n").split(b"\n")[0]
+    def _header(self) -> bytes:
+        """The first line that is not empty."""
+        header = b""
+        with self._said_plainly(), self.path.open("rb") as file:
+            while not header.strip(b"\r\n") and (line := file.readline(LONGEST_HEADER)):
+                header = line
         if header.startswith(UTF16_STARTS):
             raise InputError(f"{self.name}: expected UTF-8 text, got UTF-16: save the table as UTF-8")
-        counts = {mark: header.count(mark.encode()) for mark in (",", "\t", ";")}
+        return header
+
+    @cached_property
+    def _delimiter(self) -> str:
+        counts = {mark: self._header.count(mark.encode()) for mark in (",", "\t", ";")}
         first = "\t" if self.path.suffix.lower() == ".tsv" else ","
-        return csv.ParseOptions(delimiter=first if counts[first] else max(counts, key=lambda mark: counts[mark]))
+        return first if counts[first] else max(counts, key=lambda mark: counts[mark])
 
     @contextmanager
     def _said_plainly(self) -> Iterator[None]:
@@ -97,12 +140,20 @@ class TableFile:
         except UnicodeDecodeError as error:
             raise InputError(f"{self.name}: expected UTF-8 text in the names of the columns: save it as UTF-8") from error
         except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{self.name}: {_reason(str(error))}") from error
+            raise InputError(f"{self.name}: {self._reason(str(error))}") from error
+
+    def _reason(self, message: str) -> str:
+        if "invalid UTF8" in message:
+            return "expected UTF-8 text, got other bytes: save the table as UTF-8"
+        if "Empty CSV" in message and not self._header.strip():
+            return "expected a line with the names of the columns, got an empty file"
+        return f"cannot be read as a table: {(message.splitlines() or ['no reason given'])[0].removesuffix(os.linesep)[:160]}"
 
 
-def _reason(message: str) -> str:
-    if "invalid UTF8" in message:
-        return "expected UTF-8 text, got other bytes: save the table as UTF-8"
-    if "Empty CSV" in message:
-        return "expected a line with the names of the columns, got an empty file"
-    return f"cannot be read as a table: {(message.splitlines() or ['no reason given'])[0].removesuffix(os.linesep)[:160]}"
+def _schema(path: Path, reading: Any, parsing: Any, converting: Any) -> Any:
+    with csv.open_csv(path, reading, parsing, converting) as head:
+        return head.schema
+
+
+def _table(path: Path, reading: Any, parsing: Any, converting: Any) -> Any:
+    return csv.read_csv(path, reading, parsing, converting)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shortlist.data.votes.wording import several
 from shortlist.errors import InputError
 from shortlist.files import written_whole
 from shortlist.tensors import Array
@@ -81,6 +82,7 @@ class Aggregation:
         notes: what a person should know, in sentences.
         history: what each round changed, where there are rounds.
         objective: the penalised log-likelihood after each round, where there is one.
+        known: int64 (U,), the n of each user, where weights come from it (the adaptive majority).
     """
 
     label: Array
@@ -98,6 +100,7 @@ class Aggregation:
     notes: tuple[str, ...] = ()
     history: tuple[Round, ...] = ()
     objective: tuple[float, ...] = ()
+    known: Array | None = None
 
     def __len__(self) -> int:
         return len(self.label)
@@ -122,18 +125,21 @@ class Aggregation:
     def frame(self) -> "pd.DataFrame":
         """A row for each item: ``item``, ``label``, ``valid``, ``support``, ``confidence``, ``tied``, with names.
 
-        The label of an item without votes is missing.
+        The label of an item without votes is missing. Where the labels did not settle there is a column ``unsettled``.
         """
         import pandas as pd
 
         columns = {"valid": self.valid, "support": self.support, "confidence": self.confidence, "tied": self.tied}
+        if len(self.unsettled):
+            columns["unsettled"] = np.isin(np.arange(len(self)), self.unsettled)
         return pd.DataFrame({"item": self.items, "label": _named(self.label, self.labels), **columns})
 
     def user_frame(self) -> "pd.DataFrame":
-        """A row for each user: ``user``, ``weight``."""
+        """A row for each user: ``user``, ``weight``, and ``n`` where the weight comes from it."""
         import pandas as pd
 
-        return pd.DataFrame({"user": self.users, "weight": self.weight})
+        known = {} if self.known is None else {"n": self.known}
+        return pd.DataFrame({"user": self.users, "weight": self.weight, **known})
 
     def save(self, path: str | Path) -> None:
         """Write :meth:`frame` to a ``.csv`` or ``.parquet`` file, whole or not at all."""
@@ -152,7 +158,8 @@ class Aggregation:
         items = mine.merge(theirs, on="item", how="outer", suffixes=("_before", "_after"))
         label = (items.label_before == items.label_after) | (items.label_before.isna() & items.label_after.isna())
         same = label & (items.valid_before == items.valid_after)  # missing, where only one knows the item: never equal
-        users = self.user_frame().merge(other.user_frame(), on="user", how="outer", suffixes=("_before", "_after"))
+        mine, theirs = (part.user_frame()[["user", "weight"]] for part in (self, other))
+        users = mine.merge(theirs, on="user", how="outer", suffixes=("_before", "_after"))
         equal = users.weight_before == users.weight_after
         return Changes(items[~same].reset_index(drop=True), users[~equal].reset_index(drop=True))
 
@@ -179,6 +186,7 @@ def aggregation_of(
     notes: tuple[str, ...] = (),
     history: tuple[Round, ...] = (),
     objective: tuple[float, ...] = (),
+    known: Array | None = None,
 ) -> Aggregation:
     """The aggregation of all items; those without votes have no label and no support."""
 
@@ -203,6 +211,7 @@ def aggregation_of(
         notes=(*votes.notes, *_item_notes(votes, found.tied), *notes),
         history=history,
         objective=objective,
+        known=known,
     )
 
 
@@ -213,7 +222,8 @@ def _item_notes(votes: "Votes", tied: Array) -> tuple[str, ...]:
     if silent:
         notes += (f"no votes: {silent:,} of {len(votes.items):,} items, which stay without a label",)
     if ties:
-        notes += (f"ties: {ties:,} items have several labels of the largest support and take the first of them",)
+        verb = "takes" if ties == 1 else "take"
+        notes += (f"ties: {several(ties, 'item', 'has')} several labels of the largest support and {verb} the first of them",)
     return notes
 
 

@@ -17,9 +17,12 @@ from shortlist.data.votes.confusion import Confusion
 from shortlist.data.votes.majority import check_theta
 from shortlist.data.votes.one_coin import OneCoin
 from shortlist.data.votes.table import Votes
+from shortlist.data.votes.wording import several
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.sets.constraints import as_number
 from shortlist.tensors import Array
+
+LEAST_SMOOTHING, MOST_SMOOTHING = 1e-100, 1e9  # beyond, shares of it are no numbers of float64
 
 Model: TypeAlias = Literal["one-coin", "full"]
 
@@ -86,8 +89,9 @@ def dawid_skene(
     strength, enough = as_number(smoothing, "smoothing"), as_number(tolerance, "tolerance")
     if model not in ("one-coin", "full"):
         raise InputError(f"model: expected 'one-coin' or 'full', got {model!r}")
-    if strength < 0 or (strength == 0 and model == "one-coin"):
-        raise InputError(f"smoothing: expected a number above 0 (or 0 in the full model), got {smoothing}")
+    if not (LEAST_SMOOTHING <= strength <= MOST_SMOOTHING or (strength == 0 and model == "full")):
+        bounds = f"from {LEAST_SMOOTHING:g} to {MOST_SMOOTHING:g}"
+        raise InputError(f"smoothing: expected a number above 0, {bounds} (or 0 in the full model), got {smoothing}")
     if enough <= 0:
         raise InputError(f"tolerance: expected a number above 0, got {tolerance}")
     bound = float(check_theta(theta))
@@ -95,7 +99,8 @@ def dawid_skene(
     objective, converged = _climb(users, enough * len(votes.tally.voted), whole_number(most_rounds, "most_rounds", 1))
     notes: tuple[str, ...] = ()
     if not converged:
-        notes = (f"EM has not settled after {len(objective)} rounds: allow more with most_rounds, or a larger tolerance",)
+        rounds = several(len(objective), "round")
+        notes = (f"EM has not settled after {rounds}: allow more with most_rounds, or a larger tolerance",)
         warnings.warn(notes[0], ShortlistWarning, stacklevel=2)
     label, posterior, tied = users.answer()
     return aggregation_of(

@@ -47,7 +47,10 @@ def distinct_names(values: Any, name: str) -> Array:
     array(['oak', 'ash'], dtype=object)
     """
     column = _column(values, name)
-    names: Array = column if isinstance(column, np.ndarray) else _decoded(column).to_numpy(zero_copy_only=False)
+    if isinstance(column, np.ndarray):
+        names: Array = column.astype(np.int64)  # whatever arithmetic follows has room
+    else:
+        names = _decoded(column).to_numpy(zero_copy_only=False)
     codes, found = _factorise(column, name)
     if len(found) < len(names):
         again = plain(found[np.bincount(codes).argmax()])
@@ -72,8 +75,10 @@ def _column(values: Any, name: str) -> Any:
         values = values.detach().cpu().numpy()
     if getattr(values, "ndim", 1) != 1:
         raise InputError(f"{name}: expected one value a row, got an array of shape {tuple(values.shape)}")
-    if isinstance(values, np.ndarray) and values.dtype.kind == "i":
-        return values
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iuU":
+        values = values.astype(values.dtype.newbyteorder("="), copy=False)  # Arrow holds the order of this machine only
+        if values.dtype.kind == "i":
+            return values
     try:
         column = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -146,7 +151,8 @@ def _by_flags(numbers: Array) -> tuple[Array, Array] | None:
     low, high = int(numbers.min()), int(numbers.max())
     if high - low > max(SPARSEST * len(numbers), SHORT_RANGE):
         return None
-    shifted = numbers - numbers.dtype.type(low) if low else numbers
+    # In 64 bits: a narrow type cannot hold the difference of its own extremes.
+    shifted = np.subtract(numbers, low, dtype=np.int64) if low else numbers
     occurs = np.zeros(high - low + 1, bool)
     occurs[shifted] = True
     names = np.flatnonzero(occurs).astype(np.int64) + low

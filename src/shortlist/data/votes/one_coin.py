@@ -28,7 +28,10 @@ class OneCoin:
         """``a_u`` from the votes that are probably right, ``p_k`` from the items that are probably k."""
         s = self.smoothing
         right = np.bincount(self.tally.user, np.repeat(self.posterior, self.tally.pair_votes), self.users)
-        self.accuracies = (right + s) / (self.cast + 2 * s)
+        wrong = np.bincount(self.tally.user, np.repeat(1 - self.posterior, self.tally.pair_votes), self.users)
+        # Each from its own count: 1 - a would be 0 where a user is hardly ever wrong.
+        of_all = np.log(self.cast + 2 * s)
+        self.log_right, self.log_wrong = np.log(right + s) - of_all, np.log(wrong.clip(min=0) + s) - of_all
         of_class = np.bincount(self.tally.pair_label, self.posterior, self.labels)
         # Others share their posterior in proportion to their classes, on the items where they were not given.
         rates = np.repeat(self.rate_of_others, self.tally.item_pairs)
@@ -39,7 +42,7 @@ class OneCoin:
     def expect(self) -> float:
         """The posterior of the labels given, relative to all votes being wrong."""
         tally, s = self.tally, self.smoothing
-        right, wrong = np.log(self.accuracies), np.log1p(-self.accuracies)
+        right, wrong = self.log_right, self.log_wrong
         missed = wrong - np.log(max(1, self.labels - 1))
         log_class = np.log(self.classes)
         pairs = log_class[tally.pair_label] + tally.by_pair(right - missed)
@@ -62,4 +65,5 @@ class OneCoin:
 
     def accuracy(self) -> Array:
         """``a_u``."""
-        return self.accuracies
+        right: Array = np.exp(self.log_right)
+        return right

@@ -1,11 +1,17 @@
 """Columns of votes from CSV and Parquet files, names kept as they are written."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from shortlist.data.votes.encoding import one_piece
 from shortlist.errors import InputError
 from shortlist.tensors import Array
+
+if TYPE_CHECKING:
+    from shortlist.data.readers.table_file import TableFile
 
 AUTHOR = "author"
 YES, NO = ("true", "1", "yes"), ("false", "0", "no")
@@ -13,62 +19,75 @@ YES, NO = ("true", "1", "yes"), ("false", "0", "no")
 WRITTEN_NUMBER = "^(0|-?[1-9][0-9]{0,17})$"
 
 
-def read_columns(path: Path, *, user: str, item: str, label: str, author: str | None) -> dict[str, Any]:
-    """The columns that :meth:`Votes.from_arrays` takes, by its names for them."""
-    import pyarrow as pa
+def read_columns(path: Path, wanted: Mapping[str, str | None], missing: str) -> tuple[dict[str, Any], int]:
+    """The columns that :meth:`Votes.from_arrays` takes, by its names for them, and how many rows were dropped.
 
-    readers = {".csv": _read_csv, ".parquet": _read_parquet}
-    if path.suffix.lower() not in readers:
-        raise InputError(f"{path.name}: expected a .csv or .parquet file of votes")
-    wanted = {"user": user, "item": item, "label": label, AUTHOR: author}
-    try:
-        columns = readers[path.suffix.lower()](path, wanted)
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: there is no such file") from error
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path.name}: cannot be read as {path.suffix[1:].lower()}: {str(error).splitlines()[0]}") from error
+    Args:
+        path: the table.
+        wanted: the name of the column of each; None for the author's: ``author``, if there is one.
+        missing: ``"refuse"`` or ``"drop"``.
+    """
+    from shortlist.data.readers.table_file import TableFile
+
+    if missing not in ("refuse", "drop"):
+        raise InputError(f"missing: expected 'refuse' or 'drop', got {missing!r}")
+    file = TableFile(path)
+    found = _find(file, wanted)
+    columns = _read(file, found)
+    dropped = 0
+    if any(column.null_count for column in columns.values()):
+        whole = _whole_rows(columns)
+        if missing == "refuse":
+            raise InputError(_empty_cells(file, found, columns, whole))
+        columns = {name: column.filter(whole) for name, column in columns.items()}
+        dropped = int((~whole).sum())
+    if file.is_csv:
+        columns = {name: _numbers_if_written_so(column) for name, column in columns.items()}
     if AUTHOR in columns:
         columns[AUTHOR] = _author_flags(columns[AUTHOR])
-    return columns
+    return columns, dropped
 
 
-def _find(names: list[str], wanted: dict[str, str | None], file: str) -> dict[str, str]:
+def _find(file: "TableFile", wanted: Mapping[str, str | None]) -> dict[str, str]:
     """Which column is which; the author's may be missing unless it was asked for by name."""
     found = {}
     for name, column in wanted.items():
-        if column is None and AUTHOR not in names:
+        if column is None and AUTHOR not in file.names:
             continue
         column = column or AUTHOR
-        if column not in names:
-            raise InputError(f"{file}: expected a column {column!r} ({name}), got {', '.join(names)}: name the column")
-        if names.count(column) > 1:
-            raise InputError(f"{file}: expected one column {column!r}, got {names.count(column)}")
+        if column not in file.names:
+            raise InputError(
+                f"{file.name}: expected a column {column!r} ({name}), got {', '.join(file.names)}: say which it is, "
+                f'{name}="…" in Python, --{name}-column on the command line'
+            )
         found[name] = column
     return found
 
 
-def _read_csv(path: Path, wanted: dict[str, str | None]) -> dict[str, Any]:
-    import pyarrow as pa
-    import pyarrow.csv as csv
+def _read(file: "TableFile", found: Mapping[str, str]) -> dict[str, Any]:
+    """From Parquet a column at a time, so that the text of only one is in memory; a CSV file is gone through once."""
+    if not file.is_csv:
+        return {name: one_piece(file.read_text([column]).column(0)) for name, column in found.items()}
+    table = file.read_text(list(dict.fromkeys(found.values())))
+    return {name: one_piece(table.column(column)) for name, column in found.items()}
 
-    with csv.open_csv(path) as head:
-        found = _find(head.schema.names, wanted, path.name)
-    options = csv.ConvertOptions(
-        include_columns=list(dict.fromkeys(found.values())),
-        column_types=dict.fromkeys(found.values(), pa.string()),
-        null_values=[""],  # an empty field is missing; what is called NA or null is a name
-        strings_can_be_null=True,
+
+def _whole_rows(columns: Mapping[str, Any]) -> Array:
+    """Which rows have a value in every column, bool (V,)."""
+    given = [column.is_valid().to_numpy(zero_copy_only=False) for column in columns.values()]
+    whole: Array = np.logical_and.reduce(given)
+    return whole
+
+
+def _empty_cells(file: "TableFile", found: Mapping[str, str], columns: Mapping[str, Any], whole: Array) -> str:
+    """A sentence that counts them in every column and says where the first is."""
+    counts = [f"{column.null_count:,} empty in {found[name]!r}" for name, column in columns.items() if column.null_count]
+    row = int(whole.argmin())
+    place = f"line {file.line_of(row)}" if file.is_csv else f"row {row} (counted from 0)"
+    return (
+        f"{file.name}: expected a value in every row, got {', '.join(counts)}, the first in {place}: fill them, "
+        'or leave such rows out with missing="drop"'
     )
-    table = csv.read_csv(path, convert_options=options)
-    return {name: _numbers_if_written_so(one_piece(table.column(column))) for name, column in found.items()}
-
-
-def _read_parquet(path: Path, wanted: dict[str, str | None]) -> dict[str, Any]:
-    """A column at a time, so that the text of only one is in memory."""
-    import pyarrow.parquet as pq
-
-    found = _find(pq.read_schema(path).names, wanted, path.name)
-    return {name: one_piece(pq.read_table(path, columns=[column]).column(column)) for name, column in found.items()}
 
 
 def _numbers_if_written_so(column: Any) -> Any:
@@ -85,13 +104,7 @@ def _numbers_if_written_so(column: Any) -> Any:
 
 def _author_flags(column: Any) -> Array:
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    if column.null_count:
-        row = int(pc.index(column.is_null(), True).as_py())
-        raise InputError(
-            f"author: expected true or false in every row, got {column.null_count:,} empty, the first in row {row}"
-        )
     if not pa.types.is_dictionary(column.type):
         flags: Array = column.to_numpy(zero_copy_only=False)
         return flags

@@ -1,20 +1,24 @@
 """A table of votes: who gave which label to what, and who authored it."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from shortlist.data.names import check_names
 from shortlist.data.votes.cleaning import Settled, item_authors, settle
 from shortlist.data.votes.encoding import encode, plain
+from shortlist.data.votes.wording import several
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.tensors import Array, as_tensor
 
 if TYPE_CHECKING:
     from shortlist.data.votes.tally import Tally
+
+Missing: TypeAlias = Literal["refuse", "drop"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,6 +95,7 @@ class Votes:
         notes = _notes(settled, plain(users[by[row]]), plain(items[on[row]]))
         if settled.replaced:
             warnings.warn(notes[-1], ShortlistWarning, stacklevel=2)
+        notes += _names_alike(labels)
         if settled.rows is not None:
             by, on, given = by[settled.rows], on[settled.rows], given[settled.rows]
         authors = item_authors(by, on, settled.author, users, items)
@@ -106,8 +111,11 @@ class Votes:
         author: str | None = None,
         items: Any = None,
         labels: Any = None,
+        missing: Missing = "refuse",
     ) -> "Votes":
         """Votes from a ``.csv`` or ``.parquet`` file, one row a vote.
+
+        The columns of a CSV file are parted by commas, semicolons or tabs, whichever its first line has.
 
         Args:
             path: the file.
@@ -118,19 +126,22 @@ class Votes:
                 ``author`` if there is one.
             items: all items, with those that nobody voted on; None: those in the file.
             labels: all labels, in the order of their numbers; None: those in the file, sorted.
+            missing: what to do about rows with an empty cell in one of these columns: ``"refuse"`` the file, or ``"drop"``
+                them; how many were dropped is in ``notes``.
         """
         from shortlist.data.votes.reading import read_columns
 
-        columns = read_columns(Path(path), user=user, item=item, label=label, author=author)
-        return Votes.from_arrays(**columns, items=items, labels=labels)
+        wanted = {"user": user, "item": item, "label": label, "author": author}
+        columns, dropped = read_columns(Path(path), wanted, missing)
+        votes = Votes.from_arrays(**columns, items=items, labels=labels)
+        if not dropped:
+            return votes
+        return replace(votes, notes=(f"{several(dropped, 'row', 'has')} an empty cell: dropped, as asked", *votes.notes))
 
     def __len__(self) -> int:
         return len(self.user)
 
     def __repr__(self) -> str:
-        def several(count: int, thing: str) -> str:
-            return f"{count:,} {thing}{'' if count == 1 else 's'}"
-
         counts = (len(self), "vote"), (len(self.users), "user"), (len(self.items), "item"), (len(self.labels), "label")
         voted, users, items, labels = (several(*count) for count in counts)
         return f"Votes({voted} of {users} on {items}, {labels})"
@@ -155,10 +166,21 @@ def _flags(author: Any, rows: int) -> Array:
 def _notes(settled: Settled, user: Any, item: Any) -> tuple[str, ...]:
     notes: tuple[str, ...] = ()
     if settled.repeated:
-        notes += (f"{settled.repeated:,} rows repeat a vote of the same user on the same item: each vote counts once",)
+        rows = several(settled.repeated, "row", "repeats")
+        notes += (f"{rows} a vote of the same user on the same item: each vote counts once",)
     if settled.replaced:
+        rows = several(settled.replaced, "row", "is")
         notes += (
-            f"{settled.replaced:,} rows are replaced by a later vote of the same user on the same item for another label, "
+            f"{rows} replaced by a later vote of the same user on the same item for another label, "
             f"the first by user {user!r} on item {item!r}: the last row counts",
         )
     return notes
+
+
+def _names_alike(labels: Array) -> tuple[str, ...]:
+    """A sentence on labels that are probably one in two spellings."""
+    alike = [] if labels.dtype.kind == "i" else list(check_names(labels.tolist()))
+    if not alike:
+        return ()
+    more = f"; and {several(len(alike) - 1, 'label')} more like this" if len(alike) > 1 else ""
+    return (f"label {alike[0].where!r} differs from another by case or spaces only, and they are kept apart{more}",)

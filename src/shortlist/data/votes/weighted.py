@@ -20,6 +20,7 @@ from shortlist.checks import whole_number
 from shortlist.data.votes.aggregation import Aggregation, Found, Round, aggregation_of
 from shortlist.data.votes.majority import check_theta
 from shortlist.data.votes.table import Votes
+from shortlist.data.votes.wording import several
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.sets.constraints import as_decimal
 from shortlist.tensors import Array
@@ -188,7 +189,7 @@ class _Rounds:
         rounds = len(self.history)
         if self.cycle:
             return (f"the labels do not settle: from round {rounds - self.cycle} they come back every {self.cycle} rounds",)
-        return (f"the labels have not settled after {rounds} rounds: allow more with most_rounds",)
+        return (f"the labels have not settled after {several(rounds, 'round')}: allow more with most_rounds",)
 
     def aggregation(self, ending: tuple[str, ...]) -> Aggregation:
         """What the last round came to."""
@@ -204,6 +205,7 @@ class _Rounds:
             cycle=self.cycle,
             notes=ending,
             history=tuple(self.history),
+            known=self.known,
         )
 
 
