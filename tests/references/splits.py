@@ -4,26 +4,39 @@ import math
 from fractions import Fraction
 
 
-def apportion(rows, shares):
-    """Largest remainder; a split below one row gets one, and the rest is divided anew among the others."""
+def apportion(rows, shares, behind=None):
+    """Largest remainder; a split below one row gets one, and the rest is divided anew among the others.
+
+    Ties go to the split that is furthest behind, then to the first.
+    """
     shares = [Fraction(str(share)) for share in shares]
+    behind = behind or [0] * len(shares)
     if rows < len(shares):
         counts = [0] * len(shares)
         for _ in range(rows):
-            best = max(share for share, count in zip(shares, counts, strict=True) if count == 0)
-            counts[next(s for s in range(len(shares)) if counts[s] == 0 and shares[s] == best)] = 1
+            best = max((shares[s], behind[s], -s) for s in range(len(shares)) if counts[s] == 0)
+            counts[-best[2]] = 1
         return counts
     small = [s for s in range(len(shares)) if rows * shares[s] < 1]
     if small:
         others = [s for s in range(len(shares)) if s not in small]
         mass = sum(shares[s] for s in others)
-        found = apportion(rows - len(small), [shares[s] / mass for s in others])
+        found = apportion(rows - len(small), [shares[s] / mass for s in others], [behind[s] for s in others])
         return [1 if s in small else found[others.index(s)] for s in range(len(shares))]
     counts = [math.floor(rows * share) for share in shares]
     while sum(counts) < rows:
-        left = [rows * share - count for share, count in zip(shares, counts, strict=True)]
-        counts[left.index(max(left))] += 1
+        counts[-max((rows * shares[s] - counts[s], behind[s], -s) for s in range(len(shares)))[2]] += 1
     return counts
+
+
+def wanted_counts(sizes, shares):
+    """The rows of each class for each split, one class after the other."""
+    shares = [Fraction(str(share)) for share in shares]
+    wanted = []
+    for size in sizes:
+        behind = [sum(sizes[: len(wanted)]) * shares[s] - sum(counts[s] for counts in wanted) for s in range(len(shares))]
+        wanted.append(apportion(size, shares, behind))
+    return wanted
 
 
 def ceil_counts(rows, share):
@@ -37,7 +50,7 @@ def ceil_counts(rows, share):
 def place_groups(target, groups, shares):
     """The split of each group, the largest first (no two of one size): where there is room and the sum of squares is least."""
     labels = sorted(set(target))
-    wanted = {label: apportion(target.count(label), shares) for label in labels}
+    wanted = dict(zip(labels, wanted_counts([target.count(label) for label in labels], shares), strict=True))
     have = {label: [0] * len(shares) for label in labels}
     rows = [sum(wanted[label][split] for label in labels) for split in range(len(shares))]
     place = {}

@@ -46,9 +46,11 @@ def stratified_split(
 ) -> dict[str, Tensor]:
     """Rows divided at random so that every class is divided by the shares.
 
-    A class of n rows gives each split ``share · n`` rows, rounded by the largest remainder (ties to the split named first);
-    a split whose quota is below one row gets one, and the others divide what is left. A class with fewer rows than there are
-    splits gives one row each to the splits with the largest shares, training as a rule; such classes are named in a warning.
+    A class of n rows gives each split ``share · n`` rows, rounded by the largest remainder; a split whose quota is
+    below one row gets one, and the others divide what is left. A class with fewer rows than there are splits gives one row
+    each to the splits with the largest shares, training as a rule; such classes are named in a warning. Ties go to the split
+    that the classes before have left furthest behind its share, then to that named first, so that many small classes do not
+    all favour the same split.
 
     With many labels a row, each label has these wanted counts, and labels give out their rows one after the other, that with
     the fewest open rows first: to the splits that lack most of the label, first to those that have none of it (iterative
@@ -221,9 +223,13 @@ def _entries(labels: Array) -> tuple[Array, Array, Array]:
     return classes, row[by_row], code
 
 
-def _apportion(rows: int, parts: Sequence[Fraction]) -> list[int]:
-    """How many of the rows each split gets: largest remainder, and at least one each where there are rows enough."""
-    largest_first = sorted(range(len(parts)), key=lambda split: -parts[split])
+def _apportion(rows: int, parts: Sequence[Fraction], behind: Sequence[Fraction] | None = None) -> list[int]:
+    """How many of the rows each split gets: largest remainder, and at least one each where there are rows enough.
+
+    Ties go to the split that is furthest ``behind`` its share.
+    """
+    behind = behind or [Fraction(0)] * len(parts)
+    largest_first = sorted(range(len(parts)), key=lambda split: (-parts[split], -behind[split]))
     if rows < len(parts):
         return [int(split in largest_first[:rows]) for split in range(len(parts))]
     free, counts = list(range(len(parts))), [1] * len(parts)
@@ -235,7 +241,7 @@ def _apportion(rows: int, parts: Sequence[Fraction]) -> list[int]:
         free = [split for split in free if quota[split] >= 1]
     for split in free:
         counts[split] = math.floor(quota[split])
-    by_remainder = sorted(free, key=lambda split: counts[split] - quota[split])
+    by_remainder = sorted(free, key=lambda split: (counts[split] - quota[split], -behind[split]))
     for split in by_remainder[: rows - sum(counts)]:
         counts[split] += 1
     return counts
@@ -243,9 +249,12 @@ def _apportion(rows: int, parts: Sequence[Fraction]) -> list[int]:
 
 def _wanted(counts: Array, parts: Sequence[Fraction]) -> Array:
     """The rows that each class has for each split, int64 (classes, splits)."""
-    distinct, place = np.unique(counts, return_inverse=True)
-    table = np.array([_apportion(int(count), parts) for count in distinct], np.int64)
-    return table.reshape(-1, len(parts))[place]
+    behind = [Fraction(0)] * len(parts)
+    wanted = np.empty((len(counts), len(parts)), np.int64)
+    for label, rows in enumerate(counts.tolist()):
+        wanted[label] = given = _apportion(rows, parts, behind)
+        behind = [late + rows * part - own for late, part, own in zip(behind, parts, given, strict=True)]
+    return wanted
 
 
 def _shuffled(rows: int, seed: int) -> Array:
