@@ -129,7 +129,7 @@ class Flora:
                     f"{trait.name}: expected values from 0 to {len(trait.values) - 1}, or {HIDDEN} where hidden, "
                     f"got {shown[row, column].item()} in row {row}"
                 )
-        return torch.from_numpy(self.law.posterior(shown.numpy(), self.prior).astype(np.float32))
+        return torch.from_numpy(self.law.posterior(shown.numpy(), self.prior, np.float32))
 
     def specimens(
         self, n: int, *, seed: int = 0, size: int = 32, cache: str | Path | None = None

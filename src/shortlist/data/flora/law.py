@@ -1,6 +1,7 @@
 """The law of what is seen, and with it the exact posterior of every observation."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -37,8 +38,8 @@ class Law:
         columns = [categories(chance[:, column], np.cumsum(table, axis=1)[species]) for column, table in enumerate(self.tables)]
         return np.stack(columns, axis=1)
 
-    def posterior(self, shown: Array, prior: Array) -> Array:
-        """The probability of each species given each observation, float64 (n, S)."""
+    def posterior(self, shown: Array, prior: Array, dtype: type[np.floating[Any]] = np.float64) -> Array:
+        """The probability of each species given each observation, (n, S); rounded to ``dtype`` before rows are repeated."""
         codes, places = np.unique(_codes(shown), return_inverse=True)
         first = np.empty(len(codes), np.int64)
         first[places] = np.arange(len(shown))
@@ -47,7 +48,7 @@ class Law:
         if not (mass > 0).all():
             row = int(np.flatnonzero(places == int((mass[:, 0] == 0).argmax()))[0])
             raise InputError(f"observation {row}: no species of this garden can look like this")
-        found: Array = (joint / mass)[places]
+        found: Array = (joint / mass).astype(dtype)[places]
         return found
 
 
