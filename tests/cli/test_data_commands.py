@@ -1,14 +1,17 @@
 """``shortlist data info``, ``sheet`` and ``build``: what they say, what they write, what they refuse."""
 
 import csv
+import hashlib
 import json
 import os
+import zipfile
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from shortlist.data import read_class_folders, read_picture_table
+from shortlist.data.downloads import DOWNLOADS, Archive
 from tests.data.archives import SMALL, plant
 from tests.data.drawings import write_picture
 
@@ -361,3 +364,31 @@ def test_a_benchmark_in_the_current_folder_is_called_like_it(run, archive, tmp_p
     monkeypatch.chdir(tmp_path / "mine")
     assert run("data", "build", archive, ".").code == 0
     assert (tmp_path / "mine" / "README.md").read_text(encoding="utf-8").startswith("# mine\n")
+
+
+def test_a_sheet_replaces_no_picture_of_its_dataset(fails, archive):
+    picture = archive / "Ilex aquifolium" / "3.png"
+    before = picture.read_bytes()
+    assert "is a picture of the dataset" in fails("data", "sheet", archive, "--out", picture)
+    assert picture.read_bytes() == before
+
+
+def test_a_benchmark_inside_its_archive_is_refused(fails, archive):
+    assert "expected a folder outside" in fails("data", "build", archive, archive / "bench")
+    assert not (archive / "bench").exists()
+
+
+def test_info_on_the_garden_tells_the_best_possible(run):
+    assert "best possible" in run("data", "info", "flora:species=6,genera=2,train=60,val=6,test=6,size=8").out
+
+
+def test_a_download_is_unpacked_and_told_how_to_be_read(run, fails, tmp_path, monkeypatch):
+    source = tmp_path / "source.zip"
+    with zipfile.ZipFile(source, "w") as file:
+        file.writestr("images_background/a/character01/0001_01.png", b"x")
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()
+    offered = Archive(source.as_uri(), source.stat().st_size, digest, "images_background")
+    monkeypatch.setitem(DOWNLOADS, "omniglot", (offered,))
+    assert f"shortlist data info omniglot:{tmp_path / 'data'}" in run("data", "download", "omniglot", tmp_path / "data").err
+    assert (tmp_path / "data" / "images_background" / "a" / "character01" / "0001_01.png").read_bytes() == b"x"
+    assert "expected cifar10, cifar100, omniglot" in fails("data", "download", "coco", tmp_path / "data")

@@ -167,3 +167,13 @@ def test_tables_that_are_none_are_named(name, text, words, fails, tmp_path):
     if text is not None:
         (tmp_path / name).write_text(text)
     assert words in fails("data", "votes", tmp_path / name, "--rule", "majority")
+
+
+def test_rows_with_an_empty_cell_are_refused_or_dropped(run, fails, tmp_path):
+    path = tmp_path / "holes.csv"
+    path.write_text("user,item,label\nann,1,oak\nbob,1,\ncy,2,elm\n")
+    fails("data", "votes", path, "--rule", "majority")
+    outcome = run("data", "votes", path, "--rule", "majority", "--missing", "drop")
+    assert outcome.code == 0
+    assert "2 votes of" in outcome.err
+    assert "--missing: expected refuse or drop, got keep" in fails("data", "votes", path, "--missing", "keep")

@@ -116,3 +116,10 @@ def test_other_splits_keep_all_the_rest():
 
 def test_the_shape_of_a_dataset_is_readable_and_its_problems_are_not_printed():
     assert "odd" not in repr(Dataset("d", ["a", "b", "c"], {}, problems=[Problem("odd", "a", "b")]))
+
+
+def test_a_dataset_and_a_split_fit_on_one_line():
+    split = Split(torch.zeros(3, 2), torch.tensor([0, 1, 1]), ["a", "b", "c"])
+    assert repr(split) == "Split(3 rows, 2 features, one label a row)"
+    data = Dataset("garden", ["oak", "elm"], {"train": split, "test": split.rows(torch.tensor([0]))}, ["x", "x"])
+    assert repr(data) == "Dataset('garden', 2 classes in 1 superclasses; train 3, test 1)"

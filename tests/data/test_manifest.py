@@ -69,12 +69,12 @@ def test_lengths_and_checksums_are_those_of_the_files(trees, out, tmp_path, plac
         assert (entry.bytes, entry.sha256) == (len(source), hashlib.sha256(source).hexdigest())
 
 
-def test_long_files_are_read_whole(tmp_path, out, monkeypatch):
-    monkeypatch.setattr("shortlist.data.manifest.BLOCK", 7)
-    (tmp_path / "a.png").write_bytes(bytes(range(100)))
+def test_long_files_are_read_whole(tmp_path, out):
+    content = bytes(range(251)) * 12_000
+    (tmp_path / "a.png").write_bytes(content)
     one = Split(PictureFiles(tmp_path, ["a.png"]), torch.tensor([0]), ["a.png"])
     (entry,) = write_benchmark(Dataset("x", ["oak"], {"train": one}), out)
-    assert (entry.bytes, entry.sha256) == (100, hashlib.sha256(bytes(range(100))).hexdigest())
+    assert (entry.bytes, entry.sha256) == (3_012_000, hashlib.sha256(content).hexdigest())
 
 
 @pytest.mark.parametrize("placing", ["link", "copy"])

@@ -3,10 +3,19 @@
 import re
 import xml.etree.ElementTree as ElementTree
 
+import pytest
 import torch
 
-from shortlist.data import Built, Dataset, Problem, Split
-from shortlist.report.data_card import data_card, problems_table, splits_table, summary_line, tail_table, write_card
+from shortlist.data import Built, Dataset, Flora, Problem, Split, flora_dataset
+from shortlist.report.data_card import (
+    data_card,
+    limits_table,
+    problems_table,
+    splits_table,
+    summary_line,
+    tail_table,
+    write_card,
+)
 
 
 def split(labels):
@@ -168,3 +177,18 @@ def test_the_card_is_the_same_every_time(tmp_path):
         write_card(Built(garden(), ["x"], []), tmp_path / name)
         written.append([(tmp_path / name / file).read_bytes() for file in ("README.md", "lorenz.svg")])
     assert written[0] == written[1]
+
+
+def test_the_best_accuracy_is_told_where_the_posterior_is_known():
+    data = flora_dataset(Flora(species=8, genera=2), train=300, val=0, test=50, size=8)
+    table = limits_table(data)
+    assert [row[0] for row in table.rows] == ["train", "test"]
+    posterior = data.splits["train"].posterior.double()
+    assert table.records()[0]["top-1"] == pytest.approx(float(posterior.max(1).values.mean()))
+    assert limits_table(garden()) is None
+
+
+def test_few_rows_and_few_classes_have_limits_too():
+    few = flora_dataset(Flora(species=2, genera=1), train=3, val=1, test=0, size=8)
+    assert list(limits_table(few).columns) == ["best possible", "top-1", "average-1"]
+    assert [row[0] for row in limits_table(few).rows] == ["train", "val"]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from shortlist.checks import share as checked_share
 from shortlist.checks import whole_number
-from shortlist.data.dataset import Dataset, Split
+from shortlist.data.dataset import ALL, Dataset, Split
 from shortlist.data.inspection import inspect_pictures, warn_duplicates
 from shortlist.data.pictures import PictureFiles
 from shortlist.data.problems import Problem, check_tolerance
@@ -23,7 +23,6 @@ from shortlist.data.splits import ceil_split, grouped_split
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.tensors import is_single_label
 
-ALL = "all"
 FEWEST = 5
 
 

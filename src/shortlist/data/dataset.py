@@ -13,6 +13,7 @@ from shortlist.errors import InputError
 from shortlist.tensors import Target, is_single_label, shape_of
 
 TRAIN = "train"
+ALL = "all"  # the one split of what has none
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -18,7 +18,7 @@ from shortlist.data.quiet import QuietPillow
 from shortlist.errors import InputError
 from shortlist.tensors import Array
 
-# 100 million pixels are 300 MB decoded; the largest cameras sold make about that, and a "bomb" makes far more.
+# 100 million pixels are 300 MB decoded.
 MOST_PIXELS = 100_000_000
 PILLOW_LIMIT = 178_956_970  # above which Pillow refuses to open a file
 QUIET = QuietPillow()

@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path, PureWindowsPath
 from typing import BinaryIO, TypeAlias
@@ -175,14 +176,21 @@ def unpack(archive: str | Path, folder: str | Path) -> list[Path]:
 
 
 def download_archives(archives: Sequence[Archive], folder: str | Path, *, progress: Progress | None = None) -> Path:
-    """Fetch and unpack what is not there yet."""
+    """Fetch and unpack what is not there yet; ``progress`` is told the bytes of all archives so far."""
     folder = Path(folder)
+    before = 0
     for archive in archives:
         if not (folder / archive.folder).is_dir():
             file = folder / archive.url.rpartition("/")[2]
-            unpack(fetch(archive.url, file, sha256=archive.sha256, size=archive.size, progress=progress), folder)
+            told = None if progress is None else partial(_told_after, progress, before)
+            unpack(fetch(archive.url, file, sha256=archive.sha256, size=archive.size, progress=told), folder)
             file.unlink()
+        before += archive.size
     return folder
+
+
+def _told_after(progress: Progress, before: int, done: int) -> None:
+    progress(before + done)
 
 
 def _stream(url: str, path: Path, size: int | None, progress: Progress | None) -> None:

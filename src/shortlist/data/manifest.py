@@ -27,7 +27,6 @@ OPTIONAL = ("superclass", "group")
 COLUMNS = ("path", "label", "superclass", "split", "group", "bytes", "sha256", "source")
 LONGEST_NAME = 200  # bytes: file systems hold 255, and a number may follow
 UNSAFE = re.compile(r'[\x00-\x1f/\\:*?"<>|]+')
-BLOCK = 2**20
 
 
 @dataclass(frozen=True)
@@ -143,12 +142,8 @@ def _placed(source: Path, folder: Path, inside: str, copy: int, link: bool) -> s
 
 
 def _checksum(path: Path) -> tuple[int, str]:
-    digest, length = hashlib.sha256(), 0
     with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            digest.update(block)
-            length += len(block)
-    return length, digest.hexdigest()
+        return os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _safe_names(dataset: Dataset) -> list[str]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from shortlist.data.building import Built
@@ -62,14 +63,17 @@ def problems_table(dataset: Dataset) -> Table:
 
 def limits_table(dataset: Dataset, ks: Sequence[int] = (1, 3, 5)) -> Table | None:
     """The best accuracy that anybody can expect on each split, where the posterior is known and there is one label a row."""
+    classes = len(dataset.classes)
+    fitting = [k for k in ks if k <= classes]
+    even = torch.full((classes,), 1 / classes)  # the prior matters to means over classes alone, which are not shown
     lines: list[list[Any]] = []
     for name, split in dataset.splits.items():
         if split.posterior is None or not is_single_label(split.target) or not len(split):
             continue
-        found = best_accuracies(split.posterior, split.posterior.double().mean(0), ks)
+        found = best_accuracies(split.posterior, even, fitting)
         lines.append([name, *found.top_k.tolist(), *found.average_k.tolist()])
-    columns = ["best possible", *(f"top-{k}" for k in ks), *(f"average-{k}" for k in ks)]
-    return Table(columns, lines, ["", *[".1%"] * (2 * len(ks))]) if lines else None
+    columns = ["best possible", *(f"top-{k}" for k in fitting), *(f"average-{k}" for k in fitting)]
+    return Table(columns, lines, ["", *[".1%"] * (2 * len(fitting))]) if lines else None
 
 
 def summary_line(dataset: Dataset) -> str:

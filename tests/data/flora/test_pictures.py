@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from shortlist.data.flora import Flora, cache
-from shortlist.data.flora import pictures as blocks
+from shortlist.data.flora import Flora, blocks, cache
 from shortlist.data.flora.organs import PETAL_COLOURS
 from shortlist.data.flora.specimens import draw_specimens
 from shortlist.data.flora.traits import HIDDEN, PETAL_COLOUR, TRAITS, VIEWS

@@ -101,9 +101,9 @@ def test_pictures_beside_the_splits_are_noted(tmp_path):
 
 def test_other_folders_beside_the_splits_are_left_out_and_noted(tmp_path):
     dataset = read_class_folders(make(tmp_path, "train/oak/1.png", "test/oak/2.png", "annotations/1.png"))
-    assert list(dataset.splits) == ["test", "train"]
+    assert list(dataset.splits) == ["train", "test"]
     assert dataset.classes == ["oak"]
-    assert [str(problem) for problem in dataset.problems] == ["annotations: lies beside test, train: left out"]
+    assert [str(problem) for problem in dataset.problems] == ["annotations: lies beside train, test: left out"]
 
 
 def test_two_folders_for_one_split_are_refused(tmp_path):

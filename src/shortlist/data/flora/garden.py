@@ -10,10 +10,10 @@ from torch import Tensor
 from shortlist.checks import share as checked_share
 from shortlist.checks import whole_number
 from shortlist.data.flora.abundance import Abundance, abundances
+from shortlist.data.flora.blocks import in_blocks, picture_side
 from shortlist.data.flora.cache import kept_pictures
 from shortlist.data.flora.law import Law, every_observation
 from shortlist.data.flora.limits import Limits, best_accuracies
-from shortlist.data.flora.pictures import in_blocks, picture_side
 from shortlist.data.flora.plots import draw_plots
 from shortlist.data.flora.quadrats import Habitats
 from shortlist.data.flora.species import grow

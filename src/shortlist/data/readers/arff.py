@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from shortlist.data.dataset import TRAIN, Dataset, Split, classes_without_rows
+from shortlist.data.dataset import ALL, TRAIN, Dataset, Split, classes_without_rows
 from shortlist.data.names import check_names
 from shortlist.data.problems import Problem, printable
 from shortlist.data.readers.arff_file import ArffFile, Attribute, as_float, check_cells, read_arff_file
-from shortlist.data.readers.class_folders import ALL
 from shortlist.data.readers.columns import listed
 from shortlist.data.readers.feature_rows import usable_rows
 from shortlist.data.readers.mulan_labels import read_label_names

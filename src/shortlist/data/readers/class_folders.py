@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from shortlist.data.dataset import TRAIN, Dataset, Split, classes_without_rows
+from shortlist.data.dataset import ALL, TRAIN, Dataset, Split, classes_without_rows
 from shortlist.data.decoding import SUFFIXES
 from shortlist.data.names import check_names, is_utf8, superclasses_of
 from shortlist.data.pictures import PictureFiles
@@ -24,7 +24,6 @@ SPLIT_NAMES = {
     "test": "test",
     "testing": "test",
 }
-ALL = "all"
 
 
 def read_class_folders(root: str | Path, *, superclass: str | None = None) -> Dataset:
@@ -62,7 +61,8 @@ def _split_folders(found: "_Walk") -> dict[str, Path]:
     """The folders that are splits; none where the folders below the root are classes."""
     top = found.folders(found.root)
     called = [folder for folder in top if folder.name.lower() in SPLIT_NAMES]
-    folders = {SPLIT_NAMES[folder.name.lower()]: folder for folder in called}
+    named = {SPLIT_NAMES[folder.name.lower()]: folder for folder in called}
+    folders = {name: named[name] for name in dict.fromkeys(SPLIT_NAMES.values()) if name in named}
     if len(folders) < len(called):
         names = " and ".join(folder.name for folder in called if folders[SPLIT_NAMES[folder.name.lower()]] != folder)
         raise InputError(f"{printable(str(found.root))}: {names} means the same split as another folder: rename one")

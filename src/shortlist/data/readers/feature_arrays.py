@@ -13,10 +13,9 @@ import pyarrow as pa
 import torch
 
 from shortlist.checks import check_labels
-from shortlist.data.dataset import Dataset, Split, classes_without_rows
+from shortlist.data.dataset import ALL, Dataset, Split, classes_without_rows
 from shortlist.data.names import check_names, is_utf8, superclasses_of
 from shortlist.data.problems import Problem, printable
-from shortlist.data.readers.class_folders import ALL
 from shortlist.data.readers.feature_rows import usable_rows
 from shortlist.data.readers.label_columns import encode_names
 from shortlist.data.readers.named_pictures import distinct_names, shared_names
