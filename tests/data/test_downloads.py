@@ -316,3 +316,17 @@ def test_an_interruption_leaves_nothing(tmp_path, at):
     with contextlib.suppress(KeyboardInterrupt):
         fetch(f"{at}/whole", tmp_path / "file.bin", sha256=SHA256, progress=stop)
     assert nothing_in(tmp_path)
+
+
+def test_progress_counts_on_over_several_archives(tmp_path):
+    offered = []
+    for name in ("one", "two"):
+        source = tmp_path / f"{name}.zip"
+        with zipfile.ZipFile(source, "w") as file:
+            file.writestr(f"{name}/a.txt", name)
+        digest = hashlib.sha256(source.read_bytes()).hexdigest()
+        offered.append(Archive(source.as_uri(), source.stat().st_size, digest, name))
+    told = []
+    downloads.download_archives(offered, tmp_path / "data", progress=told.append)
+    assert told == sorted(told)
+    assert told[-1] == sum(archive.size for archive in offered)
