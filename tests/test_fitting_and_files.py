@@ -1,14 +1,23 @@
 """Buffers that appear with the fit, and files that appear whole."""
 
+import errno
 import os
 import stat
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
 from shortlist.errors import InputError, NotFittedError
-from shortlist.files import folder_written_whole, write_text, written_whole
+from shortlist.files import (
+    PlaceError,
+    folder_replaced_whole,
+    folder_written_whole,
+    folders_left_aside,
+    write_text,
+    written_whole,
+)
 from shortlist.fitting import Fitted
 
 
@@ -229,3 +238,102 @@ def test_permissions_are_those_of_any_new_folder(tmp_path, umask):
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o777 & ~umask
     assert stat.S_IMODE((tmp_path / "out" / "deep").stat().st_mode) == 0o777 & ~umask
+
+
+# Places where nothing can be written
+
+
+def filled_file(path):
+    write_text(path, "text")
+
+
+each_writer = pytest.mark.parametrize("write", [filled_file, fill], ids=["file", "folder"])
+
+
+@each_writer
+@pytest.mark.parametrize("below", ["out.txt", "deep/er/out.txt"])
+def test_a_file_where_a_folder_should_be_is_named(tmp_path, monkeypatch, write, below):
+    monkeypatch.chdir(tmp_path)
+    Path("leaves").write_text("mine")
+    with pytest.raises(
+        InputError, match=f"^cannot write leaves/{below}: leaves is a file and no folder: choose another place$"
+    ):
+        write(Path("leaves") / below)
+    assert [entry.name for entry in tmp_path.rglob("*")] == ["leaves"]
+    assert Path("leaves").read_text() == "mine"
+
+
+@each_writer
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOSPC])
+@pytest.mark.parametrize("step", ["tempfile.mkstemp tempfile.mkdtemp", "pathlib.Path.mkdir"])
+def test_what_the_system_refuses_is_told_of_the_path_that_was_given(tmp_path, monkeypatch, write, number, step):
+    def refuse(*args, **kwargs):
+        raise OSError(number, os.strerror(number), str(tmp_path / ".out.k3j2.txt"))
+
+    for name in step.split():
+        monkeypatch.setattr(name, refuse)
+    with pytest.raises(PlaceError) as caught:
+        write(tmp_path / "new" / "out.txt")
+    assert str(caught.value) == f"cannot write {tmp_path}/new/out.txt: {os.strerror(number).lower()}: choose another place"
+    assert isinstance(caught.value, InputError)
+    assert isinstance(caught.value, OSError)  # for whoever goes on without the file
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="an administrator may write everywhere")
+@each_writer
+def test_a_folder_that_may_not_be_written_to_is_one_sentence(tmp_path, write):
+    (tmp_path / "locked").mkdir(mode=0o500)
+    with pytest.raises(InputError, match=r"locked/out.txt: permission denied: choose another place$"):
+        write(tmp_path / "locked" / "out.txt")
+
+
+@each_writer
+def test_a_name_that_is_too_long_is_one_sentence(tmp_path, write):
+    with pytest.raises(InputError, match=r"^cannot write .*: file name too long: choose another place$"):
+        write(tmp_path / ("x" * 300))
+    assert list(tmp_path.iterdir()) == []
+
+
+# Folders that take the place of others
+
+
+def replaced(path, failure=None):
+    with folder_replaced_whole(path) as new:
+        assert (path / "old.txt").exists()
+        fill(new)
+        if failure is not None:
+            raise failure("stop")
+
+
+@pytest.fixture
+def old(tmp_path):
+    path = tmp_path / "na[m]e"  # letters that mean something in a pattern
+    path.mkdir()
+    (path / "old.txt").write_text("old")
+    return path
+
+
+def test_a_folder_takes_the_place_of_another(old):
+    replaced(old)
+    assert filled(old)
+    assert os.listdir(old.parent) == [old.name]
+    assert folders_left_aside(old) == []
+
+
+@pytest.mark.parametrize("failure", [OSError, KeyboardInterrupt, InputError])
+def test_a_failure_leaves_the_old_folder(old, failure):
+    with pytest.raises(failure, match="stop"):
+        replaced(old, failure)
+    assert os.listdir(old) == ["old.txt"]
+    assert os.listdir(old.parent) == [old.name]
+
+
+def test_a_folder_that_was_left_aside_is_found(old, monkeypatch):
+    other = old.parent / "other"
+    other.mkdir()
+    monkeypatch.setattr("shortlist.files.shutil.rmtree", lambda *args, **kwargs: None)  # as if killed before the end
+    replaced(old)
+    (found,) = folders_left_aside(old)
+    assert (found / "old.txt").read_text() == "old"
+    assert folders_left_aside(other) == []
+    assert folders_left_aside(old.parent / "gone" / "x") == []

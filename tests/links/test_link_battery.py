@@ -296,3 +296,44 @@ def test_text_that_names_no_link_is_refused(text, message):
 def test_configuration_of_no_link_is_refused(config):
     with pytest.raises(InputError, match="link"):
         link_from_config(config)
+
+
+@pytest.mark.parametrize("name", [name for name in FORMS if name not in MADE])
+def test_a_link_knows_whether_it_is_fitted(name):
+    link = ready(name)
+    assert link.fitted
+    assert link.missing_buffers() == []
+    bare = LEARNT[name.removesuffix(", one label a row")]()
+    assert not bare.fitted
+    assert bare.missing_buffers()
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_link_without_a_fit_has_all_it_needs(name):
+    assert ready(name).fitted
+
+
+@pytest.mark.parametrize("name", [name for name in FORMS if name not in MADE])
+def test_a_part_of_the_fitted_numbers_is_refused(name):
+    link = ready(name)
+    state = dict(link.state_dict())
+    for lost in state if len(state) > 1 else ():
+        part = {key: tensor for key, tensor in state.items() if key != lost}
+        with pytest.raises(InputError, match=rf"^link {link.kind}: expected its fitted numbers, {lost}, which are missing"):
+            link_from_config(link.config(), part)
+
+
+@pytest.mark.parametrize("name", ["temperature", "platt", "isotonic", "isotonic of platt"])
+def test_a_fitted_link_without_its_numbers_is_refused(name):
+    link = ready(name)
+    with pytest.raises(
+        InputError, match=rf"^link {link.kind}: expected its fitted numbers, .*, which are missing: fit it again$"
+    ):
+        link_from_config(link.config(), {})
+
+
+@pytest.mark.parametrize("make", [Quasibinary, Temperature, Platt, Isotonic])
+def test_a_link_before_its_fit_comes_back_as_such(make):
+    back = link_from_config(make().config(), {})
+    assert type(back) is make
+    assert not back.fitted

@@ -189,3 +189,30 @@ def test_fitting_again_is_as_fitting_afresh(kind):
     many = draw(9)
     again, fresh = kind().fit(*draw(10, single=True)).fit(*many), kind().fit(*many)
     torch.testing.assert_close(again.probs(torch.from_numpy(many[0])), fresh.probs(torch.from_numpy(many[0])))
+
+
+@pytest.mark.parametrize(("make", "second"), [(Platt, "intercept"), (Isotonic, "levels")])
+def test_every_buffer_is_checked_against_the_number_of_classes(make, second):
+    scores, target = draw(0)
+    link = make().fit(scores, target)
+    with pytest.raises(InputError, match=r"was fitted on 3 classes, got 4"):
+        link.check_classes(4)
+    getattr(link, second).resize_(2, *getattr(link, second).shape[1:])
+    with pytest.raises(
+        InputError, match=rf"expected fitted numbers of one shape, one row a class, got .*, {second} \(2,.*: fit it"
+    ):
+        link.probs(torch.zeros(1, 3))
+
+
+def test_steps_of_another_length_are_refused():
+    link = Isotonic().fit(*draw(0))
+    link.levels = link.levels[:, :-1]
+    with pytest.raises(InputError, match="expected fitted numbers of one shape"):
+        link.check_classes(3)
+
+
+def test_a_single_number_is_no_map_for_each_class():
+    link = Platt().fit(*draw(0))
+    link.slope = link.intercept = torch.tensor(1.0)
+    with pytest.raises(InputError, match="was fitted on 0 classes, got 3"):
+        link.check_classes(3)

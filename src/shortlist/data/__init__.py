@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from shortlist.data.label_noise import noisy_posterior, superclass_noise
     from shortlist.data.loading import Loaded, load_pictures, picture_batches
     from shortlist.data.manifest import write_benchmark
+    from shortlist.data.new_rows import NewRows
     from shortlist.data.open_set import unlabel
     from shortlist.data.picture_bytes import PictureBytes
     from shortlist.data.pictures import PictureArray, PictureFiles, Pictures
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from shortlist.data.readers.flora import flora_dataset
     from shortlist.data.readers.imagenet import read_imagenet, read_imagenet_lt
     from shortlist.data.readers.inaturalist import read_inaturalist
+    from shortlist.data.readers.new_table import read_new_table
     from shortlist.data.readers.omniglot import read_omniglot
     from shortlist.data.readers.picture_table import read_picture_table
     from shortlist.data.readers.plantnet import read_plantnet
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
         resize,
         resized_crop,
     )
+    from shortlist.data.unlabelled import find_pictures, read_new_rows
 
 # The file that holds each name, loaded when it is first used: the garden needs no image library, the readers do.
 HOMES = {
@@ -64,6 +67,7 @@ HOMES = {
     "Loaded": "loading",
     "LongTail": "statistics",
     "NearDuplicates": "duplicates",
+    "NewRows": "new_rows",
     "Normalize": "transforms",
     "PictureArray": "pictures",
     "PictureBytes": "picture_bytes",
@@ -89,6 +93,7 @@ HOMES = {
     "download_cifar100": "downloads",
     "download_omniglot": "downloads",
     "fetch": "downloads",
+    "find_pictures": "unlabelled",
     "fingerprints": "duplicates",
     "flora_dataset": "readers.flora",
     "grouped_split": "splits",
@@ -115,6 +120,8 @@ HOMES = {
     "read_imagenet_lt": "readers.imagenet",
     "read_inaturalist": "readers.inaturalist",
     "read_mulan": "readers.arff",
+    "read_new_rows": "unlabelled",
+    "read_new_table": "readers.new_table",
     "read_omniglot": "readers.omniglot",
     "read_picture": "decoding",
     "read_picture_table": "readers.picture_table",
@@ -144,6 +151,7 @@ __all__ = [
     "Loaded",
     "LongTail",
     "NearDuplicates",
+    "NewRows",
     "Normalize",
     "PictureArray",
     "PictureBytes",
@@ -169,6 +177,7 @@ __all__ = [
     "download_cifar100",
     "download_omniglot",
     "fetch",
+    "find_pictures",
     "fingerprints",
     "flora_dataset",
     "grouped_split",
@@ -195,6 +204,8 @@ __all__ = [
     "read_imagenet_lt",
     "read_inaturalist",
     "read_mulan",
+    "read_new_rows",
+    "read_new_table",
     "read_omniglot",
     "read_picture",
     "read_picture_table",

@@ -81,7 +81,7 @@ def decode(source: str | Path | bytes, *, at_least: int | None = None, most_pixe
         if not isinstance(source, bytes) and not stat.S_ISREG(os.stat(source).st_mode):
             raise PictureError("a folder, not a file" if os.path.isdir(source) else "no ordinary file")  # a pipe would wait
         with QUIET, Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=_formats()) as image:
-            return _decode_opened(image, at_least, most_pixels)
+            return decode_image(image, at_least=at_least, most_pixels=most_pixels)
     except PictureError:
         raise
     except FileNotFoundError:
@@ -103,7 +103,26 @@ def _formats() -> list[str]:
     return [name for name in FORMATS if name in Image.OPEN]
 
 
-def _decode_opened(image: Image.Image, at_least: int | None, most_pixels: int) -> Decoded:
+def decode_image(image: Image.Image, *, at_least: int | None = None, most_pixels: int = MOST_PIXELS) -> Decoded:
+    """An image of Pillow's, opened or made, as a file of it is read: upright, RGB, the same limits.
+
+    Args:
+        image: of any mode.
+        at_least: as in :func:`read_picture`.
+        most_pixels: larger pictures are refused before they are decoded.
+
+    >>> decode_image(Image.new("L", (2, 1), 7)).pixels.tolist()
+    [[[7, 7]], [[7, 7]], [[7, 7]]]
+    """
+    try:
+        return _upright_rgb(image, at_least, most_pixels)
+    except PictureError:
+        raise
+    except DAMAGED as error:
+        raise PictureError(f"damaged or cut short ({_first_line(error)})") from None
+
+
+def _upright_rgb(image: Image.Image, at_least: int | None, most_pixels: int) -> Decoded:
     width, height = image.size
     if width * height > most_pixels:
         raise PictureError(f"{width:,} × {height:,} pixels, larger than the limit of {most_pixels:,}")

@@ -30,6 +30,10 @@ class Purpose(enum.IntEnum):
     LABEL_NOISE = 9
     OPEN_SET = 10
     SUPERCLASSES = 11
+    TRAINING_ORDER = 12
+    AUGMENTATION = 13
+    TRAINING_STEP = 14
+    ROLE_ESTIMATES = 15
 
 
 def check_seed(seed: int, name: str = "seed") -> int:

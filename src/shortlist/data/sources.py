@@ -85,7 +85,7 @@ def open_dataset(source: str, **options: Any) -> Dataset:
     """
     chosen, path, written = _understood(source, options)
     reader = chosen.reader()
-    allowed = _parameters(reader)
+    allowed = reader_options(reader)
     given = {**{key: _value(key, text, allowed.get(key)) for key, text in written.items()}, **options}
     unknown = next((key for key in given if key not in allowed), None)
     if unknown is not None:
@@ -101,9 +101,9 @@ def _understood(source: str, options: Mapping[str, Any]) -> tuple[Source, str, d
     name = name.strip().lower().replace("_", "-")
     chosen = SOURCES.get(name)
     if chosen is None:
-        path, written = _taken_apart(source)
+        path, written = path_and_options(source)
         return SOURCES[_kind_of_path(source, Path(path), {**written, **options})], path, written
-    path, written = _taken_apart(rest if chosen.takes_path or not rest else f",{rest}")
+    path, written = path_and_options(rest if chosen.takes_path or not rest else f",{rest}")
     if chosen.takes_path and not path:
         raise InputError(f"{source}: expected {chosen.form(name)}, or ./{name} for a folder of that name")
     if path and not chosen.takes_path:
@@ -111,8 +111,12 @@ def _understood(source: str, options: Mapping[str, Any]) -> tuple[Source, str, d
     return chosen, path, written
 
 
-def _taken_apart(text: str) -> tuple[str, dict[str, str]]:
-    """The path, and the options after it; a path that exists is all path."""
+def path_and_options(text: str) -> tuple[str, dict[str, str]]:
+    """The path, and the options after it; a path that exists is all path.
+
+    >>> path_and_options("a,b.csv,label_column=species")
+    ('a,b.csv', {'label_column': 'species'})
+    """
     if text and Path(text).exists():
         return text, {}
     parts = text.split(",")
@@ -151,8 +155,12 @@ def _has_paths(path: Path) -> bool:
     return find_column(file.names, "path", None, file.name) is not None
 
 
-def _parameters(reader: Callable[..., Dataset]) -> dict[str, Any]:
-    """What a reader can be told beside the path, with the types."""
+def reader_options(reader: Callable[..., Dataset]) -> dict[str, Any]:
+    """What a reader can be told beside the path, with the types.
+
+    >>> list(reader_options(SOURCES["mulan"].reader()))
+    ['name', 'tolerance']
+    """
     if reader is _flora:
         from shortlist.data.flora.garden import Flora
         from shortlist.data.readers.flora import flora_dataset

@@ -55,7 +55,7 @@ def random_crop(images: Tensor, size: Size, padding: int = 0, *, generator: torc
         torch.randint(room - extent + 1, (len(images),), generator=generator, device=images.device)
         for room, extent in zip(padded.shape[2:], (height, width), strict=True)
     )
-    return _windows(padded, top, left, height, width)
+    return windows(padded, top, left, height, width)
 
 
 def center_crop(images: Tensor, size: Size) -> Tensor:
@@ -79,7 +79,11 @@ def random_flip(images: Tensor, probability: float = 0.5, *, generator: torch.Ge
     """
     _check_images(images, generator)
     probability = share(probability, "probability")
-    flips = torch.rand(len(images), generator=generator, device=images.device) < probability
+    return flip_rows(images, torch.rand(len(images), generator=generator, device=images.device) < probability)
+
+
+def flip_rows(images: Tensor, flips: Tensor) -> Tensor:
+    """These pictures, bool (N,), with left and right exchanged, the others as they are."""
     flips, mirrored = flips.view(-1, 1, 1, 1), images.flip(3)
     if images.dtype != torch.uint8:
         return torch.where(flips, mirrored, images)
@@ -273,8 +277,8 @@ def _blocks(images: Tensor, size: Sequence[int]) -> Iterator[slice]:
     return row_blocks(len(images), columns, AT_ONCE if images.device.type == "cpu" else 128 * AT_ONCE)
 
 
-def _windows(images: Tensor, top: Tensor, left: Tensor, height: int, width: int) -> Tensor:
-    """The window of each picture with this corner.
+def windows(images: Tensor, top: Tensor, left: Tensor, height: int, width: int) -> Tensor:
+    """The window of each picture with this corner, int64 (N,) each.
 
     All windows of one row that the memory of the pictures holds are the rows of a view with stride 1; those wanted are
     copied from it as whole rows, which is several times faster than indexing pixels or slicing picture by picture.

@@ -53,6 +53,16 @@ class FittedLink(Link):
         """What ``link_from_config`` needs, the base's configuration included."""
         return {"kind": self.kind, "base": self.base.config() if self.base else None, "single": self.single}
 
+    @property
+    def tells_of_a_fit(self) -> bool:
+        """Whether it knows how many labels a row has, which it learns from the rows that it is fitted on."""
+        return self.single is not None
+
+    def missing_buffers(self) -> list[str]:
+        """Its own, and those of the base as ``base.NAME``."""
+        below = [] if self.base is None else self.base.missing_buffers()
+        return [*super().missing_buffers(), *(f"base.{name}" for name in below)]
+
     def _fitted_base(self) -> Link:
         if self.base is None:
             raise NotFittedError(f"{self} has not been fitted: call fit(…) first")

@@ -40,6 +40,20 @@ class Link(Fitted):
         check_scores(probs, "probs")
         return self._scores(working(probs))
 
+    @property
+    def fitted(self) -> bool:
+        """Whether the link has all of its numbers: a running one has none before its first batch; one without any has all."""
+        return not self.missing_buffers()
+
+    @property
+    def tells_of_a_fit(self) -> bool:
+        """Whether the configuration alone says that the link was fitted, so that it must have its buffers."""
+        return False
+
+    def missing_buffers(self) -> list[str]:
+        """The names of the buffers that are not there yet, which a fit or a state dict brings."""
+        return [name for name, buffer in self._buffers.items() if buffer is None]
+
     def check_classes(self, classes: int) -> None:
         """The link can read scores of this many classes."""
 
@@ -76,7 +90,17 @@ class Link(Fitted):
 
 
 def link_from_config(config: dict[str, Any], tensors: dict[str, Tensor] | None = None) -> Link:
-    """The link that wrote this configuration, with its fitted buffers."""
+    """The link that wrote this configuration, with its fitted buffers.
+
+    Args:
+        config: what :meth:`Link.config` gave.
+        tensors: its state dict. Where it is empty, as that of a link before its fit, so is the link; but a part of it is
+            refused, and none of it where the configuration is that of a fitted link. None: somebody else brings the buffers.
+
+    >>> from shortlist.links import Sigmoid
+    >>> link_from_config({"kind": "sigmoid"})
+    sigmoid
+    """
     parameters = dict(config)
     kind = parameters.pop("kind", None)
     if not isinstance(kind, str) or kind not in Link.kinds:
@@ -88,6 +112,9 @@ def link_from_config(config: dict[str, Any], tensors: dict[str, Tensor] | None =
     unknown = link.load_state_dict(tensors or {}, strict=False).unexpected_keys
     if unknown:
         raise InputError(f"link {kind}: expected no tensors but its own, got {', '.join(unknown)}")
+    missing = link.missing_buffers()
+    if tensors is not None and missing and (tensors or link.tells_of_a_fit):
+        raise InputError(f"link {kind}: expected its fitted numbers, {', '.join(missing)}, which are missing: fit it again")
     return link
 
 

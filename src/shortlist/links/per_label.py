@@ -22,7 +22,11 @@ class PerLabelLink(FittedLink):
 
     def check_classes(self, classes: int) -> None:
         """As many classes as it was fitted on."""
-        fitted = next((len(buffer) for buffer in self._buffers.values() if buffer is not None), classes)
+        shapes = {name: tuple(buffer.shape) for name, buffer in self._buffers.items() if buffer is not None}
+        if len(set(shapes.values())) > 1:  # of a damaged file
+            told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+            raise InputError(f"{self}: expected fitted numbers of one shape, one row a class, got {told}: fit it again")
+        fitted = next((shape[0] if shape else 0 for shape in shapes.values()), classes)
         if classes != fitted:
             raise InputError(f"scores: the link {self} was fitted on {fitted} classes, got {classes}")
 

@@ -40,7 +40,7 @@ class Ordering(Fitted):
         compare = torch.ge if self.descending else torch.le
         for rows in row_blocks(len(probs), probs.shape[1], NEAR):
             values = working(self(probs[rows]))
-            compare(values, _in_dtype(threshold, values.dtype, self.descending), out=sets[rows])
+            compare(values, threshold_in_dtype(threshold, values.dtype, self.descending), out=sets[rows])
         return sets
 
     def worst(self) -> float:
@@ -73,7 +73,23 @@ class Probability(Ordering):
         if self.prior is not None:
             return super().select(probs, threshold)
         values = working(probs)
-        return values >= _in_dtype(threshold, values.dtype, self.descending)
+        return values >= threshold_in_dtype(threshold, values.dtype, self.descending)
+
+
+class GivenLevel(Probability):
+    """p against a probability that a person named, so p must be one.
+
+    >>> GivenLevel().select(torch.tensor([[0.2, 0.7]]), torch.tensor(0.7, dtype=torch.float64))
+    tensor([[False,  True]])
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.needs_probabilities = True
+
+    def select(self, probs: Probs, threshold: Tensor) -> Sets:
+        """As declared by :class:`Ordering`, by the threshold rounded as the probabilities are: 0.7 is within 0.7 in all."""
+        return probs >= threshold.to(probs.dtype)
 
 
 class Improbability(Ordering):
@@ -173,8 +189,18 @@ class CumulativeMass(Prefix):
         return total
 
 
-def _in_dtype(threshold: Tensor, dtype: torch.dtype, descending: bool) -> Tensor:
-    """The threshold as the values compare with it: where rounding to their dtype would let in more, the next number."""
+def threshold_in_dtype(threshold: Tensor, dtype: torch.dtype, descending: bool) -> Tensor:
+    """The threshold as the values compare with it: where rounding to their dtype would let in more, the next number.
+
+    Args:
+        threshold: float64.
+        dtype: of the values.
+        descending: whether values from the threshold up are within it, or values up to it.
+
+    >>> exact = torch.tensor(0.7, dtype=torch.float64)
+    >>> bool(threshold_in_dtype(exact, torch.float32, descending=True).double() >= exact)
+    True
+    """
     rounded = threshold.to(dtype)
     loose = rounded < threshold if descending else rounded > threshold
     towards = torch.full_like(rounded, torch.inf if descending else -torch.inf)

@@ -35,7 +35,7 @@ from shortlist.sets.constraints import (
     check_alpha,
 )
 from shortlist.sets.multilabel import LabelObjective, Objective, Risk
-from shortlist.sets.orderings import CumulativeMass, Improbability, MassAbove, Ordering, Probability, Rank
+from shortlist.sets.orderings import CumulativeMass, GivenLevel, Improbability, MassAbove, Ordering, Probability, Rank
 from shortlist.sets.rule import SetRule
 
 
@@ -75,7 +75,7 @@ def threshold(p: float) -> SetRule:
     if not 0 <= level <= 1:
         raise InputError(f"p: expected a probability from 0 to 1, got {p}")
     promise = f"Every label has probability {p} at least, as the model has it; nothing is promised about size or error."
-    return SetRule(f"threshold:{p!s}", _Given(), Fixed(level, promise))
+    return SetRule(f"threshold:{p!s}", GivenLevel(), Fixed(level, promise))
 
 
 def mass(alpha: float) -> SetRule:
@@ -207,17 +207,6 @@ class _Exactly(Rank):
         if self.k > probs.shape[1]:
             raise InputError(f"k: expected at most the number of classes, {probs.shape[1]}, got {self.k}")
         return super().select(probs, threshold)
-
-
-class _Given(Probability):
-    """p against a probability that a person named, so p must be one."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.needs_probabilities = True
-
-    def select(self, probs: torch.Tensor, threshold: torch.Tensor) -> torch.Tensor:
-        return probs >= threshold.to(probs.dtype)  # 0.7 is within 0.7 in every precision
 
 
 def _random(generator: torch.Generator | None) -> str:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from shortlist.data import open_dataset, unlabel
 from shortlist.data.dataset import Dataset, Split
 from shortlist.data.readers.cifar import cifar60_40, read_cifar10, read_cifar100
 from shortlist.errors import InputError
@@ -113,6 +114,50 @@ def test_superclasses_are_not_made_up_for_a_class_without_pictures(tmp_path):
     data = read_cifar100(tmp_path)
     assert fixtures.kinds(data)["empty class"] == fixtures.kinds(data)["superclasses unknown"] == ["cup"]
     assert data.superclasses is None
+
+
+TWO_EACH = ((1, 0), (0, 1), (1, 2), (0, 3))
+
+
+def with_ant(root):
+    """CIFAR-100 of two superclasses with two classes each."""
+    home = fixtures.cifar100(root, train=TWO_EACH, test=TWO_EACH[::-1])
+    fixtures.text(home / "fine_label_names.txt", "apple", "bear", "cup", "ant")
+    return home
+
+
+def test_classes_without_a_label_are_an_option(tmp_path):
+    with_ant(tmp_path)
+    whole, data = read_cifar100(tmp_path, unlabelled=0), open_dataset(f"cifar100:{tmp_path},unlabelled=1")
+    assert whole.classes == ["apple", "bear", "cup", "ant"]
+    assert whole.splits["train"].target.tolist() == [0, 1, 2, 3]
+    assert len(data.classes) == 2
+    assert sorted(data.superclasses) == ["beasts", "things"]
+    for name, split in data.splits.items():
+        assert torch.equal(split.inputs.images, whole.splits[name].inputs.images)
+        expected = [[whole.classes[label] == kept for kept in data.classes] for label in whole.splits[name].target]
+        assert split.target.tolist() == expected
+    assert data.classes == read_cifar100(tmp_path, unlabelled=1).classes == unlabel(whole, per_superclass=1).classes
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        ("2", "^unlabelled: expected fewer than the classes of every superclass, got 2, and '(beasts|things)' has 2$"),
+        ("-1", "unlabelled: expected a whole number from 0, got -1"),
+        ("some", "unlabelled: expected a number, got 'some'"),
+    ],
+)
+def test_too_many_classes_without_a_label_are_refused(tmp_path, number, message):
+    with_ant(tmp_path)
+    with pytest.raises(InputError, match=message):
+        open_dataset(f"cifar100:{tmp_path},unlabelled={number}")
+
+
+def test_classes_cannot_lose_their_label_where_superclasses_are_unknown(tmp_path):
+    fixtures.cifar100(tmp_path, train=((1, 0), (0, 1)), test=((1, 0),))
+    with pytest.raises(InputError, match="unlabelled: CIFAR-100 has no superclasses"):
+        read_cifar100(tmp_path, unlabelled=1)
 
 
 def hundred():

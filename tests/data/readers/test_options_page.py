@@ -6,7 +6,7 @@ from typing import Literal, get_args, get_origin
 
 import pytest
 
-from shortlist.data.sources import SOURCES, _parameters
+from shortlist.data.sources import SOURCES, reader_options
 
 PAGE = (Path(__file__).parents[3] / "docs" / "datasets.md").read_text()
 LINE = re.compile(r"^\| (?:`([a-z0-9-]+)`)? ?\| (.*?) \| (.*) \|$", re.MULTILINE)
@@ -24,12 +24,12 @@ def told():
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_option_is_on_the_page(name):
-    assert sorted(told().get(name, {})) == sorted(_parameters(SOURCES[name].reader()))
+    assert sorted(told().get(name, {})) == sorted(reader_options(SOURCES[name].reader()))
 
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_choice_of_an_option_is_on_the_page(name):
-    for option, hint in _parameters(SOURCES[name].reader()).items():
+    for option, hint in reader_options(SOURCES[name].reader()).items():
         for part in (hint, *get_args(hint)):
             for choice in get_args(part) if get_origin(part) is Literal else ():
                 assert f"`{choice}`" in told()[name][option]

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from shortlist.errors import InputError, ShortlistWarning
-from shortlist.files import written_whole
+from shortlist.files import PlaceError, written_whole
 
 # Raised whenever the same garden would be drawn differently.
 DRAWING = 1
@@ -40,8 +40,8 @@ def kept_pictures(folder: Path, description: str, shape: tuple[int, ...], draw: 
                 with written_whole(path) as temporary:
                     save_file({"images": found}, temporary, metadata={"description": description})
             return found
-    except PermissionError as error:
-        warnings.warn(f"{folder}: pictures are drawn and not kept ({error.strerror})", ShortlistWarning, stacklevel=3)
+    except (PermissionError, PlaceError) as error:
+        warnings.warn(f"{folder}: pictures are drawn and not kept ({error.strerror or error})", ShortlistWarning, stacklevel=3)
         return draw() if found is None else found
 
 

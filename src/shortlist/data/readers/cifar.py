@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from shortlist.checks import whole_number
 from shortlist.data.dataset import TRAIN, Dataset, Split, classes_without_rows
 from shortlist.data.names import check_names
 from shortlist.data.open_set import unlabel
@@ -42,11 +43,17 @@ def read_cifar10(root: str | Path) -> Dataset:
     return Dataset("CIFAR-10", classes, splits, reference=REFERENCE, problems=problems)
 
 
-def read_cifar100(root: str | Path) -> Dataset:
+def read_cifar100(root: str | Path, *, unlabelled: int = 0) -> Dataset:
     """CIFAR-100 from the folder ``cifar-100-binary``, or from one that holds it: 100 classes in 20 superclasses.
 
     The superclass of a class is the coarse label of its pictures.
+
+    Args:
+        root: the folder.
+        unlabelled: so many classes of each superclass lose their label, see :func:`~shortlist.data.unlabel`; with 2 this is
+            CIFAR60+40, see :func:`cifar60_40`.
     """
+    unlabelled = whole_number(unlabelled, "unlabelled", 0)
     source = PAGE.format("shortlist.data.download_cifar100")
     home = find_home(root, "CIFAR-100, binary version", holds=["fine_label_names.txt"], below=[HUNDRED], source=source)
     problems: list[Problem] = []
@@ -60,7 +67,8 @@ def read_cifar100(root: str | Path) -> Dataset:
         "test": test.labelled(1, classes, problems),
     }
     problems += classes_without_rows(splits, classes)
-    return Dataset("CIFAR-100", classes, splits, superclasses, REFERENCE, problems)
+    dataset = Dataset("CIFAR-100", classes, splits, superclasses, REFERENCE, problems)
+    return _unlabelled(dataset, unlabelled) if unlabelled else dataset
 
 
 def cifar60_40(dataset: Dataset, seed: int = 0) -> Dataset:
@@ -78,6 +86,14 @@ def cifar60_40(dataset: Dataset, seed: int = 0) -> Dataset:
     if sizes != {5}:
         raise InputError(f"dataset: expected CIFAR-100, superclasses of 5 classes each, got {dataset.name}")
     return replace(unlabel(dataset, per_superclass=2, seed=seed), name="CIFAR60+40")
+
+
+def _unlabelled(dataset: Dataset, number: int) -> Dataset:
+    """As :func:`unlabel`, which knows the number by another name."""
+    try:
+        return unlabel(dataset, per_superclass=number)
+    except InputError as error:
+        raise InputError(f"unlabelled: {str(error).removeprefix('per_superclass: ')}") from None
 
 
 @dataclass(frozen=True, eq=False)

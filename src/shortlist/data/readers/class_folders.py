@@ -41,7 +41,7 @@ def read_class_folders(root: str | Path, *, superclass: str | None = None) -> Da
         raise InputError(
             f"{printable(str(root))}: expected a folder of class folders, got {'a file' if root.exists() else 'nothing'}"
         )
-    found = _Walk(root)
+    found = FolderWalk(root)
     folders = _split_folders(found)
     listed = {name: found.classes(folder) for name, folder in folders.items()} if folders else {ALL: found.classes(root)}
     classes = sorted({name for by_class in listed.values() for name in by_class})
@@ -57,7 +57,7 @@ def read_class_folders(root: str | Path, *, superclass: str | None = None) -> Da
     return Dataset(name, classes, splits, superclasses_of(classes, superclass), problems=problems)
 
 
-def _split_folders(found: "_Walk") -> dict[str, Path]:
+def _split_folders(found: "FolderWalk") -> dict[str, Path]:
     """The folders that are splits; none where the folders below the root are classes."""
     top = found.folders(found.root)
     called = [folder for folder in top if folder.name.lower() in SPLIT_NAMES]
@@ -85,8 +85,20 @@ def _split(root: Path, by_class: dict[str, list[str]], number: dict[str, int]) -
 
 
 @dataclass
-class _Walk:
-    """Goes through folders in the order of their names, follows links once, and notes what it leaves out."""
+class FolderWalk:
+    """Goes through folders in the order of their names, follows links once, and notes what it leaves out.
+
+    Args:
+        root: the folder that paths are told from.
+        problems: what was left out, and why; it grows on the way.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("oak.jpg", "elm.png", "notes.txt", ".hidden.jpg"):
+    ...         _ = Path(folder, name).write_bytes(b"")
+    ...     list(FolderWalk(Path(folder)).pictures())
+    ['elm.png', 'oak.jpg']
+    """
 
     root: Path
     problems: list[Problem] = field(default_factory=list)
@@ -99,7 +111,7 @@ class _Walk:
         """The pictures below each class folder, as paths below the root."""
         self.note_stray_pictures(folder)
         above = {self.root.resolve(), folder.resolve()}
-        return {each.name: list(self._pictures(each, set(above))) for each in self.folders(folder)}
+        return {each.name: list(self.pictures(each, set(above))) for each in self.folders(folder)}
 
     def note_stray_pictures(self, folder: Path) -> None:
         """Pictures that lie where only folders should."""
@@ -107,8 +119,14 @@ class _Walk:
             if _is_picture_name(entry.name) and not _is_folder(entry):
                 self.note("picture outside a class folder", entry.path, "lies beside the class folders: left out")
 
-    def _pictures(self, folder: Path, seen: set[Path]) -> Iterator[str]:
-        """The pictures below a folder; ``seen`` are the folders above it, and those of this class that were read already."""
+    def pictures(self, folder: Path | None = None, seen: set[Path] | None = None) -> Iterator[str]:
+        """The pictures below a folder at any depth, as paths below the root.
+
+        Args:
+            folder: where to look; the root by default.
+            seen: folders that are not entered again, those above this one most of all; those that are entered join them.
+        """
+        folder, seen = self.root if folder is None else folder, set() if seen is None else seen
         real = folder.resolve()
         if real in seen:
             self.note("link to a folder read already", str(folder), "leads to a folder above it or beside it: not followed")
@@ -116,7 +134,7 @@ class _Walk:
         seen.add(real)
         for entry in self._entries(folder):
             if _is_folder(entry):
-                yield from self._pictures(Path(entry.path), seen)
+                yield from self.pictures(Path(entry.path), seen)
             elif _is_picture_name(entry.name):
                 if os.path.isfile(entry.path):
                     yield os.path.relpath(entry.path, self.root).replace(os.sep, "/")

@@ -5,7 +5,6 @@ import struct
 import zlib
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any
 from zipfile import BadZipFile, is_zipfile
 
 import numpy as np
@@ -53,20 +52,20 @@ def read_feature_arrays(path: str | Path, *, superclass: str | None = None, tole
         tolerance: the share of rows with missing features above which this fails.
     """
     file = printable(Path(path).name)
-    arrays = _load(Path(path), file)
-    features = _pick(arrays, FEATURE_KEYS, file)
+    arrays = load_arrays(Path(path), file)
+    features = pick_array(arrays, FEATURE_KEYS, file)
     if features.ndim != 2 or features.dtype.kind not in "fiub":
-        raise InputError(f"{file}: expected features as numbers (N, D), got {_shape(features)}")
-    written = _pick(arrays, TARGET_KEYS, file)
+        raise InputError(f"{file}: expected features as numbers (N, D), got {dtype_and_shape(features)}")
+    written = pick_array(arrays, TARGET_KEYS, file)
     if written.ndim not in (1, 2):
-        raise InputError(f"{file}: expected a target (N,) or (N, C), got {_shape(written)}")
+        raise InputError(f"{file}: expected a target (N,) or (N, C), got {dtype_and_shape(written)}")
     if len(written) != len(features):
         raise InputError(f"{file}: expected one label for each of the {len(features)} rows, got {len(written)}")
     with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and found below
         features = features.astype(np.float32)
-    target, classes, problems = _target(written, _names(arrays, "classes", file), file)
+    target, classes, problems = read_target(written, names_in(arrays, "classes", file), file)
     check_labels(torch.from_numpy(target), len(classes))
-    ids = _names(arrays, "ids", file) or [str(row) for row in range(len(features))]
+    ids = names_in(arrays, "ids", file) or [str(row) for row in range(len(features))]
     usable, failures = usable_rows(features, ids, [str(column) for column in range(features.shape[1])], tolerance)
     whole = Split(torch.from_numpy(features), torch.from_numpy(target), ids)
     splits = {ALL: whole if usable.all() else whole.rows(torch.from_numpy(np.flatnonzero(usable)))}
@@ -74,7 +73,13 @@ def read_feature_arrays(path: str | Path, *, superclass: str | None = None, tole
     return Dataset(Path(path).stem, classes, splits, superclasses_of(classes, superclass), problems=noted)
 
 
-def _load(path: Path, file: str) -> dict[str, Array]:
+def load_arrays(path: Path, file: str) -> dict[str, Array]:
+    """The arrays of an npz file by name, in the machine's byte order; Python objects are never loaded.
+
+    Args:
+        path: the file.
+        file: what messages call it, here and below.
+    """
     if not path.is_file():
         came = "a folder" if path.is_dir() else "nothing"
         raise InputError(f"{printable(str(path))}: expected an npz file, got {came}")
@@ -98,7 +103,12 @@ def _load(path: Path, file: str) -> dict[str, Array]:
     return {name: array.astype(array.dtype.newbyteorder("="), copy=False) for name, array in arrays.items()}
 
 
-def _pick(arrays: dict[str, Array], keys: tuple[str, ...], file: str) -> Array:
+def pick_array(arrays: dict[str, Array], keys: tuple[str, ...], file: str) -> Array:
+    """The one array that goes by one of these names.
+
+    >>> pick_array({"y": np.array([3, 5])}, TARGET_KEYS, "leaves.npz")
+    array([3, 5])
+    """
     found = [key for key in keys if key in arrays]
     if len(found) != 1:
         listed = ", ".join(map(repr, arrays)) or "nothing"
@@ -106,13 +116,17 @@ def _pick(arrays: dict[str, Array], keys: tuple[str, ...], file: str) -> Array:
     return arrays[found[0]]
 
 
-def _names(arrays: dict[str, Array], key: str, file: str) -> list[str] | None:
-    """An array of names or numbers, as text; None where it is not given."""
+def names_in(arrays: dict[str, Array], key: str, file: str) -> list[str] | None:
+    """An array of names or numbers, as text; None where it is not given.
+
+    >>> names_in({"ids": np.array([3, 5])}, "ids", "leaves.npz")
+    ['3', '5']
+    """
     if key not in arrays:
         return None
     written = arrays[key]
     if written.ndim != 1 or written.dtype.kind not in "iuU":
-        raise InputError(f"{file}: expected {key} as names or numbers, one after the other, got {_shape(written)}")
+        raise InputError(f"{file}: expected {key} as names or numbers, one after the other, got {dtype_and_shape(written)}")
     names = [str(name) for name in written]
     _check_text(names, key, file)
     return names
@@ -124,17 +138,31 @@ def _check_text(names: list[str], key: str, file: str) -> None:
         raise InputError(f"{file}: expected text in {key}, got {printable(strange)!r}, which holds half a letter")
 
 
-def _target(written: Array, names: list[str] | None, file: str) -> tuple[Array, list[str], list[Problem]]:
+def read_target(written: Array, names: list[str] | None, file: str) -> tuple[Array, list[str], list[Problem]]:
+    """The target int64 (N,) or bool (N, C), the C class names, and what is odd about them.
+
+    Args:
+        written: class names or class numbers (N,), or zeros and ones (N, C).
+        names: of the classes; None where the file does not give them.
+        file: what messages call the file.
+
+    >>> read_target(np.array(["oak", "elm", "oak"]), None, "leaves.npz")[:2]
+    (array([1, 0, 1]), ['elm', 'oak'])
+    """
     shared = list(shared_names(names or []))
     if shared and written.dtype.kind == "U":
         raise InputError(f"{file}: expected classes with different names, got {shared[0].where!r} more than once")
     classes = None if names is None else distinct_names(names, [str(label) for label in range(len(names))])
     if written.ndim == 2:
         if written.dtype.kind not in "biuf" or not np.isin(written, (0, 1)).all():
-            raise InputError(f"{file}: expected zeros and ones in a target (N, C), got {_shape(written)} with other values")
+            raise InputError(
+                f"{file}: expected zeros and ones in a target (N, C), got {dtype_and_shape(written)} with other values"
+            )
         return written.astype(bool), classes or [str(label) for label in range(written.shape[1])], shared
     if written.dtype.kind not in "iuU":
-        raise InputError(f"{file}: expected a target of class names or numbers (N,), or 0 and 1 (N, C), got {_shape(written)}")
+        raise InputError(
+            f"{file}: expected a target of class names or numbers (N,), or 0 and 1 (N, C), got {dtype_and_shape(written)}"
+        )
     if classes is not None and written.dtype.kind in "iu":
         return written.astype(np.int64), classes, shared
     if written.dtype.kind == "U":
@@ -154,5 +182,10 @@ def _among(found: list[str], classes: list[str], file: str) -> Array:
     return np.array([*(classes.index(name) for name in found), -1], np.int64)
 
 
-def _shape(array: Array | Any) -> str:
+def dtype_and_shape(array: Array) -> str:
+    """An array in a few words, for messages.
+
+    >>> dtype_and_shape(np.zeros((2, 3)))
+    'float64 (2, 3)'
+    """
     return f"{array.dtype} {array.shape}"

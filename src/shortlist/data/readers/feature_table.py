@@ -61,19 +61,24 @@ def read_feature_table(
     roles = find_roles(file, asked, taken=(names,))
     described = [*roles.columns, *([names] if names is not None and names not in roles.columns else [])]
     columns = [name for name in file.names if name not in described and not is_row_number(name)]
-    kinds = _kinds(file, columns)
+    kinds = feature_types(file, columns)
     table = file.read_text(described)
     labels = labels_of(file, table, roles, asked)
-    features = _matrix(file.read_numbers(columns, kinds), columns)
-    ids = _ids(table, names)
+    features = feature_matrix(file.read_numbers(columns, kinds), columns)
+    ids = row_ids(table, names)
     usable, failures = usable_rows(features, ids, columns, tolerance)
     return assemble(file, table, roles, asked, labels, Rows(torch.from_numpy(features), ids, usable, failures))
 
 
-def _kinds(file: TableFile, columns: Sequence[str]) -> dict[str, Any]:
-    """The type to read each feature as; what is no number by its beginning is refused, all such columns in one sentence."""
+def feature_types(file: TableFile, columns: Sequence[str]) -> dict[str, Any]:
+    """The type to read each feature as; what is no number by its beginning is refused, all such columns in one sentence.
+
+    Args:
+        file: the table.
+        columns: the features.
+    """
     kinds = {name: file.schema.field(name).type for name in columns}
-    strange = [name for name, kind in kinds.items() if not _is_number(kind)]
+    strange = [name for name, kind in kinds.items() if not is_number_type(kind)]
     if strange:
         raise InputError(
             f"{file.name}: expected numbers in every column of features, got {kinds[strange[0]]} in {listed(strange)}: "
@@ -84,7 +89,12 @@ def _kinds(file: TableFile, columns: Sequence[str]) -> dict[str, Any]:
     return {name: kind if pa.types.is_boolean(kind) else pa.float32() for name, kind in kinds.items()}
 
 
-def _is_number(kind: Any) -> bool:
+def is_number_type(kind: Any) -> bool:
+    """Whether a column of this Arrow type can be a feature: numbers of any kind, truth values, or nothing at all.
+
+    >>> is_number_type(pa.int8()), is_number_type(pa.string())
+    (True, False)
+    """
     return bool(
         pa.types.is_integer(kind)
         or pa.types.is_floating(kind)
@@ -94,7 +104,19 @@ def _is_number(kind: Any) -> bool:
     )
 
 
-def _matrix(table: Any, columns: Sequence[str]) -> Array:
+def feature_matrix(table: Any, columns: Sequence[str]) -> Array:
+    """The columns of an Arrow table side by side; what is missing is NaN.
+
+    Args:
+        table: with these columns, of the types that :func:`feature_types` tells.
+        columns: D names.
+
+    Shape: float32 (N, D).
+
+    >>> feature_matrix(pa.table({"width": [1, None], "wet": [True, False]}), ["width", "wet"])
+    array([[ 1.,  1.],
+           [nan,  0.]], dtype=float32)
+    """
     features = np.empty((table.num_rows, len(columns)), np.float32)
     for place, name in enumerate(columns):
         column = table.column(name)
@@ -105,7 +127,12 @@ def _matrix(table: Any, columns: Sequence[str]) -> Array:
     return features
 
 
-def _ids(table: Any, name: str | None) -> list[str]:
+def row_ids(table: Any, name: str | None) -> list[str]:
+    """What a person calls each row of an Arrow table: what this column says, its number where it says nothing.
+
+    >>> row_ids(pa.table({"id": ["oak", None]}), "id")
+    ['oak', '1']
+    """
     if name is None:
         return [str(row) for row in range(table.num_rows)]
     return [str(row) if value is None else str(value) for row, value in enumerate(table.column(name).to_pylist())]

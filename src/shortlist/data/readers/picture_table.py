@@ -66,7 +66,7 @@ def read_picture_table(
     roles = find_roles(file, asked, taken=(pictures,))
     table = file.read_text(list(dict.fromkeys([str(pictures), *roles.columns])))
     labels = labels_of(file, table, roles, asked)
-    found = _find_pictures(table.column(pictures), str(pictures), file.path.parent if root is None else Path(root))
+    found = pictures_of_column(table.column(pictures), str(pictures), file.path.parent if root is None else Path(root))
     check_tolerance(found.failures, table.num_rows, tolerance)
     twice = _listed_twice(found.ids, np.flatnonzero(labels.known & ~found.absent), labels) if found.by_path else []
     problems = [*found.notes, *found.failures, *twice]
@@ -74,8 +74,16 @@ def read_picture_table(
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
-    """The pictures of every row, and which of them are absent."""
+class TablePictures:
+    """The pictures of every row of a table, and which of them are absent.
+
+    Args:
+        pictures: by row.
+        ids: what a person calls each row.
+        absent: which rows have no picture, bool (N,).
+        failures: a problem for each of these.
+        notes: what is odd and does no harm.
+    """
 
     pictures: Pictures
     ids: Sequence[str]
@@ -89,7 +97,17 @@ class _Found:
         return isinstance(self.pictures, PictureFiles)
 
 
-def _find_pictures(column: Any, name: str, root: Path) -> _Found:
+def pictures_of_column(column: Any, name: str, root: Path) -> TablePictures:
+    """The pictures that an Arrow column holds or names: paths, bytes, or ``{bytes, path}``.
+
+    Args:
+        column: one entry a row.
+        name: what messages call the column.
+        root: the folder that relative paths start from.
+
+    >>> pictures_of_column(pa.chunked_array([[b"picture", None]]), "image", Path()).absent
+    array([False,  True])
+    """
     if pa.types.is_struct(column.type):
         fields = {column.type.field(place).name for place in range(column.type.num_fields)}
         if not {"bytes", "path"} <= fields:
@@ -105,7 +123,7 @@ def _find_pictures(column: Any, name: str, root: Path) -> _Found:
     return _find_files(column, root)
 
 
-def _find_files(column: Any, root: Path) -> _Found:
+def _find_files(column: Any, root: Path) -> TablePictures:
     if not root.is_dir():
         raise InputError(f"root: expected a folder that paths start from, got {str(root)!r}")
     backslashes = int(pc.sum(pc.match_substring(column, "\\")).as_py() or 0)
@@ -118,15 +136,15 @@ def _find_files(column: Any, root: Path) -> _Found:
         else Problem("absent picture", f"row {row}", "has no path: left out")
         for row in np.flatnonzero(absent).tolist()
     ]
-    return _Found(PictureFiles(root, paths), paths, absent, failures, notes)
+    return TablePictures(PictureFiles(root, paths), paths, absent, failures, notes)
 
 
-def _find_bytes(content: Any, paths: Any | None) -> _Found:
+def _find_bytes(content: Any, paths: Any | None) -> TablePictures:
     named = [None] * len(content) if paths is None else paths.to_pylist()
     ids = [path or str(row) for row, path in enumerate(named)]
     absent: Array = content.is_null().to_numpy()
     failures = [Problem("absent picture", ids[row], "has no bytes: left out") for row in np.flatnonzero(absent).tolist()]
-    return _Found(PictureBytes(content, ids), ids, absent, failures)
+    return TablePictures(PictureBytes(content, ids), ids, absent, failures)
 
 
 def _listed_twice(paths: Sequence[str], kept: Array, labels: Labels) -> list[Problem]:
