@@ -1,4 +1,4 @@
-"""Models: today their heads, which turn features into scores.
+"""Models: backbones, heads, and the classifier that is saved, exported and asked.
 
 ========== =========================================================== ==========================================
 head       scores                                                      for
@@ -9,6 +9,47 @@ two-head   two linear heads on the same features                       average-k
 ========== =========================================================== ==========================================
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from shortlist.models.heads import CosineHead, LinearHead, TwoHead, TwoHeadScores, make_head
 
-__all__ = ["CosineHead", "LinearHead", "TwoHead", "TwoHeadScores", "make_head"]
+if TYPE_CHECKING:
+    from shortlist.models.answers import Answers
+    from shortlist.models.backbones import backbone_names, check_backbone, make_backbone
+    from shortlist.models.classifier import Classifier
+    from shortlist.models.inputs import Inputs
+    from shortlist.models.network import Network
+
+# Losses need heads alone; what brings data and files with it is loaded when it is first used.
+HOMES = {
+    "Answers": "answers",
+    "Classifier": "classifier",
+    "Inputs": "inputs",
+    "Network": "network",
+    "backbone_names": "backbones",
+    "check_backbone": "backbones",
+    "make_backbone": "backbones",
+}
+
+__all__ = [
+    "Answers",
+    "Classifier",
+    "CosineHead",
+    "Inputs",
+    "LinearHead",
+    "Network",
+    "TwoHead",
+    "TwoHeadScores",
+    "backbone_names",
+    "check_backbone",
+    "make_backbone",
+    "make_head",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Parts are loaded when they are first used."""
+    if name in HOMES:
+        return getattr(importlib.import_module(f"shortlist.models.{HOMES[name]}"), name)
+    raise AttributeError(f"module 'shortlist.models' has no attribute {name!r}")

@@ -1,0 +1,91 @@
+"""Answers: the sets of a classifier for some rows, with names and probabilities."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import overload
+
+from torch import Tensor
+
+from shortlist.data.problems import printable
+from shortlist.links import Link
+from shortlist.predictions import Predictions
+from shortlist.sets import label_lists
+from shortlist.tensors import Scores, Sets
+
+SHOWN_ROWS, SHOWN_LABELS = 5, 5
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Answers:
+    """Sets of labels, one a row.
+
+    ``answers[i]`` is the list of (name, probability) of row i, most probable first; a slice is the answers of its rows.
+
+    Args:
+        scores: float32 (N, C), what the network put out.
+        probabilities: (N, C), what the link makes of the scores; the scores themselves where there is no link.
+        sets: bool (N, C).
+        classes: C names.
+        ids: what each row is called: the path of a file, or its number.
+        link: the link that read the scores; None where they have no reading as probabilities.
+        train_counts: how many training examples each class had, (C,), where that is known.
+
+    >>> import torch
+    >>> probs = torch.tensor([[0.25, 0.75], [0.5, 0.5]])
+    >>> answers = Answers(probs.log(), probs, probs > 0.3, ["ash", "elm"], ["leaf.jpg", "twig.jpg"])
+    >>> answers[0]
+    [('elm', 0.75)]
+    >>> answers
+    Answers(2 rows, 1.5 labels on average)
+      leaf.jpg: elm 0.750
+      twig.jpg: ash 0.500, elm 0.500
+    """
+
+    scores: Scores
+    probabilities: Tensor
+    sets: Sets
+    classes: Sequence[str]
+    ids: Sequence[str]
+    link: Link | None = None
+    train_counts: Tensor | None = None
+
+    @cached_property
+    def _lists(self) -> list[list[tuple[str, float]]]:
+        found = label_lists(self.sets, self.probabilities, self.classes, self.ids)
+        return [list(zip(row.labels, row.probs, strict=True)) for row in found]
+
+    @property
+    def names(self) -> list[list[str]]:
+        """The labels of each set, most probable first."""
+        return [[name for name, _ in row] for row in self._lists]
+
+    def __len__(self) -> int:
+        return len(self.sets)
+
+    def __iter__(self) -> Iterator[list[tuple[str, float]]]:
+        return iter(self._lists)
+
+    @overload
+    def __getitem__(self, row: int) -> list[tuple[str, float]]: ...
+    @overload
+    def __getitem__(self, row: slice) -> "Answers": ...
+    def __getitem__(self, row: int | slice) -> "list[tuple[str, float]] | Answers":
+        if isinstance(row, slice):
+            parts = (self.scores[row], self.probabilities[row], self.sets[row])
+            return Answers(*parts, self.classes, self.ids[row], self.link, self.train_counts)
+        return self._lists[row]
+
+    def predictions(self) -> Predictions:
+        """The scores as a record that can be saved, evaluated and decided on again, without labels."""
+        ids = self.ids if len(set(self.ids)) == len(self.ids) else None  # rows given twice go by their numbers
+        return Predictions(self.scores, None, self.classes, self.link, ids, self.train_counts)
+
+    def __repr__(self) -> str:
+        size = f", {float(self.sets.sum()) / len(self):.3g} labels on average" if len(self) else ""
+        lines = [f"Answers({len(self)} rows{size})"]
+        for name, row in zip(self.ids[:SHOWN_ROWS], self[:SHOWN_ROWS]._lists, strict=True):
+            shown = [f"{printable(label)} {number:.3f}" for label, number in row[:SHOWN_LABELS]]
+            more = [f"… and {len(row) - SHOWN_LABELS} more"] if len(row) > SHOWN_LABELS else []
+            lines.append(f"  {printable(name)}: {', '.join(shown + more) or 'no label'}")
+        return "\n".join([*lines, *(["  …"] if len(self) > SHOWN_ROWS else [])])

@@ -1,0 +1,272 @@
+"""A classifier as one folder: weights, configuration, class names and a model card. Nothing in it is executed when read."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from shortlist.data.problems import printable
+from shortlist.errors import InputError
+from shortlist.files import folder_replaced_whole, folder_written_whole, folders_left_aside
+from shortlist.links import link_from_config
+from shortlist.models.classifier import Classifier
+from shortlist.models.inputs import Inputs
+from shortlist.models.network import Network
+from shortlist.sets import SetRule, SizeSummary, parse_rule
+from shortlist.tensors import shape_of
+from shortlist.versions import version_of
+
+FORMAT = "shortlist-classifier/1"
+FAMILY = FORMAT.split("/")[0]
+WEIGHTS, CONFIG, CLASSES, CARD = "model.safetensors", "config.json", "classes.json", "README.md"
+PARTS = ("network", "link", "rule")
+NEEDED = ("backbone", "head", "inputs", "classes", "single_label", "link", "rule", "tensors")
+
+
+def save(classifier: Classifier, path: str | Path) -> None:
+    """Write the classifier's folder, whole or not at all; one that holds a classifier is replaced."""
+    from shortlist.models.card import model_card
+
+    path = Path(path).resolve()
+    _check_place(path)
+    tensors = _tensors(classifier)
+    config = [f"{json.dumps(name)}: {_json(value)}" for name, value in _config(classifier, tensors).items()]
+    texts = {CONFIG: "{\n  " + ",\n  ".join(config) + "\n}\n", CLASSES: _json(list(classifier.classes), indent=0) + "\n"}
+    texts[CARD] = model_card(classifier)
+    if not (path.is_dir() and any(path.iterdir())):
+        _write(path, texts, tensors)
+        return
+    with folder_replaced_whole(path) as new:
+        _write(new, texts, tensors)
+
+
+def _write(path: Path, texts: dict[str, str], tensors: dict[str, Tensor]) -> None:
+    with folder_written_whole(path) as folder:
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        try:
+            save_file(tensors, folder / WEIGHTS, metadata={"format": FORMAT})
+        except SafetensorError as error:  # a full disk, most of all
+            raise InputError(f"cannot write {path}: {error}") from error
+        (folder / WEIGHTS).chmod((folder / CONFIG).stat().st_mode)  # safetensors lets nobody else read what it writes
+
+
+def load(path: str | Path, device: str | torch.device = "cpu") -> Classifier:
+    """The classifier that :func:`save` wrote."""
+    path = Path(path)
+    config = _read_config(path)
+    classes = _read_json(path / CLASSES)
+    number = config["classes"]
+    if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
+        raise InputError(f"{path / CLASSES}: expected a list of names")
+    if len(classes) != number:
+        raise InputError(f"{path / CLASSES}: expected {number} names, as {CONFIG} says, got {len(classes)}")
+    tensors = _read_tensors(path / WEIGHTS, config["tensors"])
+    try:
+        classifier = _build(path, config, classes, tensors)
+    except InputError as error:
+        text = str(error)
+        raise InputError(text if text.startswith(str(path)) else f"{path}: {text}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise InputError(f"{path / CONFIG}: the file is damaged ({_one_line(error)})") from error
+    return _moved(classifier.eval(), device)
+
+
+def is_classifier(path: str | Path) -> bool:
+    """Whether this is a folder that holds a classifier, of this version or another."""
+    try:
+        config = json.loads((Path(path) / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(config, dict) and str(config.get("format", "")).split("/")[0] == FAMILY
+
+
+def _check_place(path: Path) -> None:
+    """Refuse to replace anything but a classifier."""
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return
+    if not path.is_dir():
+        raise InputError(f"cannot write {path}: expected a folder, got a file")
+    if not is_classifier(path):
+        raise InputError(f"cannot write {path}: expected a new or empty folder or one that holds a classifier, got other files")
+    others = sorted(entry.name for entry in path.iterdir() if entry.name not in (WEIGHTS, CONFIG, CLASSES, CARD))
+    if others:
+        raise InputError(
+            f"cannot replace the classifier in {path}: it holds {printable(others[0])} beside it: move that away, or choose "
+            "another folder"
+        )
+
+
+def _tensors(classifier: Classifier) -> dict[str, Tensor]:
+    """Weights in float32; the numbers of link and rule in the precision that they were fitted in."""
+    if classifier.link is not None:
+        with torch.no_grad():  # says what to call first, if it has not been fitted
+            classifier.link.probs(torch.zeros(1, len(classifier.classes), device=classifier.device))
+    found: dict[str, Tensor] = {}
+    for part in PARTS:
+        module = getattr(classifier, part)
+        for name, tensor in module.state_dict().items() if module is not None else ():
+            dtype = torch.float32 if part == "network" and tensor.is_floating_point() else tensor.dtype
+            # A copy of its own in plain order: the format knows no shared memory and no other order.
+            found[f"{part}.{name}"] = tensor.detach().to("cpu", dtype).clone(memory_format=torch.contiguous_format)
+    _check_weights(found, "cannot save the classifier")
+    return found
+
+
+def _config(classifier: Classifier, tensors: dict[str, Tensor]) -> dict[str, Any]:
+    network, counts = classifier.network, classifier.train_counts
+    return {
+        "format": FORMAT,
+        "backbone": network.backbone_name,
+        "head": network.head_kind,
+        "inputs": network.inputs.record(),
+        "classes": len(classifier.classes),
+        "single_label": classifier.single_label,
+        "link": None if classifier.link is None else classifier.link.config(),
+        "rule": None if classifier.rule is None else _rule_record(classifier.rule),
+        "train_counts": None if counts is None else counts.tolist(),
+        "about": classifier.about,
+        "versions": {name: version_of(name) for name in ("shortlist", "torch")},
+        "tensors": sorted(tensors),  # those of link and rule appear with a fit: a file without them must not pass
+    }
+
+
+def _rule_record(rule: SetRule) -> dict[str, Any]:
+    calibrated = None if rule.calibrated is None else rule.calibrated.record()
+    return {"text": rule.text, "notes": list(rule.notes), "origin": rule.origin, "calibrated": calibrated}
+
+
+def _json(value: Any, indent: int | None = None) -> str:
+    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # names of files that were not UTF-8 hold halves of characters, which only escapes can say
+        text = json.dumps(value, indent=indent, allow_nan=False)
+    return text
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    if not path.is_dir():
+        came = "a file" if path.exists() else f"nothing there{_interrupted(path)}"
+        raise InputError(f"{printable(str(path))}: expected the folder of a classifier, got {came}")
+    missing = [name for name in (CONFIG, CLASSES, WEIGHTS) if not (path / name).is_file()]
+    if missing:
+        raise InputError(
+            f"{path}: expected the folder of a classifier, with {CONFIG}, {CLASSES} and {WEIGHTS}; {missing[0]} is missing"
+        )
+    config = _read_json(path / CONFIG)
+    if not isinstance(config, dict) or str(config.get("format", "")).split("/")[0] != FAMILY:
+        raise InputError(f"{path / CONFIG}: it was not written by Classifier.save")
+    if config["format"] != FORMAT:
+        raise InputError(
+            f"{path / CONFIG}: expected the format {FORMAT}, got {config['format']}: it needs the version of shortlist that "
+            f"wrote it, {(config.get('versions') or {}).get('shortlist', 'unknown')}"
+        )
+    absent = [name for name in NEEDED if name not in config]
+    if absent:
+        raise InputError(f"{path / CONFIG}: the file is damaged, {absent[0]!r} is missing")
+    return config
+
+
+def _interrupted(path: Path) -> str:
+    """Where the classifier is, if saving another in its place was broken off at the worst moment."""
+    left = [printable(str(folder)) for folder in folders_left_aside(path) if is_classifier(folder)]
+    name = printable(path.name)
+    return f": it was being replaced, and the one before is {' or '.join(left)}: rename that to {name}" if left else ""
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: expected JSON: {error}") from error
+
+
+def _read_tensors(path: Path, wanted: Any) -> dict[str, Tensor]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{path}: the file is damaged or cut short ({error})") from error
+    missing = next((name for name in wanted if name not in tensors), None) if isinstance(wanted, list) else None
+    if missing is not None:
+        raise InputError(f"{path}: expected the tensors that {CONFIG} lists; {missing} is missing")
+    _check_weights(tensors, f"{path}")
+    return tensors
+
+
+def _check_weights(tensors: dict[str, Tensor], where: str) -> None:
+    """Finite weights, and a threshold that is a number: it may be infinite, where every label passes."""
+    for name, tensor in tensors.items():
+        threshold = name == "rule.threshold"
+        if (threshold or name.startswith("network.")) and tensor.is_floating_point():
+            wrong = tensor.isnan() if threshold else ~tensor.isfinite()
+            if wrong.any():
+                raise InputError(f"{where}: expected finite numbers in {name}, got {tensor[wrong].flatten()[0].item()}")
+
+
+def _build(path: Path, config: dict[str, Any], classes: list[str], tensors: dict[str, Tensor]) -> Classifier:
+    parts = {part: _below(tensors, f"{part}.") for part in PARTS}
+    unknown = next((name for name in tensors if name.split(".")[0] not in PARTS), None)
+    if unknown is not None:
+        raise InputError(f"{path / WEIGHTS}: expected tensors of network, link and rule, got {unknown}")
+    with torch.random.fork_rng(devices=[]):  # first weights are drawn at random: nobody's numbers should change for that
+        network = Network(config["backbone"], config["head"], Inputs.from_record(config["inputs"]), config["classes"])
+    _fill(network, parts["network"], path / WEIGHTS)
+    link = None if config["link"] is None else link_from_config(config["link"], parts["link"])
+    if link is not None:
+        with torch.no_grad():
+            link.probs(torch.zeros(1, len(classes)))  # tensors that do not go together show here
+    counts = config.get("train_counts")
+    return Classifier(
+        network,
+        classes,
+        link=link,
+        rule=None if config["rule"] is None else _rule(config["rule"], parts["rule"]),
+        train_counts=None if counts is None else torch.tensor(counts),
+        about=config.get("about") or {},
+        single_label=config["single_label"],
+    )
+
+
+def _below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def _fill(network: nn.Module, weights: dict[str, Tensor], path: Path) -> None:
+    """Put the weights into the network; the first that does not fit is named."""
+    for name, wanted in network.state_dict().items():
+        if name not in weights:
+            raise InputError(f"{path}: expected network.{name}, {shape_of(wanted)}, which is missing")
+        if weights[name].shape != wanted.shape:
+            raise InputError(f"{path}: expected network.{name} as {shape_of(wanted)}, got {shape_of(weights[name])}")
+    unknown = sorted(weights.keys() - network.state_dict().keys())
+    if unknown:
+        raise InputError(f"{path}: expected the tensors of the network only, got network.{unknown[0]}")
+    network.load_state_dict(weights)
+
+
+def _rule(record: dict[str, Any], state: dict[str, Tensor]) -> SetRule:
+    rule = parse_rule(record["text"], prior=state.get("ordering.prior"))
+    try:
+        rule.load_state_dict(state)
+    except RuntimeError as error:
+        raise InputError(f"rule {record['text']}: its tensors are damaged ({_one_line(error)})") from error
+    rule.notes, rule.origin = tuple(record["notes"]), record["origin"]
+    rule.calibrated = None if record["calibrated"] is None else SizeSummary(**record["calibrated"])
+    return rule
+
+
+def _one_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def _moved(classifier: Classifier, device: str | torch.device) -> Classifier:
+    try:
+        return classifier.to(device)
+    except (RuntimeError, AssertionError) as error:  # an unknown name, or a GPU that is not there
+        raise InputError(f"device: cannot move the classifier to {device}: {_one_line(error)}") from error

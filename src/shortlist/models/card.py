@@ -1,0 +1,164 @@
+"""The model card: what a classifier is, how to use it, what it promises and what it cannot do, as Markdown."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from shortlist.data.problems import printable
+from shortlist.models.classifier import Classifier
+
+SHOWN_CLASSES = 200
+MARKUP = re.compile(r"([\\`*_{}\[\]<>|~&$])")
+LEADING = re.compile(r"^(\d*)([-+#=.)])")  # what makes a list or a heading at the start of a line
+
+
+def model_card(classifier: Classifier) -> str:
+    """The card of a classifier, Markdown.
+
+    ``classifier.about`` is told where it says anything: ``name``, ``data`` and ``method`` (text, or a mapping of text),
+    ``numbers`` (a list of ``{"name", "value", "n", "error"}``, the last two optional), ``licence``.
+    """
+    about = classifier.about
+    title = _escaped(about.get("name") or "Classifier that answers with sets of labels")
+    sections = [
+        f"# {title}",
+        _what(classifier),
+        "## Use",
+        _use(classifier),
+        *_told("Data", about.get("data")),
+        "## Method",
+        _method(classifier),
+        *_numbers(about.get("numbers")),
+        "## What is promised",
+        _promise(classifier),
+        "## Limits",
+        _limits(classifier),
+        "## Classes",
+        _classes(classifier.classes),
+        *_told("Licence", about.get("licence") or about.get("license")),
+    ]
+    return "\n\n".join(sections) + "\n"
+
+
+def _what(classifier: Classifier) -> str:
+    inputs, labels = (
+        classifier.inputs,
+        "exactly one label" if classifier.single_label else "any number of labels, none included",
+    )
+    fed = f"pictures of {inputs.size} × {inputs.size} pixels" if inputs.pictures else f"rows of {inputs.size} features"
+    return (
+        f"It reads {fed} and answers with a set of labels out of {len(classifier.classes):,} classes. It was trained on rows "
+        f"that have {labels}."
+    )
+
+
+def _use(classifier: Classifier) -> str:
+    given = '["leaf.jpg", "flower.jpg"]' if classifier.inputs.pictures else "features"
+    comment = "" if classifier.inputs.pictures else f"  # numbers (N, {classifier.inputs.size})"
+    file = "leaf.jpg" if classifier.inputs.pictures else "rows.csv"
+    return "\n".join(
+        [
+            "```python",
+            "from shortlist.models import Classifier",
+            'classifier = Classifier.load("FOLDER")',
+            f"print(classifier.predict({given})){comment}",
+            "```",
+            "",
+            "```sh",
+            f"shortlist predict FOLDER {file}",
+            "```",
+        ]
+    )
+
+
+def _method(classifier: Classifier) -> str:
+    network, rule = classifier.network, classifier.rule
+    link = "none: the scores have no reading as probabilities" if classifier.link is None else f"`{classifier.link!r}`"
+    weights = sum(weight.numel() for weight in network.parameters())
+    lines = [
+        f"- backbone `{network.backbone_name}`, {network.head_kind} head, {weights:,} weights",
+        f"- link: {link}",
+        f"- rule: {'none' if rule is None else f'`{rule.text}`'}",
+    ]
+    if rule is not None and rule.calibrated is not None:
+        lines.append(f"- calibrated on {rule.calibrated.rows:,} rows, {rule.calibrated.mean:.3g} labels a set")
+    lines += [f"- note on the rule: {_escaped(note)}" for note in (rule.notes if rule is not None else ())]
+    told = classifier.about.get("method")
+    return "\n".join([*lines, *_lines(told if isinstance(told, Mapping) else told and {"method": told})])
+
+
+def _numbers(numbers: Any) -> list[str]:
+    rows = [row for row in numbers if isinstance(row, Mapping) and "name" in row] if isinstance(numbers, list) else []
+    if not rows:
+        return []
+    lines = ["| number | value | ± | rows |", "|---|--:|--:|--:|"]
+    for row in rows:
+        cells = [_escaped(row["name"]), *(_shown(row.get(key)) for key in ("value", "error", "n"))]
+        lines.append(f"| {' | '.join(cells)} |")
+    return ["## Numbers", "\n".join(lines)]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "–" if value is None else _escaped(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}" if math.isfinite(value) else "–"
+
+
+def _promise(classifier: Classifier) -> str:
+    if classifier.rule is None:
+        return "Nothing: no set rule has been chosen yet."
+    return (
+        f"{classifier.rule.guarantee} Rows from another source than those that the rule was fitted on (another place, season, "
+        "camera) are outside of that."
+    )
+
+
+def _limits(classifier: Classifier) -> str:
+    lines = [
+        f"- It knows {len(classifier.classes):,} classes and nothing else: whatever is shown to it, it answers with these.",
+        "- Inputs unlike those that it was trained on get an answer too, which means little.",
+    ]
+    if classifier.link is None:
+        lines.append("- Its scores are no probabilities: only their order within a row means something.")
+    else:
+        lines.append("- Its probabilities are as good as the rows that link and network were fitted on are like the new ones.")
+    if classifier.rule is None or not classifier.rule.least:
+        lines.append("- A set may be empty, where the rule allows it: nothing was plausible enough.")
+    counts = classifier.train_counts
+    if counts is not None and len(counts):
+        never = int((counts == 0).sum())
+        lines.append(f"- Training examples a class: {counts.min().item():,g} to {counts.max().item():,g}, {never:,} had none.")
+    return "\n".join(lines)
+
+
+def _classes(names: Sequence[str]) -> str:
+    more = f"\n\n… and {len(names) - SHOWN_CLASSES:,} more in `classes.json`." if len(names) > SHOWN_CLASSES else ""
+    return ", ".join(_escaped(name) for name in names[:SHOWN_CLASSES]) + more
+
+
+def _told(title: str, told: Any) -> list[str]:
+    lines = list(_lines(told))
+    return [f"## {title}", "\n".join(lines)] if lines else []
+
+
+def _lines(told: Any) -> Iterable[str]:
+    """Text as it is, everything in it escaped; a mapping as a list of its lines."""
+    if isinstance(told, Mapping):
+        return [f"- {_escaped(name)}: {_escaped(_listed(value))}" for name, value in told.items() if value is not None]
+    return [_escaped(_listed(told))] if told else []
+
+
+def _listed(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_listed(part)}" for name, part in value.items())
+    return ", ".join(_listed(part) for part in value) if isinstance(value, list) else str(value)
+
+
+def _escaped(text: Any) -> str:
+    r"""Text that stays on its line and means nothing to Markdown or HTML.
+
+    >>> print(_escaped("A|B <i> *x*"))
+    A\|B \<i\> \*x\*
+    """
+    return LEADING.sub(r"\1\\\2", MARKUP.sub(r"\\\1", printable(str(text))))

@@ -1,0 +1,240 @@
+"""A classifier as a graph without branches on data: raw inputs → scores, probabilities, sets, for export.
+
+Two things differ from the classifier itself, and neither changes what is computed. Rules look at every row alike, where
+:class:`~shortlist.sets.SetRule` takes short cuts for the rows that allow them. And elementary functions that runtimes compute
+with less care than torch does (a logistic function that ends at -18, ``log(1 + x)`` by its letters) are spelled out in plainer
+ones that every runtime gets right.
+"""
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from shortlist.errors import InputError
+from shortlist.links import Link, SparseTop
+from shortlist.models.classifier import Classifier
+from shortlist.models.inputs import Inputs
+from shortlist.sets import SetRule
+from shortlist.sets.orderings import GivenLevel, Prefix, threshold_in_dtype
+from shortlist.tensors import Probs, Scores, Sets
+
+HALVINGS = 28  # of an interval of length 1: what is left is shorter than float32 can tell
+
+
+class Graph(nn.Module):
+    """Raw batch → ``(scores, probs, sets)``, less what the classifier has not: a copy of it, on the CPU, in float32."""
+
+    center: Tensor
+    spread: Tensor
+
+    def __init__(self, classifier: Classifier):
+        super().__init__()
+        check_exportable(classifier)
+        self.outputs = outputs_of(classifier)
+        self.network = copy.deepcopy(classifier.network).cpu().float().eval()
+        self.link = None if classifier.link is None else plain_link(copy.deepcopy(classifier.link).cpu())
+        self.rule = None if classifier.rule is None else GraphRule(copy.deepcopy(classifier.rule).cpu())
+        center, spread = _standardisation(classifier.inputs)
+        self.register_buffer("center", center)
+        self.register_buffer("spread", spread)
+
+    def forward(self, batch: Tensor) -> tuple[Tensor, ...]:
+        """What :attr:`outputs` names, in that order."""
+        scores = self.network.label_scores((batch.float() - self.center) / self.spread)
+        found = [scores]
+        with Careful():
+            if self.link is not None:
+                found.append(self.link.probs(scores))
+            if self.rule is not None:
+                found.append(self.rule(found[-1]))
+        return tuple(found)
+
+
+def outputs_of(classifier: Classifier) -> list[str]:
+    """``scores``, ``probs`` where there is a link, ``sets`` where there is a rule."""
+    parts = (("probs", classifier.link), ("sets", classifier.rule))
+    return ["scores", *(name for name, part in parts if part is not None)]
+
+
+def check_exportable(classifier: Classifier) -> None:
+    """Everything that the classifier does is a function of its input."""
+    rule = classifier.rule
+    if rule is not None and getattr(rule.ordering, "generator", None) is not None:
+        raise InputError(
+            f"cannot export {rule.text}: it is randomised and a graph answers the same every time: fit it without :random"
+        )
+    if classifier.link is not None:
+        with torch.no_grad():  # says what to call first, if it has not been fitted
+            classifier.link.probs(torch.zeros(1, len(classifier.classes), device=classifier.device))
+
+
+def _standardisation(inputs: Inputs) -> tuple[Tensor, Tensor]:
+    """Mean and spread as ``Inputs.prepare`` has them, in the very float32 numbers."""
+    shape, unit = ((1, -1, 1, 1), 255.0) if inputs.pictures else ((1, -1), 1.0)
+    mean, std = (torch.tensor(numbers, dtype=torch.float32).view(shape) * unit for numbers in (inputs.mean, inputs.std))
+    return mean, std
+
+
+class GraphRule(nn.Module):
+    """A fitted rule, the same steps for every row."""
+
+    threshold: Tensor
+
+    def __init__(self, rule: SetRule):
+        super().__init__()
+        self.ordering, self.least, self.most = rule.ordering, rule.least, rule.most
+        exact = rule.fitted_buffer("threshold")
+        if isinstance(rule.ordering, Prefix):
+            threshold = exact
+        elif isinstance(rule.ordering, GivenLevel):
+            threshold = exact.float()
+        else:
+            threshold = threshold_in_dtype(exact, torch.float32, rule.ordering.descending)
+        self.register_buffer("threshold", threshold)
+
+    def forward(self, probs: Probs) -> Sets:
+        """bool (N, C)."""
+        values: Tensor = self.ordering(probs)
+        sets: Sets = values >= self.threshold if self.ordering.descending else values <= self.threshold
+        plausible = values if self.ordering.descending else probs
+        size = sets.sum(1, keepdim=True)
+        bounded: Sets = sets
+        if self.least:
+            filled = ranks_of(plausible.masked_fill(sets, torch.inf)) < self.least
+            bounded = _choose(size < self.least, filled, bounded)
+        if self.most is not None:
+            cut = ranks_of(plausible.masked_fill(~sets, -torch.inf)) < self.most
+            bounded = _choose(size > self.most, cut, bounded)
+        return bounded
+
+
+def _choose(which: Tensor, one: Sets, other: Sets) -> Sets:
+    """``where`` for booleans, which onnxruntime has none for."""
+    return (which & one) | (~which & other)
+
+
+def ranks_of(values: Tensor) -> Tensor:
+    """0 for the largest of each row, 1 for the next, ties by lower index, (N, C)."""
+    places = values.sort(dim=1, descending=True, stable=True).indices
+    numbers = torch.arange(values.shape[1], device=values.device).expand(values.shape)
+    return torch.zeros_like(places).scatter(1, places, numbers)
+
+
+class PlainSparseTop(SparseTop):
+    """The projection by halving an interval so often, where :func:`~shortlist.operators.sparse_top` stops when it may."""
+
+    def _probs(self, scores: Scores) -> Probs:
+        """``clip(scores - λ, 0, 1)`` with ``λ`` within 1 below the ⌈k⌉-th largest score."""
+        classes = scores.shape[1]
+        if self.k in (0, classes):
+            return torch.zeros_like(scores) + float(self.k > 0)
+        rank = max(1, math.ceil(self.k))
+        exact = scores.double()
+        shifted = exact - exact.topk(rank, dim=1).values[:, rank - 1 :]
+        low = torch.zeros_like(shifted[:, :1]) - 1
+        for step in range(1, HALVINGS + 1):
+            middle = low + 0.5**step
+            low = torch.where(_total(shifted, middle) > self.k, middle, low)
+        # Straight on from there, which is exact where no score changes sides within so short a way.
+        above, below = _total(shifted, low), _total(shifted, low + 0.5**HALVINGS)
+        fall = above - below
+        level = low + 0.5**HALVINGS * torch.where(fall > 0, (above - self.k) / torch.where(fall > 0, fall, 1.0), 0.0).clamp(
+            0, 1
+        )
+        return (shifted - level).clamp(0, 1).to(scores.dtype)
+
+
+def _total(scores: Tensor, level: Tensor) -> Tensor:
+    """``Σ clip(scores - level, 0, 1)`` of each row, which falls with the level."""
+    return (scores - level).clamp(0, 1).sum(1, keepdim=True)
+
+
+def plain_link(link: Link) -> Link:
+    """The same link, with whatever branches on data replaced, in itself and in the links that it is fitted on."""
+    if type(link) is SparseTop:
+        return PlainSparseTop(link.k)
+    base = getattr(link, "base", None)
+    if isinstance(base, Link):
+        link.base = plain_link(base)
+    return link
+
+
+class Careful(TorchFunctionMode):
+    """Inside, functions that runtimes compute carelessly are spelled out in plainer ones."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """The function itself, or what is spelled out for it."""
+        return SPELLED_OUT.get(func, func)(*args, **(kwargs or {}))
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    """``1 / (1 + exp(-x))``; onnxruntime's own is wrong by its own size at -17, and 0 from -18 on, which makes ties."""
+    return 1 / (1 + torch.exp(-x))
+
+
+def log1p(x: Tensor) -> Tensor:
+    """``log(1 + x)`` with every digit of a small x: what rounding takes off 1 + x is given back (Kahan)."""
+    whole = 1 + x
+    same = whole == 1
+    return torch.where(same, x, torch.log(whole) * (x / torch.where(same, 1.0, whole - 1)))
+
+
+def expm1(x: Tensor) -> Tensor:
+    """``exp(x) - 1`` with every digit of a small x, likewise."""
+    whole = torch.exp(x)
+    same, far = whole == 1, whole - 1 == -1
+    middle = (whole - 1) / torch.where(same | far, 1.0, torch.log(whole)) * x
+    return torch.where(same, x, torch.where(far, -1.0, middle))
+
+
+def logsigmoid(x: Tensor) -> Tensor:
+    """``log σ(x)``, which does not end where σ is 0."""
+    return x.clamp(max=0) - log1p(torch.exp(-x.abs()))
+
+
+def logaddexp(one: Tensor, other: Tensor) -> Tensor:
+    """``log(exp(one) + exp(other))``, which does not overflow."""
+    return torch.maximum(one, other) + log1p(torch.exp(-(one - other).abs()))
+
+
+def logsumexp(x: Tensor, dim: int, keepdim: bool = False) -> Tensor:
+    """``log Σ exp(x)`` after the largest is taken off; of nothing but -∞, -∞."""
+    largest = x.amax(dim, keepdim=True)
+    largest = torch.where(largest == -torch.inf, 0.0, largest)
+    total = torch.log(torch.exp(x - largest).sum(dim, keepdim=True)) + largest
+    return total if keepdim else total.squeeze(dim)
+
+
+def nan_to_num(x: Tensor, nan: float, posinf: float, neginf: float) -> Tensor:
+    """Infinite numbers drawn in; what is not a number stays so, because links never ask for anything else."""
+    assert math.isnan(nan)
+    return torch.where(x == torch.inf, posinf, torch.where(x == -torch.inf, neginf, x))
+
+
+def searchsorted(knots: Tensor, points: Tensor) -> Tensor:
+    """How many knots of its row, (C, K) ascending, lie below each point, (C, M): by halves, the same steps for all."""
+    width = knots.shape[1]
+    below = torch.zeros_like(points, dtype=torch.int64)
+    for step in (2**power for power in reversed(range(width.bit_length()))):
+        reached = below + step
+        inside = (reached <= width) & (knots.gather(1, reached.clamp(max=width) - 1) < points)
+        below = torch.where(inside, reached, below)
+    return below
+
+
+SPELLED_OUT: dict[Any, Callable[..., Tensor]] = {
+    torch.sigmoid: sigmoid,
+    torch.log1p: log1p,
+    torch.expm1: expm1,
+    torch.nn.functional.logsigmoid: logsigmoid,
+    torch.logaddexp: logaddexp,
+    torch.logsumexp: logsumexp,
+    Tensor.logsumexp: logsumexp,
+    torch.nan_to_num: nan_to_num,
+    torch.searchsorted: searchsorted,
+}

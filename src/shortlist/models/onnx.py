@@ -1,0 +1,164 @@
+"""A classifier as one ONNX file: raw pictures or features in, scores, probabilities and sets out."""
+
+import importlib
+import json
+import logging
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from shortlist.checks import whole_number
+from shortlist.data.problems import printable
+from shortlist.errors import InputError
+from shortlist.files import written_whole
+from shortlist.models.classifier import Classifier
+from shortlist.models.graph import Graph
+
+FORMAT = "shortlist-onnx/1"
+MOST_BYTES = 2**31 - 2**24  # a protobuf file ends at 2 GiB: the weights, and room for the rest
+NEEDED = ("onnx", "onnxscript")
+CHATTER = r".*isinstance\(treespec, LeafSpec\)"  # how torch's exporter reads its own trees
+CHATTERERS = ("torch.onnx", "onnxscript")
+OLDEST_OPSET = 18  # of the exporter
+
+
+def export_onnx(classifier: Classifier, path: str | Path, *, opset: int | None = None) -> None:
+    """Write one graph from raw inputs to sets, for any number of rows at once.
+
+    Input ``images`` uint8 (batch, 3, size, size), or ``features`` float32 (batch, D). Outputs ``scores`` float32 (batch, C);
+    ``probs`` float32 (batch, C), where the classifier has a link; ``sets`` bool (batch, C), where it has a rule. Pictures are
+    standardised inside; to resize them is left to the caller. The names of the classes, the link, the rule and what it promises
+    are in the metadata of the file, under ``shortlist.*``, as JSON.
+
+    Scores agree with torch's up to rounding, so a set may differ where a label lies within rounding of the threshold. Where
+    many do, as with ``aps`` and ``raps`` on a classifier so sure that its threshold is all but 1, many sets may.
+
+    Weights beyond 2 GB, which the format cannot hold, go to a file of the same name with ``.data`` at its end.
+
+    Args:
+        classifier: whatever its device and precision, it is exported in float32.
+        path: the file, such as ``leaves.onnx``.
+        opset: version of the ONNX operators, from 18; torch's choice by default.
+    """
+    _check_packages()
+    path = Path(path).resolve()
+    if path.is_dir():  # told now rather than after the work
+        raise InputError(f"cannot write {printable(str(path))}: it is a folder")
+    opset = None if opset is None else _checked_opset(opset)
+    graph, inputs = Graph(classifier), classifier.inputs
+    example = torch.zeros(2, *inputs.shape, dtype=torch.uint8 if inputs.pictures else torch.float32)
+    try:
+        program = translated(graph, example, "images" if inputs.pictures else "features", graph.outputs, opset)
+    except Exception as error:  # whatever torch's exporter meets in somebody's backbone
+        reason = " ".join(str(_first_cause(error)).split())[:200]
+        raise InputError(f"cannot export the backbone {classifier.network.backbone_name} to ONNX: {reason}") from error
+    reached = program.model.opset_imports[""]
+    if opset is not None and reached != opset:  # the exporter keeps what it has where it cannot go further
+        raise InputError(f"opset: expected a version that this torch and onnx can write, such as {reached}, got {opset}")
+    program.model.metadata_props.update(_metadata(classifier))
+    program.model.producer_name = "shortlist"
+    if sum(tensor.numel() * tensor.element_size() for tensor in graph.state_dict().values()) < MOST_BYTES:
+        with written_whole(path) as temporary, _quiet():
+            program.save(str(temporary), external_data=False)
+    else:
+        _save_in_two(program, path)
+
+
+def _check_packages() -> None:
+    for name in NEEDED:
+        try:
+            importlib.import_module(name)
+        except (ImportError, RuntimeError) as error:
+            raise InputError(f"export to ONNX needs {name}: pip install 'shortlist[onnx]'") from error
+
+
+def _checked_opset(opset: int) -> int:
+    """A version that onnx has heard of; told now rather than after the work."""
+    from onnx.defs import onnx_opset_version
+
+    opset, newest = whole_number(opset, "opset", OLDEST_OPSET), onnx_opset_version()
+    if opset > newest:
+        raise InputError(
+            f"opset: expected a whole number from {OLDEST_OPSET} to {newest}, the newest that onnx has, got {opset}"
+        )
+    return opset
+
+
+def translated(graph: nn.Module, example: Tensor, given: str, outputs: list[str], opset: int | None = None) -> Any:
+    """torch's ONNX program of a module of one input, any number of rows at once, an axis that is called ``batch``."""
+    axes = ({0: torch.export.Dim("batch")},)
+    with _quiet(), torch.no_grad():
+        exported = torch.export.export(graph, (example,), dynamic_shapes=axes, strict=False)
+        exported = exported.run_decompositions(torch.export.default_decompositions() | {torch.ops.aten.sort.stable: _sort})
+        return torch.onnx.export(
+            exported,
+            (),
+            dynamo=True,
+            verbose=False,
+            input_names=[given],
+            output_names=outputs,
+            opset_version=opset,
+            dynamic_shapes=axes,  # again, for their names: the exported program has numbered them
+        )
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _sort(values: Tensor, *, stable: bool, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
+    """A stable sort by TopK, which in ONNX, unlike in torch, is bound to put the lower index first among equals."""
+    return torch.topk(values, values.shape[dim], dim, descending, True)
+
+
+def _metadata(classifier: Classifier) -> dict[str, str]:
+    link, rule = classifier.link, classifier.rule
+    told = {
+        "format": FORMAT,
+        "classes": list(classifier.classes),
+        "backbone": classifier.network.backbone_name,
+        "inputs": classifier.inputs.record(),
+        "single_label": classifier.single_label,
+        "link": None if link is None else repr(link),
+        "rule": None if rule is None else rule.text,
+        "guarantee": None if rule is None else rule.guarantee,
+    }
+    return {f"shortlist.{name}": json.dumps(value) for name, value in told.items()}
+
+
+def _save_in_two(program: Any, path: Path) -> None:
+    """Graph and weights in two files: the weights move into place first, since nothing asks for them without the graph."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        with _quiet():
+            program.save(str(folder / path.name), external_data=True)
+        for name in (f"{path.name}.data", path.name):
+            (folder / name).replace(path.parent / name)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what the exporter tells its own developers; anything else is heard."""
+    loggers = [logging.getLogger(name) for name in CHATTERERS]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=CHATTER)
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -1,0 +1,240 @@
+"""What a classifier may be asked, and the answers."""
+
+import io
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from shortlist.data import PictureArray, PictureFiles, read_picture
+from shortlist.errors import InputError
+from shortlist.links import Sigmoid, Softmax
+from shortlist.models.answers import Answers
+from shortlist.models.classifier import Classifier
+from shortlist.models.inputs import Inputs
+from shortlist.models.network import Network
+from shortlist.sets import top_k
+from tests.models.classifiers import NAMES, fitted, image, of_features, of_pictures, pictures, rows
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three PNG files of different shapes."""
+    for name, shape in (("a.png", (9, 13)), ("b.png", (8, 8)), ("c.png", (30, 20))):
+        image(*shape).save(tmp_path / name)
+    return tmp_path
+
+
+# What may be asked
+
+
+def test_pictures_in_every_form_answer_the_same(folder):
+    classifier = of_pictures(rule=top_k(2))
+    path = folder / "a.png"
+    pixels = read_picture(path)
+    expected = classifier.predict(pixels).scores
+    assert expected.shape == (1, 4)
+    forms = [
+        str(path),
+        path,
+        [path],
+        path.read_bytes(),
+        Image.open(path),
+        [Image.open(path)],
+        pixels[None],
+        pixels.numpy(),
+        [pixels],
+        (pixels.numpy(),),
+        PictureArray(pixels[None]),
+        PictureFiles(folder, ["a.png"]),
+    ]
+    for form in forms:
+        assert torch.equal(classifier.predict(form).scores, expected), form
+
+
+def test_lists_may_mix_forms_and_sizes(folder):
+    classifier = of_pictures(rule=top_k(1))
+    paths = [folder / name for name in ("a.png", "b.png", "c.png")]
+    mixed = classifier.predict([paths[0], Image.open(paths[1]), read_picture(paths[2])])
+    assert torch.equal(mixed.scores, classifier.predict(paths).scores)
+    assert mixed.ids == [str(paths[0]), "1", "2"]
+    assert classifier.predict(paths).ids == [str(path) for path in paths]
+
+
+def test_images_of_other_modes_are_read_as_their_files_are(tmp_path):
+    classifier = of_pictures(rule=top_k(1))
+    exif = Image.Exif()
+    exif[0x0112] = 6  # held sideways
+    for name, picture, options in (
+        ("gray.png", image().convert("L"), {}),
+        ("clear.png", image().convert("RGBA"), {}),
+        ("turned.png", image(), {"exif": exif}),
+    ):
+        picture.save(tmp_path / name, **options)
+        from_file = classifier.predict(tmp_path / name).scores
+        assert torch.equal(classifier.predict(Image.open(tmp_path / name)).scores, from_file)
+
+
+@pytest.mark.parametrize("fit", ["crop", "stretch", "pad"])
+def test_pictures_become_squares_as_the_inputs_say(fit, tmp_path):
+    network = Network("plain-4", "linear", Inputs("pictures", 6, (0, 0, 0), (1, 1, 1), fit), 4)
+    classifier = Classifier(network, NAMES, link=Softmax(), rule=top_k(1))
+    drawn = image(12, 24)
+    drawn.save(tmp_path / "x.png")
+    if fit == "crop":
+        expected = drawn.resize((6, 6), Image.Resampling.BILINEAR, box=(6, 0, 18, 12), reducing_gap=3.0)
+    elif fit == "stretch":
+        expected = drawn.resize((6, 6), Image.Resampling.BILINEAR, reducing_gap=3.0)
+    else:
+        small = np.asarray(drawn.resize((6, 3), Image.Resampling.BILINEAR, reducing_gap=3.0))
+        border = np.concatenate([small[0], small[-1], small[:, 0], small[:, -1]]).mean(0).round()
+        canvas = np.tile(border.astype(np.uint8), (6, 6, 1))
+        canvas[1:4] = small
+        expected = Image.fromarray(canvas)
+    raw = torch.from_numpy(np.asarray(expected).copy()).permute(2, 0, 1)[None]
+    torch.testing.assert_close(classifier.predict(tmp_path / "x.png").scores, classifier.scores(raw))
+
+
+def test_features_in_every_form_answer_the_same():
+    pandas = pytest.importorskip("pandas")
+    classifier, given = of_features(rule=top_k(2)), rows(5)
+    expected = classifier.predict(given).scores
+    for form in (given.numpy(), given.tolist(), pandas.DataFrame(given.numpy())):
+        torch.testing.assert_close(classifier.predict(form).scores, expected)
+    assert torch.equal(classifier.predict(given[0]).scores, classifier.predict(given[:1]).scores)
+    assert torch.equal(
+        classifier.predict(torch.ones(1, 3, dtype=torch.int32)).scores, classifier.predict(torch.ones(1, 3)).scores
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (torch.zeros(2, 3, 8, 8), r"got float32 \(2, 3, 8, 8\): pixels are whole numbers from 0 to 255"),
+        (np.zeros((8, 9, 3), np.uint8), r"got uint8 \(8, 9, 3\): channels come first, images.permute\(2, 0, 1\)"),
+        (np.zeros((2, 8, 9, 3), np.uint8), r"images.permute\(0, 3, 1, 2\)"),
+        (torch.zeros(2, 1, 8, 8, dtype=torch.uint8), r"expected uint8 \(N, 3, H, W\) or \(3, H, W\), got uint8 \(2, 1, 8, 8\)"),
+        (3, "images: expected uint8 .*; got int"),
+        ([3], "got int in place 0 of a list"),
+        ([["a.png"]], "got list in place 0 of a list"),
+        ([torch.zeros(2, 3, 8, 8, dtype=torch.uint8)], r"expected uint8 \(3, H, W\), got uint8 \(2, 3, 8, 8\)"),
+    ],
+)
+def test_what_is_no_picture_is_refused(given, message):
+    with pytest.raises(InputError, match=message):
+        of_pictures(rule=top_k(1)).predict(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (torch.zeros(2, 4), r"features: expected numbers \(N, 3\), got float32 \(2, 4\)"),
+        ([[1.0, 2.0, float("nan")]], "features: expected finite numbers, got nan in row 0, column 2"),
+        ("table.csv", "features: expected a tensor or an array, got str"),
+        (PictureArray(pictures(1)), "got pictures: this classifier reads tables"),
+    ],
+)
+def test_what_are_no_features_is_refused(given, message):
+    with pytest.raises(InputError, match=message):
+        of_features(rule=top_k(1)).predict(given)
+
+
+def test_nothing_is_answered_with_nothing():
+    for classifier, given in ((of_pictures(rule=top_k(1)), []), (of_features(rule=top_k(1)), torch.zeros(0, 3))):
+        answers = classifier.predict(given)
+        assert len(answers) == 0
+        assert answers.names == []
+        assert repr(answers) == "Answers(0 rows)"
+
+
+def test_unreadable_pictures_are_named(folder):
+    (folder / "bad.jpg").write_bytes(b"no picture")
+    classifier = of_pictures(rule=top_k(1))
+    with pytest.raises(InputError, match=r"bad.jpg: not a picture that can be read; leave it out"):
+        classifier.predict([folder / "a.png", folder / "bad.jpg"])
+    with pytest.raises(InputError, match=r"gone.png: there is no such file"):
+        classifier.predict(folder / "gone.png")
+
+
+def test_scores_that_are_no_numbers_are_refused():
+    classifier = of_features(rule=top_k(1))
+    with torch.no_grad():
+        classifier.network.head.bias[1] = torch.inf
+    with pytest.raises(InputError, match="scores: expected finite numbers, got inf in row 0, class 1"):
+        classifier.predict(rows(2))
+
+
+@pytest.mark.parametrize(("shape", "same"), [((12, 15), True), ((150, 200), False)])
+def test_large_jpeg_files_are_decoded_at_a_smaller_scale(shape, same, tmp_path):
+    path = tmp_path / "x.jpg"
+    image(*shape).resize((shape[1], shape[0])).save(path, quality=95)
+    classifier = of_pictures(rule=top_k(1))
+    from_file = classifier.predict(path).scores
+    assert torch.equal(classifier.predict(read_picture(path, at_least=8)).scores, from_file)
+    assert torch.equal(classifier.predict(read_picture(path)).scores, from_file) == same
+
+
+def test_bytes_of_any_stream_can_be_asked():
+    buffer = io.BytesIO()
+    image().save(buffer, "PNG")
+    classifier = of_pictures(rule=top_k(1))
+    assert classifier.predict([buffer.getvalue()] * 2).ids == ["0", "1"]
+
+
+# Answers
+
+
+def test_answers_are_link_and_rule_of_the_scores():
+    classifier = fitted(of_features(link=Sigmoid()), "average-k:1.5")
+    answers = classifier.predict(rows(30, seed=1))
+    torch.testing.assert_close(answers.probabilities, torch.sigmoid(answers.scores))
+    assert torch.equal(answers.sets, answers.probabilities >= classifier.rule.threshold)
+    for place in range(30):
+        wanted = sorted(
+            answers.sets[place].nonzero().flatten().tolist(), key=lambda label: -answers.probabilities[place, label]
+        )
+        assert answers.names[place] == [NAMES[label] for label in wanted]
+        assert answers[place] == [(NAMES[label], answers.probabilities[place, label].item()) for label in wanted]
+    assert list(answers) == [answers[place] for place in range(30)]
+
+
+def test_without_a_link_answers_hold_scores():
+    torch.manual_seed(0)
+    network = Network("features", "linear", Inputs("features", 3, (0,) * 3, (1,) * 3), 4)
+    answers = Classifier(network, NAMES, rule=top_k(2)).predict(rows(5))
+    assert torch.equal(answers.probabilities, answers.scores)
+    assert answers.predictions().link is None
+    assert all(len(names) == 2 for names in answers.names)
+
+
+def test_answers_become_predictions():
+    classifier = of_features(rule=top_k(1), train_counts=[4, 3, 2, 1])
+    answers = classifier.predict(rows(5))
+    predictions = answers.predictions()
+    assert torch.equal(predictions.scores, answers.scores)
+    assert (predictions.classes, predictions.ids) == (tuple(NAMES), ("0", "1", "2", "3", "4"))
+    assert predictions.train_counts.tolist() == [4, 3, 2, 1]
+    torch.testing.assert_close(predictions.probs(), answers.probabilities)
+
+
+def test_pictures_given_twice_go_by_their_numbers(folder):
+    path = folder / "a.png"
+    answers = of_pictures(rule=top_k(1)).predict([path, path])
+    assert answers.ids == [str(path), str(path)]
+    assert answers.predictions().ids is None
+
+
+def test_answers_show_themselves_on_one_line_a_row():
+    probs = torch.full((7, 8), 0.125)
+    sets = torch.ones(7, 8, dtype=torch.bool)
+    sets[1] = False
+    answers = Answers(probs, probs, sets, [f"c{n}" for n in range(7)] + ["new\nline"], [f"r{n}" for n in range(7)])
+    lines = repr(answers).splitlines()
+    assert lines[0] == "Answers(7 rows, 6.86 labels on average)"
+    assert lines[1] == "  r0: c0 0.125, c1 0.125, c2 0.125, c3 0.125, c4 0.125, … and 3 more"
+    assert lines[2] == "  r1: no label"
+    assert len(lines) == 7
+    assert lines[-1] == "  …"
+    assert len(answers[2:4]) == 2
+    assert answers[2:4].ids == ["r2", "r3"]
