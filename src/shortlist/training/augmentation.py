@@ -1,0 +1,73 @@
+"""What is done to training pictures: drawn for the whole batch at once, each process applying its own rows of it.
+
+The draws depend on the seed and the step alone, so a batch looks the same on one process or several, before and after a
+training was taken up again. Drawing and applying are apart, so that what is applied can be compiled with the network.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from shortlist.data.randomness import Purpose
+from shortlist.data.transforms import flip_rows, random_boxes, resized_crop, windows
+from shortlist.training.plan import derived_seed
+from shortlist.training.recipe import Augmentation
+
+LARGER = 8 / 7  # pictures that windows are cut from: 256 for 224
+SHIFT = 1 / 8  # of the side: 4 pixels of 32
+
+
+def loaded_side(kind: Augmentation, size: int) -> int:
+    """The side at which training pictures are kept, for windows of this size."""
+    return math.ceil(size * LARGER) if kind in ("crop-flip", "resized-crop-flip") else size
+
+
+class Augmenter:
+    """Pictures uint8 (m, 3, H, W) of one process → the same as the network is to see them, uint8 (m, 3, size, size).
+
+    Args:
+        kind: what is done.
+        size: side of the result.
+        seed: of the draws.
+    """
+
+    def __init__(self, kind: Augmentation, size: int, seed: int):
+        self.kind, self.size, self.seed = kind, size, seed
+        self.margin = max(1, round(size * SHIFT)) if kind == "shift-flip" else 0
+        self._generators: dict[torch.device, torch.Generator] = {}
+
+    def draw(self, images: Tensor, number: int, start: int, together: int) -> tuple[Tensor, ...]:
+        """The draws (flips, corners or boxes) of rows ``start`` and on of the ``together`` rows of batch ``number``."""
+        if self.kind == "none":
+            return ()
+        device, mine = images.device, slice(start, start + len(images))
+        generator = self._generators.setdefault(device, torch.Generator(device))
+        generator.manual_seed(derived_seed(self.seed, Purpose.AUGMENTATION, number))
+        uniform = torch.rand(3, together, generator=generator, device=device)[:, mine]
+        flips = uniform[0] < 0.5
+        if self.kind == "flip":
+            return (flips,)
+        if self.kind == "resized-crop-flip":
+            alike = images.new_empty(1, *images.shape[1:]).expand(together, -1, -1, -1)  # a process may have no row
+            return flips, random_boxes(alike, generator=generator)[mine]
+        room = images.shape[-1] + 2 * self.margin - self.size
+        # Every place equally likely; a draw just below 1 may round up to the end.
+        return flips, (uniform[1:] * (room + 1)).long().clamp_(max=room)
+
+    def apply(self, images: Tensor, *draws: Tensor) -> Tensor:
+        """The pictures, changed by these draws."""
+        if not draws:
+            return images
+        flips, *places = draws
+        if self.kind == "resized-crop-flip":
+            images = resized_crop(images, places[0], self.size)
+        elif places:
+            top, left = places[0].unbind()
+            images = windows(pad(images, (self.margin,) * 4) if self.margin else images, top, left, self.size, self.size)
+        return flip_rows(images, flips)
+
+    def __call__(self, images: Tensor, number: int, start: int, together: int) -> Tensor:
+        """Draw and apply."""
+        return self.apply(images, *self.draw(images, number, start, together))

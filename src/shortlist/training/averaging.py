@@ -1,0 +1,44 @@
+"""An exponential moving average of the weights, which generalises better than the last of them."""
+
+import copy
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+N = TypeVar("N", bound=nn.Module)
+
+
+class AveragedWeights(Generic[N]):
+    """A second network whose weights follow those of the first: ``average ← decay · average + (1 - decay) · weights``.
+
+    The first steps use the smaller of ``decay`` and (1 + step) / (10 + step), so that the start is forgotten quickly. Numbers
+    that are not floating point (how many batches a normalisation has seen) are copied; a weight that layers share moves once.
+
+    >>> follower = AveragedWeights(torch.nn.Linear(2, 1, bias=False), decay=0.99)
+    >>> follower.network.weight.requires_grad
+    False
+
+    Polyak, Juditsky, "Acceleration of stochastic approximation by averaging", 1992; Tarvainen, Valpola, "Mean teachers", 2017.
+    """
+
+    def __init__(self, network: N, decay: float):
+        self.decay = decay
+        self.network = copy.deepcopy(network)
+        self.network.requires_grad_(False).eval()
+
+    @torch.no_grad()
+    def update(self, network: nn.Module, step: int) -> None:
+        """Follow the network after its step number ``step``, counted from 0."""
+        decay = min(self.decay, (1 + step) / (10 + step))
+        ours, theirs = _floats(self.network), _floats(network)
+        torch._foreach_lerp_(ours, theirs, 1 - decay)
+        for mine, other in zip(self.network.buffers(), network.buffers(), strict=True):
+            if not mine.is_floating_point():
+                mine.copy_(other)
+
+
+def _floats(network: nn.Module) -> list[Tensor]:
+    """What a checkpoint would keep, each tensor once however many names it has."""
+    each = {id(tensor): tensor for tensor in network.state_dict(keep_vars=True).values()}
+    return [tensor for tensor in each.values() if tensor.is_floating_point()]

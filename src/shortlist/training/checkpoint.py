@@ -1,0 +1,94 @@
+"""A training at one moment, in one safetensors file that appears whole or not at all, and outlives a power cut."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from shortlist.errors import InputError
+from shortlist.files import written_whole
+
+FORMAT = "shortlist-checkpoint/1"
+
+
+@dataclass
+class Moment:
+    """Where a training stands.
+
+    Args:
+        step: steps done, which says where the sampler, the schedule and every random number stand too.
+        history: a line an epoch, as in metrics.jsonl.
+        best: the best value of the deciding metric, and its epoch.
+        stale: validations since then.
+        skipped: steps left out because their loss was not finite.
+        running: sums over the steps of the epoch in progress.
+        finished: whether training is over.
+    """
+
+    step: int = 0
+    history: list[dict[str, Any]] = field(default_factory=list)
+    best: float | None = None
+    best_epoch: int | None = None
+    stale: int = 0
+    skipped: int = 0
+    running: dict[str, float] = field(default_factory=dict)
+    finished: bool = False
+
+
+def save_checkpoint(path: Path, moment: Moment, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
+    """Write the moment with its tensors and plain values, and wait until the disk has them."""
+    header = {"format": FORMAT, "moment": json.dumps(vars(moment)), "plain": json.dumps(plain)}
+    try:
+        with written_whole(path) as temporary:
+            save_file(_apart(tensors), temporary, metadata=header)
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+    except (SafetensorError, OSError) as error:
+        reason = str(error).removeprefix(f"cannot write {path}: ")
+        raise InputError(
+            f"cannot write the checkpoint {path}: {reason}; the one before is kept: make room and go on with --resume"
+        ) from error
+
+
+def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """On the CPU, none in the memory of another: safetensors refuses weights that layers share."""
+    ready: dict[str, Tensor] = {}
+    taken: set[int] = set()
+    for name, tensor in tensors.items():
+        here = tensor.detach().cpu().contiguous()
+        place = here.untyped_storage().data_ptr()
+        ready[name] = here.clone() if place in taken else here
+        taken.add(place)
+    return ready
+
+
+def load_checkpoint(path: Path) -> tuple[Moment, dict[str, Tensor], dict[str, Any]]:
+    """What :func:`save_checkpoint` wrote."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"cannot read the checkpoint {path}: {error}") from error
+    if header.get("format") != FORMAT:
+        raise InputError(f"cannot read the checkpoint {path}: expected the format {FORMAT}, got {header.get('format')}")
+    try:
+        return Moment(**json.loads(header["moment"])), tensors, json.loads(header["plain"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"cannot read the checkpoint {path}: it is damaged ({error})") from error
+
+
+def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors with a prefix before their names."""
+    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
+
+
+def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Those that have the prefix, without it."""
+    return {name.removeprefix(f"{prefix}."): tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}.")}

@@ -1,0 +1,310 @@
+"""The loop: steps, epochs, validation, checkpoints. One, for every method, on one process or many."""
+
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+
+from shortlist.data.randomness import Purpose
+from shortlist.errors import InputError
+from shortlist.models.inputs import Inputs
+from shortlist.models.network import Network
+from shortlist.training.augmentation import Augmenter
+from shortlist.training.averaging import AveragedWeights
+from shortlist.training.checkpoint import (
+    Moment,
+    below,
+    load_checkpoint,
+    save_checkpoint,
+    under,
+)
+from shortlist.training.device_state import Statistics, Told, seed_step
+from shortlist.training.failures import is_out_of_memory, keep_batch, largest_batch, nonfinite, out_of_memory
+from shortlist.training.monitor import Monitor
+from shortlist.training.objective import TrainingObjective
+from shortlist.training.optimizers import make_optimizer, optimizer_tensors, restore_optimizer
+from shortlist.training.plan import MicroBatch, Plan, derived_seed
+from shortlist.training.raw_model import RawModel, compiled
+from shortlist.training.recipe import Recipe
+from shortlist.training.rows import Batch, Rows
+from shortlist.training.schedules import learning_rate
+from shortlist.training.scoring import score_rows
+from shortlist.training.watching import Watcher
+
+CHECKPOINT, FAILED_BATCH = "checkpoint.safetensors", "failed-batch.safetensors"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where a training takes place: what does not change its result."""
+
+    accelerator: Accelerator
+    folder: Path
+    watcher: Watcher = field(default_factory=Watcher)
+    checkpoint_seconds: float = 30.0
+    validation_batch: int = 1024
+
+    @property
+    def dtype(self) -> torch.dtype | None:
+        """Of autocast."""
+        return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.accelerator.mixed_precision)
+
+
+class Loop:
+    """One training, from its first step or from where its checkpoint stands."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        network: Network,
+        objective: TrainingObjective,
+        inputs: Inputs,
+        train: Rows,
+        validation: Rows,
+        monitor: Monitor,
+        stage: Stage,
+    ):
+        self.recipe, self.inputs, self.train, self.validation = recipe, inputs, train, validation
+        self.monitor, self.stage, self.moment = monitor, stage, Moment()
+        accelerator = stage.accelerator
+        self.network = network.to(accelerator.device)
+        self.objective = objective.to(accelerator.device)
+        self.plan = Plan(len(train), recipe.batch_size, recipe.seed, recipe.accumulate, recipe.epoch_rows)
+        self.rate = learning_rate(recipe, self.plan.steps_per_epoch)
+        self.steps = recipe.epochs * self.plan.steps_per_epoch
+        self.optimizer = make_optimizer(self.network, recipe)
+        augmenter = Augmenter(recipe.augmentation, inputs.size, recipe.seed) if inputs.pictures else None
+        whole = RawModel(self.network, inputs, augmenter)
+        replay = accelerator.device.type == "cuda" and accelerator.num_processes == 1 and recipe.accumulate == 1
+        model = compiled(whole, replay=replay) if recipe.compile else whole
+        with warnings.catch_warnings():  # newer versions of torch call the setting otherwise; accelerate knows the older word
+            warnings.filterwarnings("ignore", ".*broadcast_buffers", FutureWarning)
+            self.model, self._scaled = accelerator.prepare(model, self.optimizer)
+        self.augmenter = augmenter
+        self.average = None if recipe.ema is None else AveragedWeights(self.network, recipe.ema)
+        self.best: dict[str, Tensor] | None = None
+        self._clock = time.perf_counter()
+
+    @property
+    def kept(self) -> Network:
+        """The network that is evaluated: the average of the weights where there is one."""
+        return self.network if self.average is None else self.average.network
+
+    def run(self) -> Moment:
+        """Train to the end, and leave the best weights in :attr:`kept`."""
+        moment, epoch_steps = self.moment, self.plan.steps_per_epoch
+        self.stage.watcher.started(self.steps, epoch_steps, self.plan.size, moment.step)
+        last_saved = time.monotonic()
+        if not moment.finished:
+            self.network.train()
+            self._clock = time.perf_counter()
+            for parts, batches in self._work(moment.step, self.steps):
+                self._step(moment.step, parts, batches)
+                moment.step += 1
+                if moment.step % epoch_steps == 0 and self._epoch_ends(moment.step // epoch_steps):
+                    break
+                if time.monotonic() - last_saved >= self.stage.checkpoint_seconds:
+                    self.save()
+                    last_saved = time.monotonic()
+            moment.finished = True
+            self.save()
+        if self.best is not None:
+            self.kept.load_state_dict(self.best)
+        self.kept.eval()
+        return moment
+
+    def _work(self, first: int, end: int) -> Iterator[tuple[list[MicroBatch], list[Batch]]]:
+        """The micro-batches of each step, made ready as the rows can be."""
+        accelerator = self.stage.accelerator
+        process, processes = accelerator.process_index, accelerator.num_processes
+        planned = (part.rows for parts in self.plan.steps(first, end, process, processes) for part in parts)
+        ready = self.train.batches(planned)
+        for parts in self.plan.steps(first, end, process, processes):
+            yield parts, [next(ready) for _ in parts]
+
+    def _step(self, step: int, parts: list[MicroBatch], batches: list[Batch]) -> None:
+        accelerator = self.stage.accelerator
+        rate = self.rate(step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        # Dropout, noise of losses: a function of the seed, the step and the process, so that there is no state to save.
+        own = step * accelerator.num_processes + accelerator.process_index
+        seed_step(derived_seed(self.recipe.seed, Purpose.TRAINING_STEP, own), accelerator.device)
+        before = Statistics(self._running()) if self.recipe.skip_nonfinite else None
+        try:
+            loss = self._gradient(step, parts, batches)
+        except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise self._too_large(max(len(batch.rows) for batch in batches), batches[0]) from error
+            raise
+        if loss != loss or loss in (float("inf"), float("-inf")):
+            self._refuse(step, loss, batches, before)
+        else:
+            if self.recipe.clip is not None:
+                accelerator.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
+            (self.optimizer if accelerator.scaler is None else self._scaled).step()
+            self.objective.stepped(rate)
+            if self.average is not None:
+                self.average.update(self.network, step)
+            running = self.moment.running
+            running["loss"] = running.get("loss", 0.0) + loss
+            running["steps"] = running.get("steps", 0.0) + 1
+        self.optimizer.zero_grad()
+        self.stage.watcher.stepped(step + 1, loss)
+
+    def _gradient(self, step: int, parts: list[MicroBatch], batches: list[Batch]) -> float:
+        """Forward and backward of a step; its loss, which is known before the backward pass has ended."""
+        accelerator = self.stage.accelerator
+        summed: Tensor | None = None
+        told: Told | None = None
+        for number, (part, batch) in enumerate(zip(parts, batches, strict=True)):
+            last = number == len(parts) - 1
+            with nullcontext() if last else accelerator.no_sync(self.model):
+                draws: tuple[Tensor, ...] = ()
+                if self.augmenter is not None:
+                    draws = self.augmenter.draw(batch.inputs, step * len(parts) + number, part.start, part.together)
+                output = self.model(batch.inputs, *draws)
+                loss = self.objective(output, batch.target, batch.rows, part.together, self.plan.size)
+                summed = loss.detach() if summed is None else summed + loss.detach()
+                if last:
+                    told = Told(accelerator.reduce(summed, "mean") if accelerator.num_processes > 1 else summed)
+                self._backward(loss)
+        assert told is not None
+        return told.value()
+
+    def _backward(self, loss: Tensor) -> None:
+        """Of half precision through the scaler; else directly, which saves a quarter of a millisecond a step."""
+        if self.stage.accelerator.scaler is None:
+            loss.backward()
+        else:
+            self.stage.accelerator.backward(loss)
+
+    def _refuse(self, step: int, loss: float, batches: list[Batch], before: Statistics | None) -> None:
+        """Leave the step out, or stop."""
+        self.moment.skipped += 1
+        if before is not None:
+            before.restore()
+        if self.moment.skipped > self.recipe.skip_nonfinite:
+            path = self.stage.folder / FAILED_BATCH
+            if self.stage.accelerator.is_main_process:
+                batch = batches[-1]
+                keep_batch(path, {"inputs": batch.inputs, "target": batch.target, "rows": batch.rows})
+            raise nonfinite(step + 1, loss, path, self.moment.skipped - 1)
+        self.stage.watcher.said(f"step {step + 1}: the loss is {loss}; the step is left out")
+
+    def _running(self) -> list[nn.Module]:
+        """Whatever keeps running statistics."""
+        return [self.network] if self.objective.link is None else [self.network, self.objective.link]
+
+    def _too_large(self, rows: int, batch: Batch) -> InputError:
+        device = self.stage.accelerator.device
+        self.optimizer.zero_grad()
+
+        def peak(number: int) -> float:
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats(device)
+            part = MicroBatch(batch.rows[:number], 0, number)
+            self._gradient(0, [part], [Batch(batch.inputs[:number], batch.target[:number], batch.rows[:number])])
+            self.optimizer.zero_grad()
+            return float(torch.cuda.max_memory_reserved(device))
+
+        try:
+            free, _ = torch.cuda.mem_get_info(device)
+            available = free + torch.cuda.memory_reserved(device)
+            fits = largest_batch(rows, peak, float(available))
+        except torch.OutOfMemoryError:
+            fits = max(1, rows // 16)
+        return out_of_memory(rows, self.recipe.accumulate, fits, str(device))
+
+    def _epoch_ends(self, epoch: int) -> bool:
+        """Validate, write the line of the epoch, and say whether to stop."""
+        recipe, moment = self.recipe, self.moment
+        self._count_seconds()
+        running, moment.running = moment.running, {}
+        steps = running.get("steps", 0.0)
+        line: dict[str, Any] = {
+            "epoch": epoch,
+            "step": moment.step,
+            "loss": running.get("loss", 0.0) / steps if steps else None,
+            "lr": self.rate(moment.step - 1),
+            "seconds": round(running.get("seconds", 0.0), 3),
+        }
+        line["rows_per_second"] = round(self.plan.steps_per_epoch * self.plan.size / max(1e-9, line["seconds"]), 1)
+        last = epoch == recipe.epochs
+        if epoch % recipe.validate_every == 0 or last:
+            line |= self._validate(epoch)
+        moment.history.append(line)
+        self.stage.watcher.measured(line, moment.history)
+        self._clock = time.perf_counter()
+        return last or (recipe.patience is not None and moment.stale >= recipe.patience)
+
+    def _count_seconds(self) -> None:
+        """Add the time since the last count to that of the epoch: of steps and of waiting for rows, not of validation."""
+        now = time.perf_counter()
+        self.moment.running["seconds"] = self.moment.running.get("seconds", 0.0) + now - self._clock
+        self._clock = now
+
+    def _validate(self, epoch: int) -> dict[str, Any]:
+        self._share_buffers()
+        self.kept.eval()
+        scores, numbers = score_rows(
+            self.kept, self.validation, self.inputs, batch_size=self.stage.validation_batch, dtype=self.stage.dtype
+        )
+        self.network.train()
+        if not scores.isfinite().all():
+            metrics = {self.monitor.deciding: float("nan")}
+        else:
+            metrics = self.monitor.measure(scores, self.validation.target[numbers])
+        value = metrics[self.monitor.deciding]
+        better = self.monitor.better(value, self.moment.best)
+        self.moment.stale = 0 if better else self.moment.stale + 1
+        if better:
+            self.moment.best, self.moment.best_epoch = value, epoch
+            self.best = {name: tensor.clone() for name, tensor in self.kept.state_dict().items()}
+        return {"monitor": self.monitor.deciding, "value": value, "best": better, "metrics": metrics}
+
+    def _share_buffers(self) -> None:
+        """Running statistics differ between processes, whose rows differ; the first process's count."""
+        if self.stage.accelerator.num_processes > 1:
+            for buffer in self.kept.buffers():
+                torch.distributed.broadcast(buffer, 0)
+
+    def save(self) -> None:
+        """Write the checkpoint."""
+        if not self.moment.finished:
+            self._count_seconds()
+        if not self.stage.accelerator.is_main_process:
+            return
+        state, plain = optimizer_tensors(self.optimizer)
+        tensors = under("network", self.network.state_dict()) | under("optimizer", state)
+        tensors |= under("objective", self.objective.own_tensors())
+        if self.average is not None:
+            tensors |= under("average", self.average.network.state_dict())
+        if self.best is not None:
+            tensors |= under("best", self.best)
+        save_checkpoint(self.stage.folder / CHECKPOINT, self.moment, tensors, {"optimizer": plain})
+
+    def restore(self) -> bool:
+        """Go on from the folder's checkpoint; False where there is none."""
+        path = self.stage.folder / CHECKPOINT
+        if not path.exists():
+            return False
+        self.moment, tensors, plain = load_checkpoint(path)
+        try:
+            self.network.load_state_dict(below("network", tensors))
+            restore_optimizer(self.optimizer, below("optimizer", tensors), plain["optimizer"])
+            self.objective.restore(below("objective", tensors))
+            if self.average is not None:
+                self.average.network.load_state_dict(below("average", tensors))
+        except (RuntimeError, ValueError, KeyError) as error:
+            raise InputError(f"{path} belongs to another training ({str(error).splitlines()[0]})") from error
+        best = below("best", tensors)
+        self.best = {name: tensor.to(self.stage.accelerator.device) for name, tensor in best.items()} or None
+        return True

@@ -1,0 +1,140 @@
+"""The rows of a division, brought to where they are trained on: decoded, at one size, on the device where they fit."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import psutil
+import torch
+from torch import Tensor
+
+from shortlist.data.dataset import TRAIN, Split
+from shortlist.data.loading import UNREADABLE, load_pictures
+from shortlist.data.pictures import PictureArray, Pictures
+from shortlist.data.problems import Problem
+from shortlist.errors import InputError
+from shortlist.models.inputs import Inputs, check_finite_features
+from shortlist.training.augmentation import loaded_side
+from shortlist.training.division import Division
+from shortlist.training.recipe import Recipe
+from shortlist.training.rows import DeviceRows, HostRows, Rows, StreamedRows
+
+DEFAULT_SIZE, SMALL = 64, 64
+SAMPLE = 2_000  # pictures whose mean and spread stand for all
+DEVICE_SHARE, HOST_SHARE = 0.4, 0.5  # of the free memory that pictures may take
+# The statistics with which published weights were trained (ImageNet).
+PRETRAINED_MEAN, PRETRAINED_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a training works on.
+
+    Args:
+        inputs: what the network sees.
+        rows: by split.
+        splits: the same rows' ids, targets and posteriors, without those that could not be read.
+        problems: what was odd about the pictures.
+    """
+
+    inputs: Inputs
+    rows: Mapping[str, Rows]
+    splits: Mapping[str, Split]
+    problems: list[Problem]
+
+
+Progress = Callable[[str, int, int], None]  # what is read, rows done, rows in all
+
+
+def gather_material(
+    division: Division, recipe: Recipe, device: torch.device, *, processes_here: int = 1, progress: Progress | None = None
+) -> Material:
+    """Read every split.
+
+    Pictures are decoded once and kept in memory at one size where half of the free memory (on a GPU, 40 % of its own) holds
+    them; else worker processes decode them anew at every pass.
+    """
+    if isinstance(division.splits[TRAIN].inputs, Tensor):
+        return _of_features(division, device)
+    size = picture_size(division, recipe)
+    side = loaded_side(recipe.augmentation, size)
+    fit_in = _limits(device, processes_here)
+    needed = {name: len(split) * 3 * (side if name == TRAIN else size) ** 2 for name, split in division.splits.items()}
+    streamed = sum(needed.values()) > fit_in.host
+    on_device = sum(needed.values()) < fit_in.device
+    rows: dict[str, Rows] = {}
+    splits: dict[str, Split] = {}
+    problems: list[Problem] = []
+    for name, split in division.splits.items():
+        assert isinstance(split.inputs, Pictures)
+        here = side if name == TRAIN else size
+        if streamed and not isinstance(split.inputs, PictureArray):
+            rows[name], splits[name] = StreamedRows(split.inputs, split.target, device, here, "crop"), split
+            continue
+        loaded = load_pictures(split.inputs, size=here, progress=_told(progress, name, len(split)))
+        problems += [problem for problem in loaded.problems if problem.kind == UNREADABLE]
+        splits[name] = split if len(loaded) == len(split) else split.rows(loaded.rows)
+        kind = DeviceRows if on_device else HostRows
+        rows[name] = kind(loaded.images, splits[name].target, device)
+    return Material(_inputs(division, recipe, rows[TRAIN], size), rows, splits, problems)
+
+
+def picture_size(division: Division, recipe: Recipe) -> int:
+    """The side that the network sees: the recipe's, or that of small pictures of one size, or 64."""
+    if recipe.size is not None:
+        return recipe.size
+    pictures = division.splits[TRAIN].inputs
+    if isinstance(pictures, PictureArray) and max(pictures.images.shape[2:]) <= SMALL:
+        return int(max(pictures.images.shape[2:]))
+    return DEFAULT_SIZE
+
+
+def _told(progress: Progress | None, name: str, total: int) -> Callable[[int], None] | None:
+    return None if progress is None else lambda done: progress(name, done, total)
+
+
+@dataclass(frozen=True)
+class _Limits:
+    host: float
+    device: float
+
+
+def _limits(device: torch.device, processes_here: int) -> _Limits:
+    host = HOST_SHARE * psutil.virtual_memory().available / max(1, processes_here)
+    if device.type != "cuda":
+        return _Limits(host, host)
+    free, _ = torch.cuda.mem_get_info(device)
+    return _Limits(host, DEVICE_SHARE * free)
+
+
+def _inputs(division: Division, recipe: Recipe, rows: Rows, size: int) -> Inputs:
+    if recipe.pretrained:
+        return Inputs("pictures", size, PRETRAINED_MEAN, PRETRAINED_STD)
+    if isinstance(rows, DeviceRows | HostRows):
+        return Inputs.of_pictures(rows.inputs.index_select(0, _sample(len(rows)).to(rows.inputs.device)).cpu(), size)
+    pictures = division.splits[TRAIN].inputs
+    assert isinstance(pictures, Pictures)
+    sample = _sample(len(rows))
+    loaded = load_pictures(pictures, size=size, rows=sample, tolerance=1.0)
+    if not len(loaded):
+        raise InputError(f"{division.dataset.name}: expected pictures that can be read, got none in {len(sample)} tries")
+    return Inputs.of_pictures(loaded.images, size)
+
+
+def _sample(rows: int) -> Tensor:
+    """Numbers of rows spread evenly over all of them, which may be sorted by class."""
+    return torch.linspace(0, rows - 1, min(SAMPLE, rows), dtype=torch.float64).long()
+
+
+def _of_features(division: Division, device: torch.device) -> Material:
+    rows: dict[str, Rows] = {}
+    inputs = Inputs.of_features(division.splits[TRAIN].inputs)  # type: ignore[arg-type]
+    for name, split in division.splits.items():
+        assert isinstance(split.inputs, Tensor)
+        features = split.inputs.float()
+        try:
+            inputs.check(features)
+            check_finite_features(features)
+        except InputError as error:
+            raise InputError(f"{division.dataset.name}, split {name}: {error}") from error
+        rows[name] = DeviceRows(features, split.target, device)
+    return Material(inputs, rows, division.splits, [])

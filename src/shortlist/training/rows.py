@@ -1,0 +1,160 @@
+"""Rows ready to train on: in the memory of the device, of the machine, or decoded by worker processes as they are needed."""
+
+import queue
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from shortlist.data.loading import UNREADABLE, Fit, load_pictures
+from shortlist.data.pictures import Pictures
+from shortlist.data.problems import Problem
+from shortlist.data.threads import usable_cores
+from shortlist.errors import InputError
+from shortlist.tensors import Target
+
+AHEAD = 3  # batches made ready before they are asked for
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows on the device: raw inputs (uint8 pictures or float features), their target, and which rows they are."""
+
+    inputs: Tensor
+    target: Target
+    rows: Tensor
+
+
+class Rows(ABC):
+    """Inputs with their target, given out in batches of row numbers, on one device."""
+
+    target: Target
+    device: torch.device
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    @abstractmethod
+    def batches(self, wanted: Iterable[Tensor]) -> Iterator[Batch]:
+        """A batch for each of these tensors of row numbers, in order."""
+
+
+class DeviceRows(Rows):
+    """Everything in the memory of the device: a batch is one gather."""
+
+    def __init__(self, inputs: Tensor, target: Target, device: torch.device):
+        self.inputs, self.target, self.device = inputs.to(device), target, device
+        self._labels = target.to(device)
+
+    def batches(self, wanted: Iterable[Tensor]) -> Iterator[Batch]:
+        """Gathers on the device."""
+        for rows in wanted:
+            place = _moved(rows, self.device)
+            yield Batch(self.inputs.index_select(0, place), self._labels.index_select(0, place), rows)
+
+
+class HostRows(Rows):
+    """Everything in the memory of the machine: a thread gathers and pins the next batches while the device works."""
+
+    def __init__(self, inputs: Tensor, target: Target, device: torch.device):
+        self.inputs, self.target, self.device = inputs, target, device
+
+    def batches(self, wanted: Iterable[Tensor]) -> Iterator[Batch]:
+        """Gathers on the machine, copies to the device."""
+        pin = self.device.type == "cuda"
+
+        def gather(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            inputs, target = self.inputs.index_select(0, rows), self.target.index_select(0, rows)
+            return (inputs.pin_memory(), target.pin_memory(), rows) if pin else (inputs, target, rows)
+
+        for inputs, target, rows in _ahead(gather, wanted):
+            yield Batch(inputs.to(self.device, non_blocking=True), target.to(self.device, non_blocking=True), rows)
+
+
+class StreamedRows(Rows):
+    """Pictures decoded by worker processes, a few batches ahead; rows that cannot be read are left out and reported."""
+
+    def __init__(
+        self, pictures: Pictures, target: Target, device: torch.device, side: int, fit: Fit, workers: int | None = None
+    ):
+        self.target, self.device = target, device
+        self.problems: list[Problem] = []
+        self._decoding = _Decoding(pictures, side, fit)
+        self._workers = usable_cores() if workers is None else workers
+
+    def batches(self, wanted: Iterable[Tensor]) -> Iterator[Batch]:
+        """Decoded batches, shorter by the rows that could not be read."""
+        loader = DataLoader(
+            self._decoding,
+            batch_size=None,
+            sampler=wanted,
+            num_workers=self._workers,
+            prefetch_factor=AHEAD if self._workers else None,
+            pin_memory=self.device.type == "cuda",
+        )
+        for images, rows, problems in loader:
+            self.problems += problems
+            target = self.target.index_select(0, rows)
+            yield Batch(images.to(self.device, non_blocking=True), _moved(target, self.device), rows)
+
+
+class _Decoding(Dataset[tuple[Tensor, Tensor, list[Problem]]]):
+    def __init__(self, pictures: Pictures, side: int, fit: Fit):
+        self.pictures, self.side, self.fit = pictures, side, fit
+
+    def __getitem__(self, rows: Tensor) -> tuple[Tensor, Tensor, list[Problem]]:
+        loaded = load_pictures(self.pictures, size=self.side, fit=self.fit, rows=rows, workers=1, tolerance=1.0)
+        return loaded.images, loaded.rows, [problem for problem in loaded.problems if problem.kind == UNREADABLE]
+
+
+def _moved(tensor: Tensor, device: torch.device) -> Tensor:
+    """On the device, without waiting for it."""
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+
+
+def _ahead(
+    work: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]], wanted: Iterable[Tensor]
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """What ``work`` makes of each, made by a thread a few items ahead; its errors are raised here."""
+    ready: queue.Queue[tuple[Tensor, Tensor, Tensor] | BaseException | None] = queue.Queue(AHEAD)
+    stop = threading.Event()
+
+    def put(item: tuple[Tensor, Tensor, Tensor] | BaseException | None) -> bool:
+        while not stop.is_set():
+            try:
+                ready.put(item, timeout=0.1)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def run() -> None:
+        try:
+            for item in wanted:
+                if not put(work(item)):
+                    return
+            put(None)
+        except BaseException as error:  # handed to whoever waits
+            put(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        while (item := ready.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        stop.set()
+        thread.join()
+
+
+def plain_batches(rows: int, size: int) -> Sequence[Tensor]:
+    """Row numbers in order, so many at a time."""
+    if size < 1:
+        raise InputError(f"batch size: expected at least 1, got {size}")
+    return torch.arange(rows).split(size) if rows else ()

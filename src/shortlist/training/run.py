@@ -1,0 +1,261 @@
+"""One run: a recipe and a folder → a classifier, its predictions and its history, and everything needed to do it again.
+
+========================= =======================================================================================
+recipe.json               the resolved recipe, the versions of what computed, the commit
+metrics.jsonl             a line an epoch
+checkpoint.safetensors    where training stands, or stood when it ended
+classifier/               weights, configuration, class names, model card
+val, calibration, test    predictions, .safetensors each
+========================= =======================================================================================
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from shortlist.data.dataset import TRAIN, Dataset
+from shortlist.data.problems import problem_lines
+from shortlist.data.sources import open_dataset
+from shortlist.errors import InputError
+from shortlist.files import write_text
+from shortlist.models.backbones import check_backbone
+from shortlist.models.classifier import Classifier
+from shortlist.models.network import Network
+from shortlist.predictions import Predictions
+from shortlist.training.devices import Device, make_accelerator
+from shortlist.training.division import TEST, VAL, Division, divide
+from shortlist.training.finishing import finish, scored
+from shortlist.training.loop import Loop, Stage
+from shortlist.training.material import Material, Progress, gather_material
+from shortlist.training.monitor import monitor_of
+from shortlist.training.numbers import card_numbers
+from shortlist.training.objective import TrainingObjective
+from shortlist.training.provenance import provenance
+from shortlist.training.reading import base_link
+from shortlist.training.recipe import PATH, Recipe
+from shortlist.training.scoring import score_rows
+from shortlist.training.watching import MetricsFile, Watcher, Watchers, tensorboard_if_installed
+
+RECIPE, CLASSIFIER = "recipe.json", "classifier"
+WEIGHTS_KEPT = 6  # copies of the weights that a run writes: network, optimiser (two), average, best, classifier
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a run leaves.
+
+    Args:
+        classifier: ready to answer.
+        predictions: by split, with the classifier's link: val, calibration, test.
+        history: a line an epoch, as in metrics.jsonl.
+        posterior: of the test rows, where it is known.
+        remarks: what a person should know, in sentences.
+    """
+
+    classifier: Classifier
+    predictions: Mapping[str, Predictions]
+    history: list[dict[str, Any]]
+    posterior: Tensor | None = None
+    remarks: list[str] = field(default_factory=list)
+
+
+def train(
+    recipe: Recipe,
+    folder: str | Path,
+    *,
+    resume: bool = False,
+    device: Device = "auto",
+    watcher: Watcher | None = None,
+    progress: Progress | None = None,
+    checkpoint_seconds: float = 30.0,
+    dataset: Dataset | None = None,
+    tensorboard: bool = False,
+) -> Trained:
+    """Train, calibrate and measure a classifier; everything goes into the folder.
+
+    A run that was killed goes on with ``resume`` and ends with the weights that it would have had, bit for bit on a CPU with
+    the same number of threads.
+
+    Args:
+        recipe: what to do.
+        folder: where the run goes; new or empty, unless it is to be resumed.
+        resume: go on with what is there.
+        device: ``"auto"`` takes a GPU where there is one.
+        watcher: is told how it goes.
+        progress: is told how many pictures have been read.
+        checkpoint_seconds: the least time between checkpoints.
+        dataset: in place of the recipe's data, which then only names them.
+        tensorboard: also write curves for TensorBoard, where it is installed.
+
+    >>> import tempfile
+    >>> recipe = Recipe("tiny", "flora:species=6,genera=2,train=64,val=32,test=32,size=8", backbone="plain-8", epochs=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     train(recipe.with_settings(k=2, batch_size=32), folder).classifier.rule.text
+    'average-k:2'
+    """
+    folder = Path(folder)
+    if PATH in recipe.data and dataset is None:
+        raise InputError(f"recipe {recipe.name} needs data: give the path of {recipe.data.replace(PATH, '…')}")
+    _check_folder(folder, recipe, resume)
+    check_backbone(recipe.backbone)
+    accelerator = make_accelerator(recipe.precision, device)
+    division = divide(open_dataset(recipe.data) if dataset is None else dataset, recipe)
+    _check_processes(recipe, accelerator)
+    watchers = _watchers(folder, watcher, accelerator, tensorboard)
+    for remark in division.remarks:
+        watchers.said(remark)
+    material = gather_material(
+        division, recipe, accelerator.device, processes_here=_local_processes(accelerator), progress=progress
+    )
+    for line in problem_lines(material.problems):
+        watchers.said(line)
+    loop = _prepared(recipe, division, material, Stage(accelerator, folder, watchers, checkpoint_seconds))
+    if accelerator.is_main_process and not resume:
+        write_text(folder / RECIPE, json.dumps({"recipe": recipe.record()} | provenance(), indent=2, ensure_ascii=False) + "\n")
+    if resume:
+        _clear_leftovers(folder, accelerator)
+        loop.restore()
+    moment = loop.run()
+    return _finished(recipe, division, material, loop, moment.history)
+
+
+def _check_folder(folder: Path, recipe: Recipe, resume: bool) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: expected a folder for the run, got a file")
+    described = folder / RECIPE
+    if not resume:
+        if described.exists():
+            raise InputError(f"{folder} holds a run already: go on with it by --resume, or choose another folder with --out")
+        if folder.exists() and any(not entry.name.startswith(".") for entry in folder.iterdir()):
+            raise InputError(f"{folder} has files in it: expected a new or empty folder for the run")
+        return
+    if not described.exists():
+        raise InputError(f"{folder} holds no run to resume: leave --resume out to begin one")
+    theirs = run_recipe(folder)
+    changed = recipe.differences(theirs)
+    if changed:
+        shown = "; ".join(f"{name} {new!r} here, {old!r} there" for name, (new, old) in list(changed.items())[:5])
+        raise InputError(
+            f"{folder} holds a run of another recipe ({shown}): resume it with its own settings, or choose another folder"
+        )
+
+
+def run_recipe(folder: str | Path) -> Recipe:
+    """The recipe of the run in a folder."""
+    path = Path(folder) / RECIPE
+    try:
+        return Recipe.from_record(json.loads(path.read_text(encoding="utf-8"))["recipe"])
+    except FileNotFoundError as error:
+        raise InputError(f"{folder}: expected the folder of a run, with a {RECIPE} in it") from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"cannot read {path}: {error}") from error
+
+
+def _check_processes(recipe: Recipe, accelerator: Accelerator) -> None:
+    if accelerator.num_processes == 1:
+        return
+    if recipe.method == "role":
+        raise InputError("method role keeps an estimate of every training row, which processes cannot share: use one process")
+    smallest = recipe.batch_size // recipe.accumulate
+    if smallest < accelerator.num_processes:
+        raise InputError(
+            f"batch_size: expected a row or more for each of the {accelerator.num_processes} processes in each micro-batch, "
+            f"got {smallest}"
+        )
+
+
+def _local_processes(accelerator: Accelerator) -> int:
+    return int(os.environ.get("LOCAL_WORLD_SIZE", accelerator.num_processes))
+
+
+def _watchers(folder: Path, watcher: Watcher | None, accelerator: Accelerator, tensorboard: bool) -> Watcher:
+    """The first process speaks for all."""
+    if not accelerator.is_main_process:
+        return Watcher()
+    others = tensorboard_if_installed(folder) if tensorboard else []
+    return Watchers(MetricsFile(folder), *others, *([watcher] if watcher is not None else []))
+
+
+def _prepared(recipe: Recipe, division: Division, material: Material, stage: Stage) -> Loop:
+    """The loop, ready for its first step; what cannot work is found out here."""
+    classes = len(division.dataset.classes)
+    torch.manual_seed(recipe.seed)
+    network = Network(recipe.backbone, recipe.chosen_method.head_kind, material.inputs, classes, pretrained=recipe.pretrained)
+    _check_space(stage.folder, network)
+    counts = material.splits[TRAIN].counts(classes)
+    objective = TrainingObjective(recipe, counts, len(material.splits[TRAIN]))
+    monitor = monitor_of(recipe, base_link(recipe, objective.link), classes)
+    if recipe.accumulate > 1 and objective.loss.couples:
+        stage.watcher.said(
+            f"{recipe.method} couples the rows of a batch: with accumulate={recipe.accumulate} it couples those of each "
+            f"micro-batch of {recipe.batch_size // recipe.accumulate} rows"
+        )
+    return Loop(recipe, network, objective, material.inputs, material.rows[TRAIN], material.rows[VAL], monitor, stage)
+
+
+def _check_space(folder: Path, network: Network) -> None:
+    """The disk has room for what the run will write."""
+    size = sum(tensor.numel() * tensor.element_size() for tensor in network.state_dict().values())
+    there = folder
+    while not there.exists():
+        there = there.parent
+    free = shutil.disk_usage(there).free
+    if free < WEIGHTS_KEPT * size:
+        raise InputError(
+            f"{folder}: expected {WEIGHTS_KEPT * size / 1e6:,.0f} MB of free space for checkpoints and the classifier, got "
+            f"{free / 1e6:,.0f} MB"
+        )
+
+
+def _clear_leftovers(folder: Path, accelerator: Accelerator) -> None:
+    """Temporaries of writes that were cut short."""
+    if accelerator.is_main_process:
+        for entry in folder.glob(".*"):
+            if entry.is_dir():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
+
+
+def _finished(recipe: Recipe, division: Division, material: Material, loop: Loop, history: list[dict[str, Any]]) -> Trained:
+    """Score the held-out rows with the kept weights, calibrate, measure and write."""
+    classes, counts = list(division.dataset.classes), material.splits[TRAIN].counts(len(division.dataset.classes))
+    network = loop.kept
+    assert isinstance(network, Network)
+    found, splits = {}, {}
+    for name, rows in material.rows.items():
+        if name == TRAIN:
+            continue
+        scores, numbers = score_rows(network, rows, material.inputs, batch_size=loop.stage.validation_batch, dtype=None)
+        splits[name] = (
+            material.splits[name].rows(numbers) if len(numbers) < len(material.splits[name]) else material.splits[name]
+        )
+        found[name] = scored(scores, splits[name], classes, counts)
+    about = _about(recipe, division, material, history)
+    classifier, predictions, remarks = finish(recipe, network, loop.objective.link, found, about)
+    about["numbers"] = card_numbers(predictions[TEST], classifier.rule)  # type: ignore[arg-type]
+    classifier.about = about
+    if loop.stage.accelerator.is_main_process:
+        for name, part in predictions.items():
+            part.save(loop.stage.folder / f"{name}.safetensors")
+        classifier.save(loop.stage.folder / CLASSIFIER)
+    loop.stage.accelerator.wait_for_everyone()
+    return Trained(classifier, predictions, history, splits[TEST].posterior, [*division.remarks, *remarks])
+
+
+def _about(recipe: Recipe, division: Division, material: Material, history: list[dict[str, Any]]) -> dict[str, Any]:
+    rows = {name: len(split) for name, split in material.splits.items()}
+    return {
+        "name": recipe.name,
+        "data": {"name": division.dataset.name, "rows": rows, "reference": division.dataset.reference},
+        "method": {"name": recipe.method, "parameters": dict(recipe.parameters), "reference": recipe.chosen_method.reference},
+        "epochs": len(history),
+    }

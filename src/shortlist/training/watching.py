@@ -1,0 +1,103 @@
+"""Whoever wants to know how a training goes: a progress bar, a file of metrics, TensorBoard."""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from shortlist.errors import InputError
+from shortlist.files import write_text
+
+METRICS = "metrics.jsonl"
+
+
+class Watcher:
+    """Is told what happens, and does nothing about it; subclasses do."""
+
+    def started(self, steps: int, steps_per_epoch: int, rows: int, done: int) -> None:
+        """Training of so many steps of so many rows begins, or goes on after ``done``."""
+
+    def stepped(self, step: int, loss: float) -> None:
+        """So many steps are done."""
+
+    def measured(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
+        """An epoch is over; its line is the last of the history."""
+
+    def said(self, sentence: str) -> None:
+        """Something that a person should know."""
+
+
+class Watchers(Watcher):
+    """Several at once."""
+
+    def __init__(self, *watchers: Watcher):
+        self.watchers = watchers
+
+    def started(self, steps: int, steps_per_epoch: int, rows: int, done: int) -> None:
+        """To all."""
+        for watcher in self.watchers:
+            watcher.started(steps, steps_per_epoch, rows, done)
+
+    def stepped(self, step: int, loss: float) -> None:
+        """To all."""
+        for watcher in self.watchers:
+            watcher.stepped(step, loss)
+
+    def measured(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
+        """To all."""
+        for watcher in self.watchers:
+            watcher.measured(line, history)
+
+    def said(self, sentence: str) -> None:
+        """To all."""
+        for watcher in self.watchers:
+            watcher.said(sentence)
+
+
+class MetricsFile(Watcher):
+    """``metrics.jsonl``, a line an epoch, rewritten whole each time so that it never ends in half a line."""
+
+    def __init__(self, folder: Path):
+        self.path = folder / METRICS
+
+    def measured(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
+        """Write all lines."""
+        try:
+            write_text(self.path, "".join(json.dumps(_plain(entry)) + "\n" for entry in history))
+        except OSError as error:
+            raise InputError(f"cannot write {self.path}: {error}; make room and go on with --resume") from error
+
+
+def _plain(value: Any) -> Any:
+    """NaN and infinities are no JSON: null."""
+    if isinstance(value, dict):
+        return {name: _plain(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+class TensorBoard(Watcher):
+    """Curves for TensorBoard, where it is installed."""
+
+    def __init__(self, folder: Path):
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer = SummaryWriter(str(folder / "tensorboard"))
+
+    def measured(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
+        """Loss, rate, speed and every metric of the epoch."""
+        numbers = {name: line[name] for name in ("loss", "lr", "rows_per_second") if line.get(name) is not None}
+        numbers |= {f"validation/{name}": value for name, value in (line.get("metrics") or {}).items()}
+        for name, value in numbers.items():
+            self._writer.add_scalar(name, value, line["epoch"])
+        self._writer.flush()
+
+
+def tensorboard_if_installed(folder: Path) -> list[Watcher]:
+    """A TensorBoard watcher, or none."""
+    try:
+        return [TensorBoard(folder)]
+    except (ImportError, RuntimeError, AttributeError):
+        return []

@@ -1,0 +1,193 @@
+"""A checkpoint comes back as it was, or the one before it is still there."""
+
+import errno
+import json
+import math
+import os
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from shortlist.errors import InputError
+from shortlist.training import checkpoint
+from shortlist.training.checkpoint import Moment, below, load_checkpoint, save_checkpoint, under
+
+MOMENT = Moment(
+    step=17,
+    history=[{"epoch": 1, "loss": 0.1 + 0.2, "metrics": {"top-1": 1 / 3}, "best": True}, {"epoch": 2, "loss": None}],
+    best=1 / 3,
+    best_epoch=1,
+    stale=2,
+    skipped=1,
+    running={"loss": math.pi, "steps": 3.0},
+    finished=False,
+)
+TENSORS = {
+    "network.weight": torch.randn(3, 4, generator=torch.Generator().manual_seed(0)),
+    "network.steps": torch.tensor(9),
+    "objective.random": torch.Generator().get_state(),
+    "best.half": torch.tensor([1.5, -2.0], dtype=torch.float16),
+    "best.mask": torch.tensor([[True, False]]),
+    "best.double": torch.tensor([math.pi], dtype=torch.float64),
+    "best.none": torch.zeros(0, 3),
+}
+PLAIN = {"optimizer": {"groups": [{"lr": 0.1, "params": [0, 1], "fused": None}], "state": {}}}
+
+
+def test_everything_comes_back_bit_for_bit(tmp_path):
+    path = tmp_path / "deep" / "checkpoint.safetensors"
+    save_checkpoint(path, MOMENT, TENSORS, PLAIN)
+    moment, tensors, plain = load_checkpoint(path)
+    assert (moment, plain) == (MOMENT, PLAIN)
+    assert tensors.keys() == TENSORS.keys()
+    for name, tensor in TENSORS.items():
+        assert tensors[name].dtype == tensor.dtype
+        assert torch.equal(tensors[name], tensor)
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_a_first_moment_without_tensors_comes_back(tmp_path):
+    save_checkpoint(tmp_path / "a", Moment(), {}, {})
+    assert load_checkpoint(tmp_path / "a") == (Moment(), {}, {})
+
+
+def test_numbers_that_are_none_come_back(tmp_path):
+    save_checkpoint(tmp_path / "a", Moment(history=[{"value": math.nan}, {"value": math.inf}]), {}, {})
+    first, second = load_checkpoint(tmp_path / "a")[0].history
+    assert math.isnan(first["value"])
+    assert second["value"] == math.inf
+
+
+def test_views_and_weights_with_a_gradient_are_written_as_they_look(tmp_path):
+    whole = torch.arange(12.0).view(3, 4).requires_grad_()
+    save_checkpoint(tmp_path / "a", Moment(), {"across": whole.T, "column": whole[:, 1]}, {})
+    _, tensors, _ = load_checkpoint(tmp_path / "a")
+    assert torch.equal(tensors["across"], whole.detach().T)
+    assert tensors["column"].tolist() == [1.0, 5.0, 9.0]
+
+
+def test_a_later_checkpoint_takes_the_place_of_an_earlier_one(tmp_path):
+    for step in range(3):
+        save_checkpoint(tmp_path / "a", Moment(step=step), {"w": torch.full((2,), float(step))}, {})
+    moment, tensors, _ = load_checkpoint(tmp_path / "a")
+    assert (moment.step, tensors["w"].tolist()) == (2, [2.0, 2.0])
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("written", [0, 40])
+def test_a_full_disk_leaves_the_old_checkpoint_whole(tmp_path, monkeypatch, written):
+    path = tmp_path / "checkpoint.safetensors"
+    save_checkpoint(path, MOMENT, TENSORS, PLAIN)
+    before = path.read_bytes()
+
+    def full(tensors, filename, metadata=None):
+        filename.write_bytes(b"x" * written)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(checkpoint, "save_file", full)
+    with pytest.raises(InputError) as error:
+        save_checkpoint(path, Moment(step=99), TENSORS, PLAIN)
+    assert f"cannot write the checkpoint {path}: " in str(error.value)
+    assert "No space left on device; the one before is kept: make room and go on with --resume" in str(error.value)
+    assert path.read_bytes() == before
+    assert load_checkpoint(path)[0] == MOMENT
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_disk_that_fails_late_leaves_the_old_checkpoint_whole(tmp_path, monkeypatch):
+    path = tmp_path / "checkpoint.safetensors"
+    save_checkpoint(path, MOMENT, TENSORS, PLAIN)
+
+    def failed(handle):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(checkpoint.os, "fsync", failed)
+    with pytest.raises(InputError, match=r"cannot write the checkpoint .*Input/output error"):
+        save_checkpoint(path, Moment(step=99), {}, {})
+    assert load_checkpoint(path)[0] == MOMENT
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_killed_write_leaves_the_old_checkpoint_whole(tmp_path, monkeypatch):
+    path = tmp_path / "checkpoint.safetensors"
+    save_checkpoint(path, MOMENT, TENSORS, PLAIN)
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(checkpoint, "save_file", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        save_checkpoint(path, Moment(step=99), {}, {})
+    assert load_checkpoint(path)[0] == MOMENT
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot write the checkpoint"):
+        save_checkpoint(tmp_path / "file" / "checkpoint.safetensors", Moment(), {}, {})
+
+
+def header(**changes):
+    return {"format": checkpoint.FORMAT, "moment": json.dumps(vars(Moment())), "plain": "{}"} | changes
+
+
+FOREIGN = {
+    "empty": lambda path: path.write_bytes(b""),
+    "text": lambda path: path.write_text("this is no checkpoint, and long enough for a header"),
+    "no header": lambda path: save_file({"w": torch.zeros(2)}, path),
+    "other format": lambda path: save_file({"w": torch.zeros(2)}, path, metadata=header(format="shortlist-checkpoint/2")),
+    "no moment": lambda path: save_file({}, path, metadata={"format": checkpoint.FORMAT}),
+    "half a moment": lambda path: save_file({}, path, metadata=header(moment='{"step": 1')),
+    "strange moment": lambda path: save_file({}, path, metadata=header(moment='{"stepp": 1}')),
+    "list for a moment": lambda path: save_file({}, path, metadata=header(moment="[1]")),
+    "half of plain": lambda path: save_file({}, path, metadata=header(plain="{")),
+    "missing": lambda path: None,
+    "folder": lambda path: path.mkdir(),
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_files_that_are_no_checkpoint_are_refused_in_one_sentence(tmp_path, kind):
+    path = tmp_path / "checkpoint.safetensors"
+    FOREIGN[kind](path)
+    with pytest.raises(InputError) as error:
+        load_checkpoint(path)
+    assert str(error.value).startswith(f"cannot read the checkpoint {path}: ")
+    assert "\n" not in str(error.value)
+
+
+def test_another_format_is_named(tmp_path):
+    FOREIGN["other format"](tmp_path / "a")
+    with pytest.raises(InputError, match="expected the format shortlist-checkpoint/1, got shortlist-checkpoint/2"):
+        load_checkpoint(tmp_path / "a")
+
+
+def test_a_file_cut_short_anywhere_is_refused(tmp_path):
+    path = tmp_path / "checkpoint.safetensors"
+    save_checkpoint(path, MOMENT, TENSORS, PLAIN)
+    content = path.read_bytes()
+    for length in [*range(0, len(content), 37), len(content) - 1]:
+        path.write_bytes(content[:length])
+        with pytest.raises(InputError, match="cannot read the checkpoint"):
+            load_checkpoint(path)
+
+
+def test_weights_that_two_layers_share_can_be_kept(tmp_path):
+    shared = torch.arange(4.0).view(2, 2)
+    tensors = {"network.in": shared, "network.out": shared, "part": shared[1:], "turned": shared.T, "none": shared[:0]}
+    save_checkpoint(tmp_path / "a", Moment(), tensors, {})
+    found = load_checkpoint(tmp_path / "a")[1]
+    assert found.keys() == tensors.keys()
+    assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
+
+
+def test_prefixes_are_put_before_and_taken_off():
+    inner = {"weight": torch.zeros(1), "deep.weight": torch.ones(1)}
+    both = under("network", inner) | under("net", {"x": torch.zeros(2)})
+    assert set(both) == {"network.weight", "network.deep.weight", "net.x"}
+    assert below("network", both).keys() == inner.keys()
+    assert below("network", both)["deep.weight"] is inner["deep.weight"]
+    assert set(below("net", both)) == {"x"}
+    assert below("nothing", both) == {}
+    assert set(below("best", under("best", under("best", inner)))) == {"best.weight", "best.deep.weight"}

@@ -1,0 +1,246 @@
+"""The link and the rule that a trained network gets."""
+
+import pytest
+import torch
+
+from shortlist.data.dataset import Split
+from shortlist.errors import InputError, NotConvergedError
+from shortlist.links import Isotonic, Platt, Sigmoid, Softmax, Temperature
+from shortlist.methods import all_methods, find_method
+from shortlist.models.inputs import Inputs
+from shortlist.models.network import Network
+from shortlist.predictions import Predictions
+from shortlist.sets import average_k, lac
+from shortlist.training.finishing import finish, fitted_link, fitted_rule, scored
+from shortlist.training.reading import base_link, usual_rule
+from shortlist.training.recipe import Recipe
+
+N, C = 200, 6
+COUNTS = torch.tensor([50, 20, 10, 5, 2, 1])
+
+
+def recipe(method="average-k", **settings):
+    return Recipe("mine", "flora", method=method, **settings)
+
+
+def drawn(many=False, link=None, seed=0):
+    """Scores, and labels from the law that they are too bold about."""
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(N, C, generator=generator)
+    if many:
+        target = torch.rand(N, C, generator=generator) < scores.sigmoid()
+    else:
+        target = torch.multinomial(scores.softmax(1), 1, generator=generator)[:, 0]
+    return Predictions(3 * scores, target, link=link, train_counts=COUNTS)
+
+
+@pytest.mark.parametrize("method", all_methods(), ids=lambda method: method.name)
+def test_scores_read_as_the_method_says_and_two_heads_by_softmax(method):
+    own = find_method(method.name).link(COUNTS)
+    found = base_link(recipe(method.name), own)
+    if method.name == "average-k":
+        assert isinstance(found, Softmax)
+    else:
+        assert found is own
+
+
+def test_a_link_of_the_recipe_comes_first():
+    assert repr(base_link(recipe(link="spa:1:1:0:5:3:1"), Sigmoid())) == "spa:1.0:1.0:0.0:5.0:3.0:1.0"
+    assert base_link(recipe("bce", link="none"), Sigmoid()) is None
+
+
+@pytest.mark.parametrize("base", [None, Softmax(), Sigmoid()], ids=str)
+def test_one_label_gets_a_temperature(base):
+    remarks, given = [], drawn()
+    link = fitted_link(recipe(), base, given, remarks)
+    alone = Temperature(base).fit(given.scores, given.target)
+    assert isinstance(link, Temperature)
+    assert torch.equal(link.temperature, alone.temperature)
+    assert torch.equal(link.probs(given.scores), alone.probs(given.scores))
+    assert remarks == []
+
+
+def test_the_temperature_of_bold_scores_is_their_boldness():
+    link = fitted_link(recipe(), Softmax(), drawn(), [])
+    assert float(link.temperature) == pytest.approx(3, rel=0.25)
+
+
+def test_many_labels_without_a_link_get_platt_and_with_one_keep_it():
+    given = drawn(many=True)
+    link = fitted_link(recipe("two-way"), None, given, [])
+    assert isinstance(link, Platt)
+    assert torch.equal(link.probs(given.scores), Platt().fit(given.scores, given.target).probs(given.scores))
+    own = Sigmoid()
+    assert fitted_link(recipe("bce"), own, given, []) is own
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize(("name", "kind"), [("temperature", Temperature), ("platt", Platt), ("isotonic", Isotonic)])
+def test_a_calibration_that_was_asked_for_is_fitted(name, kind, many):
+    given, base = drawn(many), Sigmoid() if many else Softmax()
+    link = fitted_link(recipe("bce" if many else "average-k", calibration=name), base, given, [])
+    assert isinstance(link, kind)
+    assert link.base is base
+
+
+@pytest.mark.parametrize("base", [None, Softmax()], ids=str)
+def test_no_calibration_leaves_the_base(base):
+    assert fitted_link(recipe(calibration="none"), base, drawn(), []) is base
+
+
+@pytest.mark.parametrize("base", [None, Softmax()], ids=str)
+def test_a_fit_that_does_not_converge_is_a_remark(base):
+    scores = torch.eye(4).repeat(5, 1)
+    given, remarks = Predictions(scores, scores.argmax(1)), []
+    assert fitted_link(recipe(), base, given, remarks) is base
+    (remark,) = remarks
+    assert remark.startswith("the link could not be calibrated: temperature: every label ranks first")
+
+
+def test_only_what_does_not_converge_is_a_remark(monkeypatch):
+    def failing(self, scores, target):
+        raise InputError("something else")
+
+    monkeypatch.setattr(Temperature, "fit", failing)
+    with pytest.raises(InputError, match="something else"):
+        fitted_link(recipe(), Softmax(), drawn(), [])
+
+
+@pytest.mark.parametrize(("method", "settings", "classes", "text"), [
+    ("average-k", {}, 100, "average-k:5"),
+    ("average-k", {"parameters": {"k": 2.5}}, 100, "average-k:2.5"),
+    ("average-k", {}, 3, "average-k:3"),
+    ("cross-entropy", {}, 100, "average-k:5"),
+    ("noised-topk", {"parameters": {"k": 3}}, 100, "top-k:3"),
+    ("topk-hinge", {}, 3, "top-k:3"),
+    ("noised-topk-imbalanced", {}, 100, "top-k:5"),
+    ("bce", {}, 100, "threshold:0.5"),
+    ("quasibinary", {}, 100, "threshold:0.5"),
+    ("bce", {"labels": "any"}, 100, "threshold:0.5"),
+])  # fmt: skip
+def test_the_usual_rule_is_what_the_method_is_for(method, settings, classes, text):
+    assert usual_rule(recipe(method, **settings), classes) == text
+
+
+@pytest.mark.parametrize("method", all_methods(), ids=lambda method: method.name)
+def test_every_usual_rule_is_fitted_on_what_the_method_gives(method):
+    given = drawn(many=method.labels == "any")
+    own, remarks = find_method(method.name).link(COUNTS), []
+    if method.name == "quasibinary":
+        own.update(given.scores, given.target)
+    link = fitted_link(recipe(method.name), base_link(recipe(method.name), own), given, remarks)
+    rule = fitted_rule(recipe(method.name), given.with_link(link), remarks)
+    sets = rule(given.with_link(link).plausibility())
+    assert sets.shape == (N, C)
+    assert sets.any()
+
+
+def test_the_rule_is_fitted_on_the_calibration_rows():
+    given = drawn(link="softmax")
+    found = fitted_rule(recipe(), given, [])
+    alone = average_k(5).fit(given.probs())
+    assert found.text == "average-k:5"
+    assert torch.equal(found.threshold, alone.threshold)
+    assert found.calibrated.mean == pytest.approx(5)
+
+
+def test_a_rule_of_the_recipe_is_taken():
+    given = drawn(link="softmax")
+    found = fitted_rule(recipe(rule="lac:0.1"), given, [])
+    assert found.text == "lac:0.1"
+    assert torch.equal(found.threshold, lac(0.1).fit(given.probs(), given.target).threshold)
+
+
+@pytest.mark.parametrize("rule", ["pas:0.1", "average-k:2:prior"])
+def test_rules_that_need_a_prior_get_that_of_the_training_rows(rule):
+    assert fitted_rule(recipe(rule=rule), drawn(link="softmax"), []).text == rule
+
+
+def test_a_rule_in_capitals_gets_its_prior():
+    fitted_rule(recipe(rule="PAS:0.1"), drawn(link="softmax"), [])
+
+
+def test_rules_that_draw_are_the_same_for_one_seed():
+    given = drawn(link="softmax")
+    sets = [fitted_rule(recipe(rule="aps:0.1:random", seed=seed), given, [])(given.probs()) for seed in (0, 0, 1)]
+    assert torch.equal(sets[0], sets[1])
+    assert not torch.equal(sets[0], sets[2])
+
+
+def test_warnings_of_the_fit_are_remarks():
+    tied = Predictions(torch.zeros(10, C), torch.zeros(10).long(), link="softmax", train_counts=COUNTS)
+    remarks = []
+    fitted_rule(recipe(parameters={"k": 2}), tied, remarks)
+    assert len(remarks) == 1
+    assert isinstance(remarks[0], str)
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "k"),
+    [
+        ("two-way", {}, 5),
+        ("two-way", {"rule": "mass:0.1,cap:3"}, 5),
+        ("topk-hinge", {"rule": "aps:0.1", "parameters": {"k": 2}}, 2),
+    ],
+)
+def test_scores_that_gave_no_probabilities_are_answered_by_their_order(method, settings, k):
+    given, remarks = drawn(many=method == "two-way"), []
+    rule = fitted_rule(recipe(method, **settings), given, remarks)
+    assert rule.text == f"top-k:{k}"
+    wanted = given.scores.argsort(1, descending=True)[:, :k].sort(1).values
+    assert torch.equal(rule(given.plausibility()).nonzero()[:, 1].view(N, k), wanted)
+    (remark,) = remarks
+    text = settings.get("rule", "threshold:0.5")
+    assert remark == f"{text} needs probabilities, which these scores do not give: the classifier has top-k:{k} instead"
+
+
+def test_scores_without_a_link_keep_a_rule_that_only_needs_their_order():
+    given, remarks = drawn(), []
+    found = fitted_rule(recipe("topk-hinge", rule="average-k:2"), given, remarks)
+    assert (found.text, remarks) == ("average-k:2", [])
+    assert torch.equal(found.threshold, average_k(2).fit(given.scores).threshold)
+
+
+def test_a_fit_that_does_not_converge_leaves_many_labels_with_a_rule_all_the_same(monkeypatch):
+    def failing(self, scores, target):
+        raise NotConvergedError("platt: no maximum")
+
+    monkeypatch.setattr(Platt, "fit", failing)
+    given, remarks = drawn(many=True), []
+    link = fitted_link(recipe("two-way"), None, given, remarks)
+    assert remarks == ["the link could not be calibrated: platt: no maximum"]
+    assert link is None
+    found = {name: drawn(many=True, seed=seed) for seed, name in enumerate(("val", "calibration", "test"))}
+    network = Network("mlp-4", "linear", Inputs("features", 2, (0.0, 0.0), (1.0, 1.0)), C)
+    classifier, _, remarks = finish(recipe("two-way"), network, None, found, {})
+    assert classifier.rule.text == "top-k:5"
+    assert remarks[-1].startswith("threshold:0.5 needs probabilities")
+
+
+def test_predictions_keep_the_ids_of_the_rows_where_they_tell_them_apart():
+    scores, target = torch.zeros(3, 2), torch.tensor([0, 1, 1])
+    for ids, kept in ((["a", "b", "c"], ("a", "b", "c")), (["a", "b", "a"], None)):
+        found = scored(scores, Split(torch.zeros(3, 1), target, ids), ["x", "y"], torch.tensor([4, 2]))
+        assert found.ids == kept
+        assert (found.link, tuple(found.classes)) == (None, ("x", "y"))
+        assert found.train_counts.tolist() == [4, 2]
+        assert torch.equal(found.target, target)
+
+
+@pytest.mark.parametrize("calibration", [True, False])
+@pytest.mark.parametrize("rule", [None, "lac:0.1"])
+def test_the_classifier_has_the_link_of_validation_and_the_rule_of_calibration(calibration, rule):
+    found = {name: drawn(seed=seed) for seed, name in enumerate(("val", "calibration", "test"))}
+    if not calibration:
+        del found["calibration"]
+    network = Network("mlp-4", "linear", Inputs("features", 2, (0.0, 0.0), (1.0, 1.0)), C)
+    classifier, predictions, remarks = finish(recipe(rule=rule, parameters={"k": 2}), network, Sigmoid(), found, {})
+    link = Temperature(Softmax()).fit(found["val"].scores, found["val"].target)
+    rows = found["calibration" if calibration else "val"].with_link(link)
+    wanted = fitted_rule(recipe(rule=rule, parameters={"k": 2}), rows, [])
+    assert torch.equal(classifier.link.temperature, link.temperature)
+    assert torch.equal(classifier.rule.threshold, wanted.threshold)
+    assert predictions.keys() == found.keys()
+    assert all(torch.equal(part.probs(), link.probs(found[name].scores)) for name, part in predictions.items())
+    said = any("was fitted on the rows that chose the epoch" in remark for remark in remarks)
+    assert said == (rule is not None and not calibration)

@@ -1,0 +1,266 @@
+"""Rows brought to where they are trained on: at one size, aligned with their labels, in the memory that holds them."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from shortlist.data.dataset import Dataset, Split
+from shortlist.data.pictures import PictureArray, PictureFiles
+from shortlist.errors import InputError
+from shortlist.training import material
+from shortlist.training.division import Division
+from shortlist.training.material import PRETRAINED_MEAN, PRETRAINED_STD, gather_material, picture_size
+from shortlist.training.recipe import Recipe
+from shortlist.training.rows import DeviceRows, HostRows, StreamedRows
+
+CPU = torch.device("cpu")
+FILES, SIDE, C = 120, 4, 3
+NAMES = ("train", "val", "test")
+
+
+def recipe(**settings):
+    return Recipe("mine", "flora", **{"method": "cross-entropy", "augmentation": "none", **settings})
+
+
+def division(splits):
+    return Division(Dataset("garden", [f"class {number}" for number in range(C)], splits), splits, [])
+
+
+def shade(number):
+    """The colour by which a row is recognised after decoding."""
+    return (2 * number, 255 - 2 * number, number)
+
+
+def split_of(pictures, posterior=True):
+    """Row i has label i mod 3 and a posterior that names i."""
+    n = len(pictures)
+    target = torch.arange(n) % C
+    law = torch.arange(n).double()[:, None].expand(n, C) if posterior else None
+    return Split(pictures, target, [f"row {number}" for number in range(n)], None, law)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """A folder a split of 120 pictures of one shade each; ``damaged`` pictures of the second and third cannot be read."""
+
+    def make(damaged):
+        root = tmp_path_factory.mktemp("pictures")
+        splits = {}
+        for name in NAMES:
+            (root / name).mkdir()
+            for number in range(FILES):
+                Image.new("RGB", (SIDE + 1, SIDE), shade(number)).save(root / name / f"{number}.png")
+            for number in damaged if name != "train" else ():
+                (root / name / f"{number}.png").write_bytes(b"no picture")
+            splits[name] = split_of(PictureFiles(root / name, [f"{number}.png" for number in range(FILES)]))
+        return division(splits)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def one_damaged(folders):
+    return folders([50])
+
+
+def arrays(count=20, side=SIDE, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return division({
+        name: split_of(PictureArray(torch.randint(256, (count, 3, side, side), generator=generator, dtype=torch.uint8)))
+        for name in NAMES
+    })  # fmt: skip
+
+
+def limits(monkeypatch, host, device):
+    monkeypatch.setattr(material, "_limits", lambda *_: material._Limits(host, device))
+
+
+def test_rows_that_cannot_be_read_are_dropped_from_everything(one_damaged):
+    found = gather_material(one_damaged, recipe(size=SIDE), CPU)
+    for name in NAMES:
+        kept = [number for number in range(FILES) if name == "train" or number != 50]
+        rows, part = found.rows[name], found.splits[name]
+        assert isinstance(rows, DeviceRows)
+        assert len(rows) == len(part) == len(kept)
+        assert rows.inputs[:, :, 0, 0].tolist() == [list(shade(number)) for number in kept]
+        assert rows.target.tolist() == part.target.tolist() == [number % C for number in kept]
+        assert list(part.ids) == [f"row {number}" for number in kept]
+        assert part.posterior[:, 0].tolist() == kept
+        assert list(part.inputs.ids) == [f"{number}.png" for number in kept]
+    assert [problem.where for problem in found.problems] == ["50.png", "50.png"]
+
+
+def test_too_many_pictures_that_cannot_be_read_are_refused(folders):
+    with pytest.raises(
+        InputError, match=r"2 of 120 pictures could not be used, more than the tolerated 1\.0%; the first is 7.png"
+    ):
+        gather_material(folders([7, 90]), recipe(size=SIDE), CPU)
+
+
+def test_streamed_rows_leave_them_out_as_they_come(one_damaged, monkeypatch):
+    limits(monkeypatch, host=0, device=0)
+    found = gather_material(one_damaged, recipe(size=SIDE), CPU)
+    rows = found.rows["val"]
+    assert isinstance(rows, StreamedRows)
+    assert found.splits["val"] is one_damaged.splits["val"]
+    rows._workers = 0
+    (batch,) = rows.batches([torch.tensor([49, 50, 51])])
+    assert batch.rows.tolist() == [49, 51]
+    assert batch.inputs[:, :, 0, 0].tolist() == [list(shade(49)), list(shade(51))]
+
+
+@pytest.mark.parametrize(("host", "device", "kind"), [(1e9, 1e9, DeviceRows), (1e9, 0, HostRows), (0, 0, StreamedRows)])
+def test_rows_lie_where_there_is_memory_for_them(one_damaged, monkeypatch, host, device, kind):
+    limits(monkeypatch, host, device)
+    found = gather_material(one_damaged, recipe(size=SIDE), CPU)
+    assert {type(rows) for rows in found.rows.values()} == {kind}
+    assert list(found.rows) == list(NAMES)
+
+
+def test_the_memory_needed_is_a_byte_a_colour_of_every_pixel(one_damaged, monkeypatch):
+    needed = 3 * FILES * SIDE**2 * 3
+    for host, kind in ((needed, DeviceRows), (needed - 1, StreamedRows)):
+        limits(monkeypatch, host, device=1e9)
+        assert isinstance(gather_material(one_damaged, recipe(size=SIDE), CPU).rows["train"], kind)
+    larger = 3 * SIDE**2 * FILES * 2 + 3 * (SIDE + 1) ** 2 * FILES  # training pictures are kept larger by 8/7
+    for host, kind in ((larger, DeviceRows), (larger - 1, StreamedRows)):
+        limits(monkeypatch, host, device=1e9)
+        assert isinstance(gather_material(one_damaged, recipe(size=SIDE, augmentation="crop-flip"), CPU).rows["train"], kind)
+
+
+def test_half_of_the_free_memory_is_shared_by_the_processes_of_a_machine(monkeypatch):
+    monkeypatch.setattr(material.psutil, "virtual_memory", lambda: SimpleNamespace(available=1000))
+    assert material._limits(CPU, 1) == material._Limits(500, 500)
+    assert material._limits(CPU, 4) == material._Limits(125, 125)
+    assert material._limits(CPU, 0) == material._Limits(500, 500)
+
+
+def test_pictures_that_are_in_memory_already_are_never_decoded_again(monkeypatch):
+    limits(monkeypatch, host=0, device=0)
+    given = arrays()
+    found = gather_material(given, recipe(), CPU)
+    assert {type(rows) for rows in found.rows.values()} == {HostRows}
+    assert torch.equal(found.rows["val"].inputs, given.splits["val"].inputs.images)
+
+
+@pytest.mark.parametrize("kind", ["none", "flip", "shift-flip", "crop-flip", "resized-crop-flip"])
+def test_training_pictures_are_kept_larger_where_windows_are_cut(kind):
+    found = gather_material(arrays(side=14), recipe(augmentation=kind), CPU)
+    larger = 16 if "crop" in kind else 14
+    assert found.rows["train"].inputs.shape[2:] == (larger, larger)
+    assert found.rows["val"].inputs.shape[2:] == found.rows["test"].inputs.shape[2:] == (14, 14)
+    assert (found.inputs.kind, found.inputs.size) == ("pictures", 14)
+
+
+@pytest.mark.parametrize(("shape", "size", "wanted"), [
+    ((8, 8), None, 8), ((64, 64), None, 64), ((65, 65), None, 64), ((8, 12), None, 12), ((8, 8), 20, 20), ((100, 100), 7, 7),
+])  # fmt: skip
+def test_the_size_is_the_recipes_or_that_of_small_pictures(shape, size, wanted):
+    given = division({"train": split_of(PictureArray(torch.zeros(2, 3, *shape, dtype=torch.uint8)))})
+    assert picture_size(given, recipe(size=size)) == wanted
+
+
+def test_files_are_seen_at_the_usual_size(one_damaged):
+    assert picture_size(one_damaged, recipe()) == material.DEFAULT_SIZE
+
+
+def test_pictures_are_standardised_by_those_of_training():
+    given = arrays(count=50)
+    found = gather_material(given, recipe(), CPU).inputs
+    images = given.splits["train"].inputs.images.numpy().astype(np.float64) / 255
+    assert found.mean == pytest.approx(images.mean((0, 2, 3)))
+    assert found.std == pytest.approx(images.std((0, 2, 3)))
+
+
+def test_streamed_pictures_are_standardised_by_those_of_training(one_damaged, monkeypatch):
+    near = gather_material(one_damaged, recipe(size=SIDE), CPU).inputs
+    limits(monkeypatch, host=0, device=0)
+    assert gather_material(one_damaged, recipe(size=SIDE), CPU).inputs == near
+
+
+def test_published_weights_bring_their_own_numbers():
+    found = gather_material(arrays(), recipe(pretrained=True), CPU).inputs
+    assert (found.mean, found.std) == (PRETRAINED_MEAN, PRETRAINED_STD)
+
+
+@pytest.mark.parametrize("rows", [3_000, 5_000])
+def test_the_sample_stands_for_all_rows(rows):
+    shades = torch.zeros(rows, 3, 1, 1, dtype=torch.uint8)
+    shades[: rows // 2] = 255  # rows sorted by class, as folders give them
+    given = division({name: split_of(PictureArray(shades), posterior=False) for name in NAMES})
+    assert gather_material(given, recipe(), CPU).inputs.mean[0] == pytest.approx(0.5, abs=0.02)
+
+
+def test_a_stream_of_nothing_but_broken_files_is_refused(tmp_path, monkeypatch):
+    limits(monkeypatch, host=0, device=0)
+    for number in range(3):
+        (tmp_path / f"{number}.png").write_text("no picture")
+    given = division({name: split_of(PictureFiles(tmp_path, ["0.png", "1.png", "2.png"])) for name in NAMES})
+    with pytest.raises(InputError, match="garden: expected pictures that can be read, got none in 3 tries"):
+        gather_material(given, recipe(size=SIDE), CPU)
+
+
+def test_progress_is_told_by_split():
+    told = []
+    gather_material(arrays(count=300), recipe(), CPU, progress=lambda *line: told.append(line))
+    assert told[-1] == ("test", 300, 300)
+    assert {name for name, _, _ in told} == set(NAMES)
+    for name in NAMES:
+        done = [number for split, number, total in told if split == name and total == 300]
+        assert done == sorted(done)
+        assert done[-1] == 300
+
+
+def features(dtype=torch.float64, **values):
+    generator = torch.Generator().manual_seed(0)
+    splits = {}
+    for name in NAMES:
+        table = (5 + 3 * torch.randn(10, 2, generator=generator)).to(dtype)
+        table[4, 1] = values.get(name, 1.0)
+        splits[name] = split_of(table)
+    return division(splits)
+
+
+def test_features_are_rows_in_memory_standardised_by_those_of_training():
+    given = features()
+    found = gather_material(given, recipe(), CPU)
+    table = given.splits["train"].inputs.numpy()
+    assert (found.inputs.kind, found.inputs.size) == ("features", 2)
+    assert found.inputs.mean == pytest.approx(table.mean(0))
+    assert found.inputs.std == pytest.approx(table.std(0))
+    for name in NAMES:
+        rows = found.rows[name]
+        assert isinstance(rows, DeviceRows)
+        assert rows.inputs.dtype == torch.float32
+        assert torch.equal(rows.inputs, given.splits[name].inputs.float())
+        assert torch.equal(rows.target, given.splits[name].target)
+    assert found.splits == given.splits
+    assert found.problems == []
+
+
+def test_training_features_that_are_no_numbers_are_refused():
+    with pytest.raises(InputError, match="features: expected finite numbers, got nan in row 4, column 1"):
+        gather_material(features(train=float("nan")), recipe(), CPU)
+
+
+@pytest.mark.parametrize("name", ["val", "test"])
+def test_other_features_that_are_no_numbers_are_refused(name):
+    with pytest.raises(
+        InputError, match=rf"^garden, split {name}: features: expected finite numbers, got nan in row 4, column 1"
+    ):
+        gather_material(features(**{name: float("nan")}), recipe(), CPU)
+
+
+def test_features_of_another_number_are_refused():
+    given = features()
+    splits = {**given.splits, "test": split_of(torch.zeros(10, 3))}
+    with pytest.raises(InputError, match=r"^garden, split test: features: expected floating point \(N, 2\), got .*\(10, 3\)"):
+        gather_material(division(splits), recipe(), CPU)
+
+
+def test_features_that_single_precision_does_not_hold_are_refused():
+    with pytest.raises(InputError, match=r"^garden, split val: features: expected finite numbers, got inf"):
+        gather_material(features(val=1e300), recipe(), CPU)

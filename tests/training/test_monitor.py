@@ -1,0 +1,209 @@
+"""What validation measures, against metrics typed literally, and which number decides."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from shortlist.errors import InputError
+from shortlist.links import Link, Quasibinary, Sigmoid, Softmax, Temperature
+from shortlist.methods import all_methods
+from shortlist.metrics import average_k_accuracy, calibration_error, mean_average_precision, top_k_accuracy
+from shortlist.training.monitor import Monitor, monitor_of
+from shortlist.training.recipe import Recipe
+from tests.references import links, metrics
+from tests.references import training as reference
+
+N, C = 60, 7
+
+
+def recipe(method="average-k", **settings):
+    return Recipe("mine", "flora", method=method, **settings)
+
+
+def draw(seed=0, many=False):
+    generator = torch.Generator().manual_seed(seed)
+    scores = 2 * torch.randn(N, C, generator=generator, dtype=torch.float64)
+    if many:
+        return scores, torch.rand(N, C, generator=generator) < 0.3
+    return scores, torch.randint(C, (N,), generator=generator)
+
+
+def test_metrics_of_one_label_are_those_of_the_formulas():
+    scores, target = draw()
+    found = Monitor("top-1", 3, Softmax()).measure(scores, target)
+    probs, labels = links.softmax(scores.numpy()), target.numpy()
+    assert found == pytest.approx(
+        {
+            "top-1": metrics.top_k_accuracy(probs, labels, 1),
+            "top-3": metrics.top_k_accuracy(probs, labels, 3),
+            "macro-top-3": metrics.top_k_accuracy(probs, labels, 3, "macro"),
+            "average-3": metrics.average_k_accuracy(probs, labels, 3),
+            "ace": metrics.calibration_error(probs, labels, "average"),
+            "nll": reference.log_loss(probs, labels),
+        },
+        rel=1e-9,
+    )
+
+
+def test_metrics_of_many_labels_are_those_of_the_formulas():
+    scores, target = draw(many=True)
+    found = Monitor("map", 5, Sigmoid()).measure(scores, target)
+    probs = np.vectorize(links.sigmoid)(scores.numpy())
+    assert found == pytest.approx(
+        {
+            "map": metrics.mean_average_precision(probs, target.numpy()),
+            "ace": metrics.calibration_error(probs, target.numpy(), "average"),
+            "nll": reference.log_loss(probs, target.numpy()),
+        },
+        rel=1e-9,
+    )
+
+
+def test_metrics_are_the_librarys_own():
+    scores, target = (draw()[0].float(), draw()[1])
+    found, probs = Monitor("top-1", 2.5, Softmax()).measure(scores, target), Softmax().probs(scores)
+    assert found["top-2"] == float(top_k_accuracy(probs, target, 2))
+    assert found["macro-top-2"] == float(top_k_accuracy(probs, target, 2, average="macro"))
+    assert found["average-2.5"] == float(average_k_accuracy(probs, target, 2.5))
+    assert found["ace"] == float(calibration_error(probs, target, norm="average"))
+    scores, target = draw(many=True)
+    assert Monitor("map", 5, None).measure(scores, target) == {"map": float(mean_average_precision(scores, target))}
+
+
+def test_scores_without_a_link_are_ranked_as_they_are():
+    scores, target = draw()
+    found = Monitor("average-3", 3, None).measure(scores, target)
+    assert set(found) == {"top-1", "top-3", "macro-top-3", "average-3"}
+    assert found["average-3"] == pytest.approx(metrics.average_k_accuracy(scores.numpy(), target.numpy(), 3))
+
+
+@pytest.mark.parametrize("link", [Quasibinary(), Temperature()])
+def test_a_link_without_its_numbers_counts_as_none(link):
+    scores, target = draw()
+    assert Monitor("top-1", 3, link).measure(scores, target) == Monitor("top-1", 3, None).measure(scores, target)
+
+
+def test_a_running_link_counts_once_it_has_its_number():
+    scores, target = draw(many=True)
+    link = Quasibinary()
+    link.update(scores, target)
+    found = Monitor("map", 3, link).measure(scores, target)
+    assert {"ace", "nll"} < set(found)
+    assert all(math.isfinite(value) for value in found.values())
+
+
+def test_probabilities_of_nothing_cost_much_and_not_without_end():
+    scores = torch.tensor([[200.0, -200.0]])
+    assert Monitor("nll", 1, Softmax()).measure(scores, torch.tensor([1]))["nll"] == pytest.approx(-math.log(1e-30))
+    many = torch.tensor([[False, True]])
+    assert Monitor("nll", 1, Sigmoid()).measure(scores, many)["nll"] == pytest.approx(100)
+
+
+def test_rows_without_any_label_have_no_map():
+    scores, _ = draw()
+    assert math.isnan(Monitor("map", 5, None).measure(scores, torch.zeros(N, C, dtype=torch.bool))["map"])
+
+
+def test_tied_scores_give_no_warning():
+    found = Monitor("average-2", 2, Softmax()).measure(torch.zeros(4, 5), torch.tensor([0, 1, 2, 3]))
+    assert 0 <= found["average-2"] <= 1
+
+
+@pytest.mark.parametrize(("deciding", "values", "kept"), [
+    ("top-1", [0.5, 0.4, 0.6, 0.6, math.nan, 0.7], [0.5, 0.6, 0.7]),
+    ("map", [math.nan, 0.1, math.nan, 0.1], [0.1]),
+    ("nll", [2.0, 2.5, 1.0, 1.0, math.nan, 0.5], [2.0, 1.0, 0.5]),
+    ("ace", [0.0, 0.1, math.nan], [0.0]),
+    ("average-5", [0.0, -0.0, 1.0], [0.0, 1.0]),
+])  # fmt: skip
+def test_the_best_is_the_first_of_the_best_and_never_no_number(deciding, values, kept):
+    monitor, best, found = Monitor(deciding, 5, None), None, []
+    for value in values:
+        if monitor.better(value, best):
+            best = value
+            found.append(value)
+    assert found == kept
+    assert monitor.rising == (deciding not in ("ace", "nll"))
+
+
+@pytest.mark.parametrize("method", all_methods(), ids=lambda method: method.name)
+def test_the_deciding_metric_is_what_the_method_is_for(method):
+    monitor = monitor_of(recipe(method.name), None, 100)
+    if method.labels == "any":
+        assert monitor.deciding == "map"
+    elif "topk" in method.name:
+        assert monitor.deciding == "macro-top-5"
+    else:
+        assert monitor.deciding == "average-5"
+
+
+@pytest.mark.parametrize("method", all_methods(), ids=lambda method: method.name)
+def test_the_deciding_metric_is_one_of_those_measured(method):
+    scores, target = draw(many=method.labels == "any")
+    link = Softmax()
+    for classes_link in (None, link):
+        monitor = monitor_of(recipe(method.name), classes_link, C)
+        assert monitor.deciding in monitor.measure(scores, target)
+
+
+def test_one_label_read_as_many_is_decided_by_map():
+    assert monitor_of(recipe("bce", labels="any"), Sigmoid(), 10).deciding == "map"
+
+
+@pytest.mark.parametrize(("k", "classes", "deciding"), [
+    (5, 3, "average-3"), (3, 3, "average-3"), (2.5, 10, "average-2.5"), (1, 2, "average-1"),
+])  # fmt: skip
+def test_k_is_at_most_the_number_of_classes(k, classes, deciding):
+    monitor = monitor_of(recipe(parameters={"k": k}), Softmax(), classes)
+    assert monitor.deciding == deciding
+    scores = torch.randn(8, classes, generator=torch.Generator().manual_seed(0))
+    assert deciding in monitor.measure(scores, torch.zeros(8, dtype=torch.int64))
+
+
+def test_a_monitor_of_more_labels_than_classes_measures_all_of_them():
+    scores, target = draw()
+    found = Monitor("top-1", 50, Softmax()).measure(scores, target)
+    assert found[f"top-{C}"] == found[f"macro-top-{C}"] == found["average-50"] == 1.0
+
+
+@pytest.mark.parametrize("name", ["top-1", "top-3", "macro-top-3", "average-3", "ace", "nll"])
+def test_every_metric_may_decide(name):
+    monitor = monitor_of(recipe(monitor=name, parameters={"k": 3}), Softmax(), 10)
+    assert monitor.deciding == name
+    assert name in monitor.measure(*draw())
+
+
+@pytest.mark.parametrize(("settings", "link", "message"), [
+    ({"monitor": "accuracy"}, Softmax(), "expected one of top-1, top-5, macro-top-5, average-5, ace, nll; got 'accuracy'"),
+    ({"monitor": "top-4"}, Softmax(), "got 'top-4'"),
+    ({"monitor": "map"}, Softmax(), "got 'map'"),
+    ({"monitor": "nll"}, None, "monitor: expected one of top-1, top-5, macro-top-5, average-5; got 'nll'"),
+    ({"monitor": "top-1", "method": "bce"}, Sigmoid(), "monitor: expected one of map, ace, nll; got 'top-1'"),
+    ({"monitor": "ace", "method": "two-way"}, None, "monitor: expected one of map; got 'ace'"),
+])  # fmt: skip
+def test_other_metrics_are_refused(settings, link, message):
+    with pytest.raises(InputError) as error:
+        monitor_of(recipe(**settings), link, 100)
+    assert message in str(error.value)
+
+
+def test_the_monitor_reads_by_the_link_it_was_given():
+    link: Link = Softmax()
+    assert monitor_of(recipe(), link, 10).link is link
+
+
+def test_a_metric_of_probabilities_needs_a_link_that_has_its_numbers():
+    with pytest.raises(InputError, match=r"^monitor: expected one of map; got 'nll'"):
+        monitor_of(recipe("bce", monitor="nll"), Quasibinary(), C)
+
+
+def test_a_running_link_has_its_numbers_once_training_moved_it():
+    scores, target = draw(many=True)
+    link = Quasibinary()
+    monitor = monitor_of(recipe("quasibinary", monitor="nll"), link, C)
+    assert math.isnan(monitor.measure(scores, target)["nll"])
+    assert not monitor.better(monitor.measure(scores, target)["nll"], None)
+    link.update(scores, target)
+    assert math.isfinite(monitor.measure(scores, target)["nll"])

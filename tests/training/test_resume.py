@@ -1,0 +1,209 @@
+"""A training that was cut short goes on, and ends where it would have ended: to the bit, whatever cut it short."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from shortlist import Predictions
+from shortlist.errors import InputError
+from shortlist.training import run_recipe
+from shortlist.training.loop import Loop
+from shortlist.training.watching import Watcher
+from tests.training.small import dataset, recipe, run, same, weights
+
+METHODS = ["average-k", "quasibinary", "role", "noised-topk"]
+STEPS = 15  # of three epochs
+
+
+class PowerCut(BaseException):
+    """Nothing catches it."""
+
+
+class CutAfter(Watcher):
+    def __init__(self, step):
+        self.step = step
+
+    def stepped(self, step, loss):
+        if step == self.step:
+            raise PowerCut
+
+
+def settings_of(method):
+    return {"method": method, "epochs": 3, "augmentation": "shift-flip", "ema": 0.9, "backbone": "resnet-8"}
+
+
+def data_of(method):
+    return dataset(multi=method == "quasibinary")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_training_cut_at_any_step_ends_with_the_same_weights(tmp_path, method):
+    whole = run(tmp_path / "whole", data_of(method), **settings_of(method))
+    for step in random.Random(method).sample(range(1, STEPS + 1), 3):
+        folder = tmp_path / str(step)
+        with pytest.raises(PowerCut):
+            run(folder, data_of(method), watcher=CutAfter(step), **settings_of(method))
+        again = run(folder, data_of(method), resume=True, **settings_of(method))
+        assert same(weights(whole), weights(again)), f"cut after step {step}"
+        assert [{**line, "seconds": 0, "rows_per_second": 0} for line in again.history] == [
+            {**line, "seconds": 0, "rows_per_second": 0} for line in whole.history
+        ]
+        for name, part in whole.predictions.items():
+            assert torch.equal(part.scores, again.predictions[name].scores)
+
+
+def test_adamw_goes_on_as_well(tmp_path):
+    changes = {"optimizer": "adamw", "lr": 1e-3, "epochs": 2}
+    whole = run(tmp_path / "whole", **changes)
+    with pytest.raises(PowerCut):
+        run(tmp_path / "cut", watcher=CutAfter(7), **changes)
+    assert same(weights(whole), weights(run(tmp_path / "cut", resume=True, **changes)))
+
+
+def test_a_training_cut_before_its_first_checkpoint_begins_again(tmp_path):
+    whole = run(tmp_path / "whole")
+    with pytest.raises(PowerCut):
+        run(tmp_path / "cut", watcher=CutAfter(1), checkpoint_seconds=1e9)
+    assert not (tmp_path / "cut" / "checkpoint.safetensors").exists()
+    assert same(weights(whole), weights(run(tmp_path / "cut", resume=True)))
+
+
+def test_a_training_that_has_ended_only_finishes_again(tmp_path, monkeypatch):
+    whole = run(tmp_path / "run")
+    monkeypatch.setattr(Loop, "_step", lambda *_: pytest.fail("no step is left"))
+    assert same(weights(whole), weights(run(tmp_path / "run", resume=True)))
+
+
+def test_a_cut_while_a_file_is_written_leaves_the_old_one(tmp_path, monkeypatch):
+    """Every write of the run dies once, half done; what is there afterwards is enough to go on."""
+    import shortlist.training.checkpoint as checkpoint
+
+    whole = run(tmp_path / "whole")
+    save = checkpoint.save_file
+    count = iter(range(10**6))
+
+    def half(tensors, path, metadata=None):
+        if next(count) == 4:
+            path.write_bytes(b"half of a ")
+            raise PowerCut
+        save(tensors, path, metadata=metadata)
+
+    monkeypatch.setattr(checkpoint, "save_file", half)
+    with pytest.raises(PowerCut):
+        run(tmp_path / "cut")
+    assert same(weights(whole), weights(run(tmp_path / "cut", resume=True)))
+
+
+def test_a_full_disk_keeps_the_last_checkpoint_and_says_so(tmp_path, monkeypatch):
+    import shortlist.training.checkpoint as checkpoint
+
+    whole = run(tmp_path / "whole")
+    save = checkpoint.save_file
+    count = iter(range(10**6))
+
+    def full(tensors, path, metadata=None):
+        if next(count) == 6:
+            raise OSError(28, "No space left on device")
+        save(tensors, path, metadata=metadata)
+
+    monkeypatch.setattr(checkpoint, "save_file", full)
+    with pytest.raises(InputError, match=r"No space left on device.*--resume"):
+        run(tmp_path / "cut")
+    assert same(weights(whole), weights(run(tmp_path / "cut", resume=True)))
+    assert not [entry for entry in (tmp_path / "cut").iterdir() if entry.name.startswith(".")]
+
+
+def test_the_folder_tells_the_whole_recipe(tmp_path):
+    run(tmp_path / "run", method="average-k", lr=0.01)
+    assert run_recipe(tmp_path / "run") == recipe(method="average-k", lr=0.01)
+    written = json.loads((tmp_path / "run" / "recipe.json").read_text())
+    assert written["recipe"]["lr"] == 0.01
+    assert written["versions"]["torch"] == torch.__version__.split("+")[0] or written["versions"]["torch"]
+    assert "commit" in written
+
+
+@pytest.mark.parametrize(
+    ("prepare", "resume", "settings", "sentence"),
+    [
+        ("run", False, {}, "holds a run already: go on with it by --resume"),
+        ("run", True, {"lr": 0.02, "epochs": 3}, r"another recipe \(epochs 3 here, 2 there; lr 0.02 here, 0.05 there\)"),
+        ("nothing", True, {}, "holds no run to resume"),
+        ("file", False, {}, "expected a folder for the run, got a file"),
+        ("strange", False, {}, "has files in it"),
+        ("damaged", True, {}, "cannot read"),
+        ("foreign", True, {}, "belongs to another training|expected the format"),
+    ],
+)
+def test_a_folder_that_does_not_fit_is_refused_and_left_alone(tmp_path, prepare, resume, settings, sentence):
+    folder = tmp_path / "run"
+    if prepare in ("run", "damaged", "foreign"):
+        run(folder)
+    if prepare == "damaged":
+        (folder / "recipe.json").write_text("{")
+    if prepare == "foreign":
+        (folder / "checkpoint.safetensors").write_bytes((folder / "classifier" / "model.safetensors").read_bytes())
+    if prepare == "file":
+        folder.write_text("mine")
+    if prepare == "strange":
+        folder.mkdir()
+        (folder / "thesis.tex").write_text("mine")
+    before = {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()}
+    with pytest.raises(InputError, match=sentence):
+        run(folder, resume=resume, **settings)
+    assert before == {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()}
+
+
+PROGRAM = """
+import sys, torch
+torch.set_num_threads(1)
+sys.path.insert(0, sys.argv[2])
+from tests.training.small import run, dataset
+run(sys.argv[1], dataset(240), resume=sys.argv[3] == "resume", method="average-k", epochs=8, augmentation="shift-flip",
+    ema=0.9, backbone="resnet-8", checkpoint_seconds=0.1)
+print("ended", flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_kill_9_at_ten_random_moments_loses_nothing(tmp_path):
+    """A real process, really killed, at moments drawn at random over its whole life, ten times."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+    def start(folder, how):
+        command = [sys.executable, "-c", PROGRAM, str(folder), root, how]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+    began = time.monotonic()
+    assert "ended" in start(tmp_path / "whole", "new").communicate()[0]
+    life = time.monotonic() - began
+    chance = random.Random(0)
+    killed = 0
+    while killed < 10:
+        resume = (tmp_path / "cut" / "recipe.json").exists()
+        child = start(tmp_path / "cut", "resume" if resume else "new")
+        try:
+            child.wait(chance.uniform(0.3 * life, life))
+            if killed < 10:  # it ended before the knife fell: from the beginning, the kills so far still count
+                shutil.rmtree(tmp_path / "cut")
+        except subprocess.TimeoutExpired:
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+            killed += 1
+        child.stdout.close()
+    resume = (tmp_path / "cut" / "recipe.json").exists()
+    assert "ended" in start(tmp_path / "cut", "resume" if resume else "new").communicate()[0]
+    assert (tmp_path / "whole" / "classifier" / "model.safetensors").read_bytes() == (
+        tmp_path / "cut" / "classifier" / "model.safetensors"
+    ).read_bytes()
+    for name in ("val", "calibration", "test"):
+        one, other = (Predictions.load(tmp_path / folder / f"{name}.safetensors") for folder in ("whole", "cut"))
+        assert torch.equal(one.scores, other.scores)
+        assert one.link.fingerprint() == other.link.fingerprint()

@@ -1,0 +1,143 @@
+"""Who is told how training goes, and what is written of it."""
+
+import json
+import math
+import warnings
+
+import pytest
+
+from shortlist.errors import InputError
+from shortlist.training.watching import METRICS, MetricsFile, Watcher, Watchers, tensorboard_if_installed
+
+LINES = [
+    {
+        "epoch": 1,
+        "step": 10,
+        "loss": 0.1 + 0.2,
+        "lr": 0.1,
+        "rows_per_second": 100.0,
+        "metrics": {"top-1": 1 / 3, "nll": math.nan},
+    },
+    {"epoch": 2, "step": 20, "loss": None, "value": math.nan, "best": False},
+    {"epoch": 3, "step": 30, "name": "Höhe \u2028 and a\nline"},
+]
+
+
+def strict(text):
+    """JSON as it is defined, in which NaN and Infinity are nothing."""
+
+    def refuse(word):
+        raise ValueError(f"{word} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_metrics_are_lines_of_json_with_null_for_what_is_no_number(tmp_path):
+    MetricsFile(tmp_path).measured(LINES[-1], LINES)
+    text = (tmp_path / METRICS).read_text(encoding="utf-8")
+    assert text.endswith("\n")
+    found = [strict(line) for line in text.removesuffix("\n").split("\n")]
+    assert found[0] == LINES[0] | {"metrics": {"top-1": 1 / 3, "nll": None}}
+    assert found[1] == LINES[1] | {"value": None}
+    assert found[2] == LINES[2]
+
+
+def test_the_history_itself_keeps_its_numbers(tmp_path):
+    MetricsFile(tmp_path).measured(LINES[1], LINES[:2])
+    assert math.isnan(LINES[1]["value"])
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (math.inf, None),
+        (-math.inf, None),
+        ([1.0, math.nan], [1.0, None]),
+        ((1, (math.inf, "a")), [1, [None, "a"]]),
+        ([{"x": math.nan}], [{"x": None}]),
+    ],
+    ids=str,
+)
+def test_other_values_that_json_lacks_become_null(tmp_path, value, written):
+    MetricsFile(tmp_path).measured({"value": value}, [{"value": value}])
+    assert strict((tmp_path / METRICS).read_text()) == {"value": written}
+
+
+def test_a_file_that_cannot_be_written_is_a_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"^cannot write .*metrics.jsonl: .*; make room and go on with --resume$"):
+        MetricsFile(tmp_path / "file").measured(LINES[2], LINES)
+
+
+def test_the_file_always_holds_the_whole_history(tmp_path):
+    file = MetricsFile(tmp_path)
+    for end in range(1, 4):
+        file.measured(LINES[end - 1], LINES[:end])
+        assert len((tmp_path / METRICS).read_text(encoding="utf-8").removesuffix("\n").split("\n")) == end
+    file.measured(LINES[0], LINES[:1])  # a training taken up again from an earlier checkpoint
+    assert len((tmp_path / METRICS).read_text(encoding="utf-8").removesuffix("\n").split("\n")) == 1
+    assert [entry.name for entry in tmp_path.iterdir()] == [METRICS]
+
+
+class Told(Watcher):
+    def __init__(self, log, name):
+        self.log, self.name = log, name
+
+    def started(self, steps, steps_per_epoch, rows, done):
+        self.log.append((self.name, "started", steps, steps_per_epoch, rows, done))
+
+    def stepped(self, step, loss):
+        self.log.append((self.name, "stepped", step, loss))
+
+    def measured(self, line, history):
+        self.log.append((self.name, "measured", line, history))
+
+    def said(self, sentence):
+        self.log.append((self.name, "said", sentence))
+
+
+def tell(watcher):
+    watcher.started(100, 10, 32, 5)
+    watcher.stepped(6, 0.5)
+    watcher.measured(LINES[0], LINES[:1])
+    watcher.said("a sentence")
+
+
+def test_all_watchers_are_told_everything_in_order():
+    log, alone = [], []
+    tell(Watchers(Told(log, "a"), Watchers(Told(log, "b"))))
+    tell(Told(alone, "a"))
+    assert log[::2] == alone
+    assert log[1::2] == [("b", *entry[1:]) for entry in alone]
+    assert [entry[1] for entry in alone] == ["started", "stepped", "measured", "said"]
+
+
+def test_a_watcher_does_nothing_of_its_own(tmp_path):
+    tell(Watcher())
+    tell(Watchers())
+
+
+def test_every_thing_that_can_be_told_is_passed_on():
+    public = [name for name in vars(Watcher) if not name.startswith("_")]
+    assert all(name in vars(Watchers) for name in public)
+
+
+def test_curves_are_written_where_tensorboard_is_installed(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = tensorboard_if_installed(tmp_path)
+        if not found:
+            pytest.skip("tensorboard is not installed")
+        for place in range(2):
+            found[0].measured(LINES[place], LINES[: place + 1])
+        (file,) = (tmp_path / "tensorboard").iterdir()
+        content = file.read_bytes()
+    assert file.name.startswith("events.out.tfevents")
+    for name in (b"loss", b"lr", b"rows_per_second", b"validation/top-1"):
+        assert name in content
+
+
+def test_without_tensorboard_there_is_no_watcher(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "torch.utils.tensorboard", None)
+    assert tensorboard_if_installed(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
