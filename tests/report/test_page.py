@@ -10,11 +10,22 @@ import torch
 
 from shortlist import Predictions
 from shortlist.errors import InputError
-from shortlist.report import evaluate, headline, render, worst_classes, write_report
+from shortlist.report import DistanceToOptimum, Optimum, TrainingCurves, evaluate, headline, render, worst_classes, write_report
 from shortlist.sets import threshold, top_k
 from tests.report.cases import CLASSES, COUNTS, measured
 
 EVIL = ["<script>alert(1)</script>", "</style><script>", '" onload="x()', "<img src=x onerror=x()>", "a&b", "{{ 1 + 1 }}"]
+HISTORY = [
+    {"epoch": 1, "loss": 2.5, "monitor": "top-1", "value": 0.5, "best": True, "metrics": {"top-1": 0.5, "loss": 2.625}},
+    {"epoch": 2, "loss": 1.5, "monitor": None, "value": None, "best": False, "metrics": None},
+    {"epoch": 3, "loss": 1.0, "monitor": "top-1", "value": 0.75, "best": True, "metrics": {"top-1": 0.75, "loss": 1.875}},
+]
+OPTIMUM = Optimum([1, 2, 3], [0.75, 0.875, 0.9375], [0.75, 0.9, 0.96], 90)
+EXTRAS = {
+    "trained": {"history": HISTORY},
+    "known": {"optimum": OPTIMUM},
+    "everything": {"history": {EVIL[0]: HISTORY, EVIL[3]: HISTORY[:1]}, "optimum": OPTIMUM},
+}
 
 
 @functools.cache
@@ -29,11 +40,14 @@ def pages():
         "several": [single, measured(name="other", seed=1, counts=COUNTS)],
         "mixed": [single, many, none],
         "evil": [measured(name=EVIL[0], classes=EVIL), measured(name=EVIL[1], classes=EVIL)],
+        "trained": [single],
+        "known": [single],
+        "everything": [single, measured(name=EVIL[1], seed=1, classes=EVIL), many],
     }
-    return {name: (evaluations, render(evaluations)) for name, evaluations in found.items()}
+    return {name: (evaluations, render(evaluations, **EXTRAS.get(name, {}))) for name, evaluations in found.items()}
 
 
-@pytest.fixture(params=["single", "many", "none", "no link", "several", "mixed", "evil"])
+@pytest.fixture(params=["single", "many", "none", "no link", "several", "mixed", "evil", "trained", "known", "everything"])
 def page(request):
     return pages()[request.param][1]
 
@@ -147,6 +161,48 @@ def test_pictures_that_have_nothing_to_show_are_left_out():
     assert drawn["none"] == ["Set sizes", "Long tail"]
     assert drawn["no link"] == ["Set sizes", "Accuracy against size", "Long tail"]
     assert drawn["mixed"] == drawn["single"]
+    known, trained = ["Exactly k labels", "k labels on average"], ["Loss", "Monitored metric"]
+    assert drawn["trained"] == drawn["single"] + trained
+    assert drawn["known"] == drawn["single"] + known
+    assert drawn["everything"] == drawn["single"] + known + trained
+
+
+def test_sections_are_there_only_where_something_is_given():
+    titles = {name: re.findall(r"<h2>(.*?)</h2>", text) for name, (_, text) in pages().items()}
+    assert {"Training", "Distance to the optimum"}.isdisjoint(titles["single"])
+    for name, added in (
+        ("trained", ["Training"]),
+        ("known", ["Distance to the optimum"]),
+        ("everything", ["Distance to the optimum", "Training"]),
+    ):
+        assert [title for title in titles[name] if title in ("Distance to the optimum", "Training")] == added
+
+
+def test_the_page_holds_the_accuracies_beside_the_best_and_what_chance_does():
+    (evaluation,), page = pages()["known"]
+    text = words(page)
+    for row in DistanceToOptimum(evaluation, OPTIMUM).table().shown():
+        assert " ".join(row) in text
+    assert "k top-k best gap average-k best gap" in text
+    first, last = (100 * 1.96 * (best * (1 - best) / 90) ** 0.5 for best in (0.75, 0.9375))
+    assert f"a gap of about {first:.1f} points at k = 1 and {last:.1f} points at k = 3, either way, may be luck" in text
+    alone = words(render(evaluation, optimum=Optimum([1], [0.75], [0.75], 90)))
+    assert f"a gap of about {first:.1f} points at k = 1, either way" in alone
+
+
+def test_the_page_holds_what_was_measured_in_the_epoch_kept():
+    text = words(pages()["trained"][1])
+    assert " ".join(TrainingCurves(HISTORY).table().shown()[0]) in text
+    assert "top-1 3 3 (kept) 0.7500 1.0000 1.8750" in text
+
+
+def test_an_optimum_of_other_rows_or_of_rows_without_a_label_each_is_refused():
+    with pytest.raises(InputError, match="expected the 91 rows of the optimum, got 90"):
+        render(measured(), optimum=Optimum([1], [0.75], [0.75], 91))
+    with pytest.raises(InputError, match="expected one label a row to compare with the optimum, got many"):
+        render(measured("many"), optimum=OPTIMUM)
+    with pytest.raises(InputError, match="expected at least one epoch, got none"):
+        render(measured(), history=[])
 
 
 def test_the_same_evaluation_gives_the_same_page():
@@ -180,6 +236,8 @@ def test_the_page_is_written_whole(tmp_path):
     write_report(evaluations, path)
     assert path.read_text(encoding="utf-8") == page
     assert [file.name for file in path.parent.iterdir()] == ["report.html"]
+    write_report(pages()["everything"][0], path, **EXTRAS["everything"])
+    assert path.read_text(encoding="utf-8") == pages()["everything"][1]
 
 
 def test_a_failure_leaves_the_old_page_and_nothing_else(tmp_path, monkeypatch):

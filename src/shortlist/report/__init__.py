@@ -13,8 +13,10 @@ from shortlist.report.displays import (
     SizeHistogram,
 )
 from shortlist.report.evaluation import Evaluation, evaluate
+from shortlist.report.optimum import DistanceToOptimum, Optimum
 from shortlist.report.page import headline, provenance, render, worst_classes, write_report
 from shortlist.report.table import Table
+from shortlist.report.training_pictures import TrainingCurves
 
 if TYPE_CHECKING:
     from shortlist.report.data_pictures import ClassShares
@@ -32,16 +34,19 @@ LATER = {
 __all__ = [
     "ClassShares",
     "Display",
+    "DistanceToOptimum",
     "Evaluation",
     "EvaluationDisplay",
     "GroupSizeHistogram",
     "Lorenz",
     "LossLevels",
+    "Optimum",
     "PartialLosses",
     "Reliability",
     "SizeAccuracy",
     "SizeHistogram",
     "Table",
+    "TrainingCurves",
     "contact_sheet",
     "evaluate",
     "headline",

@@ -4,7 +4,7 @@ Every display takes one or more evaluations, draws with ``.plot(ax)`` and gives 
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor
@@ -13,15 +13,18 @@ from shortlist.data.statistics import LongTail
 from shortlist.metrics import Curve
 from shortlist.report.display import Display
 from shortlist.report.evaluation import Evaluation
-from shortlist.report.style import DASHES, GRID, MUTED, SERIES
+from shortlist.report.style import DASHES, GRID, MUTED, SERIES, SETTINGS, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 # Marks what belongs into a legend, whatever its name begins with.
 NAMED = "\u2060"
+# Inches of one panel of several; and the share of a panel's place that is left empty where no layout finds it.
+WIDTH, HEIGHT, GUTTER = 4.8, 3.4, 0.2
 
 
 class EvaluationDisplay(Display):
@@ -36,15 +39,29 @@ class EvaluationDisplay(Display):
         """Whether there is anything to show of this evaluation."""
         return True
 
-    @staticmethod
-    def _whole_sizes(ax: "Axes") -> None:
-        """Sizes are whole numbers, and so are their ticks."""
-        from matplotlib.ticker import MaxNLocator
-
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-
     def _series(self) -> list[tuple[Evaluation, str]]:
         return [(evaluation, SERIES[n % len(SERIES)]) for n, evaluation in enumerate(self.evaluations)]
+
+
+class Panels(Display):
+    """Pictures side by side, in the place of one."""
+
+    def panels(self) -> list[Display]:
+        """The pictures, from left to right, each of which can be drawn by itself."""
+        raise TypeError(f"{type(self).__name__} does not say what its panels are")
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """The first on the axes, which make room for the others beside them."""
+        import matplotlib
+
+        panels = self.panels()
+        with matplotlib.rc_context(SETTINGS if ax is None else {}):
+            if ax is None:
+                ax = new_axes()
+                cast("Figure", ax.figure).set_size_inches(WIDTH * len(panels), HEIGHT)
+            for panel, place in zip(panels, _side_by_side(ax, len(panels)), strict=True):
+                panel.plot(place)
+        return ax
 
 
 class SizeHistogram(EvaluationDisplay):
@@ -58,13 +75,13 @@ class SizeHistogram(EvaluationDisplay):
         columns: dict[str, list[object]] = {"name": [], "size": [], "rows": [], "share": []}
         for evaluation in self.evaluations:
             for size, count in _present(evaluation.sizes):
-                _append(columns, evaluation.name, size, count, count / evaluation.rows)
+                append(columns, evaluation.name, size, count, count / evaluation.rows)
         return columns
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Bars for one evaluation, steps for several."""
         ax = self._axes(ax, "labels in the set", "share of rows")
-        self._whole_sizes(ax)
+        whole_ticks(ax)
         alone = len(self.evaluations) == 1
         for evaluation, colour in self._series():
             last = _last_size([evaluation.sizes])
@@ -75,7 +92,7 @@ class SizeHistogram(EvaluationDisplay):
                 edges = [size - 0.5 for size in range(last + 2)]
                 ax.stairs(share, edges, color=colour, label=NAMED + evaluation.name, linewidth=1.8)
             ax.axvline(evaluation.size.mean, color=MUTED if alone else colour, linestyle=":", linewidth=1.6, zorder=3)
-        return _finish(ax, legend=not alone)
+        return finish(ax, legend=not alone)
 
 
 class GroupSizeHistogram(EvaluationDisplay):
@@ -95,13 +112,13 @@ class GroupSizeHistogram(EvaluationDisplay):
         for evaluation in self.evaluations:
             for group, counts in evaluation.group_sizes.items():
                 for size, count in _present(counts):
-                    _append(columns, evaluation.name, group, size, count, count / float(counts.sum()))
+                    append(columns, evaluation.name, group, size, count, count / float(counts.sum()))
         return columns
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Steps, a colour for each group, a dash for each evaluation."""
         ax = self._axes(ax, "labels in the set", "share of the group's rows")
-        self._whole_sizes(ax)
+        whole_ticks(ax)
         for n, evaluation in enumerate(self.evaluations):
             last = _last_size(list(evaluation.group_sizes.values()))
             for colour, (group, counts) in zip(SERIES, evaluation.group_sizes.items(), strict=False):
@@ -110,7 +127,7 @@ class GroupSizeHistogram(EvaluationDisplay):
                     edges = [size - 0.5 for size in range(last + 2)]
                     label = f"{group}-shot" if len(self.evaluations) == 1 else f"{group}-shot, {evaluation.name}"
                     ax.stairs(share, edges, color=colour, label=NAMED + label, linewidth=1.8, linestyle=DASHES[n % len(DASHES)])
-        return _finish(ax, legend=True)
+        return finish(ax, legend=True)
 
 
 class SizeAccuracy(EvaluationDisplay):
@@ -134,8 +151,8 @@ class SizeAccuracy(EvaluationDisplay):
             for kind, curve in (("top-k", evaluation.rank_curve), ("average-k", evaluation.size_curve)):
                 if curve is not None:
                     for size, accuracy in zip(curve.sizes.tolist(), curve.accuracies.tolist(), strict=True):
-                        _append(columns, evaluation.name, kind, size, accuracy)
-            _append(columns, evaluation.name, "rule", evaluation.size.mean, evaluation.accuracy)
+                        append(columns, evaluation.name, kind, size, accuracy)
+            append(columns, evaluation.name, "rule", evaluation.size.mean, evaluation.accuracy)
         return columns
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
@@ -145,7 +162,7 @@ class SizeAccuracy(EvaluationDisplay):
         limit = max([10.0, *(2.5 * evaluation.size.mean for evaluation in self.evaluations)])
         limit = min(limit, max((len(evaluation.classes) for evaluation in self.evaluations), default=limit))
         lowest = 1.0
-        alike = _groups(self.evaluations, lambda one, other: _same_curve(one.size_curve, other.size_curve))
+        alike = distinct(self.evaluations, lambda one, other: same_curve(one.size_curve, other.size_curve))
         for evaluation, colour in self._series():
             label = "" if len(alike) == 1 else f", {evaluation.source}"
             if evaluation in alike and evaluation.size_curve is not None:
@@ -162,7 +179,7 @@ class SizeAccuracy(EvaluationDisplay):
             lowest = min(lowest, evaluation.accuracy)
         ax.set_xlim(0, limit)
         ax.set_ylim(max(0.0, lowest - 0.12 * (1 - lowest) - 0.01), 1 + 0.02 * (1 - lowest) + 0.002)
-        return _finish(ax, legend=True)
+        return finish(ax, legend=True)
 
 
 class Reliability(EvaluationDisplay):
@@ -187,14 +204,14 @@ class Reliability(EvaluationDisplay):
             for over, table in evaluation.reliability.items():
                 for place, (count, confidence, right) in enumerate(table.t().tolist()):
                     if count:
-                        _append(columns, evaluation.name, over, place, count, confidence / count, right / count)
+                        append(columns, evaluation.name, over, place, count, confidence / count, right / count)
         return columns
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Top label of a row (line) and, for a single evaluation, all pairs (dashed)."""
         ax = self._axes(ax, "probability", "share that is right")
         ax.plot([0, 1], [0, 1], color=GRID, linewidth=1.4)
-        alike = _groups(self.evaluations, lambda one, other: torch.equal(one.reliability["top"], other.reliability["top"]))
+        alike = distinct(self.evaluations, lambda one, other: torch.equal(one.reliability["top"], other.reliability["top"]))
         alone = len(alike) == 1
         for evaluation, colour in [(one, colour) for one, colour in self._series() if one in alike]:
             for n, (over, table) in enumerate(evaluation.reliability.items()):
@@ -208,7 +225,7 @@ class Reliability(EvaluationDisplay):
                 ax.scatter(x, y, s=(6 + 140 * counts / counts.sum()).tolist(), color=colour, linewidths=0, zorder=3)
         ax.set_xlim(-0.02, 1.02)
         ax.set_ylim(-0.02, 1.02)
-        return _finish(ax, legend=True)
+        return finish(ax, legend=True)
 
 
 class Lorenz(EvaluationDisplay):
@@ -228,7 +245,7 @@ class Lorenz(EvaluationDisplay):
         columns: dict[str, list[object]] = {"name": [], "classes": [], "examples": []}
         for evaluation in self.evaluations:
             for share, held in zip(*_lorenz(evaluation), strict=True):
-                _append(columns, evaluation.name, share, held)
+                append(columns, evaluation.name, share, held)
         return columns
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
@@ -236,19 +253,35 @@ class Lorenz(EvaluationDisplay):
         counted = "training examples" if all(e.train_counts is not None for e in self.evaluations) else "labels"
         ax = self._axes(ax, "rarest classes, share", f"{counted} they hold, share")
         ax.plot([0, 1], [0, 1], color=GRID, linewidth=1.4)
-        drawn = _groups(self.evaluations, lambda one, other: _lorenz(one) == _lorenz(other))
+        drawn = distinct(self.evaluations, lambda one, other: _lorenz(one) == _lorenz(other))
         for evaluation, colour in self._series():
             if evaluation in drawn:
                 ax.plot(*_thinned(_lorenz(evaluation)), color=colour, label=NAMED + evaluation.source)
         ax.set_xlim(0, 1)
         ax.set_ylim(0, 1)
-        return _finish(ax, legend=len(drawn) > 1)
+        return finish(ax, legend=len(drawn) > 1)
+
+
+def _side_by_side(ax: "Axes", n: int) -> "list[Axes]":
+    """The axes, narrowed to the first of n equal parts of their place, and new axes in the others."""
+    spec = ax.get_subplotspec()
+    if n == 1:
+        return [ax]
+    if spec is not None:
+        grid = spec.subgridspec(1, n)
+        ax.set_subplotspec(grid[0])
+        return [ax, *(ax.figure.add_subplot(grid[place]) for place in range(1, n))]
+    left, bottom, whole, height = ax.get_position().bounds
+    step = whole / (n - GUTTER)
+    boxes = [(left + place * step, bottom, (1 - GUTTER) * step, height) for place in range(n)]
+    ax.set_position(boxes[0])
+    return [ax, *(ax.figure.add_axes(box) for box in boxes[1:])]
 
 
 DISPLAYS: tuple[type[EvaluationDisplay], ...] = (SizeHistogram, SizeAccuracy, Reliability, GroupSizeHistogram, Lorenz)
 
 
-def _groups(evaluations: Sequence[Evaluation], same: Callable[[Evaluation, Evaluation], bool]) -> list[Evaluation]:
+def distinct(evaluations: Sequence[Evaluation], same: Callable[[Evaluation, Evaluation], bool]) -> list[Evaluation]:
     """The first of each group of evaluations that would draw the same line: rules compared on one file share their curves."""
     found: list[Evaluation] = []
     for evaluation in evaluations:
@@ -257,13 +290,15 @@ def _groups(evaluations: Sequence[Evaluation], same: Callable[[Evaluation, Evalu
     return found
 
 
-def _same_curve(one: Curve | None, other: Curve | None) -> bool:
+def same_curve(one: Curve | None, other: Curve | None) -> bool:
+    """Whether both are the same points, or both are missing."""
     if one is None or other is None:
         return one is other
     return torch.equal(one.sizes, other.sizes) and torch.equal(one.accuracies, other.accuracies)
 
 
-def _append(columns: dict[str, list[object]], *values: object) -> None:
+def append(columns: dict[str, list[object]], *values: object) -> None:
+    """Put a row below the columns."""
     for column, value in zip(columns.values(), values, strict=True):
         column.append(value)
 
@@ -300,7 +335,15 @@ def _thinned(columns: tuple[list[float], list[float]], most: int = 1000) -> tupl
     return x, y
 
 
-def _finish(ax: "Axes", *, legend: bool) -> "Axes":
+def whole_ticks(ax: "Axes") -> None:
+    """Sizes and epochs are whole numbers, and so are their ticks."""
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def finish(ax: "Axes", *, legend: bool) -> "Axes":
+    """Put the names of what was drawn into a legend."""
     handles = [handle for handle in ax.get_children() if _label(handle)]
     if legend and handles:
         drawn = ax.legend(handles, [_label(handle) for handle in handles])

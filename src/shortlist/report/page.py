@@ -1,20 +1,24 @@
 """The report: one HTML file that needs nothing else, for one prediction file or several side by side."""
 
+import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from shortlist import __version__
 from shortlist.errors import InputError
 from shortlist.files import write_text
 from shortlist.metrics import calibration_definition
 from shortlist.metrics.accuracy import class_accuracy
+from shortlist.report.display import Display
 from shortlist.report.displays import DISPLAYS
 from shortlist.report.evaluation import Evaluation
+from shortlist.report.optimum import DistanceToOptimum, Optimum
 from shortlist.report.style import themed_svg
 from shortlist.report.table import Table
+from shortlist.report.training_pictures import History, TrainingCurves
+from shortlist.versions import version_of
 
 WORST = 12
 # name in Evaluation.numbers → column title and format
@@ -96,30 +100,41 @@ def _several(evaluations: Evaluation | Sequence[Evaluation]) -> Sequence[Evaluat
 
 
 def render(
-    evaluations: Evaluation | Sequence[Evaluation], *, title: str = "Shortlist report", warnings: Sequence[str] = ()
+    evaluations: Evaluation | Sequence[Evaluation],
+    *,
+    title: str = "Shortlist report",
+    warnings: Sequence[str] = (),
+    history: History | Mapping[str, History] | None = None,
+    optimum: Optimum | None = None,
 ) -> str:
-    """The page as text."""
+    """The page as text.
+
+    Args:
+        evaluations: one, or several side by side.
+        title: of the page.
+        warnings: sentences for the top of the page, beside those of the evaluations.
+        history: of the training, a dictionary for each epoch, or several histories by name: see :class:`TrainingCurves`.
+        optimum: the best possible on the rows evaluated, where their law is known: see :class:`DistanceToOptimum`.
+    """
     import jinja2
 
     evaluations = _several(evaluations)
     source = resources.files("shortlist.report").joinpath("page.html").read_text(encoding="utf-8")
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["percent"] = lambda value: f"{value:.1%}"
-    figures = []
-    for kind in DISPLAYS:
-        display = kind(evaluations)
-        if display.evaluations:
-            figures.append({"title": kind.title, "caption": kind.caption, "svg": themed_svg(display)})
+    displays = [kind(evaluations) for kind in DISPLAYS]
     return environment.from_string(source).render(
         title=title,
-        version=__version__,
+        version=version_of("shortlist"),
         evaluations=evaluations,
         cards=_cards(evaluations[0]) if len(evaluations) == 1 else [],
         headline=headline(evaluations).transposed().html(),
         warnings=list(dict.fromkeys([*warnings, *(note for evaluation in evaluations for note in evaluation.notes)])),
         guarantees=list(dict.fromkeys((e.rule.text, e.rule.guarantee) for e in evaluations)),
         definitions=_definitions(evaluations),
-        figures=figures,
+        figures=[_figure(display) for display in displays if display.evaluations],
+        distance=None if optimum is None else _distance(evaluations, optimum),
+        training=None if history is None else _training(history),
         provenance=provenance(evaluations).html(),
         worst=[(evaluation, worst_classes(evaluation).html()) for evaluation in evaluations if evaluation.labelled],
     )
@@ -131,9 +146,37 @@ def write_report(
     *,
     title: str = "Shortlist report",
     warnings: Sequence[str] = (),
+    history: History | Mapping[str, History] | None = None,
+    optimum: Optimum | None = None,
 ) -> None:
-    """Write the page, whole or not at all."""
-    write_text(path, render(evaluations, title=title, warnings=warnings))
+    """Write the page, whole or not at all. What else there is to give, :func:`render` explains."""
+    write_text(path, render(evaluations, title=title, warnings=warnings, history=history, optimum=optimum))
+
+
+def _figure(display: Display) -> dict[str, str]:
+    return {"title": display.title, "caption": display.caption, "svg": themed_svg(display)}
+
+
+def _distance(evaluations: Sequence[Evaluation], optimum: Optimum) -> dict[str, Any]:
+    """Of those with one label a row; where there is none of them, the display says so."""
+    fitting = [evaluation for evaluation in evaluations if evaluation.labelled and evaluation.single_label]
+    display = DistanceToOptimum(fitting or evaluations, optimum)
+    table = display.table()
+    # Best and gap follow what they belong to: on a page no longer name is needed, and on a phone none fits.
+    short = [name.split()[0] if name.startswith("best ") else name.split()[-1] for name in table.columns]
+    margins = optimum.margins()["top_k"].tolist()
+    ends = {int(k): f"{100 * margin:.1f} points at k = {k}" for k, margin in zip(optimum.k, margins, strict=True)}
+    return {
+        "figures": [_figure(panel) for panel in display.panels()],
+        "table": dataclasses.replace(table, columns=short).html(),
+        "rows": f"{optimum.rows:,}",
+        "chance": " and ".join(dict.fromkeys([ends[int(optimum.k[0])], ends[int(optimum.k[-1])]])),
+    }
+
+
+def _training(history: History | Mapping[str, History]) -> dict[str, Any]:
+    display = TrainingCurves(history)
+    return {"figures": [_figure(panel) for panel in display.panels()], "table": display.table().html()}
 
 
 def _cards(evaluation: Evaluation) -> list[dict[str, Any]]:

@@ -1,0 +1,272 @@
+"""Pictures of training: how loss and monitored metric went, epoch by epoch, and which epoch was kept."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from shortlist.checks import whole_number
+from shortlist.errors import InputError
+from shortlist.report.display import Display
+from shortlist.report.displays import NAMED, Panels, append, finish, whole_ticks
+from shortlist.report.style import DASHES, SERIES
+from shortlist.report.table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+History: TypeAlias = Iterable[Mapping[str, Any]]
+# Up to so many points are drawn as dots on their line; more would hide it.
+DOTS = 30
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One epoch as it was recorded; None is what was not measured, NaN what was and is no number.
+
+    Args:
+        epoch: its number.
+        loss: the mean training loss.
+        validation_loss: the loss on the validation rows.
+        monitor: the validation metric that chooses among epochs.
+        value: that metric.
+        best: whether no epoch before was better.
+    """
+
+    epoch: int
+    loss: float | None = None
+    validation_loss: float | None = None
+    monitor: str | None = None
+    value: float | None = None
+    best: bool = False
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> "Epoch":
+        """From a line of a training record, in which null is NaN where something was measured.
+
+        >>> Epoch.of({"epoch": 3, "loss": 2.31, "monitor": "top-1", "value": 0.9, "best": True, "metrics": {"loss": 2.5}})
+        Epoch(epoch=3, loss=2.31, validation_loss=2.5, monitor='top-1', value=0.9, best=True)
+        """
+        if not isinstance(record, Mapping):
+            raise InputError(f"history: expected a dictionary for each epoch, got {type(record).__name__}")
+        epoch = whole_number(record.get("epoch"), "history, epoch", 0)
+        metrics = record.get("metrics") or {}
+        if not isinstance(metrics, Mapping):
+            raise InputError(f"history, metrics of epoch {epoch}: expected numbers by name, got {type(metrics).__name__}")
+        monitor = record.get("monitor")
+        return cls(
+            epoch,
+            _number(record.get("loss"), "loss", epoch, measured="loss" in record),
+            _number(metrics.get("loss"), "validation loss", epoch, measured="loss" in metrics),
+            None if monitor is None else str(monitor),
+            _number(record.get("value"), "value", epoch, measured=bool(metrics) and "value" in record),
+            bool(record.get("best")),
+        )
+
+
+def _number(value: Any, name: str, epoch: int, *, measured: bool) -> float | None:
+    if value is None:
+        return math.nan if measured else None  # JSON has no NaN
+    try:
+        if isinstance(value, bool | str):
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"history, {name} of epoch {epoch}: expected a number or nothing, got {str(value)[:40]}") from error
+
+
+@dataclass(frozen=True)
+class Run:
+    """The epochs of one training run, by number.
+
+    Args:
+        name: how legends and tables call it.
+        epochs: one for each number.
+    """
+
+    name: str
+    epochs: tuple[Epoch, ...]
+
+    @classmethod
+    def of(cls, name: str, history: History) -> "Run":
+        """From the lines of a training record; an epoch that was run again counts as it was the last time.
+
+        >>> Run.of("mine", [{"epoch": 1, "loss": 2.0}, {"epoch": 2, "loss": 1.5}, {"epoch": 2, "loss": 1.0}]).epochs[-1].loss
+        1.0
+        """
+        if not isinstance(history, Iterable) or isinstance(history, Mapping | str):
+            raise InputError(f"history of {name}: expected a sequence of epochs, got {type(history).__name__}")
+        found = {epoch.epoch: epoch for epoch in map(Epoch.of, history)}
+        if not found:
+            raise InputError(f"history of {name}: expected at least one epoch, got none")
+        return cls(name, tuple(found[number] for number in sorted(found)))
+
+    @property
+    def chosen(self) -> Epoch | None:
+        """The epoch that was kept, the last that was better than all before; None where none was compared."""
+        return next((epoch for epoch in reversed(self.epochs) if epoch.best), None)
+
+    @property
+    def monitor(self) -> str | None:
+        """The metric that chose."""
+        return next((epoch.monitor for epoch in reversed(self.epochs) if epoch.monitor is not None), None)
+
+    def line(self, field: str) -> tuple[list[int], list[float]]:
+        """Epochs in which it was measured and what was found; what is infinite breaks the line as NaN does."""
+        known = [(epoch.epoch, getattr(epoch, field)) for epoch in self.epochs if getattr(epoch, field) is not None]
+        return [number for number, _ in known], [value if math.isfinite(value) else math.nan for _, value in known]
+
+
+class TrainingLoss(Display):
+    """Training and validation loss by epoch."""
+
+    title: ClassVar[str] = "Loss"
+    caption: ClassVar[str] = (
+        "Mean loss of each epoch: on the training rows (line) and on the validation rows (dashed). Rings mark the epoch kept."
+    )
+
+    def __init__(self, runs: Iterable[Run]):
+        self.runs = list(runs)
+
+    def points(self) -> dict[str, list[object]]:
+        """name, epoch, loss, validation_loss."""
+        columns: dict[str, list[object]] = {"name": [], "epoch": [], "loss": [], "validation_loss": []}
+        for run in self.runs:
+            for epoch in run.epochs:
+                append(columns, run.name, epoch.epoch, _plain(epoch.loss), _plain(epoch.validation_loss))
+        return columns
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Two lines for each run."""
+        ax = self._axes(ax, "epoch", "loss")
+        alone = len(self.runs) == 1
+        for n, run in enumerate(self.runs):
+            colour = SERIES[n % len(SERIES)]
+            _draw(ax, run, "loss", colour, "training" if alone else run.name)
+            other = SERIES[1] if alone else colour
+            _draw(ax, run, "validation_loss", other, "validation" if alone else None, dash=1)
+        whole_ticks(ax)
+        return finish(ax, legend=True)
+
+
+class TrainingMetric(Display):
+    """The monitored validation metric by epoch."""
+
+    title: ClassVar[str] = "Monitored metric"
+    caption: ClassVar[str] = "The validation metric that chooses among the epochs. Rings mark the epoch kept."
+
+    def __init__(self, runs: Iterable[Run]):
+        self.runs = [run for run in runs if run.line("value")[0]]
+
+    def points(self) -> dict[str, list[object]]:
+        """name, epoch, monitor, value, chosen."""
+        columns: dict[str, list[object]] = {"name": [], "epoch": [], "monitor": [], "value": [], "chosen": []}
+        for run in self.runs:
+            for epoch in run.epochs:
+                append(columns, run.name, epoch.epoch, epoch.monitor, _plain(epoch.value), epoch is run.chosen)
+        return columns
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """A line for each run."""
+        monitors = {run.monitor for run in self.runs}
+        alike = len(monitors) == 1
+        ax = self._axes(ax, "epoch", (next(iter(monitors)) if alike else None) or "monitored metric")
+        ax.yaxis.label.set_parse_math(False)  # a metric's name is no formula
+        alone = len(self.runs) == 1
+        for n, run in enumerate(self.runs):
+            named = run.name if alike else f"{run.name}, {run.monitor or 'metric'}"
+            kept = f"epoch {run.chosen.epoch}, kept" if alone and run.chosen is not None else None
+            _draw(ax, run, "value", SERIES[(1 if alone else n) % len(SERIES)], None if alone else named, kept=kept)
+        whole_ticks(ax)
+        return finish(ax, legend=True)
+
+
+class TrainingCurves(Panels):
+    """How training went: losses, and the monitored metric beside them, with the epoch that was kept.
+
+    Args:
+        history: a dictionary for each epoch, as in ``metrics.jsonl``, with ``epoch``, ``loss``, ``monitor``, ``value``,
+            ``best`` and ``metrics``, of which all but the first may be missing or None; or several such histories by name.
+
+    >>> history = [
+    ...     {"epoch": 1, "loss": 2.31, "monitor": "top-1", "value": 0.61, "best": True, "metrics": {"loss": 2.4}},
+    ...     {"epoch": 2, "loss": 1.52, "monitor": "top-1", "value": 0.74, "best": True, "metrics": {"loss": 1.9}},
+    ...     {"epoch": 3, "loss": 1.03, "monitor": "top-1", "value": 0.73, "best": False, "metrics": {"loss": 2.2}},
+    ... ]
+    >>> TrainingCurves(history).frame()[["epoch", "loss", "validation_loss", "value", "chosen"]]
+       epoch  loss  validation_loss  value  chosen
+    0      1  2.31              2.4   0.61   False
+    1      2  1.52              1.9   0.74    True
+    2      3  1.03              2.2   0.73   False
+    """
+
+    title: ClassVar[str] = "Training"
+    caption: ClassVar[str] = "Loss (left) and monitored validation metric (right) by epoch. Rings mark the epoch kept."
+
+    def __init__(self, history: History | Mapping[str, History]):
+        named = history if isinstance(history, Mapping) else {"training": history}
+        if not named:
+            raise InputError("history: expected at least one run, got none")
+        self.runs = [Run.of(str(name), run) for name, run in named.items()]
+
+    def panels(self) -> list[Display]:
+        """The losses, and the metric where one was monitored that is not the loss again."""
+        metric = TrainingMetric(run for run in self.runs if run.line("value") != run.line("validation_loss"))
+        return [TrainingLoss(self.runs), *([metric] if metric.runs else [])]
+
+    def points(self) -> dict[str, list[object]]:
+        """name, epoch, loss, validation_loss, monitor, value, chosen; NaN for what was not measured."""
+        columns = TrainingLoss(self.runs).points()
+        epochs = [(run, epoch) for run in self.runs for epoch in run.epochs]
+        columns["monitor"] = [epoch.monitor for _, epoch in epochs]
+        columns["value"] = [_plain(epoch.value) for _, epoch in epochs]
+        columns["chosen"] = [epoch is run.chosen for run, epoch in epochs]
+        return columns
+
+    def table(self) -> Table:
+        """One row for each run: how many epochs there were, and what was measured in the one kept, else in the last.
+
+        >>> history = [{"epoch": 1, "loss": 2.31, "monitor": "top-1", "value": 0.61, "best": True}]
+        >>> print(TrainingCurves(history).table().markdown())
+        | monitored | epochs | epoch | value | training loss | validation loss |
+        | --- | ---: | ---: | ---: | ---: | ---: |
+        | top-1 | 1 | 1 (kept) | 0.6100 | 2.3100 | – |
+        """
+        columns = ["run", "monitored", "epochs", "epoch", "value", "training loss", "validation loss"]
+        rows = []
+        for run in self.runs:
+            at = run.chosen or run.epochs[-1]
+            shown = f"{at.epoch} ({'last' if run.chosen is None else 'kept'})"
+            rows.append([run.name, run.monitor, len(run.epochs), shown, at.value, at.loss, at.validation_loss])
+        first = 1 if len(self.runs) == 1 else 0  # a single run needs no name
+        formats = ["", "", ",d", "", ".4f", ".4f", ".4f"]
+        right = [False, False, *[True] * 5]
+        return Table(columns[first:], [row[first:] for row in rows], formats[first:], right[first:])
+
+
+def _draw(ax: "Axes", run: Run, field: str, colour: str, label: str | None, *, dash: int = 0, kept: str | None = None) -> None:
+    """A line through the epochs in which it was measured, and a ring around the one kept, which may have names."""
+    epochs, values = run.line(field)
+    if not epochs:
+        return
+    # A point between two breaks has no line that would show it.
+    dots = "o" if len(epochs) <= DOTS or any(map(math.isnan, values)) else ""
+    line, ring = (None if name is None else NAMED + name for name in (label, kept))
+    ax.plot(epochs, values, color=colour, linestyle=DASHES[dash], marker=dots, markersize=3.5, label=line)
+    if run.chosen is not None and run.chosen.epoch in epochs:
+        height = values[epochs.index(run.chosen.epoch)]
+        ax.plot(
+            [run.chosen.epoch],
+            [height],
+            color=colour,
+            linestyle="",
+            marker="o",
+            markersize=10,
+            markerfacecolor="none",
+            markeredgewidth=1.8,
+            label=ring,
+        )
+
+
+def _plain(value: float | None) -> float:
+    return math.nan if value is None else value
