@@ -1,0 +1,156 @@
+"""Grids: settings with the values to try, checked before anything is trained."""
+
+import itertools
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from shortlist.errors import InputError
+from shortlist.training.recipe import Recipe
+
+MOST_TRIALS = 1000
+# Their values hold commas, so that semicolons part them.
+WITH_COMMAS = ("milestones", "rule")
+# Settings that no search can be over, with the reason.
+APART = {
+    "name": "only names the recipe",
+    "summary": "only describes the recipe",
+    "reference": "only describes the recipe",
+    "data": "decides which rows validate, and numbers of different rows do not compare",
+    "labels": "decides what validation measures, and different metrics do not compare",
+    "monitor": "is the metric that decides, and different metrics do not compare",
+}
+MANY = 2**31  # classes, so that no k is too large to name a metric
+
+
+def parse_grid(texts: Iterable[str], recipe: Recipe) -> dict[str, tuple[Any, ...]]:
+    """A grid from lines such as ``alpha=0.1,0.3,1``: settings of the recipe or of its method, each with its values.
+
+    Values of ``milestones`` and ``rule``, which hold commas, are parted by semicolons: ``milestones=10,15;12,18``.
+
+    Args:
+        texts: a line for each setting.
+        recipe: whose settings these are.
+
+    >>> recipe = Recipe("mine", data="flora")
+    >>> parse_grid(["alpha=0.1,0.3,1", "milestones=10,15;20"], recipe)
+    {'alpha': (0.1, 0.3, 1.0), 'milestones': ((10, 15), (20,))}
+    """
+    grid: dict[str, tuple[Any, ...]] = {}
+    for text in texts:
+        name, equals, values = (part.strip() for part in text.partition("="))
+        if not equals or not name:
+            raise InputError(f"grid: expected a setting and its values, such as lr=0.1,0.3, got {text!r}")
+        if name in grid:
+            raise InputError(f"grid: expected each setting once, got {name!r} twice: give all its values together")
+        parts = [part.strip() for part in values.split(";" if name in WITH_COMMAS else ",")]
+        if not all(parts):
+            raise InputError(f"grid: expected values of {name!r}, such as {name}=VALUE,VALUE, got {text!r}")
+        grid[name] = tuple(parts)
+    return checked_grid(grid, recipe)
+
+
+def checked_grid(grid: Mapping[str, Sequence[Any]], recipe: Recipe) -> dict[str, tuple[Any, ...]]:
+    """The grid with every value as the setting takes it, or a sentence that says what is wrong.
+
+    >>> checked_grid({"batch_size": ["32", 64]}, Recipe("mine", data="flora"))
+    {'batch_size': (32, 64)}
+    """
+    if not grid:
+        raise InputError(
+            f"grid: expected settings with values to try, got none, and recipe {recipe.name} declares none: add some, such as "
+            "lr=0.1,0.3"
+        )
+    checked = {name: _values(name, values, recipe) for name, values in grid.items()}
+    number = math.prod(map(len, checked.values()))
+    if number > MOST_TRIALS:
+        lengths = " x ".join(f"{len(values)} of {name}" for name, values in checked.items())
+        raise InputError(f"grid: expected at most {MOST_TRIALS:,} combinations, got {number:,} ({lengths}): try fewer values")
+    return checked
+
+
+def _values(name: str, values: Any, recipe: Recipe) -> tuple[Any, ...]:
+    known = [setting for setting in recipe.settings() if setting not in APART]
+    if name in APART:
+        raise InputError(f"grid: {name!r} {APART[name]}: expected one of {', '.join(known)}")
+    if name not in known:
+        near = get_close_matches(name, known, 1, 0.7)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise InputError(f"grid: {hint}expected one of {', '.join(known)}; got {name!r}")
+    if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+        raise InputError(f"grid: expected a list of values of {name!r}, got {values!r}")
+    taken = tuple(_taken(name, value, recipe) for value in values)
+    twice = next((value for place, value in enumerate(taken) if value in taken[:place]), None)
+    if len(set(map(_text, taken))) < len(taken):
+        raise InputError(f"grid: expected each value of {name!r} once, got {twice!r} twice")
+    return taken
+
+
+def _taken(name: str, value: Any, recipe: Recipe) -> Any:
+    """The value as the setting takes it; what it needs of other settings is seen when all are put together."""
+    if name == "milestones":
+        return recipe.with_settings(schedule="step", milestones=value).milestones
+    if name == "schedule" and value == "step":
+        return value
+    changed = recipe.with_settings(**{name: value}).settings()[name]
+    # A number where the method's default has a fraction is the same number.
+    return float(changed) if isinstance(recipe.settings()[name], float) and type(changed) is int else changed
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value)
+
+
+def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Every combination, the last setting changing fastest.
+
+    >>> combinations({"lr": (0.1, 0.3), "k": (3, 5)})
+    [{'lr': 0.1, 'k': 3}, {'lr': 0.1, 'k': 5}, {'lr': 0.3, 'k': 3}, {'lr': 0.3, 'k': 5}]
+    """
+    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+
+
+def trial_recipes(recipe: Recipe, grid: Mapping[str, Sequence[Any]]) -> list[Recipe]:
+    """The recipe of every combination; refused where one cannot be, or where different metrics would decide.
+
+    >>> [trial.lr for trial in trial_recipes(Recipe("mine", data="flora"), {"lr": (0.1, 0.3)})]
+    [0.1, 0.3]
+    """
+    trials = []
+    for values in combinations(grid):
+        try:
+            trial = recipe.with_settings(**values)
+            trial.chosen_method.loss([2, 1])  # its parameters are in their ranges; counts for methods that need some
+        except InputError as error:
+            raise InputError(f"grid: {written(values)} cannot be: {error}") from error
+        trials.append(trial)
+    deciding = list(dict.fromkeys(map(_deciding, trials)))
+    if len(deciding) > 1:
+        raise InputError(
+            f"grid: expected trials that one metric decides, got {' and '.join(deciding[:3])}: set a monitor that all have, "
+            "such as top-1"
+        )
+    return trials
+
+
+def _deciding(recipe: Recipe) -> str:
+    from shortlist.training.monitor import monitor_of
+
+    return recipe.monitor or monitor_of(recipe, None, MANY).deciding
+
+
+def written(values: Mapping[str, Any]) -> str:
+    """Values as a person would type them.
+
+    >>> written({"lr": 0.1, "milestones": (10, 15), "ema": None})
+    'lr=0.1 milestones=10,15 ema=none'
+    """
+    return " ".join(f"{name}={'own' if name == 'link' and value is None else _typed(value)}" for name, value in values.items())
+
+
+def _typed(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

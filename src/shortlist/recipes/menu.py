@@ -1,0 +1,79 @@
+"""Every recipe by name."""
+
+import difflib
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+
+from shortlist.errors import InputError
+from shortlist.recipes.cifar100 import cifar100_average5, cifar100_resnet18, cifar100_top5
+from shortlist.recipes.flora import flora_minutes, flora_open_set, flora_quadrats, flora_seconds
+from shortlist.recipes.imagenet_lt import imagenet_lt_top_k
+from shortlist.recipes.multilabel import (
+    coco_quasibinary,
+    coco_spa,
+    coco_spa_label_pair,
+    nus_wide_quasibinary,
+    voc_spa,
+    voc_spa_label_pair,
+)
+from shortlist.recipes.open_set import cifar60_40
+from shortlist.recipes.own import own_pictures, own_table
+from shortlist.recipes.plantnet import plantnet_average_k, plantnet_top_k
+from shortlist.recipes.tables import mulan_scene, mulan_yeast
+from shortlist.training.recipe import Recipe
+
+
+@cache
+def _by_name() -> Mapping[str, Recipe]:
+    """Made when first asked for."""
+    recipes = (
+        own_pictures(),
+        own_table(),
+        flora_seconds(),
+        flora_minutes(),
+        flora_quadrats(),
+        flora_open_set(),
+        cifar100_top5(),
+        cifar100_average5(),
+        cifar100_resnet18(),
+        cifar60_40(),
+        *(plantnet_top_k(k) for k in (1, 3, 5)),
+        *(plantnet_average_k(k) for k in (2, 3, 5, 10)),
+        *(imagenet_lt_top_k(k) for k in (1, 3, 5)),
+        coco_spa(),
+        coco_spa_label_pair(),
+        coco_quasibinary(),
+        nus_wide_quasibinary(),
+        voc_spa(),
+        voc_spa_label_pair(),
+        mulan_scene(),
+        mulan_yeast(),
+    )
+    return MappingProxyType({recipe.name: recipe for recipe in recipes})
+
+
+def all_recipes() -> tuple[Recipe, ...]:
+    """Every recipe there is.
+
+    >>> [recipe.name for recipe in all_recipes() if recipe.data.startswith("flora")]
+    ['flora-seconds', 'flora-minutes', 'flora-quadrats', 'flora-open-set']
+    """
+    return tuple(_by_name().values())
+
+
+def find_recipe(name: str) -> Recipe:
+    """The recipe of this name.
+
+    >>> find_recipe("flora-minutes").method
+    'average-k'
+    >>> find_recipe("flora-minute")
+    Traceback (most recent call last):
+    shortlist.errors.InputError: recipe: did you mean 'flora-minutes'? expected one of pictures, table, ...
+    """
+    known = _by_name()
+    if name not in known:
+        near = difflib.get_close_matches(str(name).lower().replace("_", "-"), known, 1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise InputError(f"recipe: {hint}expected one of {', '.join(known)}; got {str(name)[:80]!r}")
+    return known[name]

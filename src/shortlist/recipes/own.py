@@ -1,0 +1,44 @@
+"""Recipes for a person's own data: settings that do something sensible with any folder of pictures or table of features."""
+
+from shortlist.training.recipe import PATH, Recipe
+
+
+def own_pictures() -> Recipe:
+    """Pictures of any kind, seen at 64 × 64 by a small residual network that starts from nothing.
+
+    With a GPU and torchvision or timm installed, ``backbone=torchvision:resnet50 pretrained=true size=224`` starts from
+    published weights instead, which a few thousand pictures need.
+    """
+    return Recipe(
+        "pictures",
+        PATH,
+        method="average-k",
+        summary="your own pictures: a folder of class folders, or a table of paths and labels",
+        grid={"alpha": (0.1, 0.3, 1.0, 3.0), "lr": (0.03, 0.1, 0.3)},
+        backbone="resnet-14x2/2",
+        augmentation="crop-flip",
+        epochs=30,
+        batch_size=64,
+        lr=0.1,
+        schedule="one-cycle",
+        ema=0.998,
+    )
+
+
+def own_table() -> Recipe:
+    """Rows of features, by a small network whose weights decay."""
+    return Recipe(
+        "table",
+        PATH,
+        method="average-k",
+        summary="your own table of features and labels, CSV, Parquet, npz or ARFF",
+        grid={"alpha": (0.1, 0.3, 1.0, 3.0), "lr": (3e-4, 1e-3, 3e-3)},
+        backbone="mlp-256",
+        augmentation="none",
+        epochs=100,
+        batch_size=64,
+        optimizer="adamw",
+        lr=1e-3,
+        weight_decay=1e-2,
+        ema=0.99,
+    )

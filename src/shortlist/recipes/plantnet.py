@@ -1,0 +1,122 @@
+"""Pl@ntNet-300K: 1,081 species with a long tail. Top-k sets, macro (Garcin 2022), and k labels on average (Garcin 2023)."""
+
+from typing import Any
+
+from shortlist.errors import InputError
+from shortlist.recipes.cifar100 import ALPHAS, GARCIN_2022, GARCIN_2023
+from shortlist.training.recipe import Recipe
+
+# Garcin 2022, appendix E.
+MARGINS, EPSILONS = (0.2, 0.3, 0.4, 0.5), (0.01, 0.05, 0.1)
+
+# Both papers: ImageNet's weights to begin with, 30 epochs, Nesterov momentum 0.9, batches of 32. Not given there: the size of
+# pictures and what is done to them; the data's own paper (Garcin 2021; thesis, section 3.5) resizes to 256 and cuts windows of
+# 224. It does not speak of flips, without which there is no window here.
+TRAINING: dict[str, Any] = {
+    "pretrained": True,
+    "size": 224,
+    "augmentation": "crop-flip",
+    "epochs": 30,
+    "batch_size": 32,
+    "optimizer": "sgd",
+    "lr": 2e-3,
+    "momentum": 0.9,
+    "weight_decay": 1e-4,
+    "schedule": "step",
+    "calibration_share": 0.0,
+}
+
+MACRO_TOP = {  # Garcin 2022, Table 5: macro top-k accuracy at k = 1, 3, 5
+    "": (42.4, 64.9, 73.2),
+    "cross-entropy: ": (36.3, 58.8, 68.7),
+    "smooth-topk: ": (35.7, 50.3, 50.9),
+    "noised-topk: ": (35.8, 58.7, 66.4),
+    "focal: ": (37.6, 60.4, 69.7),
+    "ldam: ": (40.6, 63.3, 71.9),
+}
+AVERAGE = {  # Garcin 2023, Table 2: average-k accuracy at k = 2, 3, 5, 10
+    "": (90.34, 93.81, 96.42, 98.23),
+    "cross-entropy: ": (89.63, 92.64, 95.11, 97.11),
+    "noised-topk: ": (90.48, 93.60, 95.75, 97.26),
+    "assume-negative: ": (85.41, 90.15, 93.88, 96.86),
+    "expected-positive: ": (86.30, 90.49, 93.63, 95.99),
+}
+FEW_SHOT = {  # the same of classes with fewer than 20 training pictures
+    "": (23.77, 40.39, 55.83, 75.75),
+    "cross-entropy: ": (27.08, 38.44, 35.39, 46.58),
+    "noised-topk: ": (24.98, 38.46, 49.90, 56.49),
+    "assume-negative: ": (2.05, 7.46, 20.31, 42.61),
+    "expected-positive: ": (9.01, 18.49, 31.02, 41.44),
+}
+
+
+def plantnet_top_k(k: int = 5) -> Recipe:
+    """Top-k sets of rare species too, by the noised loss with larger margins for rarer classes.
+
+    The rivals at the paper's parameters: ``method=cross-entropy``, ``focal``, ``ldam``, ``noised-topk`` (all by default) and
+    ``smooth-topk`` with ``temperature=0.1``.
+
+    Args:
+        k: 1, 3 or 5.
+
+    >>> plantnet_top_k(3).expected["macro-top-3"]
+    64.9
+    """
+    place = _place(k, (1, 3, 5))
+    return Recipe(
+        f"plantnet-top{k}",
+        "plantnet-300k:{path}",
+        method="noised-topk-imbalanced",
+        parameters={"k": k, "epsilon": 0.01, "samples": 5, "max_margin": 0.2, "scale": 60.0},
+        summary=f"top-{k} sets for a long tail, macro accuracy, ResNet-50 from ImageNet's weights",
+        reference=f"{GARCIN_2022}, Table 5",
+        expected={f"{method}macro-top-{k}": numbers[place] for method, numbers in MACRO_TOP.items()},
+        grid={"max_margin": MARGINS, "epsilon": EPSILONS, "scale": (50.0, 60.0)},
+        backbone="torchvision:resnet50",
+        milestones=(20, 25),
+        monitor=f"macro-top-{k}",
+        rule=f"top-k:{k}",
+        **TRAINING,
+    )
+
+
+def plantnet_average_k(k: int = 5) -> Recipe:
+    """Sets of k labels on average by the two-head loss.
+
+    The rivals at the paper's parameters: ``method=cross-entropy``, ``assume-negative``, ``noised-topk`` (by default) and
+    ``expected-positive`` with ``beta=0.001``.
+
+    Args:
+        k: 2, 3, 5 or 10.
+
+    >>> plantnet_average_k(10).expected["average-10, few shot"]
+    75.75
+    """
+    place = _place(k, (2, 3, 5, 10))
+    return Recipe(
+        f"plantnet-average{k}",
+        "plantnet-300k:{path}",
+        method="average-k",
+        parameters={"k": k, "alpha": 5.0},
+        summary=f"sets of {k} labels on average by the two-head loss, ResNet-18 from ImageNet's weights",
+        reference=f"{GARCIN_2023}, Table 2",
+        expected={f"{method}average-{k}": numbers[place] for method, numbers in AVERAGE.items()}
+        | {f"{method}average-{k}, few shot": numbers[place] for method, numbers in FEW_SHOT.items()},
+        grid={"alpha": ALPHAS},
+        backbone="torchvision:resnet18",
+        milestones=(25,),
+        monitor=f"average-{k}",
+        rule=f"average-k:{k}",
+        link="softmax",  # which the paper thresholds, for every method
+        calibration="none",
+        **TRAINING,
+    )
+
+
+def _place(k: int, published: tuple[int, ...]) -> int:
+    if k not in published:
+        raise InputError(
+            f"k: expected one of {', '.join(map(str, published))}, whose numbers are published, got {k}: take one of these "
+            "and change k, monitor and rule"
+        )
+    return published.index(k)
