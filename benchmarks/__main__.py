@@ -4,6 +4,7 @@ import sys
 
 from benchmarks import (
     big_file,
+    cifar_table,
     conformal,
     decoding,
     flora,
@@ -17,6 +18,7 @@ from benchmarks import (
     page,
     prediction,
     thresholds,
+    training_loop,
     transforms,
     votes,
 )
@@ -35,7 +37,8 @@ BENCHMARKS = {
     "transforms": transforms,
     "votes": votes,
 }
-ON_A_GPU = {"flora_limit": flora_limit}
+ON_A_GPU = {"flora_limit": flora_limit, "training_loop": training_loop}
+WITH_A_PATH = ("cifar100",)  # need data that are not here
 
 names = sys.argv[1:] or [*BENCHMARKS, "page"]
 for name in names:
@@ -43,7 +46,10 @@ for name in names:
         page.write()
         loss_table.write()
         flora_table.write()
+        cifar_table.write()
     elif name in BENCHMARKS | ON_A_GPU:
         (BENCHMARKS | ON_A_GPU)[name].run()
+    elif name in WITH_A_PATH:
+        sys.exit(f"{name} needs the folder of its data: python -m benchmarks.{name} PATH")
     else:
-        sys.exit(f"expected some of {', '.join([*BENCHMARKS, *ON_A_GPU, 'page'])}, got {name!r}")
+        sys.exit(f"expected some of {', '.join([*BENCHMARKS, *ON_A_GPU, *WITH_A_PATH, 'page'])}, got {name!r}")

@@ -30,6 +30,7 @@ TITLES = {
     "vote-adaptive": "Labels from votes, adaptive weights",
     "vote-majority": "Labels from votes, plain majority",
     "flora-pictures": "Drawing Flora",
+    "training-loop": "An epoch of training",
 }
 AGAINST_FIRST = {
     "topk-losses": ("Top-k losses", "Forward and backward, as multiples of `F.cross_entropy` in the same rounds."),

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from benchmarks import flora_table, loss_table, page
+from benchmarks import cifar_table, flora_table, loss_table, page
 from benchmarks.marked_tables import with_table
 
 ROOT = Path(__file__).parent.parent
@@ -17,6 +17,8 @@ PACKAGES += [
     "shortlist.methods",
     "shortlist.models",
     "shortlist.operators",
+    "shortlist.recipes",
+    "shortlist.training",
 ]
 
 
@@ -54,6 +56,18 @@ def test_the_benchmark_page_is_the_one_made_from_the_results():
 def test_tables_inside_pages_are_the_ones_made_from_the_results(table):
     text = (ROOT / "docs" / table.PAGE).read_text(encoding="utf-8")
     assert with_table(text, table.text()) == text
+
+
+def test_the_table_of_cifar_100_is_the_one_made_from_the_results():
+    text = (ROOT / "docs" / cifar_table.PAGE).read_text(encoding="utf-8")
+    assert cifar_table.placed(text) == text
+
+
+def test_intervals_over_seeds_are_those_of_student():
+    # Three values have two degrees of freedom, whose 97.5 % quantile is 4.3027: 4.3027 * 1 / sqrt(3) = 2.484.
+    assert cifar_table.mean_and_half_width([1.0, 2.0, 3.0]) == "2.00 ± 2.48"
+    assert cifar_table.mean_and_half_width([-1.0, -1.0], sign=True) == "-1.00 ± 0.00"
+    assert cifar_table.mean_and_half_width([93.456], sign=True) == "+93.46"
 
 
 def test_every_page_is_in_the_navigation():

@@ -13,7 +13,21 @@ import shortlist
 
 SOURCE = Path(shortlist.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
-ROOMS = ("cli", "data", "data.votes", "links", "losses", "methods", "metrics", "models", "operators", "report", "sets")
+ROOMS = (
+    "cli",
+    "data",
+    "data.votes",
+    "links",
+    "losses",
+    "methods",
+    "metrics",
+    "models",
+    "operators",
+    "recipes",
+    "report",
+    "sets",
+    "training",
+)
 PUBLIC = ["shortlist", *(f"shortlist.{room}" for room in ROOMS)]
 HEAVY = ["torchmetrics", "matplotlib", "pandas", "pyarrow", "sklearn", "scipy", "jinja2", "typer", "PIL"]
 

@@ -10,17 +10,35 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from shortlist import data, links, losses, methods, metrics, models, operators, report, sets
+    from shortlist import data, links, losses, methods, metrics, models, operators, recipes, report, sets, training
+    from shortlist.models import Classifier
     from shortlist.predictions import Predictions
 
-__all__ = ["Predictions", "data", "links", "losses", "methods", "metrics", "models", "operators", "report", "sets"]
+ROOMS = ("data", "links", "losses", "methods", "metrics", "models", "operators", "recipes", "report", "sets", "training")
+CLASSES = {"Classifier": "models", "Predictions": "predictions"}
+
+__all__ = [
+    "Classifier",
+    "Predictions",
+    "data",
+    "links",
+    "losses",
+    "methods",
+    "metrics",
+    "models",
+    "operators",
+    "recipes",
+    "report",
+    "sets",
+    "training",
+]
 
 
 def __getattr__(name: str) -> Any:
     """Parts are imported when they are first used: ``import shortlist`` costs little more than nothing."""
-    if name == "Predictions":
-        return importlib.import_module("shortlist.predictions").Predictions
-    if name in __all__:
+    if name in CLASSES:
+        return getattr(importlib.import_module(f"shortlist.{CLASSES[name]}"), name)
+    if name in ROOMS:
         return importlib.import_module(f"shortlist.{name}")
     raise AttributeError(f"module 'shortlist' has no attribute {name!r}")
 

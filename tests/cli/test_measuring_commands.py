@@ -153,7 +153,7 @@ def test_calibrate_refuses_unlabelled_rows_other_classes_and_unknown_methods(fai
 
 
 def test_demo_writes_a_report_whose_numbers_its_files_give_again(run, tmp_path):
-    outcome = run("demo", "--out", tmp_path / "demo")
+    outcome = run("demo", "--scores", "--out", tmp_path / "demo")
     assert outcome.code == 0
     files = {path.name for path in (tmp_path / "demo").iterdir()}
     assert files == {"calibration.safetensors", "test.safetensors", "sets.jsonl", "report.html"}

@@ -213,7 +213,6 @@ def test_outputs_of_unknown_kind_are_refused(option, words, fails, old, new, tmp
     "arguments",
     [
         ("sets",),
-        ("sets", "x.npz"),
         ("sets", "x.npz", "--rul", "top-k:1"),
         ("set",),
         ("report", "--rule", "top-k:1"),

@@ -9,6 +9,7 @@ import typer
 from shortlist.cli import options
 from shortlist.cli.console import say, show, warn
 from shortlist.cli.prepare import Reading, check_alike, check_apart, check_outputs
+from shortlist.cli.recalibrate import is_classifier, recalibrate
 from shortlist.errors import InputError
 from shortlist.links import Isotonic, Platt, Temperature
 from shortlist.links.fitted import FittedLink
@@ -20,20 +21,41 @@ METHODS: dict[str, type[FittedLink]] = {link.kind: link for link in (Temperature
 
 
 def calibrate(
-    scores: options.Scores,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the scores go with their new link.")],
-    on: Annotated[Path, typer.Option("--on", metavar="FILE", help="Labelled scores to fit the link on.")],
-    method: Annotated[str, typer.Option("--method", "-m", help="temperature, platt or isotonic.")] = "temperature",
+    scores: Annotated[
+        Path, typer.Argument(metavar="PREDICTIONS", help="A file of scores; or a classifier, or the run that it belongs to.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the scores, or the classifier, go with their new link.")],
+    on: Annotated[
+        Path | None, typer.Option("--on", metavar="FILE", help="Labelled scores to fit on; a run has its own.")
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option("--method", "-m", help="temperature, platt or isotonic; of a classifier also none.")
+    ] = None,
+    rule: Annotated[
+        str | None, typer.Option("--rule", "-r", help="Of a classifier: a new set rule, such as lac:0.1; else its old one.")
+    ] = None,
     same_rows: options.SameRows = False,
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
     target_key: options.TargetKey = None,
 ) -> None:
-    """Fit a link on labelled scores and write other scores with it: the same scores, better probabilities."""
-    if method not in METHODS:
-        near = difflib.get_close_matches(method, METHODS, 1)
+    """Fit a link on labelled scores and write other scores with it: the same scores, better probabilities.
+
+    Of a classifier (or the folder of a run) the link, the set rule or both are fitted again; it is written to a new folder.
+    """
+    folder = is_classifier(scores)
+    known = [*METHODS, "none"] if folder else list(METHODS)
+    method = method or ("none" if folder else "temperature")
+    if method not in known:
+        near = difflib.get_close_matches(method, known, 1)
         hint = f"did you mean {near[0]!r}? " if near else ""
-        raise InputError(f"--method: {hint}expected one of {', '.join(METHODS)}, got {method!r}")
+        raise InputError(f"--method: {hint}expected one of {', '.join(known)}, got {method!r}")
+    if folder:
+        return recalibrate(scores, out, on, METHODS.get(method), rule)
+    if rule is not None:
+        raise InputError("--rule: expected a classifier or a run to give the rule to, got a file of scores: use shortlist sets")
+    if on is None:
+        raise InputError("--on: expected a file of labelled scores to fit the link on, got none")
     check_outputs([out], [scores, on])
     reading = Reading(scores_key, target_key, link)
     predictions, labelled = reading.load(scores), reading.load(on)

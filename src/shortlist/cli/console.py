@@ -32,23 +32,24 @@ class Outcome(enum.IntEnum):
     WARNED = 3
 
 
-def _errors() -> Console:
+def error_console() -> Console:
+    """Standard error, for people."""
     return Console(file=sys.stderr, soft_wrap=True, highlight=False)
 
 
 def complain(message: str) -> None:
     """One sentence on what went wrong."""
-    _errors().print(Text("error: ", style="bold red") + Text(message))
+    error_console().print(Text("error: ", style="bold red") + Text(message))
 
 
 def say(message: str) -> None:
     """One sentence on what was done, on standard error so that standard output stays data."""
-    _errors().print(Text(message))
+    error_console().print(Text(message))
 
 
 def warn(message: str) -> None:
     """One sentence that a person should read before trusting the answer."""
-    _errors().print(Text("warning: ", style="bold yellow") + Text(message))
+    error_console().print(Text("warning: ", style="bold yellow") + Text(message))
 
 
 @contextmanager
@@ -113,7 +114,7 @@ class Bar:
                 TextColumn("{task.percentage:3.0f}%"),
                 TimeRemainingColumn(),
             )
-            self.progress = Progress(*columns, console=_errors(), transient=True)
+            self.progress = Progress(*columns, console=error_console(), transient=True)
             self.progress.start()
             self.progress.add_task(self.label, total=self.total)
         self.progress.update(self.progress.task_ids[0], completed=done)

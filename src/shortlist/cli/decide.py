@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import typer
@@ -10,9 +10,11 @@ import typer
 from shortlist.cli import options
 from shortlist.cli.console import Bar, Outcome, emit, say, show, warn
 from shortlist.cli.prepare import Fitting, Prepared, Reading, check_outputs, prepare_all
+from shortlist.cli.runs import Run
 from shortlist.errors import InputError
 from shortlist.report import Evaluation, Table, headline, write_report
 from shortlist.report import evaluate as measure
+from shortlist.report.optimum import Optimum
 from shortlist.selection import count_rows
 from shortlist.sets.lists import LabelList, check_list_path, list_writer, lists_of
 from shortlist.sets.sizes import SizeSummary
@@ -22,7 +24,7 @@ SHOWN = 10
 
 def sets(
     scores: options.Scores,
-    rule: options.Rule,
+    rule: options.Rule = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the sets go: .parquet or .jsonl.")] = None,
     calibration: options.Calibration = None,
     split: options.Split = None,
@@ -44,8 +46,8 @@ def sets(
         check_list_path(out)
         if as_json:
             raise InputError("expected --out or --json, got both: --json writes to standard output")
-    check_outputs([out, save_rule], [scores, *(calibration or ()), Path(rule)])
-    fitting = Fitting([rule], calibration or (), split, seed, same_rows)
+    check_outputs([out, save_rule], [scores, *(calibration or ()), *([Path(rule)] if rule else ())])
+    fitting = Fitting([rule] if rule else [], calibration or (), split, seed, same_rows)
     (prepared,) = prepare_all([scores], Reading(scores_key, target_key, link), fitting)
     counts = _write_lists(prepared, out, as_json)
     size = SizeSummary.of(counts)
@@ -88,7 +90,7 @@ def _write_lists(prepared: Prepared, out: Path | None, as_json: bool) -> torch.T
 
 def evaluate(
     scores: options.ManyScores,
-    rule: options.Rules,
+    rule: options.Rules = None,
     calibration: options.Calibration = None,
     split: options.Split = None,
     seed: options.Seed = 0,
@@ -103,7 +105,7 @@ def evaluate(
     """Measure a rule's sets on labelled scores: accuracy, size, calibration; several files side by side."""
     if as_json and as_csv:
         raise InputError("expected --json or --csv, got both")
-    fitting = Fitting(rule, calibration or (), split, seed, same_rows)
+    fitting = Fitting(rule or [], calibration or (), split, seed, same_rows)
     prepared, evaluations = _measured(scores, Reading(scores_key, target_key, link), fitting)
     if as_json:
         answer = [
@@ -123,7 +125,7 @@ def evaluate(
 
 def report(
     scores: options.ManyScores,
-    rule: options.Rules,
+    rule: options.Rules = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the page goes.")] = Path("report.html"),
     calibration: options.Calibration = None,
     split: options.Split = None,
@@ -139,11 +141,28 @@ def report(
     if out.suffix not in (".html", ".htm"):
         raise InputError(f"--out: expected a name that ends in .html, got {out}")
     check_outputs([out], [*scores, *(calibration or ())])
-    fitting = Fitting(rule, calibration or (), split, seed, same_rows)
+    fitting = Fitting(rule or [], calibration or (), split, seed, same_rows)
     prepared, evaluations = _measured(scores, Reading(scores_key, target_key, link), fitting)
-    write_report(evaluations, out, title=title, warnings=[text for one in prepared for text in (*one.warnings, *one.notes)])
+    warnings = [text for one in prepared for text in (*one.warnings, *one.notes)]
+    whole = {} if split is not None else _trained(scores)  # of a part of the rows, the optimum is another
+    write_report(evaluations, out, title=title, warnings=warnings, **whole)
     say(f"report on {prepared[0].name if len(prepared) == 1 else f'{len(prepared)} evaluations'} → {out}")
     _finish(prepared, strict)
+
+
+def _trained(paths: list[Path]) -> dict[str, Any]:
+    """What runs among the paths know about their training, and about the best that is possible on their test rows."""
+    runs = {path.resolve().name: run for path in paths if (run := Run.at(path)) is not None}
+    histories = {name: history for name, run in runs.items() if (history := run.history())}
+    optima = [run.optimum() for run in runs.values()]
+    found: dict[str, Any] = {"history": histories} if histories else {}
+    if len(optima) == len(paths) and optima[0] is not None and all(_same_optimum(one, optima[0]) for one in optima):
+        found["optimum"] = optima[0]
+    return found
+
+
+def _same_optimum(one: Optimum | None, other: Optimum) -> bool:
+    return one is not None and one.record() == other.record()
 
 
 def _measured(paths: list[Path], reading: Reading, fitting: Fitting) -> tuple[list[Prepared], list[Evaluation]]:

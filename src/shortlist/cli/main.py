@@ -6,12 +6,13 @@ import sys
 import typer
 
 from shortlist import __version__
-from shortlist.cli import calibrate, data, decide, demo
+from shortlist.cli import calibrate, data, decide, demo, predict
+from shortlist.cli import train as training
 from shortlist.cli.console import Outcome, complain
 from shortlist.errors import InputError
 
 app = typer.Typer(
-    help="Label sets you can trust, from anybody's scores.",
+    help="Classifiers that answer with a set of labels, and sets you can trust from anybody's scores.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -22,6 +23,11 @@ app.command("evaluate")(decide.evaluate)
 app.command("report")(decide.report)
 app.command("calibrate")(calibrate.calibrate)
 app.add_typer(data.app, name="data")
+app.command("train")(training.train)
+app.command("tune")(training.tune)
+app.command("recipes")(training.recipes)
+app.command("predict")(predict.predict)
+app.command("export")(predict.export)
 app.command("demo")(demo.demo)
 
 
@@ -33,7 +39,7 @@ def _version(shown: bool) -> None:
 
 @app.callback()
 def _root(version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version.")) -> None:
-    """Label sets you can trust, from anybody's scores."""
+    """Classifiers that answer with a set of labels, and sets you can trust from anybody's scores."""
 
 
 def main() -> None:

@@ -5,23 +5,25 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-Scores: TypeAlias = Annotated[Path, typer.Argument(metavar="PREDICTIONS", help="Scores: .safetensors, .npz, .parquet or .csv.")]
+Scores: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="PREDICTIONS", help="Scores: .safetensors, .npz, .parquet or .csv; or the folder of a run.")
+]
 ManyScores: TypeAlias = Annotated[
-    list[Path], typer.Argument(metavar="PREDICTIONS…", help="One file of scores, or several to compare.")
+    list[Path], typer.Argument(metavar="PREDICTIONS…", help="One file of scores, or several to compare; or folders of runs.")
 ]
 Rule: TypeAlias = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--rule",
         "-r",
         metavar="RULE",
         help="top-k:5, average-k:5, lac:0.1, aps:0.1, raps:0.1, mass:0.1, threshold:0.5, pas:0.1, risk-control:recall:0.1, "
         "per-label:f1, per-label:precision:0.9; then ,classwise ,interpolated:0.5 ,cap:10 ,floor:1. "
-        "Or a file that --save-rule wrote.",
+        "Or a file that --save-rule wrote. A run has one of its own.",
     ),
 ]
 Rules: TypeAlias = Annotated[
-    list[str], typer.Option("--rule", "-r", metavar="RULE", help="As for sets; give it several times to compare rules.")
+    list[str] | None, typer.Option("--rule", "-r", metavar="RULE", help="As for sets; give it several times to compare rules.")
 ]
 Calibration: TypeAlias = Annotated[
     list[Path] | None,

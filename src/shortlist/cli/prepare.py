@@ -3,16 +3,16 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from shortlist.cli.console import Bar, noticed, warn
+from shortlist.cli.runs import Run
 from shortlist.errors import InputError
 from shortlist.links import Softmax
 from shortlist.predictions import Predictions
-from shortlist.selection import count_rows
 from shortlist.sets import SetRule, SizeSummary, bound_cost, parse_rule
+from shortlist.sets.calibrating import calibrate_rule
 from shortlist.sets.rule import origin_of
 
 
@@ -86,26 +86,45 @@ class Prepared:
 
 
 def prepare_all(paths: Sequence[Path], reading: Reading, fitting: Fitting) -> list[Prepared]:
-    """Every file with every rule, each fitted for it; calibration files go with the files of scores in order."""
+    """Every file with every rule, each fitted for it; calibration files go with the files of scores in order.
+
+    The folder of a run stands for its test predictions, its calibration predictions, and where no rule is named, the rule of
+    its classifier.
+    """
     files = fitting.calibration
     if files and len(files) != len(paths):
         raise InputError(f"expected one --calibration for each of the {len(paths)} files of scores, got {len(files)}")
-    return [
-        prepared
-        for n, (path, name) in enumerate(zip(paths, _names(paths), strict=True))
-        for prepared in _prepare(path, name if len(paths) > 1 else "", reading, fitting, files[n] if files else None)
-    ]
+    found = []
+    for n, (path, name) in enumerate(zip(paths, _names(paths), strict=True)):
+        run = Run.at(path)
+        if run is None and not fitting.rules:
+            raise InputError("expected --rule, such as average-k:5 or lac:0.1; only the folder of a run brings one of its own")
+        scores = path if run is None else run.test
+        calibration = files[n] if files else None if run is None else run.calibration
+        shown = name if len(paths) > 1 or run is not None else ""
+        rules: Sequence[str | SetRule] = fitting.rules or ([run.rule()] if run is not None else [])
+        found += _prepare(scores, shown, rules, reading, fitting, calibration)
+    return found
 
 
-def _prepare(path: Path, name: str, reading: Reading, fitting: Fitting, calibration: Path | None) -> list[Prepared]:
+def _prepare(
+    path: Path,
+    name: str,
+    rules: Sequence[str | SetRule],
+    reading: Reading,
+    fitting: Fitting,
+    calibration: Path | None,
+) -> list[Prepared]:
     """One file with every rule, fitted where it needs to be."""
     predictions = reading.load(path)
     if not len(predictions):
         raise InputError(f"{path}: expected rows to answer for, got none")
     found = []
-    for text in fitting.rules:
-        called = ", ".join(filter(None, [name, text])) if len(fitting.rules) > 1 else name or path.stem
-        found.append(Prepared(called, name or path.stem, predictions, _rule(text, predictions, fitting.seed)))
+    for given in rules:
+        text = given if isinstance(given, str) else given.text
+        called = ", ".join(filter(None, [name, text])) if len(rules) > 1 else name or path.stem
+        rule = _rule(given, predictions, fitting.seed) if isinstance(given, str) else given
+        found.append(Prepared(called, name or path.stem, predictions, rule))
     waiting = [one for one in found if one.rule.needs_fit and not one.rule.fitted]
     for one in found:
         one.warnings += [f"{one.rule.text}: {note}" for note in one.rule.notes]
@@ -167,19 +186,13 @@ def _calibration_rows(
 
 
 def _fit(rule: SetRule, rows: Predictions) -> None:
-    """Fit the rule, then measure the sizes of its sets on the same rows."""
+    """Fit the rule, counting the rows as they pass."""
 
-    def read() -> Iterator[tuple[Any, Any]]:
+    def blocks() -> Iterator[Predictions]:
         with Bar("calibrating", len(rows)) as bar:
-            for block in bar.over(rows.blocks()):
-                yield block.plausibility(), block.target
+            yield from bar.over(rows.blocks())
 
-    rule.fit(read)
-    rule.origin = origin_of(rows)
-    counts = torch.zeros(rows.num_classes + 1, dtype=torch.float64)
-    for probs, _ in read():
-        counts += count_rows(rule(probs)).bincount(minlength=len(counts))
-    rule.calibrated = SizeSummary.of(counts)
+    calibrate_rule(rule, rows, blocks)
 
 
 def check_alike(fitted_on: Path, rows: Predictions, path: Path, predictions: Predictions) -> None:
@@ -231,5 +244,5 @@ def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[Path | None])
 
 def _names(paths: Sequence[Path]) -> list[str]:
     """Short names that tell the files apart."""
-    stems = [path.stem for path in paths]
+    stems = [path.resolve().name if path.is_dir() else path.stem for path in paths]
     return stems if len(set(stems)) == len(stems) else [str(path) for path in paths]

@@ -1,0 +1,300 @@
+"""``shortlist predict`` and ``shortlist export``: a trained classifier at work, here or in another program."""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import torch
+import typer
+from torch import Tensor
+
+from shortlist.checks import check_finite
+from shortlist.cli.console import Bar, emit, say, show, warn
+from shortlist.cli.prepare import check_outputs
+from shortlist.cli.runs import Run
+from shortlist.data.problems import Problem, printable, problem_lines
+from shortlist.errors import InputError
+from shortlist.predictions import Predictions
+from shortlist.report import Table
+from shortlist.selection import count_rows
+from shortlist.sets.lists import LabelList, label_lists, list_writer
+from shortlist.sets.sizes import SizeSummary
+from shortlist.tensors import Scores, Target
+
+if TYPE_CHECKING:
+    from shortlist.data import NewRows
+    from shortlist.models import Classifier
+
+SHOWN = 10
+NAMED = 5  # files of a folder that turned out to be something else
+LISTS, SCORES = (".jsonl",), (".safetensors", ".npz", ".parquet")
+ONNX = ".onnx"
+
+ClassifierPath = Annotated[Path, typer.Argument(metavar="CLASSIFIER", help="The folder of a classifier, or of its run.")]
+PICTURES = (
+    "Picture files and folders of them; or one table, .csv, .tsv, .parquet or .npz, with labels or without; or one dataset, "
+    "NAME:PATH, such as folders:leaves."
+)
+OUT = (
+    "Sets go to a .jsonl; scores, for shortlist sets, evaluate and report, to a .safetensors, .npz or .parquet. Without it the "
+    "first ten sets are shown."
+)
+SPLIT = "Of a dataset, test unless given; of a table that has splits, all."
+
+
+def predict(
+    classifier: ClassifierPath,
+    pictures: Annotated[list[str], typer.Argument(metavar="PICTURES…", help=PICTURES)],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help=OUT)] = None,
+    split: Annotated[str | None, typer.Option("--split", metavar="NAME", help=SPLIT)] = None,
+    device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Pictures at once.")] = 256,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines on standard output.")] = False,
+) -> None:
+    """Answer for new pictures with sets of labels, or write their scores."""
+    if out is not None and out.suffix not in (*LISTS, *SCORES):
+        raise InputError(f"--out: expected a name that ends in {', '.join((*LISTS, *SCORES))}, got {out}")
+    if out is not None and as_json:
+        raise InputError("expected --out or --json, got both: --json writes to standard output")
+    if out is not None and out.is_dir():  # told now rather than after the work
+        raise InputError(f"--out: expected a name for a file, got the folder {out}")
+    model = load_classifier(classifier, _device(device))
+    to_scores = out is not None and out.suffix in SCORES
+    if model.rule is None and not to_scores:
+        raise InputError(
+            f"{classifier} has no set rule: write scores, --out scores.safetensors, for shortlist sets to decide on"
+        )
+    check_outputs([out], [*classifier_folder(classifier).iterdir(), *_named_files(pictures)])
+    work = _begin(model, pictures, split, batch_size)
+    if out is not None and to_scores:
+        _write_scores(work, out)
+    else:
+        _write_sets(work, out, as_json)
+    _conclude(work, out, to_scores)
+
+
+def classifier_folder(path: Path) -> Path:
+    """The folder of a classifier, be it that of a run or its own; what is there instead is said."""
+    run = Run.at(path)
+    if run is not None:
+        return run.classifier
+    if path.is_dir() and not (path / "config.json").exists():
+        raise InputError(f"{printable(str(path))}: expected the folder of a classifier or of a run, got {_what_is_in(path)}")
+    return path  # whatever else may be wrong with it, the reader says
+
+
+def load_classifier(path: Path, device: str = "cpu") -> "Classifier":
+    """The classifier of a folder, or of a run."""
+    from shortlist.models import Classifier
+
+    return Classifier.load(classifier_folder(path), device)
+
+
+def _what_is_in(folder: Path) -> str:
+    from shortlist.models.artefact import is_classifier
+
+    entries = sorted(folder.iterdir())
+    inside = next((entry for entry in entries if entry.is_dir() and (Run.at(entry) or is_classifier(entry))), None)
+    if inside is not None:
+        return f"a folder above one: {printable(str(inside))} is one"
+    more = f" and {len(entries) - NAMED:,} more" if len(entries) > NAMED else ""
+    return f"one with {', '.join(printable(entry.name) for entry in entries[:NAMED])}{more}" if entries else "an empty one"
+
+
+def _device(name: str) -> str:
+    if name not in ("auto", "cpu", "cuda"):
+        raise InputError(f"--device: expected auto, cpu or cuda, got {name!r}")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError(
+            "--device: expected a GPU, which was asked for, and torch finds none: use --device cpu or leave it out"
+        )
+    return "cuda" if name != "cpu" and torch.cuda.is_available() else "cpu"
+
+
+def _named_files(texts: Sequence[str]) -> list[Path]:
+    """Every file that the arguments may name: as they stand, behind a dataset's name, before options."""
+    bare = [part for text in texts for part in (text, text.partition(":")[2]) if part]
+    return [Path(part) for text in bare for part in (text, text.split(",")[0]) if part]
+
+
+@dataclass
+class _Work:
+    """Rows on their way through a classifier, and what is learnt about them on the way."""
+
+    model: "Classifier"
+    rows: "NewRows"
+    batch_size: int
+    target: Target | None = None
+    problems: list[Problem] = field(default_factory=list)
+    started: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.counts = torch.zeros(len(self.model.classes) + 1, dtype=torch.float64)  # of sets, by their size
+        self.done, self.device = 0, self.model.device.type
+        self.batches = self._scored()
+
+    @property
+    def things(self) -> str:
+        return "pictures" if self.model.inputs.pictures else "rows"
+
+    def _scored(self) -> Iterator[tuple[Tensor, Scores]]:
+        """Row numbers and scores; unreadable pictures are noted and left out."""
+        with Bar(self.things, len(self.rows)) as bar:
+            try:
+                scored = self.model.score_batches(self.rows.inputs, batch_size=self.batch_size, problems=self.problems)
+                for numbers, scores in scored:
+                    check_finite(scores)
+                    self.done += len(numbers)
+                    yield numbers, scores
+                    bar.at(int(numbers[-1]) + 1)
+            except torch.OutOfMemoryError:
+                raise InputError(f"the GPU has no room for {self.batch_size} {self.things}: pass --batch-size") from None
+
+    def lists(self) -> Iterator[list[LabelList]]:
+        """The sets as lists, a batch at a time."""
+        called = "scores" if self.model.link is None else "probs"
+        for numbers, scores in self.batches:
+            probs, sets = self.model.decide(scores)
+            self.count(sets)
+            ids = [self.rows.ids[row] for row in numbers.tolist()]
+            target = None if self.target is None else self.target[numbers]
+            yield label_lists(sets, probs, self.model.classes, ids, target, called)
+
+    def count(self, sets: Tensor) -> None:
+        """Add up the sizes."""
+        self.counts += count_rows(sets).bincount(minlength=len(self.counts))
+
+
+def _begin(model: "Classifier", texts: list[str], split: str | None, batch_size: int) -> _Work:
+    """Read what was given, and answer for the first batch: before that nothing is written."""
+    from shortlist.data import read_new_rows
+
+    rows = read_new_rows(texts, split=split, kind=model.inputs.kind)
+    _check_inputs(model, rows, printable(texts[0]) + (", …" if len(texts) > 1 else ""))
+    target, reason = rows.target_among(model.classes)
+    work = _Work(model, rows, batch_size, target)
+    first = next(work.batches, None)
+    if first is None:
+        cause = f"; the first is {work.problems[0]}" if work.problems else ""
+        raise InputError(f"none of the {len(rows):,} {work.things} could be read{cause}")
+    work.batches = chain([first], work.batches)
+    if reason is not None:
+        say(f"labels are left out: {reason}")
+    return work
+
+
+def _check_inputs(model: "Classifier", rows: "NewRows", source: str) -> None:
+    """Pictures for a classifier of pictures, as many features as it was trained on for one of features."""
+    from shortlist.data.readers.columns import listed
+
+    if not isinstance(rows.inputs, Tensor):
+        if not model.inputs.pictures:
+            raise InputError(
+                f"{source}: expected a table of {model.inputs.size} features, which this classifier reads, got pictures"
+            )
+        return
+    number = rows.inputs.shape[1]
+    if model.inputs.pictures:
+        raise InputError(f"{source}: expected pictures, which this classifier reads, got a table of {number} features")
+    if number != model.inputs.size:
+        named = f": {listed(rows.columns)}" if rows.columns else ""
+        raise InputError(f"{source}: expected {model.inputs.size} features, as this classifier reads, got {number}{named}")
+
+
+def _write_sets(work: _Work, out: Path | None, as_json: bool) -> None:
+    if out is not None:
+        with list_writer(out) as write:
+            for lists in work.lists():
+                write(lists)
+        return
+    first: list[LabelList] = []
+    for lists in work.lists():
+        if as_json:
+            emit("".join(json.dumps(row.record(), ensure_ascii=False) + "\n" for row in lists))
+        first += lists[: SHOWN - len(first)]
+    if not as_json:
+        show(Table([work.things.removesuffix("s"), "labels"], [[printable(row.id), _labels(row)] for row in first]))
+        if work.done > SHOWN:
+            say(f"… and {work.done - SHOWN:,} more: write them all with --out sets.jsonl")
+
+
+def _labels(row: LabelList) -> str:
+    shown = (f"{printable(name)} {number:.3f}" for name, number in zip(row.labels, row.probs, strict=True))
+    return ", ".join(shown) or "–"
+
+
+def _write_scores(work: _Work, out: Path) -> None:
+    """All scores as one record; a rule that is there tells what its sets would look like."""
+    model, rows = work.model, work.rows
+    scores, kept = torch.empty(len(rows), len(model.classes)), torch.zeros(len(rows), dtype=torch.bool)
+    for numbers, part in work.batches:
+        scores[numbers], kept[numbers] = part, True
+        if model.rule is not None:
+            work.count(model.decide(part)[1])
+    places = kept.nonzero()[:, 0]
+    ids: Sequence[str] = rows.ids
+    if len(set(ids)) < len(ids):
+        say("some rows share a name, so all go by their number")
+        ids = [str(row) for row in range(len(ids))]
+    model.to("cpu")  # the link is written beside scores on the CPU
+    Predictions(
+        scores if kept.all() else scores[places],
+        None if work.target is None else work.target[places],
+        model.classes,
+        model.link,
+        [ids[row] for row in places.tolist()],
+        model.train_counts,
+    ).save(out)
+
+
+def _conclude(work: _Work, out: Path | None, to_scores: bool) -> None:
+    """What was left out, and one line on what was done."""
+    from shortlist.data.loading import UNREADABLE
+
+    seconds = max(time.monotonic() - work.started, 1e-9)
+    for line in problem_lines([*work.rows.problems, *work.problems], SHOWN):
+        warn(line)
+    unreadable = sum(problem.kind == UNREADABLE for problem in work.problems)
+    if unreadable:
+        warn(f"left out, since they could not be read: {unreadable:,} of the {len(work.rows):,} pictures")
+    parts = [f"{work.done:,} {'rows of scores' if to_scores else 'sets'}"]
+    if work.model.rule is not None:
+        size = SizeSummary.of(work.counts)
+        parts += [f"{size.mean:.4g} labels on average", f"{float(work.counts[0]) / size.rows:.1%} empty"]
+        shift = None if work.model.rule.calibrated is None else size.shift_from(work.model.rule.calibrated)
+        if shift:
+            warn(shift)
+    rate = work.done / seconds
+    speed = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+    say(", ".join([*parts, f"{speed} {work.things}/s on {work.device}"]) + (f" → {out}" if out else ""))
+
+
+def export(
+    classifier: ClassifierPath,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the graph goes: a name that ends in .onnx.")],
+    opset: Annotated[int | None, typer.Option("--opset", metavar="N", help="Version of the ONNX operators.")] = None,
+) -> None:
+    """Write a classifier as one ONNX file, from raw pixels or features to sets, for programs without torch.
+
+    In Python: onnxruntime.InferenceSession("model.onnx").run(["sets"], {"images": pixels}), pixels as uint8 (N, 3, size, size);
+    of a classifier of features {"features": numbers}, float32 (N, D). Names of classes are in the metadata, as JSON.
+    """
+    if out.suffix != ONNX:
+        raise InputError(f"--out: expected a name that ends in {ONNX}, got {out}")
+    model = load_classifier(classifier)
+    model.export_onnx(out, opset=opset)
+    inputs = model.inputs
+    name, kind = ("images", "uint8") if inputs.pictures else ("features", "float32")
+    say(f"{name}, {kind} (batch, {', '.join(map(str, inputs.shape))}) in; {_outputs(model)} out → {out}")
+    say("the names of the classes are in its metadata, under shortlist.classes; shortlist export --help says how to run it")
+
+
+def _outputs(model: "Classifier") -> str:
+    from shortlist.models.graph import outputs_of
+
+    shape = f"(batch, {len(model.classes)})"
+    return ", ".join(f"{name} {'bool' if name == 'sets' else 'float32'} {shape}" for name in outputs_of(model))

@@ -1,0 +1,80 @@
+"""The folder of a run, as the commands that read one see it."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shortlist.errors import InputError
+from shortlist.files import write_text
+from shortlist.report.optimum import Optimum
+from shortlist.sets import SetRule
+
+RECIPE, METRICS, OPTIMUM, REPORT = "recipe.json", "metrics.jsonl", "optimum.json", "report.html"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A folder that ``shortlist train`` wrote."""
+
+    folder: Path
+
+    @staticmethod
+    def at(path: Path) -> "Run | None":
+        """The run in this folder; None where it is none."""
+        return Run(path) if path.is_dir() and (path / RECIPE).is_file() else None
+
+    @property
+    def test(self) -> Path:
+        """Predictions to measure on."""
+        return self._part("test.safetensors")
+
+    @property
+    def calibration(self) -> Path:
+        """Predictions to fit a rule on: rows of their own where there are any."""
+        own = self.folder / "calibration.safetensors"
+        return own if own.exists() else self._part("val.safetensors")
+
+    @property
+    def classifier(self) -> Path:
+        """The classifier's folder."""
+        return self._part("classifier")
+
+    def _part(self, name: str) -> Path:
+        path = self.folder / name
+        if not path.exists():
+            raise InputError(f"{self.folder}: the run has not ended ({name} is missing): go on with shortlist train --resume")
+        return path
+
+    def rule(self) -> SetRule:
+        """The classifier's rule, fitted."""
+        from shortlist.models import Classifier
+
+        rule = Classifier.load(self.classifier).rule
+        if rule is None:
+            raise InputError(f"{self.classifier} has no rule: name one with --rule")
+        return rule
+
+    def history(self) -> list[dict[str, Any]]:
+        """The lines of metrics.jsonl."""
+        path = self.folder / METRICS
+        if not path.exists():
+            return []
+        try:
+            return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        except (OSError, ValueError) as error:
+            raise InputError(f"cannot read {path}: {error}") from error
+
+    def optimum(self) -> Optimum | None:
+        """The best that anybody could do on the test rows, where that is known."""
+        path = self.folder / OPTIMUM
+        if not path.exists():
+            return None
+        try:
+            return Optimum.from_record(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError) as error:
+            raise InputError(f"cannot read {path}: {error}") from error
+
+    def keep_optimum(self, optimum: Optimum) -> None:
+        """Write it beside the predictions."""
+        write_text(self.folder / OPTIMUM, json.dumps(optimum.record()) + "\n")

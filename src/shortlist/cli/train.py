@@ -1,0 +1,248 @@
+"""``shortlist train``, ``tune`` and ``recipes``: from pictures or a table to a classifier that answers with sets."""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from shortlist.cli.console import Bar, emit, say, show, warn
+from shortlist.cli.runs import REPORT, Run
+from shortlist.errors import InputError
+from shortlist.report import Table, evaluate, headline, write_report
+from shortlist.report.optimum import Optimum
+from shortlist.training.recipe import PATH, Recipe
+
+Source = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[DATA]",
+        help="A folder of class folders, a table, or NAME:PATH (see shortlist data info); for a recipe, the path it needs.",
+    ),
+]
+RecipeName = Annotated[str | None, typer.Option("--recipe", metavar="NAME", help="One of shortlist recipes.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", "-s", metavar="NAME=VALUE", help="Change a setting of the recipe or of its method; several times."),
+]
+DeviceName = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
+
+
+def train(
+    data: Source = None,
+    recipe: RecipeName = None,
+    method: Annotated[
+        str | None, typer.Option("--method", "-m", help="How to train; average-k unless the recipe says.")
+    ] = None,
+    k: Annotated[float | None, typer.Option("-k", help="Labels in a set: exactly or on average, as the method has it.")] = None,
+    rule: Annotated[
+        str | None, typer.Option("--rule", "-r", help="The set rule, such as lac:0.1; else the method's own.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option("--epochs", "-e", help="How many.")] = None,
+    backbone: Annotated[str | None, typer.Option("--backbone", "-b", help="resnet-18, densenet-40-40, timm:NAME, …")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Of everything random.")] = None,
+    settings: Settings = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the run; runs/NAME unless given.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    device: DeviceName = "auto",
+    compiled: Annotated[bool | None, typer.Option("--compile/--no-compile", help="Compile the network.")] = None,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard/--no-tensorboard", help="Write curves where installed.")] = True,
+) -> None:
+    """Train a classifier that answers with sets, calibrate it, measure it and write a report, all into one folder."""
+    given = {"method": method, "k": k, "rule": rule, "epochs": epochs, "backbone": backbone, "seed": seed, "compile": compiled}
+    chosen = resolve(
+        data, recipe, {name: value for name, value in given.items() if value is not None}, settings or [], out, resume
+    )
+    folder = out or Path("runs") / chosen.name
+    run_training(chosen, folder, resume=resume, device=device, tensorboard=tensorboard)
+
+
+def resolve(
+    data: str | None, name: str | None, given: dict[str, Any], settings: Sequence[str], out: Path | None, resume: bool
+) -> Recipe:
+    """The recipe that the options describe; of a run that is resumed, its own where they say nothing."""
+    if resume and data is None and name is None:
+        if out is None:
+            raise InputError("--resume: expected --out with the folder of the run, or the same data and settings as before")
+        from shortlist.training.run import run_recipe
+
+        base = run_recipe(out)
+    else:
+        base = _base(data, name)
+    changes = given | _pairs(settings)
+    if "k" in changes and "k" not in base.with_settings(method=changes.get("method", base.method)).parameters:
+        size = changes.pop("k")
+        changes.setdefault("rule", f"average-k:{float(size):g}")
+    elif "k" in changes:
+        changes["k"] = _whole_if_it_is(changes["k"])
+    recipe = base.with_settings(**changes)
+    return recipe if name or resume else recipe.with_settings(name=_own_name(data or "", recipe))
+
+
+def _base(data: str | None, name: str | None) -> Recipe:
+    from shortlist.recipes import find_recipe
+
+    if name is not None:
+        recipe = find_recipe(name)
+        if data is not None:
+            return recipe.at(data)
+        if PATH in recipe.data:
+            form = recipe.data.replace(PATH, "PATH")
+            raise InputError(f"recipe {name} needs data: shortlist train PATH --recipe {name}, which reads {form}")
+        return recipe
+    if data is None:
+        raise InputError("expected data to train on, or --recipe NAME; shortlist recipes lists them")
+    return find_recipe("table" if _is_table(data) else "pictures").at(data)
+
+
+def _is_table(data: str) -> bool:
+    """Whether the data are features: the reader knows, and reads no picture for it."""
+    from torch import Tensor
+
+    from shortlist.data import open_dataset
+
+    if data.startswith(("flora", "cifar")):
+        return False
+    return any(isinstance(split.inputs, Tensor) for split in open_dataset(data).splits.values())
+
+
+def _whole_if_it_is(number: Any) -> Any:
+    return int(number) if isinstance(number, float) and number.is_integer() else number
+
+
+def _own_name(data: str, recipe: Recipe) -> str:
+    source, _, rest = data.partition(":")
+    place = rest.split(",")[0]
+    stem = Path(place if place and "=" not in place else source.split(",")[0]).name or "data"
+    return f"{stem}-{recipe.method}"
+
+
+def _pairs(settings: Sequence[str]) -> dict[str, Any]:
+    pairs = {}
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise InputError(f"--set: expected NAME=VALUE, such as lr=0.05, got {text!r}")
+        pairs[name.strip().replace("-", "_")] = value.strip()
+    return pairs
+
+
+def run_training(recipe: Recipe, folder: Path, *, resume: bool, device: str, tensorboard: bool = True) -> None:
+    """Train, then show and write what came of it; only the first process of several speaks."""
+    from accelerate import PartialState
+
+    from shortlist.cli.watching import TrainingBar
+    from shortlist.training.run import train as run
+
+    bars: dict[str, Bar] = {}
+
+    def reading(name: str, done: int, total: int) -> None:
+        bars.setdefault(name, Bar(f"reading {name}", total)).at(done)
+        if done == total:
+            bars[name].__exit__(None, None, None)
+
+    if os.environ.get("RANK", "0") == "0" and (resume or not (folder / "recipe.json").exists()):
+        say(f"{recipe.method} by {recipe.backbone} on {recipe.data} → {folder}")
+    with TrainingBar(recipe.epochs) as bar:
+        trained = run(recipe, folder, resume=resume, device=device, watcher=bar, progress=reading, tensorboard=tensorboard)  # type: ignore[arg-type]
+    if not PartialState().is_main_process:
+        return
+    classifier, test = trained.classifier, trained.predictions["test"]
+    assert classifier.rule is not None
+    optimum = None
+    if trained.posterior is not None and test.target is not None and test.target.ndim == 1:
+        optimum = Optimum.of(trained.posterior, test.target)
+        Run(folder).keep_optimum(optimum)
+    evaluation = evaluate(test, classifier.rule, name=recipe.name)
+    write_report(
+        evaluation,
+        folder / REPORT,
+        title=f"{recipe.name}: {recipe.method}",
+        history=trained.history,
+        optimum=optimum,
+        warnings=trained.remarks,
+    )
+    show(headline(evaluation).transposed())
+    if optimum is not None:
+        say(distance_sentence(evaluation, optimum, recipe.k))
+    for remark in dict.fromkeys(trained.remarks):
+        if remark not in bar.heard:
+            warn(remark)
+    say(f"the classifier → {folder}/classifier\nthe report → {folder}/{REPORT}")
+
+
+def distance_sentence(evaluation: Any, optimum: Optimum, k: float) -> str:
+    """How far from the best possible, in one sentence."""
+    from shortlist.report.optimum import DistanceToOptimum
+
+    place = min(range(len(optimum.k)), key=lambda row: abs(float(optimum.k[row]) - k))
+    reached = DistanceToOptimum(evaluation, optimum).reached(evaluation)["average_k"][place]
+    best = float(optimum.average_k[place])
+    return (
+        f"with {optimum.k[place]:g} labels on average the best possible classifier is right on {best:.1%} of these rows, "
+        f"this one on {reached:.1%}: {100 * (best - reached):.1f} points away"
+    )
+
+
+def recipes(
+    name: Annotated[str | None, typer.Argument(help="Show all settings of this one.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+) -> None:
+    """List the recipes, or show one with all its settings, the published numbers and the grid to search."""
+    from shortlist.recipes import all_recipes, find_recipe
+
+    if name is None:
+        if as_json:
+            emit(json.dumps([recipe.record() for recipe in all_recipes()], indent=2, ensure_ascii=False) + "\n")
+        else:
+            show(Table(["recipe", "method", "what"], [[one.name, one.method, one.summary] for one in all_recipes()]))
+        return
+    recipe = find_recipe(name)
+    if as_json:
+        emit(json.dumps(recipe.record(), indent=2, ensure_ascii=False) + "\n")
+        return
+    settings = recipe.settings()
+    show(Table(["setting", "value"], [[key, "–" if value is None else str(value)] for key, value in settings.items()]))
+    for heading, numbers in (("published, in percent", recipe.expected), ("grid of shortlist tune", recipe.grid)):
+        if numbers:
+            say(f"{heading}: " + "; ".join(f"{key} {_shown(value)}" for key, value in numbers.items()))
+
+
+def _shown(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else f"{value:g}"
+
+
+def tune(
+    data: Source = None,
+    recipe: RecipeName = None,
+    method: Annotated[str | None, typer.Option("--method", "-m", help="How to train.")] = None,
+    k: Annotated[float | None, typer.Option("-k", help="Labels in a set.")] = None,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option("--grid", "-g", metavar="NAME=V1,V2,…", help="Values to try; the recipe's own unless given."),
+    ] = None,
+    settings: Settings = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the trials; runs/tune-NAME unless given.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the search in --out.")] = False,
+    device: DeviceName = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+) -> None:
+    """Search a recipe's grid on validation rows; every trial is a run of its own, and is recorded."""
+    from shortlist.cli.watching import TrialLines
+    from shortlist.recipes import parse_grid
+    from shortlist.recipes import tune as search
+
+    given = {name: value for name, value in (("method", method), ("k", k)) if value is not None}
+    chosen = resolve(data, recipe, given, settings or [], None, False)
+    folder = out or Path("runs") / f"tune-{chosen.name}"
+    wanted = parse_grid(grid, chosen) if grid else None
+    watcher = TrialLines()
+    found = search(chosen, folder, grid=wanted, resume=resume, device=device, watcher=watcher)  # type: ignore[arg-type]
+    if as_json:
+        emit(json.dumps([trial.record() for trial in found.trials], indent=2, ensure_ascii=False) + "\n")
+    else:
+        show(found.table())
+    values = ", ".join(f"{name} {value}" for name, value in found.best.values.items())
+    say(f"best on validation: {values} → {folder / found.best.folder}")

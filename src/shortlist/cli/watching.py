@@ -1,0 +1,89 @@
+"""How a training shows itself on a terminal: a bar that moves, and a line an epoch; in a pipe, the lines alone."""
+
+import sys
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from shortlist.cli.console import error_console, say
+from shortlist.training.watching import Watcher
+
+SMOOTHING = 0.95  # of the loss that the bar shows
+
+
+class TrainingBar(Watcher):
+    """The watcher of a person."""
+
+    def __init__(self, epochs: int):
+        self.epochs, self.heard = epochs, set[str]()
+        self.progress: Progress | None = None
+        self._rows = self._done = self._per_epoch = 0
+        self._since = time.monotonic()
+        self._loss: float | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.progress is not None:
+            self.progress.stop()
+
+    def started(self, steps: int, steps_per_epoch: int, rows: int, done: int) -> None:
+        """Show the bar."""
+        self._rows, self._done, self._per_epoch, self._since = rows, done, steps_per_epoch, time.monotonic()
+        if done and done < steps:
+            say(f"going on after step {done:,} of {steps:,}")
+        if not sys.stderr.isatty():
+            return
+        columns = (
+            TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
+            BarColumn(),
+            TextColumn("{task.percentage:3.0f}%  {task.fields[speed]:,.0f} rows/s  loss {task.fields[loss]:.4f}"),
+            TimeRemainingColumn(elapsed_when_finished=True),
+        )
+        self.progress = Progress(*columns, console=error_console(), transient=True, refresh_per_second=4)
+        epoch = min(done // steps_per_epoch + 1, self.epochs)
+        self.progress.add_task("training", total=steps, completed=done, epoch=epoch, epochs=self.epochs, speed=0.0, loss=0.0)
+        self.progress.start()
+
+    def stepped(self, step: int, loss: float) -> None:
+        """Move it."""
+        if self.progress is None:
+            return
+        if loss == loss:
+            self._loss = loss if self._loss is None else SMOOTHING * self._loss + (1 - SMOOTHING) * loss
+        speed = (step - self._done) * self._rows / max(1e-9, time.monotonic() - self._since)
+        epoch = min((step - 1) // self._per_epoch + 1, self.epochs)
+        self.progress.update(self.progress.task_ids[0], completed=step, epoch=epoch, speed=speed, loss=self._loss or 0.0)
+
+    def measured(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
+        """A line an epoch."""
+        loss = f"loss {line['loss']:.4f}" if line["loss"] is not None else "no loss"
+        value = f"  {line['monitor']} {line['value']:.2%}{' *' if line['best'] else ''}" if "value" in line else ""
+        text = f"epoch {line['epoch']:>{len(str(self.epochs))}}  {loss}{value}  {line['rows_per_second']:,.0f} rows/s"
+        if self.progress is None:
+            say(text)
+        else:
+            self.progress.console.print(text, highlight=False)
+
+    def said(self, sentence: str) -> None:
+        """As it is."""
+        self.heard.add(sentence)
+        say(sentence)
+
+
+class TrialLines(Watcher):
+    """A line for each trial of a search that ends."""
+
+    def measured(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
+        """Where the trial stands, in place of the line before."""
+        if sys.stderr.isatty():
+            value = f"{line['monitor']} {line['value']:.2%}" if "value" in line else ""
+            error_console().print(f"epoch {line['epoch']}  {value}", end="\r", highlight=False)
+
+    def said(self, sentence: str) -> None:
+        """As it is."""
+        say(sentence)
