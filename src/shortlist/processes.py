@@ -43,6 +43,15 @@ def gathered(values: Tensor) -> Tensor:
     return torch.stack(parts)
 
 
+def agreed(answers: list[bool]) -> list[bool]:
+    """The answers of the first process, on every process."""
+    if processes() == 1:
+        return answers
+    shared: list[Any] = [answers]
+    distributed.broadcast_object_list(shared)
+    return list(shared[0])
+
+
 def _nothing(values: Tensor, dim: int) -> Tensor:
     shape = [size for n, size in enumerate(values.shape) if n != dim % values.ndim]
     return values.new_full(shape, -torch.inf)

@@ -81,10 +81,13 @@ def test_a_run_that_was_cut_short_goes_on(run, tmp_path, monkeypatch):
             raise OSError(28, "No space left on device")
         step(self, number, *others)
 
-    monkeypatch.setattr("shortlist.training.loop.Stage.checkpoint_seconds", 0.0, raising=False)
+    save = Loop.save
     with monkeypatch.context() as patch:
-        patch.setattr(Loop, "_step", cut)
+        patch.setattr(
+            Loop, "_step", lambda self, number, *others: (save(self) if number == 8 else None, cut(self, number, *others))
+        )
         assert run("train", TINY, "-k", 2, *QUICK, "--out", "cut").code == 1
+    assert (tmp_path / "cut" / "checkpoint.safetensors").exists()
     refused = run("train", TINY, "-k", 2, *QUICK, "--out", "cut")
     assert refused.code == 1
     assert "holds a run already: go on with it by --resume" in refused.err
@@ -247,7 +250,9 @@ def test_the_demo_of_scores_needs_no_training(run, tmp_path):
 def test_the_demo_trains_reports_and_can_be_asked_again(run, tmp_path, monkeypatch):
     import shortlist.recipes as recipes
 
-    small = recipes.find_recipe("flora-minutes").with_settings(data=TINY, backbone="plain-8", k=2, batch_size=16, epochs=2)
+    small = recipes.find_recipe("flora-minutes").with_settings(
+        data=TINY, backbone="plain-8", rule="average-k:2", batch_size=16, epochs=2
+    )
     monkeypatch.setattr(recipes, "find_recipe", lambda name: small.with_settings(epoch_rows=48))
     for _ in range(2):
         outcome = run("demo", "--out", "demo")

@@ -409,6 +409,8 @@ def test_card_tells_what_there_is_to_tell():
         "licence": "CC BY 4.0",
     }
     classifier = fitted(of_pictures(about=about, train_counts=[1, 2000, 3, 0]), "lac:0.2,cap:3")
+    assert "numbers" not in classifier.about  # those of another rule
+    classifier.about = about
     card = model_card(classifier)
     for part in (
         "# Leaves",

@@ -152,8 +152,8 @@ def test_flora_needs_nothing():
 
 def test_the_demo_sees_every_picture_once():
     recipe = find_recipe("flora-minutes")
-    assert recipe.data == "flora:train=300000,val=8000,test=20000"
-    assert recipe.epochs * recipe.epoch_rows == 300_000
+    assert recipe.data == "flora:train=340000,val=8000,test=20000"
+    assert recipe.epochs * recipe.epoch_rows == 340_000
 
 
 def test_label_noise_is_a_setting():

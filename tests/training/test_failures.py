@@ -13,7 +13,6 @@ from shortlist.training.failures import (
     FILL,
     NonFiniteLossError,
     OutOfMemoryError,
-    is_out_of_memory,
     keep_batch,
     largest_batch,
     nonfinite,
@@ -125,9 +124,3 @@ def test_a_batch_that_cannot_be_written_does_not_hide_why_it_was_to_be(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"^the loss of a step is not finite, and its batch cannot be written to .*: lower lr"):
         keep_batch(tmp_path / "file" / "failed.safetensors", {"rows": torch.zeros(1)})
-
-
-def test_only_a_full_device_is_out_of_memory():
-    assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
-    assert not is_out_of_memory(RuntimeError("shapes differ"))
-    assert not is_out_of_memory(MemoryError())

@@ -261,3 +261,19 @@ def test_a_disk_without_room_is_said_before_the_first_step(tmp_path, monkeypatch
     with pytest.raises(InputError, match=r"expected .* MB of free space for checkpoints"):
         run(tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_running_link_is_kept_as_it_was_in_the_best_epoch(tmp_path, monkeypatch):
+    values = iter([0.9, 0.1, 0.2])
+    monkeypatch.setattr(Monitor, "measure", lambda self, scores, target: {self.deciding: next(values)})
+    links = []
+    ends = Loop._epoch_ends
+
+    def spy(self, epoch):
+        links.append(self.objective.link.log_normalizer.clone())
+        return ends(self, epoch)
+
+    monkeypatch.setattr(Loop, "_epoch_ends", spy)
+    trained = run(tmp_path / "run", dataset(multi=True), method="quasibinary", epochs=3)
+    assert torch.equal(trained.classifier.link.log_normalizer, links[0])
+    assert not torch.equal(links[0], links[2])

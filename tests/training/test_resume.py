@@ -58,6 +58,8 @@ def test_a_training_cut_at_any_step_ends_with_the_same_weights(tmp_path, method)
         ]
         for name, part in whole.predictions.items():
             assert torch.equal(part.scores, again.predictions[name].scores)
+            if part.link is not None:
+                assert part.link.fingerprint() == again.predictions[name].link.fingerprint()
 
 
 def test_adamw_goes_on_as_well(tmp_path):
@@ -207,3 +209,29 @@ def test_kill_9_at_ten_random_moments_loses_nothing(tmp_path):
         one, other = (Predictions.load(tmp_path / folder / f"{name}.safetensors") for folder in ("whole", "cut"))
         assert torch.equal(one.scores, other.scores)
         assert one.link.fingerprint() == other.link.fingerprint()
+
+
+def test_hidden_files_of_others_outlive_a_resume(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".env").write_text("mine")
+    with pytest.raises(PowerCut):
+        run(tmp_path / "run", watcher=CutAfter(3))
+    (tmp_path / "run" / ".checkpoint.abc.safetensors").write_text("half")
+    run(tmp_path / "run", resume=True)
+    assert (tmp_path / "run" / ".env").read_text() == "mine"
+    assert not (tmp_path / "run" / ".checkpoint.abc.safetensors").exists()
+
+
+def test_the_state_of_an_optimiser_is_laid_out_as_its_weights(tmp_path):
+    """One kernel for all weights, which GPUs use, demands it; a file does not know how tensors are laid out."""
+    from shortlist.training.optimizers import optimizer_tensors, restore_optimizer
+
+    weight = torch.nn.Parameter(torch.randn(4, 3, 2, 2).contiguous(memory_format=torch.channels_last))
+    optimizer = torch.optim.SGD([weight], 0.1, momentum=0.9)
+    weight.sum().backward()
+    optimizer.step()
+    tensors, plain = optimizer_tensors(optimizer)
+    fresh = torch.optim.SGD([weight], 0.1, momentum=0.9)
+    restore_optimizer(fresh, {name: tensor.contiguous() for name, tensor in tensors.items()}, plain)
+    assert fresh.state[weight]["momentum_buffer"].stride() == weight.stride()
+    assert torch.equal(fresh.state[weight]["momentum_buffer"], optimizer.state[weight]["momentum_buffer"])

@@ -21,9 +21,15 @@ def demo(
 
         demo_scores(out or SCORES)
         return
+    import torch
+
     from shortlist.cli.train import run_training
     from shortlist.recipes import find_recipe
+    from shortlist.training.devices import processor_computes_bfloat16
 
     folder = out or FLORA
-    run_training(find_recipe("flora-minutes"), folder, resume=Run.at(folder) is not None, device="auto", tensorboard=False)
+    recipe = find_recipe("flora-minutes")
+    if not torch.cuda.is_available() and processor_computes_bfloat16():
+        recipe = recipe.with_settings(precision="bfloat16")
+    run_training(recipe, folder, resume=Run.at(folder) is not None, device="auto", tensorboard=False)
     say(f"now try: shortlist predict {folder} flora:test=5, or shortlist evaluate {folder} --rule lac:0.05")

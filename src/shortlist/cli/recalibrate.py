@@ -35,7 +35,7 @@ def recalibrate(path: Path, out: Path, on: Path | None, kind: type[FittedLink] |
     if kind is None and rule is not None and on is None and Run.at(path) is None and not parse_rule(rule, UNKNOWN).needs_fit:
         classifier.with_rule(parse_rule(rule)).save(out)
         return say(f"rule {rule}, which needs no fit\nthe classifier → {out}")
-    for_link, for_rule = _rows(path, on, classifier)
+    for_link, for_rule = _rows(path, on, classifier, both=kind is not None)
     if kind is not None:
         classifier = classifier.with_link(_fitted(kind, classifier.link, for_link))
     text = rule or _old_rule(path)
@@ -55,18 +55,23 @@ def recalibrate(path: Path, out: Path, on: Path | None, kind: type[FittedLink] |
     say(f"rule {chosen.text}, fitted on {len(for_rule):,} rows: {chosen.guarantee}\nthe classifier → {out}")
 
 
-def _rows(path: Path, on: Path | None, classifier: Classifier) -> tuple[Predictions, Predictions]:
+def _rows(path: Path, on: Path | None, classifier: Classifier, both: bool) -> tuple[Predictions, Predictions]:
     run = Run.at(path)
     if on is None and run is None:
         raise InputError("--on: expected labelled scores of this classifier, as shortlist predict writes them")
     if on is None and run is not None:
+        if run.calibration.name != "calibration.safetensors":
+            warn(
+                "the run kept no rows apart for the rule: it is fitted on those that chose the epoch, so that what it promises "
+                "does not hold exactly"
+            )
         parts = Predictions.load(run.folder / "val.safetensors"), Predictions.load(run.calibration)
     else:
         assert on is not None
         whole = Predictions.load(on)
         if whole.target is None:
             raise InputError(f"{on}: expected labelled scores to fit on, and the file holds no labels")
-        parts = whole.split(0.5)
+        parts = whole.split(0.5) if both else (whole, whole)
     for part in parts:
         if tuple(part.class_names) != classifier.classes:
             raise InputError(f"{on or path}: expected scores of this classifier, and the classes differ from its own")

@@ -43,7 +43,9 @@ class Run:
     def _part(self, name: str) -> Path:
         path = self.folder / name
         if not path.exists():
-            raise InputError(f"{self.folder}: the run has not ended ({name} is missing): go on with shortlist train --resume")
+            raise InputError(
+                f"{self.folder}: the run has not ended ({name} is missing): go on with train --resume --out {self.folder}"
+            )
         return path
 
     def rule(self) -> SetRule:

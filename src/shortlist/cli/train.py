@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from shortlist.errors import InputError
 from shortlist.report import Table, evaluate, headline, write_report
 from shortlist.report.optimum import Optimum
 from shortlist.training.recipe import PATH, Recipe
+from shortlist.training.settings import parse_value
 
 Source = Annotated[
     str | None,
@@ -22,6 +24,7 @@ Source = Annotated[
         help="A folder of class folders, a table, or NAME:PATH (see shortlist data info); for a recipe, the path it needs.",
     ),
 ]
+PICTURES_ONLY = ("flora", "cifar10", "cifar100")  # known without opening them, which for these takes a while
 RecipeName = Annotated[str | None, typer.Option("--recipe", metavar="NAME", help="One of shortlist recipes.")]
 Settings = Annotated[
     list[str] | None,
@@ -71,14 +74,29 @@ def resolve(
         base = run_recipe(out)
     else:
         base = _base(data, name)
-    changes = given | _pairs(settings)
-    if "k" in changes and "k" not in base.with_settings(method=changes.get("method", base.method)).parameters:
-        size = changes.pop("k")
-        changes.setdefault("rule", f"average-k:{float(size):g}")
-    elif "k" in changes:
-        changes["k"] = _whole_if_it_is(changes["k"])
+    recipe = with_size(base, given | _pairs(settings))
+    return recipe.with_settings(name=_own_name(data, recipe)) if data is not None and name is None else recipe
+
+
+def with_size(base: Recipe, changes: dict[str, Any]) -> Recipe:
+    """The recipe with these settings; k goes to the method, to the rule and to the metric that speak of a size."""
+    size = changes.pop("k", None)
     recipe = base.with_settings(**changes)
-    return recipe if name or resume else recipe.with_settings(name=_own_name(data or "", recipe))
+    if size is None:
+        return recipe
+    number = parse_value("k", size, float)
+    shown = f"{float(number):g}"
+    sized: dict[str, Any] = {"k": _whole_if_it_is(float(number))} if "k" in recipe.parameters else {}
+    kind = (recipe.rule or "").split(":")[0]
+    if kind in ("average-k", "top-k") and "rule" not in changes:
+        sized["rule"] = f"{kind}:{shown}"
+    elif not sized and recipe.rule is None:
+        sized["rule"] = f"average-k:{shown}"
+    elif not sized and "rule" in changes:
+        raise InputError(f"-k: expected a method or a rule with a size, got method {recipe.method} and rule {recipe.rule}")
+    if recipe.monitor is not None and "monitor" not in changes and recipe.monitor.rpartition("-")[2].isdigit():
+        sized["monitor"] = None
+    return recipe.with_settings(**sized)
 
 
 def _base(data: str | None, name: str | None) -> Recipe:
@@ -103,7 +121,7 @@ def _is_table(data: str) -> bool:
 
     from shortlist.data import open_dataset
 
-    if data.startswith(("flora", "cifar")):
+    if re.split("[:,]", data)[0].strip().lower() in PICTURES_ONLY:
         return False
     return any(isinstance(split.inputs, Tensor) for split in open_dataset(data).splits.values())
 

@@ -62,7 +62,7 @@ class TrainingBar(Watcher):
     def measured(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
         """A line an epoch."""
         loss = f"loss {line['loss']:.4f}" if line["loss"] is not None else "no loss"
-        value = f"  {line['monitor']} {line['value']:.2%}{' *' if line['best'] else ''}" if "value" in line else ""
+        value = f"  {_measured(line)}{' *' if line['best'] else ''}" if "value" in line else ""
         text = f"epoch {line['epoch']:>{len(str(self.epochs))}}  {loss}{value}  {line['rows_per_second']:,.0f} rows/s"
         if self.progress is None:
             say(text)
@@ -72,7 +72,16 @@ class TrainingBar(Watcher):
     def said(self, sentence: str) -> None:
         """As it is."""
         self.heard.add(sentence)
-        say(sentence)
+        if self.progress is None:
+            say(sentence)
+        else:
+            self.progress.console.print(sentence, highlight=False, markup=False)
+
+
+def _measured(line: dict[str, Any]) -> str:
+    """The deciding metric; shares in percent."""
+    form = ".4f" if line["monitor"] == "nll" else ".2%"
+    return f"{line['monitor']} {line['value']:{form}}"
 
 
 class TrialLines(Watcher):
@@ -81,7 +90,7 @@ class TrialLines(Watcher):
     def measured(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
         """Where the trial stands, in place of the line before."""
         if sys.stderr.isatty():
-            value = f"{line['monitor']} {line['value']:.2%}" if "value" in line else ""
+            value = _measured(line) if "value" in line else ""
             error_console().print(f"epoch {line['epoch']}  {value}", end="\r", highlight=False)
 
     def said(self, sentence: str) -> None:

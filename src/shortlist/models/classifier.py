@@ -210,7 +210,8 @@ class Classifier(nn.Module):
             link=link,
             rule=rule,
             train_counts=self.train_counts,
-            about=self.about,
+            # Numbers that were measured with another link or rule are not this classifier's.
+            about={name: value for name, value in self.about.items() if name != "numbers"},
             single_label=self.single_label,
         )
 

@@ -103,7 +103,7 @@ class Inputs:
                 mean, std = (torch.tensor(numbers, dtype=torch.float32) for numbers in (self.mean, self.std))
                 if self.pictures:
                     mean, std = (255 * numbers.view(-1, 1, 1) for numbers in (mean, std))
-            self._on[device] = mean.to(device), std.to(device)
+                self._on[device] = mean.to(device), std.to(device)
         return self._on[device]
 
     def check(self, batch: Tensor) -> None:

@@ -29,23 +29,24 @@ def flora_minutes() -> Recipe:
     """The demo: 120 species with a long tail, every training picture seen once.
 
     Pictures are drawn rather than collected, so that one pass over many of them replaces several passes over few, and nothing
-    can be learnt by heart; augmentation has nothing to add.
+    can be learnt by heart; augmentation has nothing to add, and neither has a loss that is made for few pictures: cross-entropy
+    comes nearer to the best possible sets (2.0 points away after 300,000 pictures, average-k 2.4; one run each).
 
     >>> recipe = flora_minutes()
     >>> recipe.epochs * recipe.epoch_rows
-    300000
+    340000
     """
     return Recipe(
         "flora-minutes",
-        "flora:train=300000,val=8000,test=20000",
-        method="average-k",
-        parameters={"k": 5},
-        summary="the demo: 120 species, one pass over 300,000 pictures, sets of 5 labels on average; minutes on two cores",
-        grid={"alpha": (0.1, 0.3, 1.0, 3.0), "lr": (0.1, 0.3)},
+        "flora:train=340000,val=8000,test=20000",
+        method="cross-entropy",
+        rule="average-k:5",
+        summary="the demo: 120 species, one pass over 340,000 pictures, sets of 5 labels on average; minutes on two cores",
+        grid={"lr": (0.1, 0.3), "weight_decay": (2e-4, 5e-4)},
         backbone="resnet-8x2/2",
         augmentation="none",
         epochs=10,
-        epoch_rows=30_000,
+        epoch_rows=34_000,
         batch_size=128,
         lr=0.3,
         weight_decay=5e-4,

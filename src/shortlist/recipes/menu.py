@@ -65,8 +65,8 @@ def all_recipes() -> tuple[Recipe, ...]:
 def find_recipe(name: str) -> Recipe:
     """The recipe of this name.
 
-    >>> find_recipe("flora-minutes").method
-    'average-k'
+    >>> find_recipe("flora-minutes").rule
+    'average-k:5'
     >>> find_recipe("flora-minute")
     Traceback (most recent call last):
     shortlist.errors.InputError: recipe: did you mean 'flora-minutes'? expected one of pictures, table, ...

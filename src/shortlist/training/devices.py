@@ -1,5 +1,6 @@
 """Where to train: the processor or a GPU, alone or among several processes, and in which precision."""
 
+import os
 from typing import Literal, TypeAlias
 
 import torch
@@ -25,13 +26,20 @@ def make_accelerator(precision: Precision = "auto", device: Device = "auto") -> 
         raise InputError("precision: this GPU has no bfloat16: use float16 or float32")
     if on_gpu:
         torch.backends.cudnn.benchmark = True
-    AcceleratorState._reset_state()  # a second training in one process may want another precision
+    # A second training in one process may want another precision, and where it is alone another device.
+    AcceleratorState._reset_state(reset_partial_state=int(os.environ.get("WORLD_SIZE", "1")) == 1)
     return Accelerator(
         cpu=not on_gpu,
         mixed_precision=_mixed(precision, on_gpu),
         # Running statistics of one process are handed to the others before they are used, not at every step.
         kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)],
     )
+
+
+def processor_computes_bfloat16() -> bool:
+    """Whether the processor has instructions for bfloat16; without them it would be slower than float32, not faster."""
+    asked = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    return any(bool(getattr(torch.cpu, name, lambda: False)()) for name in asked)
 
 
 def _mixed(precision: Precision, on_gpu: bool) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
@@ -71,8 +70,3 @@ def out_of_memory(rows: int, accumulate: int, fits: int, device: str) -> OutOfMe
         f"{device} has too little memory for {rows} rows at once; about {fits} would fit: set accumulate={parts}, which trains "
         f"the same batch in parts (losses that couple a batch then couple each part), or batch_size={fits * accumulate}"
     )
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether the device ran out of memory."""
-    return isinstance(error, torch.OutOfMemoryError)

@@ -12,6 +12,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
+from shortlist.data.problems import check_tolerance
 from shortlist.data.randomness import Purpose
 from shortlist.errors import InputError
 from shortlist.models.inputs import Inputs
@@ -26,7 +27,7 @@ from shortlist.training.checkpoint import (
     under,
 )
 from shortlist.training.device_state import Statistics, Told, seed_step
-from shortlist.training.failures import is_out_of_memory, keep_batch, largest_batch, nonfinite, out_of_memory
+from shortlist.training.failures import keep_batch, largest_batch, nonfinite, out_of_memory
 from shortlist.training.monitor import Monitor
 from shortlist.training.objective import TrainingObjective
 from shortlist.training.optimizers import make_optimizer, optimizer_tensors, restore_optimizer
@@ -38,6 +39,8 @@ from shortlist.training.schedules import learning_rate
 from shortlist.training.scoring import score_rows
 from shortlist.training.watching import Watcher
 
+MOST_TOLD = 10  # pictures that cannot be read, by name
+UNREADABLE_SHARE = 0.01  # of the training pictures, above which training stops
 CHECKPOINT, FAILED_BATCH = "checkpoint.safetensors", "failed-batch.safetensors"
 
 
@@ -90,7 +93,9 @@ class Loop:
         self.augmenter = augmenter
         self.average = None if recipe.ema is None else AveragedWeights(self.network, recipe.ema)
         self.best: dict[str, Tensor] | None = None
+        self.best_link: dict[str, Tensor] = {}  # a running link as it was with these weights
         self._clock = time.perf_counter()
+        self._told_of: set[str] = set()
 
     @property
     def kept(self) -> Network:
@@ -117,6 +122,7 @@ class Loop:
             self.save()
         if self.best is not None:
             self.kept.load_state_dict(self.best)
+            self.objective.restore_link(self.best_link)
         self.kept.eval()
         return moment
 
@@ -138,12 +144,13 @@ class Loop:
         own = step * accelerator.num_processes + accelerator.process_index
         seed_step(derived_seed(self.recipe.seed, Purpose.TRAINING_STEP, own), accelerator.device)
         before = Statistics(self._running()) if self.recipe.skip_nonfinite else None
+        full = False
         try:
             loss = self._gradient(step, parts, batches)
-        except RuntimeError as error:
-            if is_out_of_memory(error):
-                raise self._too_large(max(len(batch.rows) for batch in batches), batches[0]) from error
-            raise
+        except torch.OutOfMemoryError:
+            full = True  # asked further below: as long as the error is at hand it holds on to what did not fit
+        if full:
+            raise self._too_large(max(len(batch.rows) for batch in batches), batches[0])
         if loss != loss or loss in (float("inf"), float("-inf")):
             self._refuse(step, loss, batches, before)
         else:
@@ -215,6 +222,8 @@ class Loop:
             self.optimizer.zero_grad()
             return float(torch.cuda.max_memory_reserved(device))
 
+        if self.stage.accelerator.num_processes > 1:  # the others would have to try with this one
+            return out_of_memory(rows, self.recipe.accumulate, max(1, rows // 2), str(device))
         try:
             free, _ = torch.cuda.mem_get_info(device)
             available = free + torch.cuda.memory_reserved(device)
@@ -241,9 +250,20 @@ class Loop:
         if epoch % recipe.validate_every == 0 or last:
             line |= self._validate(epoch)
         moment.history.append(line)
+        self._tell_problems()
         self.stage.watcher.measured(line, moment.history)
         self._clock = time.perf_counter()
         return last or (recipe.patience is not None and moment.stale >= recipe.patience)
+
+    def _tell_problems(self) -> None:
+        """Pictures that could not be read on the way: named once, and fatal above a share."""
+        found = {problem.where: problem for problem in self.train.problems}
+        for where, problem in found.items():
+            if where not in self._told_of and len(self._told_of) < MOST_TOLD:
+                self.stage.watcher.said(str(problem))
+            self._told_of.add(where)
+        self.train.problems.clear()
+        check_tolerance(list(found.values()), len(self.train), UNREADABLE_SHARE)
 
     def _count_seconds(self) -> None:
         """Add the time since the last count to that of the epoch: of steps and of waiting for rows, not of validation."""
@@ -268,6 +288,7 @@ class Loop:
         if better:
             self.moment.best, self.moment.best_epoch = value, epoch
             self.best = {name: tensor.clone() for name, tensor in self.kept.state_dict().items()}
+            self.best_link = {name: tensor.clone() for name, tensor in self.objective.link_tensors().items()}
         return {"monitor": self.monitor.deciding, "value": value, "best": better, "metrics": metrics}
 
     def _share_buffers(self) -> None:
@@ -288,7 +309,7 @@ class Loop:
         if self.average is not None:
             tensors |= under("average", self.average.network.state_dict())
         if self.best is not None:
-            tensors |= under("best", self.best)
+            tensors |= under("best", self.best) | under("best_link", self.best_link)
         save_checkpoint(self.stage.folder / CHECKPOINT, self.moment, tensors, {"optimizer": plain})
 
     def restore(self) -> bool:
@@ -307,4 +328,5 @@ class Loop:
             raise InputError(f"{path} belongs to another training ({str(error).splitlines()[0]})") from error
         best = below("best", tensors)
         self.best = {name: tensor.to(self.stage.accelerator.device) for name, tensor in best.items()} or None
+        self.best_link = below("best_link", tensors)
         return True

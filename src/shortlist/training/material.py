@@ -13,6 +13,7 @@ from shortlist.data.pictures import PictureArray, Pictures
 from shortlist.data.problems import Problem
 from shortlist.errors import InputError
 from shortlist.models.inputs import Inputs, check_finite_features
+from shortlist.processes import agreed
 from shortlist.training.augmentation import loaded_side
 from shortlist.training.division import Division
 from shortlist.training.recipe import Recipe
@@ -59,8 +60,8 @@ def gather_material(
     side = loaded_side(recipe.augmentation, size)
     fit_in = _limits(device, processes_here)
     needed = {name: len(split) * 3 * (side if name == TRAIN else size) ** 2 for name, split in division.splits.items()}
-    streamed = sum(needed.values()) > fit_in.host
-    on_device = sum(needed.values()) < fit_in.device
+    # Free memory differs from process to process; where rows are kept must not, for the order of rows hangs on it.
+    streamed, on_device = agreed([sum(needed.values()) > fit_in.host, sum(needed.values()) < fit_in.device])
     rows: dict[str, Rows] = {}
     splits: dict[str, Split] = {}
     problems: list[Problem] = []

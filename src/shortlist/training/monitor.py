@@ -1,5 +1,6 @@
 """What validation measures after an epoch, and which of it decides."""
 
+import copy
 import math
 import warnings
 from collections.abc import Mapping
@@ -42,7 +43,8 @@ class Monitor:
 
     def measure(self, scores: Scores, target: Target) -> dict[str, float]:
         """Every metric of these validation scores."""
-        link = self.link if self.link is not None and self.link.fitted else None
+        # A link in training lies on the device of the network, and the scores of validation do not.
+        link = copy.deepcopy(self.link).cpu() if self.link is not None and self.link.fitted else None
         plausible = scores if link is None else link.probs(scores)
         found: Mapping[str, torch.Tensor]
         with warnings.catch_warnings():

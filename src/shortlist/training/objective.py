@@ -92,6 +92,15 @@ class TrainingObjective(nn.Module):
         self._read.append(_Estimated(rows, target, values, together))
         return values
 
+    def link_tensors(self) -> dict[str, Tensor]:
+        """The numbers of a link, where it has any."""
+        return {} if self.link is None else dict(self.link.state_dict())
+
+    def restore_link(self, tensors: dict[str, Tensor]) -> None:
+        """Put them back."""
+        if self.link is not None and tensors:
+            self.link.load_state_dict(tensors)
+
     def own_tensors(self) -> dict[str, Tensor]:
         """What a checkpoint keeps: a running normaliser and label estimates, where the method has them."""
         found: dict[str, Tensor] = {}

@@ -49,3 +49,8 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Te
         number, _, name = key.partition(".")
         state.setdefault(int(number), {})[name] = tensor
     optimizer.load_state_dict({"state": state, "param_groups": plain["groups"]})
+    for parameter, entries in optimizer.state.items():
+        for name, value in entries.items():
+            if isinstance(value, Tensor) and value.shape == parameter.shape:
+                # Files know no strides, and one kernel for all weights wants a state laid out as they are.
+                entries[name] = torch.empty_like(parameter, dtype=value.dtype, requires_grad=False).copy_(value)

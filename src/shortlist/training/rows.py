@@ -34,6 +34,7 @@ class Rows(ABC):
 
     target: Target
     device: torch.device
+    problems: list[Problem]  # rows that could not be read so far
 
     def __len__(self) -> int:
         return len(self.target)
@@ -47,7 +48,7 @@ class DeviceRows(Rows):
     """Everything in the memory of the device: a batch is one gather."""
 
     def __init__(self, inputs: Tensor, target: Target, device: torch.device):
-        self.inputs, self.target, self.device = inputs.to(device), target, device
+        self.inputs, self.target, self.device, self.problems = inputs.to(device), target, device, []
         self._labels = target.to(device)
 
     def batches(self, wanted: Iterable[Tensor]) -> Iterator[Batch]:
@@ -61,7 +62,7 @@ class HostRows(Rows):
     """Everything in the memory of the machine: a thread gathers and pins the next batches while the device works."""
 
     def __init__(self, inputs: Tensor, target: Target, device: torch.device):
-        self.inputs, self.target, self.device = inputs, target, device
+        self.inputs, self.target, self.device, self.problems = inputs, target, device, []
 
     def batches(self, wanted: Iterable[Tensor]) -> Iterator[Batch]:
         """Gathers on the machine, copies to the device."""

@@ -45,7 +45,8 @@ from shortlist.training.scoring import score_rows
 from shortlist.training.watching import MetricsFile, Watcher, Watchers, tensorboard_if_installed
 
 RECIPE, CLASSIFIER = "recipe.json", "classifier"
-WEIGHTS_KEPT = 6  # copies of the weights that a run writes: network, optimiser (two), average, best, classifier
+WEIGHTS_KEPT = 11  # copies of the weights: network, optimiser (two), average, best, in an old and a new file; the classifier
+WRITTEN = ("recipe", "metrics", "checkpoint", "failed-batch", "val", "calibration", "test", CLASSIFIER, "optimum", "report")
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,8 @@ def run_recipe(folder: str | Path) -> Recipe:
 
 
 def _check_processes(recipe: Recipe, accelerator: Accelerator) -> None:
+    if recipe.method == "role" and recipe.precision == "float16":
+        raise InputError("method role: its estimates know nothing of the scaling that float16 needs: use bfloat16 or float32")
     if accelerator.num_processes == 1:
         return
     if recipe.method == "role":
@@ -218,7 +221,7 @@ def _check_space(folder: Path, network: Network) -> None:
 def _clear_leftovers(folder: Path, accelerator: Accelerator) -> None:
     """Temporaries of writes that were cut short."""
     if accelerator.is_main_process:
-        for entry in folder.glob(".*"):
+        for entry in (entry for stem in WRITTEN for entry in folder.glob(f".{stem}.*")):
             if entry.is_dir():
                 shutil.rmtree(entry, ignore_errors=True)
             else:
@@ -240,7 +243,8 @@ def _finished(recipe: Recipe, division: Division, material: Material, loop: Loop
         )
         found[name] = scored(scores, splits[name], classes, counts)
     about = _about(recipe, division, material, history)
-    classifier, predictions, remarks = finish(recipe, network, loop.objective.link, found, about)
+    link = loop.objective.link
+    classifier, predictions, remarks = finish(recipe, network.cpu(), None if link is None else link.cpu(), found, about)
     about["numbers"] = card_numbers(predictions[TEST], classifier.rule)  # type: ignore[arg-type]
     classifier.about = about
     if loop.stage.accelerator.is_main_process:

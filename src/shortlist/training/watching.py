@@ -84,10 +84,17 @@ class TensorBoard(Watcher):
     def __init__(self, folder: Path):
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer = SummaryWriter(str(folder / "tensorboard"))
+        self._make: Any = lambda: SummaryWriter(str(folder / "tensorboard"))
+        self._writer: Any = None
+
+    def started(self, steps: int, steps_per_epoch: int, rows: int, done: int) -> None:
+        """Nothing is written before there is something to train."""
+        self._writer = self._make()
 
     def measured(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
         """Loss, rate, speed and every metric of the epoch."""
+        if self._writer is None:
+            self._writer = self._make()
         numbers = {name: line[name] for name in ("loss", "lr", "rows_per_second") if line.get(name) is not None}
         numbers |= {f"validation/{name}": value for name, value in (line.get("metrics") or {}).items()}
         for name, value in numbers.items():
