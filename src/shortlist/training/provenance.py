@@ -20,11 +20,16 @@ def provenance() -> dict[str, Any]:
 
 def _commit() -> str | None:
     """Of the folder that holds this package; None where that is no clone of it."""
+    here = Path(__file__)
+    if _git(here.parent, "ls-files", "--error-unmatch", here.name) is None:
+        return None  # installed beside somebody else's code
+    return _git(here.parent, "rev-parse", "HEAD")
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    command = ["git", "-C", str(folder), *arguments]
     try:
-        here = Path(__file__).parent
-        answer = subprocess.run(
-            ["git", "-C", str(here), "rev-parse", "HEAD"], capture_output=True, text=True, check=False, timeout=10
-        )
+        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return answer.stdout.strip() or None
+    return answer.stdout.strip() or None if answer.returncode == 0 else None

@@ -1,5 +1,6 @@
 """Rows ready to train on: in the memory of the device, of the machine, or decoded by worker processes as they are needed."""
 
+import os
 import queue
 import threading
 from abc import ABC, abstractmethod
@@ -85,7 +86,7 @@ class StreamedRows(Rows):
         self.target, self.device = target, device
         self.problems: list[Problem] = []
         self._decoding = _Decoding(pictures, side, fit)
-        self._workers = usable_cores() if workers is None else workers
+        self._workers = workers_here() if workers is None else workers
 
     def batches(self, wanted: Iterable[Tensor]) -> Iterator[Batch]:
         """Decoded batches, shorter by the rows that could not be read."""
@@ -94,13 +95,18 @@ class StreamedRows(Rows):
             batch_size=None,
             sampler=wanted,
             num_workers=self._workers,
-            prefetch_factor=AHEAD if self._workers else None,
+            prefetch_factor=max(1, AHEAD // self._workers) if self._workers else None,
             pin_memory=self.device.type == "cuda",
         )
         for images, rows, problems in loader:
             self.problems += problems
             target = self.target.index_select(0, rows)
             yield Batch(images.to(self.device, non_blocking=True), _moved(target, self.device), rows)
+
+
+def workers_here() -> int:
+    """Processes that decode, for each process that trains: the cores of the machine divided among them."""
+    return max(1, usable_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
 
 class _Decoding(Dataset[tuple[Tensor, Tensor, list[Problem]]]):
