@@ -259,3 +259,10 @@ def test_the_demo_trains_reports_and_can_be_asked_again(run, tmp_path, monkeypat
         assert outcome.code == 0
         assert "points away" in outcome.err
     assert (tmp_path / "demo" / "report.html").exists()
+
+
+def test_k_reaches_the_method_the_rule_and_the_metric():
+    from shortlist.cli.train import resolve
+
+    recipe = resolve("somewhere", "cifar100-average5", {"k": 3.0}, [], None, False)
+    assert (recipe.parameters["k"], recipe.rule, recipe.monitor) == (3, "average-k:3", None)

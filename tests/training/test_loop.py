@@ -277,3 +277,23 @@ def test_a_running_link_is_kept_as_it_was_in_the_best_epoch(tmp_path, monkeypatc
     trained = run(tmp_path / "run", dataset(multi=True), method="quasibinary", epochs=3)
     assert torch.equal(trained.classifier.link.log_normalizer, links[0])
     assert not torch.equal(links[0], links[2])
+
+
+def test_pictures_that_cannot_be_read_on_the_way_are_named_once_and_fatal_above_a_share(tmp_path, monkeypatch):
+    from shortlist.data.problems import Problem
+    from shortlist.training.rows import DeviceRows
+
+    watcher, bad = Lines(), {"one.png"}
+    batches = DeviceRows.batches
+
+    def failing(self, wanted):
+        for batch in batches(self, wanted):
+            self.problems += [Problem("unreadable picture", name, "cut short") for name in sorted(bad)]
+            yield batch
+
+    monkeypatch.setattr(DeviceRows, "batches", failing)
+    run(tmp_path / "few", dataset(120), watcher=watcher)
+    assert watcher.sentences.count("one.png: cut short") == 1
+    bad |= {"two.png", "three.png"}
+    with pytest.raises(InputError, match=r"3 of 120 pictures could not be used"):
+        run(tmp_path / "many", dataset(120))
