@@ -5,6 +5,7 @@ import sys
 from benchmarks import (
     big_file,
     cifar_table,
+    classifying,
     conformal,
     decoding,
     flora,
@@ -37,7 +38,7 @@ BENCHMARKS = {
     "transforms": transforms,
     "votes": votes,
 }
-ON_A_GPU = {"flora_limit": flora_limit, "training_loop": training_loop}
+ON_A_GPU = {"flora_limit": flora_limit, "training_loop": training_loop, "classifying": classifying}
 WITH_A_PATH = ("cifar100",)  # need data that are not here
 
 names = sys.argv[1:] or [*BENCHMARKS, "page"]

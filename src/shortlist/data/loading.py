@@ -1,6 +1,7 @@
-"""Many pictures → batches of one size: decoded by threads, the unreadable ones counted and named, never fatal one by one.
+"""Many pictures → batches of one size: decoded on every core, the unreadable ones counted and named, never fatal one by one.
 
-Pillow gives up Python's lock while it decodes and resizes, so threads use every core without copying pixels between processes.
+Pillow gives up Python's lock while it decodes and resizes, so threads keep a few cores busy without copying pixels between
+processes; many pictures on many cores are decoded by processes, :mod:`~shortlist.data.worker_processes`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -43,6 +44,10 @@ class Loaded:
 
     def __len__(self) -> int:
         return len(self.images)
+
+    def pin_memory(self) -> "Loaded":
+        """The same in page-locked memory."""
+        return Loaded(self.images.pin_memory(), self.rows, self.problems, self.asked)
 
 
 def load_pictures(
@@ -89,26 +94,53 @@ def picture_batches(
     """The pictures in batches of at most ``batch`` rows; the next is decoded while one is used.
 
     A batch is shorter by the rows that could not be read; whoever loops adds up the problems and calls
-    :func:`~shortlist.data.check_tolerance` when done.
+    :func:`~shortlist.data.check_tolerance` when done. Without ``workers``, many pictures on many cores are decoded by
+    processes, which :func:`os.fork` starts.
     """
     _check_pictures(pictures)
     whole_number(size, "size", 1), whole_number(batch, "batch", 1)
     if fit not in ("crop", "stretch", "pad"):
         raise InputError(f"fit: expected 'crop', 'stretch' or 'pad', got {fit!r}")
     every = torch.arange(len(pictures)) if rows is None else rows
-    blocks = [block.tolist() for block in every.split(batch)] if len(every) else []
-    threads = whole_number(workers, "workers", 1) if workers is not None else usable_cores()
+    blocks = every.split(batch) if len(every) else ()
     done = 0
+    for loaded in _decoded(pictures, blocks, size, fit, workers):
+        yield loaded
+        done += loaded.asked
+        if progress is not None:
+            progress(done)
+
+
+def _decoded(pictures: Pictures, blocks: Sequence[Tensor], size: int, fit: Fit, workers: int | None) -> Iterator[Loaded]:
+    """By so many threads; by default by what suits the number of pictures and cores."""
+    if workers is not None:
+        return _by_threads(pictures, blocks, size, fit, whole_number(workers, "workers", 1))
+    cores, rows = usable_cores(), sum(map(len, blocks))
+    if not isinstance(pictures, PictureArray):
+        from shortlist.data.worker_processes import blocks_by_processes, worthwhile_workers
+
+        processes = worthwhile_workers(rows, max(map(len, blocks), default=0), size, cores)
+        if processes:
+            return blocks_by_processes(pictures, blocks, size=size, fit=fit, workers=processes)
+    return _by_threads(pictures, blocks, size, fit, cores)
+
+
+def _by_threads(pictures: Pictures, blocks: Sequence[Tensor], size: int, fit: Fit, threads: int) -> Iterator[Loaded]:
     with ThreadPoolExecutor(threads) as pool:
-        ahead = _submit(pool, pictures, blocks[0], size, fit) if blocks else None
-        for place, block in enumerate(blocks):
+        ahead = _submit(pool, pictures, blocks[0].tolist(), size, fit) if blocks else None
+        for place in range(len(blocks)):
             current = ahead
-            ahead = _submit(pool, pictures, blocks[place + 1], size, fit) if place + 1 < len(blocks) else None
+            ahead = _submit(pool, pictures, blocks[place + 1].tolist(), size, fit) if place + 1 < len(blocks) else None
             assert current is not None
             yield current()
-            done += len(block)
-            if progress is not None:
-                progress(done)
+
+
+def load_block(pictures: Pictures, rows: Tensor, size: int, fit: Fit) -> Loaded:
+    """These rows, decoded one after the other."""
+    numbers = rows.tolist()
+    images = torch.empty(len(numbers), 3, size, size, dtype=torch.uint8)
+    problems = [_fill(images, place, pictures, row, size, fit) for place, row in enumerate(numbers)]
+    return _loaded(images, numbers, problems)
 
 
 def _check_pictures(pictures: object) -> None:
@@ -124,14 +156,15 @@ def _submit(pool: ThreadPoolExecutor, pictures: Pictures, rows: list[int], size:
         return lambda: Loaded(pictures.images[torch.tensor(rows)], torch.tensor(rows), [], len(rows))
     found = [pool.submit(_fill, images, place, pictures, row, size, fit) for place, row in enumerate(rows)]
 
-    def collect() -> Loaded:
-        problems = [future.result() for future in found]
-        kept = [place for place, problem in enumerate(problems) if problem is None or problem.kind != UNREADABLE]
-        whole = images if len(kept) == len(rows) else images[kept]
-        numbers = torch.tensor([rows[place] for place in kept], dtype=torch.int64)
-        return Loaded(whole, numbers, [problem for problem in problems if problem], len(rows))
+    return lambda: _loaded(images, rows, [future.result() for future in found])
 
-    return collect
+
+def _loaded(images: Tensor, rows: list[int], problems: Sequence[Problem | None]) -> Loaded:
+    """Without the places that stayed empty."""
+    kept = [place for place, problem in enumerate(problems) if problem is None or problem.kind != UNREADABLE]
+    whole = images if len(kept) == len(rows) else images[kept]
+    numbers = torch.tensor([rows[place] for place in kept], dtype=torch.int64)
+    return Loaded(whole, numbers, [problem for problem in problems if problem], len(rows))
 
 
 def _fill(images: Tensor, place: int, pictures: Pictures, row: int, size: int, fit: Fit) -> Problem | None:

@@ -317,16 +317,17 @@ class Loop:
         path = self.stage.folder / CHECKPOINT
         if not path.exists():
             return False
+        device = self.stage.accelerator.device
         self.moment, tensors, plain = load_checkpoint(path)
         try:
             self.network.load_state_dict(below("network", tensors))
             restore_optimizer(self.optimizer, below("optimizer", tensors), plain["optimizer"])
             self.objective.restore(below("objective", tensors))
+            self.objective.to(device)  # a link that had no numbers yet takes them from where the file was read to
             if self.average is not None:
                 self.average.network.load_state_dict(below("average", tensors))
         except (RuntimeError, ValueError, KeyError) as error:
             raise InputError(f"{path} belongs to another training ({str(error).splitlines()[0]})") from error
-        best = below("best", tensors)
-        self.best = {name: tensor.to(self.stage.accelerator.device) for name, tensor in best.items()} or None
-        self.best_link = below("best_link", tensors)
+        self.best = {name: tensor.to(device) for name, tensor in below("best", tensors).items()} or None
+        self.best_link = {name: tensor.to(device) for name, tensor in below("best_link", tensors).items()}
         return True

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 
-from shortlist.data.loading import UNREADABLE, Fit, load_pictures
+from shortlist.data.loading import UNREADABLE, Fit
 from shortlist.data.pictures import Pictures
 from shortlist.data.problems import Problem
 from shortlist.data.threads import usable_cores
+from shortlist.data.worker_processes import blocks_by_processes
 from shortlist.errors import InputError
 from shortlist.tensors import Target
 
@@ -85,37 +85,25 @@ class StreamedRows(Rows):
     ):
         self.target, self.device = target, device
         self.problems: list[Problem] = []
-        self._decoding = _Decoding(pictures, side, fit)
+        self._pictures, self._side, self._fit = pictures, side, fit
         self._workers = workers_here() if workers is None else workers
 
     def batches(self, wanted: Iterable[Tensor]) -> Iterator[Batch]:
         """Decoded batches, shorter by the rows that could not be read."""
-        loader = DataLoader(
-            self._decoding,
-            batch_size=None,
-            sampler=wanted,
-            num_workers=self._workers,
-            prefetch_factor=max(1, AHEAD // self._workers) if self._workers else None,
-            pin_memory=self.device.type == "cuda",
+        ahead = max(1, AHEAD // max(1, self._workers))
+        pin = self.device.type == "cuda"
+        decoded = blocks_by_processes(
+            self._pictures, wanted, size=self._side, fit=self._fit, workers=self._workers, ahead=ahead, pin=pin
         )
-        for images, rows, problems in loader:
-            self.problems += problems
-            target = self.target.index_select(0, rows)
-            yield Batch(images.to(self.device, non_blocking=True), _moved(target, self.device), rows)
+        for loaded in decoded:
+            self.problems += [problem for problem in loaded.problems if problem.kind == UNREADABLE]
+            target = self.target.index_select(0, loaded.rows)
+            yield Batch(loaded.images.to(self.device, non_blocking=True), _moved(target, self.device), loaded.rows)
 
 
 def workers_here() -> int:
     """Processes that decode, for each process that trains: the cores of the machine divided among them."""
     return max(1, usable_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
-
-
-class _Decoding(Dataset[tuple[Tensor, Tensor, list[Problem]]]):
-    def __init__(self, pictures: Pictures, side: int, fit: Fit):
-        self.pictures, self.side, self.fit = pictures, side, fit
-
-    def __getitem__(self, rows: Tensor) -> tuple[Tensor, Tensor, list[Problem]]:
-        loaded = load_pictures(self.pictures, size=self.side, fit=self.fit, rows=rows, workers=1, tolerance=1.0)
-        return loaded.images, loaded.rows, [problem for problem in loaded.problems if problem.kind == UNREADABLE]
 
 
 def _moved(tensor: Tensor, device: torch.device) -> Tensor:

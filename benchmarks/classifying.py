@@ -1,0 +1,93 @@
+"""Pictures a second of a whole classifier, from raw bytes or JPEG files to sets, against its backbone alone; on a GPU.
+
+``python -m benchmarks classifying`` takes a minute. The backbone's batch lies ready on the GPU, standardised.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+
+from benchmarks.harness import record
+from shortlist.data import PictureFiles
+from shortlist.links import Softmax
+from shortlist.models import Classifier, Inputs, Network
+from shortlist.sets import average_k
+
+CLASSES = 100
+SETTINGS = (("resnet-18", 32, 40_000, 512), ("torchvision:resnet50", 224, 8_000, 256))
+
+
+def _classifier(backbone: str, side: int) -> Classifier:
+    inputs = Inputs("pictures", side, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
+    network = Network(backbone, "linear", inputs, CLASSES).eval()
+    rule = average_k(5).fit(torch.rand(2_000, CLASSES).softmax(1))
+    return Classifier(network, [str(label) for label in range(CLASSES)], link=Softmax(), rule=rule).cuda()
+
+
+def _files(folder: Path, count: int, side: int) -> PictureFiles:
+    """JPEG files of a picture with some detail, a third larger than what the network sees."""
+    coarse = torch.randint(256, (3, 12, 9), generator=torch.Generator().manual_seed(0)).float()
+    size = (side * 4 // 3, side)
+    fine = torch.nn.functional.interpolate(coarse[None], size=size, mode="bicubic")[0].clamp(0, 255).byte()
+    picture = Image.fromarray(fine.permute(1, 2, 0).numpy())
+    names = [f"{number}.jpg" for number in range(count)]
+    for name in names:
+        picture.save(folder / name, quality=90)
+    return PictureFiles(folder, names)
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    work()
+    torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def run(rounds: int = 5) -> None:
+    for backbone, side, rows, batch in SETTINGS:
+        classifier = _classifier(backbone, side)
+        images = torch.randint(256, (rows, 3, side, side), dtype=torch.uint8)
+        ready = classifier.inputs.prepare(images[:batch].cuda())
+
+        def alone(classifier: Classifier = classifier, ready: torch.Tensor = ready, steps: int = rows // batch) -> None:
+            with torch.inference_mode():
+                for _ in range(steps):
+                    classifier.network.backbone(ready)
+
+        with tempfile.TemporaryDirectory() as folder:
+            files = _files(Path(folder), rows, side)
+            contenders = {
+                "raw bytes to sets": lambda c=classifier, i=images, b=batch: c.predict(i, batch_size=b),
+                "backbone alone": alone,
+                "JPEG files to sets": lambda c=classifier, f=files, b=batch: c.predict(f, batch_size=b),
+            }
+            times: dict[str, list[float]] = {name: [] for name in contenders}
+            for turn in range(rounds + 1):  # the first warms up
+                for name, work in contenders.items():
+                    seconds = _seconds(work)
+                    times[name] += [seconds] if turn else []
+        _tell(f"{backbone}, {side} px, {rows:,} pictures, batch {batch}, {torch.cuda.get_device_name()}", rows, times)
+
+
+def _tell(setting: str, rows: int, times: dict[str, list[float]]) -> None:
+    middle = {name: sorted(seconds)[len(seconds) // 2] for name, seconds in times.items()}
+    found = {
+        name: {
+            "median_ms": 1e3 * middle[name],
+            "low_ms": 1e3 * min(seconds),
+            "high_ms": 1e3 * max(seconds),
+            "ratio": middle[name] / middle["raw bytes to sets"],
+        }
+        for name, seconds in times.items()
+    }
+    rounds = len(times["backbone alone"])
+    record("classifying", setting, {"rounds": rounds, "rows": rows, "cores": os.cpu_count(), "contenders": found})
+    share = {name: round(middle["backbone alone"] / seconds, 3) for name, seconds in middle.items()}
+    print(setting, {name: round(rows / seconds) for name, seconds in middle.items()}, "share of backbone", share, flush=True)

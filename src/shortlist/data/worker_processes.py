@@ -1,0 +1,79 @@
+"""Blocks of pictures decoded by worker processes: what many cores need, as threads take turns at Pillow's Python code.
+
+That code is a quarter of a millisecond a picture, so threads end at some thousand pictures a second, however many they are.
+"""
+
+import multiprocessing
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from shortlist.data.loading import Fit, Loaded, load_block
+from shortlist.data.pictures import Pictures
+
+if TYPE_CHECKING:
+    from torch.utils.data import Sampler
+
+FEWEST_WORKERS = 4  # with fewer, threads do as well
+FEWEST_PICTURES = 4_000  # below, they are done before as many processes have started
+SHARED_MEMORY = Path("/dev/shm")  # where torch hands tensors from process to process
+
+
+def blocks_by_processes(
+    pictures: Pictures, blocks: "Iterable[Tensor]", *, size: int, fit: Fit, workers: int, ahead: int = 1, pin: bool = False
+) -> Iterator[Loaded]:
+    """Each block of row numbers, decoded, in order.
+
+    Args:
+        pictures: where they come from.
+        blocks: row numbers, taken from as they are needed.
+        size: side of the squares.
+        fit: how a picture becomes one, see :func:`~shortlist.data.load_pictures`.
+        workers: processes; 0 decodes here.
+        ahead: blocks that each worker has ready or in hand.
+        pin: give them out in page-locked memory, from where a GPU copies without waiting.
+    """
+    sampler: Sampler[Tensor] | Iterable[Tensor] = blocks
+    yield from DataLoader(
+        _Blocks(pictures, size, fit),
+        batch_size=None,
+        sampler=sampler,
+        num_workers=workers,
+        prefetch_factor=ahead if workers else None,
+        pin_memory=pin,
+        multiprocessing_context="fork" if workers and can_fork() else None,
+    )
+
+
+class _Blocks(Dataset[Loaded]):
+    def __init__(self, pictures: Pictures, size: int, fit: Fit):
+        self.pictures, self.size, self.fit = pictures, size, fit
+
+    def __getitem__(self, rows: Tensor) -> Loaded:
+        return load_block(self.pictures, rows, self.size, self.fit)
+
+
+def can_fork() -> bool:
+    """Whether a process can be split in two as it stands; elsewhere a worker begins by running the caller's script again."""
+    return sys.platform == "linux" and not multiprocessing.current_process().daemon
+
+
+def worthwhile_workers(rows: int, block: int, size: int, cores: int) -> int:
+    """How many processes to decode with; 0 where threads do as well, or where there is no memory to hand pictures over.
+
+    Args:
+        rows: how many pictures there are.
+        block: how many a process hands over at once.
+        size: side of the squares.
+        cores: that may be used.
+    """
+    if rows < FEWEST_PICTURES or not can_fork() or not SHARED_MEMORY.is_dir():
+        return 0
+    held = 2 * block * 3 * size**2  # by each worker: the block that is being read and the one that it works on
+    workers = min(cores, -(-rows // block), shutil.disk_usage(SHARED_MEMORY).free // (2 * held))
+    return workers if workers >= FEWEST_WORKERS else 0

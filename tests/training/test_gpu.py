@@ -1,0 +1,63 @@
+"""Training on a GPU: what only a real one can show."""
+
+import re
+
+import pytest
+import torch
+
+from shortlist.training import train
+from shortlist.training.failures import OutOfMemoryError
+from tests.training.small import dataset, recipe, weights
+from tests.training.test_resume import CutAfter, PowerCut
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+MULTI = ("quasibinary", "two-way", "bce")
+METHODS = ["average-k", "ldam", "noised-topk", "cross-entropy", *MULTI]
+GIGABYTE = 2**30
+
+
+def run(folder, data, *, resume=False, watcher=None, **settings):
+    """Train, on the GPU."""
+    return train(
+        recipe(**settings), folder, resume=resume, device="cuda", watcher=watcher, checkpoint_seconds=0.0, dataset=data
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_training_that_was_cut_goes_on(tmp_path, method):
+    settings = {"method": method, "epochs": 3, "augmentation": "shift-flip", "ema": 0.9, "backbone": "resnet-8", "lr": 0.01}
+    data = dataset(multi=method in MULTI)
+    whole = run(tmp_path / "whole", data, **settings)
+    with pytest.raises(PowerCut):
+        run(tmp_path / "cut", data, watcher=CutAfter(7), **settings)
+    again = run(tmp_path / "cut", data, resume=True, **settings)
+    assert [line["step"] for line in again.history] == [line["step"] for line in whole.history]
+    for name, expected in weights(whole).items():  # atomic additions of the backward pass come in any order
+        torch.testing.assert_close(weights(again)[name], expected, rtol=1e-2, atol=1e-3)
+    answers = again.classifier.predict(data.splits["test"].inputs)
+    assert answers.sets.shape == (20, 5)
+
+
+def test_a_compiled_training_in_half_precision_learns(tmp_path):
+    trained = run(
+        tmp_path / "run", dataset(600), compile=True, precision="bfloat16", epochs=8, backbone="resnet-8", batch_size=60
+    )
+    assert trained.history[-1]["loss"] < 0.5 * trained.history[0]["loss"]
+
+
+def test_what_is_said_to_fit_fits(tmp_path):
+    data, size = dataset(6000), 6000
+    free, _ = torch.cuda.mem_get_info()
+    hog = torch.empty(free - 2 * GIGABYTE, dtype=torch.uint8, device="cuda")
+    try:
+        with pytest.raises(OutOfMemoryError, match="would fit") as caught:
+            run(tmp_path / "full", data, backbone="resnet-18", batch_size=size, epochs=1)
+        found = re.search(r"about (\d+) would fit", str(caught.value))
+        assert found is not None
+        assert 100 < int(found[1]) < size
+        torch.cuda.empty_cache()
+        run(tmp_path / "fits", data, backbone="resnet-18", batch_size=int(found[1]), epochs=1)
+    finally:
+        del hog
+        torch.cuda.empty_cache()
