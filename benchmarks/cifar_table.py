@@ -9,6 +9,7 @@ from scipy.stats import t
 
 from benchmarks.harness import RESULTS
 from benchmarks.marked_tables import DOCS
+from shortlist.recipes import find_recipe
 
 PAGE = "choosing.md"
 BEGIN, END = "<!-- cifar100 -->\n", "<!-- /cifar100 -->\n"  # marks of its own, as the page may get other tables
@@ -22,6 +23,7 @@ COLUMNS = {  # heading: key of the results
     "by sigmoid": "average-5 sigmoid",
 }
 LEVEL = 0.95
+EPOCHS = find_recipe("cifar100-resnet18").epochs
 
 
 def text() -> str:
@@ -43,16 +45,32 @@ def text() -> str:
         f"`cifar100-resnet18`: ResNet-18, {last['epochs']} epochs of 45,000 pictures; 2,500 others choose the epoch and fit "
         f"the temperature, 2,500 the threshold. {last['accelerator']}, torch {last['versions']['torch']}, {last['date']}."
     )
-    return "\n".join([*rows, "", foot, ""])
+    return "\n".join([*rows, "", foot, "", *_other_lengths(), ""])
 
 
-def _runs() -> dict[str, dict[int, dict[str, Any]]]:
-    """The newest result of each method and seed, seeds in order."""
+def _other_lengths() -> list[str]:
+    """How long a training is best, from runs of other lengths with as many seeds."""
+    kept = len(_runs().get(OURS, {}))
+    found = []
+    for epochs in sorted({line["epochs"] for line in _lines()} - {EPOCHS}):
+        seeds = _runs(epochs).get(OURS, {})
+        if len(seeds) == kept:
+            top, average = (mean_and_half_width([run["test"][key] for run in seeds.values()]) for key in ("top-5", "accuracy"))
+            found.append(f"{epochs} epochs {top} and {average}")
+    return [f"Top-5 and average-5 of `{OURS}` at other lengths, {kept} seeds each: {'; '.join(found)}."] if found else []
+
+
+def _lines() -> list[dict[str, Any]]:
     path = RESULTS / "cifar100.jsonl"
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def _runs(epochs: int = EPOCHS) -> dict[str, dict[int, dict[str, Any]]]:
+    """The newest result of each method and seed, seeds in order."""
     runs: dict[str, dict[int, dict[str, Any]]] = {}
-    for line in lines:
-        runs.setdefault(line["setting"], {})[line["seed"]] = line
+    for line in _lines():
+        if line["epochs"] == epochs:
+            runs.setdefault(line["setting"], {})[line["seed"]] = line
     return {method: dict(sorted(seeds.items())) for method, seeds in runs.items()}
 
 

@@ -31,6 +31,7 @@ TITLES = {
     "vote-majority": "Labels from votes, plain majority",
     "flora-pictures": "Drawing Flora",
     "training-loop": "An epoch of training",
+    "classifying": "A classifier at work",
 }
 AGAINST_FIRST = {
     "topk-losses": ("Top-k losses", "Forward and backward, as multiples of `F.cross_entropy` in the same rounds."),

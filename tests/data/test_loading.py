@@ -1,7 +1,10 @@
 """Many pictures to one size: in their order, by any number of threads, the unreadable ones named."""
 
 import math
+import shutil
 import warnings
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ from PIL import Image
 
 from shortlist.data.loading import fit_square, load_pictures, picture_batches
 from shortlist.data.pictures import PictureArray, PictureFiles
+from shortlist.data.worker_processes import blocks_by_processes, worthwhile_workers
 from shortlist.errors import InputError
 from tests.data.drawings import noise
 
@@ -212,3 +216,51 @@ def test_one_colour_stays_one_colour_at_any_size(width, height, size, fit):
     found = fit_square(Image.new("RGB", (width, height), (7, 77, 177)), size, fit)
     assert found.shape == (3, size, size)
     assert (found == torch.tensor([7, 77, 177], dtype=torch.uint8)[:, None, None]).all()
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_processes_give_what_threads_give(folder):
+    every = torch.arange(len(folder))
+    threads = list(picture_batches(folder, size=9, batch=5, workers=2))
+    processes = list(blocks_by_processes(folder, every.split(5), size=9, fit="crop", workers=2))
+    assert len(threads) == len(processes)
+    for one, other in zip(threads, processes, strict=True):
+        assert torch.equal(one.images, other.images)
+        assert torch.equal(one.rows, other.rows)
+        assert (one.problems, one.asked) == (other.problems, other.asked)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_many_pictures_on_many_cores_are_decoded_by_processes(folder, monkeypatch):
+    expected = load_pictures(folder, size=9, tolerance=1.0)
+    started = []
+    monkeypatch.setattr("shortlist.data.loading.usable_cores", lambda: 4)
+    monkeypatch.setattr("shortlist.data.worker_processes.FEWEST_PICTURES", 1)
+    monkeypatch.setattr("shortlist.data.worker_processes.FEWEST_WORKERS", 1)
+
+    def counted(*arguments, **options):
+        started.append(options["workers"])
+        return blocks_by_processes(*arguments, **options)
+
+    monkeypatch.setattr("shortlist.data.worker_processes.blocks_by_processes", counted)
+    found = load_pictures(folder, size=9, tolerance=1.0)
+    assert started == [1]  # one block needs no more
+    assert torch.equal(found.images, expected.images)
+    assert found.problems == expected.problems
+
+
+@pytest.mark.parametrize(
+    ("rows", "cores", "free", "workers"),
+    [
+        (100_000, 16, 2**40, 16),
+        (100_000, 2, 2**40, 0),  # threads do as well
+        (1_000, 16, 2**40, 0),  # done before the processes have started
+        (100_000, 16, 64 * 2**20, 0),  # pictures could not be handed over
+        (100_000, 16, 1_000 * 2**20, 6),
+    ],
+)
+def test_processes_are_for_many_pictures_many_cores_and_room(monkeypatch, rows, cores, free, workers):
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
+    monkeypatch.setattr("shortlist.data.worker_processes.can_fork", lambda: True)
+    monkeypatch.setattr("shortlist.data.worker_processes.SHARED_MEMORY", Path("."))
+    assert worthwhile_workers(rows, 256, 224, cores) == workers

