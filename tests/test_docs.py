@@ -18,6 +18,7 @@ PACKAGES += [
     "shortlist.models",
     "shortlist.operators",
     "shortlist.recipes",
+    "shortlist.retrieval",
     "shortlist.training",
 ]
 

@@ -25,6 +25,7 @@ ROOMS = (
     "operators",
     "recipes",
     "report",
+    "retrieval",
     "sets",
     "training",
 )

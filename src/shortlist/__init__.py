@@ -10,11 +10,24 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from shortlist import data, links, losses, methods, metrics, models, operators, recipes, report, sets, training
+    from shortlist import data, links, losses, methods, metrics, models, operators, recipes, report, retrieval, sets, training
     from shortlist.models import Classifier
     from shortlist.predictions import Predictions
 
-ROOMS = ("data", "links", "losses", "methods", "metrics", "models", "operators", "recipes", "report", "sets", "training")
+ROOMS = (
+    "data",
+    "links",
+    "losses",
+    "methods",
+    "metrics",
+    "models",
+    "operators",
+    "recipes",
+    "report",
+    "retrieval",
+    "sets",
+    "training",
+)
 CLASSES = {"Classifier": "models", "Predictions": "predictions"}
 
 __all__ = [
@@ -29,6 +42,7 @@ __all__ = [
     "operators",
     "recipes",
     "report",
+    "retrieval",
     "sets",
     "training",
 ]

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import typer
 from rich.console import Console
@@ -17,7 +17,9 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from shortlist.errors import ShortlistWarning
-from shortlist.report import Table
+
+if TYPE_CHECKING:
+    from shortlist.report.table import Table
 
 T = TypeVar("T")
 PATIENCE = 2.0  # seconds before a bar appears
@@ -65,7 +67,7 @@ def noticed(found: list[str]) -> Iterator[None]:
             warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
 
 
-def show(table: Table) -> None:
+def show(table: "Table") -> None:
     """A table for people, on standard output."""
     rich = RichTable(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name, right in zip(table.columns, table.right(), strict=True):

@@ -6,29 +6,18 @@ import sys
 import typer
 
 from shortlist import __version__
-from shortlist.cli import calibrate, data, decide, demo, predict
-from shortlist.cli import train as training
+from shortlist.cli.commands import SETTINGS, LazyCommands
 from shortlist.cli.console import Outcome, complain
 from shortlist.errors import InputError
 
 app = typer.Typer(
+    cls=LazyCommands,
     help="Classifiers that answer with a set of labels, and sets you can trust from anybody's scores.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=SETTINGS,
 )
-app.command("sets")(decide.sets)
-app.command("evaluate")(decide.evaluate)
-app.command("report")(decide.report)
-app.command("calibrate")(calibrate.calibrate)
-app.add_typer(data.app, name="data")
-app.command("train")(training.train)
-app.command("tune")(training.tune)
-app.command("recipes")(training.recipes)
-app.command("predict")(predict.predict)
-app.command("export")(predict.export)
-app.command("demo")(demo.demo)
 
 
 def _version(shown: bool) -> None:

@@ -13,7 +13,8 @@ from shortlist.metrics.calibration import calibration_definition, calibration_er
 from shortlist.metrics.confidence import mean_max_confidence
 from shortlist.metrics.curves import Curve, rank_curve, size_accuracy_curve
 from shortlist.metrics.ranking import mean_average_precision, top_n_f1
-from shortlist.metrics.retrieval import RetrievalCurve, retrieval_curve, retrieval_map
+from shortlist.metrics.retrieval import RetrievalCurve, evaluate_retrieval, logs_of, retrieval_curve, retrieval_map
+from shortlist.metrics.retrieval_scores import QueryScores, RetrievalScores
 from shortlist.metrics.sizes import empty_rate, set_precision, set_size
 
 if TYPE_CHECKING:
@@ -43,9 +44,11 @@ __all__ = [
     "EmptyRate",
     "MeanAveragePrecision",
     "MeanMaxConfidence",
+    "QueryScores",
     "RankCurve",
     "RetrievalCurve",
     "RetrievalMap",
+    "RetrievalScores",
     "SetAccuracy",
     "SetPrecision",
     "SetSize",
@@ -57,6 +60,8 @@ __all__ = [
     "calibration_definition",
     "calibration_error",
     "empty_rate",
+    "evaluate_retrieval",
+    "logs_of",
     "mean_average_precision",
     "mean_max_confidence",
     "rank_curve",

@@ -1,24 +1,44 @@
 """Retrieval by combined queries: labels that must be present and labels that must be absent.
 
-A query asks for labels P and against labels M; a row's score is ``Σ_P log p + Σ_M log(1 - p)``. The measure is average
+A query asks for labels P and against labels M; a row's score is ``Σ_P log η + Σ_M log(1 - η)``, the logarithm of the
+probability that it has the first and none of the second if labels are independent given the row. The measure is average
 precision, averaged over all queries with at least one label in P and at most ``max_length`` in all that some row satisfies.
 """
 
 import itertools
-import math
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from shortlist.checks import whole_number
 from shortlist.errors import InputError
-from shortlist.metrics.ranking import rows_average_precision
-from shortlist.tensors import BLOCK_ENTRIES, Probs, Target, as_target, as_tensor, check_target, one_hot
+from shortlist.metrics.query_asking import Table, Tell, ask, ask_all, count_queries
+from shortlist.metrics.query_ranking import Floats
+from shortlist.metrics.query_sampling import Stratum, frame_of, shares
+from shortlist.metrics.query_tally import Tally
+from shortlist.metrics.retrieval_scores import QueryScores, RetrievalScores, scores_of
+from shortlist.predictions import Predictions
+from shortlist.predictions.checks import PROBABILITY_SLACK
+from shortlist.tensors import Target, as_target, as_tensor, check_label_range, check_target, one_hot
+
+Progress: TypeAlias = Callable[[int, int], None]
 
 MOST_QUERIES = 2_000_000
+
+__all__ = [
+    "QueryScores",
+    "RetrievalCurve",
+    "RetrievalScores",
+    "count_queries",
+    "evaluate_retrieval",
+    "logs_of",
+    "retrieval_curve",
+    "retrieval_map",
+]
 
 
 @dataclass(frozen=True)
@@ -42,7 +62,7 @@ def retrieval_map(probs: Any, target: Any, *, max_length: int = 5, sample: int |
     >>> retrieval_map(probs, torch.tensor([[True, False], [True, True]]))
     tensor(1., dtype=torch.float64)
 
-    Cheng, section 4.
+    Cheng, sections 4 and 5.3.
     """
     return retrieval_curve(probs, target, max_length=max_length, sample=sample, seed=seed).mean()
 
@@ -50,7 +70,7 @@ def retrieval_map(probs: Any, target: Any, *, max_length: int = 5, sample: int |
 def retrieval_curve(
     probs: Any, target: Any, *, max_length: int = 5, sample: int | None = None, seed: int = 0
 ) -> RetrievalCurve:
-    """Mean average precision by query length.
+    """Mean average precision by query length; :func:`evaluate_retrieval` gives more than that, from logarithms.
 
     Args:
         probs: (N, C).
@@ -58,20 +78,107 @@ def retrieval_curve(
         max_length: the longest query.
         sample: ask this many queries of each length, drawn with the seed, where there are more; None asks all of them.
         seed: for the sample.
+
+    Cheng, figure 3.
     """
     probs, target = as_tensor(probs), as_target(target)
     check_target(probs, target, "probs")
     classes = probs.shape[1]
     check_asked(max_length, sample)
-    lengths = range(1, min(max_length, classes) + 1)
-    asked = {length: min(count_queries(classes, length), sample or MOST_QUERIES + 1) for length in lengths}
-    if sum(asked.values()) > MOST_QUERIES and sample is None:
-        total = sum(count_queries(classes, length) for length in lengths)
-        raise InputError(f"{classes} labels have {total:,} queries of up to {max_length}: pass sample=10000 to draw some")
-    terms, truths = _columns(probs, one_hot(target, classes))
-    found = [_measure(terms, truths, classes, length, asked[length], seed) for length in lengths]
-    maps, errors, queries = (torch.tensor(column, dtype=torch.float64) for column in zip(*found, strict=True))
+    counts = _counts(classes, max_length)
+    if sample is None and sum(counts) > MOST_QUERIES:
+        raise InputError(f"{classes} labels have {sum(counts):,} queries of up to {max_length}: pass sample=10000 to draw some")
+    within = [count <= (sample or MOST_QUERIES) for count in counts]
+    p = _probabilities(probs)
+    with np.errstate(divide="ignore"):
+        table = _table(np.log(p), np.log1p(-p), target)
+    full = within.index(False) if False in within else len(counts)
+    strata = _strata(table, len(counts), full, sample or MOST_QUERIES, seed, None)
+    found = [scores_of(_of_length(strata, length)) for length in range(1, len(counts) + 1)]
+    columns = ([one.map for one in found], [one.error for one in found], [one.queries for one in found])
+    maps, errors, queries = (torch.tensor(column, dtype=torch.float64) for column in columns)
     return RetrievalCurve(maps, errors, queries)
+
+
+def evaluate_retrieval(
+    log_yes: Any,
+    log_no: Any,
+    target: Any,
+    *,
+    max_length: int = 5,
+    most: int = 1_000_000,
+    sample: int = 10_000,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> RetrievalScores:
+    """How well combined queries retrieve: mean average precision, precision at 10 and reliability, by query length.
+
+    A query is a set P of labels that must be present, at least one, and a disjoint set M of labels that must be absent; the
+    rows are ranked by ``Σ_P log η + Σ_M log(1 - η)`` in float64, and every query that some row satisfies counts alike.
+    Lengths are asked in full while the queries of up to that length are at most ``most``; of each longer one a sample is
+    drawn, separately for every |P|, and the means have standard errors.
+
+    Args:
+        log_yes: log η, (N, C), at most 0; -inf for what cannot be.
+        log_no: log(1 - η), (N, C).
+        target: bool (N, C), or int64 (N,).
+        max_length: the longest query.
+        most: queries that are asked one by one before sampling begins.
+        sample: queries drawn of each length that is sampled.
+        seed: of the samples, the only chance in it.
+        progress: told how many queries have been looked at, and of how many.
+
+    >>> eta = np.array([[0.9, 0.2], [0.6, 0.7], [0.7, 0.1]])
+    >>> found = evaluate_retrieval(np.log(eta), np.log(1 - eta), np.array([[True, False], [True, True], [False, False]]))
+    >>> [round(one.map, 4) for one in found.by_length], found.overall.exact
+    ([0.9167, 1.0], True)
+
+    Cheng, sections 4 and 5.3, equation 23 and figure 3.
+    """
+    for name, number in (("max_length", max_length), ("most", most), ("sample", sample), ("seed", seed)):
+        whole_number(number, name, 1 if name in ("max_length", "sample") else 0)
+    target = as_target(target).cpu()
+    logs = [_logs(values, target, name) for values, name in ((log_yes, "log_yes"), (log_no, "log_no"))]
+    if logs[0].shape != logs[1].shape:
+        raise InputError(f"log_no: expected {logs[0].shape} like log_yes, got {logs[1].shape}")
+    check_label_range(target, logs[0].shape[1])
+    table = _table(logs[0], logs[1], target)
+    counts = _counts(table.classes, max_length)
+    full = sum(total <= most for total in itertools.accumulate(counts))
+    strata = _strata(table, len(counts), full, sample, seed, progress)
+    return RetrievalScores(
+        scores_of(strata),
+        tuple(scores_of(_of_length(strata, length), length) for length in range(1, len(counts) + 1)),
+        tuple(scores_of([one], one.present + one.absent, one.present) for one in strata),
+        len(logs[0]),
+        table.classes,
+        seed,
+    )
+
+
+def logs_of(predictions: Predictions) -> tuple[Floats, Floats]:
+    """``log η`` and ``log(1 - η)`` of every score by its link, float64 (N, C), as :func:`evaluate_retrieval` takes them.
+
+    With r the log-odds, ``log η = -log(1 + e^-r)`` and ``log(1 - η) = -log(1 + e^r)``: exact where η itself would round to
+    0 or 1.
+
+    >>> yes, no = logs_of(Predictions(torch.tensor([[0.0, 800.0]]), link="sigmoid"))
+    >>> yes.tolist(), no.tolist()
+    ([[-0.6931471805599453, -0.0]], [[-0.6931471805599453, -800.0]])
+    """
+    link = predictions.link
+    if link is None:
+        raise InputError(
+            "the scores have no reading as probabilities, which queries combine: name the link they were trained for "
+            "(sigmoid, spa, …), or fit one to them"
+        )
+    odds = np.empty((len(predictions), predictions.num_classes))
+    start = 0
+    for block in predictions.blocks():
+        with torch.no_grad():
+            odds[start : start + len(block)] = link.log_odds(block.scores.double()).cpu().numpy()
+        start += len(block)
+    return -np.logaddexp(0, -odds), -np.logaddexp(0, odds)
 
 
 def check_asked(max_length: int, sample: int | None) -> None:
@@ -81,46 +188,73 @@ def check_asked(max_length: int, sample: int | None) -> None:
         whole_number(sample, "sample", 1)
 
 
-def count_queries(classes: int, length: int) -> int:
-    """How many queries of this length there are: any labels, each present or absent, not all of them absent."""
-    return int(math.comb(classes, length) * (2**length - 1))
+def _counts(classes: int, max_length: int) -> list[int]:
+    """The queries of each length there is."""
+    return [count_queries(classes, length) for length in range(1, min(max_length, classes) + 1)]
 
 
-def _columns(probs: Probs, marks: Target) -> tuple[Tensor, Tensor]:
-    """Row 2j: label j present; row 2j + 1: absent. Log probabilities in float64, and whether it is so."""
-    p = probs.double().t()
-    terms = torch.stack([p.log(), torch.log1p(-p)], dim=1).flatten(0, 1).contiguous()
-    truths = torch.stack([marks.t(), ~marks.t()], dim=1).flatten(0, 1).contiguous()
-    return terms, truths
+def _probabilities(probs: Tensor) -> Floats:
+    """From 0 to 1, up to the rounding of somebody's softmax."""
+    p: Floats = probs.detach().cpu().double().numpy()
+    inside = (p >= -PROBABILITY_SLACK) & (p <= 1 + PROBABILITY_SLACK)
+    if not inside.all():
+        row, label = np.argwhere(~inside)[0].tolist()
+        raise InputError(f"probs: expected numbers from 0 to 1, got {p[row, label]} in row {row}, class {label}")
+    return p.clip(0, 1)
 
 
-def _measure(terms: Tensor, truths: Tensor, classes: int, length: int, number: int, seed: int) -> tuple[float, float, float]:
-    total = count_queries(classes, length)
-    queries = _all(classes, length) if number >= total else _some(classes, length, number, seed)
-    block = max(1, BLOCK_ENTRIES // max(1, terms.shape[1]))
-    values = []
-    while chunk := list(itertools.islice(queries, block)):
-        index = torch.tensor(chunk)
-        truth = truths[index].all(1)
-        asked = truth.any(1)
-        values.append(rows_average_precision(terms[index[asked]].sum(1), truth[asked]))
-    found = torch.cat(values)
-    if not len(found):
-        return math.nan, math.nan, 0.0
-    error = 0.0 if number >= total else float(found.std()) / math.sqrt(len(found))
-    return float(found.mean()), error, total * len(found) / number
+def _logs(values: Any, target: Target, name: str) -> Floats:
+    tensor = as_tensor(values, name).detach().cpu()
+    check_target(tensor, target, name)
+    logs: Floats = tensor.double().numpy()
+    if not (logs <= 0).all():
+        row, label = np.argwhere(~(logs <= 0))[0].tolist()
+        raise InputError(
+            f"{name}: expected logarithms of probabilities, at most 0, got {logs[row, label]} in row {row}, class {label}"
+        )
+    return logs
 
 
-def _all(classes: int, length: int) -> Iterator[tuple[int, ...]]:
-    signs = list(itertools.product((0, 1), repeat=length))[:-1]  # the last has every label absent
-    for labels in itertools.combinations(range(classes), length):
-        for sign in signs:
-            yield tuple(2 * label + absent for label, absent in zip(labels, sign, strict=True))
+def _table(log_yes: Floats, log_no: Floats, target: Target) -> Table:
+    """Row 2j: label j present; row 2j + 1: absent."""
+    rows, classes = log_yes.shape
+    marks = one_hot(target.cpu(), classes).numpy()
+    logs = np.stack([log_yes.T, log_no.T], axis=1).reshape(2 * classes, rows)
+    return Table(np.ascontiguousarray(logs), np.stack([marks.T, ~marks.T], axis=1).reshape(2 * classes, rows))
 
 
-def _some(classes: int, length: int, number: int, seed: int) -> Iterator[tuple[int, ...]]:
-    generator = torch.Generator().manual_seed(seed)
-    for _ in range(number):
-        labels = torch.randperm(classes, generator=generator)[:length]
-        sign = int(torch.randint(2**length - 1, (), generator=generator))
-        yield tuple(2 * label + (sign >> place & 1) for place, label in enumerate(labels.tolist()))
+def _strata(table: Table, longest: int, full: int, sample: int, seed: int, progress: Progress | None) -> list[Stratum]:
+    """Every kind of query up to the longest: lengths up to ``full`` asked one by one, a sample of each of the others."""
+    marks = table.truths[::2].T
+    frames, numbers = [], []
+    for length in range(full + 1, longest + 1):
+        kinds = [frame_of(marks, present, length - present) for present in range(1, length + 1)]
+        frames += kinds
+        numbers += shares([frame.size for frame in kinds], sample)
+    tell = None if progress is None else _teller(progress, sum(_counts(table.classes, full)) + sum(numbers))
+    found = [
+        Stratum(present, absent, kind.drawn, kind)
+        for (present, absent), kind in (ask_all(table, full, tell) if full else Tally()).items()
+    ]
+    for frame, number in zip(frames, numbers, strict=True):
+        # A generator for each kind: what is drawn of one does not depend on how many were drawn of another.
+        generator = np.random.default_rng([seed, frame.present, frame.absent])
+        queries = frame.all() if number == frame.size else frame.draw(number, generator)
+        kind = ask(table, queries, frame.present, tell).kind(frame.present, frame.absent)
+        found.append(Stratum(frame.present, frame.absent, frame.size, kind))
+    return sorted(found, key=lambda one: (one.present + one.absent, one.present))
+
+
+def _teller(progress: Progress, total: int) -> Tell:
+    done = 0
+
+    def tell(queries: int) -> None:
+        nonlocal done
+        done += queries
+        progress(done, total)
+
+    return tell
+
+
+def _of_length(strata: Sequence[Stratum], length: int) -> list[Stratum]:
+    return [one for one in strata if one.present + one.absent == length]

@@ -3,32 +3,52 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from shortlist.report.display import Display
-from shortlist.report.displays import (
-    EvaluationDisplay,
-    GroupSizeHistogram,
-    Lorenz,
-    Reliability,
-    SizeAccuracy,
-    SizeHistogram,
-)
-from shortlist.report.evaluation import Evaluation, evaluate
-from shortlist.report.optimum import DistanceToOptimum, Optimum
-from shortlist.report.page import headline, provenance, render, worst_classes, write_report
-from shortlist.report.table import Table
-from shortlist.report.training_pictures import TrainingCurves
-
 if TYPE_CHECKING:
     from shortlist.report.data_pictures import ClassShares
+    from shortlist.report.display import Display
+    from shortlist.report.displays import (
+        EvaluationDisplay,
+        GroupSizeHistogram,
+        Lorenz,
+        Reliability,
+        SizeAccuracy,
+        SizeHistogram,
+    )
+    from shortlist.report.evaluation import Evaluation, evaluate
     from shortlist.report.loss_pictures import LossLevels, PartialLosses
+    from shortlist.report.optimum import DistanceToOptimum, Optimum
+    from shortlist.report.page import headline, provenance, render, worst_classes, write_report
+    from shortlist.report.retrieval_pictures import QueryReliability, RetrievalByLength
     from shortlist.report.sheet import contact_sheet
+    from shortlist.report.table import Table
+    from shortlist.report.training_pictures import TrainingCurves
 
-# Pictures of losses and of data bring the losses and the data with them, so they are loaded when first used.
-LATER = {
+# The file that holds each name, loaded when it is first used: a table needs neither torch nor a plot.
+HOMES = {
     "ClassShares": "data_pictures",
+    "Display": "display",
+    "DistanceToOptimum": "optimum",
+    "Evaluation": "evaluation",
+    "EvaluationDisplay": "displays",
+    "GroupSizeHistogram": "displays",
+    "Lorenz": "displays",
     "LossLevels": "loss_pictures",
+    "Optimum": "optimum",
     "PartialLosses": "loss_pictures",
+    "QueryReliability": "retrieval_pictures",
+    "Reliability": "displays",
+    "RetrievalByLength": "retrieval_pictures",
+    "SizeAccuracy": "displays",
+    "SizeHistogram": "displays",
+    "Table": "table",
+    "TrainingCurves": "training_pictures",
     "contact_sheet": "sheet",
+    "evaluate": "evaluation",
+    "headline": "page",
+    "provenance": "page",
+    "render": "page",
+    "worst_classes": "page",
+    "write_report": "page",
 }
 
 __all__ = [
@@ -42,7 +62,9 @@ __all__ = [
     "LossLevels",
     "Optimum",
     "PartialLosses",
+    "QueryReliability",
     "Reliability",
+    "RetrievalByLength",
     "SizeAccuracy",
     "SizeHistogram",
     "Table",
@@ -58,7 +80,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Parts that few need are loaded when they are first used."""
-    if name in LATER:
-        return getattr(importlib.import_module(f"shortlist.report.{LATER[name]}"), name)
+    """What was asked for, from its file."""
+    if name in HOMES:
+        return getattr(importlib.import_module(f"shortlist.report.{HOMES[name]}"), name)
     raise AttributeError(f"module 'shortlist.report' has no attribute {name!r}")

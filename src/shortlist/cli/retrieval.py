@@ -1,0 +1,215 @@
+"""``shortlist index`` and ``shortlist search``: scored rows on disk that answer queries."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shortlist.cli import options
+from shortlist.cli.console import Bar, Outcome, emit, say, show, warn
+from shortlist.errors import InputError
+
+if TYPE_CHECKING:
+    from shortlist.predictions import Predictions
+    from shortlist.retrieval import Index, Results
+    from shortlist.retrieval.building import PicturesOf
+
+SHOWN_LABELS = 6
+
+app = typer.Typer(help="Make scored rows searchable, and change what can be found.", no_args_is_help=True)
+
+IndexPath = Annotated[Path, typer.Argument(metavar="INDEX", help="The folder of the index.")]
+PICTURES = "The folder that the rows' ids are paths in, to show what was found."
+THUMBNAILS = "Keep a square picture of this side in the index, so that it can be shown without the folder."
+Pictures = Annotated[Path | None, typer.Option("--pictures", metavar="FOLDER", help=PICTURES)]
+Thumbnails = Annotated[int | None, typer.Option("--thumbnails", metavar="PIXELS", min=8, max=1024, help=THUMBNAILS)]
+
+
+@app.command("build")
+def build(
+    scores: options.Scores,
+    index: Annotated[Path, typer.Argument(metavar="INDEX", help="A new folder.")],
+    link: options.Link = None,
+    scores_key: options.ScoresKey = None,
+    pictures: Pictures = None,
+    thumbnails: Thumbnails = None,
+) -> None:
+    """Make an index of a file of scores."""
+    from shortlist.retrieval import Index
+
+    predictions = _load(scores, scores_key, link)
+    shown = _pictures(predictions, pictures, thumbnails)
+    with Bar("indexing", len(predictions)) as bar:
+        made = Index.build(predictions, index, pictures=shown, progress=bar.at)
+    say(f"{len(made):,} rows, {len(made.classes):,} labels → {index}")
+
+
+@app.command("add")
+def add(
+    scores: options.Scores,
+    index: IndexPath,
+    link: options.Link = None,
+    scores_key: options.ScoresKey = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Rows of the same ids give way to the new ones.")] = False,
+    pictures: Pictures = None,
+    thumbnails: Thumbnails = None,
+) -> None:
+    """Add the rows of a file of scores, of the same classes and read by the same link."""
+    opened = _open(index)
+    predictions = _load(scores, scores_key, link)
+    shown = _pictures(predictions, pictures, thumbnails)
+    with Bar("indexing", len(predictions)) as bar:
+        opened.add(predictions, pictures=shown, replace=replace, progress=bar.at)
+    say(f"{len(predictions):,} rows added, {len(opened):,} in {index}")
+
+
+@app.command("delete")
+def delete(
+    index: IndexPath,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="IDS…", help="Ids of rows.")] = None,
+    ids_from: Annotated[Path | None, typer.Option("--ids-from", metavar="FILE", help="A text file, an id a line.")] = None,
+) -> None:
+    """Delete rows by their ids; they take room until the index is compacted."""
+    named = list(ids or [])
+    if ids_from is not None:
+        try:
+            named += [line for line in ids_from.read_text(encoding="utf-8").splitlines() if line.strip()]
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"--ids-from: cannot read {ids_from} ({error})") from error
+    if not named:
+        raise InputError("expected ids of rows, or --ids-from FILE, got none")
+    opened = _open(index)
+    count = opened.delete(named)
+    say(f"{count:,} rows deleted, {len(opened):,} in {index}")
+
+
+@app.command("compact")
+def compact(index: IndexPath) -> None:
+    """Write all rows into one segment, without the deleted ones."""
+    opened = _open(index)
+    with Bar("compacting", len(opened)) as bar:
+        opened.compact(progress=bar.at)
+    say(f"{len(opened):,} rows in one segment in {index}")
+
+
+@app.command("info")
+def info(
+    index: IndexPath,
+    check: Annotated[bool, typer.Option("--check", help="Read everything, and say what is damaged.")] = False,
+    labels: Annotated[bool, typer.Option("--labels", help="The labels that can be asked for.")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Say what an index holds."""
+    from shortlist.report.table import Table
+
+    opened = _open(index)
+    found = opened.info()
+    damaged = opened.check() if check else []
+    if as_json:
+        more = {"damaged": damaged} if check else {}
+        emit(json.dumps({**found, "classes": list(opened.classes), **more}, ensure_ascii=False) + "\n")
+    else:
+        shown = {**found, "pictures": ", ".join(found["pictures"]) or "none", "link": _link_text(found["link"])}
+        shown["size"] = f"{shown.pop('bytes') / 1e6:,.1f} MB"
+        show(Table(["", ""], [[name, f"{value:,}" if isinstance(value, int) else value] for name, value in shown.items()]))
+        if labels:
+            emit("\n".join(opened.classes) + "\n")
+    for sentence in damaged:
+        warn(sentence)
+    if check and not damaged and not as_json:
+        say("everything can be read")
+    if damaged:
+        raise typer.Exit(Outcome.BAD_INPUT)
+
+
+def search(
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="Such as 'fork and apple and not knife'; see the docs.")],
+    index: IndexPath,
+    n: Annotated[int, typer.Option("-n", "--number", min=1, help="How many rows.")] = 20,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="A page with the pictures found.")] = None,
+    as_json: options.Json = False,
+    sql: Annotated[bool, typer.Option("--sql", help="Print the query as SQL over the same files, and do not run it.")] = False,
+    engine: Annotated[str, typer.Option("--engine", help="arrow, or duckdb where it is installed.")] = "arrow",
+    skip_damaged: Annotated[bool, typer.Option("--skip-damaged", help="Search what can be read, and name the rest.")] = False,
+) -> None:
+    """Find the rows of which a query is most probably true."""
+    opened = _open(index)
+    if sql:
+        if html is not None or as_json:
+            raise InputError("expected --sql alone, got it with another output")
+        emit(_sql(opened, query, n))
+        return
+    found = opened.search(query, n, engine=engine, skip_damaged=skip_damaged)
+    if html is not None:
+        from shortlist.retrieval.page import write_page
+
+        write_page(found, html, rows=len(opened))
+        say(f"{len(found)} rows → {html}")
+    if as_json:
+        emit("".join(json.dumps(result.to_json(), ensure_ascii=False) + "\n" for result in found))
+    elif html is None:
+        _show(found)
+    for sentence in found.damaged:
+        warn(f"{sentence}; left out")
+    if found.note is not None:
+        say(f"nothing: {found.note}")
+    elif not found:
+        say("nothing: no row can satisfy the query")
+
+
+def _show(found: "Results") -> None:
+    from shortlist.report.table import Table
+    from shortlist.retrieval.page import percent
+
+    if not found:
+        return
+    reasons = [{reason.label: reason.probability for reason in result.why} for result in found]
+    shared = [label for label in reasons[0] if all(label in row for row in reasons)]  # a count has others for each row
+    names = shared[:SHOWN_LABELS]
+    rows = [
+        [result.id, percent(result.probability), *(percent(row[label]) for label in names)]
+        for result, row in zip(found, reasons, strict=True)
+    ]
+    show(Table(["row", "probability", *names], rows))
+
+
+def _sql(index: "Index", query: str, n: int) -> str:
+    from shortlist.retrieval.sql_text import explained_sql
+
+    return explained_sql(index, query, n)
+
+
+def _open(path: Path) -> "Index":
+    from shortlist.retrieval import Index
+
+    return Index.open(path)
+
+
+def _load(path: Path, scores_key: str | None, link: str | None) -> "Predictions":
+    from shortlist.cli.prepare import Reading
+    from shortlist.cli.runs import Run
+
+    run = Run.at(path)
+    return Reading(scores_key, None, link).load(path if run is None else run.test)
+
+
+def _pictures(predictions: "Predictions", folder: Path | None, side: int | None) -> "PicturesOf | None":
+    if folder is None and side is not None:
+        raise InputError("--thumbnails: expected --pictures FOLDER beside it, to take them from")
+    if folder is None:
+        return None
+    if predictions.ids is None:
+        raise InputError("--pictures: expected scores whose rows have ids that are paths in the folder, got none")
+    from shortlist.data.pictures import PictureFiles
+    from shortlist.retrieval.building import PicturesOf
+
+    root = folder.resolve()
+    missing = next((name for name in predictions.ids if not (root / name).is_file()), None)
+    if missing is not None:
+        raise InputError(f"--pictures: expected a picture for each row in {folder}, and there is no {missing}")
+    return PicturesOf(PictureFiles(root, predictions.ids), [str(root / name) for name in predictions.ids], side)
+
+
+def _link_text(config: dict[str, Any]) -> str:
+    return ":".join(str(value) for value in config.values() if not isinstance(value, dict | list))

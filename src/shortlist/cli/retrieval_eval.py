@@ -1,0 +1,127 @@
+"""``shortlist retrieval-eval``: how well combined queries retrieve, for one file of scores or several side by side."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shortlist.cli import options
+from shortlist.cli.console import Bar, emit, say, show, warn
+from shortlist.cli.prepare import Reading, check_outputs, looks_like_probabilities
+from shortlist.cli.runs import Run
+from shortlist.errors import InputError
+from shortlist.metrics import RetrievalScores, evaluate_retrieval, logs_of
+from shortlist.predictions import Predictions
+from shortlist.report import Table
+from shortlist.report.display import SUFFIXES
+from shortlist.tensors import is_single_label
+
+
+def retrieval_eval(
+    scores: options.ManyScores,
+    link: options.Link = None,
+    scores_key: options.ScoresKey = None,
+    target_key: options.TargetKey = None,
+    longest: Annotated[int, typer.Option("--longest", min=1, max=10, help="Labels of the longest queries.")] = 5,
+    most: Annotated[int, typer.Option("--most", min=0, help="Ask all queries up to so many, then draw.")] = 1_000_000,
+    sample: Annotated[int, typer.Option("--sample", min=1, help="Queries drawn of each longer length.")] = 10_000,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the draws.")] = 0,
+    plot: Annotated[Path | None, typer.Option("--plot", help="The curve against query length: .svg, .png or .pdf.")] = None,
+    reliability: Annotated[
+        Path | None,
+        typer.Option("--reliability", help="Stated probability against frequency: .svg, .png or .pdf."),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Measure retrieval by combined queries: some labels present, others absent, as the search asks for them."""
+    for name, path in (("--plot", plot), ("--reliability", reliability)):
+        if path is not None and path.suffix not in SUFFIXES:
+            raise InputError(f"{name}: expected a name that ends in {', '.join(SUFFIXES)}, got {path}")
+    check_outputs([plot, reliability], scores)
+    found = {
+        name: _evaluated(path, name, Reading(scores_key, target_key, link), longest, most, sample, seed)
+        for name, path in _named(scores).items()
+    }
+    if as_json:
+        emit(json.dumps({name: one.to_json() for name, one in found.items()}, ensure_ascii=False) + "\n")
+    else:
+        show(_table(found))
+    for name, one in found.items():
+        if one.unseen:
+            kinds = ", ".join(f"{present} present and {absent} absent" for present, absent in one.unseen)
+            warn(f"{name}: no query of {kinds} labels that some row satisfies was drawn: raise --sample")
+    _draw(found, plot, reliability)
+
+
+def _evaluated(path: Path, name: str, reading: Reading, longest: int, most: int, sample: int, seed: int) -> RetrievalScores:
+    run = Run.at(path)
+    predictions = reading.load(path if run is None else run.test)
+    _check(predictions, path)
+    with Bar(name, 1) as bar:
+
+        def told(done: int, total: int) -> None:
+            bar.total = total
+            bar.at(done)
+
+        yes, no = logs_of(predictions)
+        return evaluate_retrieval(
+            yes, no, predictions.target, max_length=longest, most=most, sample=sample, seed=seed, progress=told
+        )
+
+
+def _check(predictions: Predictions, path: Path) -> None:
+    if predictions.target is None:
+        raise InputError(f"{path}: expected labels to measure against, got none: name them with --target-key")
+    if predictions.link is None:
+        raise InputError(f"{path}: expected a link, for queries are ranked by probabilities: pass --link sigmoid, …")
+    if is_single_label(predictions.target):
+        warn(f"{path}: every row has one label, so that no query of two labels present is ever satisfied")
+    if looks_like_probabilities(predictions):
+        warn(f"{path}: the scores look like probabilities; if they are, pass --link identity")
+
+
+def _named(paths: list[Path]) -> dict[str, Path]:
+    names = [path.resolve().name if path.is_dir() else path.stem for path in paths]
+    return dict(zip(names if len(set(names)) == len(names) else map(str, paths), paths, strict=True))
+
+
+def _table(found: dict[str, RetrievalScores]) -> Table:
+    """mAP by length, with the half-width of the 95 % interval where queries were drawn; then the rest over all queries."""
+    lengths = max(len(one.by_length) for one in found.values())
+    columns = [
+        "predictions",
+        *(f"length {length}" for length in range(1, lengths + 1)),
+        "all",
+        "precision at 10",
+        "calibration error",
+    ]
+    rows = [
+        [
+            name,
+            *(_with_interval(each.map, (each.high - each.low) / 2) for each in one.by_length),
+            *[None] * (lengths - len(one.by_length)),
+            _with_interval(one.map, (one.interval[1] - one.interval[0]) / 2),
+            f"{one.overall.precision_at_10:.1%}",
+            f"{one.calibration_error:.2%}",
+        ]
+        for name, one in found.items()
+    ]
+    return Table(columns, rows)
+
+
+def _with_interval(value: float, half: float) -> str:
+    if value != value:
+        return "–"
+    return f"{value:.1%}" if half == 0 else f"{value:.1%} ± {half:.1%}"
+
+
+def _draw(found: dict[str, RetrievalScores], plot: Path | None, reliability: Path | None) -> None:
+    if plot is None and reliability is None:
+        return
+    from shortlist.report import QueryReliability, RetrievalByLength
+
+    for path, kind in ((plot, RetrievalByLength), (reliability, QueryReliability)):
+        if path is not None:
+            kind(found).save(path)
+            say(f"→ {path}")

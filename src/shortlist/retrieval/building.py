@@ -1,0 +1,129 @@
+"""Predictions → segments: probabilities are read by the link once, here, in float64."""
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from shortlist.data.pictures import Pictures
+from shortlist.errors import InputError
+from shortlist.links import Sigmoid
+from shortlist.predictions import Predictions
+from shortlist.retrieval.manifest import SegmentEntry
+from shortlist.retrieval.segments import SEARCHED_TOGETHER, Floats, SegmentWriter
+
+QUALITY = 85  # of the small JPEGs
+
+
+@dataclass(frozen=True)
+class PicturesOf:
+    """Where the pictures of the rows are, for whoever looks at what was found.
+
+    Args:
+        pictures: one for each row, in the same order.
+        paths: where each lies, if it lies anywhere.
+        side: of the small pictures that the index keeps; None: it keeps none.
+    """
+
+    pictures: Pictures
+    paths: Sequence[str] | None = None
+    side: int | None = None
+
+
+def check_predictions(predictions: Predictions) -> None:
+    """They can be indexed: there are rows, and they read as probabilities."""
+    if not isinstance(predictions, Predictions):
+        raise InputError(f"predictions: expected Predictions, got {type(predictions).__name__}")
+    if predictions.link is None:
+        raise InputError(
+            "the scores have no reading as probabilities, and a query is ranked by its probability: give a link "
+            "(--link sigmoid, …), better one that was calibrated"
+        )
+    if not len(predictions):
+        raise InputError("predictions: expected rows to index, got none")
+
+
+def write_segment(
+    predictions: Predictions,
+    folder: Path,
+    name: str,
+    first: int,
+    *,
+    pictures: PicturesOf | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> SegmentEntry:
+    """Write the files of a segment.
+
+    Args:
+        predictions: with a link.
+        folder: where to.
+        name: of the segment.
+        first: the number of its first row.
+        pictures: of the rows.
+        progress: told how many rows are done.
+    """
+    extras = [] if pictures is None else [*(["path"] if pictures.paths else []), *(["thumbnail"] if pictures.side else [])]
+    classes = predictions.num_classes
+    with SegmentWriter(folder, name, classes, extras=extras, exact=_exact_type(predictions)) as writer:
+        done = 0
+        for block in _blocks(predictions):
+            places = range(done, done + len(block))
+            rows = np.arange(first + done, first + done + len(block), dtype=np.int64)
+            names = map(str, rows.tolist()) if predictions.ids is None else predictions.ids[places.start : places.stop]
+            writer.write(rows, pa.array(names, pa.string()), log_odds(block), _extras(pictures, extras, places))
+            done += len(block)
+            if progress is not None:
+                progress(done)
+        return writer.entry()
+
+
+def log_odds(predictions: Predictions) -> Floats:
+    """``log(η / (1 - η))`` of every row and label, float64 (N, C)."""
+    assert predictions.link is not None
+    with torch.no_grad():
+        found = predictions.link.log_odds(predictions.scores.double())
+    return np.asarray(found.numpy())
+
+
+def _exact_type(predictions: Predictions) -> "np.dtype[Any]":
+    """float32 where that holds the log odds without loss, which of a sigmoid are the scores; else float64."""
+    lossless = isinstance(predictions.link, Sigmoid) and predictions.scores.dtype != torch.float64
+    return np.dtype(np.float32 if lossless else np.float64)
+
+
+def _blocks(predictions: Predictions) -> Iterator[Predictions]:
+    for start in range(0, len(predictions), SEARCHED_TOGETHER):
+        yield predictions.rows(slice(start, start + SEARCHED_TOGETHER))
+
+
+def _extras(pictures: PicturesOf | None, names: Sequence[str], places: range) -> dict[str, pa.Array]:
+    found: dict[str, pa.Array] = {}
+    if pictures is None:
+        return found
+    if "path" in names:
+        assert pictures.paths is not None
+        found["path"] = pa.array([pictures.paths[place] for place in places], pa.string())
+    if "thumbnail" in names:
+        assert pictures.side is not None
+        found["thumbnail"] = pa.array(_thumbnails(pictures.pictures, places, pictures.side), pa.binary())
+    return found
+
+
+def _thumbnails(pictures: Pictures, places: range, side: int) -> list[bytes | None]:
+    """Small JPEGs; None for pictures that cannot be read."""
+    from PIL import Image
+
+    from shortlist.data.loading import picture_batches
+
+    found: list[bytes | None] = [None] * len(places)
+    for loaded in picture_batches(pictures, size=side, rows=torch.arange(places.start, places.stop)):
+        for row, pixels in zip(loaded.rows.tolist(), loaded.images, strict=True):
+            content = io.BytesIO()
+            Image.fromarray(pixels.permute(1, 2, 0).numpy()).save(content, "jpeg", quality=QUALITY)
+            found[row - places.start] = content.getvalue()
+    return found

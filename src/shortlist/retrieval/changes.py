@@ -1,0 +1,154 @@
+"""How an index changes: new files beside the old ones, then a new manifest, then the old files go."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shortlist.errors import InputError
+from shortlist.files import folder_written_whole, written_whole
+from shortlist.retrieval import locking
+from shortlist.retrieval.manifest import Manifest
+from shortlist.retrieval.segments import (
+    SEARCHED_TOGETHER,
+    STORED,
+    DamagedError,
+    Floats,
+    Rows,
+    SegmentWriter,
+    odds_of,
+    packed_odds,
+)
+from shortlist.retrieval.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from shortlist.predictions import Predictions
+
+OURS = ("logs-*.parquet", "rows-*.parquet", "deleted-*.parquet", ".*")
+
+
+def check_same(manifest: Manifest, predictions: "Predictions", path: Path) -> None:
+    """Rows of these predictions belong beside those of the index."""
+    if tuple(predictions.class_names) != manifest.classes:
+        pairs = enumerate(zip(predictions.class_names, manifest.classes, strict=False))
+        first = (f"class {place} is {new!r}, not {old!r}" for place, (new, old) in pairs if new != old)
+        differs = next(first, f"{predictions.num_classes}, not {len(manifest.classes)}")
+        raise InputError(f"{path}: expected scores of the same classes, got others ({differs}): build another index for them")
+    assert predictions.link is not None
+    if predictions.link.fingerprint() != manifest.link:
+        raise InputError(
+            f"{path}: expected the link that the index was made with, {manifest.link[0]}, got {predictions.link.config()}"
+            f"{' with other numbers' if predictions.link.config() == manifest.link[0] else ''}: probabilities of two links do "
+            "not compare; build another index"
+        )
+
+
+@contextmanager
+def new_files(path: Path) -> Iterator[Path]:
+    """A hidden folder to write files to, which then lie in the index, where nothing points at them yet."""
+    with folder_written_whole(path / ".new") as folder:
+        yield folder
+        for file in folder.iterdir():
+            file.rename(path / file.name)
+    (path / ".new").rmdir()
+
+
+def clear(path: Path, manifest: Manifest) -> None:
+    """Remove what writers that were broken off left behind, and what was replaced; whoever has it open can read on."""
+    kept = manifest.files() | {locking.NAME}
+    for pattern in OURS:
+        for file in path.glob(pattern):
+            if file.name not in kept:
+                if file.is_dir():
+                    shutil.rmtree(file, ignore_errors=True)
+                else:
+                    file.unlink(missing_ok=True)
+
+
+def mark_deleted(path: Path, manifest: Manifest, rows: Rows) -> Manifest:
+    """The state without these rows; all that are deleted, not only the new ones."""
+    if len(rows) == manifest.deleted_rows:
+        return manifest
+    name = f"deleted-{manifest.next_name:06d}.parquet"
+    with written_whole(path / name) as temporary:
+        pq.write_table(pa.table({"row": rows.astype(np.int64)}), temporary, **STORED)
+    return replace(manifest, deleted=name, deleted_rows=len(rows), next_name=manifest.next_name + 1)
+
+
+def compacted(snapshot: Snapshot, progress: Callable[[int], None] | None) -> Manifest:
+    """The state with all rows in one segment, whose files are written."""
+    manifest = snapshot.manifest
+    name = f"{manifest.next_name:06d}"
+    if not manifest.rows:
+        return replace(manifest, segments=(), deleted=None, deleted_rows=0)
+    extras = [extra for extra in ("path", "thumbnail") if any(extra in segment.extras for segment in snapshot.segments)]
+    kinds = [segment.odds_type for segment in snapshot.segments]
+    exact = np.dtype(np.float64 if np.dtype(np.float64) in kinds else np.float32)
+    with (
+        new_files(snapshot.folder) as folder,
+        SegmentWriter(folder, name, len(manifest.classes), extras=extras, exact=exact) as writer,
+    ):
+        for table in _blocks(_kept_groups(snapshot, extras, exact)):
+            more = {extra: table.column(extra).combine_chunks() for extra in extras}
+            ids = table.column("id").combine_chunks()
+            odds: Floats = odds_of(table, len(manifest.classes))
+            writer.write(np.asarray(table.column("row").to_numpy()), ids, odds, more)
+            if progress is not None:
+                progress(writer.rows)
+        entry = writer.entry()
+    return replace(manifest, segments=(entry,), next_name=manifest.next_name + 1, deleted=None, deleted_rows=0)
+
+
+def _kept_groups(snapshot: Snapshot, extras: list[str], exact: "np.dtype[Any]") -> Iterator[pa.Table]:
+    """All groups of the files of answers, without what was deleted, all with the same columns."""
+    labels = len(snapshot.classes)
+    for segment in snapshot.segments:
+        for group in range(len(segment.fact_starts) - 1):
+            table = segment.facts(group)
+            kept = ~np.isin(np.asarray(table.column("row").to_numpy()), snapshot.deleted)
+            if not kept.any():
+                continue
+            if not kept.all():
+                table = table.filter(pa.array(kept))
+            columns = {"row": table.column("row"), "id": table.column("id")}
+            kinds = {"path": pa.string(), "thumbnail": pa.binary()}
+            for extra in extras:
+                there = extra in segment.extras
+                columns[extra] = table.column(extra) if there else pa.nulls(len(table), kinds[extra])
+            columns["odds"] = packed_odds(odds_of(table, labels), exact)
+            yield pa.table(columns)
+
+
+def _blocks(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows, as many at a time as a group of the searched file holds."""
+    held: list[pa.Table] = []
+    rows = 0
+    for table in tables:
+        held.append(table)
+        rows += len(table)
+        while rows >= SEARCHED_TOGETHER:
+            whole = pa.concat_tables(held)
+            yield whole.slice(0, SEARCHED_TOGETHER)
+            held, rows = [whole.slice(SEARCHED_TOGETHER)], rows - SEARCHED_TOGETHER
+    if rows:
+        yield pa.concat_tables(held)
+
+
+def damage(snapshot: Snapshot) -> list[str]:
+    """Every group that cannot be read."""
+    found: list[str] = []
+    for segment in snapshot.segments:
+        parts: list[tuple[Callable[[int], Any], int]] = [(segment.read_all, group) for group in range(segment.groups)]
+        parts += [(segment.facts, group) for group in range(len(segment.fact_starts) - 1)]
+        for read, group in parts:
+            try:
+                read(group)
+            except DamagedError as error:
+                found.append(str(error))
+    return found

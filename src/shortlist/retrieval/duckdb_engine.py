@@ -1,0 +1,89 @@
+"""DuckDB as the engine: the SQL that ``to_sql`` prints, run over the searched files. The way a warehouse would do it."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shortlist.errors import InputError
+from shortlist.retrieval.engines import Candidates, margin
+from shortlist.retrieval.query import Query
+from shortlist.retrieval.segments import DamagedError, yes
+from shortlist.retrieval.snapshot import Snapshot
+from shortlist.retrieval.sql import parquet_source, to_sql
+
+CLOSE = 2.0**-20  # to a condition's own logarithm, as a share of it: too close for float32 to tell
+MORE = 64  # rows beyond those wanted, which are seldom too few
+
+
+class DuckDBEngine:
+    """SQL over the Parquet files; needs ``pip install shortlist[sql]``.
+
+    It cannot leave out a damaged group, and reads the files as they are when it is asked.
+    """
+
+    name = "duckdb"
+
+    def candidates(self, snapshot: Snapshot, query: Query, n: int, *, skip_damaged: bool = False) -> Candidates:
+        """All rows that may be among the n most probable ones."""
+        if skip_damaged:
+            raise InputError("engine duckdb cannot leave out damaged groups: take the engine arrow for that")
+        groups = sum(segment.groups for segment in snapshot.segments)
+        if not groups:
+            return Candidates(np.zeros(0, dtype=np.int64))
+        run = _Connection(snapshot, query)
+        rows = {row for row, _ in run.best(n)} | run.undecided()
+        return Candidates(np.array(sorted(rows), dtype=np.int64), groups, groups)
+
+
+class _Connection:
+    def __init__(self, snapshot: Snapshot, query: Query):
+        try:
+            import duckdb
+        except ImportError:
+            raise InputError("engine duckdb: expected duckdb to be installed: pip install 'shortlist[sql]'") from None
+        self.errors = (duckdb.Error,)
+        self.query, self.connection = query, duckdb.connect()
+        paths = [Path(segment.paths[0]) for segment in snapshot.segments]
+        self.source = parquet_source(paths)
+        if len(snapshot.deleted):
+            self.connection.register("deleted_rows", _table(snapshot))
+            self.source = f"(SELECT * FROM {self.source} WHERE row NOT IN (SELECT row FROM deleted_rows)) AS kept"
+
+    def best(self, n: int) -> list[tuple[int, float]]:
+        """Row numbers and scores of the n best, and of all that the rounding may have put behind them."""
+        asked = n + MORE
+        while True:
+            found = [(int(row), float(score)) for row, _, score in self._fetched(to_sql(self.query, asked, self.source))]
+            if len(found) < asked:
+                return found
+            worst = found[n - 1][1]
+            if found[-1][1] < worst - margin(self.query, worst):
+                return found
+            asked *= 4
+
+    def undecided(self) -> set[int]:
+        """Rows of which the rounded logarithms cannot tell whether they meet a condition."""
+        tests = [
+            f"ABS({yes(label)} - ({math.log(value)!r})) <= {CLOSE * abs(math.log(value)) + CLOSE!r}"
+            for label, value in self.query.conditions
+            if value > 0
+        ]
+        return (
+            {int(row) for (row,) in self._fetched(f"SELECT row FROM {self.source} WHERE {' OR '.join(tests)}")}
+            if tests
+            else set()
+        )
+
+    def _fetched(self, sql: str) -> list[Any]:
+        try:
+            return list(self.connection.execute(sql).fetchall())
+        except self.errors as error:
+            raise DamagedError(f"DuckDB cannot read the index ({str(error).splitlines()[0]}): try the engine arrow") from error
+
+
+def _table(snapshot: Snapshot) -> Any:
+    import pyarrow as pa
+
+    return pa.table({"row": snapshot.deleted})

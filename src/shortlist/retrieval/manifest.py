@@ -1,0 +1,113 @@
+"""What an index consists of at one moment: one small JSON file that names all others, replaced whole."""
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from shortlist.errors import InputError
+from shortlist.files import write_text
+
+NAME = "index.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class SegmentEntry:
+    """Rows that were added together.
+
+    Args:
+        name: what its files are called after.
+        rows: how many, the deleted ones included.
+        first: the number of its first row; a later row has a larger one.
+        last: the number of its last row.
+    """
+
+    name: str
+    rows: int
+    first: int
+    last: int
+
+    @property
+    def logs(self) -> str:
+        """The file that is searched: log η and log(1 - η) of every label, a column each."""
+        return f"logs-{self.name}.parquet"
+
+    @property
+    def facts(self) -> str:
+        """The file that answers are read from: exact log odds, ids, paths and small pictures, a row each."""
+        return f"rows-{self.name}.parquet"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The state of an index.
+
+    Args:
+        classes: names of the labels, in the order of the columns.
+        link: the fingerprint of the link that the probabilities were read by.
+        segments: in the order in which they were added.
+        next_row: the number that the next row gets; numbers are never given twice.
+        next_name: counts the files.
+        deleted: the file with the numbers of deleted rows, if any are.
+        deleted_rows: how many those are.
+    """
+
+    classes: tuple[str, ...]
+    link: list[Any]
+    segments: tuple[SegmentEntry, ...] = ()
+    next_row: int = 0
+    next_name: int = 1
+    deleted: str | None = None
+    deleted_rows: int = 0
+    version: int = field(default=FORMAT)
+
+    @property
+    def rows(self) -> int:
+        """How many rows can be found."""
+        return sum(segment.rows for segment in self.segments) - self.deleted_rows
+
+    def files(self) -> set[str]:
+        """Every file that belongs to this state."""
+        named = {name for segment in self.segments for name in (segment.logs, segment.facts)}
+        return named | {NAME} | ({self.deleted} if self.deleted else set())
+
+    def with_segment(self, segment: SegmentEntry) -> "Manifest":
+        """The state after these rows were added."""
+        return replace(
+            self,
+            segments=(*self.segments, segment),
+            next_row=segment.last + 1,
+            next_name=max(self.next_name, int(segment.name) + 1),
+        )
+
+    def write(self, folder: Path) -> None:
+        """Make this the state of the index: readers see the one before or this one, never a mixture."""
+        write_text(folder / NAME, json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> "Manifest":
+        """The state of the index in this folder."""
+        path = folder / NAME
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError):
+            raise InputError(f"{folder}: expected the folder of an index, got {_what_is_there(folder)}") from None
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path} cannot be read ({error}): build the index again") from None
+        if not isinstance(content, dict) or content.get("version") != FORMAT:
+            came = content.get("version") if isinstance(content, dict) else None
+            raise InputError(f"{path}: expected an index of format {FORMAT}, got {came!r}: build it again with this version")
+        try:
+            segments = tuple(SegmentEntry(**entry) for entry in content.pop("segments"))
+            return cls(**{**content, "classes": tuple(content["classes"]), "segments": segments})
+        except (KeyError, TypeError) as error:
+            raise InputError(f"{path} is no description of an index ({error}): build the index again") from None
+
+
+def _what_is_there(folder: Path) -> str:
+    if not folder.exists():
+        return "nothing: there is no such folder"
+    if not folder.is_dir():
+        return "a file"
+    return f"one without {NAME}: make one with shortlist index build SCORES {folder.name}"

@@ -1,0 +1,228 @@
+"""The probability that a query is true of a row, labels taken as independent given the row: exact, and without cancellation.
+
+For independent parts with probabilities p and q = 1 - p,
+
+    P(all)  = p₁ p₂ … pₘ                      P(not all) = q₁ + p₁ (q₂ + p₂ (q₃ + …))
+    P(some) = p₁ + q₁ (p₂ + q₂ (p₃ + …))      P(none)    = q₁ q₂ … qₘ
+    P(s of the first i) = P(s of the first i - 1) qᵢ + P(s - 1 of the first i - 1) pᵢ
+
+the last being the Poisson-binomial distribution (Hong 2013, Computational Statistics & Data Analysis 59, section 2). Nothing is
+subtracted: p and q are both carried, and of a label the smaller of η and 1 - η is read from its logarithm. So both ends of the
+scale are kept to the last digits, and rows of which a query is nearly certain are still ranked. A conjunction is Σ log η +
+Σ log(1 - η) as it stands. Rows so improbable that a product might vanish are computed again with sums of logarithms.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shortlist.errors import InputError
+from shortlist.retrieval.plans import All, Constant, If, Literal, Plan, Some, Tally, parts_of
+from shortlist.retrieval.tree import Condition, meets
+
+Floats: TypeAlias = NDArray[np.float64]
+Columns: TypeAlias = Mapping[int, NDArray[Any]]
+
+MOST_ROWS, LEAST_ROWS, MOST_VALUES = 8_192, 256, 2**21  # of a block: it stays in cache, and all it keeps below 16 MB
+VANISHING = 1e-200
+
+
+def log_probability(plan: Plan, log_yes: Columns, log_no: Columns) -> Floats:
+    """The natural logarithm of the probability that a plan is true of each row, float64 (n,).
+
+    Args:
+        plan: what :func:`shortlist.retrieval.expansion.expanded` made of a tree.
+        log_yes: log η of each label that the plan needs, by position, float32 or float64 (n,); -inf is allowed.
+        log_no: log(1 - η), likewise.
+
+    >>> either = Some((Literal(0, True), Literal(1, True)))
+    >>> probs = np.array([0.5, 0.9])
+    >>> np.exp(log_probability(either, {0: np.log(probs), 1: np.log(probs)}, {0: np.log(1 - probs), 1: np.log(1 - probs)}))
+    array([0.75, 0.99])
+    """
+    sizes = {column.shape for columns in (log_yes, log_no) for column in columns.values()}
+    if len(sizes) != 1 or len(next(iter(sizes))) != 1:
+        raise InputError(f"log_yes, log_no: expected columns of one length, got the shapes {sorted(sizes)}")
+    rows = next(iter(sizes))[0]
+    used = _labels(plan)
+    missing = sorted(position for position in used if position not in log_yes or position not in log_no)
+    if missing:
+        raise InputError(f"log_yes, log_no: expected the columns of labels {sorted(used)}, got none of {missing}")
+    answer = np.empty(rows)
+    step = min(MOST_ROWS, max(LEAST_ROWS, MOST_VALUES // max(1, _size(plan))))
+    with np.errstate(divide="ignore", under="ignore"):  # log 0 is -inf here, and meant
+        for start in range(0, rows, step):
+            here = slice(start, start + step)
+            block = _Block({j: log_yes[j][here] for j in used}, {j: log_no[j][here] for j in used}, len(answer[here]))
+            answer[here] = block.log(plan)
+    return answer
+
+
+def _nodes(plan: Plan) -> dict[int, Plan]:
+    """Every node of a plan once, though several may share it."""
+    found: dict[int, Plan] = {}
+    waiting = [plan]
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in found:
+            found[id(node)] = node
+            waiting += parts_of(node)
+    return found
+
+
+def _labels(plan: Plan) -> set[int]:
+    return {node.position for node in _nodes(plan).values() if isinstance(node, Literal | Condition | If)}
+
+
+def _size(plan: Plan) -> int:
+    """How many values a row may need to have at hand."""
+    return sum(2 + (max_state(node)[0] if isinstance(node, Tally) else 0) for node in _nodes(plan).values())
+
+
+def max_state(tally: Tally) -> tuple[int, bool]:
+    """From how many true parts on (or false ones, if that is sooner) the answer of a tally no longer changes.
+
+    >>> parts = tuple(Literal(position, True) for position in range(5))
+    >>> max_state(Tally(0b111100, parts)), max_state(Tally(0b110000, parts))  # 2 or more; 4 or more, so 2 false ones decide
+    ((2, True), (2, False))
+    """
+    upward = last_change(tally.allowed, len(tally.parts))
+    downward = last_change(reversed_bits(tally.allowed, len(tally.parts)), len(tally.parts))
+    return (upward, True) if upward <= downward else (downward, False)
+
+
+def last_change(allowed: int, parts: int) -> int:
+    """The smallest s from which on all counts are allowed, or none."""
+    last = allowed >> parts & 1
+    return max((s + 1 for s in range(parts) if allowed >> s & 1 != last), default=0)
+
+
+def reversed_bits(allowed: int, parts: int) -> int:
+    """The same counts, told by the parts that are false."""
+    return sum(1 << parts - s for s in range(parts + 1) if allowed >> s & 1)
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """Probabilities, or their logarithms: how they are multiplied and added, and what one and zero are."""
+
+    times: np.ufunc
+    plus: np.ufunc
+    one: float
+    zero: float
+
+
+PLAIN = _Numbers(np.multiply, np.add, 1.0, 0.0)
+LOGARITHMS = _Numbers(np.add, np.logaddexp, 0.0, -np.inf)
+
+
+@dataclass
+class _Block:
+    """Some rows, and what was computed for them."""
+
+    log_yes: Columns
+    log_no: Columns
+    rows: int
+    numbers: _Numbers = PLAIN
+    known: dict[tuple[int, bool], Floats] = field(default_factory=dict)
+
+    def log(self, plan: Plan) -> Floats:
+        """log P(true)."""
+        match plan:
+            case Literal(position, present):
+                return (self.log_yes if present else self.log_no)[position].astype(np.float64)
+            case Constant() | Condition():
+                return np.log(self.chance(plan, True))
+            case All(parts):
+                answer = self.log(parts[0])
+                for part in parts[1:]:
+                    answer += self.log(part)
+                return answer
+        return self._log(plan)
+
+    def _log(self, plan: Plan) -> Floats:
+        yes = self.chance(plan, True)
+        answer = np.log(yes)
+        likely = yes > 0.5
+        if likely.any():
+            answer[likely] = np.log1p(-self.chance(plan, False)[likely])
+        lost = np.flatnonzero(yes < VANISHING)
+        if len(lost):
+            yes_there, no_there = ({j: column[lost] for j, column in part.items()} for part in (self.log_yes, self.log_no))
+            answer[lost] = _Block(yes_there, no_there, len(lost), LOGARITHMS).chance(plan, True)
+        return answer
+
+    def chance(self, plan: Plan, side: bool) -> Floats:
+        """P(plan is true), or P(plan is false), in the numbers of this block."""
+        key = (id(plan), side)
+        if key not in self.known:
+            self.known[key] = self._chance(plan, side)
+        return self.known[key]
+
+    def _chance(self, plan: Plan, side: bool) -> Floats:
+        times, plus, one, zero = self.numbers.times, self.numbers.plus, self.numbers.one, self.numbers.zero
+        match plan:
+            case Constant(value):
+                return np.full(self.rows, one if value == side else zero)
+            case Condition(position):
+                return np.where(meets(plan, self.log_yes[position]) == side, one, zero)
+            case Literal(position, present):
+                return self._label(position, present == side)
+            case If(position, yes, no):
+                answer: Floats = plus(
+                    times(self._label(position, True), self.chance(yes, side)),
+                    times(self._label(position, False), self.chance(no, side)),
+                )
+                return answer
+            case Tally():
+                return self._tally(plan, side)
+            case All(parts) | Some(parts):
+                return self._every(parts, side) if isinstance(plan, All) == side else self._one(parts, side)
+
+    def _label(self, position: int, present: bool) -> Floats:
+        """η or 1 - η: the smaller by its own logarithm, the larger as what that leaves."""
+        key = (~position, present)  # ids are not negative
+        if key not in self.known:
+            yes, no = (columns[position].astype(np.float64) for columns in (self.log_yes, self.log_no))
+            small = np.exp(np.minimum(yes, no))
+            rarer = yes < no
+            if self.numbers is PLAIN:
+                pair = np.where(rarer, small, 1 - small), np.where(rarer, 1 - small, small)
+            else:
+                pair = np.where(rarer, yes, np.log1p(-small)), np.where(rarer, np.log1p(-small), no)
+            self.known[~position, True], self.known[~position, False] = pair
+        return self.known[key]
+
+    def _every(self, parts: tuple[Plan, ...], side: bool) -> Floats:
+        """P(all parts are on this side)."""
+        answer = self.chance(parts[0], side)
+        for part in parts[1:]:
+            answer = self.numbers.times(answer, self.chance(part, side))
+        return answer
+
+    def _one(self, parts: tuple[Plan, ...], side: bool) -> Floats:
+        """P(some part is on this side), from the last part to the first."""
+        answer = self.chance(parts[-1], side)
+        for part in reversed(parts[:-1]):
+            others = self.numbers.times(self.chance(part, not side), answer)
+            answer = self.numbers.plus(self.chance(part, side), others)
+        return answer
+
+    def _tally(self, tally: Tally, side: bool) -> Floats:
+        """P(the number of true parts is allowed), or that it is not; both are kept."""
+        last, upward = max_state(tally)
+        allowed = tally.allowed if upward else reversed_bits(tally.allowed, len(tally.parts))
+        state = np.full((last + 1, self.rows), self.numbers.zero)  # row s: so many so far; the last row: so many or more
+        state[0] = self.numbers.one
+        for index, part in enumerate(tally.parts):
+            reach = min(index + 1, last)
+            more = self.numbers.times(state[:reach], self.chance(part, upward))
+            self.numbers.times(state[:reach], self.chance(part, not upward), out=state[:reach])
+            self.numbers.plus(state[1 : reach + 1], more, out=state[1 : reach + 1])
+        for which in (True, False):
+            chosen = [s for s in range(last + 1) if (allowed >> s & 1) == which]
+            self.known[id(tally), which] = self.numbers.plus.reduce(state[chosen], axis=0)
+        return self.known[id(tally), side]

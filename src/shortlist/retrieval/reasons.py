@@ -1,0 +1,57 @@
+"""Why a query is true of no row, in a sentence."""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from shortlist.retrieval.expansion import simplified
+from shortlist.retrieval.plans import Constant
+from shortlist.retrieval.tree import And, Condition, Count, Label, Node, Not, text_of
+
+
+def why_never(tree: Node, classes: Sequence[str]) -> str:
+    """What is impossible about a tree that no row satisfies: the first of its conditions that is, or the first two together.
+
+    >>> why_never(And((Condition(0, ">", 0.8), Condition(0, "<", 0.2))), ["fork"])
+    'the probability of fork cannot be both > 0.8 and < 0.2'
+    """
+    parts = list(dict.fromkeys(_together(tree)))
+    for part in parts:
+        if simplified(part, len(classes)) == Constant(False):
+            return _alone(part, classes)
+    for index, second in enumerate(parts[:100]):  # of longer ones, who would look
+        for first in parts[:index]:
+            if simplified(And((first, second)), len(classes)) == Constant(False):
+                return _both(first, second, classes)
+    return "no combination of labels satisfies all of it"
+
+
+def _together(node: Node) -> Iterator[Node]:
+    """What must be true together."""
+    if isinstance(node, And):
+        for part in node.parts:
+            yield from _together(part)
+    else:
+        yield node
+
+
+def _alone(part: Node, classes: Sequence[str]) -> str:
+    match part:
+        case Count():
+            return f"{_short(part, classes)} is never true of {len(classes)} labels"
+        case Condition(position, sign, threshold):
+            return f"the probability of {classes[position]} is never {sign} {threshold}"
+    return f"{_short(part, classes)} is never true"
+
+
+def _both(first: Node, second: Node, classes: Sequence[str]) -> str:
+    if isinstance(first, Condition) and isinstance(second, Condition):
+        name, one, other = classes[first.position], f"{first.sign} {first.threshold}", f"{second.sign} {second.threshold}"
+        return f"the probability of {name} cannot be both {one} and {other}"
+    for plain, negated in ((first, second), (second, first)):
+        if isinstance(plain, Label) and negated == Not(plain):
+            return f"{classes[plain.position]} cannot be both present and absent"
+    return f"{_short(first, classes)} and {_short(second, classes)} cannot both be true"
+
+
+def _short(node: Node, classes: Sequence[str]) -> str:
+    return textwrap.shorten(text_of(node, classes), 80, placeholder=" …")

@@ -1,0 +1,267 @@
+"""A query as standard SQL over the columns of an index: what a warehouse can run on the same files.
+
+Labels reach SQL as the numbers in column names and in no other way. Every step is a common table expression that adds columns
+to the one before: p and q of each label, then p and q of each part, by the sums of products of
+:mod:`shortlist.retrieval.probability`; what is counted is counted in halves, so the steps are as many as the logarithm of the
+parts. Nothing but ``CAST``, ``CASE``, ``EXP``, ``LN`` and arithmetic is used. The scores are those of
+:meth:`shortlist.retrieval.query.Query.log_probability` to about ten digits, except that a product below 1e-308 is 0 here: a row
+whose *or*, *at least* or *count* is less probable than that is left out. Tested on DuckDB.
+"""
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+
+from shortlist.errors import InputError
+from shortlist.retrieval.plans import All, Constant, If, Literal, Plan, Some, Tally
+from shortlist.retrieval.probability import max_state, reversed_bits
+from shortlist.retrieval.query import Query
+from shortlist.retrieval.tree import Condition, log_threshold
+
+FAN = 8  # parts of an "and" or "or" in one expression
+MOST_MENTIONS = 50_000  # of columns, in the expressions that count
+T = TypeVar("T")
+Value: TypeAlias = tuple[str, int]  # a column or a number, and the step after which it is there
+
+
+def to_sql(query: Query, n: int, source: str) -> str:
+    """The n most probable rows of a query, as a SQL statement.
+
+    The result has the columns ``row``, ``id`` and ``score``, the natural logarithm of the probability. It holds only rows whose
+    probability is above 0, the most probable first, and of equal ones the lower ``row`` first.
+
+    Args:
+        query: what is asked.
+        n: how many rows at most.
+        source: a table expression with the columns ``row``, ``id``, ``yes_0`` (log η of the label at position 0) and ``no_0``
+            (log(1 - η)), and so on for each label of the query.
+
+    >>> print(to_sql(Query.parse("fork and not knife", ["fork", "knife"]), 20, "scores"))
+    WITH step_0 AS (
+      SELECT
+        "row",
+        "id",
+        CAST(yes_0 AS DOUBLE PRECISION) AS yes_0,
+        CAST(no_1 AS DOUBLE PRECISION) AS no_1
+      FROM scores
+    ),
+    scored AS (
+      SELECT
+        "row",
+        "id",
+        yes_0 + no_1 AS score
+      FROM step_0
+    )
+    SELECT "row", "id", score
+    FROM scored
+    WHERE score > -1E300
+    ORDER BY score DESC, "row"
+    LIMIT 20
+    """
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise InputError(f"n: expected a whole number above 0, got {n!r}")
+    return _Statement(query.plan).text(n, source)
+
+
+def parquet_source(paths: Sequence[str | os.PathLike[str]]) -> str:
+    """Parquet files as a table of DuckDB, for :func:`to_sql`.
+
+    >>> print(parquet_source(["scores/a.parquet", "scores/b's.parquet"]))
+    read_parquet(['scores/a.parquet', 'scores/b''s.parquet'])
+    """
+    if not paths:
+        raise InputError("paths: expected one file at least, got none")
+    exact = (re.sub(r"[*?\[]", r"[\g<0>]", os.fspath(path)) for path in paths)  # a name is no pattern of names
+    return f"read_parquet([{', '.join(map(sql_string, exact))}])"
+
+
+def sql_string(text: str) -> str:
+    """A text as a SQL literal, its quotes doubled.
+
+    >>> print(sql_string("it's"))
+    'it''s'
+    """
+    if "\0" in text:
+        raise InputError(f"text: expected one without a null character, got {text!r}")
+    return "'" + text.replace("'", "''") + "'"
+
+
+class _Statement:
+    """The columns of each step, and where each value was put."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.logs: dict[str, None] = {}  # the columns that are read
+        self.steps: list[dict[str, str]] = []
+        self.known: dict[tuple[int, bool], Value] = {}
+        self.mentions = 0
+
+    def text(self, n: int, source: str) -> str:
+        parts = self.plan.parts if isinstance(self.plan, All) else (self.plan,)
+        wanted = [part for part in parts if isinstance(part, Condition)]
+        where = [f"{self._log(part.position, True)} {part.sign} {_limit(part)}" for part in wanted]
+        scores = [self._score(part) for part in parts if not isinstance(part, Condition)]
+        if self.plan == Constant(False):
+            where = ["1 = 0"]
+        columns = [
+            '"row"',
+            '"id"',
+            *(f"CAST({name} AS DOUBLE PRECISION) AS {name}" for name in sorted(self.logs, key=_by_number)),
+        ]
+        tables = [_table("step_0", columns, source, "")]
+        for number, step in enumerate(self.steps):
+            added = [f"{expression} AS {name}" for name, expression in step.items()]
+            tables.append(_table(f"step_{number + 1}", [f"step_{number}.*", *added], f"step_{number}", ""))
+        score = _sum(scores) or "CAST(0 AS DOUBLE PRECISION)"
+        columns = ['"row"', '"id"', f"{score} AS score"]
+        tables.append(_table("scored", columns, f"step_{len(self.steps)}", " AND ".join(where)))
+        ending = f'SELECT "row", "id", score\nFROM scored\nWHERE score > -1E300\nORDER BY score DESC, "row"\nLIMIT {n}'
+        return "WITH " + ",\n".join(tables) + "\n" + ending
+
+    def _score(self, plan: Plan) -> str:
+        """log P(true) as an expression over the last step; NULL where the probability is 0."""
+        if isinstance(plan, Literal):
+            return self._log(plan.position, plan.present)
+        if isinstance(plan, Constant):
+            return "CAST(0 AS DOUBLE PRECISION)"
+        (p, _), (q, _) = self._value(plan, True), self._value(plan, False)
+        # log(1 - q) to the last digit: of u = 1 - q as it was rounded, log(u) / (u - 1) hardly depends on the rounding.
+        near_one = f"WHEN 1 - {q} = 1 THEN -{q} WHEN {p} > 0.5 THEN LN(1 - {q}) * {q} / (1 - (1 - {q}))"
+        return f"CASE {near_one} WHEN {p} > 0 THEN LN({p}) END"
+
+    def _log(self, position: int, present: bool) -> str:
+        name = f"{'yes' if present else 'no'}_{position}"
+        self.logs[name] = None
+        return name
+
+    def _value(self, plan: Plan, side: bool) -> Value:
+        """Where P(true), or P(false), of a plan is found."""
+        key = (id(plan), side)
+        if key not in self.known:
+            self.known[key] = self._made(plan, side)
+        return self.known[key]
+
+    def _made(self, plan: Plan, side: bool) -> Value:
+        match plan:
+            case Constant(value):
+                return ("1E0" if value == side else "0E0"), 0
+            case Literal(position, present):
+                return self._label(position, present == side)
+            case Condition(position, sign):
+                column = self._log(position, True)
+                yes, no = ("1E0", "0E0") if side else ("0E0", "1E0")
+                return self._column(f"CASE WHEN {column} {sign} {_limit(plan)} THEN {yes} ELSE {no} END", [])
+            case If(position, yes, no):
+                (p, a), (q, b) = self._label(position, True), self._label(position, False)
+                (left, c), (right, d) = self._value(yes, side), self._value(no, side)
+                return self._column(f"{p} * {left} + {q} * {right}", [a, b, c, d])
+            case Tally():
+                return self._tally(plan, side)
+            case All(parts) | Some(parts):
+                if isinstance(plan, All) == side:
+                    return self._product([self._value(part, side) for part in parts])
+                return self._one([(self._value(part, side), self._value(part, not side)) for part in parts])[0]
+
+    def _label(self, position: int, present: bool) -> Value:
+        """η or 1 - η: the smaller by its own logarithm, the larger as what that leaves."""
+        name = f"{'p' if present else 'q'}_{position}"
+        if not self.steps or name not in self.steps[0]:
+            own, other = self._log(position, present), self._log(position, not present)
+            smaller = f"{own} < {other}" if present else f"{own} <= {other}"
+            self._column(f"CASE WHEN {smaller} THEN EXP({own}) ELSE 1 - EXP({other}) END", [], name)
+        return name, 1
+
+    def _column(self, expression: str, after: Sequence[int], name: str = "") -> Value:
+        """A new column in the first step in which everything that it needs is there."""
+        step = max(after, default=0)
+        while len(self.steps) <= step:
+            self.steps.append({})
+        name = name or f"v_{sum(map(len, self.steps))}"
+        self.steps[step][name] = expression
+        return name, step + 1
+
+    def _product(self, values: Sequence[Value]) -> Value:
+        """P(all) of independent parts."""
+        return _in_groups(values, lambda group: self._column(" * ".join(name for name, _ in group), [at for _, at in group]))
+
+    def _one(self, pairs: Sequence[tuple[Value, Value]]) -> tuple[Value, Value]:
+        """P(some) and P(none) of independent parts, from p and q of each: p₁ + q₁ (p₂ + q₂ (p₃ + …))."""
+
+        def some_and_none(group: Sequence[tuple[Value, Value]]) -> tuple[Value, Value]:
+            expression = group[-1][0][0]
+            for (p, _), (q, _) in reversed(group[:-1]):
+                expression = f"{p} + {q} * {_bracketed(expression)}"
+            some = self._column(expression, [at for pair in group for _, at in pair])
+            whole = len(group) == len(pairs)  # nobody asks for its other side here
+            return some, some if whole else self._product([q for _, q in group])
+
+        return _in_groups(pairs, some_and_none)
+
+    def _tally(self, tally: Tally, side: bool) -> Value:
+        """P(the number of true parts is allowed) or that it is not, by the distributions of halves of the parts."""
+        last, upward = max_state(tally)
+        allowed = tally.allowed if upward else reversed_bits(tally.allowed, len(tally.parts))
+        state = [[self._value(part, not upward), self._value(part, upward)] for part in tally.parts]
+        while len(state) > 1:
+            pairs = [self._both(left, right, last) for left, right in zip(state[::2], state[1::2], strict=False)]
+            state = pairs + state[len(pairs) * 2 :]
+        for which in (True, False):
+            chosen = [value for s, value in enumerate(state[0]) if (allowed >> s & 1) == which]
+            self.known[id(tally), which] = self._column(_sum([name for name, _ in chosen]), [at for _, at in chosen])
+        return self.known[id(tally), side]
+
+    def _both(self, left: list[Value], right: list[Value], last: int) -> list[Value]:
+        """The distribution of a sum; ``last`` stands for that many or more."""
+        size = len(left) + len(right) - 1
+        levels = [at for _, at in left + right]
+        made = []
+        for s in range(min(size, last + 1)):
+            terms = [f"{a} * {right[s - i][0]}" for i, (a, _) in enumerate(left) if 0 <= s - i < len(right)]
+            if s == last:  # that many or more, whatever the right side has where the left has as many already
+                tails = {i: [b for b, _ in right[max(0, last - i) :]] for i in range(len(left))}
+                terms = [f"{left[i][0]} * {_bracketed(_sum(tail))}" for i, tail in tails.items() if tail and i < last]
+                terms += [a for a, _ in left[last:]]
+            self.mentions += sum(term.count("_") for term in terms)
+            made.append(self._column(_sum(terms), levels))
+        if self.mentions > MOST_MENTIONS:
+            raise InputError("query: counting so many labels up to so many is more SQL than engines read: count fewer")
+        return made
+
+
+def _in_groups(values: Sequence[T], join: Callable[[Sequence[T]], T]) -> T:
+    """Values joined a few at a time, so that no expression is deep."""
+    while len(values) > 1:
+        values = [join(values[i : i + FAN]) if i + 1 < len(values) else values[i] for i in range(0, len(values), FAN)]
+    return values[0]
+
+
+def _bracketed(expression: str) -> str:
+    return f"({expression})" if " " in expression else expression
+
+
+def _by_number(column: str) -> tuple[int, str]:
+    """no_2 before yes_2 before no_10."""
+    kind, _, number = column.partition("_")
+    return int(number), kind
+
+
+def _sum(terms: Sequence[str]) -> str:
+    """A sum, in brackets by halves where it is long."""
+    if len(terms) <= FAN:
+        return " + ".join(terms)
+    return f"({_sum(terms[: len(terms) // 2])}) + ({_sum(terms[len(terms) // 2 :])})"
+
+
+def _limit(condition: Condition) -> str:
+    """The logarithm of a threshold, rounded as the columns are; below every logarithm that is not -∞, for log 0."""
+    value = max(float(np.float32(log_threshold(condition))), -1e300)
+    return f"{value!r}E0" if "e" not in repr(value) else repr(value)
+
+
+def _table(name: str, columns: Sequence[str], source: str, where: str) -> str:
+    condition = f"\n  WHERE {where}" if where else ""
+    listed = ",\n    ".join(columns)
+    return f"{name} AS (\n  SELECT\n    {listed}\n  FROM {source}{condition}\n)"

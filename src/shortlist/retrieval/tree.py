@@ -1,0 +1,231 @@
+"""The small tree that a query is: labels, conditions on their probabilities, and, or, not, and how many of.
+
+Nodes hold positions among the classes, never names. What each node means for a row whose true labels are known stands in
+:func:`holds`; the probability that it is true stands in :mod:`shortlist.retrieval.probability`.
+"""
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shortlist.errors import InputError
+from shortlist.retrieval.names import is_bare, quoted
+
+SIGNS: dict[str, Callable[[Any, Any], Any]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+    "=": operator.eq,
+}
+Bools: TypeAlias = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """The label at a position is present."""
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """The probability of a label is above (``>``, ``>=``) or below (``<``, ``<=``) a threshold: true or false for a row."""
+
+    position: int
+    sign: str
+    threshold: float
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """Its part is false."""
+
+    part: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All parts are true."""
+
+    parts: tuple["Node", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """One part at least is true."""
+
+    parts: tuple["Node", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Of:
+    """Of the parts, ``least`` to ``most`` are true: *at least*, *at most* or *exactly* that many."""
+
+    least: int
+    most: int
+    parts: tuple["Node", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """The number of labels present, among all classes, compared with a whole number."""
+
+    sign: str
+    number: int
+
+
+Node: TypeAlias = Label | Condition | Not | And | Or | Of | Count
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """The nodes directly below."""
+    if isinstance(node, And | Or | Of):
+        return node.parts
+    return (node.part,) if isinstance(node, Not) else ()
+
+
+def written(node: Node) -> Iterator[Node]:
+    """The labels, conditions and counts of a tree, from left to right."""
+    below = children(node)
+    if not below:
+        yield node
+    for part in below:
+        yield from written(part)
+
+
+def positions(node: Node, classes: int) -> set[int]:
+    """The labels that the truth of a tree may depend on; all of them where something is counted.
+
+    >>> positions(And((Label(2), Not(Label(0)))), classes=4)
+    {0, 2}
+    """
+    found: set[int] = set()
+    for leaf in written(node):
+        found.update(
+            range(classes) if isinstance(leaf, Count) else [leaf.position] if isinstance(leaf, Label | Condition) else []
+        )
+    return found
+
+
+def text_of(node: Node, classes: Sequence[str]) -> str:
+    """A query that parses back to an equal tree.
+
+    >>> text_of(And((Or((Label(0), Label(1))), Not(Label(2)))), ["dog", "cat", "dining table"])
+    '(dog or cat) and not "dining table"'
+    """
+    return _text(node, classes, 0)
+
+
+def _text(node: Node, classes: Sequence[str], binding: int) -> str:
+    """The text of a node, in brackets where it binds less than its surroundings: or 0, and 1, not 2."""
+    match node:
+        case Label(position):
+            return classes[position] if is_bare(classes[position]) else quoted(classes[position])
+        case Condition(position, sign, threshold):
+            return f"{_text(Label(position), classes, 0)} {sign} {threshold!r}"
+        case Not(part):
+            return f"not {_text(part, classes, 2)}"
+        case Count(sign, number):
+            return f"count {sign} {number}"
+        case Of(least, most, parts):
+            how = f"exactly {least}" if least == most else f"at most {most}" if least == 0 else f"at least {least}"
+            return f"{how} of ({', '.join(_text(part, classes, 0) for part in parts)})"
+        case And(parts) | Or(parts):
+            own, word = (1, " and ") if isinstance(node, And) else (0, " or ")
+            inside = word.join(_text(part, classes, own + 1) for part in parts)
+            return f"({inside})" if own < binding else inside
+
+
+def meets(condition: Condition, log_yes: NDArray[Any]) -> Bools:
+    """Whether the probability of each row meets a condition; the threshold has the precision that the probabilities have.
+
+    A probability stored as log 0.5 in float32 is then 0.5, and not a little less: it meets ``>= 0.5``.
+
+    >>> meets(Condition(0, ">", 0.8), np.log([0.7, 0.8, 0.9]))
+    array([False, False,  True])
+    """
+    threshold = np.asarray(log_threshold(condition), log_yes.dtype)
+    answer: Bools = SIGNS[condition.sign](log_yes, threshold)
+    return answer
+
+
+def undecided(condition: Condition, log_yes: NDArray[Any]) -> Bools:
+    """Whether float32 has rounded the probability of each row so near to the threshold that it may lie on either side.
+
+    Rounding moves a logarithm by 2⁻²⁴ of itself at most; twice that is called near.
+
+    >>> undecided(Condition(0, ">", 0.8), np.log(np.array([0.7, 0.8, 0.9], np.float32)))
+    array([False,  True, False])
+    """
+    threshold = log_threshold(condition)
+    if log_yes.dtype.itemsize > 4 or threshold == -math.inf:
+        return np.zeros(log_yes.shape, np.bool_)
+    near: Bools = np.abs(log_yes - np.float32(threshold)) <= 2.0**-22 * abs(threshold) + 2.0**-120
+    return near
+
+
+def log_threshold(condition: Condition) -> float:
+    """The logarithm of the threshold; -inf of 0."""
+    return math.log(condition.threshold) if condition.threshold > 0 else -math.inf
+
+
+def holds(node: Node, target: Bools, log_yes: Mapping[int, NDArray[Any]]) -> Bools:
+    """Whether each row satisfies a tree, its true labels being known.
+
+    Args:
+        target: which labels each row has, (n, C).
+        log_yes: log η of the labels that conditions are about.
+
+    >>> holds(Of(1, 1, (Label(0), Label(1))), np.array([[True, False], [True, True]]), {})
+    array([ True, False])
+    """
+    match node:
+        case Label(position):
+            return target[:, position]
+        case Condition(position):
+            if position not in log_yes:
+                raise InputError(f"log_yes: expected log η of label {position}, whose probability the query compares")
+            return meets(node, log_yes[position])
+        case Not(part):
+            return ~holds(part, target, log_yes)
+        case Count(sign, number):
+            counted: Bools = SIGNS[sign](target.sum(axis=1), number)
+            return counted
+        case And(parts) | Or(parts):
+            join = np.logical_and if isinstance(node, And) else np.logical_or
+            answer = holds(parts[0], target, log_yes)
+            for part in parts[1:]:
+                answer = join(answer, holds(part, target, log_yes))
+            return answer
+        case Of(least, most, parts):
+            number_true = np.zeros(len(target), np.int64)
+            for part in parts:
+                number_true += holds(part, target, log_yes)
+            return (number_true >= least) & (number_true <= most)
+
+
+def wishes(node: Node, wanted: bool | None = True) -> dict[int, bool | None]:
+    """What a tree wants of each label that is written in it: present, absent, or (None) either.
+
+    >>> wishes(And((Label(0), Not(Label(1)), Of(1, 1, (Label(2), Label(3))))))
+    {0: True, 1: False, 2: None, 3: None}
+    """
+    if isinstance(node, Label | Condition):
+        upward = isinstance(node, Label) or node.sign in (">", ">=")
+        return {node.position: wanted if upward or wanted is None else not wanted}
+    if isinstance(node, Not):
+        wanted = None if wanted is None else not wanted
+    elif isinstance(node, Of):
+        more, fewer = node.most == len(node.parts), node.least == 0
+        wanted = None if wanted is None or more == fewer else wanted == more
+    found: dict[int, bool | None] = {}
+    for part in children(node):
+        for position, wish in wishes(part, wanted).items():
+            found[position] = wish if found.get(position, wish) == wish else None
+    return found

@@ -1,0 +1,75 @@
+"""Both engines find the same, and what an engine may leave out."""
+
+import math
+import random
+
+import pytest
+
+from shortlist.errors import InputError
+from shortlist.retrieval import Index, Query, explained_sql, find_engine
+from shortlist.retrieval.engines import margin
+from tests.retrieval.small import LABELS, brute_force, exact_logs, predictions, random_conjunction, random_query
+
+
+def test_an_unknown_engine_is_said():
+    with pytest.raises(InputError, match="engine: expected arrow or duckdb, got 'oracle'"):
+        find_engine("oracle")
+
+
+def test_duckdb_finds_what_brute_force_finds(tmp_path):
+    pytest.importorskip("duckdb")
+    given = predictions(300)
+    index, logs, draw = Index.build(given, tmp_path / "it's an index"), exact_logs(given), random.Random(1)
+    for number in range(60):
+        text = random_conjunction(draw) if number % 2 else random_query(draw)
+        query = Query.parse(text, LABELS)
+        expected = [] if query.contradiction else brute_force(query, logs, 20)
+        assert [result.row for result in index.search(text, 20, engine="duckdb")] == [row for row, _ in expected], text
+
+
+def test_duckdb_leaves_out_deleted_rows(tmp_path):
+    pytest.importorskip("duckdb")
+    index = Index.build(predictions(100), tmp_path / "index")
+    index.add(predictions(50, seed=1))
+    index.delete([result.id for result in index.search("apple", 10)])
+    arrow, duckdb = (index.search("apple and not bus", 150, engine=name) for name in ("arrow", "duckdb"))
+    assert list(arrow) == list(duckdb)
+    assert len(duckdb) == 140
+
+
+def test_the_printed_sql_finds_the_same(tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    index = Index.build(predictions(200), tmp_path / "index")
+    index.delete(["3", "5"])
+    for text in ("fork and not knife", "at least 2 of (fork, apple, bus)", '"dining table" > 0.3 and count >= 2'):
+        rows = duckdb.connect().execute(explained_sql(index, text, 10)).fetchall()
+        results = index.search(text, 10)
+        assert [row[0] for row in rows] == [result.row for result in results]
+        assert [row[2] for row in rows] == pytest.approx([result.score for result in results], rel=1e-5)
+
+
+def test_labels_never_become_part_of_the_sql(tmp_path):
+    labels = ("fork'; drop table x; --", 'a"b', "c\nd")
+    index = Index.build(predictions(50, labels=labels), tmp_path / "index")
+    text = r'''"fork'; drop table x; --" and not "a\"b"'''
+    sql = explained_sql(index, text, 5)
+    assert "drop" not in sql
+    assert 'a"b' not in sql
+    contradiction = explained_sql(index, f"{text} and " + r'"a\"b"', 5)
+    assert "drop" not in contradiction
+    assert len(index.search(text, 5)) == 5
+
+
+def test_duckdb_cannot_skip_what_is_damaged(tmp_path):
+    pytest.importorskip("duckdb")
+    index = Index.build(predictions(10), tmp_path / "index")
+    with pytest.raises(InputError, match="cannot leave out damaged groups"):
+        index.search("fork", engine="duckdb", skip_damaged=True)
+
+
+@pytest.mark.parametrize("text", ["fork", "fork and not apple", "fork or apple", "count >= 2"])
+@pytest.mark.parametrize("score", [-1e-12, -1.0, -700.0])
+def test_the_margin_is_small_and_above_the_rounding(text, score):
+    query = Query.parse(text, LABELS)
+    assert 2.0**-24 * abs(score) < margin(query, score) < 1e-3 * max(1.0, abs(score))
+    assert math.isfinite(margin(query, score))

@@ -1,0 +1,309 @@
+"""An index: what it finds, and how it changes."""
+
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from shortlist import Predictions
+from shortlist.errors import InputError
+from shortlist.retrieval import Index, Query
+from shortlist.retrieval import segments as layout
+from tests.retrieval.small import LABELS, brute_force, exact_logs, predictions, random_conjunction, random_query
+
+
+@pytest.fixture
+def small_groups(monkeypatch):
+    """Groups of few rows, so that small indexes have many of them."""
+    monkeypatch.setattr("shortlist.retrieval.building.SEARCHED_TOGETHER", 64)
+    monkeypatch.setattr("shortlist.retrieval.changes.SEARCHED_TOGETHER", 64)
+    monkeypatch.setattr(layout, "LOOKED_UP_TOGETHER", 16)
+
+
+def found(results):
+    return [(result.row, pytest.approx(result.score, rel=1e-12, abs=1e-300)) for result in results]
+
+
+@pytest.mark.parametrize("link", ["sigmoid", "softmax", "spa", "temperature"])
+def test_a_thousand_random_queries_find_what_brute_force_finds(tmp_path, small_groups, link):
+    given = predictions(500, link="sigmoid" if link == "temperature" else link)
+    if link == "temperature":  # log odds that float32 cannot hold
+        given = Predictions(given.scores.double() / 3, classes=given.classes, link="sigmoid")
+    index, logs, draw = Index.build(given, tmp_path / "index"), exact_logs(given), random.Random(link)
+    for number in range(250):
+        text = random_conjunction(draw) if number % 2 else random_query(draw)
+        query = Query.parse(text, LABELS)
+        n = draw.choice([1, 5, 20, 500, 1000])
+        expected = [] if query.contradiction else brute_force(query, logs, n)
+        assert [(row, score) for row, score in expected] == found(index.search(text, n)), text
+
+
+def test_near_neighbours_that_float32_cannot_tell_apart_are_ranked_exactly(tmp_path):
+    base = torch.full((400, 3), 0.7, dtype=torch.float64)
+    scores = base + torch.rand(400, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 1e-9
+    given = Predictions(scores, classes=["a", "b", "c"], link="sigmoid")
+    index = Index.build(given, tmp_path / "index")
+    query = Query.parse("a and b and not c", given.classes)
+    assert [result.row for result in index.search(query, 30)] == [row for row, _ in brute_force(query, exact_logs(given), 30)]
+
+
+def test_equal_rows_come_in_their_order(tmp_path):
+    given = Predictions(torch.zeros(300, 2), classes=["a", "b"], link="sigmoid")
+    index = Index.build(given, tmp_path / "index")
+    assert [result.row for result in index.search("a or b", 7)] == list(range(7))
+
+
+def test_what_cannot_be_is_not_found(tmp_path):
+    given = Predictions([[0.0, 0.5], [0.3, 1.0], [1.0, 0.0]], classes=["a", "b"], link="identity")
+    index = Index.build(given, tmp_path / "index")
+    assert [result.row for result in index.search("a")] == [2, 1]
+    assert [result.row for result in index.search("not b")] == [2, 0]
+    assert index.search("a and not b")[0].probability == 1.0
+
+
+def test_a_contradiction_says_why(tmp_path):
+    index = Index.build(predictions(10), tmp_path / "index")
+    results = index.search("fork and not fork")
+    assert results == []
+    assert "fork" in results.note
+
+
+def test_results_tell_why(tmp_path):
+    index = Index.build(predictions(50, ids=[f"pictures/{row}.jpg" for row in range(50)]), tmp_path / "index")
+    best = index.search("fork and not knife", 3)[0]
+    assert best.id == f"pictures/{best.row}.jpg"
+    assert [(reason.label, reason.wanted) for reason in best.why] == [("fork", True), ("knife", False)]
+    assert best.probability == pytest.approx(best.why[0].probability * (1 - best.why[1].probability))
+
+
+def test_hopeless_groups_are_not_read(tmp_path, small_groups):
+    given = predictions(1000)
+    order = given.scores[:, 0].argsort(descending=True)
+    index = Index.build(given.rows(order), tmp_path / "index")
+    results = index.search("fork", 5)
+    assert results.groups == 16
+    assert results.read < 4
+    assert [result.row for result in results] == [0, 1, 2, 3, 4]
+
+
+def test_rows_are_added_deleted_and_compacted(tmp_path, small_groups):
+    parts = [predictions(200, seed=seed, ids=[f"{seed}/{row}" for row in range(200)]) for seed in range(3)]
+    index = Index.build(parts[0], tmp_path / "index")
+    for part in parts[1:]:
+        index.add(part)
+    whole = Predictions(torch.cat([part.scores for part in parts]), classes=LABELS, link="sigmoid")
+    logs, query = exact_logs(whole), Query.parse("apple and not bus", LABELS)
+    expected = brute_force(query, logs, 600)
+    assert found(index.search(query, 600)) == expected
+    gone = {row for row, _ in expected[:300:2]}
+    names = [f"{row // 200}/{row % 200}" for row in sorted(gone)]
+    assert index.delete(names) == len(names)
+    kept = [pair for pair in expected if pair[0] not in gone]
+    assert len(index) == 450
+    assert found(index.search(query, 600)) == kept
+    index.compact()
+    assert len(index.manifest.segments) == 1
+    assert found(index.search(query, 600)) == kept
+    assert {result.id for result in index.search(query, 600)} == {f"{row // 200}/{row % 200}" for row, _ in kept}
+    index.add(predictions(10, seed=9, ids=[f"new {row}" for row in range(10)]))
+    assert max(result.row for result in index.search(query, 600)) >= 600  # numbers are never given twice
+    files = {path.name for path in (tmp_path / "index").iterdir()}
+    assert files == index.manifest.files() | {".lock"}
+
+
+def test_everything_can_be_deleted(tmp_path):
+    index = Index.build(predictions(5), tmp_path / "index")
+    index.delete(map(str, range(5)))
+    assert len(index) == 0
+    assert index.search("fork") == []
+    index.compact()
+    assert index.search("fork") == []
+    index.add(predictions(3, seed=1))
+    assert [result.id for result in index.search("fork or not fork", 9)] == ["5", "6", "7"]
+
+
+def test_an_id_that_is_there_is_refused_or_replaced(tmp_path):
+    index = Index.build(predictions(20, ids=[f"a{row}" for row in range(20)]), tmp_path / "index")
+    more = predictions(5, seed=4, ids=["a3", "a4", "b0", "b1", "b2"])
+    with pytest.raises(InputError, match=r"2 of the ids are in the index already, such as 'a3'"):
+        index.add(more)
+    assert len(index) == 20
+    index.add(more, replace=True)
+    assert len(index) == 23
+    by_id = {result.id: result for result in index.search("fork", 23)}
+    assert by_id["a3"].why[0].probability == pytest.approx(float(more.probs()[0, 0]))
+
+
+def test_ids_that_are_not_there_are_refused_and_nothing_is_deleted(tmp_path):
+    index = Index.build(predictions(5), tmp_path / "index")
+    with pytest.raises(InputError, match="1 of the ids are not in the index, such as 'x'; nothing was deleted"):
+        index.delete(["1", "x"])
+    assert len(index) == 5
+
+
+@pytest.mark.parametrize(
+    ("other", "sentence"),
+    [
+        ({"labels": ("fork", "apple", "spoon", "dining table", "car", "bus")}, "class 2 is 'spoon', not 'knife'"),
+        ({"labels": LABELS[:5]}, "5, not 6"),
+        ({"link": "softmax"}, "probabilities of two links do not compare"),
+    ],
+)
+def test_other_classes_and_other_links_are_refused(tmp_path, other, sentence):
+    index = Index.build(predictions(5), tmp_path / "index")
+    with pytest.raises(InputError, match=sentence):
+        index.add(predictions(5, **other))
+
+
+def test_a_fitted_link_with_other_numbers_is_another_link(tmp_path):
+    from shortlist.links import Platt
+
+    parts = [
+        predictions(200, seed=seed, target=torch.rand(200, 6, generator=torch.Generator().manual_seed(seed)) < 0.4)
+        for seed in (0, 1)
+    ]
+    fitted = [part.with_link(Platt().fit(part.scores, part.target)) for part in parts]
+    index = Index.build(fitted[0], tmp_path / "index")
+    with pytest.raises(InputError, match="with other numbers"):
+        index.add(fitted[1])
+
+
+def test_scores_without_a_link_are_refused(tmp_path):
+    with pytest.raises(InputError, match="no reading as probabilities"):
+        Index.build(Predictions([[1.0]], classes=["a"]), tmp_path / "index")
+    assert not (tmp_path / "index").exists()
+
+
+def test_readers_see_one_state_whatever_happens(tmp_path):
+    index = Index.build(predictions(100), tmp_path / "index")
+    reader = Index.open(tmp_path / "index")
+    before = found(reader.search("fork", 200))
+    index.add(predictions(100, seed=1))
+    index.delete(["3"])
+    index.compact()  # removes the files that the reader has open
+    assert found(reader.search("fork", 200)) == before
+    reader.refresh()
+    assert len(reader) == 199
+
+
+def test_two_writers_do_not_meet(tmp_path):
+    from shortlist.retrieval.locking import writers_lock
+
+    index = Index.build(predictions(10), tmp_path / "index")
+    with writers_lock(tmp_path / "index"), pytest.raises(InputError, match="being written to by another process"):
+        index.delete(["1"])
+    assert index.delete(["1"]) == 1
+
+
+def flip(path, group, column, place=1000):
+    """Change a byte in the middle of a column of a group."""
+    chunk = pq.ParquetFile(path).metadata.row_group(group).column(column)
+    content = bytearray(path.read_bytes())
+    content[chunk.data_page_offset + min(place, chunk.total_compressed_size - 8)] ^= 0xFF
+    path.write_bytes(content)
+
+
+def test_a_damaged_group_is_named_and_the_rest_answers_if_asked(tmp_path, small_groups):
+    given = predictions(500)
+    Index.build(given, tmp_path / "index")
+    path = tmp_path / "index" / "logs-000001.parquet"
+    names = pq.ParquetFile(path).schema_arrow.names
+    flip(path, 2, names.index("yes_0"))
+    index = Index.open(tmp_path / "index")
+    with pytest.raises(InputError, match=r"logs-000001.parquet: row group 2, places 128 to 191, is damaged"):
+        index.search("fork", 500)
+    results = index.search("fork", 500, skip_damaged=True)
+    assert len(results.damaged) == 1
+    expected = brute_force(Query.parse("fork", LABELS), exact_logs(given), 500)
+    assert found(results) == [pair for pair in expected if not 128 <= pair[0] < 192]
+    assert found(index.search("apple", 3)) == brute_force(Query.parse("apple", LABELS), exact_logs(given), 3)
+    assert len(index.check()) == 1
+
+
+def test_damaged_answers_are_named_too(tmp_path, small_groups):
+    Index.build(predictions(100), tmp_path / "index")
+    path = tmp_path / "index" / "rows-000001.parquet"
+    flip(path, 1, pq.ParquetFile(path).schema_arrow.names.index("odds"), 100)
+    index = Index.open(tmp_path / "index")
+    with pytest.raises(InputError, match=r"rows-000001.parquet: row group 1, places 16 to 31, is damaged"):
+        index.search("fork", 100)
+    results = index.search("fork", 100, skip_damaged=True)
+    assert len(results) == 84
+    assert len(results.damaged) == 1
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (lambda folder: (folder / "index.json").write_text("{"), "cannot be read"),
+        (lambda folder: (folder / "index.json").write_text("[]"), "expected an index of format 1"),
+        (lambda folder: (folder / "index.json").write_text('{"version": 1}'), "no description of an index"),
+        (lambda folder: (folder / "index.json").unlink(), "without index.json"),
+        (lambda folder: (folder / "logs-000001.parquet").unlink(), "logs-000001.parquet is missing"),
+        (lambda folder: (folder / "logs-000001.parquet").write_bytes(b"PAR1"), "cannot be read"),
+        (lambda folder: (folder / "rows-000001.parquet").write_bytes(b""), "cannot be read"),
+    ],
+)
+def test_what_is_no_index_is_said(tmp_path, spoil, sentence):
+    Index.build(predictions(10), tmp_path / "index")
+    spoil(tmp_path / "index")
+    with pytest.raises(InputError, match=sentence):
+        Index.open(tmp_path / "index")
+
+
+def test_nothing_there_is_said(tmp_path):
+    with pytest.raises(InputError, match="there is no such folder"):
+        Index.open(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("n", [0, -1, 2.5, True])
+def test_n_is_a_number_of_rows(tmp_path, n):
+    index = Index.build(predictions(10), tmp_path / "index")
+    with pytest.raises(InputError, match="n: expected a whole number above 0"):
+        index.search("fork", n)
+
+
+def test_searching_needs_no_torch(tmp_path):
+    Index.build(predictions(100), tmp_path / "index")
+    code = (
+        "import sys; from shortlist.retrieval import Index; "
+        f"found = Index.open({str(tmp_path / 'index')!r}).search('fork and (apple or not bus)'); "
+        "assert len(found) == 20; print('torch' in sys.modules, 'matplotlib' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_thumbnails_and_paths_come_with_what_is_found(tmp_path):
+    from PIL import Image
+
+    from shortlist.data import PictureFiles
+    from shortlist.retrieval import PicturesOf
+
+    names = [f"{number}.png" for number in range(4)]
+    for number, name in enumerate(names):
+        Image.new("RGB", (20, 30), (60 * number, 0, 0)).save(tmp_path / name)
+    (tmp_path / "2.png").write_bytes(b"no picture")
+    pictures = PicturesOf(PictureFiles(tmp_path, names), [str(tmp_path / name) for name in names], side=16)
+    index = Index.build(predictions(4, ids=names), tmp_path / "index", pictures=pictures)
+    index.add(predictions(2, seed=1, ids=["x", "y"]))
+    for results in (index.search("fork", 6), (index.compact(), index.search("fork", 6))[1]):
+        by_id = {result.id: result for result in results}
+        assert by_id["0.png"].thumbnail.startswith(b"\xff\xd8")
+        assert by_id["0.png"].path == str(tmp_path / "0.png")
+        assert by_id["2.png"].thumbnail is None
+        assert by_id["x"].path is None
+    assert index.info()["pictures"] == ["path", "thumbnail"]
+
+
+def test_logs_keep_their_digits_at_both_ends():
+    odds = np.array([-800.0, -40.0, -1e-9, 0.0, 1e-9, 40.0, 800.0, np.inf, -np.inf])
+    yes, no = layout.logs_of_odds(odds)
+    assert yes.tolist() == pytest.approx(
+        [-800.0, -40.0, *[-np.log(2)] * 3, -np.exp(-40), -np.exp(-800), 0.0, -np.inf], rel=1e-8
+    )
+    assert np.array_equal(no[::-1][2:], yes[:7])

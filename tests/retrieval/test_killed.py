@@ -1,0 +1,99 @@
+"""An index whose writers are killed at any moment can be read at any moment."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from shortlist.errors import InputError
+from shortlist.retrieval import Index
+from tests.retrieval.small import LABELS, predictions
+
+ROWS = 3_000
+WRITER = f"""
+import sys, torch
+from shortlist import Predictions
+from shortlist.retrieval import Index, building, changes
+building.SEARCHED_TOGETHER = changes.SEARCHED_TOGETHER = 256
+path, labels, kind = sys.argv[1], sys.argv[2].split(","), sys.argv[3]
+scores = torch.randn({ROWS}, len(labels), generator=torch.Generator().manual_seed(1))
+print("ready", flush=True)
+if kind == "build":
+    Index.build(Predictions(scores, classes=labels, link="sigmoid"), path)
+for turn in range(1000):
+    index = Index.open(path)
+    if kind == "add":
+        index.add(Predictions(scores, classes=labels, link="sigmoid"))
+    elif kind == "change":
+        index.add(Predictions(scores[:300], classes=labels, link="sigmoid"))
+        index.delete([result.id for result in index.search("fork", 100)])
+        index.compact()
+    print("turn", flush=True)
+"""
+
+
+def killed_after(seconds, path, kind):
+    """Start a writer, and kill it so long after it has begun; how often it got round."""
+    arguments = [sys.executable, "-c", WRITER, str(path), ",".join(LABELS), kind]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout.readline() == "ready\n"
+        time.sleep(seconds)
+        writer.send_signal(signal.SIGKILL)
+        return writer.stdout.read().count("turn")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["add", "change"])
+def test_an_index_whose_writer_is_killed_is_whole(tmp_path, kind):
+    draw, path = random.Random(kind), tmp_path / "index"
+    Index.build(predictions(ROWS, seed=1), path)
+    rounds = 0
+    for _ in range(6):
+        before = len(Index.open(path))
+        rounds += killed_after(draw.uniform(0.0, 0.6), path, kind)
+        index = Index.open(path)
+        assert index.check() == []
+        assert len(index.search("fork and not bus", 50)) == 50
+        if kind == "add":
+            assert (len(index) - before) % ROWS == 0
+    index.add(predictions(10, seed=2))  # the lock went with its holder, and what was left behind is cleared away
+    assert {file.name for file in path.iterdir()} == index.manifest.files() | {".lock"}
+    assert rounds > 0, "no writer got round: the knife fell too early to try anything"
+
+
+@pytest.mark.slow
+def test_a_build_that_is_killed_leaves_no_index_or_a_whole_one(tmp_path):
+    draw, whole = random.Random(0), 0
+    for turn in range(6):
+        path = tmp_path / f"index {turn}"
+        killed_after(draw.uniform(0.0, 0.3), path, "build")
+        if not path.exists():
+            with pytest.raises(InputError, match="there is no such folder"):
+                Index.open(path)
+            continue
+        whole += 1
+        index = Index.open(path)
+        assert len(index) == ROWS
+        assert index.check() == []
+    assert 0 < whole < 6, "the knife fell always too early or always too late"
+
+
+def test_readers_during_an_append_see_the_state_before_or_after(tmp_path):
+    path = tmp_path / "index"
+    Index.build(predictions(ROWS, seed=1), path)
+    arguments = [sys.executable, "-c", WRITER, str(path), ",".join(LABELS), "change"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as writer:
+        try:
+            assert writer.stdout.readline() == "ready\n"
+            seen = set()
+            for _ in range(60):
+                index = Index.open(path)
+                results = index.search("fork", 30)
+                assert len(results) == 30
+                seen.add(len(index))
+        finally:
+            writer.kill()
+    assert all((rows - ROWS) % 100 == 0 for rows in seen)
