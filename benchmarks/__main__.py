@@ -18,6 +18,9 @@ from benchmarks import (
     metrics,
     page,
     prediction,
+    retrieval_map,
+    retrieval_table,
+    searching,
     thresholds,
     training_loop,
     transforms,
@@ -37,9 +40,11 @@ BENCHMARKS = {
     "decoding": decoding,
     "transforms": transforms,
     "votes": votes,
+    "retrieval_map": retrieval_map,
 }
+LARGE = {"searching": searching}  # 10 GB of temporary files
 ON_A_GPU = {"flora_limit": flora_limit, "training_loop": training_loop, "classifying": classifying}
-WITH_A_PATH = ("cifar100",)  # need data that are not here
+WITH_A_PATH = ("cifar100", "retrieval_methods")  # need data that are not here
 
 names = sys.argv[1:] or [*BENCHMARKS, "page"]
 for name in names:
@@ -48,9 +53,10 @@ for name in names:
         loss_table.write()
         flora_table.write()
         cifar_table.write()
-    elif name in BENCHMARKS | ON_A_GPU:
-        (BENCHMARKS | ON_A_GPU)[name].run()
+        retrieval_table.write()
+    elif name in BENCHMARKS | ON_A_GPU | LARGE:
+        (BENCHMARKS | ON_A_GPU | LARGE)[name].run()
     elif name in WITH_A_PATH:
         sys.exit(f"{name} needs the folder of its data: python -m benchmarks.{name} PATH")
     else:
-        sys.exit(f"expected some of {', '.join([*BENCHMARKS, *ON_A_GPU, *WITH_A_PATH, 'page'])}, got {name!r}")
+        sys.exit(f"expected some of {', '.join([*BENCHMARKS, *ON_A_GPU, *LARGE, *WITH_A_PATH, 'page'])}, got {name!r}")

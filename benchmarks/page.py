@@ -32,6 +32,7 @@ TITLES = {
     "flora-pictures": "Drawing Flora",
     "training-loop": "An epoch of training",
     "classifying": "A classifier at work",
+    "retrieval-map": "mAP over all combined queries",
 }
 AGAINST_FIRST = {
     "topk-losses": ("Top-k losses", "Forward and backward, as multiples of `F.cross_entropy` in the same rounds."),
@@ -59,6 +60,7 @@ def text() -> str:
         _decoding(),
         _vote_accuracy(),
         _big_file(),
+        _searching(),
         _imports(),
     ]
     return "\n".join(part for part in parts if part)
@@ -111,6 +113,31 @@ def _costs(name: str) -> str:
             found = [f"{line['contenders'][other]['ratio']:.1f}" if other in line["contenders"] else "" for other in others]
             rows.append("| " + " | ".join([line["setting"], f"{line['contenders'][base]['median_ms']:.2f}", *found]) + " |")
     return "\n".join([f"## {title}", "", caption, "", *rows, "", _foot(lines[-1])])
+
+
+def _searching() -> str:
+    """Queries over an index: the race, and how it grows."""
+    lines = newest("searching")
+    if not lines:
+        return ""
+    rows = [
+        "## Searching an index",
+        "",
+        "The best 20 rows of a query of five labels, another one every round; the index is open and its files are in the "
+        "system's memory. *Read*: groups of 131,072 rows that had to be read, of all.",
+        "",
+        "| setting | contender | median, ms | range, ms | ratio to ours | built in, s | read | peak memory, MB |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for line in lines:
+        read = f"{line['read']:.0f} of {line['groups']}" if "read" in line else ""
+        built = f"{line['build_seconds']:.1f}" if "build_seconds" in line else ""
+        memory = f"{line['peak_memory_mb']:.0f}" if "peak_memory_mb" in line else ""
+        for place, (contender, n) in enumerate(line["contenders"].items()):
+            extra = [built, read, memory] if place == 0 else ["", "", ""]
+            times = [f"{n['median_ms']:.1f}", f"{n['low_ms']:.1f}–{n['high_ms']:.1f}", f"{n['ratio']:.1f}"]
+            rows.append("| " + " | ".join([line["setting"] if place == 0 else "", contender, *times, *extra]) + " |")
+    return "\n".join([*rows, "", _foot(lines[-1])])
 
 
 def _noised_memory() -> str:

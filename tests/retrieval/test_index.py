@@ -19,8 +19,7 @@ from tests.retrieval.small import LABELS, brute_force, exact_logs, predictions, 
 @pytest.fixture
 def small_groups(monkeypatch):
     """Groups of few rows, so that small indexes have many of them."""
-    monkeypatch.setattr("shortlist.retrieval.building.SEARCHED_TOGETHER", 64)
-    monkeypatch.setattr("shortlist.retrieval.changes.SEARCHED_TOGETHER", 64)
+    monkeypatch.setattr(layout, "SEARCHED_TOGETHER", 64)
     monkeypatch.setattr(layout, "LOOKED_UP_TOGETHER", 16)
 
 

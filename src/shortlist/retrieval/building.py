@@ -15,7 +15,7 @@ from shortlist.errors import InputError
 from shortlist.links import Sigmoid
 from shortlist.predictions import Predictions
 from shortlist.retrieval.manifest import SegmentEntry
-from shortlist.retrieval.segments import SEARCHED_TOGETHER, Floats, SegmentWriter
+from shortlist.retrieval.segments import Floats, SegmentWriter, group_rows
 
 QUALITY = 85  # of the small JPEGs
 
@@ -97,8 +97,9 @@ def _exact_type(predictions: Predictions) -> "np.dtype[Any]":
 
 
 def _blocks(predictions: Predictions) -> Iterator[Predictions]:
-    for start in range(0, len(predictions), SEARCHED_TOGETHER):
-        yield predictions.rows(slice(start, start + SEARCHED_TOGETHER))
+    size = group_rows(predictions.num_classes)
+    for start in range(0, len(predictions), size):
+        yield predictions.rows(slice(start, start + size))
 
 
 def _extras(pictures: PicturesOf | None, names: Sequence[str], places: range) -> dict[str, pa.Array]:

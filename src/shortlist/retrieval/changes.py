@@ -16,12 +16,12 @@ from shortlist.files import folder_written_whole, written_whole
 from shortlist.retrieval import locking
 from shortlist.retrieval.manifest import Manifest
 from shortlist.retrieval.segments import (
-    SEARCHED_TOGETHER,
     STORED,
     DamagedError,
     Floats,
     Rows,
     SegmentWriter,
+    group_rows,
     odds_of,
     packed_odds,
 )
@@ -94,7 +94,7 @@ def compacted(snapshot: Snapshot, progress: Callable[[int], None] | None) -> Man
         new_files(snapshot.folder) as folder,
         SegmentWriter(folder, name, len(manifest.classes), extras=extras, exact=exact) as writer,
     ):
-        for table in _blocks(_kept_groups(snapshot, extras, exact)):
+        for table in _blocks(_kept_groups(snapshot, extras, exact), group_rows(len(manifest.classes))):
             more = {extra: table.column(extra).combine_chunks() for extra in extras}
             ids = table.column("id").combine_chunks()
             odds: Floats = odds_of(table, len(manifest.classes))
@@ -125,17 +125,17 @@ def _kept_groups(snapshot: Snapshot, extras: list[str], exact: "np.dtype[Any]") 
             yield pa.table(columns)
 
 
-def _blocks(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+def _blocks(tables: Iterator[pa.Table], size: int) -> Iterator[pa.Table]:
     """The same rows, as many at a time as a group of the searched file holds."""
     held: list[pa.Table] = []
     rows = 0
     for table in tables:
         held.append(table)
         rows += len(table)
-        while rows >= SEARCHED_TOGETHER:
+        while rows >= size:
             whole = pa.concat_tables(held)
-            yield whole.slice(0, SEARCHED_TOGETHER)
-            held, rows = [whole.slice(SEARCHED_TOGETHER)], rows - SEARCHED_TOGETHER
+            yield whole.slice(0, size)
+            held, rows = [whole.slice(size)], rows - size
     if rows:
         yield pa.concat_tables(held)
 

@@ -27,6 +27,7 @@ from shortlist.retrieval.manifest import SegmentEntry
 Floats = npt.NDArray[np.floating[Any]]
 Rows = npt.NDArray[np.int64]
 SEARCHED_TOGETHER = 131_072  # rows of a group of the file that is searched
+MOST_ENTRIES = 2**24  # of a group, where there are so many labels that fewer rows make one
 LOOKED_UP_TOGETHER = 1_024
 DAMAGE = (pa.ArrowException, OSError, ValueError)
 STORED = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
@@ -34,6 +35,15 @@ STORED = {"compression": "none", "use_dictionary": False, "write_page_checksum":
 
 class DamagedError(InputError):
     """A part of an index cannot be read; the message names it."""
+
+
+def group_rows(labels: int) -> int:
+    """How many rows make a group of the file that is searched.
+
+    >>> group_rows(80), group_rows(1_081)
+    (131072, 15520)
+    """
+    return max(LOOKED_UP_TOGETHER, min(SEARCHED_TOGETHER, MOST_ENTRIES // labels))
 
 
 def yes(label: int) -> str:
@@ -75,7 +85,7 @@ class SegmentWriter:
         self._facts = pq.ParquetWriter(folder / entry.facts, self.facts_schema, write_statistics=["row"], **STORED)
 
     def write(self, rows: Rows, ids: pa.Array, odds: Floats, extras: dict[str, pa.Array] | None = None) -> None:
-        """A block of at most ``SEARCHED_TOGETHER`` rows, which becomes one group.
+        """A block of at most :func:`group_rows` rows, which becomes one group.
 
         Args:
             rows: their numbers, ascending, int64 (n,).
