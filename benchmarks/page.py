@@ -123,8 +123,8 @@ def _searching() -> str:
     rows = [
         "## Searching an index",
         "",
-        "The best 20 rows of a query of five labels, another one every round; the index is open and its files are in the "
-        "system's memory. *Read*: groups of 131,072 rows that had to be read, of all.",
+        "The best 20 rows of a query of five labels, another one every round, which was asked once before; the index is open "
+        "and its files are in the system's memory. *Read*: groups of 131,072 rows that had to be read, of all.",
         "",
         "| setting | contender | median, ms | range, ms | ratio to ours | built in, s | read | peak memory, MB |",
         "|---|---|---:|---:|---:|---:|---:|---:|",

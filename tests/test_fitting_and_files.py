@@ -274,9 +274,36 @@ def test_what_the_system_refuses_is_told_of_the_path_that_was_given(tmp_path, mo
         monkeypatch.setattr(name, refuse)
     with pytest.raises(PlaceError) as caught:
         write(tmp_path / "new" / "out.txt")
-    assert str(caught.value) == f"cannot write {tmp_path}/new/out.txt: {os.strerror(number).lower()}: choose another place"
+    advice = "make room, or choose another place" if number == errno.ENOSPC else "choose another place"
+    assert str(caught.value) == f"cannot write {tmp_path}/new/out.txt: {os.strerror(number).lower()}: {advice}"
     assert isinstance(caught.value, InputError)
     assert isinstance(caught.value, OSError)  # for whoever goes on without the file
+
+
+def rust(number):
+    """As safetensors says it."""
+    return RuntimeError(f"Error while serializing: I/O error: {os.strerror(number)} (os error {number})")
+
+
+def within(path):
+    """A file below a folder that is written whole, whose temporary name nobody wants to read."""
+    with folder_written_whole(path) as temporary:
+        write_text(temporary / "README.md", "text")
+
+
+@pytest.mark.parametrize("kind", [lambda number: OSError(number, os.strerror(number)), rust], ids=["system", "rust"])
+@pytest.mark.parametrize("write", [filled_file, within], ids=["file", "folder"])
+def test_a_disk_that_fills_up_is_one_sentence_with_the_path_and_what_to_do(tmp_path, monkeypatch, write, kind):
+    def full(self, *args, **kwargs):
+        raise kind(errno.ENOSPC)
+
+    monkeypatch.setattr("pathlib.Path.write_text", full)
+    with pytest.raises(PlaceError) as caught:
+        write(tmp_path / "out.txt")
+    assert str(caught.value) == (
+        f"cannot write {tmp_path}/out.txt: no space left on device: make room, or choose another place"
+    )
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="an administrator may write everywhere")

@@ -1,5 +1,6 @@
 """Files appear whole or not at all: written under a temporary name in the same folder, then renamed."""
 
+import errno
 import glob
 import os
 import shutil
@@ -10,11 +11,22 @@ from pathlib import Path
 
 from shortlist.errors import InputError
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no room: on the disk, for this person, for so large a file
 OLD = "old"  # how a folder is called that stands aside while another takes its place
 
 
 class PlaceError(InputError, OSError):
     """Nothing can be written at the path that a person gave; the message says why, and does not name a temporary file."""
+
+    reason: str = ""  # why, without the path and without advice
+
+    @staticmethod
+    def at(path: str | Path, reason: str, error: Exception) -> "PlaceError":
+        """The sentence about this path."""
+        advice = "make room, or choose another place" if is_full(error) else "choose another place"
+        found = PlaceError(f"cannot write {path}: {reason}: {advice}")
+        found.reason, found.errno = reason, errno.ENOSPC if is_full(error) else None
+        return found
 
 
 @contextmanager
@@ -30,7 +42,8 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         os.close(handle)
     temporary = Path(name)
     try:
-        yield temporary
+        with _room_for(path):
+            yield temporary
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)
@@ -51,7 +64,8 @@ def folder_written_whole(path: str | Path) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
-        yield temporary
+        with _room_for(path):
+            yield temporary
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o777 & ~umask)
@@ -77,7 +91,8 @@ def folder_replaced_whole(path: str | Path) -> Iterator[Path]:
         target = Path(path).resolve()
         beside = Path(tempfile.mkdtemp(prefix=f".{target.name}.new.", dir=target.parent))
     try:
-        yield beside / target.name
+        with _room_for(path):
+            yield beside / target.name
         _swap(beside / target.name, target)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
@@ -118,7 +133,28 @@ def _a_place_for(path: str | Path) -> Iterator[None]:
     except InputError:
         raise
     except OSError as error:
-        raise PlaceError(f"cannot write {path}: {_in_the_way(Path(path)) or _reason(error)}: choose another place") from error
+        raise PlaceError.at(path, _in_the_way(Path(path)) or _reason(error), error) from error
+
+
+@contextmanager
+def _room_for(path: str | Path) -> Iterator[None]:
+    """A disk that fills up inside, as a sentence about the path that a person gave and not about a temporary file."""
+    try:
+        yield
+    except Exception as error:
+        if not is_full(error):
+            raise
+        raise PlaceError.at(path, os.strerror(errno.ENOSPC).lower(), error) from error
+
+
+def is_full(error: Exception) -> bool:
+    """Whether it says that there is no room to write: by its number, or in the words of a library written in Rust.
+
+    >>> is_full(OSError(28, "No space left on device")), is_full(OSError(13, "Permission denied"))
+    (True, False)
+    """
+    number = getattr(error, "errno", None)
+    return number in FULL or f"(os error {errno.ENOSPC})" in str(error)
 
 
 def _in_the_way(path: Path) -> str | None:

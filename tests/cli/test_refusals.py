@@ -147,6 +147,7 @@ def test_other_classes_or_another_order_of_them_are_refused(fails, new, tmp_path
 def test_files_that_are_missing_broken_or_hold_no_numbers_are_named(fails, tmp_path):
     (tmp_path / "broken.npz").write_bytes(b"PK nothing")
     np.savez(tmp_path / "nan.npz", scores=np.full((2, 2), np.nan))
+    (tmp_path / "a.txt").write_text("")
     for name, words in (
         ("missing.npz", "no such file"),
         ("broken.npz", "cannot read"),
@@ -156,6 +157,24 @@ def test_files_that_are_missing_broken_or_hold_no_numbers_are_named(fails, tmp_p
         sentence = fails("sets", tmp_path / name, "--rule", "top-k:1")
         assert name in sentence
         assert words in sentence
+
+
+@pytest.mark.parametrize("more", [("--rule", "top-k:1"), ()], ids=["rule", "no rule"])
+@pytest.mark.parametrize("command", ["sets", "evaluate", "report"])
+@pytest.mark.parametrize("name", ["runs/gardn", "gardn.safetensors", "gardn.txt"])
+def test_a_path_where_nothing_is_says_that_before_anything_else(command, name, more, fails):
+    assert fails(command, name, *more) == f"{name}: there is no such file or folder"
+
+
+def test_calibrating_what_is_not_there(fails, new):
+    assert fails("calibrate", "runs/gardn", "--out", "new") == "runs/gardn: there is no such file or folder"
+    assert fails("calibrate", new, "--on", "gardn", "--out", "new.npz") == "gardn: there is no such file or folder"
+
+
+def test_a_folder_that_is_no_run_says_so(fails, tmp_path):
+    (tmp_path / "runs").mkdir()
+    wanted = "runs: expected a file of scores or the folder of a run, got a folder without a recipe.json"
+    assert fails("evaluate", "runs") == fails("calibrate", "runs", "--out", "new") == wanted
 
 
 @pytest.mark.parametrize("command", ["sets", "evaluate", "report"])
@@ -202,6 +221,33 @@ def test_an_error_leaves_the_output_file_as_it_was(command, name, fails, new, tm
     assert {path.name for path in tmp_path.iterdir()} == {"new.safetensors", "unlabelled.npz", name}
 
 
+def full_disk(*_, **__):
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "written"),
+    [
+        ("sets", "out.jsonl", "shortlist.sets.lists.json.dumps"),
+        ("report", "out.html", "pathlib.Path.write_text"),
+        ("calibrate", "out.safetensors", "shortlist.predictions.arrays.save_file"),
+    ],
+)
+def test_a_full_disk_is_told_with_the_file_and_what_to_do(command, name, written, fails, new, old, tmp_path, monkeypatch):
+    fit = ("--on", old) if command == "calibrate" else ("--rule", "lac:0.1", "--calibration", old)
+    monkeypatch.setattr(written, full_disk)
+    assert fails(command, new, *fit, "--out", name) == (
+        f"cannot write {name}: no space left on device: make room, or choose another place"
+    )
+    assert not [entry for entry in tmp_path.iterdir() if entry.name.startswith((".", "out"))]
+
+
+def test_a_full_disk_behind_standard_output_is_a_sentence_too(fails, new, monkeypatch):
+    monkeypatch.setattr("shortlist.cli.decide.emit", full_disk)
+    wanted = "no space left on device: make room, or write to another place"
+    assert fails("evaluate", new, "--rule", "top-k:1", "--json") == wanted
+
+
 @pytest.mark.parametrize(("option", "words"), [("--out", ".parquet or .jsonl"), ("--save-rule", ".safetensors")])
 def test_outputs_of_unknown_kind_are_refused(option, words, fails, old, new, tmp_path):
     before = set(tmp_path.iterdir())
@@ -245,10 +291,10 @@ def test_a_reader_that_stops_early_is_no_error(tmp_path):
     assert program.returncode == 0
 
 
-def test_nothing_that_is_read_is_written_over(fails, old, tmp_path):
+def test_nothing_that_is_read_is_written_over(fails, old, new):
     before = old.read_bytes()
     assert "overwritten" in fails("sets", old, "--rule", "top-k:1", "--save-rule", old)
-    assert "overwritten" in fails("calibrate", tmp_path / "other.npz", "--on", old, "--out", old)
+    assert "overwritten" in fails("calibrate", new, "--on", old, "--out", old)
     assert old.read_bytes() == before
 
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from PIL import Image
 
 from shortlist import Classifier, Predictions
 from shortlist.recipes import all_recipes
+from tests.recipes.searches import RECIPE, VALUES, FakeTraining
 
 TINY = "flora:species=8,genera=2,train=120,val=60,test=40,size=8"
 QUICK = ("--backbone", "plain-8", "--epochs", "2", "--set", "batch_size=16", "--no-tensorboard")
@@ -62,6 +64,22 @@ def test_pictures_in_folders_become_a_classifier_and_a_report(run, tmp_path):
     assert len(answer.out.splitlines()) == 12
 
 
+def test_a_few_broken_pictures_are_left_out_and_many_are_not(run, tmp_path):
+    leaves(tmp_path / "leaves")
+    (tmp_path / "leaves" / "oak" / "0.png").write_bytes(b"no picture")
+    outcome = run("train", "leaves", "-k", 2, *QUICK, "--set", "size=16", "--out", "few")
+    assert outcome.code == 0
+    assert "oak/0.png: " in outcome.err
+    for number in range(1, 4):
+        (tmp_path / "leaves" / "oak" / f"{number}.png").write_bytes(b"no picture")
+    refused = run("train", "leaves", "-k", 2, *QUICK, "--set", "size=16", "--out", "many")
+    assert refused.code == 1
+    assert "4 of 36 pictures could not be used" in refused.err
+    assert "shortlist data info leaves --check names" in refused.err
+    assert "tolerance=0.12" in refused.err
+    assert run("train", "leaves", "-k", 2, *QUICK, "--set", "size=16", "--set", "tolerance=0.12", "--out", "many").code == 0
+
+
 def test_where_the_optimum_is_known_the_distance_is_told(run, tmp_path):
     outcome = run("train", TINY, "-k", 2, *QUICK, "--out", "mine")
     assert outcome.code == 0
@@ -96,6 +114,63 @@ def test_a_run_that_was_cut_short_goes_on(run, tmp_path, monkeypatch):
     assert one == other
 
 
+@pytest.fixture
+def presses(monkeypatch):
+    """Ctrl-C after so many steps, so many times."""
+    from shortlist.training.loop import Loop
+
+    whole = Loop._step
+
+    def at(step, times=1):
+        def pressed(self, number, *others):
+            whole(self, number, *others)
+            for _ in range(times if number + 1 == step else 0):
+                signal.raise_signal(signal.SIGINT)
+
+        monkeypatch.setattr(Loop, "_step", pressed)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield at
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_keeps_the_step_and_says_how_to_go_on(run, tmp_path, presses):
+    assert run("train", TINY, "-k", 2, *QUICK, "--out", "whole").code == 0
+    presses(9)
+    outcome = run("train", TINY, "-k", 2, *QUICK, "--out", "a cut")
+    assert (outcome.code, outcome.out) == (130, "")
+    assert outcome.err.splitlines()[-1] == (
+        "stopped after step 9 of 14, epoch 2 of 2, which the checkpoint holds: go on with shortlist train --resume --out "
+        "'a cut'"
+    )
+    again = run("train", "--resume", "--out", "a cut", "--no-tensorboard")
+    assert again.code == 0
+    assert "going on after step 9 of 14" in again.err
+    one, other = ((tmp_path / name / "classifier" / "model.safetensors").read_bytes() for name in ("whole", "a cut"))
+    assert one == other
+
+
+def test_ctrl_c_twice_leaves_at_once_and_a_run_without_a_checkpoint_begins_again(run, presses):
+    presses(2, times=2)
+    outcome = run("train", TINY, "-k", 2, *QUICK, "--out", "cut")
+    assert outcome.code == 130
+    assert "stopped before the first checkpoint: shortlist train --resume --out cut begins again" in outcome.err
+    presses(2, times=0)
+    assert "no checkpoint yet: from the beginning" in run("train", "--resume", "--out", "cut", "--no-tensorboard").err
+
+
+def test_ctrl_c_before_training_began_says_so(run, tmp_path, monkeypatch):
+    import shortlist.training.run as module
+
+    def pressed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "divide", pressed)
+    outcome = run("train", TINY, "-k", 2, *QUICK, "--out", "cut")
+    assert (outcome.code, outcome.err) == (130, "stopped before training began\n")
+    assert not (tmp_path / "cut").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -121,7 +196,7 @@ def test_a_run_that_was_cut_short_goes_on(run, tmp_path, monkeypatch):
 def test_what_is_wrong_is_said_in_one_sentence_and_nothing_is_written(run, tmp_path, arguments, sentence):
     outcome = run("train", *arguments)
     assert outcome.code == 1
-    last = outcome.err.splitlines()[-1]
+    (last,) = outcome.err.splitlines()  # no heading of a run that never began
     assert last.startswith("error: ")
     assert sentence in last
     assert not list(tmp_path.rglob("*"))
@@ -129,7 +204,12 @@ def test_what_is_wrong_is_said_in_one_sentence_and_nothing_is_written(run, tmp_p
 
 @pytest.mark.parametrize(
     ("classes", "rows", "sentence"),
-    [(("ash",), 5, "expected at least two classes"), (("ash", "elm"), 0, "without a picture"), ((), 0, "no folder below it")],
+    [
+        (("ash",), 5, "expected at least two classes"),
+        (("ash", "elm"), 0, "got 2 folders without a picture"),
+        (("ash",), 0, "got 1 folder without"),
+        ((), 0, "no folder below it"),
+    ],
 )
 def test_a_folder_that_cannot_be_trained_on_is_refused(run, tmp_path, classes, rows, sentence):
     (tmp_path / "leaves").mkdir()
@@ -156,10 +236,51 @@ def test_tuning_records_every_trial_and_goes_on(run, tmp_path):
     outcome = run(*arguments, "--out", "search")
     assert outcome.code == 0
     assert "best on validation: alpha" in outcome.err
+    said = outcome.err.splitlines()
+    assert len(set(said)) == len(said)  # what is odd about the data, once and not for every trial
+    assert "have no training row" in outcome.err
     assert len((tmp_path / "search" / "trials.jsonl").read_text().splitlines()) == 2
     again = run(*arguments, "--out", "search", "--resume", "--json")
     assert len(json.loads(again.out)) == 2
     assert run(*arguments, "--out", "search").code == 1
+    alone = run("tune", "--out", "search", "--resume", "--json")
+    assert alone.out == again.out
+
+
+def test_a_search_stopped_by_ctrl_c_goes_on_with_its_folder_alone(run, tmp_path, presses):
+    arguments = ("tune", TINY, "-k", 2, "--grid", "alpha=0.1,1", "--set", "backbone=plain-8", "--set", "epochs=1")
+    whole = json.loads(run(*arguments, "--out", "whole", "--json").out)
+    presses(1)
+    outcome = run(*arguments, "--out", "cut")
+    assert outcome.code == 130
+    last = outcome.err.splitlines()[-1]
+    assert last == "stopped, 0 of 2 trials ended: go on with shortlist tune --resume --out cut"
+    presses(1, times=0)
+    again = run("tune", "--resume", "--out", "cut", "--json")
+    assert again.code == 0
+    values = [[(trial["values"], trial["value"]) for trial in trials] for trials in (whole, json.loads(again.out))]
+    assert values[0] == values[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--resume",), "--resume: expected --out with the folder of the search"),
+        (("--resume", "--out", "nowhere"), "nowhere holds no search to resume: leave --resume out to begin one"),
+        (("--resume", "--out", "search", "--grid", "alpha=0.1,2"), "holds a search over another grid"),
+        (("--resume", "--out", "search", "--set", "epochs=2"), r"another recipe (epochs 2 here, 1 there)"),
+        (("--resume", "--out", "damaged"), "cannot read damaged/tuning.json"),
+    ],
+)
+def test_a_search_that_cannot_be_gone_on_with_is_refused(run, tmp_path, arguments, sentence):
+    from shortlist.recipes import tune
+
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "tuning.json").write_text("{")
+    tune(RECIPE, tmp_path / "search", grid={"alpha": (0.5, 1.0)}, train=FakeTraining(VALUES))
+    outcome = run("tune", *arguments)
+    assert outcome.code == 1
+    assert sentence in outcome.err.splitlines()[-1]
 
 
 def test_a_run_is_evaluated_by_its_own_rule_on_its_own_rows(run, here):
@@ -186,12 +307,37 @@ def test_the_report_of_a_run_has_its_curves_and_its_optimum(run, here, tmp_path)
     assert "best" in page.lower()
 
 
+def test_the_report_of_a_run_is_written_again_where_it_was(run, here, tmp_path):
+    trained = (here / "report.html").read_text()
+    (here / "report.html").unlink()
+    outcome = run("report", here)
+    assert outcome.code == 0
+    assert f"→ {here}/report.html" in outcome.err
+    assert not (tmp_path / "report.html").exists()
+    assert (here / "report.html").read_text() == trained  # title, remarks, curves and all
+
+
+@pytest.mark.parametrize("more", [("--rule", "lac:0.2"), ("--split", "0.5"), ("--rule", "average-k:2", "--same-rows")])
+def test_a_report_of_something_else_leaves_the_run_s_own_alone(run, here, tmp_path, more):
+    before = (here / "report.html").read_bytes()
+    assert run("report", here, *more).code == 0
+    assert (here / "report.html").read_bytes() == before
+    assert (tmp_path / "report.html").exists()
+
+
 def test_two_runs_are_compared(run, here, tmp_path):
     shutil.copytree(here, tmp_path / "other")
     assert run("report", here, "other", "--out", "page.html").code == 0
     table = run("evaluate", here, "other").out
     assert "tiny" in table
     assert "other" in table
+
+
+def test_the_folder_of_a_classifier_is_no_file_of_scores(fails, here):
+    sentence = fails("evaluate", here / "classifier", "--rule", "top-k:2")
+    assert sentence.endswith(
+        "classifier: expected a file of scores, got a folder: shortlist predict writes a classifier's scores"
+    )
 
 
 def test_sets_of_a_run(run, here):
@@ -235,6 +381,13 @@ def test_calibrating_a_classifier_wrongly(run, here, arguments, sentence):
     outcome = run("calibrate", here, *arguments)
     assert outcome.code == 1
     assert sentence in outcome.err
+
+
+def test_a_rule_that_needs_no_fit_is_not_said_to_be_fitted(run, here):
+    outcome = run("calibrate", here, "--out", "new", "--rule", "top-k:2")
+    assert "rule top-k:2, which needs no fit: Every set holds exactly 2 labels" in outcome.err
+    assert "fitted on" not in outcome.err
+    assert "rule lac:0.2, fitted on 30 rows: " in run("calibrate", here, "--out", "newer", "--rule", "lac:0.2").err
 
 
 def test_calibrating_a_classifier_without_rows(fails, here):

@@ -71,6 +71,13 @@ def test_what_could_not_be_used_is_named():
         check_tolerance(MANY, 2000, 0.01, "rows")
 
 
+def test_a_refusal_says_what_to_do():
+    with pytest.raises(InputError, match=r"; repair or remove such rows, or raise the tolerance$"):
+        check_tolerance(MANY, 2000, 0.01, "rows")
+    with pytest.raises(InputError, match=r"; look again$"):
+        check_tolerance(MANY, 2000, 0.01, advice="look again")
+
+
 @pytest.mark.parametrize("tolerance", [-0.1, 1.1, float("nan"), "a", None, True])
 def test_a_tolerance_is_a_share(tolerance):
     with pytest.raises(InputError, match="tolerance: expected a number from 0 to 1"):

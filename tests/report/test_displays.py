@@ -8,10 +8,11 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from shortlist.report import EvaluationDisplay, GroupSizeHistogram, Lorenz, Reliability, SizeAccuracy, SizeHistogram
+from shortlist.report import EvaluationDisplay, GroupSizeHistogram, Lorenz, Reliability, SizeAccuracy, SizeHistogram, evaluate
 from shortlist.report.displays import DISPLAYS
 from shortlist.report.style import themed_svg
-from tests.report.cases import COUNTS, measured
+from shortlist.sets import threshold
+from tests.report.cases import COUNTS, draw, measured
 
 COLUMNS = {
     SizeHistogram: ["name", "size", "rows", "share"],
@@ -160,6 +161,56 @@ def test_several_evaluations_are_drawn_and_named_side_by_side(kind, single):
 def test_files_of_one_problem_share_their_long_tail(single):
     ax = Lorenz([single, measured(name="other", counts=COUNTS)]).plot()
     assert len(ax.lines) == 2  # the diagonal and one curve
+
+
+def four():
+    """Two runs with two rules each, as a comparison has them."""
+    return [
+        evaluate(draw(counts=COUNTS, seed=seed), rule, name=f"{run}, {rule.text}", source=run)
+        for seed, run in enumerate(("garden", "meadow"))
+        for rule in (threshold(0.45), threshold(0.2))
+    ]
+
+
+@pytest.mark.parametrize("kind", [GroupSizeHistogram, SizeAccuracy])
+def test_many_names_stand_below_the_picture_and_hide_nothing(kind):
+    ax = kind(four()).plot()
+    ax.figure.draw_without_rendering()
+    legend, label = (part.get_window_extent() for part in (ax.get_legend(), ax.xaxis.label))
+    assert len(texts(ax)) > 5
+    assert legend.y1 <= label.y0
+    assert legend.y0 >= 0
+    assert legend.x0 >= 0
+    assert legend.x1 <= ax.figure.bbox.x1
+    assert ax.get_window_extent().height > 200  # as high as a picture with the names inside
+    plain = Figure().subplots()  # without a layout nothing would make room
+    kind(four()).plot(plain)
+    plain.figure.draw_without_rendering()
+    assert plain.get_legend().get_window_extent().y0 > plain.xaxis.label.get_window_extent().y1
+
+
+def test_groups_have_colours_and_evaluations_dashes_and_each_is_named_once():
+    assert texts(GroupSizeHistogram(four()).plot()) == [
+        "few-shot",
+        "medium-shot",
+        "many-shot",
+        "garden, threshold:0.45",
+        "garden, threshold:0.2",
+        "meadow, threshold:0.45",
+        "meadow, threshold:0.2",
+    ]
+    assert texts(GroupSizeHistogram(four()[0]).plot()) == ["few-shot", "medium-shot", "many-shot"]
+
+
+def test_a_line_that_stands_for_several_evaluations_says_so():
+    both, alone = four(), four()[0]
+    twin = evaluate(draw(counts=COUNTS), threshold(0.3), name="copy", source="copy")
+    assert texts(Reliability(alone).plot()) == ["top label", "all labels"]
+    assert texts(Reliability(both[:2]).plot()) == ["top label (the same for all 2)", "all labels (the same for all 2)"]
+    assert texts(Reliability(both).plot()) == ["top label, garden", "top label, meadow"]
+    assert texts(Reliability([*both, twin]).plot()) == ["top label, garden and copy (the same)", "top label, meadow"]
+    assert texts(SizeAccuracy(both[:2]).plot())[:2] == ["average-k (the same for all 2)", "top-k (the same for all 2)"]
+    assert "average-k, meadow" in texts(SizeAccuracy(both).plot())
 
 
 @pytest.mark.parametrize("kind", DISPLAYS)

@@ -16,9 +16,9 @@ from tests.report.cases import CLASSES, COUNTS, measured
 
 EVIL = ["<script>alert(1)</script>", "</style><script>", '" onload="x()', "<img src=x onerror=x()>", "a&b", "{{ 1 + 1 }}"]
 HISTORY = [
-    {"epoch": 1, "loss": 2.5, "monitor": "top-1", "value": 0.5, "best": True, "metrics": {"top-1": 0.5, "loss": 2.625}},
+    {"epoch": 1, "loss": 2.5, "monitor": "top-1", "value": 0.5, "best": True, "metrics": {"top-1": 0.5, "nll": 2.625}},
     {"epoch": 2, "loss": 1.5, "monitor": None, "value": None, "best": False, "metrics": None},
-    {"epoch": 3, "loss": 1.0, "monitor": "top-1", "value": 0.75, "best": True, "metrics": {"top-1": 0.75, "loss": 1.875}},
+    {"epoch": 3, "loss": 1.0, "monitor": "top-1", "value": 0.75, "best": True, "metrics": {"top-1": 0.75, "nll": 1.875}},
 ]
 OPTIMUM = Optimum([1, 2, 3], [0.75, 0.875, 0.9375], [0.75, 0.9, 0.96], 90)
 EXTRAS = {
@@ -161,7 +161,7 @@ def test_pictures_that_have_nothing_to_show_are_left_out():
     assert drawn["none"] == ["Set sizes", "Long tail"]
     assert drawn["no link"] == ["Set sizes", "Accuracy against size", "Long tail"]
     assert drawn["mixed"] == drawn["single"]
-    known, trained = ["Exactly k labels", "k labels on average"], ["Loss", "Monitored metric"]
+    known, trained = ["Exactly k labels", "k labels on average"], ["Loss", "Validation log-loss", "Monitored metric"]
     assert drawn["trained"] == drawn["single"] + trained
     assert drawn["known"] == drawn["single"] + known
     assert drawn["everything"] == drawn["single"] + known + trained

@@ -15,13 +15,13 @@ from shortlist.report import TrainingCurves
 from shortlist.report.style import themed_svg
 
 mpl.use("Agg")
-COLUMNS = ["name", "epoch", "loss", "validation_loss", "monitor", "value", "chosen"]
+COLUMNS = ["name", "epoch", "loss", "log_loss", "monitor", "value", "chosen"]
 
 
 def epoch(number, loss, value=None, best=False, validation=None, monitor="top-1"):
     record = {"epoch": number, "step": 10 * number, "loss": loss, "lr": 0.1, "seconds": 1.5, "rows_per_second": 100.0}
     if value is not None:
-        record |= {"monitor": monitor, "value": value, "best": best, "metrics": {monitor: value, "loss": validation}}
+        record |= {"monitor": monitor, "value": value, "best": best, "metrics": {monitor: value, "nll": validation}}
     return record
 
 
@@ -59,31 +59,49 @@ def test_points_are_the_record():
     assert list(frame.columns) == COLUMNS
     assert frame["epoch"].tolist() == [1, 2, 3, 4]
     assert frame["loss"].tolist() == [2.5, 1.5, 1.0, 0.8]
-    assert frame["validation_loss"].tolist() == [2.6, 1.9, 2.0, 2.3]
+    assert frame["log_loss"].tolist() == [2.6, 1.9, 2.0, 2.3]
     assert frame["value"].tolist() == [0.5, 0.7, 0.6, 0.65]
     assert frame["chosen"].tolist() == [False, True, False, False]
     assert set(frame["monitor"]) == {"top-1"}
 
 
-def test_losses_are_on_the_left_and_the_metric_on_the_right_with_the_kept_epoch_ringed():
-    left, right = panels(TrainingCurves(HISTORY))
-    assert lines(left) == [([1, 2, 3, 4], [2.5, 1.5, 1.0, 0.8]), ([1, 2, 3, 4], [2.6, 1.9, 2.0, 2.3])]
+def test_loss_log_loss_and_metric_stand_side_by_side_with_the_kept_epoch_ringed():
+    left, middle, right = panels(TrainingCurves(HISTORY))
+    assert lines(left) == [([1, 2, 3, 4], [2.5, 1.5, 1.0, 0.8])]
+    assert lines(middle) == [([1, 2, 3, 4], [2.6, 1.9, 2.0, 2.3])]
     assert lines(right) == [([1, 2, 3, 4], [0.5, 0.7, 0.6, 0.65])]
-    assert rings(left) == [(2, 1.5), (2, 1.9)]
+    assert rings(left) == [(2, 1.5)]
+    assert rings(middle) == [(2, 1.9)]
     assert rings(right) == [(2, 0.7)]
-    assert texts(left) == ["training", "validation"]
     assert texts(right) == ["epoch 2, kept"]
-    assert (left.get_xlabel(), left.get_ylabel()) == ("epoch", "loss")
+    assert (left.get_xlabel(), left.get_ylabel()) == ("epoch", "training loss")
+    assert (middle.get_xlabel(), middle.get_ylabel()) == ("epoch", "validation log-loss")
     assert (right.get_xlabel(), right.get_ylabel()) == ("epoch", "top-1")
     left.figure.draw_without_rendering()
-    assert left.get_position().x1 < right.get_position().x0
+    assert left.get_position().x1 < middle.get_position().x0
+    assert middle.get_position().x1 < right.get_position().x0
+
+
+def test_what_a_training_writes_has_a_log_loss_that_is_drawn(tmp_path):
+    """The name under which training keeps it and the one under which it is looked for are the same."""
+    from tests.training.small import run
+
+    display = TrainingCurves(run(tmp_path / "run").history)
+    assert [panel.title for panel in display.panels()] == ["Loss", "Validation log-loss", "Monitored metric"]
+    assert display.frame()["log_loss"].gt(0).all()
+
+
+def test_scores_that_are_no_probabilities_have_no_log_loss():
+    history = [{"epoch": 1, "loss": 1.0, "monitor": "top-1", "value": 0.5, "best": True, "metrics": {"top-1": 0.5}}]
+    assert [panel.title for panel in TrainingCurves(history).panels()] == ["Loss", "Monitored metric"]
 
 
 def test_panels_can_be_drawn_one_by_one_and_have_their_own_numbers():
-    loss, metric = TrainingCurves(HISTORY).panels()
-    assert loss.frame()["validation_loss"].tolist() == [2.6, 1.9, 2.0, 2.3]
+    loss, surprise, metric = TrainingCurves(HISTORY).panels()
+    assert loss.frame()["loss"].tolist() == [2.5, 1.5, 1.0, 0.8]
+    assert surprise.frame()["log_loss"].tolist() == [2.6, 1.9, 2.0, 2.3]
     assert metric.frame()["chosen"].tolist() == [False, True, False, False]
-    for panel in (loss, metric):
+    for panel in (loss, surprise, metric):
         given = Figure().subplots()
         assert panel.plot(given) is given
         assert given.figure.axes == [given]
@@ -91,13 +109,22 @@ def test_panels_can_be_drawn_one_by_one_and_have_their_own_numbers():
         assert panel.caption
 
 
+def test_epochs_are_whole_numbers_on_the_axis_too():
+    for history in (HISTORY[:1], HISTORY[:2], HISTORY):
+        for ax in panels(TrainingCurves(history)):
+            low, high = ax.get_xlim()
+            ticks = [tick for tick in ax.get_xticks() if low <= tick <= high]
+            assert ticks
+            assert all(tick == round(tick) for tick in ticks)
+
+
 def test_given_axes_become_the_left_panel_within_their_place():
     figure = Figure(figsize=(10, 6))
     above, below = figure.subplots(2)
     whole = below.get_position()
     assert TrainingCurves(HISTORY).plot(below) is below
-    assert len(figure.axes) == 3
-    left, right = below.get_position(), figure.axes[2].get_position()
+    assert len(figure.axes) == 4
+    left, right = below.get_position(), figure.axes[3].get_position()
     assert left.x0 == pytest.approx(whole.x0)
     assert right.x1 == pytest.approx(whole.x1)
     assert left.width == pytest.approx(right.width)
@@ -110,8 +137,10 @@ def test_axes_that_belong_to_no_grid_are_parted_too():
     figure = Figure()
     given = figure.add_axes((0.1, 0.2, 0.8, 0.7))
     TrainingCurves(HISTORY).plot(given)
-    left, right = (ax.get_position() for ax in figure.axes)
+    left, middle, right = (ax.get_position() for ax in figure.axes)
     assert (left.x0, right.x1) == pytest.approx((0.1, 0.9))
+    assert left.x1 < middle.x0
+    assert middle.x1 < right.x0
     assert left.width == pytest.approx(right.width)
     assert left.x1 < right.x0
     assert (right.y0, right.height) == pytest.approx((0.2, 0.7))
@@ -126,16 +155,15 @@ def test_plot_leaves_pyplot_and_its_settings_alone():
 
 
 def test_a_single_epoch_is_a_dot():
-    left, right = panels(TrainingCurves(HISTORY[:1]))
-    assert lines(left) == [([1], [2.5]), ([1], [2.6])]
-    assert all(line.get_marker() == "o" for ax in (left, right) for line in ax.lines)
+    drawn = panels(TrainingCurves(HISTORY[:1]))
+    assert [lines(ax) for ax in drawn] == [[([1], [2.5])], [([1], [2.6])], [([1], [0.5])]]
+    assert all(line.get_marker() == "o" for ax in drawn for line in ax.lines)
 
 
 def test_epochs_without_validation_are_bridged_and_nan_is_not():
     history = [epoch(1, 3.0), epoch(2, 2.0, 0.5, True, 2.1), epoch(3, math.nan), epoch(4, 1.0, 0.6, True, math.inf)]
     display = TrainingCurves(history)
-    left, right = panels(display)
-    (training, validation), (metric,) = lines(left), lines(right)
+    (training,), (validation,), (metric,) = map(lines, panels(display))
     assert training[0] == [1, 2, 3, 4]
     assert np.isnan(training[1]).tolist() == [False, False, True, False]
     assert validation[0] == [2, 4]
@@ -144,18 +172,17 @@ def test_epochs_without_validation_are_bridged_and_nan_is_not():
     frame = display.frame()
     assert frame["value"].isna().tolist() == [True, False, True, False]
     assert frame["monitor"].isna().tolist() == [True, False, True, False]
-    assert frame["validation_loss"].tolist()[3] == math.inf
+    assert frame["log_loss"].tolist()[3] == math.inf
 
 
 def test_null_breaks_a_line_where_something_was_measured():
     history = [
         *HISTORY[:2],
-        {"epoch": 3, "loss": None, "monitor": "top-1", "value": None, "best": False, "metrics": {"top-1": None, "loss": None}},
+        {"epoch": 3, "loss": None, "monitor": "top-1", "value": None, "best": False, "metrics": {"top-1": None, "nll": None}},
         {"epoch": 4, "loss": 0.5, "monitor": None, "value": None, "best": False, "metrics": None},
         epoch(5, 0.4, 0.8, True, 1.5),
     ]
-    left, right = panels(TrainingCurves(history))
-    (training, validation), (metric,) = lines(left), lines(right)
+    (training,), (validation,), (metric,) = map(lines, panels(TrainingCurves(history)))
     assert [x for x, y in zip(*training, strict=True) if math.isnan(y)] == [3]
     for line in (validation, metric):
         assert line[0] == [1, 2, 3, 5]
@@ -177,10 +204,11 @@ def test_a_history_of_nothing_but_nan_is_drawn():
     assert "<svg" in themed_svg(display)
 
 
-def test_where_the_loss_is_monitored_it_is_not_drawn_twice():
-    history = [epoch(n, 1.0, 2 / n, True, 2 / n, monitor="loss") for n in (1, 2)]
-    (only,) = panels(TrainingCurves(history))
-    assert rings(only) == [(2, 1.0), (2, 1.0)]
+def test_where_the_log_loss_is_monitored_it_is_not_drawn_twice():
+    history = [epoch(n, 1.0, 2 / n, True, 2 / n, monitor="nll") for n in (1, 2)]
+    left, right = panels(TrainingCurves(history))
+    assert (rings(left), rings(right)) == ([(2, 1.0)], [(2, 1.0)])
+    assert right.get_ylabel() == "validation log-loss"
 
 
 def test_the_last_epoch_that_was_best_is_kept_and_an_epoch_run_again_counts_once():
@@ -193,12 +221,9 @@ def test_the_last_epoch_that_was_best_is_kept_and_an_epoch_run_again_counts_once
 
 def test_runs_are_compared_by_name():
     display = TrainingCurves({"wide": HISTORY, "_deep": [epoch(1, 3.0, 0.4, True, 3.1), epoch(2, 2.0)]})
-    left, right = panels(display)
-    assert len(lines(left)) == 4
-    assert texts(left) == texts(right) == ["wide", "_deep"]
-    solid, dashed, *_ = [line for line in left.lines if line.get_linestyle() != "None"]
-    assert solid.get_color() == dashed.get_color()
-    assert solid.get_linestyle() != dashed.get_linestyle()
+    left, middle, right = panels(display)
+    assert [len(lines(ax)) for ax in (left, middle, right)] == [2, 2, 2]
+    assert texts(left) == texts(middle) == texts(right) == ["wide", "_deep"]
     assert rings(right) == [(2, 0.7), (1, 0.4)]
     frame = display.frame()
     assert frame.query("name == 'wide'")[COLUMNS].equals(TrainingCurves({"wide": HISTORY}).frame())
@@ -210,15 +235,15 @@ def test_runs_are_compared_by_name():
 
 def test_runs_that_monitor_different_metrics_say_so():
     other = [epoch(1, 3.0, 0.4, True, 3.1, monitor="average-5")]
-    _, right = panels(TrainingCurves({"a": HISTORY, "b": other}))
+    *_, right = panels(TrainingCurves({"a": HISTORY, "b": other}))
     assert right.get_ylabel() == "monitored metric"
     assert texts(right) == ["a, top-1", "b, average-5"]
 
 
 def test_more_runs_than_colours_and_many_epochs_are_drawn():
     history = [epoch(n, 1 / n, n / 200, True, 2 / n) for n in range(1, 101)]
-    left, right = panels(TrainingCurves({str(n): history for n in range(9)}))
-    assert len(lines(left)) == 18
+    left, _, right = panels(TrainingCurves({str(n): history for n in range(9)}))
+    assert len(lines(left)) == 9
     assert len(lines(right)) == 9
     assert {line.get_marker() for line in right.lines if line.get_linestyle() != "None"} == {""}
 
@@ -226,7 +251,7 @@ def test_more_runs_than_colours_and_many_epochs_are_drawn():
 @pytest.mark.parametrize("name", ["a_$b$_{c", r"$\nothing$", "a & <b>"])
 def test_names_are_drawn_as_they_are_and_not_as_formulas(name):
     history = [epoch(1, 1.0, 0.5, True, 1.0, monitor=name)]
-    _, metric = TrainingCurves({name: history, "other": history}).panels()
+    *_, metric = TrainingCurves({name: history, "other": history}).panels()
     assert themed_svg(metric).count(f">{html.escape(name, quote=False)}</text>") == 2
 
 
@@ -253,7 +278,7 @@ def test_lines_may_come_one_by_one():
         ([{"epoch": 1.5}], "history, epoch: expected a whole number from 0, got 1.5"),
         ([{"epoch": 1, "loss": "low"}], "history, loss of epoch 1: expected a number or nothing, got low"),
         ([{"epoch": 1, "value": True}], "history, value of epoch 1: expected a number or nothing, got True"),
-        ([{"epoch": 1, "metrics": {"loss": [1]}}], "history, validation loss of epoch 1: expected a number or nothing"),
+        ([{"epoch": 1, "metrics": {"nll": [1]}}], "history, validation log-loss of epoch 1: expected a number or nothing"),
         ([{"epoch": 1, "metrics": [1]}], "history, metrics of epoch 1: expected numbers by name, got list"),
     ],
 )

@@ -89,7 +89,7 @@ def test_a_full_disk_leaves_the_old_checkpoint_whole(tmp_path, monkeypatch, writ
     with pytest.raises(InputError) as error:
         save_checkpoint(path, Moment(step=99), TENSORS, PLAIN)
     assert f"cannot write the checkpoint {path}: " in str(error.value)
-    assert "No space left on device; the one before is kept: make room and go on with --resume" in str(error.value)
+    assert "no space left on device; the one before is kept: make room and go on with --resume" in str(error.value)
     assert path.read_bytes() == before
     assert load_checkpoint(path)[0] == MOMENT
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]

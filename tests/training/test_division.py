@@ -194,7 +194,7 @@ def lacking(label, name):
 
 def test_classes_without_training_rows_are_named():
     (remark,) = divide(lacking(3, "train"), recipe()).remarks
-    assert remark == "1 class (class 3) has no training row, so the classifier cannot learn them"
+    assert remark == "1 class (class 3) has no training row, so the classifier cannot learn it"
 
 
 def test_classes_without_test_rows_are_named():
@@ -378,3 +378,27 @@ def test_noise_on_one_label_read_as_many_moves_the_label():
     given = three(train=2000, superclasses=["a", "a", "b", "b"])
     noisy = divide(given, recipe("bce", labels="any", label_noise=0.5)).splits["train"].target
     assert torch.equal(noisy, torch.eye(4).bool()[divide(given, recipe(label_noise=0.5)).splits["train"].target])
+
+
+def test_several_classes_without_training_rows_are_told_as_several():
+    labels = cycled(40)
+    given = dataset({"train": split(labels % 2), "val": split(labels, 100), "test": split(labels, 200)})
+    assert divide(given, recipe()).remarks == [
+        "2 classes (class 2, class 3) have no training row, so the classifier cannot learn them"
+    ]
+
+
+def test_one_class_without_rows_to_measure_on_is_told_as_one():
+    given = dataset({"train": split(cycled(40)), "val": split(cycled(40), 100), "test": split(cycled(30, 3), 200)})
+    (remark,) = divide(given, recipe()).remarks
+    assert remark.startswith("1 class (")
+    assert remark.endswith("has no row in some of val, calibration and test, so its numbers are not known there")
+
+
+def test_a_k_that_nobody_gave_is_called_what_it_is():
+    with pytest.raises(
+        InputError, match=r"from 1 to 4 .* got 5, which it is unless given: say how many with -k, such as -k 2$"
+    ):
+        divide(three(), recipe(parameters={}))
+    with pytest.raises(InputError, match=r"from 1 to 4 .* got 7$"):
+        divide(three(), recipe(parameters={"k": 7}))

@@ -258,7 +258,9 @@ def test_a_disk_without_room_is_said_before_the_first_step(tmp_path, monkeypatch
 
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
-    with pytest.raises(InputError, match=r"expected .* MB of free space for checkpoints"):
+    with pytest.raises(
+        InputError, match=r"expected .* MB of free space for checkpoints .*: make room, or choose another folder"
+    ):
         run(tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -295,5 +297,24 @@ def test_pictures_that_cannot_be_read_on_the_way_are_named_once_and_fatal_above_
     run(tmp_path / "few", dataset(120), watcher=watcher)
     assert watcher.sentences.count("one.png: cut short") == 1
     bad |= {"two.png", "three.png"}
-    with pytest.raises(InputError, match=r"3 of 120 pictures could not be used"):
+    run(tmp_path / "handful", dataset(120))
+    bad |= {"four.png"}
+    with pytest.raises(InputError, match=r"4 of 120 pictures could not be used, .* leave them out by tolerance=0.04$"):
         run(tmp_path / "many", dataset(120))
+    run(tmp_path / "tolerated", dataset(120), tolerance=0.04)
+
+
+def test_a_place_where_nothing_can_be_written_is_told_before_anything_is_read(tmp_path, monkeypatch):
+    import shortlist.training.run as module
+
+    (tmp_path / "file").write_text("mine")
+    monkeypatch.setattr(module, "divide", lambda *_: pytest.fail("nothing is read for a run that has no place"))
+    with pytest.raises(
+        InputError, match=r"^cannot write \S+/file/run: there is a file at \S+/file: choose another folder with --out$"
+    ):
+        run(tmp_path / "file" / "run")
+    usage = type(module.shutil.disk_usage(tmp_path))(0, 0, 0)  # of a folder without a disk, such as /proc
+    monkeypatch.setattr(module.shutil, "disk_usage", lambda path: usage)
+    with pytest.raises(InputError, match=r"^cannot write \S+/run: nothing can be written in \S+: choose another folder"):
+        run(tmp_path / "run")
+    assert not (tmp_path / "run").exists()

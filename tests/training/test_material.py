@@ -94,10 +94,25 @@ def test_rows_that_cannot_be_read_are_dropped_from_everything(one_damaged):
 
 
 def test_too_many_pictures_that_cannot_be_read_are_refused(folders):
+    broken = folders([7, 90])
     with pytest.raises(
-        InputError, match=r"2 of 120 pictures could not be used, more than the tolerated 1\.0%; the first is 7.png"
+        InputError,
+        match=r"4 of 360 pictures could not be used, more than the tolerated 1\.0%; the first is 7.png: .*; repair or remove "
+        r"such pictures, all of which shortlist data info \S+ --check names, or leave them out by tolerance=0\.02$",
     ):
-        gather_material(folders([7, 90]), recipe(size=SIDE), CPU)
+        gather_material(broken, recipe(size=SIDE), CPU)
+    assert len(gather_material(broken, recipe(size=SIDE, tolerance=0.02), CPU).problems) == 4
+
+
+def test_without_tolerance_every_picture_counts(one_damaged):
+    with pytest.raises(InputError, match=r"2 of 360 pictures could not be used, more than the tolerated 0\.0%"):
+        gather_material(one_damaged, recipe(size=SIDE, tolerance=0.0), CPU)
+
+
+def test_a_split_of_which_no_picture_can_be_read_is_refused(one_damaged):
+    splits = dict(one_damaged.splits) | {"val": one_damaged.splits["val"].rows(torch.tensor([50]))}
+    with pytest.raises(InputError, match="garden, split val: expected pictures that can be read, got none"):
+        gather_material(division(splits), recipe(size=SIDE), CPU)
 
 
 def test_streamed_rows_leave_them_out_as_they_come(one_damaged, monkeypatch):

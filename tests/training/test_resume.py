@@ -117,7 +117,7 @@ def test_a_full_disk_keeps_the_last_checkpoint_and_says_so(tmp_path, monkeypatch
         save(tensors, path, metadata=metadata)
 
     monkeypatch.setattr(checkpoint, "save_file", full)
-    with pytest.raises(InputError, match=r"No space left on device.*--resume"):
+    with pytest.raises(InputError, match=r"checkpoint.safetensors: no space left on device; .*--resume$"):
         run(tmp_path / "cut")
     assert same(weights(whole), weights(run(tmp_path / "cut", resume=True)))
     assert not [entry for entry in (tmp_path / "cut").iterdir() if entry.name.startswith(".")]
@@ -210,6 +210,22 @@ def test_kill_9_at_ten_random_moments_loses_nothing(tmp_path):
         one, other = (Predictions.load(tmp_path / folder / f"{name}.safetensors") for folder in ("whole", "cut"))
         assert torch.equal(one.scores, other.scores)
         assert one.link.fingerprint() == other.link.fingerprint()
+
+
+def test_a_checkpoint_of_another_network_says_what_differs(tmp_path):
+    run(tmp_path / "wide", backbone="plain-16")
+    run(tmp_path / "narrow")
+    shutil.copy(tmp_path / "wide" / "checkpoint.safetensors", tmp_path / "narrow" / "checkpoint.safetensors")
+    with pytest.raises(InputError, match=r"belongs to another training: \S+ is 16\b.* there and 8\b.* here; .*another folder$"):
+        run(tmp_path / "narrow", resume=True)
+
+
+def test_a_checkpoint_without_the_average_of_the_weights_says_so(tmp_path):
+    run(tmp_path / "bare")
+    run(tmp_path / "run", ema=0.9)
+    shutil.copy(tmp_path / "bare" / "checkpoint.safetensors", tmp_path / "run" / "checkpoint.safetensors")
+    with pytest.raises(InputError, match=r"belongs to another training: average\.\S+ is missing there and .* here; "):
+        run(tmp_path / "run", resume=True, ema=0.9)
 
 
 def test_hidden_files_of_others_outlive_a_resume(tmp_path):

@@ -32,6 +32,7 @@ class Outcome(enum.IntEnum):
     BAD_INPUT = 1
     USAGE = 2
     WARNED = 3
+    STOPPED = 130  # by Ctrl-C, as shells have it
 
 
 def error_console() -> Console:

@@ -10,7 +10,7 @@ import typer
 from shortlist.cli import options
 from shortlist.cli.console import Bar, Outcome, emit, say, show, warn
 from shortlist.cli.prepare import Fitting, Prepared, Reading, check_outputs, prepare_all
-from shortlist.cli.runs import Run
+from shortlist.cli.runs import REPORT, Run
 from shortlist.errors import InputError
 from shortlist.report import Evaluation, Table, headline, write_report
 from shortlist.report import evaluate as measure
@@ -126,7 +126,10 @@ def evaluate(
 def report(
     scores: options.ManyScores,
     rule: options.Rules = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the page goes.")] = Path("report.html"),
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help=f"Where the page goes; {REPORT}, that of a run by its own rule in the run's folder."),
+    ] = None,
     calibration: options.Calibration = None,
     split: options.Split = None,
     seed: options.Seed = 0,
@@ -134,18 +137,25 @@ def report(
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
     target_key: options.TargetKey = None,
-    title: Annotated[str, typer.Option("--title", help="Heading of the page.")] = "Shortlist report",
+    title: Annotated[str | None, typer.Option("--title", help="Heading of the page.")] = None,
     strict: options.Strict = False,
 ) -> None:
     """Write one self-contained HTML page about a rule's sets; several files side by side become a comparison."""
-    if out.suffix not in (".html", ".htm"):
+    if out is not None and out.suffix not in (".html", ".htm"):
         raise InputError(f"--out: expected a name that ends in .html, got {out}")
+    others = (rule, calibration, split, same_rows or None, link)  # with any of them it is another page than training wrote
+    own = Run.at(scores[0]) if len(scores) == 1 and all(other is None for other in others) else None
+    out = out or (Path(REPORT) if own is None else own.folder / REPORT)
     check_outputs([out], [*scores, *(calibration or ())])
     fitting = Fitting(rule or [], calibration or (), split, seed, same_rows)
-    prepared, evaluations = _measured(scores, Reading(scores_key, target_key, link), fitting)
+    reading = Reading(scores_key, target_key, link)
+    prepared, evaluations = _measured(scores, reading, fitting, None if own is None else own.recipe().name)
     warnings = [text for one in prepared for text in (*one.warnings, *one.notes)]
+    if own is not None:
+        title = title or own.recipe().title
+        warnings = [*own.remarks(), *warnings]
     whole = {} if split is not None else _trained(scores)  # of a part of the rows, the optimum is another
-    write_report(evaluations, out, title=title, warnings=warnings, **whole)
+    write_report(evaluations, out, title=title or "Shortlist report", warnings=warnings, **whole)
     say(f"report on {prepared[0].name if len(prepared) == 1 else f'{len(prepared)} evaluations'} → {out}")
     _finish(prepared, strict)
 
@@ -165,10 +175,15 @@ def _same_optimum(one: Optimum | None, other: Optimum) -> bool:
     return one is not None and one.record() == other.record()
 
 
-def _measured(paths: list[Path], reading: Reading, fitting: Fitting) -> tuple[list[Prepared], list[Evaluation]]:
+def _measured(
+    paths: list[Path], reading: Reading, fitting: Fitting, called: str | None = None
+) -> tuple[list[Prepared], list[Evaluation]]:
+    """Every file with every rule, measured; of one, a name in place of its file's."""
     prepared = prepare_all(paths, reading, fitting)
     evaluations = []
     for one in prepared:
+        if called is not None:
+            one.name = one.source = called
         with Bar(f"measuring {one.name}", len(one.predictions)) as bar:
             evaluations.append(measure(one.predictions, one.rule, name=one.name, source=one.source, progress=bar.at))
         if one.predictions.target is None:

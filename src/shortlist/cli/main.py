@@ -9,6 +9,7 @@ from shortlist import __version__
 from shortlist.cli.commands import SETTINGS, LazyCommands
 from shortlist.cli.console import Outcome, complain
 from shortlist.errors import InputError
+from shortlist.files import is_full
 
 app = typer.Typer(
     cls=LazyCommands,
@@ -40,5 +41,14 @@ def main() -> None:
         complain(str(error))
         sys.exit(Outcome.BAD_INPUT)
     except (OSError, MemoryError) as error:
-        complain(f"{type(error).__name__}: {error}")
+        complain(_of_the_system(error))
         sys.exit(Outcome.BAD_INPUT)
+
+
+def _of_the_system(error: OSError | MemoryError) -> str:
+    """What nobody has put into words before it came here, with the file that it is about."""
+    if isinstance(error, MemoryError):
+        return f"too little memory: {error}" if str(error) else "too little memory"
+    what = (error.strerror or str(error) or type(error).__name__).lower()
+    where = f"{error.filename}: " if error.filename is not None else ""
+    return f"{where}{what}" + (": make room, or write to another place" if is_full(error) else "")

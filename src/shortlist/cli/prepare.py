@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from shortlist.cli.console import Bar, noticed, warn
-from shortlist.cli.runs import Run
+from shortlist.cli.runs import RECIPE, Run
 from shortlist.errors import InputError
 from shortlist.links import Softmax
 from shortlist.predictions import Predictions
@@ -26,6 +26,9 @@ class Reading:
 
     def load(self, path: Path) -> Predictions:
         """The predictions of one file, whose link must be known: it is never guessed."""
+        check_there(path)
+        if path.is_dir():
+            raise InputError(f"{path}: expected a file of scores, got a folder: shortlist predict writes a classifier's scores")
         predictions = Predictions.load(path, scores_key=self.scores_key, target_key=self.target_key, link=self.link)
         if predictions.link is None and self.link is None:
             raise InputError(
@@ -35,6 +38,14 @@ class Reading:
         if looks_like_probabilities(predictions):
             warn(f"{path}: the scores look like probabilities and are read by softmax; if they are, pass --link identity")
         return predictions
+
+
+def check_there(path: Path) -> None:
+    """There is a file, or the folder of a run or of a classifier: that is said before anything about its name is."""
+    if not path.exists():
+        raise InputError(f"{path}: there is no such file or folder")
+    if path.is_dir() and Run.at(path) is None and not (path / "config.json").is_file():
+        raise InputError(f"{path}: expected a file of scores or the folder of a run, got a folder without a {RECIPE}")
 
 
 def looks_like_probabilities(predictions: Predictions) -> bool:
@@ -96,6 +107,7 @@ def prepare_all(paths: Sequence[Path], reading: Reading, fitting: Fitting) -> li
         raise InputError(f"expected one --calibration for each of the {len(paths)} files of scores, got {len(files)}")
     found = []
     for n, (path, name) in enumerate(zip(paths, _names(paths), strict=True)):
+        check_there(path)
         run = Run.at(path)
         if run is None and not fitting.rules:
             raise InputError("expected --rule, such as average-k:5 or lac:0.1; only the folder of a run brings one of its own")

@@ -7,6 +7,7 @@ import torch
 
 from shortlist.cli.console import noticed, say, warn
 from shortlist.cli.predict import classifier_folder, load_classifier
+from shortlist.cli.prepare import check_there
 from shortlist.cli.runs import Run
 from shortlist.errors import InputError
 from shortlist.links import Link
@@ -52,7 +53,8 @@ def recalibrate(path: Path, out: Path, on: Path | None, kind: type[FittedLink] |
         warn(warning)
     if kind is not None:
         say(f"link {classifier.link!r}, fitted on {len(for_link):,} rows")
-    say(f"rule {chosen.text}, fitted on {len(for_rule):,} rows: {chosen.guarantee}\nthe classifier → {out}")
+    how = f"fitted on {len(for_rule):,} rows" if chosen.needs_fit else "which needs no fit"
+    say(f"rule {chosen.text}, {how}: {chosen.guarantee}\nthe classifier → {out}")
 
 
 def _rows(path: Path, on: Path | None, classifier: Classifier, both: bool) -> tuple[Predictions, Predictions]:
@@ -68,6 +70,7 @@ def _rows(path: Path, on: Path | None, classifier: Classifier, both: bool) -> tu
         parts = Predictions.load(run.folder / "val.safetensors"), Predictions.load(run.calibration)
     else:
         assert on is not None
+        check_there(on)
         whole = Predictions.load(on)
         if whole.target is None:
             raise InputError(f"{on}: expected labelled scores to fit on, and the file holds no labels")

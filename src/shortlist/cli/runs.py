@@ -1,16 +1,21 @@
 """The folder of a run, as the commands that read one see it."""
 
 import json
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shortlist.errors import InputError
 from shortlist.files import write_text
 from shortlist.report.optimum import Optimum
 from shortlist.sets import SetRule
 
+if TYPE_CHECKING:
+    from shortlist.training.recipe import Recipe
+
 RECIPE, METRICS, OPTIMUM, REPORT = "recipe.json", "metrics.jsonl", "optimum.json", "report.html"
+CHECKPOINT = "checkpoint.safetensors"
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,33 @@ class Run:
             return Optimum.from_record(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError) as error:
             raise InputError(f"cannot read {path}: {error}") from error
+
+    def recipe(self) -> "Recipe":
+        """What was trained."""
+        from shortlist.training.recipe import Recipe
+
+        path = self.folder / RECIPE
+        try:
+            return Recipe.from_record(json.loads(path.read_text(encoding="utf-8"))["recipe"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"cannot read {path}: {error}") from error
+
+    def remarks(self) -> list[str]:
+        """What training found a person should know, in sentences."""
+        from shortlist.models import Classifier
+
+        return [str(remark) for remark in Classifier.load(self.classifier).about.get("remarks", [])]
+
+    def stopped(self, how: KeyboardInterrupt) -> str:
+        """What a person who pressed Ctrl-C should know: how far the run got, and how it goes on."""
+        again = f"shortlist train --resume --out {shlex.quote(str(self.folder))}"
+        if str(how):  # of a training that stopped between two steps
+            return f"{how}, which the checkpoint holds: go on with {again}"
+        if (self.folder / CHECKPOINT).exists():
+            return f"stopped at once; what came after the last checkpoint is to be done again: go on with {again}"
+        if (self.folder / RECIPE).exists():
+            return f"stopped before the first checkpoint: {again} begins again"
+        return "stopped before training began"
 
     def keep_optimum(self, optimum: Optimum) -> None:
         """Write it beside the predictions."""

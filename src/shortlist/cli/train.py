@@ -1,15 +1,17 @@
 """``shortlist train``, ``tune`` and ``recipes``: from pictures or a table to a classifier that answers with sets."""
 
 import json
+import math
 import os
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from shortlist.cli.console import Bar, emit, say, show, warn
+from shortlist.cli.console import Bar, Outcome, emit, say, show, warn
 from shortlist.cli.runs import REPORT, Run
 from shortlist.errors import InputError
 from shortlist.report import Table, evaluate, headline, write_report
@@ -63,19 +65,34 @@ def train(
 
 
 def resolve(
-    data: str | None, name: str | None, given: dict[str, Any], settings: Sequence[str], out: Path | None, resume: bool
+    data: str | None,
+    name: str | None,
+    given: dict[str, Any],
+    settings: Sequence[str],
+    out: Path | None,
+    resume: bool,
+    *,
+    what: str = "run",
 ) -> Recipe:
-    """The recipe that the options describe; of a run that is resumed, its own where they say nothing."""
+    """The recipe that the options describe; of a run or a search that is resumed, its own where they say nothing."""
     if resume and data is None and name is None:
         if out is None:
-            raise InputError("--resume: expected --out with the folder of the run, or the same data and settings as before")
-        from shortlist.training.run import run_recipe
-
-        base = run_recipe(out)
+            raise InputError(f"--resume: expected --out with the folder of the {what}, or the same data and settings as before")
+        base = _begun(out, what)
     else:
         base = _base(data, name)
     recipe = with_size(base, given | _pairs(settings))
     return recipe.with_settings(name=_own_name(data, recipe)) if data is not None and name is None else recipe
+
+
+def _begun(folder: Path, what: str) -> Recipe:
+    if what == "search":
+        from shortlist.recipes.tuning import search_in
+
+        return search_in(folder)[0]
+    from shortlist.training.run import run_recipe
+
+    return run_recipe(folder)
 
 
 def with_size(base: Recipe, changes: dict[str, Any]) -> Recipe:
@@ -149,6 +166,19 @@ def _pairs(settings: Sequence[str]) -> dict[str, Any]:
 
 def run_training(recipe: Recipe, folder: Path, *, resume: bool, device: str, tensorboard: bool = True) -> None:
     """Train, then show and write what came of it; only the first process of several speaks."""
+    try:
+        _train_and_tell(recipe, folder, resume, device, tensorboard)
+    except KeyboardInterrupt as how:
+        if _speaks():
+            say(Run(folder).stopped(how))
+        raise typer.Exit(Outcome.STOPPED) from how
+
+
+def _speaks() -> bool:
+    return os.environ.get("RANK", "0") == "0"
+
+
+def _train_and_tell(recipe: Recipe, folder: Path, resume: bool, device: str, tensorboard: bool) -> None:
     from accelerate import PartialState
 
     from shortlist.cli.watching import TrainingBar
@@ -157,13 +187,13 @@ def run_training(recipe: Recipe, folder: Path, *, resume: bool, device: str, ten
     bars: dict[str, Bar] = {}
 
     def reading(name: str, done: int, total: int) -> None:
+        if _speaks():
+            bar.begin()
         bars.setdefault(name, Bar(f"reading {name}", total)).at(done)
         if done == total:
             bars[name].__exit__(None, None, None)
 
-    if os.environ.get("RANK", "0") == "0" and (resume or not (folder / "recipe.json").exists()):
-        say(f"{recipe.method} by {recipe.backbone} on {recipe.data} → {folder}")
-    with TrainingBar(recipe.epochs) as bar:
+    with TrainingBar(recipe.epochs, f"{recipe.method} by {recipe.backbone} on {recipe.data} → {folder}") as bar:
         trained = run(recipe, folder, resume=resume, device=device, watcher=bar, progress=reading, tensorboard=tensorboard)  # type: ignore[arg-type]
     if not PartialState().is_main_process:
         return
@@ -177,7 +207,7 @@ def run_training(recipe: Recipe, folder: Path, *, resume: bool, device: str, ten
     write_report(
         evaluation,
         folder / REPORT,
-        title=f"{recipe.name}: {recipe.method}",
+        title=recipe.title,
         history=trained.history,
         optimum=optimum,
         warnings=trained.remarks,
@@ -251,16 +281,33 @@ def tune(
     from shortlist.cli.watching import TrialLines
     from shortlist.recipes import parse_grid
     from shortlist.recipes import tune as search
+    from shortlist.recipes.tuning import search_in
 
     given = {name: value for name, value in (("method", method), ("k", k)) if value is not None}
-    chosen = resolve(data, recipe, given, settings or [], None, False)
+    chosen = resolve(data, recipe, given, settings or [], out, resume, what="search")
     folder = out or Path("runs") / f"tune-{chosen.name}"
-    wanted = parse_grid(grid, chosen) if grid else None
-    watcher = TrialLines()
-    found = search(chosen, folder, grid=wanted, resume=resume, device=device, watcher=watcher)  # type: ignore[arg-type]
+    wanted: Mapping[str, Sequence[Any]] | None = parse_grid(grid, chosen) if grid else None
+    if resume and wanted is None:
+        wanted = search_in(folder)[1]
+    try:
+        found = search(chosen, folder, grid=wanted, resume=resume, device=device, watcher=TrialLines())  # type: ignore[arg-type]
+    except KeyboardInterrupt as how:
+        say(_stopped_search(folder))
+        raise typer.Exit(Outcome.STOPPED) from how
     if as_json:
         emit(json.dumps([trial.record() for trial in found.trials], indent=2, ensure_ascii=False) + "\n")
     else:
         show(found.table())
     values = ", ".join(f"{name} {value}" for name, value in found.best.values.items())
     say(f"best on validation: {values} → {folder / found.best.folder}")
+
+
+def _stopped_search(folder: Path) -> str:
+    """What a person who pressed Ctrl-C should know."""
+    from shortlist.recipes.tuning import TUNING, search_in, trials_in
+
+    if not (folder / TUNING).exists():
+        return "stopped before the search began"
+    number = math.prod(map(len, search_in(folder)[1].values()))
+    again = f"shortlist tune --resume --out {shlex.quote(str(folder))}"
+    return f"stopped, {len(trials_in(folder))} of {number} trials ended: go on with {again}"

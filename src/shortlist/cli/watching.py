@@ -15,10 +15,15 @@ SMOOTHING = 0.95  # of the loss that the bar shows
 
 
 class TrainingBar(Watcher):
-    """The watcher of a person."""
+    """The watcher of a person.
 
-    def __init__(self, epochs: int):
-        self.epochs, self.heard = epochs, set[str]()
+    Args:
+        epochs: how many there will be.
+        heading: the first line, which waits until there is something below it: what cannot be trained has not begun.
+    """
+
+    def __init__(self, epochs: int, heading: str = ""):
+        self.epochs, self.heading, self.heard = epochs, heading, set[str]()
         self.progress: Progress | None = None
         self._rows = self._done = self._per_epoch = 0
         self._since = time.monotonic()
@@ -31,8 +36,15 @@ class TrainingBar(Watcher):
         if self.progress is not None:
             self.progress.stop()
 
+    def begin(self) -> None:
+        """The heading, once."""
+        if self.heading:
+            say(self.heading)
+        self.heading = ""
+
     def started(self, steps: int, steps_per_epoch: int, rows: int, done: int) -> None:
         """Show the bar."""
+        self.begin()
         self._rows, self._done, self._per_epoch, self._since = rows, done, steps_per_epoch, time.monotonic()
         if done and done < steps:
             say(f"going on after step {done:,} of {steps:,}")
@@ -71,6 +83,7 @@ class TrainingBar(Watcher):
 
     def said(self, sentence: str) -> None:
         """As it is."""
+        self.begin()
         self.heard.add(sentence)
         if self.progress is None:
             say(sentence)

@@ -75,12 +75,22 @@ def summarise_problems(problems: Sequence[Problem]) -> str:
     return f"{len(problems):,} problem{'s' if len(problems) != 1 else ''}: {counts}" if problems else "no problems"
 
 
-def check_tolerance(failures: Sequence[Problem], total: int, tolerance: float, things: str = "pictures") -> None:
-    """Refuse a source of which a larger share than ``tolerance`` could not be used, naming the first that failed."""
+def check_tolerance(
+    failures: Sequence[Problem], total: int, tolerance: float, things: str = "pictures", *, advice: str | None = None
+) -> None:
+    """Refuse a source of which a larger share than ``tolerance`` could not be used, naming the first that failed.
+
+    Args:
+        failures: what could not be used.
+        total: how many there were.
+        tolerance: the share that may fail.
+        things: what they are.
+        advice: what to do about it; to repair or remove them, or to raise the tolerance, unless given.
+    """
     share(tolerance, "tolerance")
     # Divided, because 0.29 · 100 is less than 29 in floating point, and 29 / 100 is 0.29.
     if failures and (not total or len(failures) / total > tolerance):
         raise InputError(
             f"{len(failures):,} of {total:,} {things} could not be used, more than the tolerated {tolerance:.1%}; "
-            f"the first is {failures[0]}"
+            f"the first is {failures[0]}; {advice or f'repair or remove such {things}, or raise the tolerance'}"
         )

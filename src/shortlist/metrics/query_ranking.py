@@ -39,11 +39,11 @@ class Ranked:
 
 
 def rank_queries(scores: Floats, relevant: Bools) -> Ranked:
-    """Rank the rows for every query by score, and compare with the rows that satisfy it.
+    r"""Rank the rows for every query by score, and compare with the rows that satisfy it.
 
     Average precision takes tied scores together, as scikit-learn does,
 
-    .. math:: AP = mean_{i\\ relevant}\\; |\\{j\\ relevant: s_j ≥ s_i\\}| \\,/\\, |\\{j: s_j ≥ s_i\\}|;
+    .. math:: AP = \mathrm{mean}_{i\ relevant}\; |\{j\ relevant: s_j ≥ s_i\}| \,/\, |\{j: s_j ≥ s_i\}|;
 
     the best ten are taken by lower row index where they tie, as a search gives them.
 
@@ -85,35 +85,44 @@ def _sorted(keys: Keys) -> Keys:
     np.clip(leading, LOWEST, HIGHEST, out=leading)
     leading -= LOWEST
     order = np.argsort(leading.astype(np.uint16), axis=1, kind="stable")
-    for query, places in enumerate(order):
-        np.take(keys[query], places, out=leading[query], mode="clip")
+    order += _starts(keys)[:, None]
+    np.take(keys.ravel(), order, out=leading, mode="clip")
     leading.sort(axis=1, kind="stable")
     return leading
 
 
 def _average_precision(ranked: Keys) -> Floats:
-    queries, rows = ranked.shape
-    flat = ranked.ravel()
+    flat, starts = ranked.ravel(), _starts(ranked)
     own = np.flatnonzero((flat & MARK) == 0)
-    bounds = np.searchsorted(own, np.arange(queries + 1) * rows).tolist()
+    firsts = np.searchsorted(own, starts)
+    counts = np.diff(firsts, append=len(own))
+    value = flat[own]
     # A tie is a neighbour that differs in its mark at most; one across two queries only costs the slower way.
-    ties = bool(((flat[own] ^ flat[np.minimum(own + 1, len(flat) - 1)]) <= MARK)[own + 1 < len(flat)].any())
-    found, natural = np.empty(queries), np.arange(1, rows + 1, dtype=np.float64)
-    for query in range(queries):
-        places = own[bounds[query] : bounds[query + 1]] - query * rows
-        right, reach = (natural[: len(places)], natural[places]) if not ties else _with_ties(ranked[query], places)
-        found[query] = np.add.reduce(right / reach) / len(places)
-    return found
+    followed = len(own) - int(own[-1] == len(flat) - 1)
+    if ((value[:followed] ^ flat[own[:followed] + 1]) <= MARK).any():
+        ends = firsts + counts
+        found = [_with_ties(row, value[a:b]) for row, a, b in zip(ranked, firsts.tolist(), ends.tolist(), strict=True)]
+        return np.array(found)
+    # Queries have their relevant rows at own; the rank is the place in the query, the hits the number of those so far.
+    rank = own - np.repeat(starts - 1, counts)
+    hits = np.arange(1, len(own) + 1) - np.repeat(firsts, counts)
+    return np.asarray(np.add.reduceat(hits / rank, firsts) / counts)
 
 
-def _with_ties(ranked: Keys, places: Ints) -> tuple[Ints, Ints]:
-    """How many relevant rows, and how many rows, score at least as high as each relevant one."""
-    own = ranked[places]
-    return own.searchsorted(own, side="right"), ranked.searchsorted(own | MARK, side="right")
+def _with_ties(ranked: Keys, own: Keys) -> float:
+    """The average precision of one query: how many relevant rows, of how many, score at least as high as each of them."""
+    hits, rank = own.searchsorted(own, side="right"), ranked.searchsorted(own | MARK, side="right")
+    return float(np.add.reduce(hits / rank) / len(own))
+
+
+def _starts(keys: Keys) -> Ints:
+    """Where each query begins among all of them."""
+    starts: Ints = np.arange(len(keys)) * keys.shape[1]
+    return starts
 
 
 def _unsettled(ranked: Keys, best: int) -> list[int]:
-    """The queries whose last best result ties with the next one, which is of another mark or has another of it behind."""
+    """The queries whose last of the best ties with the one after it: who is among the best then goes by row."""
     if ranked.shape[1] == best:
         return []
     return list(np.flatnonzero((ranked[:, best - 1] >> MARK) == (ranked[:, best] >> MARK)).tolist())

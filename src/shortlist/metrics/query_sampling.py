@@ -147,12 +147,12 @@ class Estimate:
 
 
 def estimate(strata: Sequence[Stratum], moments: str) -> Estimate:
-    """The mean over all satisfiable queries of several kinds, from sums over those that were drawn.
+    r"""The mean over all satisfiable queries of several kinds, from sums over those that were drawn.
 
     With z whether a drawn query is satisfiable and y its value (0 if not), a kind a of N_a queries of which n_a were drawn,
 
-    .. math:: R = \\frac{\\sum_a N_a \\bar y_a}{\\sum_a N_a \\bar z_a}, \\qquad
-       \\mathrm{Var}\\, R ≈ \\frac{\\sum_a N_a^2 \\, s_a^2(y - R z) / n_a}{(\\sum_a N_a \\bar z_a)^2},
+    .. math:: R = \frac{\sum_a N_a \bar y_a}{\sum_a N_a \bar z_a}, \qquad
+       \mathrm{Var}\, R ≈ \frac{\sum_a N_a^2 \, s_a^2(y - R z) / n_a}{(\sum_a N_a \bar z_a)^2},
 
     the separate sums exact, and without variance, for kinds that were asked in full.
 

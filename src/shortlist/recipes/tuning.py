@@ -20,13 +20,13 @@ from shortlist.errors import InputError
 from shortlist.files import write_text
 from shortlist.recipes.grids import checked_grid, trial_recipes, written
 from shortlist.training.recipe import PATH, Recipe
+from shortlist.training.watching import Watcher, Watchers
 
 if TYPE_CHECKING:
     from shortlist.data.dataset import Dataset
     from shortlist.report.table import Table
     from shortlist.training.devices import Device
     from shortlist.training.run import Trained
-    from shortlist.training.watching import Watcher
 
 TUNING, TRIALS, BEGUN = "tuning.json", "trials.jsonl", "recipe.json"
 FORMAT = "shortlist-tuning/1"
@@ -99,7 +99,7 @@ def tune(
     grid: Mapping[str, Sequence[Any]] | None = None,
     resume: bool = False,
     device: "Device" = "auto",
-    watcher: "Watcher | None" = None,
+    watcher: Watcher | None = None,
     train: Train | None = None,
 ) -> Tuned:
     """Train every combination of a grid and keep the one with the best validation value.
@@ -138,6 +138,29 @@ def tune(
     return Tuned(tuple(trials), best, recipe.with_settings(**best.values))
 
 
+def search_in(folder: str | Path) -> tuple[Recipe, dict[str, tuple[Any, ...]]]:
+    """The recipe and the grid of the search in a folder."""
+    described = Path(folder) / TUNING
+    if not described.exists():
+        raise InputError(f"{folder} holds no search to resume: leave --resume out to begin one")
+    found = _read_json(described)
+    if not isinstance(found, dict) or found.get("format") != FORMAT or not isinstance(found.get("grid"), dict):
+        raise InputError(f"cannot read {described}: expected a search of the format {FORMAT}")
+    recipe = Recipe.from_record(found.get("recipe", {}))
+    return recipe, {name: tuple(values) if isinstance(values, list) else () for name, values in found["grid"].items()}
+
+
+def trials_in(folder: str | Path) -> list[Trial]:
+    """The trials that have ended so far of the search in a folder."""
+    path = Path(folder) / TRIALS
+    if not path.exists():
+        return []
+    try:
+        return [Trial(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise InputError(f"cannot read {path}: {error}; choose another folder") from error
+
+
 class _Search:
     """A search in its folder."""
 
@@ -148,12 +171,13 @@ class _Search:
         grid: Mapping[str, Sequence[Any]],
         wanted: Sequence[Recipe],
         device: "Device",
-        watcher: "Watcher | None",
+        watcher: Watcher | None,
         train: Train | None,
     ):
         self.folder, self.recipe, self.grid, self.wanted = folder, recipe, grid, wanted
         self.device, self.watcher, self.train = device, watcher, train
         self._dataset: Dataset | None = None
+        self._heard: set[str] = set()
 
     def check_folder(self, resume: bool) -> None:
         """The folder is free, or holds this very search."""
@@ -161,28 +185,24 @@ class _Search:
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder}: expected a folder for the search, got a file")
         if resume:
-            if not described.exists():
-                raise InputError(f"{folder} holds no search to resume: leave --resume out to begin one")
-            self._check_same(described)
+            self._check_same()
         elif described.exists():
             raise InputError(f"{folder} holds a search already: go on with it by --resume, or choose another folder with --out")
         elif folder.exists() and any(not entry.name.startswith(".") for entry in folder.iterdir()):
             raise InputError(f"{folder} has files in it: expected a new or empty folder for the search")
 
-    def _check_same(self, described: Path) -> None:
-        found = _read_json(described)
-        if not isinstance(found, dict) or found.get("format") != FORMAT or not isinstance(found.get("grid"), dict):
-            raise InputError(f"cannot read {described}: expected a search of the format {FORMAT}")
-        changed = self.recipe.differences(Recipe.from_record(found.get("recipe", {})))
+    def _check_same(self) -> None:
+        theirs, grid = search_in(self.folder)
+        changed = self.recipe.differences(theirs)
         if changed:
             shown = "; ".join(f"{name} {new!r} here, {old!r} there" for name, (new, old) in list(changed.items())[:5])
             raise InputError(
                 f"{self.folder} holds a search of another recipe ({shown}): resume it with its own settings, or choose another "
                 "folder"
             )
-        if list(_plain(self.grid).items()) != list(found["grid"].items()):
+        if list(_plain(self.grid).items()) != list(_plain(grid).items()):
             raise InputError(
-                f"{self.folder} holds a search over another grid ({_listed(self.grid)} here, {_listed(found['grid'])} there): "
+                f"{self.folder} holds a search over another grid ({_listed(self.grid)} here, {_listed(grid)} there): "
                 "resume it with its own grid, or choose another folder"
             )
 
@@ -211,9 +231,8 @@ class _Search:
         # A run that was cut short, or that ended while its line was not written yet: both go on from what is there.
         begun = (place / BEGUN).exists()
         try:
-            trained = self._train()(
-                wanted, place, resume=begun, device=self.device, watcher=self.watcher, dataset=self._dataset
-            )
+            watcher = None if self.watcher is None else _Once(self.watcher, self._heard)
+            trained = self._train()(wanted, place, resume=begun, device=self.device, watcher=watcher, dataset=self._dataset)
         except InputError as error:
             self._say(f"{name} failed: {error}")
             return Trial(name, values, failed=str(error))
@@ -236,14 +255,27 @@ class _Search:
 
     def _ended(self) -> dict[str, Trial]:
         """The trials that ended well, by the name of their folder."""
-        path = self.folder / TRIALS
-        if not path.exists():
-            return {}
-        try:
-            trials = [Trial(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
-            return {trial.folder: trial for trial in trials if trial.failed is None}
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            raise InputError(f"cannot read {path}: {error}; choose another folder") from error
+        return {trial.folder: trial for trial in trials_in(self.folder) if trial.failed is None}
+
+
+class _Once(Watchers):
+    """Passes on what a trial says, but for what trials before it have said of the same data before they began to train."""
+
+    def __init__(self, watcher: Watcher, heard: set[str]):
+        super().__init__(watcher)
+        self.heard, self.begun = heard, False
+
+    def started(self, steps: int, steps_per_epoch: int, rows: int, done: int) -> None:
+        """From here on it is about this trial."""
+        self.begun = True
+        super().started(steps, steps_per_epoch, rows, done)
+
+    def said(self, sentence: str) -> None:
+        """Once, if it is about the data."""
+        if self.begun or sentence not in self.heard:
+            super().said(sentence)
+        if not self.begun:
+            self.heard.add(sentence)
 
 
 def _measured(name: str, values: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> Trial:

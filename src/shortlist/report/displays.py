@@ -13,6 +13,7 @@ from shortlist.data.statistics import LongTail
 from shortlist.metrics import Curve
 from shortlist.report.display import Display
 from shortlist.report.evaluation import Evaluation
+from shortlist.report.legend import place_below
 from shortlist.report.style import DASHES, GRID, MUTED, SERIES, SETTINGS, new_axes
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 NAMED = "\u2060"
 # Inches of one panel of several; and the share of a panel's place that is left empty where no layout finds it.
 WIDTH, HEIGHT, GUTTER = 4.8, 3.4, 0.2
+# Names that a legend may have inside the picture; more go below it.
+INSIDE = 5
 
 
 class EvaluationDisplay(Display):
@@ -92,7 +95,7 @@ class SizeHistogram(EvaluationDisplay):
                 edges = [size - 0.5 for size in range(last + 2)]
                 ax.stairs(share, edges, color=colour, label=NAMED + evaluation.name, linewidth=1.8)
             ax.axvline(evaluation.size.mean, color=MUTED if alone else colour, linestyle=":", linewidth=1.6, zorder=3)
-        return finish(ax, legend=not alone)
+        return finish(ax, legend=not alone, below=True)
 
 
 class GroupSizeHistogram(EvaluationDisplay):
@@ -119,15 +122,21 @@ class GroupSizeHistogram(EvaluationDisplay):
         """Steps, a colour for each group, a dash for each evaluation."""
         ax = self._axes(ax, "labels in the set", "share of the group's rows")
         whole_ticks(ax)
+        groups = dict.fromkeys(group for one in self.evaluations for group in one.group_sizes)
+        colours = dict(zip(groups, SERIES, strict=False))
+        for group, colour in colours.items():
+            if any(float(one.group_sizes[group].sum()) for one in self.evaluations if group in one.group_sizes):
+                ax.plot([], [], color=colour, label=f"{NAMED}{group}-shot")
+        for n, evaluation in enumerate(self.evaluations if len(self.evaluations) > 1 else ()):
+            ax.plot([], [], color=MUTED, linestyle=DASHES[n % len(DASHES)], label=NAMED + evaluation.name)
         for n, evaluation in enumerate(self.evaluations):
             last = _last_size(list(evaluation.group_sizes.values()))
-            for colour, (group, counts) in zip(SERIES, evaluation.group_sizes.items(), strict=False):
+            for group, counts in evaluation.group_sizes.items():
                 if float(counts.sum()):
                     share = (counts / counts.sum())[: last + 1].tolist()
                     edges = [size - 0.5 for size in range(last + 2)]
-                    label = f"{group}-shot" if len(self.evaluations) == 1 else f"{group}-shot, {evaluation.name}"
-                    ax.stairs(share, edges, color=colour, label=NAMED + label, linewidth=1.8, linestyle=DASHES[n % len(DASHES)])
-        return finish(ax, legend=True)
+                    ax.stairs(share, edges, color=colours[group], linewidth=1.8, linestyle=DASHES[n % len(DASHES)])
+        return finish(ax, legend=True, below=True)
 
 
 class SizeAccuracy(EvaluationDisplay):
@@ -162,9 +171,9 @@ class SizeAccuracy(EvaluationDisplay):
         limit = max([10.0, *(2.5 * evaluation.size.mean for evaluation in self.evaluations)])
         limit = min(limit, max((len(evaluation.classes) for evaluation in self.evaluations), default=limit))
         lowest = 1.0
-        alike = distinct(self.evaluations, lambda one, other: same_curve(one.size_curve, other.size_curve))
+        alike = distinct(self.evaluations, _same_sizes)
         for evaluation, colour in self._series():
-            label = "" if len(alike) == 1 else f", {evaluation.source}"
+            label = _whose(evaluation, self.evaluations, _same_sizes)
             if evaluation in alike and evaluation.size_curve is not None:
                 sizes, accuracies = _upto(evaluation.size_curve.sizes, evaluation.size_curve.accuracies, limit)
                 ax.plot(sizes, accuracies, color=colour, label=f"{NAMED}average-k{label}")
@@ -179,7 +188,7 @@ class SizeAccuracy(EvaluationDisplay):
             lowest = min(lowest, evaluation.accuracy)
         ax.set_xlim(0, limit)
         ax.set_ylim(max(0.0, lowest - 0.12 * (1 - lowest) - 0.01), 1 + 0.02 * (1 - lowest) + 0.002)
-        return finish(ax, legend=True)
+        return finish(ax, legend=True, below=True)
 
 
 class Reliability(EvaluationDisplay):
@@ -211,7 +220,7 @@ class Reliability(EvaluationDisplay):
         """Top label of a row (line) and, for a single evaluation, all pairs (dashed)."""
         ax = self._axes(ax, "probability", "share that is right")
         ax.plot([0, 1], [0, 1], color=GRID, linewidth=1.4)
-        alike = distinct(self.evaluations, lambda one, other: torch.equal(one.reliability["top"], other.reliability["top"]))
+        alike = distinct(self.evaluations, _same_bins)
         alone = len(alike) == 1
         for evaluation, colour in [(one, colour) for one, colour in self._series() if one in alike]:
             for n, (over, table) in enumerate(evaluation.reliability.items()):
@@ -220,12 +229,13 @@ class Reliability(EvaluationDisplay):
                 counts, confidence, right = table[:, table[0] > 0].unbind()
                 x, y = (confidence / counts).tolist(), (right / counts).tolist()
                 colour = SERIES[n] if alone else colour
-                label = ("top label" if over == "top" else "all labels") if alone else evaluation.source
+                label = "top label" if over == "top" else "all labels"
+                label += _whose(evaluation, self.evaluations, _same_bins)
                 ax.plot(x, y, color=colour, linestyle=DASHES[n], label=NAMED + label)
                 ax.scatter(x, y, s=(6 + 140 * counts / counts.sum()).tolist(), color=colour, linewidths=0, zorder=3)
         ax.set_xlim(-0.02, 1.02)
         ax.set_ylim(-0.02, 1.02)
-        return finish(ax, legend=True)
+        return finish(ax, legend=True, below=True)
 
 
 class Lorenz(EvaluationDisplay):
@@ -259,7 +269,7 @@ class Lorenz(EvaluationDisplay):
                 ax.plot(*_thinned(_lorenz(evaluation)), color=colour, label=NAMED + evaluation.source)
         ax.set_xlim(0, 1)
         ax.set_ylim(0, 1)
-        return finish(ax, legend=len(drawn) > 1)
+        return finish(ax, legend=len(drawn) > 1, below=True)
 
 
 def _side_by_side(ax: "Axes", n: int) -> "list[Axes]":
@@ -288,6 +298,25 @@ def distinct(evaluations: Sequence[Evaluation], same: Callable[[Evaluation, Eval
         if not any(same(evaluation, other) for other in found):
             found.append(evaluation)
     return found
+
+
+def _whose(evaluation: Evaluation, evaluations: Sequence[Evaluation], same: Callable[[Evaluation, Evaluation], bool]) -> str:
+    """What follows the name of a line that may stand for several evaluations: whose it is; nothing where there is but one."""
+    if len(evaluations) == 1:
+        return ""
+    sharing = [other for other in evaluations if same(evaluation, other)]
+    sources = list(dict.fromkeys(other.source for other in sharing))
+    if len(sharing) == len(evaluations):
+        return f" (the same for all {len(evaluations)})"
+    return f", {' and '.join(sources)}" + (" (the same)" if len(sources) > 1 else "")
+
+
+def _same_sizes(one: Evaluation, other: Evaluation) -> bool:
+    return same_curve(one.size_curve, other.size_curve) and same_curve(one.rank_curve, other.rank_curve)
+
+
+def _same_bins(one: Evaluation, other: Evaluation) -> bool:
+    return torch.equal(one.reliability["top"], other.reliability["top"])
 
 
 def same_curve(one: Curve | None, other: Curve | None) -> bool:
@@ -339,14 +368,19 @@ def whole_ticks(ax: "Axes") -> None:
     """Sizes and epochs are whole numbers, and so are their ticks."""
     from matplotlib.ticker import MaxNLocator
 
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))  # of a single epoch there is one, and no fractions
 
 
-def finish(ax: "Axes", *, legend: bool) -> "Axes":
-    """Put the names of what was drawn into a legend."""
+def finish(ax: "Axes", *, legend: bool, below: bool = False) -> "Axes":
+    """Put the names of what was drawn into a legend, in the picture or, with ``below``, under it if they are many.
+
+    Under it only where the figure has a layout, which makes room for them; one that holds nothing else grows by as much.
+    """
     handles = [handle for handle in ax.get_children() if _label(handle)]
     if legend and handles:
-        drawn = ax.legend(handles, [_label(handle) for handle in handles])
+        names = [_label(handle) for handle in handles]
+        many = below and len(names) > INSIDE and cast("Figure", ax.figure).get_layout_engine() is not None
+        drawn = ax.legend(handles, names, **(place_below(ax, names) if many else {}))
         for text in drawn.get_texts():
             text.set_parse_math(False)  # a file name may hold a dollar sign
     return ax

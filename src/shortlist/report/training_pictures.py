@@ -1,4 +1,4 @@
-"""Pictures of training: how loss and monitored metric went, epoch by epoch, and which epoch was kept."""
+"""Pictures of training: how loss, log-loss and monitored metric went, epoch by epoch, and which epoch was kept."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ from shortlist.checks import whole_number
 from shortlist.errors import InputError
 from shortlist.report.display import Display
 from shortlist.report.displays import NAMED, Panels, append, finish, whole_ticks
-from shortlist.report.style import DASHES, SERIES
+from shortlist.report.style import SERIES
 from shortlist.report.table import Table
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 History: TypeAlias = Iterable[Mapping[str, Any]]
 # Up to so many points are drawn as dots on their line; more would hide it.
 DOTS = 30
+LOG_LOSS = "nll"  # what training calls it among its validation metrics
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Epoch:
     Args:
         epoch: its number.
         loss: the mean training loss.
-        validation_loss: the loss on the validation rows.
+        log_loss: the mean of -log p of the labels of the validation rows, by the link.
         monitor: the validation metric that chooses among epochs.
         value: that metric.
         best: whether no epoch before was better.
@@ -35,7 +36,7 @@ class Epoch:
 
     epoch: int
     loss: float | None = None
-    validation_loss: float | None = None
+    log_loss: float | None = None
     monitor: str | None = None
     value: float | None = None
     best: bool = False
@@ -44,8 +45,8 @@ class Epoch:
     def of(cls, record: Mapping[str, Any]) -> "Epoch":
         """From a line of a training record, in which null is NaN where something was measured.
 
-        >>> Epoch.of({"epoch": 3, "loss": 2.31, "monitor": "top-1", "value": 0.9, "best": True, "metrics": {"loss": 2.5}})
-        Epoch(epoch=3, loss=2.31, validation_loss=2.5, monitor='top-1', value=0.9, best=True)
+        >>> Epoch.of({"epoch": 3, "loss": 2.31, "monitor": "top-1", "value": 0.9, "best": True, "metrics": {"nll": 2.5}})
+        Epoch(epoch=3, loss=2.31, log_loss=2.5, monitor='top-1', value=0.9, best=True)
         """
         if not isinstance(record, Mapping):
             raise InputError(f"history: expected a dictionary for each epoch, got {type(record).__name__}")
@@ -57,7 +58,7 @@ class Epoch:
         return cls(
             epoch,
             _number(record.get("loss"), "loss", epoch, measured="loss" in record),
-            _number(metrics.get("loss"), "validation loss", epoch, measured="loss" in metrics),
+            _number(metrics.get(LOG_LOSS), "validation log-loss", epoch, measured=LOG_LOSS in metrics),
             None if monitor is None else str(monitor),
             _number(record.get("value"), "value", epoch, measured=bool(metrics) and "value" in record),
             bool(record.get("best")),
@@ -118,35 +119,47 @@ class Run:
 
 
 class TrainingLoss(Display):
-    """Training and validation loss by epoch."""
+    """Training loss by epoch."""
 
     title: ClassVar[str] = "Loss"
-    caption: ClassVar[str] = (
-        "Mean loss of each epoch: on the training rows (line) and on the validation rows (dashed). Rings mark the epoch kept."
-    )
+    caption: ClassVar[str] = "Mean loss of each epoch on the training rows, as the method has it. Rings mark the epoch kept."
+    label: ClassVar[str] = "training loss"
+    field: ClassVar[str] = "loss"
 
     def __init__(self, runs: Iterable[Run]):
-        self.runs = list(runs)
+        self.runs = [run for run in runs if run.line(self.field)[0]]
 
     def points(self) -> dict[str, list[object]]:
-        """name, epoch, loss, validation_loss."""
-        columns: dict[str, list[object]] = {"name": [], "epoch": [], "loss": [], "validation_loss": []}
+        """name, epoch, and the loss or log-loss."""
+        columns: dict[str, list[object]] = {"name": [], "epoch": [], self.field: []}
         for run in self.runs:
             for epoch in run.epochs:
-                append(columns, run.name, epoch.epoch, _plain(epoch.loss), _plain(epoch.validation_loss))
+                append(columns, run.name, epoch.epoch, _plain(getattr(epoch, self.field)))
         return columns
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Two lines for each run."""
-        ax = self._axes(ax, "epoch", "loss")
+        """A line for each run."""
+        ax = self._axes(ax, "epoch", self.label)
         alone = len(self.runs) == 1
         for n, run in enumerate(self.runs):
-            colour = SERIES[n % len(SERIES)]
-            _draw(ax, run, "loss", colour, "training" if alone else run.name)
-            other = SERIES[1] if alone else colour
-            _draw(ax, run, "validation_loss", other, "validation" if alone else None, dash=1)
+            _draw(ax, run, self.field, SERIES[n % len(SERIES)], None if alone else run.name)
         whole_ticks(ax)
-        return finish(ax, legend=True)
+        return finish(ax, legend=True, below=True)
+
+
+class ValidationLogLoss(TrainingLoss):
+    """How surprised the probabilities are by the labels of the validation rows, epoch by epoch.
+
+    It is drawn apart from the training loss: the two are the same quantity for cross-entropy alone.
+    """
+
+    title: ClassVar[str] = "Validation log-loss"
+    caption: ClassVar[str] = (
+        "Mean of -log p of the labels of the validation rows, before calibration: another quantity than the training loss, but "
+        "for cross-entropy. Rings mark the epoch kept."
+    )
+    label: ClassVar[str] = "validation log-loss"
+    field: ClassVar[str] = "log_loss"
 
 
 class TrainingMetric(Display):
@@ -178,30 +191,34 @@ class TrainingMetric(Display):
             kept = f"epoch {run.chosen.epoch}, kept" if alone and run.chosen is not None else None
             _draw(ax, run, "value", SERIES[(1 if alone else n) % len(SERIES)], None if alone else named, kept=kept)
         whole_ticks(ax)
-        return finish(ax, legend=True)
+        return finish(ax, legend=True, below=True)
 
 
 class TrainingCurves(Panels):
-    """How training went: losses, and the monitored metric beside them, with the epoch that was kept.
+    """How training went: its loss, the log-loss of the validation rows, the monitored metric, and the epoch that was kept.
 
     Args:
         history: a dictionary for each epoch, as in ``metrics.jsonl``, with ``epoch``, ``loss``, ``monitor``, ``value``,
             ``best`` and ``metrics``, of which all but the first may be missing or None; or several such histories by name.
+            The log-loss is ``nll`` among the metrics, which training measures where scores read as probabilities.
 
     >>> history = [
-    ...     {"epoch": 1, "loss": 2.31, "monitor": "top-1", "value": 0.61, "best": True, "metrics": {"loss": 2.4}},
-    ...     {"epoch": 2, "loss": 1.52, "monitor": "top-1", "value": 0.74, "best": True, "metrics": {"loss": 1.9}},
-    ...     {"epoch": 3, "loss": 1.03, "monitor": "top-1", "value": 0.73, "best": False, "metrics": {"loss": 2.2}},
+    ...     {"epoch": 1, "loss": 2.31, "monitor": "top-1", "value": 0.61, "best": True, "metrics": {"nll": 2.4}},
+    ...     {"epoch": 2, "loss": 1.52, "monitor": "top-1", "value": 0.74, "best": True, "metrics": {"nll": 1.9}},
+    ...     {"epoch": 3, "loss": 1.03, "monitor": "top-1", "value": 0.73, "best": False, "metrics": {"nll": 2.2}},
     ... ]
-    >>> TrainingCurves(history).frame()[["epoch", "loss", "validation_loss", "value", "chosen"]]
-       epoch  loss  validation_loss  value  chosen
-    0      1  2.31              2.4   0.61   False
-    1      2  1.52              1.9   0.74    True
-    2      3  1.03              2.2   0.73   False
+    >>> TrainingCurves(history).frame()[["epoch", "loss", "log_loss", "value", "chosen"]]
+       epoch  loss  log_loss  value  chosen
+    0      1  2.31       2.4   0.61   False
+    1      2  1.52       1.9   0.74    True
+    2      3  1.03       2.2   0.73   False
     """
 
     title: ClassVar[str] = "Training"
-    caption: ClassVar[str] = "Loss (left) and monitored validation metric (right) by epoch. Rings mark the epoch kept."
+    caption: ClassVar[str] = (
+        "Training loss, validation log-loss and monitored validation metric by epoch, from left to right, as far as they were "
+        "measured. Rings mark the epoch kept."
+    )
 
     def __init__(self, history: History | Mapping[str, History]):
         named = history if isinstance(history, Mapping) else {"training": history}
@@ -210,14 +227,18 @@ class TrainingCurves(Panels):
         self.runs = [Run.of(str(name), run) for name, run in named.items()]
 
     def panels(self) -> list[Display]:
-        """The losses, and the metric where one was monitored that is not the loss again."""
-        metric = TrainingMetric(run for run in self.runs if run.line("value") != run.line("validation_loss"))
-        return [TrainingLoss(self.runs), *([metric] if metric.runs else [])]
+        """The loss, the log-loss, and the metric where one was monitored that is not the log-loss again."""
+        metric = TrainingMetric(run for run in self.runs if run.line("value") != run.line("log_loss"))
+        panels: list[TrainingLoss | TrainingMetric] = [TrainingLoss(self.runs), ValidationLogLoss(self.runs), metric]
+        return [panel for panel in panels if panel.runs] or [panels[0]]
 
     def points(self) -> dict[str, list[object]]:
-        """name, epoch, loss, validation_loss, monitor, value, chosen; NaN for what was not measured."""
-        columns = TrainingLoss(self.runs).points()
+        """name, epoch, loss, log_loss, monitor, value, chosen; NaN for what was not measured."""
         epochs = [(run, epoch) for run in self.runs for epoch in run.epochs]
+        columns: dict[str, list[object]] = {"name": [run.name for run, _ in epochs]}
+        columns["epoch"] = [epoch.epoch for _, epoch in epochs]
+        columns["loss"] = [_plain(epoch.loss) for _, epoch in epochs]
+        columns["log_loss"] = [_plain(epoch.log_loss) for _, epoch in epochs]
         columns["monitor"] = [epoch.monitor for _, epoch in epochs]
         columns["value"] = [_plain(epoch.value) for _, epoch in epochs]
         columns["chosen"] = [epoch is run.chosen for run, epoch in epochs]
@@ -228,23 +249,23 @@ class TrainingCurves(Panels):
 
         >>> history = [{"epoch": 1, "loss": 2.31, "monitor": "top-1", "value": 0.61, "best": True}]
         >>> print(TrainingCurves(history).table().markdown())
-        | monitored | epochs | epoch | value | training loss | validation loss |
+        | monitored | epochs | epoch | value | training loss | validation log-loss |
         | --- | ---: | ---: | ---: | ---: | ---: |
         | top-1 | 1 | 1 (kept) | 0.6100 | 2.3100 | – |
         """
-        columns = ["run", "monitored", "epochs", "epoch", "value", "training loss", "validation loss"]
+        columns = ["run", "monitored", "epochs", "epoch", "value", "training loss", "validation log-loss"]
         rows = []
         for run in self.runs:
             at = run.chosen or run.epochs[-1]
             shown = f"{at.epoch} ({'last' if run.chosen is None else 'kept'})"
-            rows.append([run.name, run.monitor, len(run.epochs), shown, at.value, at.loss, at.validation_loss])
+            rows.append([run.name, run.monitor, len(run.epochs), shown, at.value, at.loss, at.log_loss])
         first = 1 if len(self.runs) == 1 else 0  # a single run needs no name
         formats = ["", "", ",d", "", ".4f", ".4f", ".4f"]
         right = [False, False, *[True] * 5]
         return Table(columns[first:], [row[first:] for row in rows], formats[first:], right[first:])
 
 
-def _draw(ax: "Axes", run: Run, field: str, colour: str, label: str | None, *, dash: int = 0, kept: str | None = None) -> None:
+def _draw(ax: "Axes", run: Run, field: str, colour: str, label: str | None, *, kept: str | None = None) -> None:
     """A line through the epochs in which it was measured, and a ring around the one kept, which may have names."""
     epochs, values = run.line(field)
     if not epochs:
@@ -252,7 +273,7 @@ def _draw(ax: "Axes", run: Run, field: str, colour: str, label: str | None, *, d
     # A point between two breaks has no line that would show it.
     dots = "o" if len(epochs) <= DOTS or any(map(math.isnan, values)) else ""
     line, ring = (None if name is None else NAMED + name for name in (label, kept))
-    ax.plot(epochs, values, color=colour, linestyle=DASHES[dash], marker=dots, markersize=3.5, label=line)
+    ax.plot(epochs, values, color=colour, marker=dots, markersize=3.5, label=line)
     if run.chosen is not None and run.chosen.epoch in epochs:
         height = values[epochs.index(run.chosen.epoch)]
         ax.plot(

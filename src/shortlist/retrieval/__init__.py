@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from shortlist.retrieval.page import render, write_page
     from shortlist.retrieval.query import Query, Reason
     from shortlist.retrieval.results import Result, Results
-    from shortlist.retrieval.segments import DamagedError
+    from shortlist.retrieval.searched_file import DamagedError
     from shortlist.retrieval.sql import to_sql
     from shortlist.retrieval.sql_text import explained_sql
 
 # The file that holds each name, loaded when it is first used: to search needs no torch, to build does.
 HOMES = {
     "Candidates": "engines",
-    "DamagedError": "segments",
+    "DamagedError": "searched_file",
     "Engine": "engines",
     "Index": "index",
     "PicturesOf": "building",

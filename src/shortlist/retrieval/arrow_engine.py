@@ -13,7 +13,8 @@ import numpy as np
 
 from shortlist.retrieval.engines import Candidates, margin
 from shortlist.retrieval.query import Query
-from shortlist.retrieval.segments import DamagedError, Floats, Rows, Segment, no, yes
+from shortlist.retrieval.searched_file import DamagedError, Floats
+from shortlist.retrieval.segments import Rows, Segment, no, yes
 from shortlist.retrieval.snapshot import Snapshot
 
 
@@ -87,7 +88,7 @@ class _Search:
     def _scores(self, segment: Segment, group: int, hand: int) -> Floats:
         """What the rows of a group score, by the rounded logarithms; a row that cannot be told to fail, +∞."""
         if self.query.conjunction is not None:
-            return _summed(segment.logs(group, self.sure, hand))
+            return segment.summed_logs(group, self.sure, hand)
         labels = self.query.labels
         columns = segment.logs(group, [*map(yes, labels), *map(no, labels)], hand)
         log_yes = dict(zip(labels, columns, strict=False))
@@ -99,14 +100,6 @@ class _Search:
     def found(self) -> Candidates:
         """What the index looks at again."""
         return Candidates(self.best.rows(), len(self.tasks), self.read, self.damaged)
-
-
-def _summed(columns: list[Floats]) -> Floats:
-    """Their sum, in their own precision: the margin allows for it."""
-    total = columns[0] + columns[1] if len(columns) > 1 else columns[0].copy()
-    for column in columns[2:]:
-        total += column
-    return total
 
 
 class _Best:

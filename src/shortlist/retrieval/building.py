@@ -15,7 +15,8 @@ from shortlist.errors import InputError
 from shortlist.links import Sigmoid
 from shortlist.predictions import Predictions
 from shortlist.retrieval.manifest import SegmentEntry
-from shortlist.retrieval.segments import Floats, SegmentWriter, group_rows
+from shortlist.retrieval.searched_file import Floats
+from shortlist.retrieval.segments import SegmentWriter, group_rows
 
 QUALITY = 85  # of the small JPEGs
 

@@ -15,16 +15,8 @@ from shortlist.errors import InputError
 from shortlist.files import folder_written_whole, written_whole
 from shortlist.retrieval import locking
 from shortlist.retrieval.manifest import Manifest
-from shortlist.retrieval.segments import (
-    STORED,
-    DamagedError,
-    Floats,
-    Rows,
-    SegmentWriter,
-    group_rows,
-    odds_of,
-    packed_odds,
-)
+from shortlist.retrieval.searched_file import DamagedError, Floats
+from shortlist.retrieval.segments import STORED, Rows, SegmentWriter, group_rows, odds_of, packed_odds
 from shortlist.retrieval.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -144,7 +136,7 @@ def damage(snapshot: Snapshot) -> list[str]:
     """Every group that cannot be read."""
     found: list[str] = []
     for segment in snapshot.segments:
-        parts: list[tuple[Callable[[int], Any], int]] = [(segment.read_all, group) for group in range(segment.groups)]
+        parts: list[tuple[Callable[[int], Any], int]] = [(segment.searched, group) for group in range(segment.groups)]
         parts += [(segment.facts, group) for group in range(len(segment.fact_starts) - 1)]
         for read, group in parts:
             try:

@@ -9,7 +9,8 @@ import numpy as np
 from shortlist.errors import InputError
 from shortlist.retrieval.engines import Candidates, margin
 from shortlist.retrieval.query import Query
-from shortlist.retrieval.segments import DamagedError, yes
+from shortlist.retrieval.searched_file import DamagedError
+from shortlist.retrieval.segments import yes
 from shortlist.retrieval.snapshot import Snapshot
 from shortlist.retrieval.sql import parquet_source, to_sql
 

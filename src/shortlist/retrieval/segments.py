@@ -7,12 +7,12 @@ Two layouts of the same rows, because a search reads a few columns of all rows a
 - ``rows-NAME.parquet`` is looked up: ``row``, ``id``, ``path``, ``thumbnail``, and ``odds``, the exact log odds of all labels,
   float32 or float64 by their number of bytes, little-endian. Groups are small.
 
-Pages carry checksums, which are verified when a page is read for the first time: damage is noticed, not ranked. The files never
-change, so what was whole once is read without that from then on, in a third of the time.
+Pages carry checksums, which are verified when a page is read for the first time: damage is noticed, not ranked.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,20 +22,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shortlist.errors import InputError
 from shortlist.retrieval.manifest import SegmentEntry
+from shortlist.retrieval.searched_file import DAMAGE, DamagedError, Floats, SearchedFile, open_parquet
 
-Floats = npt.NDArray[np.floating[Any]]
 Rows = npt.NDArray[np.int64]
 SEARCHED_TOGETHER = 131_072  # rows of a group of the file that is searched
 MOST_ENTRIES = 2**24  # of a group, where there are so many labels that fewer rows make one
 LOOKED_UP_TOGETHER = 1_024
-DAMAGE = (pa.ArrowException, OSError, ValueError)
 STORED = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
-
-
-class DamagedError(InputError):
-    """A part of an index cannot be read; the message names it."""
 
 
 def group_rows(labels: int) -> int:
@@ -130,19 +124,14 @@ class Segment:
 
     def __init__(self, folder: Path, entry: SegmentEntry, hands: int, labels: int):
         self.folder, self.entry, self.hands, self.labels = folder, entry, hands, labels
-        self._logs = _opened(folder / entry.logs, hands)
-        self._unchecked = _opened(folder / entry.logs, hands, unchecked=self._logs[0].metadata)
-        self._facts = _opened(folder / entry.facts, 1)[0]
-        self._whole: set[tuple[int, str]] = set()  # columns of groups of the searched file that were verified
+        self._logs = SearchedFile(folder / entry.logs, hands)
+        self._facts = open_parquet(folder / entry.facts, 1)[0]
         self.paths = (folder / entry.logs, folder / entry.facts)
-        for file, name in ((self._logs[0], entry.logs), (self._facts, entry.facts)):
+        for file, name in ((self._logs, entry.logs), (self._facts, entry.facts)):
             if file.metadata.num_rows != entry.rows:
                 raise DamagedError(f"{folder / name}: expected {entry.rows:,} rows, got {file.metadata.num_rows:,}")
-        self.starts = _starts(self._logs[0].metadata)
+        self.starts = _starts(self._logs.metadata)
         self.fact_starts = _starts(self._facts.metadata)
-        self._places = {
-            self._logs[0].schema_arrow.names[place]: place for place in range(len(self._logs[0].schema_arrow.names))
-        }
         self._maxima: dict[str, Floats] = {}
         self._ranges: tuple[Rows, Rows] | None = None
 
@@ -168,7 +157,7 @@ class Segment:
     def maxima(self, column: str) -> Floats:
         """The largest value of a column in each group, (groups,): nothing in a group can exceed it."""
         if column not in self._maxima:
-            metadata, place = self._logs[0].metadata, self._places[column]
+            metadata, place = self._logs.metadata, self._logs.places[column]
             found = [metadata.row_group(group).column(place).statistics for group in range(self.groups)]
             known = [each.max if each is not None and each.has_min_max else math.inf for each in found]
             self._maxima[column] = np.array(known, dtype=np.float64)
@@ -176,30 +165,28 @@ class Segment:
 
     def logs(self, group: int, columns: Sequence[str], hand: int = 0) -> list[Floats]:
         """Columns of a group of the file that is searched, float32 (n,) each."""
-        table = self.read_all(group, columns, hand)
-        return [_values(table.column(name)) for name in columns]
+        with self._naming(self.entry.logs, group, self.starts):
+            return self._logs.floats(group, columns, hand)
+
+    def summed_logs(self, group: int, columns: Sequence[str], hand: int = 0) -> Floats:
+        """Their sum, float32 (n,), in memory that the hand's next sum takes again."""
+        with self._naming(self.entry.logs, group, self.starts):
+            return self._logs.summed(group, columns, hand)
+
+    def searched(self, group: int, columns: Sequence[str] | None = None, hand: int = 0) -> pa.Table:
+        """A group of the file that is searched, verified; all of it unless columns are named."""
+        with self._naming(self.entry.logs, group, self.starts):
+            return self._logs.table(group, columns, hand)
 
     def ids(self, group: int) -> pa.Array:
         """The names of the rows of a group of the file that is searched."""
-        return self.read_all(group, ["id"]).column("id").combine_chunks()
-
-    def read_all(self, group: int, columns: Sequence[str] | None = None, hand: int = 0) -> pa.Table:
-        """A group of the file that is searched, all of it unless columns are named."""
-        named = list(self._places if columns is None else columns)
-        parts = [(group, name) for name in named]
-        known = self._whole.issuperset(parts)
-        try:
-            table = (self._unchecked if known else self._logs)[hand].read_row_group(group, columns=named, use_threads=False)
-        except DAMAGE as error:
-            raise self._damaged(self.entry.logs, group, self.starts, error) from error
-        self._whole.update(() if known else parts)
-        return table
+        return self.searched(group, ["id"]).column("id").combine_chunks()
 
     def row_numbers(self, group: int, hand: int = 0) -> Rows:
         """The numbers of the rows of a group of the file that is searched."""
         if self.entry.last - self.entry.first + 1 == self.entry.rows:  # none is missing: no need to look
             return np.arange(self.starts[group], self.starts[group + 1]) + self.entry.first
-        return np.asarray(self.logs(group, ["row"], hand)[0], dtype=np.int64)
+        return np.asarray(self.searched(group, ["row"], hand).column("row").to_numpy())
 
     def fact_ranges(self) -> tuple[Rows, Rows]:
         """The first and the last row number of each group of the file that answers are read from."""
@@ -212,17 +199,21 @@ class Segment:
             )
         return self._ranges
 
-    def facts(self, group: int, columns: Sequence[str] | None = None) -> pa.Table:
+    def facts(self, group: int) -> pa.Table:
         """A group of the file that answers are read from."""
-        try:
-            return self._facts.read_row_group(group, columns=None if columns is None else list(columns), use_threads=False)
-        except DAMAGE as error:
-            raise self._damaged(self.entry.facts, group, self.fact_starts, error) from error
+        with self._naming(self.entry.facts, group, self.fact_starts):
+            return self._facts.read_row_group(group, use_threads=False)
 
-    def _damaged(self, name: str, group: int, starts: Rows, error: BaseException) -> DamagedError:
-        first, last = int(starts[group]), int(starts[group + 1]) - 1
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        return DamagedError(f"{self.folder / name}: row group {group}, places {first:,} to {last:,}, is damaged ({reason})")
+    @contextmanager
+    def _naming(self, name: str, group: int, starts: Rows) -> Iterator[None]:
+        """What cannot be read inside, named."""
+        try:
+            yield
+        except DAMAGE as error:
+            first, last = int(starts[group]), int(starts[group + 1]) - 1
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            place = f"{self.folder / name}: row group {group}, places {first:,} to {last:,}"
+            raise DamagedError(f"{place}, is damaged ({reason})") from error
 
 
 def packed_odds(odds: Floats, kind: "np.dtype[Any]") -> pa.Array:
@@ -245,30 +236,7 @@ def _odds_type(packed: pa.DataType, labels: int) -> "np.dtype[Any]":
     return np.dtype(np.float64 if packed.byte_width == 8 * labels else np.float32)
 
 
-def _opened(path: Path, hands: int, *, unchecked: pq.FileMetaData | None = None) -> list[pq.ParquetFile]:
-    """The file as often as it is read at once, for a handle of Arrow's is for one thread.
-
-    Args:
-        path: of the file.
-        hands: how often.
-        unchecked: what a first opening found out about the file, for handles that do not verify.
-    """
-    verify = unchecked is None
-    try:
-        first = pq.ParquetFile(path, metadata=unchecked, page_checksum_verification=verify)
-        more = [pq.ParquetFile(path, metadata=first.metadata, page_checksum_verification=verify) for _ in range(hands - 1)]
-    except FileNotFoundError:
-        raise FileNotFoundError(path.name) from None
-    except DAMAGE as error:
-        raise DamagedError(f"{path} cannot be read ({str(error).splitlines()[0]}): build the index again") from error
-    return [first, *more]
-
-
 def _starts(metadata: pq.FileMetaData) -> Rows:
     """Where each group begins, and where the last one ends."""
     sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
-
-
-def _values(column: pa.ChunkedArray) -> Floats:
-    return np.asarray(column.chunk(0).to_numpy() if column.num_chunks == 1 else column.to_numpy())

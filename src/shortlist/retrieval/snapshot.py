@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 
 from shortlist.errors import InputError
 from shortlist.retrieval.manifest import Manifest
-from shortlist.retrieval.segments import DAMAGE, DamagedError, Floats, Rows, Segment, odds_of
+from shortlist.retrieval.searched_file import DAMAGE, DamagedError, Floats
+from shortlist.retrieval.segments import Rows, Segment, odds_of
 
 TRIES = 20  # an index that is compacted between our two looks at it is looked at again
 

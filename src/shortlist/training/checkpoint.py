@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from shortlist.errors import InputError
-from shortlist.files import written_whole
+from shortlist.files import PlaceError, written_whole
 
 FORMAT = "shortlist-checkpoint/1"
 
@@ -50,7 +50,7 @@ def save_checkpoint(path: Path, moment: Moment, tensors: Mapping[str, Tensor], p
             with temporary.open("rb") as file:
                 os.fsync(file.fileno())
     except (SafetensorError, OSError) as error:
-        reason = str(error).removeprefix(f"cannot write {path}: ")
+        reason = error.reason if isinstance(error, PlaceError) else str(error)
         raise InputError(
             f"cannot write the checkpoint {path}: {reason}; the one before is kept: make room and go on with --resume"
         ) from error
@@ -82,6 +82,24 @@ def load_checkpoint(path: Path) -> tuple[Moment, dict[str, Tensor], dict[str, An
         return Moment(**json.loads(header["moment"])), tensors, json.loads(header["plain"])
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"cannot read the checkpoint {path}: it is damaged ({error})") from error
+
+
+def difference(there: Mapping[str, Tensor], here: Mapping[str, Tensor]) -> str | None:
+    """The first tensor that one of two states lacks or has in another shape, in words; None where they fit.
+
+    >>> import torch
+    >>> difference({"head.weight": torch.zeros(30, 8)}, {"head.weight": torch.zeros(29, 8)})
+    'head.weight is 30 x 8 there and 29 x 8 here'
+    """
+    for name in dict.fromkeys([*here, *there]):
+        shapes = ["missing" if name not in part else _shape(part[name]) for part in (there, here)]
+        if shapes[0] != shapes[1]:
+            return f"{name} is {shapes[0]} there and {shapes[1]} here"
+    return None
+
+
+def _shape(tensor: Tensor) -> str:
+    return " x ".join(map(str, tensor.shape)) or "one number"
 
 
 def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -4,7 +4,7 @@ Everything that can be known without decoding a picture is checked here, before 
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 
 import torch
@@ -14,9 +14,11 @@ from shortlist.data.label_noise import superclass_noise
 from shortlist.data.problems import Problem
 from shortlist.data.splits import grouped_split, stratified_split
 from shortlist.errors import InputError, ShortlistWarning
+from shortlist.methods import find_method
 from shortlist.tensors import Target, is_single_label, one_hot
 from shortlist.training.reading import check_reading
 from shortlist.training.recipe import Recipe
+from shortlist.training.settings import method_numbers
 
 VAL, CALIBRATION, TEST = "val", "calibration", "test"
 HELD_OUT = 0.1  # share of the rows that validation and test each get where the data do not say
@@ -147,7 +149,9 @@ def _check_method(dataset: Dataset, recipe: Recipe) -> None:
     k = recipe.parameters.get("k")
     most = classes - 1 if "topk" in method.name else classes
     if k is not None and not 0 < float(k) <= most:
-        raise InputError(f"k: expected a number from 1 to {most} for the {classes} classes of {dataset.name}, got {k}")
+        usual = method_numbers(find_method(recipe.method)).get("k")
+        came = f"{k}, which it is unless given: say how many with -k, such as -k {min(2, most)}" if k == usual else str(k)
+        raise InputError(f"k: expected a number from 1 to {most} for the {classes} classes of {dataset.name}, got {came}")
 
 
 def _check_schedule(recipe: Recipe) -> None:
@@ -174,12 +178,13 @@ def _check_classes(division: Division, recipe: Recipe, remarks: list[str]) -> No
             "such classes out or use another method"
         )
     if untrained:
-        remarks.append(f"{_listed(untrained)} no training row, so the classifier cannot learn them")
+        remarks.append(f"{_listed(untrained)} no training row, so the classifier cannot learn {_one(untrained, 'it', 'them')}")
     absent = {problem.where: problem for problem in classes_without_rows(division.splits, classes) if _elsewhere(problem)}
     absent = {name: problem for name, problem in absent.items() if name not in untrained}
     if absent and len(absent) <= len(classes):
         remarks.append(
-            f"{_listed(list(absent))} no row in some of val, calibration and test, so their numbers are not known there"
+            f"{_listed(list(absent))} no row in some of val, calibration and test, so {_one(absent, 'its', 'their')} numbers "
+            "are not known there"
         )
 
 
@@ -188,8 +193,17 @@ def _elsewhere(problem: Problem) -> bool:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:5]) + (f" and {len(names) - 5:,} others" if len(names) > 5 else "")
-    return f"{len(names):,} class{'es' if len(names) > 1 else ''} ({shown}) {'have' if len(names) > 1 else 'has'}"
+    shown = ", ".join(names[:5]) + (f" and {_counted(len(names) - 5, 'other')}" if len(names) > 5 else "")
+    return f"{len(names):,} {_one(names, 'class', 'classes')} ({shown}) {_one(names, 'has', 'have')}"
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def _one(names: Sized, one: str, several: str) -> str:
+    """The word for one of them, or for several."""
+    return one if len(names) == 1 else several
 
 
 def single_label(division: Division) -> bool:

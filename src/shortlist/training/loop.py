@@ -12,7 +12,6 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
-from shortlist.data.problems import check_tolerance
 from shortlist.data.randomness import Purpose
 from shortlist.errors import InputError
 from shortlist.models.inputs import Inputs
@@ -22,12 +21,15 @@ from shortlist.training.averaging import AveragedWeights
 from shortlist.training.checkpoint import (
     Moment,
     below,
+    difference,
     load_checkpoint,
     save_checkpoint,
     under,
 )
 from shortlist.training.device_state import Statistics, Told, seed_step
 from shortlist.training.failures import keep_batch, largest_batch, nonfinite, out_of_memory
+from shortlist.training.interruption import Interrupted, Stop, first_interrupt_waits
+from shortlist.training.material import check_readable
 from shortlist.training.monitor import Monitor
 from shortlist.training.objective import TrainingObjective
 from shortlist.training.optimizers import make_optimizer, optimizer_tensors, restore_optimizer
@@ -40,7 +42,6 @@ from shortlist.training.scoring import score_rows
 from shortlist.training.watching import Watcher
 
 MOST_TOLD = 10  # pictures that cannot be read, by name
-UNREADABLE_SHARE = 0.01  # of the training pictures, above which training stops
 CHECKPOINT, FAILED_BATCH = "checkpoint.safetensors", "failed-batch.safetensors"
 
 
@@ -103,28 +104,57 @@ class Loop:
         return self.network if self.average is None else self.average.network
 
     def run(self) -> Moment:
-        """Train to the end, and leave the best weights in :attr:`kept`."""
-        moment, epoch_steps = self.moment, self.plan.steps_per_epoch
-        self.stage.watcher.started(self.steps, epoch_steps, self.plan.size, moment.step)
-        last_saved = time.monotonic()
+        """Train to the end, and leave the best weights in :attr:`kept`; a person's Ctrl-C ends it between two steps."""
+        moment = self.moment
+        self.stage.watcher.started(self.steps, self.plan.steps_per_epoch, self.plan.size, moment.step)
         if not moment.finished:
-            self.network.train()
-            self._clock = time.perf_counter()
-            for parts, batches in self._work(moment.step, self.steps):
-                self._step(moment.step, parts, batches)
-                moment.step += 1
-                if moment.step % epoch_steps == 0 and self._epoch_ends(moment.step // epoch_steps):
-                    break
-                if time.monotonic() - last_saved >= self.stage.checkpoint_seconds:
-                    self.save()
-                    last_saved = time.monotonic()
-            moment.finished = True
-            self.save()
+            with first_interrupt_waits() as stop:
+                self._train(stop)
         if self.best is not None:
             self.kept.load_state_dict(self.best)
             self.objective.restore_link(self.best_link)
         self.kept.eval()
         return moment
+
+    def _train(self, stop: Stop) -> None:
+        """Steps until the last, or until somebody asks to stop; then the checkpoint."""
+        moment, epoch_steps = self.moment, self.plan.steps_per_epoch
+        last_saved = time.monotonic()
+        self.network.train()
+        self._clock = time.perf_counter()
+        for parts, batches in self._work(moment.step, self.steps):
+            self._step_unless_left(stop, parts, batches)
+            moment.step += 1
+            if moment.step % epoch_steps == 0 and self._epoch_ends(moment.step // epoch_steps):
+                break
+            if self._stops(stop):
+                self.save()
+                raise self._interrupted()
+            if time.monotonic() - last_saved >= self.stage.checkpoint_seconds:
+                self.save()
+                last_saved = time.monotonic()
+        moment.finished = True
+        self.save()
+        if self._stops(stop):
+            raise self._interrupted()
+
+    def _stops(self, stop: Stop) -> bool:
+        """Whether to stop here: the first of several processes decides, as it is the one that writes."""
+        return stop.asked and self.stage.accelerator.is_main_process
+
+    def _step_unless_left(self, stop: Stop, parts: list[MicroBatch], batches: list[Batch]) -> None:
+        """A step; where the first process has stopped and left the others waiting for it, they stop too."""
+        try:
+            self._step(self.moment.step, parts, batches)
+        except RuntimeError as error:
+            if stop.asked and not self.stage.accelerator.is_main_process:
+                raise self._interrupted() from error
+            raise
+
+    def _interrupted(self) -> Interrupted:
+        step = self.moment.step
+        epoch = max(0, step - 1) // self.plan.steps_per_epoch + 1
+        return Interrupted(f"stopped after step {step:,} of {self.steps:,}, epoch {epoch} of {self.recipe.epochs}")
 
     def _work(self, first: int, end: int) -> Iterator[tuple[list[MicroBatch], list[Batch]]]:
         """The micro-batches of each step, made ready as the rows can be."""
@@ -256,14 +286,14 @@ class Loop:
         return last or (recipe.patience is not None and moment.stale >= recipe.patience)
 
     def _tell_problems(self) -> None:
-        """Pictures that could not be read on the way: named once, and fatal above a share."""
+        """Pictures that could not be read on the way: named once, and fatal above the recipe's tolerance."""
         found = {problem.where: problem for problem in self.train.problems}
         for where, problem in found.items():
             if where not in self._told_of and len(self._told_of) < MOST_TOLD:
                 self.stage.watcher.said(str(problem))
             self._told_of.add(where)
         self.train.problems.clear()
-        check_tolerance(list(found.values()), len(self.train), UNREADABLE_SHARE)
+        check_readable(list(found.values()), len(self.train), self.recipe)
 
     def _count_seconds(self) -> None:
         """Add the time since the last count to that of the epoch: of steps and of waiting for rows, not of validation."""
@@ -318,7 +348,13 @@ class Loop:
         if not path.exists():
             return False
         device = self.stage.accelerator.device
-        self.moment, tensors, plain = load_checkpoint(path)
+        moment, tensors, plain = load_checkpoint(path)
+        states = {"network": self.network} | ({} if self.average is None else {"average": self.average.network})
+        here = {name: tensor for part, module in states.items() for name, tensor in under(part, module.state_dict()).items()}
+        there = {name: tensor for name, tensor in tensors.items() if name.split(".")[0] in states}
+        differs = difference(there, here)
+        if differs is not None:
+            raise self._foreign(path, differs)
         try:
             self.network.load_state_dict(below("network", tensors))
             restore_optimizer(self.optimizer, below("optimizer", tensors), plain["optimizer"])
@@ -327,7 +363,14 @@ class Loop:
             if self.average is not None:
                 self.average.network.load_state_dict(below("average", tensors))
         except (RuntimeError, ValueError, KeyError) as error:
-            raise InputError(f"{path} belongs to another training ({str(error).splitlines()[0]})") from error
+            raise self._foreign(path, str(error).strip().splitlines()[-1].strip()) from error
+        self.moment = moment
         self.best = {name: tensor.to(device) for name, tensor in below("best", tensors).items()} or None
         self.best_link = {name: tensor.to(device) for name, tensor in below("best_link", tensors).items()}
         return True
+
+    @staticmethod
+    def _foreign(path: Path, how: str) -> InputError:
+        return InputError(
+            f"{path} belongs to another training: {how}; its data or its files were changed since: begin anew in another folder"
+        )

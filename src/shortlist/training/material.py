@@ -1,6 +1,8 @@
 """The rows of a division, brought to where they are trained on: decoded, at one size, on the device where they fit."""
 
-from collections.abc import Callable, Mapping
+import math
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import psutil
@@ -10,7 +12,7 @@ from torch import Tensor
 from shortlist.data.dataset import TRAIN, Split
 from shortlist.data.loading import UNREADABLE, load_pictures
 from shortlist.data.pictures import PictureArray, Pictures
-from shortlist.data.problems import Problem
+from shortlist.data.problems import Problem, check_tolerance
 from shortlist.errors import InputError
 from shortlist.models.inputs import Inputs, check_finite_features
 from shortlist.processes import agreed
@@ -20,6 +22,7 @@ from shortlist.training.recipe import Recipe
 from shortlist.training.rows import DeviceRows, HostRows, Rows, StreamedRows
 
 DEFAULT_SIZE, SMALL = 64, 64
+FEW_UNREADABLE = 3  # pictures that a training does without, however small the data
 SAMPLE = 2_000  # pictures whose mean and spread stand for all
 DEVICE_SHARE, HOST_SHARE = 0.4, 0.5  # of the free memory that pictures may take
 # The statistics with which published weights were trained (ImageNet).
@@ -71,12 +74,33 @@ def gather_material(
         if streamed and not isinstance(split.inputs, PictureArray):
             rows[name], splits[name] = StreamedRows(split.inputs, split.target, device, here, "crop"), split
             continue
-        loaded = load_pictures(split.inputs, size=here, progress=_told(progress, name, len(split)))
+        loaded = load_pictures(split.inputs, size=here, tolerance=1.0, progress=_told(progress, name, len(split)))
         problems += [problem for problem in loaded.problems if problem.kind == UNREADABLE]
+        if not len(loaded):
+            raise InputError(f"{division.dataset.name}, split {name}: expected pictures that can be read, got none")
         splits[name] = split if len(loaded) == len(split) else split.rows(loaded.rows)
         kind = DeviceRows if on_device else HostRows
         rows[name] = kind(loaded.images, splits[name].target, device)
+    check_readable(problems, sum(map(len, division.splits.values())), recipe)
     return Material(_inputs(division, recipe, rows[TRAIN], size), rows, splits, problems)
+
+
+def check_readable(unreadable: Sequence[Problem], total: int, recipe: Recipe) -> None:
+    """Refuse data of which too many pictures cannot be read: more than the recipe's tolerance, and more than a few.
+
+    Args:
+        unreadable: those that cannot.
+        total: how many pictures there are.
+        recipe: whose tolerance counts; with 0 every picture has to be readable.
+    """
+    if len(unreadable) <= FEW_UNREADABLE and recipe.tolerance and len(unreadable) < total:
+        return
+    enough = min(100, math.ceil(100 * len(unreadable) / max(1, total))) / 100
+    advice = (
+        f"repair or remove such pictures, all of which shortlist data info {shlex.quote(recipe.data)} --check names, or leave "
+        f"them out by tolerance={enough:g}"
+    )
+    check_tolerance(unreadable, total, recipe.tolerance, advice=advice)
 
 
 def picture_size(division: Division, recipe: Recipe) -> int:

@@ -70,6 +70,8 @@ class Recipe:
         precision: ``"auto"`` is bfloat16 on a GPU that has it, float32 elsewhere.
         compile: whether the network is compiled.
         skip_nonfinite: how many steps with a loss that is not finite are left out before training stops.
+        tolerance: the share of pictures that cannot be read above which training stops; three are left out in any case, unless
+            it is 0.
         link: how scores read as probabilities, as text; ``"none"``: not at all; None, typed ``"own"``: by the method's own.
         calibration: which link is fitted on validation rows on top of it; ``"auto"``: temperature for one label a row,
             platt for many labels where the method has no link, none else.
@@ -116,6 +118,7 @@ class Recipe:
     precision: Precision = "auto"
     compile: bool = False
     skip_nonfinite: int = 0
+    tolerance: float = 0.01
     link: str | None = None
     calibration: Calibration = "auto"
     rule: str | None = None
@@ -156,6 +159,11 @@ class Recipe:
             return float(self.parameters["k"])
         size = rule_size(self.rule)
         return 5.0 if size is None else size
+
+    @property
+    def title(self) -> str:
+        """What the report of its run is headed with."""
+        return f"{self.name}: {self.method}"
 
     def settings(self) -> dict[str, Any]:
         """Every setting by name, the method's parameters among them."""
@@ -245,6 +253,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "patience": (1, 1e6),
     "validate_every": (1, 1e6),
     "skip_nonfinite": (0, 1e9),
+    "tolerance": (0, 1),
     "calibration_share": (0, 0.9),
     "seed": (0, 2**63 - 1),
 }

@@ -83,7 +83,8 @@ def train(
     """Train, calibrate and measure a classifier; everything goes into the folder.
 
     A run that was killed goes on with ``resume`` and ends with the weights that it would have had, bit for bit on a CPU with
-    the same number of threads.
+    the same number of threads. At Ctrl-C the step in hand ends, the checkpoint is written, and
+    :class:`~shortlist.training.interruption.Interrupted`, a ``KeyboardInterrupt``, is raised; a second leaves at once.
 
     Args:
         recipe: what to do.
@@ -123,7 +124,8 @@ def train(
         write_text(folder / RECIPE, json.dumps({"recipe": recipe.record()} | provenance(), indent=2, ensure_ascii=False) + "\n")
     if resume:
         _clear_leftovers(folder, accelerator)
-        loop.restore()
+        if not loop.restore():
+            watchers.said("no checkpoint yet: from the beginning")
     moment = loop.run()
     return _finished(recipe, division, material, loop, moment.history)
 
@@ -137,6 +139,7 @@ def _check_folder(folder: Path, recipe: Recipe, resume: bool) -> None:
             raise InputError(f"{folder} holds a run already: go on with it by --resume, or choose another folder with --out")
         if folder.exists() and any(not entry.name.startswith(".") for entry in folder.iterdir()):
             raise InputError(f"{folder} has files in it: expected a new or empty folder for the run")
+        _check_place(folder)
         return
     if not described.exists():
         raise InputError(f"{folder} holds no run to resume: leave --resume out to begin one")
@@ -147,6 +150,20 @@ def _check_folder(folder: Path, recipe: Recipe, resume: bool) -> None:
         raise InputError(
             f"{folder} holds a run of another recipe ({shown}): resume it with its own settings, or choose another folder"
         )
+
+
+def _check_place(folder: Path) -> None:
+    """Something can be written there, as far as can be known before anything is; room for it is another question."""
+    there = _nearest(folder)
+    # Systems show themselves as folders, such as /proc, in which there is no disk at all.
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK) or not shutil.disk_usage(there).total:
+        what = "nothing can be written in" if there.is_dir() else "there is a file at"
+        raise InputError(f"cannot write {folder}: {what} {there}: choose another folder with --out")
+
+
+def _nearest(folder: Path) -> Path:
+    """The folder, or the first above it that there is."""
+    return next((above for above in (folder, *folder.parents) if above.exists()), Path())
 
 
 def run_recipe(folder: str | Path) -> Recipe:
@@ -207,14 +224,11 @@ def _prepared(recipe: Recipe, division: Division, material: Material, stage: Sta
 def _check_space(folder: Path, network: Network) -> None:
     """The disk has room for what the run will write."""
     size = sum(tensor.numel() * tensor.element_size() for tensor in network.state_dict().values())
-    there = folder
-    while not there.exists():
-        there = there.parent
-    free = shutil.disk_usage(there).free
+    free = shutil.disk_usage(_nearest(folder)).free
     if free < WEIGHTS_KEPT * size:
         raise InputError(
             f"{folder}: expected {WEIGHTS_KEPT * size / 1e6:,.0f} MB of free space for checkpoints and the classifier, got "
-            f"{free / 1e6:,.0f} MB"
+            f"{free / 1e6:,.0f} MB: make room, or choose another folder with --out"
         )
 
 
@@ -245,6 +259,7 @@ def _finished(recipe: Recipe, division: Division, material: Material, loop: Loop
     about = _about(recipe, division, material, history)
     link = loop.objective.link
     classifier, predictions, remarks = finish(recipe, network.cpu(), None if link is None else link.cpu(), found, about)
+    about["remarks"] = [*division.remarks, *remarks]
     about["numbers"] = card_numbers(predictions[TEST], classifier.rule)  # type: ignore[arg-type]
     classifier.about = about
     if loop.stage.accelerator.is_main_process:
@@ -252,7 +267,7 @@ def _finished(recipe: Recipe, division: Division, material: Material, loop: Loop
             part.save(loop.stage.folder / f"{name}.safetensors")
         classifier.save(loop.stage.folder / CLASSIFIER)
     loop.stage.accelerator.wait_for_everyone()
-    return Trained(classifier, predictions, history, splits[TEST].posterior, [*division.remarks, *remarks])
+    return Trained(classifier, predictions, history, splits[TEST].posterior, about["remarks"])
 
 
 def _about(recipe: Recipe, division: Division, material: Material, history: list[dict[str, Any]]) -> dict[str, Any]:

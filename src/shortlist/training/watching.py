@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from shortlist.errors import InputError
-from shortlist.files import write_text
+from shortlist.files import PlaceError, write_text
 
 METRICS = "metrics.jsonl"
 
@@ -66,7 +66,8 @@ class MetricsFile(Watcher):
         try:
             write_text(self.path, "".join(json.dumps(_plain(entry)) + "\n" for entry in history))
         except OSError as error:
-            raise InputError(f"cannot write {self.path}: {error}; make room and go on with --resume") from error
+            reason = error.reason if isinstance(error, PlaceError) else str(error)
+            raise InputError(f"cannot write {self.path}: {reason}; make room and go on with --resume") from error
 
 
 def _plain(value: Any) -> Any:

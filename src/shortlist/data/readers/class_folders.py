@@ -48,7 +48,11 @@ def read_class_folders(root: str | Path, *, superclass: str | None = None) -> Da
     if not any(paths for by_class in listed.values() for paths in by_class.values()):
         raise InputError(
             f"{printable(str(root))}: expected folders with pictures in them, one folder a class, got "
-            + (f"{len(classes)} folders without a picture" if classes else "no folder below it")
+            + (
+                f"{len(classes):,} folder{'' if len(classes) == 1 else 's'} without a picture"
+                if classes
+                else "no folder below it"
+            )
         )
     number = {name: label for label, name in enumerate(classes)}
     splits = {name: _split(root, by_class, number) for name, by_class in listed.items()}
