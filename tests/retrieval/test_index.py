@@ -1,5 +1,6 @@
 """An index: what it finds, and how it changes."""
 
+import os
 import random
 import subprocess
 import sys
@@ -306,3 +307,28 @@ def test_logs_keep_their_digits_at_both_ends():
         [-800.0, -40.0, *[-np.log(2)] * 3, -np.exp(-40), -np.exp(-800), 0.0, -np.inf], rel=1e-8
     )
     assert np.array_equal(no[::-1][2:], yes[:7])
+
+
+def test_floats_are_read_straight_from_the_file_once_they_were_verified(tmp_path, small_groups, monkeypatch):
+    given = predictions(500)
+    index = Index.build(given, tmp_path / "index")
+    query, searches = Query.parse("fork and not bus", LABELS), []
+    expected = brute_force(query, exact_logs(given), 20)
+    read = os.preadv
+    monkeypatch.setattr(os, "preadv", lambda *arguments: searches.append(arguments) or read(*arguments))
+    for turn in (1, 2):
+        assert found(index.search(query)) == expected
+        assert len(searches) == turn * 8 * 2  # two columns of eight groups, compared with Arrow's, then alone
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", lambda *arguments, **options: pytest.fail("read again"))
+    segment = index.snapshot.segments[0]
+    assert len(segment.summed_logs(0, ["yes_0", "no_5"])) == 64
+
+
+def test_a_file_that_is_cut_short_while_it_is_open_is_said(tmp_path, small_groups):
+    index = Index.build(predictions(500), tmp_path / "index")
+    index.search("fork")
+    path = tmp_path / "index" / "logs-000001.parquet"
+    with path.open("r+b") as file:
+        file.truncate(1000)
+    with pytest.raises(InputError, match="is damaged"):
+        index.search("fork")

@@ -106,7 +106,7 @@ class SearchedFile:
 
     def _read_at(self, start: int, into: Floats) -> Floats:
         assert self._handle is not None
-        if os.preadv(self._handle, [into], start) != into.nbytes:
+        if os.preadv(self._handle, [into.data], start) != into.nbytes:
             raise OSError("the file ends too early")
         return into
 

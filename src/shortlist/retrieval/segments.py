@@ -10,6 +10,7 @@ Two layouts of the same rows, because a search reads a few columns of all rows a
 Pages carry checksums, which are verified when a page is read for the first time: damage is noticed, not ranked.
 """
 
+import inspect
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,7 +30,12 @@ Rows = npt.NDArray[np.int64]
 SEARCHED_TOGETHER = 131_072  # rows of a group of the file that is searched
 MOST_ENTRIES = 2**24  # of a group, where there are so many labels that fewer rows make one
 LOOKED_UP_TOGETHER = 1_024
+PICTURES_TOGETHER = 64  # the same where each row has a small picture
 STORED = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
+# A page for each column of a group, whose floats can be read in one go; older versions of Arrow make such pages anyway.
+ONE_PAGE = (
+    {"max_rows_per_page": SEARCHED_TOGETHER} if "max_rows_per_page" in inspect.signature(pq.write_table).parameters else {}
+)
 
 
 def group_rows(labels: int) -> int:
@@ -76,7 +82,8 @@ class SegmentWriter:
         self.last, self.rows = -1, 0
         entry = SegmentEntry(name, 0, 0, 0)
         statistics = [field.name for field in numbers]
-        self._logs = pq.ParquetWriter(folder / entry.logs, self.logs_schema, write_statistics=["row", *statistics], **STORED)
+        options = STORED | ONE_PAGE
+        self._logs = pq.ParquetWriter(folder / entry.logs, self.logs_schema, write_statistics=["row", *statistics], **options)
         self._facts = pq.ParquetWriter(folder / entry.facts, self.facts_schema, write_statistics=["row"], **STORED)
 
     def write(self, rows: Rows, ids: pa.Array, odds: Floats, extras: dict[str, pa.Array] | None = None) -> None:
@@ -94,8 +101,9 @@ class SegmentWriter:
         keys = [pa.array(rows), ids]
         self._logs.write_table(pa.Table.from_arrays([*keys, *numbers], schema=self.logs_schema), SEARCHED_TOGETHER)
         packed = packed_odds(odds, self.exact)
+        together = min(LOOKED_UP_TOGETHER, PICTURES_TOGETHER) if "thumbnail" in self.extras else LOOKED_UP_TOGETHER
         more = [(extras or {})[extra] for extra in self.extras]
-        self._facts.write_table(pa.Table.from_arrays([*keys, *more, packed], schema=self.facts_schema), LOOKED_UP_TOGETHER)
+        self._facts.write_table(pa.Table.from_arrays([*keys, *more, packed], schema=self.facts_schema), together)
         self.first = int(rows[0]) if self.first is None else self.first
         self.last, self.rows = int(rows[-1]), self.rows + len(rows)
 
