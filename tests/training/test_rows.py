@@ -110,7 +110,7 @@ def test_errors_of_the_thread_are_raised_to_whoever_waits():
     assert next(ready).rows.tolist() == [0]
     with pytest.raises((IndexError, RuntimeError), match="out of range"):
         next(ready)
-    assert threads() == before
+    assert threads() <= before  # threads of others may end meanwhile
 
 
 def test_errors_of_the_plan_are_raised_to_whoever_waits():
@@ -135,14 +135,14 @@ def test_closing_early_stops_the_thread():
     next(ready)
     assert len(threads()) == len(before) + 1
     ready.close()
-    assert threads() == before
+    assert threads() <= before  # threads of others may end meanwhile
 
 
 def test_leaving_a_loop_early_stops_the_thread():
     before = threads()
     for _ in HostRows(torch.zeros(3, 2), torch.arange(3), CPU).batches(endless()):
         break
-    assert threads() == before
+    assert threads() <= before  # threads of others may end meanwhile
 
 
 def test_the_thread_works_a_few_batches_ahead_and_no_more():
