@@ -9,7 +9,7 @@ import typer
 from shortlist.cli import options
 from shortlist.cli.console import say, show, warn
 from shortlist.cli.prepare import Reading, check_alike, check_apart, check_outputs, check_there
-from shortlist.cli.recalibrate import is_classifier, recalibrate
+from shortlist.cli.recalibrate import holds_classifier, recalibrate
 from shortlist.errors import InputError
 from shortlist.links import Isotonic, Platt, Temperature
 from shortlist.links.fitted import FittedLink
@@ -44,7 +44,7 @@ def calibrate(
     Of a classifier (or the folder of a run) the link, the set rule or both are fitted again; it is written to a new folder.
     """
     check_there(scores)
-    folder = is_classifier(scores)
+    folder = holds_classifier(scores)
     known = [*METHODS, "none"] if folder else list(METHODS)
     method = method or ("none" if folder else "temperature")
     if method not in known:

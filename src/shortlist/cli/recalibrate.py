@@ -20,7 +20,7 @@ from shortlist.sets.calibrating import calibrate_rule
 UNKNOWN = torch.ones(1)  # a prior, where only the kind of rule is asked for
 
 
-def is_classifier(path: Path) -> bool:
+def holds_classifier(path: Path) -> bool:
     """Whether this is the folder of a classifier, or of a run with one."""
     return path.is_dir() and (Run.at(path) is not None or (path / "config.json").is_file())
 

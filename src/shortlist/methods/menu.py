@@ -20,7 +20,21 @@ Maker: TypeAlias = Callable[..., Objective]
 
 @dataclass(frozen=True)
 class Method:
-    """A head, a loss and a link under one name.
+    """A head, a loss and a link under one name, and what is particular about them.
+
+    Args:
+        name: what a user picks.
+        summary: in a few words.
+        labels: of a row: exactly one, or any number.
+        make_loss: the parameters (after the counts, where it needs them) → the loss.
+        parameters: the loss's numbers.
+        reference: where they come from.
+        head_kind: of the head that it is trained with.
+        needs_counts: whether the loss is made from the training counts of the classes.
+        sets_of_k: whether it is trained for exactly k labels a row, rather than k on average or as many as there are.
+        sets_link: the link that makes the better sets of its scores, where that is not the loss's own.
+        moves_link: whether training moves the link, so that it needs no fit.
+        keeps_estimates: whether it keeps an estimate of every training row's labels.
 
     >>> method = find_method("average-k", k=5, alpha=0.3)
     >>> method.head(features=512, classes=100)
@@ -42,6 +56,10 @@ class Method:
     reference: str
     head_kind: str = "linear"
     needs_counts: bool = False
+    sets_of_k: bool = False
+    sets_link: str | None = None
+    moves_link: bool = False
+    keeps_estimates: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Methods are copied and sent to other processes by name."""
@@ -106,9 +124,10 @@ def _method(
     parameters: Mapping[str, Any] | None = None,
     *,
     head: str = "linear",
-    needs_counts: bool = False,
+    **particulars: Any,
 ) -> Method:
-    return Method(name, summary, labels, make_loss, MappingProxyType(dict(parameters or {})), reference, head, needs_counts)
+    numbers = MappingProxyType(dict(parameters or {}))
+    return Method(name, summary, labels, make_loss, numbers, reference, head, **particulars)
 
 
 _SPA = {"zeta_pos": 1.0, "k_pos": 1.0, "b_pos": 0.0, "zeta_neg": 5.0, "k_neg": 3.0, "b_neg": 1.0}
@@ -123,23 +142,63 @@ _ALL = (
     _method("cross-entropy", "the baseline; consistent for top-k and average-k", "one", losses.CrossEntropyLoss),
     _method("focal", "cares less about easy rows", "one", losses.FocalLoss, "Lin 2017", {"gamma": 2.0}),
     _method("ldam", "larger margins for rarer classes", "one", _ldam, "Cao 2019", {"max_margin": 0.2, "scale": 40.0}, **_TAIL),
-    _method("topk-hinge", "not top-k calibrated", "one", losses.TopkHingeLoss, "Lapin 2015", {"k": 5}),
-    _method("convex-topk-hinge", "not top-k calibrated", "one", losses.ConvexTopkHingeLoss, "Lapin 2015", {"k": 5}),
+    _method("topk-hinge", "not top-k calibrated", "one", losses.TopkHingeLoss, "Lapin 2015", {"k": 5}, sets_of_k=True),
     _method(
-        "calibrated-topk-hinge", "does not train deep networks", "one", losses.CalibratedTopkHingeLoss, "Yang 2020", {"k": 5}
+        "convex-topk-hinge", "not top-k calibrated", "one", losses.ConvexTopkHingeLoss, "Lapin 2015", {"k": 5}, sets_of_k=True
     ),
     _method(
-        "smooth-topk", "all sets of k at once", "one", losses.SmoothTopkHingeLoss, "Berrada 2018", {"k": 5, "temperature": 1.0}
+        "calibrated-topk-hinge",
+        "does not train deep networks",
+        "one",
+        losses.CalibratedTopkHingeLoss,
+        "Yang 2020",
+        {"k": 5},
+        sets_of_k=True,
     ),
-    _method("noised-topk", "top-k", "one", losses.NoisedTopkHingeLoss, "Garcin 2022, eq. 10", _NOISED),
-    _method("noised-topk-imbalanced", "top-k, long tail", "one", _imbalanced, "Garcin 2022, eq. 13", _IMBALANCED, **_TAIL),
+    _method(
+        "smooth-topk",
+        "all sets of k at once",
+        "one",
+        losses.SmoothTopkHingeLoss,
+        "Berrada 2018",
+        {"k": 5, "temperature": 1.0},
+        sets_of_k=True,
+    ),
+    _method("noised-topk", "top-k", "one", losses.NoisedTopkHingeLoss, "Garcin 2022, eq. 10", _NOISED, sets_of_k=True),
+    _method(
+        "noised-topk-imbalanced",
+        "top-k, long tail",
+        "one",
+        _imbalanced,
+        "Garcin 2022, eq. 13",
+        _IMBALANCED,
+        sets_of_k=True,
+        **_TAIL,
+    ),
     _method("sparse-top", "probabilities that are exactly 0", "any", losses.SparseTopLoss, "Garcin thesis, 6.2"),
     _method("assume-negative", "sigmoids, unseen labels absent", "one", losses.AssumeNegativeLoss, "Cole 2021"),
     _method(
         "expected-positive", "sigmoids, k on average", "one", losses.ExpectedPositiveLoss, "Cole 2021", {"k": 5, "beta": 0.01}
     ),
-    _method("role", "label estimates learnt along", "one", losses.RoleLoss, "Cole 2021", {"k": 5, "weight": 0.0}),
-    _method("average-k", "k on average", "one", losses.AverageKLoss, "Garcin 2023", {"k": 5, "alpha": 0.3}, head="two-head"),
+    _method(
+        "role",
+        "label estimates learnt along",
+        "one",
+        losses.RoleLoss,
+        "Cole 2021",
+        {"k": 5, "weight": 0.0},
+        keeps_estimates=True,
+    ),
+    _method(
+        "average-k",
+        "k on average",
+        "one",
+        losses.AverageKLoss,
+        "Garcin 2023",
+        {"k": 5, "alpha": 0.3},
+        head="two-head",
+        sets_link="softmax",
+    ),
     _method("bce", "independent sigmoids", "any", losses.BinaryCrossEntropyLoss),
     _method("focal-multilabel", "easy labels count less", "any", losses.AsymmetricFocalLoss, "Cheng, eq. 7", _FOCAL),
     _method("asy", "ASY, with its φ link", "any", losses.AsymmetricFocalLoss, "Ridnik 2021; Cheng, eqs. 8 and 14", _ASY),
@@ -153,7 +212,9 @@ _ALL = (
         "Cheng, section 3.4",
         {"pair_weight": 1.0, **_SPA},
     ),
-    _method("quasibinary", "zero, one or many, comparable", "any", losses.QuasibinaryLoss, "Liao, eqs. 10 to 12"),
+    _method(
+        "quasibinary", "zero, one or many, comparable", "any", losses.QuasibinaryLoss, "Liao, eqs. 10 to 12", moves_link=True
+    ),
     _method(
         "softmax-uniform",
         "softmax; uniform where there is no label",

@@ -147,7 +147,7 @@ def _check_method(dataset: Dataset, recipe: Recipe) -> None:
             "average-k, noised-topk or cross-entropy, or set labels=any to train it all the same"
         )
     k = recipe.parameters.get("k")
-    most = classes - 1 if "topk" in method.name else classes
+    most = classes - 1 if method.sets_of_k else classes
     if k is not None and not 0 < float(k) <= most:
         usual = method_numbers(find_method(recipe.method)).get("k")
         came = f"{k}, which it is unless given: say how many with -k, such as -k {min(2, most)}" if k == usual else str(k)

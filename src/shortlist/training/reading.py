@@ -22,7 +22,8 @@ def base_link(recipe: Recipe, own: Link | None) -> Link | None:
     """
     if recipe.link is not None:
         return parse_link(recipe.link)
-    return parse_link("softmax") if recipe.method == "average-k" else own
+    text = recipe.chosen_method.sets_link
+    return own if text is None else parse_link(text)
 
 
 def usual_rule(recipe: Recipe, classes: int) -> str:
@@ -32,7 +33,7 @@ def usual_rule(recipe: Recipe, classes: int) -> str:
     'top-k:3'
     """
     method, k = recipe.chosen_method, min(recipe.k, classes)
-    if "topk" in method.name:
+    if method.sets_of_k:
         return f"top-k:{round(k)}"
     return "threshold:0.5" if method.labels == "any" or recipe.labels == "any" else f"average-k:{k:g}"
 

@@ -178,12 +178,17 @@ def run_recipe(folder: str | Path) -> Recipe:
 
 
 def _check_processes(recipe: Recipe, accelerator: Accelerator) -> None:
-    if recipe.method == "role" and recipe.precision == "float16":
-        raise InputError("method role: its estimates know nothing of the scaling that float16 needs: use bfloat16 or float32")
+    estimates = recipe.chosen_method.keeps_estimates
+    if estimates and recipe.precision == "float16":
+        raise InputError(
+            f"method {recipe.method}: its estimates know nothing of the scaling that float16 needs: use bfloat16 or float32"
+        )
     if accelerator.num_processes == 1:
         return
-    if recipe.method == "role":
-        raise InputError("method role keeps an estimate of every training row, which processes cannot share: use one process")
+    if estimates:
+        raise InputError(
+            f"method {recipe.method} keeps an estimate of every training row, which processes cannot share: use one process"
+        )
     smallest = recipe.batch_size // recipe.accumulate
     if smallest < accelerator.num_processes:
         raise InputError(
