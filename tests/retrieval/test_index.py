@@ -241,7 +241,7 @@ def test_damaged_answers_are_named_too(tmp_path, small_groups):
     [
         (lambda folder: (folder / "index.json").write_text("{"), "cannot be read"),
         (lambda folder: (folder / "index.json").write_text("[]"), "expected an index of format 1"),
-        (lambda folder: (folder / "index.json").write_text('{"version": 1}'), "no description of an index"),
+        (lambda folder: (folder / "index.json").write_text('{"version": 1}'), "is damaged, or was changed by hand"),
         (lambda folder: (folder / "index.json").unlink(), "without index.json"),
         (lambda folder: (folder / "logs-000001.parquet").unlink(), "logs-000001.parquet is missing"),
         (lambda folder: (folder / "logs-000001.parquet").write_bytes(b"PAR1"), "cannot be read"),
@@ -332,3 +332,67 @@ def test_a_file_that_is_cut_short_while_it_is_open_is_said(tmp_path, small_group
         file.truncate(1000)
     with pytest.raises(InputError, match="is damaged"):
         index.search("fork")
+
+
+def test_what_is_not_ours_in_the_folder_stays(tmp_path):
+    index = Index.build(predictions(50), tmp_path / "index")
+    others = [".git", ".dvcignore", "rows-mine.parquet", "notes.txt", ".new-notes"]
+    (tmp_path / "index" / others[0]).mkdir()
+    for name in others[1:]:
+        (tmp_path / "index" / name).write_text("mine")
+    left = [".new", "..new.abc", ".deleted-000009.xyz.parquet", ".index.abc.json", "logs-000077.parquet"]
+    for name in left[:2]:
+        (tmp_path / "index" / name).mkdir()
+    for name in left[2:]:
+        (tmp_path / "index" / name).write_text("left behind")
+    index.delete(["3"])
+    index.compact()
+    names = {path.name for path in (tmp_path / "index").iterdir()}
+    assert names >= set(others)
+    assert names.isdisjoint(left)
+
+
+@pytest.mark.parametrize("name", ["logs-000001.parquet", "rows-000001.parquet", "deleted-000002.parquet", "index.json"])
+def test_a_byte_that_changes_anywhere_is_noticed_or_harmless(tmp_path, name):
+    Index.build(predictions(20, labels=("a", "b")), tmp_path / "index").delete(["3"])
+    path, draw = tmp_path / "index" / name, random.Random(name)
+    content = path.read_bytes()
+    expected = found(Index.open(tmp_path / "index").search("a and not b", 20))
+    for place in [*range(len(content) - 40, len(content)), *(draw.randrange(len(content)) for _ in range(150))]:
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << draw.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            assert found(Index.open(tmp_path / "index").search("a and not b", 20)) == expected
+        except InputError:
+            continue
+
+
+def test_numbers_as_ids_do_not_meet_ids_that_are_numbers(tmp_path):
+    index = Index.build(predictions(4, ids=["12", "13", "5", "x"]), tmp_path / "index")
+    with pytest.raises(InputError, match="3 of the ids are in the index already, such as '12'"):
+        index.add(predictions(10, seed=1))
+    with pytest.raises(InputError, match="1 of the ids are not in the index, such as 'nosuch'"):
+        index.delete(["5", "nosuch"])
+    with pytest.raises(InputError, match="expected a list of ids, got the text '12'"):
+        index.delete("12")
+    assert len(index) == 4
+
+
+@pytest.mark.parametrize("text", ["a < 0.9999", "not a or not b", "at most 2 of (a, b, c)", "count <= 3", "a or not a"])
+def test_queries_that_nearly_all_rows_satisfy_have_few_candidates(tmp_path, text):
+    from shortlist.retrieval import find_engine
+
+    scores = torch.randn(5_000, 4, generator=torch.Generator().manual_seed(0)) - 12
+    given = Predictions(scores, classes=list("abcd"), link="sigmoid")
+    index, query = Index.build(given, tmp_path / "index"), Query.parse(text, "abcd")
+    candidates = find_engine("arrow").candidates(index.snapshot, query, 20, skip_damaged=False)
+    assert len(candidates.rows) < 200
+    assert found(index.search(query, 20)) == brute_force(query, exact_logs(given), 20)
+
+
+def test_many_candidates_are_looked_at_in_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr("shortlist.retrieval.index.LOOKED_AT_ONCE", 7)
+    given = Predictions(torch.zeros(100, 2), classes=["a", "b"], link="sigmoid")
+    index = Index.build(given, tmp_path / "index")
+    assert [result.row for result in index.search("a and not b", 30)] == list(range(30))

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import numpy.typing as npt
 
 from shortlist.retrieval.engines import Candidates, margin
 from shortlist.retrieval.query import Query
@@ -130,8 +131,16 @@ class _Best:
             if self._held > self.n:
                 every, numbers = np.concatenate(self._scores), np.concatenate(self._rows)
                 self.floor = max(self.floor, self._floor_of(every))
-                kept = every >= self.floor
+                kept = (every >= self.floor) & self._first_of_certain(every, numbers)
                 self._scores, self._rows, self._held = [every[kept]], [numbers[kept]], int(kept.sum())
+
+    def _first_of_certain(self, scores: Floats, rows: Rows) -> npt.NDArray[np.bool_]:
+        """All but those rows of which the query is certain and that come after n others like them."""
+        certain = scores == 0
+        if int(certain.sum()) <= self.n:
+            return np.ones(len(scores), dtype=np.bool_)
+        last = np.partition(rows[certain], self.n - 1)[self.n - 1]
+        return np.asarray(~certain | (rows <= last))
 
     def _floor_of(self, scores: Floats) -> float:
         """What the n-th best of these leaves no hope below."""

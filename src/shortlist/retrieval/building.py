@@ -80,7 +80,7 @@ def write_segment(
             done += len(block)
             if progress is not None:
                 progress(done)
-        return writer.entry()
+    return writer.entry()
 
 
 def log_odds(predictions: Predictions) -> Floats:

@@ -1,5 +1,6 @@
 """How an index changes: new files beside the old ones, then a new manifest, then the old files go."""
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from shortlist.errors import InputError
 from shortlist.files import folder_written_whole, written_whole
 from shortlist.retrieval import locking
 from shortlist.retrieval.manifest import Manifest
+from shortlist.retrieval.seals import seal_of_file
 from shortlist.retrieval.searched_file import DamagedError, Floats
 from shortlist.retrieval.segments import STORED, Rows, SegmentWriter, group_rows, odds_of, packed_odds
 from shortlist.retrieval.snapshot import Snapshot
@@ -22,7 +24,8 @@ from shortlist.retrieval.snapshot import Snapshot
 if TYPE_CHECKING:
     from shortlist.predictions import Predictions
 
-OURS = ("logs-*.parquet", "rows-*.parquet", "deleted-*.parquet", ".*")
+# Names that this package gives, and what they are called while they are written; other files in the folder are somebody's.
+OURS = re.compile(r"(logs|rows|deleted)-\d{6,}\.parquet|\.(deleted-\d{6,}|index)\.[^.]+\.(parquet|json)|\.new|\.\.new\..+")
 
 
 def check_same(manifest: Manifest, predictions: "Predictions", path: Path) -> None:
@@ -54,13 +57,13 @@ def new_files(path: Path) -> Iterator[Path]:
 def clear(path: Path, manifest: Manifest) -> None:
     """Remove what writers that were broken off left behind, and what was replaced; whoever has it open can read on."""
     kept = manifest.files() | {locking.NAME}
-    for pattern in OURS:
-        for file in path.glob(pattern):
-            if file.name not in kept:
-                if file.is_dir():
-                    shutil.rmtree(file, ignore_errors=True)
-                else:
-                    file.unlink(missing_ok=True)
+    for file in path.iterdir():
+        if file.name in kept or not OURS.fullmatch(file.name):
+            continue
+        if file.is_dir():
+            shutil.rmtree(file, ignore_errors=True)
+        else:
+            file.unlink(missing_ok=True)
 
 
 def mark_deleted(path: Path, manifest: Manifest, rows: Rows) -> Manifest:
@@ -70,7 +73,8 @@ def mark_deleted(path: Path, manifest: Manifest, rows: Rows) -> Manifest:
     name = f"deleted-{manifest.next_name:06d}.parquet"
     with written_whole(path / name) as temporary:
         pq.write_table(pa.table({"row": rows.astype(np.int64)}), temporary, **STORED)
-    return replace(manifest, deleted=name, deleted_rows=len(rows), next_name=manifest.next_name + 1)
+    seal = tuple(seal_of_file(path / name))
+    return replace(manifest, deleted=name, deleted_rows=len(rows), deleted_seal=seal, next_name=manifest.next_name + 1)
 
 
 def compacted(snapshot: Snapshot, progress: Callable[[int], None] | None) -> Manifest:
@@ -78,23 +82,22 @@ def compacted(snapshot: Snapshot, progress: Callable[[int], None] | None) -> Man
     manifest = snapshot.manifest
     name = f"{manifest.next_name:06d}"
     if not manifest.rows:
-        return replace(manifest, segments=(), deleted=None, deleted_rows=0)
+        return replace(manifest, segments=(), deleted=None, deleted_rows=0, deleted_seal=())
     extras = [extra for extra in ("path", "thumbnail") if any(extra in segment.extras for segment in snapshot.segments)]
     kinds = [segment.odds_type for segment in snapshot.segments]
     exact = np.dtype(np.float64 if np.dtype(np.float64) in kinds else np.float32)
-    with (
-        new_files(snapshot.folder) as folder,
-        SegmentWriter(folder, name, len(manifest.classes), extras=extras, exact=exact) as writer,
-    ):
-        for table in _blocks(_kept_groups(snapshot, extras, exact), group_rows(len(manifest.classes))):
-            more = {extra: table.column(extra).combine_chunks() for extra in extras}
-            ids = table.column("id").combine_chunks()
-            odds: Floats = odds_of(table, len(manifest.classes))
-            writer.write(np.asarray(table.column("row").to_numpy()), ids, odds, more)
-            if progress is not None:
-                progress(writer.rows)
+    with new_files(snapshot.folder) as folder:
+        with SegmentWriter(folder, name, len(manifest.classes), extras=extras, exact=exact) as writer:
+            for table in _blocks(_kept_groups(snapshot, extras, exact), group_rows(len(manifest.classes))):
+                more = {extra: table.column(extra).combine_chunks() for extra in extras}
+                ids = table.column("id").combine_chunks()
+                odds: Floats = odds_of(table, len(manifest.classes))
+                writer.write(np.asarray(table.column("row").to_numpy()), ids, odds, more)
+                if progress is not None:
+                    progress(writer.rows)
         entry = writer.entry()
-    return replace(manifest, segments=(entry,), next_name=manifest.next_name + 1, deleted=None, deleted_rows=0)
+    whole = replace(manifest, deleted=None, deleted_rows=0, deleted_seal=())
+    return replace(whole, segments=(entry,), next_name=manifest.next_name + 1)
 
 
 def _kept_groups(snapshot: Snapshot, extras: list[str], exact: "np.dtype[Any]") -> Iterator[pa.Table]:

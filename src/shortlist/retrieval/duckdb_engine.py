@@ -81,6 +81,8 @@ class _Connection:
         try:
             return list(self.connection.execute(sql).fetchall())
         except self.errors as error:
+            if "No files found" in str(error):
+                raise InputError("the index has changed since it was opened: open it again, or refresh it") from error
             raise DamagedError(f"DuckDB cannot read the index ({str(error).splitlines()[0]}): try the engine arrow") from error
 
 

@@ -51,11 +51,17 @@ def margin(query: Query, score: float) -> float:
     The probability of a query is a sum over the ways to satisfy it, each a product of η or 1 - η of its labels, of which there
     are at most 2ᵐ for m labels. Ways that are e⁻⁴⁰ / 2ᵐ times less probable than all together do not count, and the logarithm
     of any other is at most that of the whole plus 40 + m log 2 in size, and errs by a share of that. A conjunction can be
-    satisfied in one way.
+    satisfied in one way. Where the query is nearly certain the same holds of the probability that it is false, which is all
+    that its score is.
     """
-    labels = len(query.labels)
-    longest = abs(score) if query.conjunction is not None else abs(score) + labels * math.log(2) + 40
-    return SAFETY * (labels + 2) * UNIT * longest + TINY
+    labels, size = len(query.labels), abs(score)
+    if query.conjunction is not None:
+        return SAFETY * (labels + 2) * UNIT * size + TINY
+    if size == 0:
+        return TINY
+    rest = labels * math.log(2) + 40
+    certain = (max(size, -math.log(size)) + rest) * 2 * size
+    return SAFETY * (labels + 2) * UNIT * min(size + rest, certain) + TINY
 
 
 def find_engine(name: str) -> Engine:

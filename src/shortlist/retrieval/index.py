@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int], None]
 MOST_HANDS = 8
+LOOKED_AT_ONCE = 16_384  # candidates; there are seldom more than a few dozen
 FORMAT = "%06d"
 
 
@@ -123,12 +124,20 @@ class Index:
         return self._ranked(asked, n, found, skip_damaged)
 
     def _ranked(self, query: Query, n: int, found: Candidates, skip_damaged: bool) -> Results:
-        """The candidates looked at again, by their exact log odds."""
-        facts = self.snapshot.look_up(found.rows, found.damaged if skip_damaged else None)
-        log_yes, log_no = (dict(enumerate(part.T)) for part in logs_of_odds(facts.odds))
-        scores = query.log_probability(log_yes, log_no) if len(facts.rows) else np.zeros(0)
-        order = np.lexsort((facts.rows, -scores))[:n]
-        results = [self._result(query, facts, int(place), float(scores[place])) for place in order if scores[place] > -np.inf]
+        """The candidates looked at again, by their exact log odds; the best n are kept as they come."""
+        best: list[tuple[float, int, Facts, int]] = []
+        for rows in np.array_split(np.sort(found.rows), max(1, -(-len(found.rows) // LOOKED_AT_ONCE))):
+            facts = self.snapshot.look_up(rows, found.damaged if skip_damaged else None)
+            if not len(facts.rows):
+                continue
+            log_yes, log_no = (dict(enumerate(part.T)) for part in logs_of_odds(facts.odds))
+            scores = query.log_probability(log_yes, log_no)
+            order = np.lexsort((facts.rows, -scores))[:n]
+            new = [
+                (-float(scores[place]), int(facts.rows[place]), facts, int(place)) for place in order if scores[place] > -np.inf
+            ]
+            best = sorted([*best, *new], key=lambda one: one[:2])[:n]
+        results = [self._result(query, facts, place, -score) for score, _, facts, place in best]
         return Results(results, query, groups=found.groups, read=found.read, damaged=found.damaged)
 
     def _result(self, query: Query, facts: Facts, place: int, score: float) -> Result:
@@ -163,12 +172,13 @@ class Index:
             self.refresh()
             changes.check_same(self.manifest, predictions, self.path)
             changes.clear(self.path, self.manifest)
-            old = self._rows_of(predictions.ids) if predictions.ids is not None else np.zeros(0, dtype=np.int64)
-            if len(old) and not replace:
-                name = self.snapshot.look_up(old[:1]).ids[0]
+            first = self.manifest.next_row
+            ids = predictions.ids or [str(row) for row in range(first, first + len(predictions))]
+            old, taken = self._rows_of(ids)
+            if taken and not replace:
                 raise InputError(
-                    f"{len(old):,} of the ids are in the index already, such as {name!r}: leave them out, or let the new rows "
-                    "replace them (replace=True, --replace)"
+                    f"{len(taken):,} of the ids are in the index already, such as {taken[0]!r}: leave them out, or let the "
+                    "new rows replace them (replace=True, --replace)"
                 )
             manifest = self.manifest
             name = FORMAT % manifest.next_name
@@ -180,13 +190,15 @@ class Index:
 
     def delete(self, ids: Iterable[str]) -> int:
         """Rows of these ids are not found any more; how many there were. Ids that are not in the index are refused."""
+        if isinstance(ids, str):
+            raise InputError(f"ids: expected a list of ids, got the text {ids!r}: put it into a list")
         with writers_lock(self.path):
             self.refresh()
             changes.clear(self.path, self.manifest)
-            wanted = list(dict.fromkeys(map(str, ids)))
-            rows = self._rows_of(wanted)
-            if len(rows) < len(wanted):
-                known = set(self.snapshot.look_up(rows).ids)
+            wanted = list(dict.fromkeys(ids))
+            rows, found = self._rows_of(wanted)
+            known = set(found)
+            if len(known) < len(wanted):
                 missing = [name for name in wanted if name not in known]
                 raise InputError(
                     f"{len(missing):,} of the ids are not in the index, such as {missing[0]!r}; nothing was deleted"
@@ -208,16 +220,22 @@ class Index:
         """Read everything; what is damaged, named."""
         return changes.damage(self.snapshot)
 
-    def _rows_of(self, ids: Iterable[str]) -> Rows:
-        """The numbers of the rows of these ids, deleted ones aside."""
-        wanted = pa.array(list(ids), pa.string())
-        found = [np.zeros(0, dtype=np.int64)]
+    def _rows_of(self, ids: Iterable[str]) -> tuple[Rows, list[str]]:
+        """The numbers of the rows of these ids, deleted ones aside, and those of the ids that there are."""
+        wanted = list(ids)
+        if not all(isinstance(name, str) for name in wanted):
+            raise InputError("ids: expected texts, got something else among them")
+        values, rows, names = pa.array(wanted, pa.string()), [np.zeros(0, dtype=np.int64)], []
         for segment in self.snapshot.segments:
             for group in range(segment.groups):
-                hits = np.asarray(pc.is_in(segment.ids(group), value_set=wanted).to_numpy(zero_copy_only=False))
-                if hits.any():
-                    found.append(segment.row_numbers(group)[hits])
-        return np.setdiff1d(np.concatenate(found), self.snapshot.deleted)
+                here = segment.ids(group)
+                hits = np.flatnonzero(pc.is_in(here, value_set=values).to_numpy(zero_copy_only=False))
+                if len(hits):
+                    numbers = segment.row_numbers(group)[hits]
+                    kept = ~np.isin(numbers, self.snapshot.deleted)
+                    rows.append(numbers[kept])
+                    names += here.take(pa.array(hits[kept])).to_pylist()
+        return np.concatenate(rows), names
 
     def info(self) -> dict[str, Any]:
         """What the index holds, as JSON holds it."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from shortlist.errors import InputError
 from shortlist.files import write_text
+from shortlist.retrieval.seals import seal_of_json
 
 NAME = "index.json"
 FORMAT = 1
@@ -21,12 +22,14 @@ class SegmentEntry:
         rows: how many, the deleted ones included.
         first: the number of its first row; a later row has a larger one.
         last: the number of its last row.
+        seals: of its two files, the one that is searched and the one that answers are read from.
     """
 
     name: str
     rows: int
     first: int
     last: int
+    seals: tuple[tuple[int, ...], ...] = ()
 
     @property
     def logs(self) -> str:
@@ -51,6 +54,7 @@ class Manifest:
         next_name: counts the files.
         deleted: the file with the numbers of deleted rows, if any are.
         deleted_rows: how many those are.
+        deleted_seal: of that file.
     """
 
     classes: tuple[str, ...]
@@ -60,6 +64,7 @@ class Manifest:
     next_name: int = 1
     deleted: str | None = None
     deleted_rows: int = 0
+    deleted_seal: tuple[int, ...] = ()
     version: int = field(default=FORMAT)
 
     @property
@@ -83,7 +88,9 @@ class Manifest:
 
     def write(self, folder: Path) -> None:
         """Make this the state of the index: readers see the one before or this one, never a mixture."""
-        write_text(folder / NAME, json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n")
+        content = json.loads(json.dumps(asdict(self)))  # as it will be read
+        sealed = {**content, "seal": seal_of_json(content)}
+        write_text(folder / NAME, json.dumps(sealed, ensure_ascii=False, indent=1) + "\n")
 
     @classmethod
     def read(cls, folder: Path) -> "Manifest":
@@ -98,11 +105,11 @@ class Manifest:
         if not isinstance(content, dict) or content.get("version") != FORMAT:
             came = content.get("version") if isinstance(content, dict) else None
             raise InputError(f"{path}: expected an index of format {FORMAT}, got {came!r}: build it again with this version")
-        try:
-            segments = tuple(SegmentEntry(**entry) for entry in content.pop("segments"))
-            return cls(**{**content, "classes": tuple(content["classes"]), "segments": segments})
-        except (KeyError, TypeError) as error:
-            raise InputError(f"{path} is no description of an index ({error}): build the index again") from None
+        if content.pop("seal", None) != seal_of_json(content):
+            raise InputError(f"{path} is damaged, or was changed by hand: build the index again")
+        segments = tuple(SegmentEntry(**{**entry, "seals": tuple(map(tuple, entry["seals"]))}) for entry in content["segments"])
+        lists = {name: tuple(content[name]) for name in ("classes", "deleted_seal")}
+        return cls(**{**content, **lists, "segments": segments})
 
 
 def _what_is_there(folder: Path) -> str:

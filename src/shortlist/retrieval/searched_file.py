@@ -7,7 +7,7 @@ search is bound by memory, and this moves a third of what Arrow does.
 
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shortlist.errors import InputError
+from shortlist.retrieval.seals import seal_of_parquet
 
 Floats = npt.NDArray[np.floating[Any]]
 DAMAGE = (pa.ArrowException, OSError, ValueError)
@@ -37,6 +38,18 @@ def open_parquet(path: Path, hands: int) -> list[pq.ParquetFile]:
     except DAMAGE as error:
         raise DamagedError(f"{path} cannot be read ({str(error).splitlines()[0]}): build the index again") from error
     return [first, *more]
+
+
+def check_seal(path: Path, seal: Sequence[int], seal_of: Callable[[Path], list[int]] = seal_of_parquet) -> None:
+    """The file is as long as it was, and its footer says what it said: Arrow does not survive every other one."""
+    try:
+        found = seal_of(path)
+    except FileNotFoundError:
+        raise FileNotFoundError(path.name) from None
+    except OSError as error:
+        raise DamagedError(f"{path} cannot be read ({error}): build the index again") from error
+    if found != list(seal):
+        raise DamagedError(f"{path} cannot be read (it is not what was written): build the index again")
 
 
 class SearchedFile:

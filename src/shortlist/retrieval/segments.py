@@ -14,6 +14,7 @@ import inspect
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -24,7 +25,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shortlist.retrieval.manifest import SegmentEntry
-from shortlist.retrieval.searched_file import DAMAGE, DamagedError, Floats, SearchedFile, open_parquet
+from shortlist.retrieval.seals import seal_of_parquet
+from shortlist.retrieval.searched_file import DAMAGE, DamagedError, Floats, SearchedFile, check_seal, open_parquet
 
 Rows = npt.NDArray[np.int64]
 SEARCHED_TOGETHER = 131_072  # rows of a group of the file that is searched
@@ -64,7 +66,8 @@ def logs_of_odds(odds: Floats) -> tuple[Floats, Floats]:
     [-0.1269, -2.1269]
     """
     rest = np.log1p(np.exp(-np.abs(odds)))
-    return np.minimum(odds, 0) - rest, np.minimum(-odds, 0) - rest
+    with np.errstate(over="ignore"):
+        return np.minimum(odds, 0) - rest, np.minimum(-odds, 0) - rest
 
 
 class SegmentWriter:
@@ -77,7 +80,7 @@ class SegmentWriter:
         odds = pa.field("odds", pa.binary(exact.itemsize * labels), nullable=False)
         self.logs_schema = pa.schema([*keys, *numbers])
         self.facts_schema = pa.schema([*keys, *(pa.field(extra, kinds[extra]) for extra in extras), odds])
-        self.name, self.labels, self.exact, self.extras = name, labels, exact, extras
+        self.folder, self.name, self.labels, self.exact, self.extras = folder, name, labels, exact, extras
         self.first: int | None = None
         self.last, self.rows = -1, 0
         entry = SegmentEntry(name, 0, 0, 0)
@@ -108,9 +111,11 @@ class SegmentWriter:
         self.last, self.rows = int(rows[-1]), self.rows + len(rows)
 
     def entry(self) -> SegmentEntry:
-        """What the manifest says of it."""
+        """What the manifest says of it, once both files are closed."""
         assert self.first is not None
-        return SegmentEntry(self.name, self.rows, self.first, self.last)
+        plain = SegmentEntry(self.name, self.rows, self.first, self.last)
+        seals = tuple(tuple(seal_of_parquet(self.folder / name)) for name in (plain.logs, plain.facts))
+        return replace(plain, seals=seals)
 
     def __enter__(self) -> "SegmentWriter":
         return self
@@ -132,6 +137,8 @@ class Segment:
 
     def __init__(self, folder: Path, entry: SegmentEntry, hands: int, labels: int):
         self.folder, self.entry, self.hands, self.labels = folder, entry, hands, labels
+        for name, seal in zip((entry.logs, entry.facts), entry.seals, strict=True):
+            check_seal(folder / name, seal)
         self._logs = SearchedFile(folder / entry.logs, hands)
         self._facts = open_parquet(folder / entry.facts, 1)[0]
         self.paths = (folder / entry.logs, folder / entry.facts)

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 
 from shortlist.errors import InputError
 from shortlist.retrieval.manifest import Manifest
-from shortlist.retrieval.searched_file import DAMAGE, DamagedError, Floats
+from shortlist.retrieval.seals import seal_of_file
+from shortlist.retrieval.searched_file import DAMAGE, DamagedError, Floats, check_seal
 from shortlist.retrieval.segments import Rows, Segment, odds_of
 
 TRIES = 20  # an index that is compacted between our two looks at it is looked at again
@@ -124,6 +125,7 @@ def _deleted(folder: Path, manifest: Manifest) -> Rows:
     if manifest.deleted is None:
         return np.zeros(0, dtype=np.int64)
     path = folder / manifest.deleted
+    check_seal(path, manifest.deleted_seal, seal_of_file)
     try:
         return np.asarray(pq.read_table(path, page_checksum_verification=True).column("row").to_numpy())
     except FileNotFoundError:
