@@ -1,6 +1,7 @@
 """What the program refuses, in one sentence; what it warns of; what it leaves untouched."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -301,3 +302,12 @@ def test_nothing_that_is_read_is_written_over(fails, old, new):
 def test_a_link_is_never_guessed(fails, tmp_path):
     np.savez(tmp_path / "theirs.npz", scores=np.random.default_rng(0).normal(size=(20, 3)))
     assert "--link softmax or sigmoid" in fails("sets", tmp_path / "theirs.npz", "--rule", "top-k:1")
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, "passive"), ("active", "active")])
+def test_threads_wait_without_spinning_unless_told_to(run, monkeypatch, given, expected):
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    if given is not None:
+        monkeypatch.setenv("OMP_WAIT_POLICY", given)
+    run("--version")
+    assert os.environ["OMP_WAIT_POLICY"] == expected
