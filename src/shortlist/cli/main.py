@@ -35,7 +35,7 @@ def _root(version: bool = typer.Option(False, "--version", callback=_version, is
 
 def main() -> None:
     """Run the program; what a person got wrong is one sentence and exit code 1, never a traceback."""
-    # Threads that wait for each other by spinning leave a machine with other work to do at a tenth of its speed.
+    # Threads that wait for each other by spinning leave little of a machine that has other work to do.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read when torch is loaded, which no command has done yet
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that temporary files are removed
     try:
