@@ -42,7 +42,7 @@ def test_a_thousand_random_queries_find_what_brute_force_finds(tmp_path, small_g
         assert [(row, score) for row, score in expected] == found(index.search(text, n)), text
 
 
-@pytest.mark.parametrize("apart", [1e-9, 2e-7])  # all equal in float32; and in a wrong order there
+@pytest.mark.parametrize("apart", [1e-9, 2e-7])  # closer than float32 can tell, and about as close as it can
 def test_near_neighbours_that_float32_cannot_tell_apart_are_ranked_exactly(tmp_path, apart):
     base = torch.full((400, 3), 0.7, dtype=torch.float64)
     scores = base + torch.rand(400, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * apart
