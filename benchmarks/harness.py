@@ -75,7 +75,8 @@ def _machine() -> str:
     info = Path("/proc/cpuinfo")
     if info.exists():
         model = next((line.split(":")[1].strip() for line in info.read_text().splitlines() if "model name" in line), model)
-    return f"{model}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, Python {platform.python_version()}"
+    gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
+    return f"{model}, {os.cpu_count()} cores, {torch.get_num_threads()} threads{gpu}, Python {platform.python_version()}"
 
 
 def _version(package: str) -> str | None:
