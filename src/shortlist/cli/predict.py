@@ -24,6 +24,7 @@ from shortlist.selection import count_rows
 from shortlist.sets.lists import LabelList, label_lists, list_writer
 from shortlist.sets.sizes import SizeSummary
 from shortlist.tensors import Scores, Target
+from shortlist.training.failures import is_out_of_memory
 
 if TYPE_CHECKING:
     from shortlist.data import NewRows
@@ -151,7 +152,9 @@ class _Work:
                     self.done += len(numbers)
                     yield numbers, scores
                     bar.at(int(numbers[-1]) + 1)
-            except torch.OutOfMemoryError:
+            except RuntimeError as error:
+                if not is_out_of_memory(error):
+                    raise
                 raise InputError(f"the GPU has no room for {self.batch_size} {self.things}: pass --batch-size") from None
 
     def lists(self) -> Iterator[list[LabelList]]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
@@ -12,6 +13,7 @@ from shortlist.files import written_whole
 
 PROBES = (8, 4)  # the shares of a batch, 1/8 and 1/4, whose memory is measured
 FILL = 0.95  # of the memory that is there
+NO_ROOM = ("CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED", "CUDA error: out of memory")
 
 
 class NonFiniteLossError(InputError):
@@ -57,6 +59,17 @@ def largest_batch(rows: int, peak: Callable[[int], float], available: float) -> 
     if more == few or slope <= 0:
         return few
     return max(1, min(rows - 1, int(FILL * (available - low) / slope) + few))
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether a GPU had no room left: PyTorch's own error, or that of a library of NVIDIA's, which has no type of its own.
+
+    >>> is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"))
+    True
+    >>> is_out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+    False
+    """
+    return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in NO_ROOM)
 
 
 def out_of_memory(rows: int, accumulate: int, fits: int, device: str) -> OutOfMemoryError:

@@ -27,7 +27,7 @@ from shortlist.training.checkpoint import (
     under,
 )
 from shortlist.training.device_state import Statistics, Told, seed_step
-from shortlist.training.failures import keep_batch, largest_batch, nonfinite, out_of_memory
+from shortlist.training.failures import is_out_of_memory, keep_batch, largest_batch, nonfinite, out_of_memory
 from shortlist.training.interruption import Interrupted, Stop, first_interrupt_waits
 from shortlist.training.material import check_readable
 from shortlist.training.monitor import Monitor
@@ -177,7 +177,9 @@ class Loop:
         full = False
         try:
             loss = self._gradient(step, parts, batches)
-        except torch.OutOfMemoryError:
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
             full = True  # asked further below: as long as the error is at hand it holds on to what did not fit
         if full:
             raise self._too_large(max(len(batch.rows) for batch in batches), batches[0])
@@ -258,7 +260,9 @@ class Loop:
             free, _ = torch.cuda.mem_get_info(device)
             available = free + torch.cuda.memory_reserved(device)
             fits = largest_batch(rows, peak, float(available))
-        except torch.OutOfMemoryError:
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
             fits = max(1, rows // 16)
         return out_of_memory(rows, self.recipe.accumulate, fits, str(device))
 
