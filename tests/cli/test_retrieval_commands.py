@@ -90,7 +90,10 @@ def test_rows_are_added_deleted_and_compacted(tmp_path, index, run, fails):
     told = json.loads(run("index", "info", index, "--json", "--check").out)
     assert (told["rows"], told["segments"], told["deleted"], told["damaged"]) == (227, 1, 0, [])
     assert told["classes"] == list(LABELS)
-    assert "everything can be read" in run("index", "info", index, "--check").err
+    shown = run("index", "info", index, "--check")
+    assert "everything can be read" in shown.err
+    assert "kB" in shown.out
+    assert "sigmoid" in shown.out
 
 
 def test_what_cannot_be_indexed_is_said(tmp_path, scores, index, fails):
@@ -113,13 +116,25 @@ def test_a_page_with_the_pictures(tmp_path, run):
     scores = tmp_path / "scores.safetensors"
     predictions(6, ids=[f"{row}.jpg" for row in range(6)]).save(scores)
     for name, options in (("small", ["--thumbnails", "32"]), ("paths", [])):
-        run("index", "build", scores, tmp_path / name, "--pictures", tmp_path, *options)
+        built = run("index", "build", scores, tmp_path / name, "--pictures", tmp_path, *options)
+        assert ("5.jpg" in built.err and "there is no thumbnail" in built.err) == (name == "small")
         page = tmp_path / f"{name}.html"
         assert "6 rows →" in run("search", "fork and not knife", tmp_path / name, "--html", page).err
         text = page.read_text()
         assert text.count("data:image/jpeg;base64,") == 5
         assert text.count("<article>") == 6
         assert "excluded" in text
+
+
+def test_a_page_of_nothing_goes_to_the_screen(index, run, fails):
+    shown = run("search", "fork and not fork", index, "--html", "-")
+    assert "None of 200 rows" in shown.out
+    assert "cannot be both" in shown.out
+    assert "one thing to print" in fails("search", "fork", index, "--html", "-", "--json")
+
+
+def test_a_query_without_quotes_is_told_to_have_them(index, fails):
+    assert "the query in quotes, got 4 words" in fails("search", "fork", "and", "apple", index)
 
 
 def test_names_are_escaped_on_the_page(tmp_path, run):
@@ -171,3 +186,15 @@ def test_what_cannot_be_measured_is_said(tmp_path, labelled, scores, fails):
     assert "expected labels to measure against" in fails("retrieval-eval", scores)
     assert "--plot: expected a name that ends in" in fails("retrieval-eval", labelled["good"], "--plot", tmp_path / "x.txt")
     assert "--link" in fails("retrieval-eval", labelled["good"], "--link", "none")
+    assert "one of them twice" in fails("retrieval-eval", labelled["good"], labelled["good"])
+
+
+def test_other_rows_are_said_not_to_compare(tmp_path, labelled, run):
+    few = tmp_path / "few.safetensors"
+    Predictions.load(labelled["good"]).rows(slice(50)).save(few)
+    assert "few 50 rows × 4 labels" in run("retrieval-eval", labelled["good"], few, "--longest", 2).err
+
+
+def test_what_was_drawn_has_an_interval(labelled, run):
+    shown = run("retrieval-eval", labelled["good"], "--longest", 3, "--most", 0, "--sample", 5).out.splitlines()[1]
+    assert shown.count("±") >= 2

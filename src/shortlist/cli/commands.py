@@ -25,6 +25,7 @@ COMMANDS = {
     "demo": "demo:demo",
 }
 SETTINGS = {"help_option_names": ["-h", "--help"]}
+LOOSE = ("search",)  # are given the words that they did not expect, to say something about them
 
 
 def load_command(name: str) -> Any:
@@ -36,7 +37,7 @@ def load_command(name: str) -> Any:
         command = typer.main.get_group(found)
     else:
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        alone.command(name, context_settings=SETTINGS)(found)
+        alone.command(name, context_settings={**SETTINGS, "allow_extra_args": name in LOOSE})(found)
         command = typer.main.get_command(alone)
     command.name = name
     return command

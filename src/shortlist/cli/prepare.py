@@ -106,7 +106,7 @@ def prepare_all(paths: Sequence[Path], reading: Reading, fitting: Fitting) -> li
     if files and len(files) != len(paths):
         raise InputError(f"expected one --calibration for each of the {len(paths)} files of scores, got {len(files)}")
     found = []
-    for n, (path, name) in enumerate(zip(paths, _names(paths), strict=True)):
+    for n, (path, name) in enumerate(zip(paths, short_names(paths), strict=True)):
         check_there(path)
         run = Run.at(path)
         if run is None and not fitting.rules:
@@ -254,7 +254,9 @@ def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[Path | None])
         raise InputError(f"expected different names for what is written, got {written[0]} twice")
 
 
-def _names(paths: Sequence[Path]) -> list[str]:
+def short_names(paths: Sequence[Path]) -> list[str]:
     """Short names that tell the files apart."""
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise InputError("expected different files of scores, got one of them twice")
     stems = [path.resolve().name if path.is_dir() else path.stem for path in paths]
     return stems if len(set(stems)) == len(stems) else [str(path) for path in paths]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from shortlist.retrieval.building import PicturesOf
 
 SHOWN_LABELS = 6
+SHOWN_PROBLEMS = 5
 
 app = typer.Typer(help="Make scored rows searchable, and change what can be found.", no_args_is_help=True)
 
@@ -42,6 +43,7 @@ def build(
     shown = _pictures(predictions, pictures, thumbnails)
     with Bar("indexing", len(predictions)) as bar:
         made = Index.build(predictions, index, pictures=shown, progress=bar.at)
+    _warn_of_unreadable(shown)
     say(f"{len(made):,} rows, {len(made.classes):,} labels → {index}")
 
 
@@ -61,6 +63,7 @@ def add(
     shown = _pictures(predictions, pictures, thumbnails)
     with Bar("indexing", len(predictions)) as bar:
         opened.add(predictions, pictures=shown, replace=replace, progress=bar.at)
+    _warn_of_unreadable(shown)
     say(f"{len(predictions):,} rows added, {len(opened):,} in {index}")
 
 
@@ -111,7 +114,7 @@ def info(
         emit(json.dumps({**found, "classes": list(opened.classes), **more}, ensure_ascii=False) + "\n")
     else:
         shown = {**found, "pictures": ", ".join(found["pictures"]) or "none", "link": _link_text(found["link"])}
-        shown["size"] = f"{shown.pop('bytes') / 1e6:,.1f} MB"
+        shown["size"] = _size_text(shown.pop("bytes"))
         show(Table(["", ""], [[name, f"{value:,}" if isinstance(value, int) else value] for name, value in shown.items()]))
         if labels:
             emit("\n".join(opened.classes) + "\n")
@@ -124,16 +127,21 @@ def info(
 
 
 def search(
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="Such as 'fork and apple and not knife'; see the docs.")],
+    context: typer.Context,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="In quotes: 'fork and apple and not knife'; see the docs.")],
     index: IndexPath,
     n: Annotated[int, typer.Option("-n", "--number", min=1, help="How many rows.")] = 20,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="A page with the pictures found.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="A page with the pictures; - prints it.")] = None,
     as_json: options.Json = False,
     sql: Annotated[bool, typer.Option("--sql", help="Print the query as SQL over the same files, and do not run it.")] = False,
     engine: Annotated[str, typer.Option("--engine", help="arrow, or duckdb where it is installed.")] = "arrow",
     skip_damaged: Annotated[bool, typer.Option("--skip-damaged", help="Search what can be read, and name the rest.")] = False,
 ) -> None:
     """Find the rows of which a query is most probably true."""
+    if context.args:
+        raise InputError(f"expected 'QUERY' INDEX, the query in quotes, got {2 + len(context.args)} words")
+    if html is not None and str(html) == "-" and as_json:
+        raise InputError("expected one thing to print, got --html - and --json")
     opened = _open(index)
     if sql:
         if html is not None or as_json:
@@ -142,10 +150,7 @@ def search(
         return
     found = opened.search(query, n, engine=engine, skip_damaged=skip_damaged)
     if html is not None:
-        from shortlist.retrieval.page import write_page
-
-        write_page(found, html, rows=len(opened))
-        say(f"{len(found)} rows → {html}")
+        _write_page(found, html, len(opened))
     if as_json:
         emit("".join(json.dumps(result.to_json(), ensure_ascii=False) + "\n" for result in found))
     elif html is None:
@@ -156,6 +161,16 @@ def search(
         say(f"nothing: {found.note}")
     elif not found:
         say("nothing: no row can satisfy the query")
+
+
+def _write_page(found: "Results", path: Path, rows: int) -> None:
+    from shortlist.retrieval.page import render, write_page
+
+    if str(path) == "-":
+        emit(render(found, rows=rows))
+    else:
+        write_page(found, path, rows=rows)
+        say(f"{len(found)} rows → {path}")
 
 
 def _show(found: "Results") -> None:
@@ -211,5 +226,19 @@ def _pictures(predictions: "Predictions", folder: Path | None, side: int | None)
     return PicturesOf(PictureFiles(root, predictions.ids), [str(root / name) for name in predictions.ids], side)
 
 
+def _warn_of_unreadable(pictures: "PicturesOf | None") -> None:
+    from shortlist.data.problems import problem_lines
+
+    for line in problem_lines(pictures.problems, SHOWN_PROBLEMS) if pictures is not None else []:
+        warn(f"{line}; there is no thumbnail of it")
+
+
+def _size_text(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:,.1f} kB"
+
+
 def _link_text(config: dict[str, Any]) -> str:
-    return ":".join(str(value) for value in config.values() if not isinstance(value, dict | list))
+    """As it is typed and as it prints: a name, its numbers, and in brackets what it was fitted on."""
+    numbers = [f"{value:g}" for value in config.values() if isinstance(value, int | float) and not isinstance(value, bool)]
+    base = f"({_link_text(config['base'])})" if isinstance(config.get("base"), dict) else ""
+    return ":".join([config["kind"], *numbers]) + base

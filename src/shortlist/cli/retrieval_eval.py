@@ -8,10 +8,11 @@ import typer
 
 from shortlist.cli import options
 from shortlist.cli.console import Bar, emit, say, show, warn
-from shortlist.cli.prepare import Reading, check_outputs, looks_like_probabilities
+from shortlist.cli.prepare import Reading, check_outputs, looks_like_probabilities, short_names
 from shortlist.cli.runs import Run
 from shortlist.errors import InputError
 from shortlist.metrics import RetrievalScores, evaluate_retrieval, logs_of
+from shortlist.metrics.query_sampling import NORMAL_95
 from shortlist.predictions import Predictions
 from shortlist.report import Table
 from shortlist.report.display import SUFFIXES
@@ -41,12 +42,13 @@ def retrieval_eval(
     check_outputs([plot, reliability], scores)
     found = {
         name: _evaluated(path, name, Reading(scores_key, target_key, link), longest, most, sample, seed)
-        for name, path in _named(scores).items()
+        for name, path in zip(short_names(scores), scores, strict=True)
     }
     if as_json:
         emit(json.dumps({name: one.to_json() for name, one in found.items()}, ensure_ascii=False) + "\n")
     else:
         show(_table(found))
+    _check_comparable(found)
     for name, one in found.items():
         if one.unseen:
             kinds = ", ".join(f"{present} present and {absent} absent" for present, absent in one.unseen)
@@ -81,9 +83,11 @@ def _check(predictions: Predictions, path: Path) -> None:
         warn(f"{path}: the scores look like probabilities; if they are, pass --link identity")
 
 
-def _named(paths: list[Path]) -> dict[str, Path]:
-    names = [path.resolve().name if path.is_dir() else path.stem for path in paths]
-    return dict(zip(names if len(set(names)) == len(names) else map(str, paths), paths, strict=True))
+def _check_comparable(found: dict[str, RetrievalScores]) -> None:
+    sizes = {(one.rows, one.classes) for one in found.values()}
+    if len(sizes) > 1:
+        shown = ", ".join(f"{name} {one.rows:,} rows × {one.classes:,} labels" for name, one in found.items())
+        warn(f"the files are of different data, so that their numbers do not compare: {shown}")
 
 
 def _table(found: dict[str, RetrievalScores]) -> Table:
@@ -102,7 +106,7 @@ def _table(found: dict[str, RetrievalScores]) -> Table:
             *(_with_interval(each.map, (each.high - each.low) / 2) for each in one.by_length),
             *[None] * (lengths - len(one.by_length)),
             _with_interval(one.map, (one.interval[1] - one.interval[0]) / 2),
-            f"{one.overall.precision_at_10:.1%}",
+            _with_interval(one.overall.precision_at_10, NORMAL_95 * one.overall.precision_error),
             f"{one.calibration_error:.2%}",
         ]
         for name, one in found.items()

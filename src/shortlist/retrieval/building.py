@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 import torch
 
 from shortlist.data.pictures import Pictures
+from shortlist.data.problems import Problem
 from shortlist.errors import InputError
 from shortlist.links import Sigmoid
 from shortlist.predictions import Predictions
@@ -29,11 +30,13 @@ class PicturesOf:
         pictures: one for each row, in the same order.
         paths: where each lies, if it lies anywhere.
         side: of the small pictures that the index keeps; None: it keeps none.
+        problems: filled while the index is written with the pictures that could not be read.
     """
 
     pictures: Pictures
     paths: Sequence[str] | None = None
     side: int | None = None
+    problems: list[Problem] = field(default_factory=list)
 
 
 def check_predictions(predictions: Predictions) -> None:
@@ -112,18 +115,19 @@ def _extras(pictures: PicturesOf | None, names: Sequence[str], places: range) ->
         found["path"] = pa.array([pictures.paths[place] for place in places], pa.string())
     if "thumbnail" in names:
         assert pictures.side is not None
-        found["thumbnail"] = pa.array(_thumbnails(pictures.pictures, places, pictures.side), pa.binary())
+        found["thumbnail"] = pa.array(_thumbnails(pictures, places, pictures.side), pa.binary())
     return found
 
 
-def _thumbnails(pictures: Pictures, places: range, side: int) -> list[bytes | None]:
+def _thumbnails(pictures: PicturesOf, places: range, side: int) -> list[bytes | None]:
     """Small JPEGs; None for pictures that cannot be read."""
     from PIL import Image
 
-    from shortlist.data.loading import picture_batches
+    from shortlist.data.loading import UNREADABLE, picture_batches
 
     found: list[bytes | None] = [None] * len(places)
-    for loaded in picture_batches(pictures, size=side, rows=torch.arange(places.start, places.stop)):
+    for loaded in picture_batches(pictures.pictures, size=side, rows=torch.arange(places.start, places.stop)):
+        pictures.problems.extend(problem for problem in loaded.problems if problem.kind == UNREADABLE)
         for row, pixels in zip(loaded.rows.tolist(), loaded.images, strict=True):
             content = io.BytesIO()
             Image.fromarray(pixels.permute(1, 2, 0).numpy()).save(content, "jpeg", quality=QUALITY)

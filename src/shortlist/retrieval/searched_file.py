@@ -90,7 +90,8 @@ class SearchedFile:
             if place == 0:
                 total[:] = fresh[name] if name in fresh else self._read(group, name, total)
             else:
-                total += fresh[name] if name in fresh else self._read(group, name, term)
+                with np.errstate(over="ignore"):  # what is no more probable than e^-3e38 may as well be impossible
+                    total += fresh[name] if name in fresh else self._read(group, name, term)
         return total
 
     def _verified(self, group: int, columns: Sequence[str], hand: int) -> dict[str, Floats]:
