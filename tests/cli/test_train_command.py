@@ -419,3 +419,7 @@ def test_k_reaches_the_method_the_rule_and_the_metric():
 
     recipe = resolve("somewhere", "cifar100-average5", {"k": 3.0}, [], None, False)
     assert (recipe.parameters["k"], recipe.rule, recipe.monitor) == (3, "average-k:3", None)
+
+
+def test_the_name_of_a_recipe_is_no_data(fails):
+    assert "--recipe flora-seconds" in fails("train", "flora-seconds")

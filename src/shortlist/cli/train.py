@@ -117,7 +117,7 @@ def with_size(base: Recipe, changes: dict[str, Any]) -> Recipe:
 
 
 def _base(data: str | None, name: str | None) -> Recipe:
-    from shortlist.recipes import find_recipe
+    from shortlist.recipes import all_recipes, find_recipe
 
     if name is not None:
         recipe = find_recipe(name)
@@ -129,6 +129,8 @@ def _base(data: str | None, name: str | None) -> Recipe:
         return recipe
     if data is None:
         raise InputError("expected data to train on, or --recipe NAME; shortlist recipes lists them")
+    if not Path(data).exists() and data in {recipe.name for recipe in all_recipes() if PATH not in recipe.data}:
+        raise InputError(f"expected data to train on, got the name of a recipe: --recipe {data}")
     return find_recipe("table" if _is_table(data) else "pictures").at(data)
 
 
