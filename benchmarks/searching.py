@@ -72,6 +72,11 @@ def by_numpy_from_logs(logs: np.ndarray, labels: list[int]) -> np.ndarray:
     return best[np.argsort(-scores[best], kind="stable")]
 
 
+def by_command(path: Path, text: str) -> None:
+    """A new process that loads the program, opens the index, searches and prints."""
+    subprocess.run([sys.executable, "-m", "shortlist", "search", text, str(path)], capture_output=True, check=True)
+
+
 def race(setting: str, contenders: dict[str, Callable[[int], Any]], rounds: int, more: dict[str, Any]) -> dict[str, float]:
     """Each with the query of its round, which it has been asked once before; ours is the first."""
     times: dict[str, list[float]] = {name: [] for name in contenders}
@@ -118,6 +123,8 @@ def large(folder: Path, rows: int, rounds: int) -> None:
         "shortlist": lambda turn: index.search(asked[turn][0], BEST),
         "numpy, probabilities in memory": lambda turn: by_numpy(probs, *asked[turn][1:]),
         "DuckDB on the same files": lambda turn: index.search(asked[turn][0], BEST, engine="duckdb"),
+        "shortlist, the index opened anew": lambda turn: Index.open(folder / "large").search(asked[turn][0], BEST),
+        "shortlist, the whole command line": lambda turn: by_command(folder / "large", asked[turn][0]),
     }
     more = {"build_seconds": built, "peak_memory_mb": peak_memory(folder / "large", [text for text, *_ in asked])}
     race(f"{rows:,} rows × {LABELS} labels, {LENGTH} labels asked, random order", contenders, rounds, more)

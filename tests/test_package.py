@@ -112,3 +112,8 @@ def test_files_are_short_named_for_what_they_hold_and_never_unpickle(path):
 
 def test_the_version_is_the_installed_one():
     assert importlib.import_module("importlib.metadata").version("shortlist") == shortlist.__version__
+
+
+def test_the_program_runs_as_a_module():
+    shown = subprocess.run([sys.executable, "-m", "shortlist", "--version"], capture_output=True, text=True, check=True)
+    assert shown.stdout.split() == ["shortlist", shortlist.__version__]

@@ -1,7 +1,8 @@
 """Data: a garden whose optimum is known, readers of the papers' datasets, splits, transforms, benchmarks, labels from votes."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from shortlist.lazy import loaded_on_use
 
 if TYPE_CHECKING:
     from shortlist.data.building import Built, build_benchmark, choose_classes, divide, pooled
@@ -225,9 +226,4 @@ __all__ = [
     "write_benchmark",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Parts are loaded when they are first used."""
-    if name in HOMES:
-        return getattr(importlib.import_module(f"shortlist.data.{HOMES[name]}"), name)
-    raise AttributeError(f"module 'shortlist.data' has no attribute {name!r}")
+__getattr__ = loaded_on_use(__name__, HOMES)

@@ -5,9 +5,9 @@ over classes, :class:`CalibrationError` in bins of equal mass, :class:`AverageKA
 :class:`RetrievalMap`); each of these names its companion of constant size.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from shortlist.lazy import loaded_on_use
 from shortlist.metrics.accuracy import average_k_accuracy, set_accuracy, shot_accuracy, top_k_accuracy
 from shortlist.metrics.calibration import calibration_definition, calibration_error
 from shortlist.metrics.confidence import mean_max_confidence
@@ -76,9 +76,5 @@ __all__ = [
     "top_n_f1",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Streaming forms bring torchmetrics with them, so they are loaded when first used."""
-    if name in __all__:
-        return getattr(importlib.import_module("shortlist.metrics.streaming"), name)
-    raise AttributeError(f"module 'shortlist.metrics' has no attribute {name!r}")
+# Streaming forms bring torchmetrics with them, so they are loaded when first used.
+__getattr__ = loaded_on_use(__name__, dict.fromkeys(__all__, "streaming"))

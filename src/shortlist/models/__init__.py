@@ -9,9 +9,9 @@ two-head   two linear heads on the same features                       average-k
 ========== =========================================================== ==========================================
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from shortlist.lazy import loaded_on_use
 from shortlist.models.heads import CosineHead, LinearHead, TwoHead, TwoHeadScores, make_head
 
 if TYPE_CHECKING:
@@ -47,9 +47,4 @@ __all__ = [
     "make_head",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Parts are loaded when they are first used."""
-    if name in HOMES:
-        return getattr(importlib.import_module(f"shortlist.models.{HOMES[name]}"), name)
-    raise AttributeError(f"module 'shortlist.models' has no attribute {name!r}")
+__getattr__ = loaded_on_use(__name__, HOMES)

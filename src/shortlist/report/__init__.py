@@ -1,7 +1,8 @@
 """Report: evaluations, the displays and tables made of them, and the page that holds them all."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from shortlist.lazy import loaded_on_use
 
 if TYPE_CHECKING:
     from shortlist.report.data_pictures import ClassShares
@@ -78,9 +79,4 @@ __all__ = [
     "write_report",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """What was asked for, from its file."""
-    if name in HOMES:
-        return getattr(importlib.import_module(f"shortlist.report.{HOMES[name]}"), name)
-    raise AttributeError(f"module 'shortlist.report' has no attribute {name!r}")
+__getattr__ = loaded_on_use(__name__, HOMES)

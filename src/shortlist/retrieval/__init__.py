@@ -1,7 +1,8 @@
 """Retrieval: ask for "fork and apple and not knife", and rows come ranked by the probability that all of it is true."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from shortlist.lazy import loaded_on_use
 
 if TYPE_CHECKING:
     from shortlist.retrieval.building import PicturesOf
@@ -52,9 +53,4 @@ __all__ = [
     "write_page",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """What was asked for, from its file."""
-    if name in HOMES:
-        return getattr(importlib.import_module(f"shortlist.retrieval.{HOMES[name]}"), name)
-    raise AttributeError(f"module 'shortlist.retrieval' has no attribute {name!r}")
+__getattr__ = loaded_on_use(__name__, HOMES)

@@ -1,8 +1,8 @@
 """Training: one loop, from a recipe to a classifier, its predictions and its history."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from shortlist.lazy import loaded_on_use
 from shortlist.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -14,9 +14,4 @@ HOMES = {"Trained": "run", "Watcher": "watching", "run_recipe": "run", "train": 
 
 __all__ = ["Recipe", "Trained", "Watcher", "run_recipe", "train"]
 
-
-def __getattr__(name: str) -> Any:
-    """Parts are loaded when they are first used."""
-    if name in HOMES:
-        return getattr(importlib.import_module(f"shortlist.training.{HOMES[name]}"), name)
-    raise AttributeError(f"module 'shortlist.training' has no attribute {name!r}")
+__getattr__ = loaded_on_use(__name__, HOMES)
