@@ -189,6 +189,17 @@ def test_many_names_stand_below_the_picture_and_hide_nothing(kind):
     assert plain.get_legend().get_window_extent().y0 > plain.xaxis.label.get_window_extent().y1
 
 
+@pytest.mark.parametrize("kind", [SizeAccuracy, Reliability])
+def test_a_long_name_is_shortened_below_the_picture(kind, single):
+    ax = kind([single, measured(name="begins " + "and goes on " * 20 + "ends", seed=1)]).plot()
+    ax.figure.draw_without_rendering()
+    legend = ax.get_legend().get_window_extent()
+    assert any("begins" in text and "…" in text for text in texts(ax))
+    assert legend.y1 <= ax.xaxis.label.get_window_extent().y0
+    assert legend.x0 >= 0
+    assert legend.x1 <= ax.figure.bbox.x1
+
+
 def test_groups_have_colours_and_evaluations_dashes_and_each_is_named_once():
     assert texts(GroupSizeHistogram(four()).plot()) == [
         "few-shot",

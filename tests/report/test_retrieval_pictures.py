@@ -141,12 +141,28 @@ def test_one_method_needs_no_name(whole):
     assert name == f"ECE {whole.calibration_error:.3f}"
 
 
-def test_many_methods_have_their_names_beside_the_picture_and_are_told_apart(whole):
+def below(legend, axes):
+    """Whether the legend is under the axes and their labels, and on the figure."""
+    box, edge = legend.get_window_extent(), axes.figure.bbox
+    return box.y1 <= axes.xaxis.label.get_window_extent().y0 and box.y0 >= 0 and box.x0 >= 0 and box.x1 <= edge.x1
+
+
+@pytest.mark.parametrize("named", [[f"method {n}" for n in range(8)], ["short", "a name of " + "very " * 30 + "many words"]])
+def test_many_or_long_names_stand_once_below_both_panels(whole, named):
+    ax = RetrievalByLength(dict.fromkeys(named, whole)).plot()
+    ax.figure.draw_without_rendering()
+    (legend,) = ax.figure.legends
+    assert [names(panel) for panel in ax.figure.axes] == [[], []]
+    assert len(legend.get_texts()) == len(named)
+    assert all(below(legend, panel) for panel in ax.figure.axes)
+
+
+def test_many_methods_have_their_names_below_the_picture_and_are_told_apart(whole):
     many = {f"method {n}": whole for n in range(8)}
     for kind in (MapByLength, QueryReliability):
         ax = kind(many).plot()
         ax.figure.draw_without_rendering()
-        assert ax.get_legend().get_window_extent().x0 > ax.get_window_extent().x1
+        assert below(ax.get_legend(), ax)
         lines = [line for line in ax.get_lines() if line.get_color() in SERIES]
         assert len({(line.get_color(), str(line.get_linestyle())) for line in lines}) == 8
         assert lines[6].get_color() == SERIES[0]

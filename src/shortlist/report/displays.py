@@ -4,7 +4,7 @@ Every display takes one or more evaluations, draws with ``.plot(ax)`` and gives 
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -13,21 +13,16 @@ from shortlist.data.statistics import LongTail
 from shortlist.metrics import Curve
 from shortlist.report.display import Display
 from shortlist.report.evaluation import Evaluation
-from shortlist.report.legend import place_below
+from shortlist.report.legend import NAMED, finish, finish_all
 from shortlist.report.style import DASHES, GRID, MUTED, SERIES, SETTINGS, new_axes
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-# Marks what belongs into a legend, whatever its name begins with.
-NAMED = "\u2060"
 # Inches of one panel of several; and the share of a panel's place that is left empty where no layout finds it.
 WIDTH, HEIGHT, GUTTER = 4.8, 3.4, 0.2
-# Names that a legend may have inside the picture; more go below it.
-INSIDE = 5
 
 
 class EvaluationDisplay(Display):
@@ -49,6 +44,8 @@ class EvaluationDisplay(Display):
 class Panels(Display):
     """Pictures side by side, in the place of one."""
 
+    one_legend: ClassVar[bool] = False  # whether they draw the same things, and leave it to this to name them
+
     def panels(self) -> list[Display]:
         """The pictures, from left to right, each of which can be drawn by itself."""
         raise TypeError(f"{type(self).__name__} does not say what its panels are")
@@ -62,8 +59,11 @@ class Panels(Display):
             if ax is None:
                 ax = new_axes()
                 cast("Figure", ax.figure).set_size_inches(WIDTH * len(panels), HEIGHT)
-            for panel, place in zip(panels, _side_by_side(ax, len(panels)), strict=True):
+            places = _side_by_side(ax, len(panels))
+            for panel, place in zip(panels, places, strict=True):
                 panel.plot(place)
+            if self.one_legend:
+                finish_all(places)
         return ax
 
 
@@ -369,24 +369,3 @@ def whole_ticks(ax: "Axes") -> None:
     from matplotlib.ticker import MaxNLocator
 
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))  # of a single epoch there is one, and no fractions
-
-
-def finish(ax: "Axes", *, legend: bool, below: bool = False) -> "Axes":
-    """Put the names of what was drawn into a legend, in the picture or, with ``below``, under it if they are many.
-
-    Under it only where the figure has a layout, which makes room for them; one that holds nothing else grows by as much.
-    """
-    handles = [handle for handle in ax.get_children() if _label(handle)]
-    if legend and handles:
-        names = [_label(handle) for handle in handles]
-        many = below and len(names) > INSIDE and cast("Figure", ax.figure).get_layout_engine() is not None
-        drawn = ax.legend(handles, names, **(place_below(ax, names) if many else {}))
-        for text in drawn.get_texts():
-            text.set_parse_math(False)  # a file name may hold a dollar sign
-    return ax
-
-
-def _label(artist: "Artist") -> str:
-    """The name under which it was drawn: marked, because matplotlib hides names that begin with an underscore."""
-    label = str(artist.get_label())
-    return label.removeprefix(NAMED) if label.startswith(NAMED) else ""

@@ -1,25 +1,95 @@
-"""A legend of many names: below the picture that it would hide."""
+"""Legends: in the picture where they hide nothing, else below it; and names that are too long, shortened in the middle."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from shortlist.report.style import INK
+
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
 
-SHORT = 36  # letters of the longest name, with which there is room for two columns
+# Marks what belongs into a legend, whatever its name begins with.
+NAMED = "\u2060"
+# Names that a legend may have inside the picture, and letters of each; more go below it.
+INSIDE, NARROW = 5, 32
+# Letters of the longest name with which there is room for two columns; and of any name that is shown whole.
+SHORT, WHOLE = 36, 56
 BELOW, LINE = 0.46, 0.18  # inches from the axes to the legend, which their ticks and label need, and of each of its lines
+PLAIN: dict[str, Any] = {"frameon": False, "labelcolor": INK}
 
 
-def place_below(ax: "Axes", names: Sequence[str]) -> dict[str, Any]:
+def finish(ax: "Axes", *, legend: bool, below: bool = False) -> "Axes":
+    """Put the names of what was drawn into a legend, in the picture or, with ``below``, under it if they are many or long.
+
+    Under it only where the figure has a layout, which makes room for them; one that holds nothing else grows by as much.
+    """
+    handles, names = _named(ax)
+    if legend and handles:
+        outside = below and _need_room(names) and cast("Figure", ax.figure).get_layout_engine() is not None
+        _literal(ax.legend(handles, names, **PLAIN, **(_place_below(ax, names) if outside else {})))
+    return ax
+
+
+def finish_all(axes: "Sequence[Axes]") -> None:
+    """One legend for pictures side by side that draw the same things: below all of them, if the figure holds nothing else."""
+    figure = cast("Figure", axes[0].figure)
+    handles, names = _named(axes[-1])
+    if list(figure.axes) != list(axes) or figure.get_layout_engine() is None or not _need_room(names):
+        finish(axes[-1], legend=True, below=True)
+    elif handles:
+        columns = len(axes) * _columns(names)
+        _grow(figure, -(-len(names) // columns))
+        _literal(figure.legend(handles, names, loc="outside lower center", ncols=columns, fontsize="small", **PLAIN))
+
+
+def shortened(name: str) -> str:
+    """The name, or if it is too long for a legend its beginning and its end.
+
+    >>> shortened("spa-label-pair")
+    'spa-label-pair'
+    >>> shortened("long " * 10 + "name " * 10 + "end")
+    'long long long long long lo…e name name name name name end'
+    """
+    half = WHOLE // 2
+    return name if len(name) <= WHOLE else f"{name[: half - 1]}…{name[-half:]}"
+
+
+def _named(ax: "Axes") -> tuple[list["Artist"], list[str]]:
+    """What was drawn under a name, and the names: marked, because matplotlib hides those that begin with an underscore."""
+    found = [(artist, str(artist.get_label())) for artist in ax.get_children()]
+    kept = [(artist, shortened(label.removeprefix(NAMED))) for artist, label in found if label.startswith(NAMED)]
+    return [artist for artist, name in kept if name], [name for _, name in kept if name]
+
+
+def _need_room(names: Sequence[str]) -> bool:
+    return len(names) > INSIDE or max(map(len, names), default=0) > NARROW
+
+
+def _columns(names: Sequence[str]) -> int:
+    return 2 if max(map(len, names)) <= SHORT else 1
+
+
+def _place_below(ax: "Axes", names: Sequence[str]) -> dict[str, Any]:
     """What tells ``ax.legend`` to go below the axes; a figure that holds nothing else grows by what that takes."""
     from matplotlib.transforms import ScaledTranslation
 
     figure = cast("Figure", ax.figure)
-    columns = 2 if max(map(len, names)) <= SHORT else 1
+    columns = _columns(names)
     if figure.axes == [ax]:
-        width, height = figure.get_size_inches()
-        figure.set_size_inches(width, height + LINE * -(-len(names) // columns))
+        _grow(figure, -(-len(names) // columns))
     under = ax.transAxes + ScaledTranslation(0, -BELOW, figure.dpi_scale_trans)
     place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "bbox_transform": under, "borderaxespad": 0.0}
-    return place | {"ncols": columns, "fontsize": "small", "frameon": False}
+    return place | {"ncols": columns, "fontsize": "small"}
+
+
+def _grow(figure: "Figure", lines: int) -> None:
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width, height + LINE * lines)
+
+
+def _literal(legend: "Legend") -> None:
+    for text in legend.get_texts():
+        text.set_parse_math(False)  # a file name may hold a dollar sign

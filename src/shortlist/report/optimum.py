@@ -11,8 +11,9 @@ from torch import Tensor
 from shortlist.checks import check_labels, whole_number
 from shortlist.errors import InputError
 from shortlist.report.display import Display
-from shortlist.report.displays import NAMED, Panels, append, distinct, finish, same_curve, whole_ticks
+from shortlist.report.displays import Panels, append, distinct, same_curve, whole_ticks
 from shortlist.report.evaluation import Evaluation
+from shortlist.report.legend import NAMED, finish
 from shortlist.report.style import DASHES, MUTED, SERIES
 from shortlist.report.table import Table
 from shortlist.tensors import Array, as_target, as_tensor, check_target, is_single_label

@@ -1,24 +1,22 @@
 """Pictures of retrieval by combined queries: how it decays as queries grow, and whether results keep what they promise."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from shortlist.errors import InputError
 from shortlist.metrics import QueryScores, RetrievalScores
 from shortlist.report.display import Display
-from shortlist.report.displays import NAMED, Panels, append, finish, whole_ticks
+from shortlist.report.displays import Panels, append, whole_ticks
+from shortlist.report.legend import NAMED, finish
 from shortlist.report.style import DASHES, GRID, SERIES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 Scored = RetrievalScores | Mapping[str, RetrievalScores]
 
 ALONE = "retrieval"
 ROOM = 0.05  # of the range of the values, above and below them
-# More names than this stand beside the picture, not in it; then inches of a picture with its names.
-INSIDE, WIDTH, HEIGHT = 4, 7.4, 3.6
 
 
 class RetrievalDisplay(Display):
@@ -35,24 +33,6 @@ class RetrievalDisplay(Display):
     def alone(self) -> bool:
         """Whether there is one method, which needs no name."""
         return len(self.scores) == 1
-
-    def _begin(self, ax: "Axes | None", xlabel: str, ylabel: str) -> "Axes":
-        """The axes; new ones have room for the names beside them."""
-        new = ax is None
-        ax = self._axes(ax, xlabel, ylabel)
-        if new and len(self.scores) > INSIDE:
-            cast("Figure", ax.figure).set_size_inches(WIDTH, HEIGHT)
-        return ax
-
-    def _finish(self, ax: "Axes") -> "Axes":
-        """With the names, which would hide the lines if they were many."""
-        legend = finish(ax, legend=True).get_legend()
-        if legend is not None:
-            legend.set_frame_on(False)
-            if len(self.scores) > INSIDE:
-                legend.set_loc("center left")
-                legend.set_bbox_to_anchor((1.02, 0.5))
-        return ax
 
     def _series(self) -> list[tuple[str, RetrievalScores, str, Any]]:
         """Name, scores, colour and dash; a second round of colours is dashed."""
@@ -83,7 +63,7 @@ class ByLength(RetrievalDisplay):
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Filled points where every query was asked, open ones, in a band, where they were sampled."""
-        ax = self._begin(ax, "labels in the query", self.quantity)
+        ax = self._axes(ax, "labels in the query", self.quantity)
         lowest, highest = 1.0, 0.0
         for name, found, colour, dash in self._series():
             drawn = _filled(found)
@@ -101,7 +81,7 @@ class ByLength(RetrievalDisplay):
             room = ROOM * max(0.02, highest - lowest)
             ax.set_ylim(max(-0.02, lowest - room), min(1.02, highest + room))
         whole_ticks(ax)
-        return self._finish(ax) if self.legend else ax
+        return finish(ax, legend=self.legend, below=True)
 
 
 class MapByLength(ByLength):
@@ -143,6 +123,7 @@ class RetrievalByLength(RetrievalDisplay, Panels):
     Cheng, figure 3.
     """
 
+    one_legend: ClassVar[bool] = True
     title: ClassVar[str] = "Retrieval by query length"
     caption: ClassVar[str] = (
         "Mean average precision (left) and precision at 10 (right) over all queries with at least one label present, any "
@@ -152,7 +133,7 @@ class RetrievalByLength(RetrievalDisplay, Panels):
 
     def panels(self) -> list[Display]:
         """Mean average precision, and precision at 10."""
-        return [MapByLength(self.scores, legend=False), PrecisionByLength(self.scores)]
+        return [MapByLength(self.scores, legend=False), PrecisionByLength(self.scores, legend=False)]
 
     def points(self) -> dict[str, list[object]]:
         """The columns of both panels."""
@@ -196,7 +177,7 @@ class QueryReliability(RetrievalDisplay):
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """A line for each method; several have their expected calibration error in the legend."""
-        ax = self._begin(ax, "stated probability of the query", "share of results that are right")
+        ax = self._axes(ax, "stated probability of the query", "share of results that are right")
         ax.plot([0, 1], [0, 1], color=GRID, linewidth=1.4)
         for name, found, colour, dash in self._series():
             bins = [(results, stated / results, right / results) for results, stated, right in found.overall.bins if results]
@@ -209,7 +190,7 @@ class QueryReliability(RetrievalDisplay):
             ax.scatter(x, y, s=[6 + 140 * count / sum(results) for count in results], color=colour, linewidths=0, zorder=3)
         ax.set_xlim(-0.02, 1.02)
         ax.set_ylim(-0.02, 1.02)
-        return self._finish(ax)
+        return finish(ax, legend=True, below=True)
 
 
 def _filled(found: RetrievalScores) -> list[QueryScores]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from shortlist.checks import whole_number
 from shortlist.errors import InputError
 from shortlist.report.display import Display
-from shortlist.report.displays import NAMED, Panels, append, finish, whole_ticks
+from shortlist.report.displays import Panels, append, whole_ticks
+from shortlist.report.legend import NAMED, finish
 from shortlist.report.style import SERIES
 from shortlist.report.table import Table
 
