@@ -39,7 +39,7 @@ imports: $(STAMP)
 	$(BIN)/lint-imports
 
 docs: $(STAMP)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -q
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict -q
 
 check: lint types imports test slow docs
 

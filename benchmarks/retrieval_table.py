@@ -8,6 +8,8 @@ from benchmarks.cifar_table import mean_and_half_width
 from benchmarks.harness import RESULTS
 from benchmarks.marked_tables import write_table
 from benchmarks.retrieval_methods import METHODS
+from shortlist.metrics import QueryScores, RetrievalScores
+from shortlist.report import RetrievalByLength
 
 PAGE = "retrieval-evaluation.md"
 READINGS = ("sigmoid", "own link", "Platt", "isotonic")
@@ -27,6 +29,34 @@ def text() -> str:
             "loss exchanged; the latter in 30 epochs."
         ]
     return "\n".join(parts) + "\n"
+
+
+def curves(dataset: str) -> RetrievalByLength:
+    """What is lost with every label of a query when scores are taken for logits; means over the seeds."""
+    runs = _runs()[dataset]
+    shown = {"bce": ("bce", "sigmoid")}
+    shown |= {f"{loss}, {reading}": (loss, reading) for loss in ("asy", "spa") for reading in ("own link", "sigmoid")}
+    shown |= {"exact probabilities": EXACT}
+    return RetrievalByLength({name: _mean(list(runs[key].values())) for name, key in shown.items() if key in runs})
+
+
+def _mean(seeds: list[dict[str, Any]]) -> RetrievalScores:
+    """The scores that the display draws, of several runs together."""
+    found = [
+        QueryScores(
+            map=statistics.mean(run["map"][place] for run in seeds),
+            error=0.0,
+            precision_at_10=statistics.mean(run["precision_at_10"][place] for run in seeds),
+            precision_error=0.0,
+            queries=seeds[0]["queries"],
+            asked=1,
+            exact=True,
+            bins=(),
+            length=place or None,
+        )
+        for place in range(len(seeds[0]["map"]))
+    ]
+    return RetrievalScores(found[0], tuple(found[1:]), (), seeds[0]["rows"], seeds[0]["labels"], seed=0)
 
 
 def _lines() -> list[dict[str, Any]]:

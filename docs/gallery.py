@@ -1,10 +1,11 @@
-"""Draws the pictures of the gallery and of the garden when the pages are built (a hook of mkdocs)."""
+"""Draws the pictures of the gallery, of the garden and of measurements when the pages are built (a hook of mkdocs)."""
 
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import torch
+from benchmarks.retrieval_table import curves
 from matplotlib.figure import Figure
 
 from shortlist import losses
@@ -14,6 +15,7 @@ from shortlist.report import Display, LossLevels, PartialLosses, contact_sheet
 from shortlist.report.style import SETTINGS
 
 FOLDER = Path(__file__).parent / "gallery"
+RETRIEVAL = ("yeast", "flora-quadrats")
 MARGINS = torch.tensor([0.1, 0.1, 0.5], dtype=torch.float64)
 
 LEVELS: dict[str, Loss] = {
@@ -51,6 +53,8 @@ def on_pre_build(config: Any) -> None:
     for name, loss in PARTIALS.items():
         _draw(PartialLosses(loss), name)
     _draw_garden()
+    for dataset in RETRIEVAL:
+        curves(dataset).save(FOLDER / f"retrieval-{dataset}.png")
 
 
 def _draw_garden() -> None:
