@@ -79,17 +79,17 @@ def _difference(runs: dict[str, dict[int, dict[str, Any]]], seeds: list[int], ke
     return mean_and_half_width([runs[OURS][seed]["test"][key] - runs[RIVAL][seed]["test"][key] for seed in seeds], sign=True)
 
 
-def mean_and_half_width(values: list[float], *, sign: bool = False) -> str:
+def mean_and_half_width(values: list[float], *, sign: bool = False, digits: int = 2) -> str:
     """``mean ± t s / √n``, t the quantile of Student's distribution with n - 1 degrees of freedom.
 
     >>> mean_and_half_width([1.0, 2.0, 3.0])
     '2.00 ± 2.48'
     """
-    mean = f"{statistics.mean(values):{'+' if sign else ''}.2f}"
+    mean = f"{round(statistics.mean(values), digits) + 0.0:{'+' if sign else ''}.{digits}f}"  # no minus before a zero
     if len(values) < 2:
         return mean
     quantile = float(t.ppf((1 + LEVEL) / 2, len(values) - 1))
-    return f"{mean} ± {quantile * statistics.stdev(values) / math.sqrt(len(values)):.2f}"
+    return f"{mean} ± {quantile * statistics.stdev(values) / math.sqrt(len(values)):.{digits}f}"
 
 
 def placed(page: str) -> str:

@@ -127,10 +127,10 @@ def _gaps(runs: Runs) -> list[str]:
         reading = "own link" if (method, "own link") in runs else "Platt"
         raw, better = runs[method, "sigmoid"], runs[method, reading]
         both = [seed for seed in raw if seed in better]
-        cells = [
-            mean_and_half_width([100 * (better[seed]["map"][place] / raw[seed]["map"][place] - 1) for seed in both], sign=True)
-            for place in range(1, lengths + 1)
-        ]
+        cells = []
+        for place in range(1, lengths + 1):
+            gains = [100 * (better[seed]["map"][place] / raw[seed]["map"][place] - 1) for seed in both]
+            cells.append(mean_and_half_width(gains, sign=True, digits=1))
         rows.append(f"| `{method}` | {reading} | {' | '.join(cells)} |")
     return rows
 
