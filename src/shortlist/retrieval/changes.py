@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from shortlist.errors import InputError
 from shortlist.files import folder_written_whole, written_whole
 from shortlist.retrieval import locking
+from shortlist.retrieval.columns import numbers_of
 from shortlist.retrieval.manifest import Manifest
 from shortlist.retrieval.seals import seal_of_file
 from shortlist.retrieval.searched_file import DamagedError, Floats
@@ -92,7 +93,7 @@ def compacted(snapshot: Snapshot, progress: Callable[[int], None] | None) -> Man
                 more = {extra: table.column(extra).combine_chunks() for extra in extras}
                 ids = table.column("id").combine_chunks()
                 odds: Floats = odds_of(table, len(manifest.classes))
-                writer.write(np.asarray(table.column("row").to_numpy()), ids, odds, more)
+                writer.write(numbers_of(table.column("row")), ids, odds, more)
                 if progress is not None:
                     progress(writer.rows)
         entry = writer.entry()
@@ -106,7 +107,7 @@ def _kept_groups(snapshot: Snapshot, extras: list[str], exact: "np.dtype[Any]") 
     for segment in snapshot.segments:
         for group in range(len(segment.fact_starts) - 1):
             table = segment.facts(group)
-            kept = ~np.isin(np.asarray(table.column("row").to_numpy()), snapshot.deleted)
+            kept = ~np.isin(numbers_of(table.column("row")), snapshot.deleted)
             if not kept.any():
                 continue
             if not kept.all():

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from shortlist.errors import InputError
 from shortlist.files import folder_written_whole
 from shortlist.retrieval import changes
+from shortlist.retrieval.columns import places
 from shortlist.retrieval.engines import Candidates, Engine, find_engine
 from shortlist.retrieval.locking import writers_lock
 from shortlist.retrieval.manifest import Manifest
@@ -234,7 +235,7 @@ class Index:
                     numbers = segment.row_numbers(group)[hits]
                     kept = ~np.isin(numbers, self.snapshot.deleted)
                     rows.append(numbers[kept])
-                    names += here.take(pa.array(hits[kept])).to_pylist()
+                    names += here.take(places(hits[kept])).to_pylist()
         return np.concatenate(rows), names
 
     def info(self) -> dict[str, Any]:

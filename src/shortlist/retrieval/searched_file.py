@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shortlist.errors import InputError
+from shortlist.retrieval.columns import numbers_of
 from shortlist.retrieval.seals import seal_of_parquet
 
 Floats = npt.NDArray[np.floating[Any]]
@@ -100,7 +101,7 @@ class SearchedFile:
         if not new:
             return {}
         table = self.table(group, new, hand)
-        found = {name: np.asarray(table.column(name).to_numpy()) for name in new}
+        found = {name: numbers_of(table.column(name)) for name in new}
         if self._handle is not None:
             for name, values in found.items():
                 start = self._floats_at(group, name)

@@ -24,6 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from shortlist.retrieval.columns import numbers_of
 from shortlist.retrieval.manifest import SegmentEntry
 from shortlist.retrieval.seals import seal_of_parquet
 from shortlist.retrieval.searched_file import DAMAGE, DamagedError, Floats, SearchedFile, check_seal, open_parquet
@@ -201,7 +202,7 @@ class Segment:
         """The numbers of the rows of a group of the file that is searched."""
         if self.entry.last - self.entry.first + 1 == self.entry.rows:  # none is missing: no need to look
             return np.arange(self.starts[group], self.starts[group + 1]) + self.entry.first
-        return np.asarray(self.searched(group, ["row"], hand).column("row").to_numpy())
+        return numbers_of(self.searched(group, ["row"], hand).column("row"))
 
     def fact_ranges(self) -> tuple[Rows, Rows]:
         """The first and the last row number of each group of the file that answers are read from."""

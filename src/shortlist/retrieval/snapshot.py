@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shortlist.errors import InputError
+from shortlist.retrieval.columns import numbers_of, places
 from shortlist.retrieval.manifest import Manifest
 from shortlist.retrieval.seals import seal_of_file
 from shortlist.retrieval.searched_file import DAMAGE, DamagedError, Floats, check_seal
@@ -80,7 +80,7 @@ class Snapshot:
         found: list[tuple[Rows, Floats, list[str], dict[str, list[object]]]] = []
         for segment in self.segments:
             here = wanted[(wanted >= segment.entry.first) & (wanted <= segment.entry.last)]
-            for group, places in _groups_of(segment, here).items():
+            for group, asked in _groups_of(segment, here).items():
                 try:
                     table = segment.facts(group)
                 except DamagedError as error:
@@ -88,9 +88,9 @@ class Snapshot:
                         raise
                     damaged.append(str(error))
                     continue
-                numbers = np.asarray(table.column("row").to_numpy())
-                kept = np.flatnonzero(np.isin(numbers, places))
-                few = table.take(pa.array(kept))
+                numbers = numbers_of(table.column("row"))
+                kept = np.flatnonzero(np.isin(numbers, asked))
+                few = table.take(places(kept))
                 extras = {name: few.column(name).to_pylist() for name in segment.extras}
                 found.append((numbers[kept], odds_of(few, labels).astype(np.float64), few.column("id").to_pylist(), extras))
         return _joined(found, labels)
@@ -127,7 +127,7 @@ def _deleted(folder: Path, manifest: Manifest) -> Rows:
     path = folder / manifest.deleted
     check_seal(path, manifest.deleted_seal, seal_of_file)
     try:
-        return np.asarray(pq.read_table(path, page_checksum_verification=True).column("row").to_numpy())
+        return numbers_of(pq.ParquetFile(path, page_checksum_verification=True).read().column("row"))
     except FileNotFoundError:
         raise FileNotFoundError(path.name) from None
     except DAMAGE as error:
