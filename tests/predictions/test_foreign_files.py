@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 from shortlist import Predictions
-from shortlist.errors import InputError
+from shortlist.errors import InputError, ShortlistWarning
 
 SCORES = np.random.default_rng(0).standard_normal((5, 3))
 LABELS = np.array([2, 0, 1, 1, 0])
@@ -248,3 +248,41 @@ def test_categories_and_whole_floats_are_labels(tmp_path):
         pq.write_table(pa.table(columns | {"y": target}), tmp_path / "a.parquet")
         found = Predictions.load(tmp_path / "a.parquet", scores_key="p_*", target_key="y", link="identity")
         assert found.target.tolist() == [0, 1]
+
+
+TABLE = ",image,p_cat,p_dog\n0,a.jpg,0.5,0.1\n1,b.jpg,0.2,0.9\n"
+
+
+def test_rows_are_named_by_the_column_that_is_said(tmp_path):
+    (tmp_path / "a.csv").write_text(TABLE)
+    for key in ("p_*", "*"):  # the nameless column is pandas' numbering, and no class
+        found = Predictions.load(tmp_path / "a.csv", scores_key=key, ids_key="image", link="identity")
+        assert found.ids == ("a.jpg", "b.jpg")
+        assert found.scores.tolist() == [[0.5, 0.1], [0.2, 0.9]]
+    np.savez(tmp_path / "a.npz", scores=SCORES, names=np.array(list("abcde")))
+    assert Predictions.load(tmp_path / "a.npz", ids_key="names", link="sigmoid").ids == tuple("abcde")
+
+
+def test_names_of_rows_that_are_not_there_are_asked_for(tmp_path):
+    (tmp_path / "a.csv").write_text(TABLE)
+    with pytest.raises(InputError, match=r"expected names of rows under 'file', found '', 'image'.*--ids-key"):
+        Predictions.load(tmp_path / "a.csv", scores_key="p_*", ids_key="file", link="identity")
+    write_arrays(tmp_path / "a.safetensors", scores=SCORES, names=LABELS)
+    with pytest.raises(InputError, match="safetensors files hold no texts"):
+        Predictions.load(tmp_path / "a.safetensors", ids_key="names", link="sigmoid")
+
+
+@pytest.mark.parametrize(("second", "fault"), [("x", "name several rows 'x'"), ("", "leave some rows without a name")])
+def test_ids_that_tell_no_rows_apart_are_said(tmp_path, second, fault):
+    (tmp_path / "a.csv").write_text(f"id,p_cat\nx,0.5\n{second},0.1\n")
+    with pytest.warns(ShortlistWarning, match=f"the ids {fault}, so rows go by their numbers"):
+        found = Predictions.load(tmp_path / "a.csv", scores_key="p_*", link="identity")
+    assert found.ids is None
+    with pytest.raises(InputError, match=f"tell rows apart, and it does not: its entries {fault}"):
+        Predictions.load(tmp_path / "a.csv", scores_key="p_*", ids_key="id", link="identity")
+
+
+def test_percentages_are_not_taken_for_probabilities(tmp_path):
+    (tmp_path / "a.csv").write_text("id,p_cat\nx,50\n")
+    with pytest.raises(InputError, match="divide percentages by 100"):
+        Predictions.load(tmp_path / "a.csv", scores_key="p_*", link="identity")

@@ -33,6 +33,7 @@ def sets(
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
     target_key: options.TargetKey = None,
+    ids_key: options.IdsKey = None,
     save_rule: Annotated[
         Path | None, typer.Option("--save-rule", help="Keep the fitted rule as .safetensors, to use again with --rule FILE.")
     ] = None,
@@ -48,7 +49,7 @@ def sets(
             raise InputError("expected --out or --json, got both: --json writes to standard output")
     check_outputs([out, save_rule], [scores, *(calibration or ()), *([Path(rule)] if rule else ())])
     fitting = Fitting([rule] if rule else [], calibration or (), split, seed, same_rows)
-    (prepared,) = prepare_all([scores], Reading(scores_key, target_key, link), fitting)
+    (prepared,) = prepare_all([scores], Reading(scores_key, target_key, link, ids_key), fitting)
     counts = _write_lists(prepared, out, as_json)
     size = SizeSummary.of(counts)
     prepared.check_size(size)

@@ -56,6 +56,9 @@ ScoresKey: TypeAlias = Annotated[
 TargetKey: TypeAlias = Annotated[
     str | None, typer.Option("--target-key", metavar="NAME", help="Array or column of the labels.")
 ]
+IdsKey: TypeAlias = Annotated[
+    str | None, typer.Option("--ids-key", metavar="NAME", help="Array or column that names the rows; id unless given.")
+]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
 Csv: TypeAlias = Annotated[bool, typer.Option("--csv", help="CSV on standard output.")]
 Strict: TypeAlias = Annotated[bool, typer.Option("--strict", help="Exit with 3 if there was a warning.")]

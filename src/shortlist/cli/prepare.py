@@ -23,13 +23,20 @@ class Reading:
     scores_key: str | None = None
     target_key: str | None = None
     link: str | None = None
+    ids_key: str | None = None
 
     def load(self, path: Path) -> Predictions:
         """The predictions of one file, whose link must be known: it is never guessed."""
         check_there(path)
         if path.is_dir():
             raise InputError(f"{path}: expected a file of scores, got a folder: shortlist predict writes a classifier's scores")
-        predictions = Predictions.load(path, scores_key=self.scores_key, target_key=self.target_key, link=self.link)
+        found: list[str] = []
+        with noticed(found):
+            predictions = Predictions.load(
+                path, scores_key=self.scores_key, target_key=self.target_key, ids_key=self.ids_key, link=self.link
+            )
+        for sentence in found:
+            warn(f"{path}: {sentence}")
         if predictions.link is None and self.link is None:
             raise InputError(
                 f"{path}: the file does not say how its scores read as probabilities: pass --link softmax or sigmoid for "

@@ -33,13 +33,14 @@ def build(
     index: Annotated[Path, typer.Argument(metavar="INDEX", help="A new folder.")],
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
+    ids_key: options.IdsKey = None,
     pictures: Pictures = None,
     thumbnails: Thumbnails = None,
 ) -> None:
     """Make an index of a file of scores."""
     from shortlist.retrieval import Index
 
-    predictions = _load(scores, scores_key, link)
+    predictions = _load(scores, scores_key, ids_key, link)
     shown = _pictures(predictions, pictures, thumbnails)
     with Bar("indexing", len(predictions)) as bar:
         made = Index.build(predictions, index, pictures=shown, progress=bar.at)
@@ -53,13 +54,14 @@ def add(
     index: IndexPath,
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
+    ids_key: options.IdsKey = None,
     replace: Annotated[bool, typer.Option("--replace", help="Rows of the same ids give way to the new ones.")] = False,
     pictures: Pictures = None,
     thumbnails: Thumbnails = None,
 ) -> None:
     """Add the rows of a file of scores, of the same classes and read by the same link."""
     opened = _open(index)
-    predictions = _load(scores, scores_key, link)
+    predictions = _load(scores, scores_key, ids_key, link)
     shown = _pictures(predictions, pictures, thumbnails)
     with Bar("indexing", len(predictions)) as bar:
         opened.add(predictions, pictures=shown, replace=replace, progress=bar.at)
@@ -201,12 +203,12 @@ def _open(path: Path) -> "Index":
     return Index.open(path)
 
 
-def _load(path: Path, scores_key: str | None, link: str | None) -> "Predictions":
+def _load(path: Path, scores_key: str | None, ids_key: str | None, link: str | None) -> "Predictions":
     from shortlist.cli.prepare import Reading
     from shortlist.cli.runs import Run
 
     run = Run.at(path)
-    return Reading(scores_key, None, link).load(path if run is None else run.test)
+    return Reading(scores_key, None, link, ids_key).load(path if run is None else run.test)
 
 
 def _pictures(predictions: "Predictions", folder: Path | None, side: int | None) -> "PicturesOf | None":

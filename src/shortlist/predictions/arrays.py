@@ -40,6 +40,8 @@ def read_safetensors(path: Path, keys: Keys) -> Stored:
         names = list(file.keys())
         tensors = {name: file.get_tensor(name) for name in _wanted(names, keys)}
     ours = header.get("format") == VERSION
+    if keys.ids is not None:
+        raise InputError("ids_key (--ids-key): safetensors files hold no texts; name the rows in an npz file or a table")
     ids = tensors.pop("ids", None)
     return _assemble(
         tensors,
@@ -67,16 +69,21 @@ def read_npz(path: Path, keys: Keys) -> Stored:
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
         arrays = {name: _member(path, archive, members[name]) for name in _wanted([*members], keys)}
     ours = "format" in arrays and str(arrays.pop("format")) == VERSION
-    texts = {name: arrays.pop(name, None) for name in ("classes", "ids")}
+    classes, ids = (None if texts is None else texts.astype(str).tolist() for texts in _texts(arrays, keys))
     link = arrays.pop("link", None)
     words = {name: array.astype(str).tolist() for name, array in arrays.items() if array.dtype.kind in "US"}
     return _assemble(
         {name: as_tensor(array, name) for name, array in arrays.items() if name not in words} | words,
         keys,
-        ids=None if texts["ids"] is None else texts["ids"].astype(str).tolist(),
-        classes=None if texts["classes"] is None else texts["classes"].astype(str).tolist(),
+        ids=ids if ours or ids is None else keys.check_ids(ids),
+        classes=classes,
         link=json.loads(str(link)) if ours and link is not None else None,
     )
+
+
+def _texts(arrays: dict[str, Any], keys: Keys) -> tuple[Any, Any]:
+    """The names of classes and of rows, taken out of the arrays."""
+    return arrays.pop("classes", None), arrays.pop(keys.ids or "ids", None)
 
 
 def _wanted(names: Sequence[str], keys: Keys) -> list[str]:
@@ -85,7 +92,7 @@ def _wanted(names: Sequence[str], keys: Keys) -> list[str]:
     if len(scores) > 1:
         raise InputError(f"expected one array of scores, {keys.scores!r} matches {', '.join(scores)}")
     target = keys.find_target(names)
-    ours = {"classes", "ids", "train_counts", "link", "format"}
+    ours = {"classes", keys.find_ids(names, "ids"), "train_counts", "link", "format"}
     return [n for n in names if n in scores or n == target or n in ours or n.startswith(LINK_PREFIX)]
 
 

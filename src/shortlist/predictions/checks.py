@@ -23,7 +23,8 @@ def check_probabilities(scores: Scores) -> None:
             row, column = outside.nonzero()[0].tolist()
             raise InputError(
                 f"scores: the link identity expects probabilities from 0 to 1, got {block[row, column].item():.6g} "
-                f"in row {rows.start + row}, class {column}: name the link of these scores (softmax, sigmoid, …)"
+                f"in row {rows.start + row}, class {column}: name the link of these scores (softmax, sigmoid, …), or divide "
+                "percentages by 100"
             )
 
 

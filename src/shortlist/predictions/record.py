@@ -184,12 +184,13 @@ class Predictions:
         *,
         scores_key: str | None = None,
         target_key: str | None = None,
+        ids_key: str | None = None,
         link: Link | str | None = None,
     ) -> "Predictions":
         """Read a file that :meth:`save` wrote, or somebody else's by the names of its arrays and its link."""
         from shortlist.predictions.storage import load
 
-        return load(Path(path), scores_key=scores_key, target_key=target_key, link=link)
+        return load(Path(path), scores_key=scores_key, target_key=target_key, ids_key=ids_key, link=link)
 
     def _rows(self, index: Tensor | slice) -> "Predictions":
         """A selection of checked rows, which need no second check."""

@@ -32,7 +32,12 @@ def save(predictions: Predictions, path: Path) -> None:
 
 
 def load(
-    path: Path, *, scores_key: str | None = None, target_key: str | None = None, link: Link | str | None = None
+    path: Path,
+    *,
+    scores_key: str | None = None,
+    target_key: str | None = None,
+    ids_key: str | None = None,
+    link: Link | str | None = None,
 ) -> Predictions:
     """Read the file by its suffix; a link that is given replaces the file's."""
     read = _by_suffix(READERS, path, "read")
@@ -40,7 +45,7 @@ def load(
         what = "it is a folder" if path.is_dir() else "there is no such file"
         raise InputError(f"cannot read {path}: {what}")
     try:
-        stored = read(path, Keys(scores_key, target_key))
+        stored = read(path, Keys(scores_key, target_key, ids_key))
         return _predictions(stored, link)
     except InputError as error:
         raise type(error)(f"{path}: {error}") from error

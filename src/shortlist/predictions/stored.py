@@ -1,15 +1,18 @@
 """What every file format holds, between a file and a record."""
 
 import fnmatch
+import warnings
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
 
-from shortlist.errors import InputError
+from shortlist.errors import InputError, ShortlistWarning
 
 VERSION = "shortlist-predictions/1"
+NAMELESS = ("", "None")  # what a cell without a value reads as
 
 
 @dataclass
@@ -27,14 +30,18 @@ class Stored:
 
 @dataclass(frozen=True)
 class Keys:
-    """The names under which a file holds scores and target; None: the names that we write."""
+    """The names under which a file holds scores, target and the names of rows; None: the names that we write."""
 
     scores: str | None = None
     target: str | None = None
+    ids: str | None = None
 
     def find_scores(self, names: Iterable[str]) -> list[str]:
-        """The array or columns that hold the scores; ``*`` stands for any text, the target and ``id`` aside."""
-        names = [name for name in names if name not in (self.target or "target", "id")]
+        """The array or columns that hold the scores; ``*`` stands for any text, the target and ``id`` aside.
+
+        So is a column without a name, which is how pandas writes the numbers of rows.
+        """
+        names = [name for name in names if name not in (self.target or "target", self.ids, "id", "")]
         wanted = self.scores or "scores"
         found = [name for name in names if name == wanted] or [n for n in names if fnmatch.fnmatchcase(n, wanted)]
         if not found:
@@ -52,6 +59,27 @@ class Keys:
                 f"expected a target under {wanted!r}, found {_listed(names)}: name it with target_key (--target-key)"
             )
         return wanted if wanted in names else None
+
+    def find_ids(self, names: Iterable[str], usual: str) -> str | None:
+        """The array or column that names the rows, if there is one; one that was asked for must be there."""
+        names = list(names)
+        wanted = self.ids or usual
+        if wanted not in names and self.ids is not None:
+            raise InputError(f"expected names of rows under {wanted!r}, found {_listed(names)}: see ids_key (--ids-key)")
+        return wanted if wanted in names else None
+
+    def check_ids(self, ids: Sequence[str]) -> Sequence[str] | None:
+        """The names of rows of somebody's file, or None, with a warning, if they tell no rows apart; asked for, they must."""
+        counts = Counter(ids)
+        nameless = any(name in counts for name in NAMELESS)
+        twice = next((name for name, count in counts.items() if count > 1), None)
+        if twice is None and not nameless:
+            return ids
+        fault = "leave some rows without a name" if nameless else f"name several rows {twice!r}"
+        if self.ids is not None:
+            raise InputError(f"expected {self.ids!r} to tell rows apart, and it does not: its entries {fault}")
+        warnings.warn(f"the ids {fault}, so rows go by their numbers from 0", ShortlistWarning, stacklevel=2)
+        return None
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:

@@ -95,7 +95,7 @@ def _read(schema: pa.Schema, rows: int, header: dict[str, Any], keys: Keys, read
     else:
         found = keys.find_scores(schema.names)
     target_key = keys.find_target(schema.names)
-    ids_key = "id" if "id" in schema.names and "id" not in found else None
+    ids_key = None if "id" in found and keys.ids is None else keys.find_ids(schema.names, "id")
     names = [*found, *(name for name in (target_key, ids_key) if name)]
     gathered = _Gathered(schema, rows, found, target_key, ids_key, header)
     for batch in read(names):
@@ -202,13 +202,11 @@ class _Gathered:
             target = self._by_name(target, keys)
         prefix = (keys.scores or "").split("*")[0] if keys.scores not in self.found else ""
         counts = header.get("train_counts")
-        if not ours and self.ids is not None and (len(set(self.ids)) < len(self.ids) or "None" in self.ids):
-            self.ids = None  # somebody's id column that does not tell rows apart: they go by their numbers
         return Stored(
             scores=scores,
             target=target,
             classes=header["classes"] if ours else None if self.lists else [n.removeprefix(prefix) for n in self.found],
-            ids=self.ids,
+            ids=self.ids if ours or self.ids is None else keys.check_ids(self.ids),
             train_counts=None if counts is None else _from_json(counts),
             link=header.get("link"),
             link_tensors={name: _from_json(value) for name, value in header.get("link_tensors", {}).items()},
