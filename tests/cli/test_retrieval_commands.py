@@ -1,5 +1,6 @@
 """``shortlist index``, ``search`` and ``retrieval-eval``, as a person types them."""
 
+import io
 import json
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from PIL import Image
 
 from shortlist import Predictions
+from shortlist.retrieval import Index
 from tests.retrieval.small import LABELS, predictions
 
 
@@ -38,7 +40,7 @@ def refused(run):
 def test_from_scores_to_what_was_found(index, run):
     shown = run("search", "fork and not 'dining table'", index, "-n", 3)
     lines = shown.out.splitlines()
-    assert lines[0].split() == ["row", "probability", "fork", "dining", "table"]
+    assert lines[0].split() == ["row", "probability", "fork", "not", "dining", "table"]
     assert len(lines) == 4
     assert ".jpg" in lines[1]
 
@@ -82,7 +84,8 @@ def test_rows_are_added_deleted_and_compacted(tmp_path, index, run, fails):
     predictions(30, seed=1, ids=[f"new {row}" for row in range(30)]).save(more)
     assert "30 rows added, 230 in" in run("index", "add", more, index).err
     assert "are in the index already" in fails("index", "add", more, index)
-    assert "30 rows added, 230 in" in run("index", "add", more, index, "--replace").err
+    replaced = run("index", "add", more, index, "--replace").err
+    assert "30 rows added, 30 of them in the place of older ones, 230 in" in replaced
     listed = tmp_path / "ids.txt"
     listed.write_text("0.jpg\n1.jpg\n")
     assert "3 rows deleted, 227 in" in run("index", "delete", index, "new 3", "--ids-from", listed).err
@@ -193,8 +196,83 @@ def test_other_rows_are_said_not_to_compare(tmp_path, labelled, run):
     few = tmp_path / "few.safetensors"
     Predictions.load(labelled["good"]).rows(slice(50)).save(few)
     assert "few 50 rows × 4 labels" in run("retrieval-eval", labelled["good"], few, "--longest", 2).err
+    given, other = Predictions.load(labelled["good"]), tmp_path / "other.safetensors"
+    Predictions(given.scores, given.target.flip(0), list("abcd"), "sigmoid").save(other)
+    assert "do not compare" in run("retrieval-eval", labelled["good"], other, "--longest", 2).err
+    assert "do not compare" not in run("retrieval-eval", *labelled.values(), "--longest", 2).err
 
 
 def test_what_was_drawn_has_an_interval(labelled, run):
     shown = run("retrieval-eval", labelled["good"], "--longest", 3, "--most", 0, "--sample", 5).out.splitlines()[1]
     assert shown.count("±") >= 2
+
+
+@pytest.fixture
+def album(tmp_path, monkeypatch):
+    """A folder of wide pictures, and their scores under the paths that a person in the folder above sees."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos").mkdir()
+    for row in range(4):
+        Image.new("RGB", (60, 20), (40 * row, 90, 20)).save(tmp_path / "photos" / f"{row}.jpg")
+    predictions(4, ids=[f"photos/{row}.jpg" for row in range(4)]).save(tmp_path / "scores.safetensors")
+    return tmp_path / "scores.safetensors"
+
+
+def test_pictures_are_found_where_they_were_scored(tmp_path, album, run, fails):
+    for folder in ("photos", tmp_path / "photos", "."):
+        made = tmp_path / f"of {str(folder)[-2:]}"
+        run("index", "build", album, made, "--pictures", folder, "--thumbnails", 32)
+        (found, *_) = Index.open(made).search("fork")
+        assert Image.open(io.BytesIO(found.thumbnail)).size == (32, 11)  # all of it, not its middle
+        assert found.path == str(tmp_path / found.id)
+    assert "there is no folder nowhere" in fails("index", "build", album, "x", "--pictures", "nowhere")
+
+
+def test_a_picture_that_is_missing_is_said_and_the_others_are_shown(tmp_path, album, run, fails):
+    (tmp_path / "photos" / "2.jpg").unlink()
+    assert (
+        "1 row without a picture in photos, such as photos/2.jpg"
+        in run("index", "build", album, "a", "--pictures", "photos").err
+    )
+    assert "photos/2.jpg" in run("index", "build", album, "b", "--pictures", "photos", "--thumbnails", 16).err
+    run("search", "fork", "b", "--html", "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("data:image/jpeg") == 3
+    assert page.count(f'<a href="{(tmp_path / "photos").as_uri()}/') == 4
+    (tmp_path / "empty").mkdir()
+    assert "there is no photos/0.jpg" in fails("index", "build", album, "c", "--pictures", "empty")
+
+
+def test_replacing_rows_does_not_lose_their_pictures(tmp_path, album, run, fails):
+    run("index", "build", album, "a", "--pictures", "photos", "--thumbnails", 16)
+    assert "4 of the rows are in the index with their pictures" in fails("index", "add", album, "a", "--replace")
+    assert "4 of them in the place of older ones" in run("index", "add", album, "a", "--replace", "--pictures", "photos").err
+    predictions(2, ids=["x", "y"]).save("more.safetensors")
+    assert "the new rows have none" in run("index", "add", "more.safetensors", "a").err
+    predictions(2).save("nameless.safetensors")
+    assert "expected scores whose rows have ids" in fails("index", "add", "nameless.safetensors", "a", "--replace")
+
+
+def test_labels_that_exclude_each_other_are_said(tmp_path, run):
+    predictions(4, link="softmax").save(tmp_path / "one.safetensors")
+    assert "each row has exactly one label" in run("index", "build", tmp_path / "one.safetensors", tmp_path / "one").err
+
+
+def test_the_most_telling_of_many_labels_are_shown(tmp_path, run):
+    names = [f"l{place}" for place in range(20)]
+    scores = torch.full((3, 20), -4.0)
+    scores[:, 15:] = 3.0
+    Predictions(scores, classes=names, link="sigmoid").save(tmp_path / "s.safetensors")
+    run("index", "build", tmp_path / "s.safetensors", tmp_path / "many")
+    query = f"at least 3 of ({', '.join(names)})"
+    shown = run("search", query, tmp_path / "many")
+    assert {"l15", "l16", "l17", "l18", "l19"} < set(shown.out.split())
+    assert "14 other labels" in shown.err
+    page = run("search", query, tmp_path / "many", "--html", "-").out
+    assert "and 8 more labels" in page
+    assert "excluded" not in page
+    assert "blank" not in page.split("</style>")[1]  # no index of pictures: no empty frames
+
+
+def test_a_name_of_which_a_word_was_typed_is_offered(index, refused):
+    assert 'did you mean "dining table"' in refused("search", "table", index)

@@ -88,7 +88,7 @@ def test_with_conditions_what_is_called_impossible_or_certain_is(query):
         ("fork > 0.8 and fork < 0.2", "the probability of fork cannot be both > 0.8 and < 0.2"),
         ("fork >= 0.5 and dog and fork < 0.5", "the probability of fork cannot be both >= 0.5 and < 0.5"),
         ("fork > 100%", "the probability of fork is never > 1.0"),
-        ("count > 5", "count > 5 is never true of 5 labels"),
+        ("count > 5", "there are 5 labels"),
         ("count < 2 and count > 3", "count < 2 and count > 3 cannot both be true"),
         ("fork and dog and cat and count < 3", "no combination of labels satisfies all of it"),
         ("fork and dog and (not fork or not dog)", "no combination of labels satisfies all of it"),

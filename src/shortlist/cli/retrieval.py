@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,7 @@ from shortlist.errors import InputError
 
 if TYPE_CHECKING:
     from shortlist.predictions import Predictions
-    from shortlist.retrieval import Index, Results
+    from shortlist.retrieval import Index, Reason, Results
     from shortlist.retrieval.building import PicturesOf
 
 SHOWN_LABELS = 6
@@ -39,13 +39,19 @@ def build(
 ) -> None:
     """Make an index of a file of scores."""
     from shortlist.retrieval import Index
+    from shortlist.retrieval.building import of_one_label
 
     predictions = _load(scores, scores_key, ids_key, link)
     shown = _pictures(predictions, pictures, thumbnails)
     with Bar("indexing", len(predictions)) as bar:
         made = Index.build(predictions, index, pictures=shown, progress=bar.at)
     _warn_of_unreadable(shown)
-    say(f"{len(made):,} rows, {len(made.classes):,} labels → {index}")
+    if of_one_label(predictions.link):
+        warn(
+            f"by the link {predictions.link} each row has exactly one label, while queries take labels as independent: the "
+            "probability of a query of several labels is not what it says"
+        )
+    say(f"{_counted(len(made), 'row')}, {_counted(len(made.classes), 'label')} → {index}")
 
 
 @app.command("add")
@@ -64,9 +70,12 @@ def add(
     predictions = _load(scores, scores_key, ids_key, link)
     shown = _pictures(predictions, pictures, thumbnails)
     with Bar("indexing", len(predictions)) as bar:
-        opened.add(predictions, pictures=shown, replace=replace, progress=bar.at)
+        replaced = opened.add(predictions, pictures=shown, replace=replace, progress=bar.at)
     _warn_of_unreadable(shown)
-    say(f"{len(predictions):,} rows added, {len(opened):,} in {index}")
+    if shown is None and opened.info()["pictures"]:
+        warn("the index keeps pictures, and the new rows have none: --pictures FOLDER gives them")
+    told = f", {replaced:,} of them in the place of older ones" if replaced else ""
+    say(f"{_counted(len(predictions), 'row')} added{told}, {len(opened):,} in {index}")
 
 
 @app.command("delete")
@@ -86,7 +95,7 @@ def delete(
         raise InputError("expected ids of rows, or --ids-from FILE, got none")
     opened = _open(index)
     count = opened.delete(named)
-    say(f"{count:,} rows deleted, {len(opened):,} in {index}")
+    say(f"{_counted(count, 'row')} deleted, {len(opened):,} in {index}")
 
 
 @app.command("compact")
@@ -95,7 +104,7 @@ def compact(index: IndexPath) -> None:
     opened = _open(index)
     with Bar("compacting", len(opened)) as bar:
         opened.compact(progress=bar.at)
-    say(f"{len(opened):,} rows in one segment in {index}")
+    say(f"{_counted(len(opened), 'row')} in one segment in {index}")
 
 
 @app.command("info")
@@ -107,6 +116,7 @@ def info(
 ) -> None:
     """Say what an index holds."""
     from shortlist.report.table import Table
+    from shortlist.retrieval.manifest import link_text
 
     opened = _open(index)
     found = opened.info()
@@ -115,7 +125,7 @@ def info(
         more = {"damaged": damaged} if check else {}
         emit(json.dumps({**found, "classes": list(opened.classes), **more}, ensure_ascii=False) + "\n")
     else:
-        shown = {**found, "pictures": ", ".join(found["pictures"]) or "none", "link": _link_text(found["link"])}
+        shown = {**found, "pictures": ", ".join(found["pictures"]) or "none", "link": link_text(found["link"])}
         shown["size"] = _size_text(shown.pop("bytes"))
         show(Table(["", ""], [[name, f"{value:,}" if isinstance(value, int) else value] for name, value in shown.items()]))
         if labels:
@@ -172,7 +182,7 @@ def _write_page(found: "Results", path: Path, rows: int) -> None:
         emit(render(found, rows=rows))
     else:
         write_page(found, path, rows=rows)
-        say(f"{len(found)} rows → {path}")
+        say(f"{_counted(len(found), 'row')} → {path}")
 
 
 def _show(found: "Results") -> None:
@@ -181,14 +191,23 @@ def _show(found: "Results") -> None:
 
     if not found:
         return
-    reasons = [{reason.label: reason.probability for reason in result.why} for result in found]
+    reasons = [{reason.label: reason for reason in result.why} for result in found]
     shared = [label for label in reasons[0] if all(label in row for row in reasons)]  # a count has others for each row
-    names = shared[:SHOWN_LABELS]
+    telling = sorted(shared, key=lambda label: -sum(row[label].probability for row in reasons))[:SHOWN_LABELS]
+    names = [label for label in shared if label in telling]
     rows = [
-        [result.id, percent(result.probability), *(percent(row[label]) for label in names)]
+        [result.id, percent(result.probability), *(percent(_of_its_part(row[label])) for label in names)]
         for result, row in zip(found, reasons, strict=True)
     ]
-    show(Table(["row", "probability", *names], rows))
+    titles = [f"not {label}" if reasons[0][label].wanted is False else label for label in names]
+    show(Table(["row", "probability", *titles], rows))
+    if len(names) < len(shared):
+        say(f"the probabilities of {_counted(len(shared) - len(names), 'other label')} are in --json")
+
+
+def _of_its_part(reason: "Reason") -> float:
+    """The probability that the query's part about a label is true: of an excluded one, that it is absent."""
+    return 1 - reason.probability if reason.wanted is False else reason.probability
 
 
 def _sql(index: "Index", query: str, n: int) -> str:
@@ -221,11 +240,23 @@ def _pictures(predictions: "Predictions", folder: Path | None, side: int | None)
     from shortlist.data.pictures import PictureFiles
     from shortlist.retrieval.building import PicturesOf
 
-    root = folder.resolve()
-    missing = next((name for name in predictions.ids if not (root / name).is_file()), None)
-    if missing is not None:
-        raise InputError(f"--pictures: expected a picture for each row in {folder}, and there is no {missing}")
-    return PicturesOf(PictureFiles(root, predictions.ids), [str(root / name) for name in predictions.ids], side)
+    if not folder.is_dir():
+        raise InputError(f"--pictures: expected a folder, and there is no folder {folder}")
+    located = [_located(name, folder) for name in predictions.ids]
+    missing = [name for name, path in zip(predictions.ids, located, strict=True) if not path.is_file()]
+    if len(missing) == len(predictions):
+        raise InputError(f"--pictures: expected rows whose ids are pictures in {folder}, and there is no {missing[0]}")
+    if missing and side is None:
+        warn(f"{_counted(len(missing), 'row')} without a picture in {folder}, such as {missing[0]}")
+    paths = [str(path) for path in located]
+    return PicturesOf(PictureFiles("", paths), paths, side)
+
+
+def _located(name: str, folder: Path) -> Path:
+    """Where the picture of a row is: below the folder, or where it was seen from here when it was scored."""
+    inside, here = folder / name, Path(name)
+    seen = not inside.is_file() and here.is_file() and folder.resolve() in here.resolve().parents
+    return (here if seen else inside).resolve()
 
 
 def _warn_of_unreadable(pictures: "PicturesOf | None") -> None:
@@ -235,12 +266,9 @@ def _warn_of_unreadable(pictures: "PicturesOf | None") -> None:
         warn(f"{line}; there is no thumbnail of it")
 
 
+def _counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def _size_text(size: int) -> str:
     return f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:,.1f} kB"
-
-
-def _link_text(config: dict[str, Any]) -> str:
-    """As it is typed and as it prints: a name, its numbers, and in brackets what it was fitted on."""
-    numbers = [f"{value:g}" for value in config.values() if isinstance(value, int | float) and not isinstance(value, bool)]
-    base = f"({_link_text(config['base'])})" if isinstance(config.get("base"), dict) else ""
-    return ":".join([config["kind"], *numbers]) + base

@@ -1,5 +1,6 @@
 """``shortlist retrieval-eval``: how well combined queries retrieve, for one file of scores or several side by side."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Annotated
@@ -40,15 +41,16 @@ def retrieval_eval(
         if path is not None and path.suffix not in SUFFIXES:
             raise InputError(f"{name}: expected a name that ends in {', '.join(SUFFIXES)}, got {path}")
     check_outputs([plot, reliability], scores)
-    found = {
-        name: _evaluated(path, name, Reading(scores_key, target_key, link), longest, most, sample, seed)
-        for name, path in zip(short_names(scores), scores, strict=True)
-    }
+    reading, found, asked = Reading(scores_key, target_key, link), {}, set()
+    for name, path in zip(short_names(scores), scores, strict=True):
+        predictions = _load(path, reading)
+        asked.add(_fingerprint(predictions))
+        found[name] = _evaluated(predictions, name, longest, most, sample, seed)
     if as_json:
         emit(json.dumps({name: one.to_json() for name, one in found.items()}, ensure_ascii=False) + "\n")
     else:
         show(_table(found))
-    _check_comparable(found)
+    _check_comparable(found, asked)
     for name, one in found.items():
         if one.unseen:
             kinds = ", ".join(f"{present} present and {absent} absent" for present, absent in one.unseen)
@@ -56,10 +58,14 @@ def retrieval_eval(
     _draw(found, plot, reliability)
 
 
-def _evaluated(path: Path, name: str, reading: Reading, longest: int, most: int, sample: int, seed: int) -> RetrievalScores:
+def _load(path: Path, reading: Reading) -> Predictions:
     run = Run.at(path)
     predictions = reading.load(path if run is None else run.test)
     _check(predictions, path)
+    return predictions
+
+
+def _evaluated(predictions: Predictions, name: str, longest: int, most: int, sample: int, seed: int) -> RetrievalScores:
     with Bar(name, 1) as bar:
 
         def told(done: int, total: int) -> None:
@@ -83,11 +89,18 @@ def _check(predictions: Predictions, path: Path) -> None:
         warn(f"{path}: the scores look like probabilities; if they are, pass --link identity")
 
 
-def _check_comparable(found: dict[str, RetrievalScores]) -> None:
-    sizes = {(one.rows, one.classes) for one in found.values()}
-    if len(sizes) > 1:
+def _check_comparable(found: dict[str, RetrievalScores], asked: set[bytes]) -> None:
+    """Say if the files do not hold the same labels of the same rows."""
+    if len(asked) > 1:
         shown = ", ".join(f"{name} {one.rows:,} rows × {one.classes:,} labels" for name, one in found.items())
-        warn(f"the files are of different data, so that their numbers do not compare: {shown}")
+        warn(f"the files are of different rows or labels, so that their numbers do not compare: {shown}")
+
+
+def _fingerprint(predictions: Predictions) -> bytes:
+    """Of the labels that are asked for."""
+    assert predictions.target is not None
+    names = "\0".join(predictions.class_names).encode()
+    return hashlib.sha256(names + predictions.target.numpy().tobytes()).digest()
 
 
 def _table(found: dict[str, RetrievalScores]) -> Table:
@@ -95,8 +108,8 @@ def _table(found: dict[str, RetrievalScores]) -> Table:
     lengths = max(len(one.by_length) for one in found.values())
     columns = [
         "predictions",
-        *(f"length {length}" for length in range(1, lengths + 1)),
-        "all",
+        *(f"mAP, length {length}" for length in range(1, lengths + 1)),
+        "mAP, all",
         "precision at 10",
         "calibration error",
     ]

@@ -1,7 +1,9 @@
 """Predictions → segments: probabilities are read by the link once, here, in float64."""
 
 import io
+import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,13 +15,14 @@ import torch
 from shortlist.data.pictures import Pictures
 from shortlist.data.problems import Problem
 from shortlist.errors import InputError
-from shortlist.links import Sigmoid
+from shortlist.links import Link, Sigmoid, Softmax
 from shortlist.predictions import Predictions
 from shortlist.retrieval.manifest import SegmentEntry
 from shortlist.retrieval.searched_file import Floats
 from shortlist.retrieval.segments import SegmentWriter, group_rows
 
 QUALITY = 85  # of the small JPEGs
+MOST_HANDS = 16  # threads that make them
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,12 @@ def check_predictions(predictions: Predictions) -> None:
         )
     if not len(predictions):
         raise InputError("predictions: expected rows to index, got none")
+
+
+def of_one_label(link: Link | None) -> bool:
+    """Whether the probabilities of a row sum to one, so that its labels exclude each other."""
+    base = getattr(link, "base", None)
+    return isinstance(link, Softmax) or bool(getattr(link, "single", False)) or (base is not None and of_one_label(base))
 
 
 def write_segment(
@@ -120,16 +129,22 @@ def _extras(pictures: PicturesOf | None, names: Sequence[str], places: range) ->
 
 
 def _thumbnails(pictures: PicturesOf, places: range, side: int) -> list[bytes | None]:
-    """Small JPEGs; None for pictures that cannot be read."""
-    from PIL import Image
+    """Small JPEGs that show the whole picture; None, and a problem, for those that cannot be read."""
+    with ThreadPoolExecutor(min(MOST_HANDS, os.cpu_count() or 1)) as pool:
+        found = list(pool.map(lambda place: _thumbnail(pictures.pictures, place, side), places))
+    pictures.problems.extend(one for one in found if isinstance(one, Problem))
+    return [one if isinstance(one, bytes) else None for one in found]
 
-    from shortlist.data.loading import UNREADABLE, picture_batches
 
-    found: list[bytes | None] = [None] * len(places)
-    for loaded in picture_batches(pictures.pictures, size=side, rows=torch.arange(places.start, places.stop)):
-        pictures.problems.extend(problem for problem in loaded.problems if problem.kind == UNREADABLE)
-        for row, pixels in zip(loaded.rows.tolist(), loaded.images, strict=True):
-            content = io.BytesIO()
-            Image.fromarray(pixels.permute(1, 2, 0).numpy()).save(content, "jpeg", quality=QUALITY)
-            found[row - places.start] = content.getvalue()
-    return found
+def _thumbnail(pictures: Pictures, place: int, side: int) -> bytes | Problem:
+    from shortlist.data.decoding import PictureError
+    from shortlist.data.loading import UNREADABLE
+
+    try:
+        image = pictures.decode(place, at_least=side).image
+    except PictureError as error:
+        return Problem(UNREADABLE, str(pictures.ids[place]), str(error))
+    image.thumbnail((side, side))
+    content = io.BytesIO()
+    image.save(content, "jpeg", quality=QUALITY)
+    return content.getvalue()

@@ -16,7 +16,7 @@ from shortlist.errors import InputError
 from shortlist.files import folder_written_whole, written_whole
 from shortlist.retrieval import locking
 from shortlist.retrieval.columns import numbers_of
-from shortlist.retrieval.manifest import Manifest
+from shortlist.retrieval.manifest import Manifest, link_text
 from shortlist.retrieval.seals import seal_of_file
 from shortlist.retrieval.searched_file import DamagedError, Floats
 from shortlist.retrieval.segments import STORED, Rows, SegmentWriter, group_rows, odds_of, packed_odds
@@ -38,10 +38,10 @@ def check_same(manifest: Manifest, predictions: "Predictions", path: Path) -> No
         raise InputError(f"{path}: expected scores of the same classes, got others ({differs}): build another index for them")
     assert predictions.link is not None
     if predictions.link.fingerprint() != manifest.link:
+        old, new = link_text(manifest.link[0]), link_text(predictions.link.config())
         raise InputError(
-            f"{path}: expected the link that the index was made with, {manifest.link[0]}, got {predictions.link.config()}"
-            f"{' with other numbers' if predictions.link.config() == manifest.link[0] else ''}: probabilities of two links do "
-            "not compare; build another index"
+            f"{path}: expected the link that the index was made with, {old}, got {new}"
+            f"{' with other numbers' if new == old else ''}: probabilities of two links do not compare; build another index"
         )
 
 

@@ -157,7 +157,7 @@ class Index:
         pictures: "PicturesOf | None" = None,
         replace: bool = False,
         progress: Progress | None = None,
-    ) -> None:
+    ) -> int:
         """More rows, of the same classes read by the same link.
 
         Args:
@@ -165,10 +165,15 @@ class Index:
             pictures: of the rows.
             replace: rows that are there under the same id give way; otherwise they are refused.
             progress: told how many rows are done.
+
+        Returns:
+            How many rows gave way.
         """
         from shortlist.retrieval.building import check_predictions, write_segment
 
         check_predictions(predictions)
+        if replace and predictions.ids is None:
+            raise InputError("replace (--replace): expected scores whose rows have ids, got none: every row would be a new one")
         with writers_lock(self.path):
             self.refresh()
             changes.check_same(self.manifest, predictions, self.path)
@@ -181,6 +186,11 @@ class Index:
                     f"{len(taken):,} of the ids are in the index already, such as {taken[0]!r}: leave them out, or let the "
                     "new rows replace them (replace=True, --replace)"
                 )
+            if taken and pictures is None and self.info()["pictures"]:
+                raise InputError(
+                    f"{len(taken):,} of the rows are in the index with their pictures, which the new rows would lose: give "
+                    "pictures (--pictures FOLDER), or delete those rows first"
+                )
             manifest = self.manifest
             name = FORMAT % manifest.next_name
             with changes.new_files(self.path) as folder:
@@ -188,6 +198,7 @@ class Index:
             changed = manifest.with_segment(entry)
             changes.mark_deleted(self.path, changed, np.union1d(self.snapshot.deleted, old)).write(self.path)
             self.refresh()
+            return len(old)
 
     def delete(self, ids: Iterable[str]) -> int:
         """Rows of these ids are not found any more; how many there were. Ids that are not in the index are refused."""
@@ -213,6 +224,8 @@ class Index:
         with writers_lock(self.path):
             self.refresh()
             changes.clear(self.path, self.manifest)
+            if len(self.manifest.segments) == 1 and not self.manifest.deleted_rows:
+                return  # it is compact already
             changes.compacted(self.snapshot, progress).write(self.path)
             self.refresh()
             changes.clear(self.path, self.manifest)

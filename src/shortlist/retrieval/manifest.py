@@ -112,9 +112,20 @@ class Manifest:
         return cls(**{**content, **lists, "segments": segments})
 
 
+def link_text(config: dict[str, Any]) -> str:
+    """A link as it is typed and as it prints: a name, its numbers, and in brackets what it was fitted on.
+
+    >>> link_text({"kind": "platt", "base": {"kind": "temperature", "value": 2.0}, "single": False})
+    'platt(temperature:2)'
+    """
+    numbers = [f"{value:g}" for value in config.values() if isinstance(value, int | float) and not isinstance(value, bool)]
+    base = f"({link_text(config['base'])})" if isinstance(config.get("base"), dict) else ""
+    return ":".join([config["kind"], *numbers]) + base
+
+
 def _what_is_there(folder: Path) -> str:
     if not folder.exists():
         return "nothing: there is no such folder"
     if not folder.is_dir():
         return "a file"
-    return f"one without {NAME}: make one with shortlist index build SCORES {folder.name}"
+    return f"one without {NAME}: make one with shortlist index build SCORES {folder}"

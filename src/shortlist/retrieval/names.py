@@ -105,11 +105,12 @@ class Names:
         return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
     def nearest(self, *spellings: str) -> str:
-        """``did you mean "fork" or "cork"?``: up to three names that are spelt nearly so; nothing if none is."""
+        """``did you mean "fork" or "cork"?``: up to three names that hold the word or are spelt nearly so, if any."""
         import difflib  # only misspelt queries need it
 
         known = self._without_case()
-        near = [name for text in spellings for name in difflib.get_close_matches(folded(text)[:60], known, 3)]
+        near = [name for text in spellings for name in known if folded(text) in name.split()][:3]
+        near += [name for text in spellings for name in difflib.get_close_matches(folded(text)[:60], known, 3)]
         found = [known[name][0] for name in dict.fromkeys(near)][:3]
         return f"did you mean {self._list(found)}?" if found else ""
 

@@ -2,6 +2,7 @@
 
 import base64
 import io
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -31,13 +32,16 @@ def render(results: Results, *, rows: int) -> str:
     """The page as text."""
     import jinja2
 
+    shown = [_shown(place, result) for place, result in enumerate(results, 1)]
     source = resources.files("shortlist.retrieval").joinpath("page.html").read_text(encoding="utf-8")
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(source).render(
         query=results.query.text,
         rows=rows,
         notes=[*([results.note] if results.note else []), *results.damaged],
-        found=[_shown(place, result) for place, result in enumerate(results, 1)],
+        found=shown,
+        illustrated=any(row["picture"] or row["link"] for row in shown),
+        kinds={reason["kind"] for row in shown for reason in row["why"]},
         version=version_of("shortlist"),
     )
 
@@ -59,15 +63,23 @@ def percent(probability: float) -> str:
 
 def _shown(place: int, result: Result) -> dict[str, Any]:
     picture, missing = _picture(result)
-    why = [_reason(reason) for reason in result.why[:MOST_REASONS]]
+    why = [_reason(reason) for reason in most_telling(result.why, MOST_REASONS)]
     return {
         "place": place,
         "id": result.id,
         "probability": percent(result.probability),
         "picture": picture,
         "missing": missing,
+        "link": None if result.path is None else Path(result.path).absolute().as_uri(),
         "why": why,
+        "more": len(result.why) - len(why),
     }
+
+
+def most_telling(reasons: Sequence[Reason], most: int) -> list[Reason]:
+    """So many of the reasons, the most probable labels, in the order of the query."""
+    best = sorted(range(len(reasons)), key=lambda place: -reasons[place].probability)[:most]
+    return [reasons[place] for place in sorted(best)]
 
 
 def _reason(reason: Reason) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def _together(node: Node) -> Iterator[Node]:
 def _alone(part: Node, classes: Sequence[str]) -> str:
     match part:
         case Count():
-            return f"{_short(part, classes)} is never true of {len(classes)} labels"
+            return f"there are {len(classes)} labels"
         case Condition(position, sign, threshold):
             return f"the probability of {classes[position]} is never {sign} {threshold}"
     return f"{_short(part, classes)} is never true"
