@@ -49,13 +49,15 @@ def render(results: Results, *, rows: int) -> str:
 def percent(probability: float) -> str:
     """A probability for people, with digits where they tell.
 
-    >>> [percent(p) for p in (1.0, 0.999999, 0.9987, 0.5, 0.0123, 1e-9, 0.0)]
-    ['100%', '>99.99%', '99.87%', '50.0%', '1.2%', '1e-09', '0%']
+    >>> [percent(p) for p in (1.0, 0.999999, 0.9987, 0.5, 0.0123, 2e-4, 1e-9, 0.0)]
+    ['100%', '>99.99%', '99.87%', '50.0%', '1.2%', '0.02%', '1e-09', '0%']
     """
     if probability in (0, 1):
         return f"{probability:.0%}"
-    if probability < 5e-4:
+    if probability < 1e-5:
         return f"{probability:.0e}"
+    if probability < 5e-4:
+        return f"{100 * probability:.1g}%"
     if probability > 0.9999:
         return ">99.99%"
     return f"{probability:.2%}" if probability > 0.995 else f"{probability:.1%}"
