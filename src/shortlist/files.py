@@ -119,6 +119,17 @@ def folders_left_aside(path: str | Path) -> list[Path]:
     return [folder for folder in found if folder.is_dir() and any(folder.iterdir())]
 
 
+def flush(path: Path) -> None:
+    """Wait until a file, or which files a folder holds, is on the disk, where a loss of power does not reach it."""
+    if path.is_dir() and os.name == "nt":
+        return  # whose folders cannot be opened
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def write_text(path: str | Path, text: str) -> None:
     """The text as a UTF-8 file, whole or not at all."""
     with written_whole(path) as temporary:

@@ -1,10 +1,12 @@
 """An index whose writers are killed at any moment can be read at any moment."""
 
+import os
 import random
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -109,3 +111,15 @@ def test_readers_during_an_append_see_the_state_before_or_after(tmp_path):
         finally:
             writer.kill()
     assert all((rows - ROWS) % 100 == 0 for rows in seen)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks Linux which file was flushed")
+def test_what_the_manifest_names_is_on_the_disk_before_the_manifest(tmp_path, monkeypatch):
+    index = Index.build(predictions(40), tmp_path / "index")
+    flushed = []
+    monkeypatch.setattr(os, "fsync", lambda handle: flushed.append(Path(os.readlink(f"/proc/self/fd/{handle}")).name))
+    index.add(predictions(10, ids=[str(row) for row in range(35, 45)]), replace=True)
+    manifest = next(place for place, name in enumerate(flushed) if name.startswith(".index."))
+    assert {"logs-000002.parquet", "rows-000002.parquet"} < set(flushed[:manifest])
+    assert any(name.startswith(".deleted-") for name in flushed[:manifest])
+    assert flushed[manifest - 1] == flushed[manifest + 1] == "index"  # the folder itself, before and after

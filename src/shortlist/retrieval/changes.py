@@ -1,4 +1,7 @@
-"""How an index changes: new files beside the old ones, then a new manifest, then the old files go."""
+"""How an index changes: new files beside the old ones, then a new manifest, then the old files go.
+
+What a manifest names is on the disk before the manifest is, so that a loss of power leaves the state before or the state after.
+"""
 
 import re
 import shutil
@@ -13,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shortlist.errors import InputError
-from shortlist.files import folder_written_whole, written_whole
+from shortlist.files import flush, folder_written_whole, written_whole
 from shortlist.retrieval import locking
 from shortlist.retrieval.columns import numbers_of
 from shortlist.retrieval.manifest import Manifest, link_text
@@ -51,6 +54,7 @@ def new_files(path: Path) -> Iterator[Path]:
     with folder_written_whole(path / ".new") as folder:
         yield folder
         for file in folder.iterdir():
+            flush(file)
             file.rename(path / file.name)
     (path / ".new").rmdir()
 
@@ -74,6 +78,7 @@ def mark_deleted(path: Path, manifest: Manifest, rows: Rows) -> Manifest:
     name = f"deleted-{manifest.next_name:06d}.parquet"
     with written_whole(path / name) as temporary:
         pq.write_table(pa.table({"row": rows.astype(np.int64)}), temporary, **STORED)
+        flush(temporary)
     seal = tuple(seal_of_file(path / name))
     return replace(manifest, deleted=name, deleted_rows=len(rows), deleted_seal=seal, next_name=manifest.next_name + 1)
 

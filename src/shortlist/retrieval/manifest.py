@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from shortlist.errors import InputError
-from shortlist.files import write_text
+from shortlist.files import flush, written_whole
 from shortlist.retrieval.seals import seal_of_json
 
 NAME = "index.json"
@@ -90,7 +90,11 @@ class Manifest:
         """Make this the state of the index: readers see the one before or this one, never a mixture."""
         content = json.loads(json.dumps(asdict(self)))  # as it will be read
         sealed = {**content, "seal": seal_of_json(content)}
-        write_text(folder / NAME, json.dumps(sealed, ensure_ascii=False, indent=1) + "\n")
+        flush(folder)  # the files that it names
+        with written_whole(folder / NAME) as temporary:
+            temporary.write_text(json.dumps(sealed, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+            flush(temporary)
+        flush(folder)
 
     @classmethod
     def read(cls, folder: Path) -> "Manifest":
