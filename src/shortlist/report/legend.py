@@ -51,7 +51,7 @@ def shortened(name: str) -> str:
     >>> shortened("spa-label-pair")
     'spa-label-pair'
     >>> shortened("long " * 10 + "name " * 10 + "end")
-    'long long long long long lo…e name name name name name end'
+    'long long long long long lo…name name name name name end'
     """
     half = WHOLE // 2
     return name if len(name) <= WHOLE else f"{name[: half - 1]}…{name[-half:]}"
