@@ -24,7 +24,7 @@ from shortlist.training import Recipe
 from shortlist.training.run import train
 
 METHODS = ("bce", "focal-multilabel", "asy", "two-way", "spa", "spa-label-pair", "quasibinary")
-TABLES = ("scene", "yeast", "corel5k")
+TABLES = ("scene", "yeast", "corel5k", "birds", "emotions")
 NAMES = {"corel5k": "Corel5k"}  # of files, where they differ from the folder's
 QUADRATS = "flora-quadrats"
 SEEDS = (0, 1, 2)
