@@ -421,5 +421,12 @@ def test_k_reaches_the_method_the_rule_and_the_metric():
     assert (recipe.parameters["k"], recipe.rule, recipe.monitor) == (3, "average-k:3", None)
 
 
+@pytest.mark.parametrize("option", [["--link", "sigmoid"], ["--scores-key", "x"], ["--target-key", "y"], ["--same-rows"]])
+def test_options_of_files_are_refused_for_classifiers(fails, here, option):
+    assert f"{option[0]}: expected with a file of scores" in fails(
+        "calibrate", here, "--out", "new", "--rule", "lac:0.2", *option
+    )
+
+
 def test_the_name_of_a_recipe_is_no_data(fails):
     assert "--recipe flora-seconds" in fails("train", "flora-seconds")

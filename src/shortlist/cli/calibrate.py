@@ -52,6 +52,11 @@ def calibrate(
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise InputError(f"--method: {hint}expected one of {', '.join(known)}, got {method!r}")
     if folder:
+        for name, given in (("--link", link), ("--scores-key", scores_key), ("--target-key", target_key)):
+            if given is not None:
+                raise InputError(f"{name}: expected with a file of scores, got a classifier, which knows its own")
+        if same_rows:
+            raise InputError("--same-rows: expected with a file of scores; of a classifier nothing is measured here")
         return recalibrate(scores, out, on, METHODS.get(method), rule)
     if rule is not None:
         raise InputError("--rule: expected a classifier or a run to give the rule to, got a file of scores: use shortlist sets")
