@@ -189,7 +189,7 @@ def test_what_cannot_be_measured_is_said(tmp_path, labelled, scores, fails):
     assert "expected labels to measure against" in fails("retrieval-eval", scores)
     assert "--plot: expected a name that ends in" in fails("retrieval-eval", labelled["good"], "--plot", tmp_path / "x.txt")
     assert "--link" in fails("retrieval-eval", labelled["good"], "--link", "none")
-    assert "one of them twice" in fails("retrieval-eval", labelled["good"], labelled["good"])
+    assert "good.safetensors twice" in fails("retrieval-eval", labelled["good"], labelled["good"])
 
 
 def test_other_rows_are_said_not_to_compare(tmp_path, labelled, run):
@@ -245,10 +245,13 @@ def test_a_picture_that_is_missing_is_said_and_the_others_are_shown(tmp_path, al
 
 def test_replacing_rows_does_not_lose_their_pictures(tmp_path, album, run, fails):
     run("index", "build", album, "a", "--pictures", "photos", "--thumbnails", 16)
-    assert "4 of the rows are in the index with their pictures" in fails("index", "add", album, "a", "--replace")
-    assert "4 of them in the place of older ones" in run("index", "add", album, "a", "--replace", "--pictures", "photos").err
+    assert "4 of the rows are in the index with their path and thumbnail" in fails("index", "add", album, "a", "--replace")
+    assert "with their thumbnail, which" in fails("index", "add", album, "a", "--replace", "--pictures", "photos")
+    whole = ["--replace", "--pictures", "photos", "--thumbnails", 16]
+    assert "4 of them in the place of older ones" in run("index", "add", album, "a", *whole).err
     predictions(2, ids=["x", "y"]).save("more.safetensors")
-    assert "the new rows have none" in run("index", "add", "more.safetensors", "a").err
+    assert "path and thumbnail of pictures, and the new rows have none" in run("index", "add", "more.safetensors", "a").err
+    assert "2 of them in the place" in run("index", "add", "more.safetensors", "a", "--replace").err  # they never had any
     predictions(2).save("nameless.safetensors")
     assert "expected scores whose rows have ids" in fails("index", "add", "nameless.safetensors", "a", "--replace")
 

@@ -286,3 +286,31 @@ def test_percentages_are_not_taken_for_probabilities(tmp_path):
     (tmp_path / "a.csv").write_text("id,p_cat\nx,50\n")
     with pytest.raises(InputError, match="divide percentages by 100"):
         Predictions.load(tmp_path / "a.csv", scores_key="p_*", link="identity")
+
+
+def test_names_of_rows_stay_as_they_are_written(tmp_path):
+    names = ["007", "7", "1.20", "1.2", "true", "12345678901234567890123", "None"]
+    (tmp_path / "a.csv").write_text("id,p_cat\n" + "".join(f"{name},0.5\n" for name in names))
+    assert Predictions.load(tmp_path / "a.csv", scores_key="p_*", link="identity").ids == tuple(names)
+    (tmp_path / "b.csv").write_bytes(b"id,p_cat\n\xe9.jpg,0.5\n")
+    with pytest.raises(InputError, match="UTF8"):
+        Predictions.load(tmp_path / "b.csv", scores_key="p_*", link="identity")
+
+
+def test_the_numbering_of_pandas_is_no_class(tmp_path):
+    table = pa.table({"cat": [0.5, 0.1], "__index_level_0__": [10, 11]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert Predictions.load(tmp_path / "a.parquet", scores_key="*", link="identity").classes == ("cat",)
+
+
+@pytest.mark.parametrize("key", ["target", "classes", "scores"])
+def test_ids_are_nothing_else(tmp_path, key):
+    np.savez(tmp_path / "a.npz", scores=SCORES, target=LABELS, classes=np.array(list("xyz")))
+    with pytest.raises(InputError, match=f"expected names of rows, got '{key}', which is something else"):
+        Predictions.load(tmp_path / "a.npz", ids_key=key, link="sigmoid")
+
+
+def test_ids_are_one_for_each_row(tmp_path):
+    np.savez(tmp_path / "a.npz", scores=SCORES, ids=np.array([list("abcde")]))
+    with pytest.raises(InputError, match=r"expected one name for each row, got an array of shape \(1, 5\)"):
+        Predictions.load(tmp_path / "a.npz", link="sigmoid")

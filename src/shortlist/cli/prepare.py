@@ -263,7 +263,5 @@ def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[Path | None])
 
 def short_names(paths: Sequence[Path]) -> list[str]:
     """Short names that tell the files apart."""
-    if len({path.resolve() for path in paths}) < len(paths):
-        raise InputError("expected different files of scores, got one of them twice")
     stems = [path.resolve().name if path.is_dir() else path.stem for path in paths]
     return stems if len(set(stems)) == len(stems) else [str(path) for path in paths]

@@ -22,7 +22,7 @@ app = typer.Typer(help="Make scored rows searchable, and change what can be foun
 
 IndexPath = Annotated[Path, typer.Argument(metavar="INDEX", help="The folder of the index.")]
 PICTURES = "The folder that the rows' ids are paths in, to show what was found."
-THUMBNAILS = "Keep a square picture of this side in the index, so that it can be shown without the folder."
+THUMBNAILS = "Keep small pictures of at most this side in the index, so that they can be shown without the folder."
 Pictures = Annotated[Path | None, typer.Option("--pictures", metavar="FOLDER", help=PICTURES)]
 Thumbnails = Annotated[int | None, typer.Option("--thumbnails", metavar="PIXELS", min=8, max=1024, help=THUMBNAILS)]
 
@@ -72,8 +72,9 @@ def add(
     with Bar("indexing", len(predictions)) as bar:
         replaced = opened.add(predictions, pictures=shown, replace=replace, progress=bar.at)
     _warn_of_unreadable(shown)
-    if shown is None and opened.info()["pictures"]:
-        warn("the index keeps pictures, and the new rows have none: --pictures FOLDER gives them")
+    lacking = set(opened.info()["pictures"]) - set(shown.extras if shown is not None else [])
+    if lacking:
+        warn(f"the index keeps the {' and '.join(sorted(lacking))} of pictures, and the new rows have none")
     told = f", {replaced:,} of them in the place of older ones" if replaced else ""
     say(f"{_counted(len(predictions), 'row')} added{told}, {len(opened):,} in {index}")
 
@@ -243,7 +244,7 @@ def _pictures(predictions: "Predictions", folder: Path | None, side: int | None)
     if not folder.is_dir():
         raise InputError(f"--pictures: expected a folder, and there is no folder {folder}")
     located = [_located(name, folder) for name in predictions.ids]
-    missing = [name for name, path in zip(predictions.ids, located, strict=True) if not path.is_file()]
+    missing = [name for name, path in zip(predictions.ids, located, strict=True) if not _is_file(path)]
     if len(missing) == len(predictions):
         raise InputError(f"--pictures: expected rows whose ids are pictures in {folder}, and there is no {missing[0]}")
     if missing and side is None:
@@ -255,8 +256,15 @@ def _pictures(predictions: "Predictions", folder: Path | None, side: int | None)
 def _located(name: str, folder: Path) -> Path:
     """Where the picture of a row is: below the folder, or where it was seen from here when it was scored."""
     inside, here = folder / name, Path(name)
-    seen = not inside.is_file() and here.is_file() and folder.resolve() in here.resolve().parents
-    return (here if seen else inside).resolve()
+    seen = not _is_file(inside) and _is_file(here) and folder.resolve() in here.resolve().parents
+    return (here if seen else inside).absolute()
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # no name that a file can have
+        return False
 
 
 def _warn_of_unreadable(pictures: "PicturesOf | None") -> None:

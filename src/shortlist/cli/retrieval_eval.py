@@ -41,6 +41,7 @@ def retrieval_eval(
         if path is not None and path.suffix not in SUFFIXES:
             raise InputError(f"{name}: expected a name that ends in {', '.join(SUFFIXES)}, got {path}")
     check_outputs([plot, reliability], scores)
+    _check_different(scores)
     reading, found, asked = Reading(scores_key, target_key, link), {}, set()
     for name, path in zip(short_names(scores), scores, strict=True):
         predictions = _load(path, reading)
@@ -97,10 +98,19 @@ def _check_comparable(found: dict[str, RetrievalScores], asked: set[bytes]) -> N
 
 
 def _fingerprint(predictions: Predictions) -> bytes:
-    """Of the labels that are asked for."""
+    """Of the labels that are asked for, in whatever order and by whatever names."""
     assert predictions.target is not None
-    names = "\0".join(predictions.class_names).encode()
-    return hashlib.sha256(names + predictions.target.numpy().tobytes()).digest()
+    target = predictions.target.numpy()
+    columns = target.T if target.ndim == 2 else target[None]
+    return b"".join(sorted(hashlib.sha256(column.tobytes()).digest() for column in columns))
+
+
+def _check_different(paths: list[Path]) -> None:
+    seen: set[Path] = set()
+    for path in paths:
+        if path.resolve() in seen:
+            raise InputError(f"expected different files of scores, got {path} twice")
+        seen.add(path.resolve())
 
 
 def _table(found: dict[str, RetrievalScores]) -> Table:

@@ -83,7 +83,10 @@ def read_npz(path: Path, keys: Keys) -> Stored:
 
 def _texts(arrays: dict[str, Any], keys: Keys) -> tuple[Any, Any]:
     """The names of classes and of rows, taken out of the arrays."""
-    return arrays.pop("classes", None), arrays.pop(keys.ids or "ids", None)
+    classes, ids = arrays.pop("classes", None), arrays.pop(keys.ids or "ids", None)
+    if ids is not None and ids.ndim != 1:
+        raise InputError(f"ids: expected one name for each row, got an array of shape {ids.shape}")
+    return classes, ids
 
 
 def _wanted(names: Sequence[str], keys: Keys) -> list[str]:

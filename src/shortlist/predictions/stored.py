@@ -1,6 +1,7 @@
 """What every file format holds, between a file and a record."""
 
 import fnmatch
+import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,7 +13,7 @@ from torch import Tensor
 from shortlist.errors import InputError, ShortlistWarning
 
 VERSION = "shortlist-predictions/1"
-NAMELESS = ("", "None")  # what a cell without a value reads as
+NUMBERING = re.compile(r"|__index_level_\d+__")  # columns in which pandas writes the numbers of rows
 
 
 @dataclass
@@ -36,12 +37,17 @@ class Keys:
     target: str | None = None
     ids: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.ids in (self.scores or "scores", self.target or "target", "classes", ""):
+            raise InputError(f"ids_key (--ids-key): expected names of rows, got {self.ids!r}, which is something else")
+
     def find_scores(self, names: Iterable[str]) -> list[str]:
         """The array or columns that hold the scores; ``*`` stands for any text, the target and ``id`` aside.
 
-        So is a column without a name, which is how pandas writes the numbers of rows.
+        So are the columns in which pandas writes the numbers of rows.
         """
-        names = [name for name in names if name not in (self.target or "target", self.ids, "id", "")]
+        aside = (self.target or "target", self.ids, "id")
+        names = [name for name in names if name not in aside and not NUMBERING.fullmatch(name)]
         wanted = self.scores or "scores"
         found = [name for name in names if name == wanted] or [n for n in names if fnmatch.fnmatchcase(n, wanted)]
         if not found:
@@ -63,7 +69,7 @@ class Keys:
     def find_ids(self, names: Iterable[str], usual: str) -> str | None:
         """The array or column that names the rows, if there is one; one that was asked for must be there."""
         names = list(names)
-        wanted = self.ids or usual
+        wanted = usual if self.ids is None else self.ids
         if wanted not in names and self.ids is not None:
             raise InputError(f"expected names of rows under {wanted!r}, found {_listed(names)}: see ids_key (--ids-key)")
         return wanted if wanted in names else None
@@ -71,7 +77,7 @@ class Keys:
     def check_ids(self, ids: Sequence[str]) -> Sequence[str] | None:
         """The names of rows of somebody's file, or None, with a warning, if they tell no rows apart; asked for, they must."""
         counts = Counter(ids)
-        nameless = any(name in counts for name in NAMELESS)
+        nameless = "" in counts
         twice = next((name for name, count in counts.items() if count > 1), None)
         if twice is None and not nameless:
             return ids

@@ -55,7 +55,9 @@ def read_parquet(path: Path, keys: Keys) -> Stored:
 
 def read_csv(path: Path, keys: Keys) -> Stored:
     """Anybody's table with one column a class."""
-    table = pyarrow.csv.read_csv(path)
+    ids = keys.ids or "id"
+    as_written = {} if ids == keys.scores else {ids: pa.string()}  # 007 is not 7
+    table = pyarrow.csv.read_csv(path, convert_options=pyarrow.csv.ConvertOptions(column_types=as_written))
     return _read(table.schema, table.num_rows, {}, keys, lambda names: table.select(names).to_batches(2**16))
 
 
@@ -140,7 +142,7 @@ class _Gathered:
         if self.target_key:
             self._add_target(batch.column(self.target_key), here, values.shape[1])
         if self.ids is not None:
-            self.ids.extend(map(str, batch.column(self.ids_key).to_pylist()))
+            self.ids.extend(map(_name, batch.column(self.ids_key).to_pylist()))
         self.filled = here.stop
 
     def _values(self, batch: pa.RecordBatch) -> Array:
@@ -211,6 +213,11 @@ class _Gathered:
             link=header.get("link"),
             link_tensors={name: _from_json(value) for name, value in header.get("link_tensors", {}).items()},
         )
+
+
+def _name(value: Any) -> str:
+    """The name of a row; of a cell without a value none."""
+    return "" if value is None or value != value else value.decode() if isinstance(value, bytes) else str(value)
 
 
 def _room(rows: int, columns: int, dtype: np.dtype[Any]) -> Tensor:

@@ -17,6 +17,7 @@ NAMED = "\u2060"
 INSIDE, NARROW = 5, 32
 # Letters of the longest name with which there is room for two columns; and of any name that is shown whole.
 SHORT, WHOLE = 36, 56
+LEAD = 12  # letters before the first in which names differ
 BELOW, LINE = 0.46, 0.18  # inches from the axes to the legend, which their ticks and label need, and of each of its lines
 PLAIN: dict[str, Any] = {"frameon": False, "labelcolor": INK}
 
@@ -57,11 +58,33 @@ def shortened(name: str) -> str:
     return name if len(name) <= WHOLE else f"{name[: half - 1]}…{name[-half:]}"
 
 
+def told_apart(names: Sequence[str]) -> list[str]:
+    """The names, shortened so that those that differ still do.
+
+    >>> told_apart([f"{'the same beginning ' * 3}run {n}{' and the same end' * 3}" for n in (1, 2)])
+    ['…ginning run 1 and the same end and the same end and th…', '…ginning run 2 and the same end and the same end and th…']
+    """
+    short = [shortened(name) for name in names]
+    alike = [sorted({other for other, text in zip(names, short, strict=True) if text == one}) for one in short]
+    return [
+        text if len(group) == 1 else _from_the_difference(name, group)
+        for name, text, group in zip(names, short, alike, strict=True)
+    ]
+
+
+def _from_the_difference(name: str, others: Sequence[str]) -> str:
+    """The part of a name that begins a little before it differs from the others."""
+    differs = next((place for place, signs in enumerate(zip(*others, strict=False)) if len(set(signs)) > 1), 0)
+    start = max(0, differs - LEAD)
+    end = start + WHOLE - 2
+    return f"{'…' * (start > 0)}{name[start:end]}{'…' * (len(name) > end)}"
+
+
 def _named(ax: "Axes") -> tuple[list["Artist"], list[str]]:
     """What was drawn under a name, and the names: marked, because matplotlib hides those that begin with an underscore."""
     found = [(artist, str(artist.get_label())) for artist in ax.get_children()]
-    kept = [(artist, shortened(label.removeprefix(NAMED))) for artist, label in found if label.startswith(NAMED)]
-    return [artist for artist, name in kept if name], [name for _, name in kept if name]
+    kept = [(artist, label.removeprefix(NAMED)) for artist, label in found if label.startswith(NAMED) and label != NAMED]
+    return [artist for artist, _ in kept], told_apart([name for _, name in kept])
 
 
 def _need_room(names: Sequence[str]) -> bool:

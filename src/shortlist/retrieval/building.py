@@ -41,6 +41,11 @@ class PicturesOf:
     side: int | None = None
     problems: list[Problem] = field(default_factory=list)
 
+    @property
+    def extras(self) -> list[str]:
+        """What the index keeps of them."""
+        return [*(["path"] if self.paths else []), *(["thumbnail"] if self.side else [])]
+
 
 def check_predictions(predictions: Predictions) -> None:
     """They can be indexed: there are rows, and they read as probabilities."""
@@ -80,7 +85,7 @@ def write_segment(
         pictures: of the rows.
         progress: told how many rows are done.
     """
-    extras = [] if pictures is None else [*(["path"] if pictures.paths else []), *(["thumbnail"] if pictures.side else [])]
+    extras = [] if pictures is None else pictures.extras
     classes = predictions.num_classes
     with SegmentWriter(folder, name, classes, extras=extras, exact=_exact_type(predictions)) as writer:
         done = 0

@@ -182,14 +182,15 @@ class Index:
             ids = predictions.ids or [str(row) for row in range(first, first + len(predictions))]
             old, taken = self._rows_of(ids)
             if taken and not replace:
+                advice = "give the new rows ids (ids_key, --ids-key): without, they are counted on"
+                if predictions.ids is not None:
+                    advice = "leave them out, or let the new rows replace them (replace=True, --replace)"
+                raise InputError(f"{len(taken):,} of the ids are in the index already, such as {taken[0]!r}: {advice}")
+            lost = self._extras_of(old) - set([] if pictures is None else pictures.extras)
+            if lost:
                 raise InputError(
-                    f"{len(taken):,} of the ids are in the index already, such as {taken[0]!r}: leave them out, or let the "
-                    "new rows replace them (replace=True, --replace)"
-                )
-            if taken and pictures is None and self.info()["pictures"]:
-                raise InputError(
-                    f"{len(taken):,} of the rows are in the index with their pictures, which the new rows would lose: give "
-                    "pictures (--pictures FOLDER), or delete those rows first"
+                    f"{len(taken):,} of the rows are in the index with their {' and '.join(sorted(lost))}, which the new rows "
+                    "would lose: give pictures with side (--pictures FOLDER --thumbnails PIXELS), or delete those rows first"
                 )
             manifest = self.manifest
             name = FORMAT % manifest.next_name
@@ -233,6 +234,14 @@ class Index:
     def check(self) -> list[str]:
         """Read everything; what is damaged, named."""
         return changes.damage(self.snapshot)
+
+    def _extras_of(self, rows: Rows) -> set[str]:
+        """What the index keeps of the pictures of these rows: path, thumbnail."""
+        found: set[str] = set()
+        for segment in self.snapshot.segments:
+            if ((rows >= segment.entry.first) & (rows <= segment.entry.last)).any():
+                found |= set(segment.extras)
+        return found
 
     def _rows_of(self, ids: Iterable[str]) -> tuple[Rows, list[str]]:
         """The numbers of the rows of these ids, deleted ones aside, and those of the ids that there are."""

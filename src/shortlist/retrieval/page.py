@@ -56,8 +56,8 @@ def percent(probability: float) -> str:
         return f"{probability:.0%}"
     if probability < 1e-5:
         return f"{probability:.0e}"
-    if probability < 5e-4:
-        return f"{100 * probability:.1g}%"
+    if probability < 0.01:
+        return f"{100 * probability:.2g}%"
     if probability > 0.9999:
         return ">99.99%"
     return f"{probability:.2%}" if probability > 0.995 else f"{probability:.1%}"
