@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 PATIENCE = 2.0  # seconds before a bar appears
+# What would steer a terminal, in a name of somebody's, is shown instead.
+CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 
 class Outcome(enum.IntEnum):
@@ -74,7 +76,7 @@ def show(table: "Table") -> None:
     for name, right in zip(table.columns, table.right(), strict=True):
         rich.add_column(Text(name), justify="right" if right else "left", overflow="fold")
     for row in table.shown():
-        rich.add_row(*map(Text, row))
+        rich.add_row(*(Text(cell.translate(CONTROLS)) for cell in row))
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=10_000)  # a pipe has no edge to fold at
