@@ -1,6 +1,5 @@
 """Predictions → segments: probabilities are read by the link once, here, in float64."""
 
-import io
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,9 +19,9 @@ from shortlist.predictions import Predictions
 from shortlist.retrieval.manifest import SegmentEntry
 from shortlist.retrieval.searched_file import Floats
 from shortlist.retrieval.segments import SegmentWriter, group_rows
+from shortlist.retrieval.thumbnails import small_jpeg
 
-QUALITY = 85  # of the small JPEGs
-MOST_HANDS = 16  # threads that make them
+MOST_HANDS = 16  # threads that make small pictures
 
 
 @dataclass(frozen=True)
@@ -149,7 +148,4 @@ def _thumbnail(pictures: Pictures, place: int, side: int) -> bytes | Problem:
         image = pictures.decode(place, at_least=side).image
     except PictureError as error:
         return Problem(UNREADABLE, str(pictures.ids[place]), str(error))
-    image.thumbnail((side, side))
-    content = io.BytesIO()
-    image.save(content, "jpeg", quality=QUALITY)
-    return content.getvalue()
+    return small_jpeg(image, side)

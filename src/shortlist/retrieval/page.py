@@ -1,7 +1,6 @@
 """What was found, as one HTML file that needs nothing else: the pictures, and why each was found."""
 
 import base64
-import io
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 from shortlist.files import write_text
 from shortlist.retrieval.query import Reason
 from shortlist.retrieval.results import Result, Results
+from shortlist.retrieval.thumbnails import small_jpeg
 from shortlist.versions import version_of
 
 SIDE = 320  # of pictures that are shrunk for the page
@@ -105,10 +105,7 @@ def _picture(result: Result) -> tuple[str | None, str]:
         image = decode(result.path, at_least=SIDE).image
     except PictureError as error:
         return None, str(error)
-    image.thumbnail((SIDE, SIDE))
-    content = io.BytesIO()
-    image.save(content, "jpeg", quality=85)
-    return _uri(content.getvalue()), ""
+    return _uri(small_jpeg(image, SIDE)), ""
 
 
 def _uri(content: bytes) -> str:
