@@ -90,6 +90,9 @@ def test_rows_are_added_deleted_and_compacted(tmp_path, index, run, fails):
     listed.write_text("0.jpg\n1.jpg\n")
     assert "3 rows deleted, 227 in" in run("index", "delete", index, "new 3", "--ids-from", listed).err
     assert "227 rows in one segment" in run("index", "compact", index).err
+    files = sorted(path.name for path in index.iterdir())
+    run("index", "compact", index)  # which has nothing to do
+    assert sorted(path.name for path in index.iterdir()) == files
     told = json.loads(run("index", "info", index, "--json", "--check").out)
     assert (told["rows"], told["segments"], told["deleted"], told["damaged"]) == (227, 1, 0, [])
     assert told["classes"] == list(LABELS)
@@ -200,11 +203,17 @@ def test_other_rows_are_said_not_to_compare(tmp_path, labelled, run):
     Predictions(given.scores, given.target.flip(0), list("abcd"), "sigmoid").save(other)
     assert "do not compare" in run("retrieval-eval", labelled["good"], other, "--longest", 2).err
     assert "do not compare" not in run("retrieval-eval", *labelled.values(), "--longest", 2).err
+    Predictions(given.scores.flip(1), given.target.flip(1), list("dcba"), "sigmoid").save(
+        other
+    )  # another order is no other data
+    assert "do not compare" not in run("retrieval-eval", labelled["good"], other, "--longest", 2).err
 
 
 def test_what_was_drawn_has_an_interval(labelled, run):
     shown = run("retrieval-eval", labelled["good"], "--longest", 3, "--most", 0, "--sample", 5).out.splitlines()[1]
     assert shown.count("±") >= 2
+    precision = [cell for cell in shown.split("  ") if cell.strip()][-2]
+    assert "±" in precision
 
 
 @pytest.fixture
@@ -273,6 +282,7 @@ def test_the_most_telling_of_many_labels_are_shown(tmp_path, run):
     assert "14 other labels" in shown.err
     page = run("search", query, tmp_path / "many", "--html", "-").out
     assert "and 8 more labels" in page
+    assert all(f'title="l{place}"' in page for place in range(15, 20))
     assert "excluded" not in page
     assert "blank" not in page.split("</style>")[1]  # no index of pictures: no empty frames
 
