@@ -58,8 +58,8 @@ def flora_quadrats() -> Recipe:
     """Plots with any number of species, none included: the calibrated multi-label loss with its pairs of labels.
 
     The loss is a mean over 120 labels, nearly all absent, so its gradients are small: SGD hardly moves. AdamW, which does not
-    see their size, doubles the mean average precision of the same ten epochs (25 % and 11 % for binary cross-entropy on an H200, one run
-    each).
+    see their size, doubles the mean average precision of the same ten epochs (25 % and 11 % for binary cross-entropy, one run
+    each on an H200).
     """
     return Recipe(
         "flora-quadrats",
