@@ -82,12 +82,12 @@ def test_every_public_package_is_in_the_list():
     packages = {f"shortlist.{path.parent.name}" for path in SOURCE.glob("*/__init__.py")}
     listing = {name for name in packages if hasattr(importlib.import_module(name), "__all__")}
     assert listing <= {*PUBLIC, "shortlist.predictions"}
-    assert set(shortlist.__all__) | {"__version__"} == set(dir(shortlist))
+    assert set(shortlist.__all__) == set(dir(shortlist))
 
 
 def test_unknown_names_are_attribute_errors():
     for name in ("shortlist", "shortlist.metrics"):
-        with pytest.raises(AttributeError, match=f"module '{name}' has no attribute 'nothing'"):
+        with pytest.raises(AttributeError, match=f"{name}.* nothing"):
             importlib.import_module(name).nothing  # noqa: B018
 
 

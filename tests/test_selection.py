@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from shortlist import selection
 from shortlist.selection import Cut, cut_largest, keep_largest, keep_top, sort_rows

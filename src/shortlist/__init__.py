@@ -4,58 +4,9 @@
 >>> rule = shortlist.sets.average_k(2)
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+import lazy_loader
 
 __version__ = "0.1.0"
 
-if TYPE_CHECKING:
-    from shortlist import data, links, losses, methods, metrics, models, operators, recipes, report, retrieval, sets, training
-    from shortlist.models import Classifier
-    from shortlist.predictions import Predictions
-
-ROOMS = (
-    "data",
-    "links",
-    "losses",
-    "methods",
-    "metrics",
-    "models",
-    "operators",
-    "recipes",
-    "report",
-    "retrieval",
-    "sets",
-    "training",
-)
-CLASSES = {"Classifier": "models", "Predictions": "predictions"}
-
-__all__ = [
-    "Classifier",
-    "Predictions",
-    "data",
-    "links",
-    "losses",
-    "methods",
-    "metrics",
-    "models",
-    "operators",
-    "recipes",
-    "report",
-    "retrieval",
-    "sets",
-    "training",
-]
-
-
-def __getattr__(name: str) -> Any:
-    """Parts are imported when they are first used: ``import shortlist`` costs little more than nothing."""
-    if name in CLASSES:
-        return getattr(importlib.import_module(f"shortlist.{CLASSES[name]}"), name)
-    if name in ROOMS:
-        return importlib.import_module(f"shortlist.{name}")
-    raise AttributeError(f"module 'shortlist' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+# Rooms are imported when first used, as the stub beside this file lists them: ``import shortlist`` costs next to nothing.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

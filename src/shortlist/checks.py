@@ -1,47 +1,129 @@
-"""Values, checked once, where data or parameters enter. Messages name what is wrong first."""
+"""Checks of values: parameters where they are given, data where it enters.
 
-from typing import Any
+A check of a parameter is a function ``(name, value) → value``: it returns the value to work with or raises an
+:class:`~shortlist.errors.InputError` that names the parameter, what was expected and what was given. The factories below make
+such checks, so that a domain can be declared once and used wherever the parameter appears.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, TypeAlias
 
 import torch
+from torch import Tensor
 
 from shortlist.errors import InputError
-from shortlist.tensors import Scores, Target, is_single_label, row_blocks
+from shortlist.tensors import Scores, Target, is_single_label, row_blocks, shape_of
+from shortlist.words import did_you_mean, shown
 
-MOST = 2**31 - 1
+Check: TypeAlias = Callable[[str, Any], Any]
+
+LARGEST_COUNT = 2**31 - 1
+LARGEST_EXPONENT = 400  # of a decimal that was typed; beyond it exact arithmetic takes minutes and means nothing
 
 
-def whole_number(number: Any, name: str, least: int) -> int:
-    """A parameter that counts something, as an int."""
+def number(*, least: float = -math.inf, above: float = -math.inf, below: float = math.inf, most: float = math.inf) -> Check:
+    """A finite number within these bounds.
+
+    >>> number(least=0, below=1)("alpha", 0.1)
+    0.1
+    """
+    wanted = " ".join(["a number", *_bounds(least, above, below, most)])
+
+    def check(name: str, value: Any) -> Any:
+        if not _fits(value, least, above, below, most):
+            raise InputError(f"{name}: expected {wanted}, got {shown(value)}")
+        return value
+
+    return check
+
+
+def whole(least: int = 0, most: int = LARGEST_COUNT) -> Callable[[str, Any], int]:
+    """A whole number within these bounds, however it is written, as an ``int``.
+
+    >>> whole(least=1)("k", 5.0)
+    5
+    """
+    wanted = f"a whole number from {least}" if most == LARGEST_COUNT else f"a whole number from {least} to {most}"
+
+    def check(name: str, value: Any) -> int:
+        if not _fits(value, least, -math.inf, math.inf, most) or int(value) != value:
+            raise InputError(f"{name}: expected {wanted}, got {shown(value)}")
+        return int(value)
+
+    return check
+
+
+def one_of(*choices: str) -> Check:
+    """One of these words.
+
+    >>> one_of("mean", "sum")("reduction", "sum")
+    'sum'
+    """
+
+    def check(name: str, value: Any) -> Any:
+        if not isinstance(value, str) or value not in choices:
+            expected = ", ".join(map(repr, choices))
+            raise InputError(f"{name}: {did_you_mean(value, choices)}expected one of {expected}; got {shown(value)}")
+        return value
+
+    return check
+
+
+def per_class(*, or_number: bool = False) -> Check:
+    """A floating-point tensor (C,) of finite numbers, one for each class; or one number from 0 for all, if allowed."""
+
+    def check(name: str, value: Any) -> Any:
+        if or_number and (not isinstance(value, Tensor) or value.ndim == 0):
+            return value if isinstance(value, Tensor) else number(least=0)(name, value)
+        if not isinstance(value, Tensor) or value.ndim != 1 or not value.is_floating_point():
+            came = shape_of(value) if isinstance(value, Tensor) else shown(value)
+            raise InputError(f"{name}: expected floating point (C,), one for each class, got {came}")
+        visible = value.device.type == "cpu" and not torch.compiler.is_compiling()
+        if visible and not value.isfinite().all():
+            raise InputError(f"{name}: expected finite numbers, got {value[~value.isfinite()][0].item()}")
+        return value
+
+    return check
+
+
+def share(name: str, value: Any) -> float:
+    """A proportion of something, from 0 to 1, as a float.
+
+    >>> share("tolerance", 1)
+    1.0
+    """
+    return float(number(least=0, most=1)(name, value))
+
+
+def decimal(name: str, value: Any) -> Fraction:
+    """The decimal that was typed: 0.7 is seven tenths, not the nearest binary fraction.
+
+    >>> decimal("alpha", 0.7)
+    Fraction(7, 10)
+    """
+    text = "" if isinstance(value, bool) else str(value).strip()
+    exponent = re.search(r"[eE][+-]?(\d+)$", text)
     try:
-        whole = not isinstance(number, bool) and int(number) == number and least <= number <= MOST
-    except (TypeError, ValueError, OverflowError):
-        whole = False
-    if not whole:
-        raise InputError(f"{name}: expected a whole number from {least}, got {str(number)[:40]}")
-    return int(number)
+        if exponent is not None and int(exponent[1]) > LARGEST_EXPONENT:
+            raise ValueError
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise InputError(f"{name}: expected a number, got {shown(value)}") from None
 
 
-def share(number: Any, name: str) -> float:
-    """A parameter that says how much of something, from 0 to 1, as a float."""
-    try:
-        fits = not isinstance(number, bool) and 0 <= float(number) <= 1
-    except (TypeError, ValueError, OverflowError):
-        fits = False
-    if not fits:
-        raise InputError(f"{name}: expected a number from 0 to 1, got {str(number)[:40]}")
-    return float(number)
-
-
-def check_finite(scores: Scores) -> None:
-    """No NaN, nothing infinite."""
-    for rows in row_blocks(*scores.shape):
-        block = scores[rows]
-        # A sum is finite only if every term is (or overflows, which the second look tells apart), in one fast read.
+def check_finite(values: Tensor, name: str = "scores") -> None:
+    """No NaN, nothing infinite in a matrix of scores or features."""
+    for rows in row_blocks(*values.shape):
+        block = values[rows]
+        # One fast read: a sum is finite only if every term is (or it overflows, which the second look tells apart).
         if not block.sum(dtype=torch.float32).isfinite() and not block.isfinite().all():
             row, column = (~block.isfinite()).nonzero()[0].tolist()
             raise InputError(
-                f"scores: expected finite numbers, got {block[row, column].item()} in row {rows.start + row}, "
-                f"class {column}: drop or repair such rows first"
+                f"{name}: expected finite numbers, got {block[row, column].item()} in row {rows.start + row}, "
+                f"column {column}: drop or repair such rows first"
             )
 
 
@@ -55,3 +137,26 @@ def check_labels(target: Target, classes: int) -> None:
                 f"target: expected labels from 0 to {classes - 1}, got {int(target[row])} in row {row}; "
                 "rows without a label need a bool (N, C) target"
             )
+
+
+def check_each_class(values: Tensor, scores: Scores, name: str) -> Tensor:
+    """Values (C,) for as many classes as the scores have, in the dtype and on the device of the scores."""
+    if len(values) != scores.shape[1]:
+        raise InputError(f"{name}: expected floating point ({scores.shape[1]},), one for each class, got {shape_of(values)}")
+    return values.to(scores)
+
+
+def _fits(value: Any, least: float, above: float, below: float, most: float) -> bool:
+    try:
+        finite = not isinstance(value, bool) and math.isfinite(value)
+        return finite and bool(least <= value <= most) and bool(above < value < below)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return False
+
+
+def _bounds(least: float, above: float, below: float, most: float) -> list[str]:
+    bounds = [f"from {least:g}"] if least > -math.inf else []
+    bounds += [f"above {above:g}"] if above > -math.inf else []
+    bounds += [f"to {most:g}"] if most < math.inf else []
+    bounds += [f"below {below:g}"] if below < math.inf else []
+    return bounds

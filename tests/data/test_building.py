@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from shortlist.data import (
     Dataset,
@@ -195,7 +194,7 @@ def test_without_superclasses_all_classes_can_be_kept_and_no_share_drawn():
         ({"superclasses": -0.1}, "superclasses: expected a number from 0 to 1, got -0.1"),
         ({"superclasses": 1.1}, "superclasses: expected a number from 0 to 1, got 1.1"),
         ({"superclasses": float("nan")}, "superclasses: expected a number from 0 to 1, got nan"),
-        ({"superclasses": "half"}, "superclasses: expected a number from 0 to 1, got half"),
+        ({"superclasses": "half"}, "superclasses: expected a number from 0 to 1, got .half"),
         ({"superclasses": True}, "superclasses: expected a number from 0 to 1, got True"),
         ({"superclasses": 0}, "no class that was drawn has 5 rows"),
         ({"fewest": 0}, "fewest: expected a whole number from 1, got 0"),

@@ -3,15 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from shortlist.data import duplicates as module
 from shortlist.data.duplicates import fingerprints, near_duplicates, straddling, warn_straddling
 from shortlist.data.splits import grouped_split, split_names
 from shortlist.errors import InputError, ShortlistWarning
-from tests.references import splits as ref_splits
-from tests.references import transforms as ref
+from tests.references import splits as ref_splits, transforms as ref
 
 
 def brute_force(prints, distance):

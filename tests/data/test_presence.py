@@ -4,8 +4,7 @@ import os
 import sys
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from shortlist.data.presence import absent_paths
 

@@ -3,8 +3,9 @@
 import pytest
 
 from shortlist.data.names import check_names, is_utf8, superclasses_of
-from shortlist.data.problems import Problem, check_tolerance, count_problems, printable, problem_lines, summarise_problems
+from shortlist.data.problems import Problem, check_tolerance, count_problems, problem_lines, summarise_problems
 from shortlist.errors import InputError
+from shortlist.words import printable
 
 MANY = [Problem("absent", f"{number}.jpg", "left out") for number in range(1234)]
 TWO_KINDS = [Problem("absent", "a", "left out"), Problem("empty", "b", "holds nothing"), Problem("absent", "c", "left out")]

@@ -7,8 +7,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from shortlist import Predictions
 from shortlist.errors import InputError, NotFittedError

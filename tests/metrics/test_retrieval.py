@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from scipy.stats import chisquare
 
@@ -28,8 +27,7 @@ from shortlist.metrics.query_ranking import LONG_ROW, rank_queries
 from shortlist.metrics.query_sampling import Stratum, estimate, frame_of, sets_of_rows
 from shortlist.metrics.query_tally import Kind
 from shortlist.metrics.retrieval import count_queries
-from tests.references import metrics as ref
-from tests.references import retrieval_evaluation as slow
+from tests.references import metrics as ref, retrieval_evaluation as slow
 
 
 def draw(rows=25, classes=4, seed=0):

@@ -158,7 +158,7 @@ def test_class_names_are_gathered_from_many_batches(tmp_path):
     ("columns", "message"),
     [
         ({"s0": [0.5, None]}, "expected a value in every row of 's0', got 1 empty ones"),
-        ({"s0": [0.5, float("nan")]}, "got nan in row 1, class 0"),
+        ({"s0": [0.5, float("nan")]}, "got nan in row 1, column 0"),
         ({"s0": ["a", "b"]}, "expected numbers in 's0', got string"),
         ({"s0": [[1.0], [1.0, 2.0]]}, "expected lists of one length in 's0'"),
         ({"s0": [0.5, 0.5], "y": ["1", "0"]}, r"target: '1' is not one of the 1 classes"),

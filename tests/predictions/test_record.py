@@ -6,8 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from shortlist import Predictions
 from shortlist.errors import InputError, NotFittedError
@@ -35,20 +34,20 @@ def with_value(value, row=3, column=1, dtype=torch.float32, rows=5):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_scores_that_are_not_finite_are_named_by_row_and_class(dtype, value):
-    with pytest.raises(InputError, match=rf"expected finite numbers, got {value} in row 3, class 1"):
+    with pytest.raises(InputError, match=rf"expected finite numbers, got {value} in row 3, column 1"):
         Predictions(with_value(value, dtype=dtype))
 
 
 def test_row_number_counts_from_the_start_of_the_file_not_of_the_block():
     rows = 2**21 // 3 + 10
-    with pytest.raises(InputError, match=f"row {rows - 1}, class 2"):
+    with pytest.raises(InputError, match=f"row {rows - 1}, column 2"):
         Predictions(with_value(math.nan, row=rows - 1, column=2, dtype=torch.float16, rows=rows))
 
 
 def test_infinities_that_cancel_are_seen():
     scores = torch.zeros(2, 2)
     scores[0, 0], scores[1, 1] = math.inf, -math.inf
-    with pytest.raises(InputError, match="row 0, class 0"):
+    with pytest.raises(InputError, match="row 0, column 0"):
         Predictions(scores)
 
 

@@ -5,8 +5,7 @@ import io
 import math
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from shortlist.report import Table
 

@@ -12,8 +12,7 @@ import torch
 
 from shortlist import Predictions
 from shortlist.errors import InputError
-from shortlist.retrieval import Index, Query
-from shortlist.retrieval import segments as layout
+from shortlist.retrieval import Index, Query, segments as layout
 from tests.retrieval.small import LABELS, brute_force, exact_logs, predictions, random_conjunction, random_query
 
 

@@ -5,8 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from shortlist.errors import InputError
 from shortlist.retrieval.language import MOST_DEPTH, MOST_TERMS, QueryError, parse

@@ -6,8 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from shortlist import Predictions
 from shortlist.errors import InputError, ShortlistWarning

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from shortlist.errors import InputError
 from shortlist.sets import aps, average_k, cap, classwise, floor, lac, pas, per_label, threshold, top_k

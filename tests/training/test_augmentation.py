@@ -9,8 +9,7 @@ import torch
 from scipy import stats
 
 from shortlist.training.augmentation import Augmenter, loaded_side
-from tests.references import training as reference
-from tests.references import transforms
+from tests.references import training as reference, transforms
 
 KINDS = ["none", "flip", "shift-flip", "crop-flip", "resized-crop-flip"]
 RANDOM = KINDS[1:]

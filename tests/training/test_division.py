@@ -207,7 +207,7 @@ def test_many_absent_classes_are_counted():
     part = given.splits["test"]
     given = given.with_splits({**given.splits, "test": part.rows(part.target < 13)})
     (remark,) = divide(given, recipe()).remarks
-    assert remark.startswith("7 classes (class 13, class 14, class 15, class 16, class 17 and 2 others) have no row in some")
+    assert remark.startswith("7 classes (class 13, class 14, class 15, class 16, class 17 and 2 more) have no row in some")
 
 
 def test_there_is_nothing_to_remark_on_whole_data():

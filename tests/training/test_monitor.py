@@ -12,8 +12,7 @@ from shortlist.methods import all_methods
 from shortlist.metrics import average_k_accuracy, calibration_error, mean_average_precision, top_k_accuracy
 from shortlist.training.monitor import Monitor, monitor_of
 from shortlist.training.recipe import Recipe
-from tests.references import links, metrics
-from tests.references import training as reference
+from tests.references import links, metrics, training as reference
 
 N, C = 60, 7
 

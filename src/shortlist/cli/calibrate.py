@@ -1,6 +1,5 @@
 """``shortlist calibrate``: fit a link, so that probabilities become frequencies."""
 
-import difflib
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +15,7 @@ from shortlist.links.fitted import FittedLink
 from shortlist.metrics import calibration_definition, calibration_error
 from shortlist.predictions import Predictions
 from shortlist.report import Table
+from shortlist.words import did_you_mean
 
 METHODS: dict[str, type[FittedLink]] = {link.kind: link for link in (Temperature, Platt, Isotonic)}
 
@@ -48,9 +48,7 @@ def calibrate(
     known = [*METHODS, "none"] if folder else list(METHODS)
     method = method or ("none" if folder else "temperature")
     if method not in known:
-        near = difflib.get_close_matches(method, known, 1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise InputError(f"--method: {hint}expected one of {', '.join(known)}, got {method!r}")
+        raise InputError(f"--method: {did_you_mean(method, known)}expected one of {', '.join(known)}, got {method!r}")
     if folder:
         for name, given in (("--link", link), ("--scores-key", scores_key), ("--target-key", target_key)):
             if given is not None:

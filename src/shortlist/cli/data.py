@@ -16,13 +16,14 @@ from shortlist.data.downloads import DOWNLOADS, download_archives
 from shortlist.data.inspection import inspect_pictures, warn_duplicates
 from shortlist.data.manifest import PLACINGS, check_writable, repeated_pictures, write_benchmark
 from shortlist.data.pictures import PictureFiles
-from shortlist.data.problems import Problem, printable, problem_lines, summarise_problems
+from shortlist.data.problems import Problem, problem_lines, summarise_problems
 from shortlist.data.sources import open_dataset
 from shortlist.data.statistics import LongTail
 from shortlist.errors import InputError
 from shortlist.files import folder_written_whole, written_whole
 from shortlist.report.data_card import limits_table, splits_table, summary_line, tail_table, write_card
 from shortlist.report.sheet import contact_sheet
+from shortlist.words import printable
 
 app = typer.Typer(help="Look at datasets, build one from an archive, make labels of votes.", no_args_is_help=True)
 app.command("votes")(votes.votes)

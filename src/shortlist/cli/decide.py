@@ -12,8 +12,7 @@ from shortlist.cli.console import Bar, Outcome, emit, say, show, warn
 from shortlist.cli.prepare import Fitting, Prepared, Reading, check_outputs, prepare_all
 from shortlist.cli.runs import REPORT, Run
 from shortlist.errors import InputError
-from shortlist.report import Evaluation, Table, headline, write_report
-from shortlist.report import evaluate as measure
+from shortlist.report import Evaluation, Table, evaluate as measure, headline, write_report
 from shortlist.report.optimum import Optimum
 from shortlist.selection import count_rows
 from shortlist.sets.lists import LabelList, check_list_path, list_writer, lists_of

@@ -16,7 +16,7 @@ from shortlist.checks import check_finite
 from shortlist.cli.console import Bar, emit, say, show, warn
 from shortlist.cli.prepare import check_outputs
 from shortlist.cli.runs import Run
-from shortlist.data.problems import Problem, printable, problem_lines
+from shortlist.data.problems import Problem, problem_lines
 from shortlist.errors import InputError
 from shortlist.predictions import Predictions
 from shortlist.report import Table
@@ -25,6 +25,7 @@ from shortlist.sets.lists import LabelList, label_lists, list_writer
 from shortlist.sets.sizes import SizeSummary
 from shortlist.tensors import Scores, Target
 from shortlist.training.failures import is_out_of_memory
+from shortlist.words import printable, quoted
 
 if TYPE_CHECKING:
     from shortlist.data import NewRows
@@ -192,7 +193,6 @@ def _begin(model: "Classifier", texts: list[str], split: str | None, batch_size:
 
 def _check_inputs(model: "Classifier", rows: "NewRows", source: str) -> None:
     """Pictures for a classifier of pictures, as many features as it was trained on for one of features."""
-    from shortlist.data.readers.columns import listed
 
     if not isinstance(rows.inputs, Tensor):
         if not model.inputs.pictures:
@@ -204,7 +204,7 @@ def _check_inputs(model: "Classifier", rows: "NewRows", source: str) -> None:
     if model.inputs.pictures:
         raise InputError(f"{source}: expected pictures, which this classifier reads, got a table of {number} features")
     if number != model.inputs.size:
-        named = f": {listed(rows.columns)}" if rows.columns else ""
+        named = f": {quoted(rows.columns)}" if rows.columns else ""
         raise InputError(f"{source}: expected {model.inputs.size} features, as this classifier reads, got {number}{named}")
 
 

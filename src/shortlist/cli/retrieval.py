@@ -9,6 +9,7 @@ import typer
 from shortlist.cli import options
 from shortlist.cli.console import Bar, Outcome, emit, say, show, warn
 from shortlist.errors import InputError
+from shortlist.words import counted
 
 if TYPE_CHECKING:
     from shortlist.predictions import Predictions
@@ -51,7 +52,7 @@ def build(
             f"by the link {predictions.link} each row has exactly one label, while queries take labels as independent: the "
             "probability of a query of several labels is not what it says"
         )
-    say(f"{_counted(len(made), 'row')}, {_counted(len(made.classes), 'label')} → {index}")
+    say(f"{counted(len(made), 'row')}, {counted(len(made.classes), 'label')} → {index}")
 
 
 @app.command("add")
@@ -76,7 +77,7 @@ def add(
     if lacking:
         warn(f"the index keeps the {' and '.join(sorted(lacking))} of pictures, and the new rows have none")
     told = f", {replaced:,} of them in the place of older ones" if replaced else ""
-    say(f"{_counted(len(predictions), 'row')} added{told}, {len(opened):,} in {index}")
+    say(f"{counted(len(predictions), 'row')} added{told}, {len(opened):,} in {index}")
 
 
 @app.command("delete")
@@ -96,7 +97,7 @@ def delete(
         raise InputError("expected ids of rows, or --ids-from FILE, got none")
     opened = _open(index)
     count = opened.delete(named)
-    say(f"{_counted(count, 'row')} deleted, {len(opened):,} in {index}")
+    say(f"{counted(count, 'row')} deleted, {len(opened):,} in {index}")
 
 
 @app.command("compact")
@@ -105,7 +106,7 @@ def compact(index: IndexPath) -> None:
     opened = _open(index)
     with Bar("compacting", len(opened)) as bar:
         opened.compact(progress=bar.at)
-    say(f"{_counted(len(opened), 'row')} in one segment in {index}")
+    say(f"{counted(len(opened), 'row')} in one segment in {index}")
 
 
 @app.command("info")
@@ -183,7 +184,7 @@ def _write_page(found: "Results", path: Path, rows: int) -> None:
         emit(render(found, rows=rows))
     else:
         write_page(found, path, rows=rows)
-        say(f"{_counted(len(found), 'row')} → {path}")
+        say(f"{counted(len(found), 'row')} → {path}")
 
 
 def _show(found: "Results") -> None:
@@ -203,7 +204,7 @@ def _show(found: "Results") -> None:
     titles = [f"not {label}" if reasons[0][label].wanted is False else label for label in names]
     show(Table(["row", "probability", *titles], rows))
     if len(names) < len(shared):
-        say(f"the probabilities of {_counted(len(shared) - len(names), 'other label')} are in --json")
+        say(f"the probabilities of {counted(len(shared) - len(names), 'other label')} are in --json")
 
 
 def _of_its_part(reason: "Reason") -> float:
@@ -248,7 +249,7 @@ def _pictures(predictions: "Predictions", folder: Path | None, side: int | None)
     if len(missing) == len(predictions):
         raise InputError(f"--pictures: expected rows whose ids are pictures in {folder}, and there is no {missing[0]}")
     if missing and side is None:
-        warn(f"{_counted(len(missing), 'row')} without a picture in {folder}, such as {missing[0]}")
+        warn(f"{counted(len(missing), 'row')} without a picture in {folder}, such as {missing[0]}")
     paths = [str(path) for path in located]
     return PicturesOf(PictureFiles("", paths), paths, side)
 
@@ -272,10 +273,6 @@ def _warn_of_unreadable(pictures: "PicturesOf | None") -> None:
 
     for line in problem_lines(pictures.problems, SHOWN_PROBLEMS) if pictures is not None else []:
         warn(f"{line}; there is no thumbnail of it")
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def _size_text(size: int) -> str:

@@ -281,8 +281,7 @@ def tune(
 ) -> None:
     """Search a recipe's grid on validation rows; every trial is a run of its own, and is recorded."""
     from shortlist.cli.watching import TrialLines
-    from shortlist.recipes import parse_grid
-    from shortlist.recipes import tune as search
+    from shortlist.recipes import parse_grid, tune as search
     from shortlist.recipes.tuning import search_in
 
     given = {name: value for name, value in (("method", method), ("k", k)) if value is not None}

@@ -12,8 +12,7 @@ from importlib.metadata import version
 import torch
 from torch import Tensor
 
-from shortlist.checks import share as checked_share
-from shortlist.checks import whole_number
+from shortlist.checks import share as checked_share, whole
 from shortlist.data.dataset import ALL, Dataset, Split
 from shortlist.data.inspection import inspect_pictures, warn_duplicates
 from shortlist.data.pictures import PictureFiles
@@ -63,10 +62,10 @@ def choose_classes(dataset: Dataset, *, superclasses: float = 1.0, fewest: int =
         fewest: classes with fewer rows are left out (Pl@ntNet-300K: 5, "more than 4").
         seed: another draw.
     """
-    share = checked_share(superclasses, "superclasses")
-    whole_number(fewest, "fewest", 1)
-    whole = pooled(dataset)
-    rows = whole.splits[ALL]
+    share = checked_share("superclasses", superclasses)
+    whole(1)("fewest", fewest)
+    everything = pooled(dataset)
+    rows = everything.splits[ALL]
     if not is_single_label(rows.target):
         raise InputError(f"{dataset.name}: expected one label a row, got any number: the split by class needs one")
     drawn = _draw_superclasses(dataset, share, seed)
@@ -130,7 +129,7 @@ def divide(dataset: Dataset, *, share: float = 0.1, seed: int = 0, by_group: boo
 
 
 def _checked_division(dataset: Dataset, rows: Split, share: float, by_group: bool) -> Fraction:
-    part = Fraction(str(checked_share(share, "share")))
+    part = Fraction(str(checked_share("share", share)))
     if not 0 < part < Fraction(1, 2):
         raise InputError(f"share: expected a number between 0 and 1/2, such as 0.1; got {share}")
     if by_group and rows.groups is None:
@@ -176,7 +175,7 @@ def build_benchmark(
         seed: another draw, another division.
         progress: told how many pictures were opened.
     """
-    checked_share(tolerance, "tolerance")
+    checked_share("tolerance", tolerance)
     drawn = choose_classes(archive, superclasses=superclasses, fewest=fewest, seed=seed)
     rows = drawn.splits[ALL]
     _checked_division(archive, rows, share, by_group)  # before every picture is opened, which may take hours

@@ -20,9 +20,9 @@ from http.client import HTTPException
 from pathlib import Path, PureWindowsPath
 from typing import BinaryIO, TypeAlias
 
-from shortlist.data.problems import printable
 from shortlist.errors import InputError
 from shortlist.files import written_whole
+from shortlist.words import printable
 
 Progress: TypeAlias = Callable[[int], None]
 SCHEMES = ("http", "https", "file")

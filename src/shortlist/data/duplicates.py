@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shortlist.checks import whole_number
+from shortlist.checks import whole
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.tensors import Array, as_tensor, check_tensor, row_blocks, shape_of
 
@@ -133,7 +133,7 @@ def near_duplicates(prints: Any, *, distance: int = 3) -> NearDuplicates:
 
     The bands: Manku, Jain, Das Sarma, "Detecting near-duplicates for web crawling", 2007, sec. 3.
     """
-    distance = whole_number(distance, "distance", least=0)
+    distance = whole(0)("distance", distance)
     if distance >= BITS:
         raise InputError(f"distance: expected at most {BITS - 1} of {BITS} bits, got {distance}")
     words = _words(prints)

@@ -32,7 +32,7 @@ def superclass_noise(target: Target, superclass_of: Any, p: float, *, seed: int)
     Garcin, Servajean, Joly, Salmon, "Stochastic smoothing of the top-K calibrated hinge loss for deep imbalanced
     classification", 2022, Section 4.4; there a label that is drawn again always changes.
     """
-    p = share(p, "p")
+    p = share("p", p)
     groups = _checked(superclass_of)
     target = as_target(target)
     if not is_single_label(target) or target.dtype != torch.int64:
@@ -64,7 +64,7 @@ def noisy_posterior(posterior: Tensor, superclass_of: Any, p: float) -> Tensor:
     >>> noisy_posterior(torch.tensor([[0.75, 0.0, 0.25]]), torch.tensor([0, 0, 1]), 0.5)
     tensor([[0.5625, 0.1875, 0.2500]])
     """
-    p = share(p, "p")
+    p = share("p", p)
     check_scores(posterior, "posterior")
     groups = torch.from_numpy(_checked(superclass_of)).to(posterior.device)
     if posterior.shape[1] != len(groups):

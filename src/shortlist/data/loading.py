@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from shortlist.checks import whole_number
+from shortlist.checks import whole
 from shortlist.data.decoding import PictureError
 from shortlist.data.pictures import PictureArray, Pictures
 from shortlist.data.problems import Problem, check_tolerance
@@ -98,7 +98,7 @@ def picture_batches(
     processes, which :func:`os.fork` starts.
     """
     _check_pictures(pictures)
-    whole_number(size, "size", 1), whole_number(batch, "batch", 1)
+    whole(1)("size", size), whole(1)("batch", batch)
     if fit not in ("crop", "stretch", "pad"):
         raise InputError(f"fit: expected 'crop', 'stretch' or 'pad', got {fit!r}")
     every = torch.arange(len(pictures)) if rows is None else rows
@@ -114,7 +114,7 @@ def picture_batches(
 def _decoded(pictures: Pictures, blocks: Sequence[Tensor], size: int, fit: Fit, workers: int | None) -> Iterator[Loaded]:
     """By so many threads; by default by what suits the number of pictures and cores."""
     if workers is not None:
-        return _by_threads(pictures, blocks, size, fit, whole_number(workers, "workers", 1))
+        return _by_threads(pictures, blocks, size, fit, whole(1)("workers", workers))
     cores, rows = usable_cores(), sum(map(len, blocks))
     if not isinstance(pictures, PictureArray):
         from shortlist.data.worker_processes import blocks_by_processes, worthwhile_workers

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shortlist.checks import whole_number
+from shortlist.checks import whole
 from shortlist.data.dataset import Dataset, Split
 from shortlist.data.randomness import Purpose, words
 from shortlist.errors import InputError
@@ -33,7 +33,7 @@ def unlabel(dataset: Dataset, per_superclass: int = 2, seed: int = 0) -> Dataset
 
     Liao, Gavves, Oh, Snoek, "Quasibinary classifier for images with zero and multiple labels", Table II (CIFAR60+40).
     """
-    per_superclass = whole_number(per_superclass, "per_superclass", 0)
+    per_superclass = whole(0)("per_superclass", per_superclass)
     kept = _kept_classes(dataset, per_superclass, seed)
     names = kept.tolist()
     return replace(

@@ -4,13 +4,13 @@ A reader never stops at the first odd file and never hides one: it keeps a :clas
 wrong is decided once, by :func:`check_tolerance`.
 """
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from shortlist.checks import share
 from shortlist.errors import InputError
+from shortlist.words import counted, printable
 
 
 @dataclass(frozen=True)
@@ -27,20 +27,6 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{printable(self.where)}: {self.what}"
-
-
-def printable(path: str) -> str:
-    r"""A path that may hold bytes which are not UTF-8, so that it can be shown.
-
-    >>> printable("caf\udce9.jpg")
-    'caf\\xe9.jpg'
-    """
-    try:
-        text = os.fsencode(path).decode("utf-8", "backslashreplace")
-    except UnicodeEncodeError:  # half of a pair of surrogates, which JSON can hold and no file name can
-        text = path.encode("utf-8", "backslashreplace").decode()
-    # A line end or a terminal's escape in a name would not stay on one line.
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
 def count_problems(problems: Iterable[Problem]) -> dict[str, int]:
@@ -72,7 +58,7 @@ def summarise_problems(problems: Sequence[Problem]) -> str:
     '1 problem: empty class 1'
     """
     counts = ", ".join(f"{kind} {count:,}" for kind, count in count_problems(problems).items())
-    return f"{len(problems):,} problem{'s' if len(problems) != 1 else ''}: {counts}" if problems else "no problems"
+    return f"{counted(len(problems), 'problem')}: {counts}" if problems else "no problems"
 
 
 def check_tolerance(
@@ -87,7 +73,7 @@ def check_tolerance(
         things: what they are.
         advice: what to do about it; to repair or remove them, or to raise the tolerance, unless given.
     """
-    share(tolerance, "tolerance")
+    share("tolerance", tolerance)
     # Divided, because 0.29 · 100 is less than 29 in floating point, and 29 / 100 is 0.29.
     if failures and (not total or len(failures) / total > tolerance):
         raise InputError(

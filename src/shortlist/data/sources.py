@@ -5,13 +5,12 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from shortlist.data.dataset import Dataset
-from shortlist.data.problems import printable
 from shortlist.errors import InputError
+from shortlist.words import printable, similar
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
 OPTION = re.compile(r"[a-z][a-z_0-9]*=.*", re.DOTALL)
@@ -142,7 +141,7 @@ def _kind_of_path(source: str, path: Path, options: Mapping[str, Any]) -> str:
         if suffix in (".arff", ".npz"):
             return "arff" if suffix == ".arff" else "features"
         raise InputError(f"{printable(source)}: expected a folder or a .csv, .tsv, .parquet, .arff or .npz file")
-    like = get_close_matches(source.partition(":")[0].lower(), SOURCES, 3, 0.5)
+    like = similar(source.partition(":")[0], SOURCES)
     named = f"names like it: {', '.join(like)}" if like else f"names: {', '.join(SOURCES)}"
     raise InputError(f"{printable(source)}: there is no such folder or file, nor is it NAME:PATH; {named}")
 

@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shortlist.checks import decimal
 from shortlist.data.randomness import check_seed
 from shortlist.errors import InputError, ShortlistWarning
-from shortlist.sets.constraints import as_decimal
 from shortlist.tensors import Array, as_target, shape_of
 
 SHARES: Mapping[str, float] = MappingProxyType({"train": 0.8, "val": 0.1, "test": 0.1})
@@ -101,7 +101,7 @@ def ceil_split(
 
     Garcin et al., "Pl@ntNet-300K: a plant image dataset with high label ambiguity and a long-tailed distribution", 2021.
     """
-    part = as_decimal(share, "share")
+    part = decimal("share", share)
     if not 0 < part < Fraction(1, 2):
         raise InputError(f"share: expected a number between 0 and 1/2, such as 0.1; got {share}")
     labels = _checked(target)
@@ -201,7 +201,7 @@ def _checked(target: Any) -> Array:
 def _exact_shares(shares: Mapping[str, float | Fraction]) -> list[Fraction]:
     if not isinstance(shares, Mapping) or not shares:
         raise InputError(f"shares: expected a dictionary from names to numbers, got {shares!r}")
-    parts = [as_decimal(share, f"share of {name!r}") for name, share in shares.items()]
+    parts = [decimal(f"share of {name!r}", share) for name, share in shares.items()]
     if min(parts) <= 0:
         raise InputError(f"shares: expected numbers above 0, got {dict(shares)}")
     total = sum(parts, Fraction(0))

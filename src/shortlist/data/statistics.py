@@ -49,7 +49,7 @@ class LongTail:
 
     def share_of_rarest(self, share: float = RAREST) -> float:
         """The share of all pictures that the rarest so many of the classes hold, linear between whole numbers of classes."""
-        share = checked_share(share, "share")
+        share = checked_share("share", share)
         return float(np.interp(share * (len(self.lorenz) - 1), np.arange(len(self.lorenz)), self.lorenz))
 
     @property

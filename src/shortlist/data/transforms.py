@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from shortlist.checks import share, whole_number
+from shortlist.checks import share, whole
 from shortlist.errors import InputError
 from shortlist.tensors import check_tensor, row_blocks, shape_of, working
 
@@ -48,7 +48,7 @@ def random_crop(images: Tensor, size: Size, padding: int = 0, *, generator: torc
     """
     _check_images(images, generator)
     height, width = _size(size)
-    padding = whole_number(padding, "padding", least=0)
+    padding = whole(0)("padding", padding)
     padded = nn.functional.pad(images, (padding,) * 4) if padding else images
     _check_fits(padded, height, width)
     top, left = (
@@ -78,7 +78,7 @@ def random_flip(images: Tensor, probability: float = 0.5, *, generator: torch.Ge
     [[[[3, 2, 1]]]]
     """
     _check_images(images, generator)
-    probability = share(probability, "probability")
+    probability = share("probability", probability)
     return flip_rows(images, torch.rand(len(images), generator=generator, device=images.device) < probability)
 
 
@@ -227,7 +227,7 @@ class RandomCrop(Transform):
     """Module form of :func:`random_crop`."""
 
     def __init__(self, size: Size, padding: int = 0, *, generator: torch.Generator | None = None):
-        padding = whole_number(padding, "padding", least=0)
+        padding = whole(0)("padding", padding)
         super().__init__(random_crop, size=_size(size), padding=padding, generator=generator)
 
 
@@ -242,7 +242,7 @@ class RandomFlip(Transform):
     """Module form of :func:`random_flip`."""
 
     def __init__(self, probability: float = 0.5, *, generator: torch.Generator | None = None):
-        super().__init__(random_flip, probability=share(probability, "probability"), generator=generator)
+        super().__init__(random_flip, probability=share("probability", probability), generator=generator)
 
 
 class Resize(Transform):
@@ -350,7 +350,7 @@ def _check_fits(images: Tensor, height: int, width: int) -> None:
 
 def _size(size: Size) -> tuple[int, int]:
     height, width = (size, size) if not isinstance(size, tuple | list) else size if len(size) == 2 else (0, 0)
-    return whole_number(height, "size", least=1), whole_number(width, "size", least=1)
+    return whole(1)("size", height), whole(1)("size", width)
 
 
 def _range(bounds: Range, name: str, most: float = math.inf) -> Range:

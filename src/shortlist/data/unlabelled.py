@@ -14,11 +14,12 @@ from shortlist.data.dataset import Split
 from shortlist.data.names import is_utf8
 from shortlist.data.new_rows import Kind, NewRows
 from shortlist.data.pictures import PictureFiles
-from shortlist.data.problems import Problem, printable
+from shortlist.data.problems import Problem
 from shortlist.data.readers.class_folders import FolderWalk
 from shortlist.data.readers.new_table import ARRAYS, read_new_table
 from shortlist.data.sources import TABLE_SUFFIXES, open_dataset, path_and_options
 from shortlist.errors import InputError
+from shortlist.words import printable
 
 TEST = "test"
 LEFT_OUT = "left out"  # how a problem ends that cost a row

@@ -1,10 +1,9 @@
 """Links as text, for the command line: ``softmax``, ``spa:1:1:0:5:3:1``."""
 
-import difflib
-
 from shortlist.errors import InputError
 from shortlist.links.fitted import FittedLink
 from shortlist.links.link import Link
+from shortlist.words import did_you_mean
 
 
 def parse_link(text: str) -> Link | None:
@@ -23,9 +22,8 @@ def parse_link(text: str) -> Link | None:
         )
     if kind not in Link.kinds:
         named = [name for name, link in Link.kinds.items() if not issubclass(link, FittedLink)]
-        near = difflib.get_close_matches(kind, [*named, "none"], 1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise InputError(f"link: {hint}expected one of {', '.join([*named, 'none'])}; got {text!r}")
+        known = [*named, "none"]
+        raise InputError(f"link: {did_you_mean(kind, known)}expected one of {', '.join(known)}; got {text!r}")
     names = Link.kinds[kind].parameter_names
     if len(numbers) > len(names):
         raise InputError(f"link {kind}: expected at most {len(names)} numbers ({', '.join(names)}), got {text!r}")

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, logsigmoid
 
+from shortlist.checks import number
 from shortlist.errors import InputError
 from shortlist.links import Link, Sigmoid
-from shortlist.losses.domains import domains, number
+from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss, global_rows, reduce_coupled
 from shortlist.processes import gathered, processes, total
 from shortlist.tensors import Reduction, Scores, Target, check_scores, check_single_label, one_hot, pick, shape_of, working

@@ -8,15 +8,16 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
+from shortlist.checks import check_each_class, number, one_of, per_class, whole
 from shortlist.errors import InputError
-from shortlist.losses.domains import domains, for_each_class, number, one_of, per_class
+from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss
 from shortlist.operators import expected_top_value, noised_top_value, soft_top_value
 from shortlist.tensors import Reduction, Scores, Target, check_single_label, pick, reduce, working
 
 Smoothing: TypeAlias = Literal["noised", "antithetic", "expected", "soft"]
 
-WHOLE = number(least=1, whole=True)
+WHOLE = whole(1)
 
 
 def check_rivals(scores: Scores, k: int) -> None:
@@ -197,7 +198,7 @@ def noised_topk_hinge_loss(
     check_rivals(scores, k)
     scores = working(scores)
     rival = _smoothed(scores, k + 1, epsilon, samples, smoothing, noise, generator)
-    own = for_each_class(margin, scores, "margin")[target] if isinstance(margin, Tensor) and margin.ndim else margin
+    own = check_each_class(margin, scores, "margin")[target] if isinstance(margin, Tensor) and margin.ndim else margin
     return reduce(torch.relu(scale * (own + rival - pick(scores, target))), reduction)
 
 

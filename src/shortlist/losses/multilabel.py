@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from shortlist.checks import number
 from shortlist.links import SPA, FocalRecovery, Link, Sigmoid
-from shortlist.losses.domains import domains, number
+from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss, softplus
 from shortlist.tensors import (
     Reduction,

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shortlist.checks import number
 from shortlist.links import Link, Sigmoid
-from shortlist.losses.domains import domains, number
+from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss, global_rows, reduce_coupled, softplus
 from shortlist.losses.multilabel import label_marks
 from shortlist.processes import total, total_logsumexp

@@ -4,9 +4,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from shortlist.checks import number
 from shortlist.errors import InputError
 from shortlist.links import Link, Quasibinary
-from shortlist.losses.domains import number
 from shortlist.losses.loss import Elicits, Loss
 from shortlist.tensors import Scores, Target
 

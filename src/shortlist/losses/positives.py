@@ -6,8 +6,9 @@ Shapes: scores (N, C), target int64 (N,).
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from shortlist.checks import number
 from shortlist.links import AssumeNegative, Link, Sigmoid
-from shortlist.losses.domains import domains, number
+from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss, global_rows, reduce_coupled
 from shortlist.processes import total
 from shortlist.tensors import Reduction, Scores, Target, check_single_label, pick, reduce, working

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from shortlist.checks import whole_number
+from shortlist.checks import number, whole
 from shortlist.errors import InputError
 from shortlist.links import Link, Sigmoid
-from shortlist.losses.domains import domains, number
+from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss, global_rows, reduce_coupled
 from shortlist.losses.positives import positives_excess
 from shortlist.processes import processes, total
@@ -114,7 +114,7 @@ class RoleEstimates(nn.Module):
 
     def __init__(self, n: int, classes: int, *, path: str | Path | None = None, seed: int = 0):
         super().__init__()
-        n, classes = whole_number(n, "n", 1), whole_number(classes, "classes", 1)
+        n, classes = whole(1)("n", n), whole(1)("classes", classes)
         self._random = torch.Generator().manual_seed(seed)
         logits = torch.zeros(n, classes, dtype=torch.float16) if path is None else _mapped(Path(path), n, classes)
         self.register_buffer("logits", logits, persistent=path is None)

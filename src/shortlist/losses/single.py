@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from shortlist.checks import check_each_class, number, per_class
 from shortlist.errors import InputError
 from shortlist.links import LDAM, Link, Softmax, SoftmaxFocalRecovery
-from shortlist.losses.domains import domains, for_each_class, number, per_class
+from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss
 from shortlist.tensors import (
     Reduction,
@@ -137,7 +138,7 @@ def ldam_loss(scores: Scores, target: Target, *, margins: Tensor, scale: float =
     """
     check_single_label(scores, target)
     scores = working(scores)
-    own = for_each_class(margins, scores, "margins")[target]
+    own = check_each_class(margins, scores, "margins")[target]
     lowered = scores.scatter_add(1, target[:, None], -own[:, None])
     return reduce(_cross_entropy(scale * lowered, target), reduction)
 

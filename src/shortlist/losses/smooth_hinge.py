@@ -12,15 +12,16 @@ and ρ is chosen such that about k - ½ events are expected.
 import torch
 from torch import Tensor
 
+from shortlist.checks import number, whole
 from shortlist.errors import InputError
-from shortlist.losses.domains import domains, number
+from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss, softplus
 from shortlist.operators.counts import count_probs
 from shortlist.operators.level import LAWS, solve_level
 from shortlist.tensors import Reduction, Scores, Target, check_single_label, pick, reduce, working
 
 
-@domains(k=number(least=1, whole=True), temperature=number(above=0))
+@domains(k=whole(1), temperature=number(above=0))
 def smooth_topk_hinge_loss(
     scores: Scores, target: Target, *, k: int, temperature: float = 1.0, reduction: Reduction = "mean"
 ) -> Tensor:

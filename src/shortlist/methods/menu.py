@@ -1,6 +1,5 @@
 """The menu: one entry for each method of the papers and its rivals."""
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -13,6 +12,7 @@ from shortlist.errors import InputError
 from shortlist.links import Link
 from shortlist.losses import Loss, PenalisedLoss, class_margins
 from shortlist.models import make_head
+from shortlist.words import did_you_mean, shown
 
 Objective: TypeAlias = Loss | PenalisedLoss
 Maker: TypeAlias = Callable[..., Objective]
@@ -69,10 +69,8 @@ class Method:
         """The same method with some of its numbers changed."""
         for name in changes:
             if name not in self.parameters:
-                near = difflib.get_close_matches(name, list(self.parameters), 1)
-                hint = f"did you mean {near[0]!r}? " if near else ""
                 known = ", ".join(self.parameters) or "no parameters"
-                raise InputError(f"method {self.name}: {hint}expected {known}; got {name!r}")
+                raise InputError(f"method {self.name}: {did_you_mean(name, self.parameters)}expected {known}; got {name!r}")
         return replace(self, parameters=MappingProxyType({**self.parameters, **changes}))
 
     def head(self, features: int, classes: int) -> nn.Module:
@@ -251,10 +249,7 @@ def find_method(name: str, **parameters: Any) -> Method:
     3
     """
     if name not in METHODS:
-        name = str(name)
-        near = difflib.get_close_matches(name, list(METHODS), 1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise InputError(f"method: {hint}expected one of {', '.join(METHODS)}; got {name!r}")
+        raise InputError(f"method: {did_you_mean(name, METHODS)}expected one of {', '.join(METHODS)}; got {shown(name)}")
     return METHODS[name].with_parameters(**parameters)
 
 

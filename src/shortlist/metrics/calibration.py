@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from shortlist.checks import whole_number
+from shortlist.checks import whole
 from shortlist.errors import InputError
 from shortlist.selection import count_rows, first_largest
 from shortlist.tensors import Probs, Target, as_target, as_tensor, check_target, is_single_label, one_hot, pick, working
@@ -65,7 +65,7 @@ def check_definition(norm: Norm, bins: int, binning: Binning, over: Over) -> Non
     """The four parameters are ones that exist."""
     if norm not in NAMES:
         raise InputError(f"norm: expected 'expected', 'average' or 'max', got {norm!r}")
-    whole_number(bins, "bins", 1)
+    whole(1)("bins", bins)
     if binning not in ("width", "mass"):
         raise InputError(f"binning: expected 'width' or 'mass', got {binning!r}")
     if over not in ("all", "top") and not (isinstance(over, int) and over >= 1):

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from shortlist.checks import whole_number
+from shortlist.checks import whole
 from shortlist.errors import InputError
 from shortlist.metrics.totals import ratio
 from shortlist.selection import sort_rows
@@ -141,7 +141,7 @@ def _one_after_the_other(before: Tensor, above: Tensor, positives: Tensor) -> Te
 def top_counts(probs: Probs, target: Target, n: int) -> Tensor:
     """Right, returned and present labels of each class when the n most probable are returned: float64 (3, C)."""
     check_target(probs, target, "probs")
-    sets = top_k(min(whole_number(n, "n", 1), probs.shape[1]))(probs)
+    sets = top_k(min(whole(1)("n", n), probs.shape[1]))(probs)
     marks = one_hot(target, probs.shape[1])
     return torch.stack([(sets & marks).sum(0), sets.sum(0), marks.sum(0)]).double()
 

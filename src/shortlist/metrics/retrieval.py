@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shortlist.checks import whole_number
+from shortlist.checks import whole
 from shortlist.errors import InputError
 from shortlist.metrics.query_asking import Table, Tell, ask, ask_all, count_queries
 from shortlist.metrics.query_ranking import Floats
@@ -136,7 +136,7 @@ def evaluate_retrieval(
     Cheng, sections 4 and 5.3, equation 23 and figure 3.
     """
     for name, number in (("max_length", max_length), ("most", most), ("sample", sample), ("seed", seed)):
-        whole_number(number, name, 1 if name in ("max_length", "sample") else 0)
+        whole(1 if name in ("max_length", "sample") else 0)(name, number)
     target = as_target(target).cpu()
     logs = [_logs(values, target, name) for values, name in ((log_yes, "log_yes"), (log_no, "log_no"))]
     if logs[0].shape != logs[1].shape:
@@ -183,9 +183,9 @@ def logs_of(predictions: Predictions) -> tuple[Floats, Floats]:
 
 def check_asked(max_length: int, sample: int | None) -> None:
     """There is something to ask."""
-    whole_number(max_length, "max_length", 1)
+    whole(1)("max_length", max_length)
     if sample is not None:
-        whole_number(sample, "sample", 1)
+        whole(1)("sample", sample)
 
 
 def _counts(classes: int, max_length: int) -> list[int]:

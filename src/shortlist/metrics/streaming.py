@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from shortlist.checks import whole_number
+from shortlist.checks import whole
 from shortlist.errors import InputError
 from shortlist.metrics import accuracy, calibration, confidence, curves, ranking, retrieval, sizes
 from shortlist.metrics.totals import ratio
@@ -239,7 +239,7 @@ class BinnedMeanAveragePrecision(Streaming):
 
     def __init__(self, bins: int = 512, **kwargs: Any):
         super().__init__(**kwargs)
-        self.bins = whole_number(bins, "bins", 2)
+        self.bins = whole(2)("bins", bins)
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
         return ranking.precision_histograms(values, target, self.bins)
@@ -259,7 +259,7 @@ class TopNF1(Streaming):
 
     def __init__(self, n: int = 4, **kwargs: Any):
         super().__init__(**kwargs)
-        self.n = whole_number(n, "n", 1)
+        self.n = whole(1)("n", n)
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
         return ranking.top_counts(values, target, self.n)

@@ -7,11 +7,11 @@ from typing import overload
 
 from torch import Tensor
 
-from shortlist.data.problems import printable
 from shortlist.links import Link
 from shortlist.predictions import Predictions
 from shortlist.sets import label_lists
 from shortlist.tensors import Scores, Sets
+from shortlist.words import printable
 
 SHOWN_ROWS, SHOWN_LABELS = 5, 5
 

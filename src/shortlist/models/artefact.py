@@ -9,7 +9,6 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from shortlist.data.problems import printable
 from shortlist.errors import InputError
 from shortlist.files import folder_replaced_whole, folder_written_whole, folders_left_aside
 from shortlist.links import link_from_config
@@ -19,6 +18,7 @@ from shortlist.models.network import Network
 from shortlist.sets import SetRule, SizeSummary, parse_rule
 from shortlist.tensors import shape_of
 from shortlist.versions import version_of
+from shortlist.words import printable
 
 FORMAT = "shortlist-classifier/1"
 FAMILY = FORMAT.split("/")[0]

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from shortlist.data.problems import printable
 from shortlist.models.classifier import Classifier
+from shortlist.words import printable
 
 SHOWN_CLASSES = 200
 MARKUP = re.compile(r"([\\`*_{}\[\]<>|~&$])")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from shortlist.checks import check_finite, whole_number
+from shortlist.checks import check_finite, whole
 from shortlist.errors import InputError
 from shortlist.links import Link
 from shortlist.models.answers import Answers
@@ -117,7 +117,7 @@ class Classifier(nn.Module):
             problems: a list that pictures which cannot be read are added to, and remarks on unusual ones; the rows of the
                 first are then left out. Without a list, one that cannot be read raises.
         """
-        found, batch_size = as_source(source, self.inputs), whole_number(batch_size, "batch_size", 1)
+        found, batch_size = as_source(source, self.inputs), whole(1)("batch_size", batch_size)
         if device is not None:
             self.to(device)
         return self._stream(raw_batches(found, self.inputs, batch_size, workers, problems))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 
-from shortlist.checks import whole_number
+from shortlist.checks import whole
 from shortlist.errors import InputError
 from shortlist.tensors import Scores, working
 
@@ -26,7 +26,7 @@ class LinearHead(nn.Linear):
     """
 
     def __init__(self, features: int, classes: int):
-        super().__init__(whole_number(features, "features", 1), whole_number(classes, "classes", 1))
+        super().__init__(whole(1)("features", features), whole(1)("classes", classes))
 
 
 class CosineHead(nn.Module):
@@ -44,7 +44,7 @@ class CosineHead(nn.Module):
 
     def __init__(self, features: int, classes: int):
         super().__init__()
-        start = torch.randn(whole_number(classes, "classes", 1), whole_number(features, "features", 1))
+        start = torch.randn(whole(1)("classes", classes), whole(1)("features", features))
         self.weight = nn.Parameter(normalize(start))
 
     def forward(self, features: Tensor) -> Scores:

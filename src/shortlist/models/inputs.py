@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
-from shortlist.checks import check_finite, whole_number
+from shortlist.checks import check_finite, whole
 from shortlist.errors import InputError
 from shortlist.tensors import as_tensor, check_tensor, row_blocks, shape_of
 
@@ -52,7 +52,7 @@ class Inputs:
             raise InputError(f"kind: expected 'pictures' or 'features', got {self.kind!r}")
         if self.fit not in FITS:
             raise InputError(f"fit: expected 'crop', 'stretch' or 'pad', got {self.fit!r}")
-        size = whole_number(self.size, "size" if self.pictures else "features", 1)
+        size = whole(1)("size" if self.pictures else "features", self.size)
         wanted, each = (CHANNELS, "channel") if self.pictures else (size, "feature")
         object.__setattr__(self, "size", size)
         object.__setattr__(self, "mean", _numbers(self.mean, "mean", wanted, each))

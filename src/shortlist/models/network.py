@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from shortlist.checks import whole_number
+from shortlist.checks import whole
 from shortlist.errors import InputError
 from shortlist.models.backbones import make_backbone
 from shortlist.models.heads import TwoHeadScores, make_head
@@ -33,7 +33,7 @@ class Network(nn.Module):
         if not isinstance(inputs, Inputs):
             raise InputError(f"inputs: expected Inputs, such as Inputs.of_pictures(images), got {type(inputs).__name__}")
         self.backbone_name, self.head_kind, self.inputs = backbone, head, inputs
-        self.num_classes = whole_number(classes, "classes", 1)
+        self.num_classes = whole(1)("classes", classes)
         self.backbone = make_backbone(backbone, pretrained=pretrained, features=inputs.features)
         self.head = make_head(head, int(self.backbone.num_features), self.num_classes)  # type: ignore[arg-type]
         if inputs.pictures:

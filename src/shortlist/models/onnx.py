@@ -14,12 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from shortlist.checks import whole_number
-from shortlist.data.problems import printable
+from shortlist.checks import whole
 from shortlist.errors import InputError
 from shortlist.files import written_whole
 from shortlist.models.classifier import Classifier
 from shortlist.models.graph import Graph
+from shortlist.words import printable
 
 FORMAT = "shortlist-onnx/1"
 MOST_BYTES = 2**31 - 2**24  # a protobuf file ends at 2 GiB: the weights, and room for the rest
@@ -83,7 +83,7 @@ def _checked_opset(opset: int) -> int:
     """A version that onnx has heard of; told now rather than after the work."""
     from onnx.defs import onnx_opset_version
 
-    opset, newest = whole_number(opset, "opset", OLDEST_OPSET), onnx_opset_version()
+    opset, newest = whole(OLDEST_OPSET)("opset", opset), onnx_opset_version()
     if opset > newest:
         raise InputError(
             f"opset: expected a whole number from {OLDEST_OPSET} to {newest}, the newest that onnx has, got {opset}"

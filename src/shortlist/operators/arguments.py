@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from shortlist.checks import whole_number
+from shortlist.checks import whole
 from shortlist.errors import InputError
 from shortlist.tensors import Scores, check_scores
 
@@ -12,7 +12,7 @@ from shortlist.tensors import Scores, check_scores
 def check_level(scores: Scores, k: int, epsilon: float) -> int:
     """Scores (N, C), k from 1 to C, epsilon from 0; gives k as an int."""
     check_scores(scores)
-    k = whole_number(k, "k", 1)
+    k = whole(1)("k", k)
     if k > scores.shape[1]:
         raise InputError(f"k: expected at most the {scores.shape[1]} classes of scores, got {k}")
     if not 0 <= epsilon < math.inf:

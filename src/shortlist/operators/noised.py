@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from shortlist.checks import whole_number
+from shortlist.checks import whole
 from shortlist.errors import InputError
 from shortlist.operators.arguments import check_level, negligible
 from shortlist.operators.lazy_draws import lazy_top_draws
@@ -50,7 +50,7 @@ def noised_top_value(
     classification", 2022, section 3.2.
     """
     k, epsilon = check_level(scores, k, epsilon), float(epsilon)
-    samples = whole_number(samples, "samples", 1)
+    samples = whole(1)("samples", samples)
     if antithetic and samples % 2:
         raise InputError(f"samples: expected an even number for antithetic pairs, got {samples}")
     scores = working(scores)

@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from shortlist.errors import InputError, ShortlistWarning
+from shortlist.words import quoted
 
 VERSION = "shortlist-predictions/1"
 NUMBERING = re.compile(r"|__index_level_\d+__")  # columns in which pandas writes the numbers of rows
@@ -52,7 +53,7 @@ class Keys:
         found = [name for name in names if name == wanted] or [n for n in names if fnmatch.fnmatchcase(n, wanted)]
         if not found:
             raise InputError(
-                f"expected scores under {wanted!r}, found {_listed(names)}: name them with scores_key (--scores-key)"
+                f"expected scores under {wanted!r}, found {quoted(names)}: name them with scores_key (--scores-key)"
             )
         return found
 
@@ -62,7 +63,7 @@ class Keys:
         wanted = self.target or "target"
         if wanted not in names and self.target is not None:
             raise InputError(
-                f"expected a target under {wanted!r}, found {_listed(names)}: name it with target_key (--target-key)"
+                f"expected a target under {wanted!r}, found {quoted(names)}: name it with target_key (--target-key)"
             )
         return wanted if wanted in names else None
 
@@ -71,7 +72,7 @@ class Keys:
         names = list(names)
         wanted = usual if self.ids is None else self.ids
         if wanted not in names and self.ids is not None:
-            raise InputError(f"expected names of rows under {wanted!r}, found {_listed(names)}: see ids_key (--ids-key)")
+            raise InputError(f"expected names of rows under {wanted!r}, found {quoted(names)}: see ids_key (--ids-key)")
         return wanted if wanted in names else None
 
     def check_ids(self, ids: Sequence[str]) -> Sequence[str] | None:
@@ -86,8 +87,3 @@ class Keys:
             raise InputError(f"expected {self.ids!r} to tell rows apart, and it does not: its entries {fault}")
         warnings.warn(f"the ids {fault}, so rows go by their numbers from 0", ShortlistWarning, stacklevel=2)
         return None
-
-
-def _listed(names: Sequence[str], most: int = 12) -> str:
-    shown = ", ".join(map(repr, names[:most])) or "nothing"
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -4,11 +4,11 @@ import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from shortlist.errors import InputError
 from shortlist.training.recipe import Recipe
+from shortlist.words import did_you_mean
 
 MOST_TRIALS = 1000
 # Their values hold commas, so that semicolons part them.
@@ -76,9 +76,7 @@ def _values(name: str, values: Any, recipe: Recipe) -> tuple[Any, ...]:
     if name in APART:
         raise InputError(f"grid: {name!r} {APART[name]}: expected one of {', '.join(known)}")
     if name not in known:
-        near = get_close_matches(name, known, 1, 0.7)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise InputError(f"grid: {hint}expected one of {', '.join(known)}; got {name!r}")
+        raise InputError(f"grid: {did_you_mean(name, known)}expected one of {', '.join(known)}; got {name!r}")
     if isinstance(values, str) or not isinstance(values, Sequence) or not values:
         raise InputError(f"grid: expected a list of values of {name!r}, got {values!r}")
     taken = tuple(_taken(name, value, recipe) for value in values)

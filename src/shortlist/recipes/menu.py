@@ -1,6 +1,5 @@
 """Every recipe by name."""
 
-import difflib
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
@@ -22,6 +21,7 @@ from shortlist.recipes.own import own_pictures, own_table
 from shortlist.recipes.plantnet import plantnet_average_k, plantnet_top_k
 from shortlist.recipes.tables import mulan_scene, mulan_yeast
 from shortlist.training.recipe import Recipe
+from shortlist.words import did_you_mean, shown
 
 
 @cache
@@ -73,7 +73,5 @@ def find_recipe(name: str) -> Recipe:
     """
     known = _by_name()
     if name not in known:
-        near = difflib.get_close_matches(str(name).lower().replace("_", "-"), known, 1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise InputError(f"recipe: {hint}expected one of {', '.join(known)}; got {str(name)[:80]!r}")
+        raise InputError(f"recipe: {did_you_mean(name, known)}expected one of {', '.join(known)}; got {shown(name)}")
     return known[name]

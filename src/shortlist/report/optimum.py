@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from torch import Tensor
 
-from shortlist.checks import check_labels, whole_number
+from shortlist.checks import check_labels, whole
 from shortlist.errors import InputError
 from shortlist.report.display import Display
 from shortlist.report.displays import Panels, append, distinct, same_curve, whole_ticks
@@ -60,7 +60,7 @@ class Optimum:
         object.__setattr__(self, "k", sizes)
         object.__setattr__(self, "top_k", _shares(self.top_k, "top_k", len(sizes)))
         object.__setattr__(self, "average_k", _shares(self.average_k, "average_k", len(sizes)))
-        object.__setattr__(self, "rows", whole_number(self.rows, "optimum, rows", 1))
+        object.__setattr__(self, "rows", whole(1)("optimum, rows", self.rows))
 
     def __repr__(self) -> str:
         values = zip(self.k, self.top_k, self.average_k, strict=True)
@@ -131,7 +131,7 @@ class Optimum:
 
 def _sizes(values: Any) -> Array:
     try:
-        found = [whole_number(value, "optimum, k", 1) for value in values]
+        found = [whole(1)("optimum, k", value) for value in values]
     except TypeError as error:
         raise InputError(f"optimum, k: expected a sequence of sizes, got {type(values).__name__}") from error
     if not found:

@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from shortlist.checks import whole_number
+from shortlist.checks import whole
 from shortlist.data.dataset import TRAIN, Dataset, Split
 from shortlist.data.randomness import check_seed
 from shortlist.errors import InputError
 from shortlist.report.style import INK, MUTED
 from shortlist.tensors import Array, is_single_label
+from shortlist.words import similar
 
 if TYPE_CHECKING:
     from PIL import Image, ImageDraw, ImageFont
@@ -56,7 +56,7 @@ def contact_sheet(
         only: names of classes or superclasses to choose from.
     """
     for number, name in ((classes, "classes"), (per_class, "per_class"), (size, "size")):
-        whole_number(number, name, 1)
+        whole(1)(name, number)
     chosen, name = _split(dataset, split)
     draws = np.random.default_rng(check_seed(seed))
     single = is_single_label(chosen.target)
@@ -89,7 +89,7 @@ def _labels_called(dataset: Dataset, only: Sequence[str]) -> list[int]:
     above = dataset.superclasses or [""] * len(dataset.classes)
     unknown = [name for name in only if name not in dataset.classes and name not in above]
     if unknown:
-        like = get_close_matches(unknown[0], [*dataset.classes, *set(above)], 3, 0.5)
+        like = similar(unknown[0], [*dataset.classes, *set(above)])
         raise InputError(f"{unknown[0]}: expected a class or a superclass" + (f", such as {', '.join(like)}" if like else ""))
     pairs = enumerate(zip(dataset.classes, above, strict=True))
     return [label for label, (name, superclass) in pairs if not only or name in only or superclass in only]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from shortlist.checks import whole_number
+from shortlist.checks import whole
 from shortlist.errors import InputError
 from shortlist.report.display import Display
 from shortlist.report.displays import Panels, append, whole_ticks
@@ -51,7 +51,7 @@ class Epoch:
         """
         if not isinstance(record, Mapping):
             raise InputError(f"history: expected a dictionary for each epoch, got {type(record).__name__}")
-        epoch = whole_number(record.get("epoch"), "history, epoch", 0)
+        epoch = whole(0)("history, epoch", record.get("epoch"))
         metrics = record.get("metrics") or {}
         if not isinstance(metrics, Mapping):
             raise InputError(f"history, metrics of epoch {epoch}: expected numbers by name, got {type(metrics).__name__}")

@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from shortlist.errors import InputError
+from shortlist.words import similar
 
 KEYWORDS = ("and", "or", "not", "at", "least", "most", "exactly", "of", "count")
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]{1,4})?", re.IGNORECASE)
@@ -106,11 +107,9 @@ class Names:
 
     def nearest(self, *spellings: str) -> str:
         """``did you mean "fork" or "cork"?``: up to three names that hold the word or are spelt nearly so, if any."""
-        import difflib  # only misspelt queries need it
-
         known = self._without_case()
         near = [name for text in spellings for name in known if folded(text) in name.split()][:3]
-        near += [name for text in spellings for name in difflib.get_close_matches(folded(text)[:60], known, 3)]
+        near += [name for text in spellings for name in similar(folded(text), known)]
         found = [known[name][0] for name in dict.fromkeys(near)][:3]
         return f"did you mean {self._list(found)}?" if found else ""
 

@@ -13,6 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from shortlist.checks import decimal
 from shortlist.errors import InputError
 from shortlist.selection import cut_largest
 from shortlist.sets.batches import Batches
@@ -47,22 +48,9 @@ class Constraint:
         raise TypeError(f"{type(self).__name__} does not say how it is fitted")
 
 
-def as_decimal(number: object, name: str) -> Fraction:
-    """The decimal that was typed: 0.7 is seven tenths, not the nearest binary fraction."""
-    try:
-        return Fraction(str(number))
-    except (ValueError, ZeroDivisionError) as error:
-        raise InputError(f"{name}: expected a number, got {number!r}") from error
-
-
-def as_number(number: object, name: str) -> float:
-    """A finite number, however it was given."""
-    return float(as_decimal(number, name))
-
-
 def check_alpha(alpha: object) -> Fraction:
     """An allowed error, strictly between 0 and 1."""
-    value = as_decimal(alpha, "alpha")
+    value = decimal("alpha", alpha)
     if not 0 < value < 1:
         raise InputError(f"alpha: expected a number between 0 and 1, such as 0.1 for 90 % coverage; got {alpha}")
     return value
@@ -93,7 +81,7 @@ class AverageSize(Constraint):
     guarantee: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self.size = as_decimal(self.k, "k")
+        self.size = decimal("k", self.k)
         if self.size <= 0:
             raise InputError(f"k: expected a number above 0, got {self.k}")
         self.guarantee = (

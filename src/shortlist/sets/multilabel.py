@@ -9,10 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shortlist.checks import decimal
 from shortlist.errors import InputError
 from shortlist.selection import sort_rows
 from shortlist.sets.batches import Batches
-from shortlist.sets.constraints import ENOUGH, Constraint, Fit, as_decimal, check_alpha
+from shortlist.sets.constraints import ENOUGH, Constraint, Fit, check_alpha
 from shortlist.sets.orderings import Ordering
 from shortlist.tensors import BLOCK_ENTRIES, Array, is_single_label, one_hot
 
@@ -87,7 +88,7 @@ class LabelObjective(Constraint):
         if (self.objective == "f1") != (self.level is None):
             wants = "takes no level" if self.objective == "f1" else "needs a level, such as 0.9"
             raise InputError(f"per-label {self.objective}: {wants}; got {self.level}")
-        self.share = Fraction(1) if self.level is None else as_decimal(self.level, "level")
+        self.share = Fraction(1) if self.level is None else decimal("level", self.level)
         if not 0 < self.share <= 1:
             raise InputError(f"level: expected a number above 0 and up to 1, got {self.level}")
         what = "the best F1" if self.objective == "f1" else f"a {self.objective} of at least {self.level!s}"

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from shortlist.checks import whole_number
+from shortlist.checks import decimal, whole
 from shortlist.errors import InputError
 from shortlist.sets.constraints import (
     AverageError,
@@ -31,7 +31,6 @@ from shortlist.sets.constraints import (
     ErrorPerClass,
     Fixed,
     InterpolatedError,
-    as_number,
     check_alpha,
 )
 from shortlist.sets.multilabel import LabelObjective, Objective, Risk
@@ -45,7 +44,7 @@ def top_k(k: int) -> SetRule:
     >>> top_k(2)(torch.tensor([[0.2, 0.5, 0.3]]))
     tensor([[False,  True,  True]])
     """
-    k = whole_number(k, "k", least=1)
+    k = whole(1)("k", k)
     promise = f"Every set holds exactly {k} labels; nothing is promised about the error."
     return SetRule(f"top-k:{k!s}", _Exactly(k), Fixed(float(k), promise))
 
@@ -71,7 +70,7 @@ def threshold(p: float) -> SetRule:
     >>> threshold(0.3)(torch.tensor([[0.2, 0.5, 0.3]]))
     tensor([[False,  True,  True]])
     """
-    level = as_number(p, "p")
+    level = float(decimal("p", p))
     if not 0 <= level <= 1:
         raise InputError(f"p: expected a probability from 0 to 1, got {p}")
     promise = f"Every label has probability {p} at least, as the model has it; nothing is promised about size or error."
@@ -118,10 +117,10 @@ def raps(alpha: float, penalty: float = 0.01, k_reg: int = 5, generator: torch.G
 
     Angelopoulos, Bates, Malik, Jordan, "Uncertainty sets for image classifiers using conformal prediction", 2021.
     """
-    share = as_number(penalty, "penalty")
+    share = float(decimal("penalty", penalty))
     if share < 0:
         raise InputError(f"penalty: expected a number from 0, got {penalty}")
-    k_reg = whole_number(k_reg, "k_reg", least=0)
+    k_reg = whole(0)("k_reg", k_reg)
     ordering = CumulativeMass(share, k_reg, generator)
     return SetRule(f"raps:{alpha!s}:{penalty!s}:{k_reg}{_random(generator)}", ordering, AverageError(alpha))
 
@@ -151,7 +150,7 @@ def interpolated(rule: SetRule, weight: float) -> SetRule:
     constraint = _conformal(rule, "interpolated")
     if not isinstance(rule.ordering, Improbability):
         raise InputError(f"interpolated: expected lac, whose thresholds lie between 0 and 1, got {rule.text}")
-    return _with(rule, f"interpolated:{weight!s}", InterpolatedError(constraint.alpha, weight=as_number(weight, "weight")))
+    return _with(rule, f"interpolated:{weight!s}", InterpolatedError(constraint.alpha, weight=float(decimal("weight", weight))))
 
 
 def risk_control(risk: str, alpha: float) -> SetRule:
@@ -182,7 +181,7 @@ def cap(rule: SetRule, n: int) -> SetRule:
     >>> cap(threshold(0.2), 2)(torch.tensor([[0.2, 0.5, 0.3]]))
     tensor([[False,  True,  True]])
     """
-    n = whole_number(n, "cap", least=0)
+    n = whole(0)("cap", n)
     return rule.bounded_by(f"cap:{n}", most=n)
 
 
@@ -192,7 +191,7 @@ def floor(rule: SetRule, n: int = 1) -> SetRule:
     >>> floor(threshold(0.6))(torch.tensor([[0.2, 0.5, 0.3]]))
     tensor([[False,  True, False]])
     """
-    n = whole_number(n, "floor", least=0)
+    n = whole(0)("floor", n)
     return rule.bounded_by(f"floor:{n}", least=n)
 
 

@@ -1,16 +1,16 @@
 """Rules as text, for the command line and configuration files: ``average-k:5,cap:10,floor:1``."""
 
-import difflib
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import torch
 
+from shortlist.checks import decimal
 from shortlist.errors import InputError
 from shortlist.sets import rules
-from shortlist.sets.constraints import as_decimal
 from shortlist.sets.rule import SetRule
+from shortlist.words import did_you_mean
 
 PRIOR, RANDOM = "prior", "random"
 # name → function and what stands between its colons, in order; "?" marks what may be left out.
@@ -58,8 +58,7 @@ def parse_rule(text: str, prior: Any = None, *, generator: torch.Generator | Non
 def _call(table: dict[str, Any], part: str, text: str, given: dict[str, Any], *rule: SetRule) -> SetRule:
     name, *values = part.lower().split(":")
     if name not in table:
-        near = difflib.get_close_matches(name, table, 1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        hint = did_you_mean(name, table)
         where = "a rule" if table is RULES else "a modifier"
         raise InputError(f"rule {text!r}: {name!r} is not {where}; {hint}expected one of {', '.join(map(usage, table))}")
     function, names = table[name]
@@ -99,10 +98,10 @@ def usage(name: str) -> str:
 
 def _number(value: str, name: str, text: str) -> Any:
     """A number that keeps how it was typed: whole numbers as int, all others as float (whose text is the same)."""
-    exact = as_decimal(value, f"rule {text!r}: {name}")
+    exact = decimal(f"rule {text!r}: {name}", value)
     if value.isdigit():
         return int(value)
-    return float(value) if "/" not in value and as_decimal(float(value), name) == exact else _AsTyped(exact, value)
+    return float(value) if "/" not in value and decimal(name, float(value)) == exact else _AsTyped(exact, value)
 
 
 class _AsTyped(Fraction):

@@ -19,6 +19,7 @@ from shortlist.tensors import Target, is_single_label, one_hot
 from shortlist.training.reading import check_reading
 from shortlist.training.recipe import Recipe
 from shortlist.training.settings import method_numbers
+from shortlist.words import counted, listed
 
 VAL, CALIBRATION, TEST = "val", "calibration", "test"
 HELD_OUT = 0.1  # share of the rows that validation and test each get where the data do not say
@@ -193,12 +194,7 @@ def _elsewhere(problem: Problem) -> bool:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:5]) + (f" and {_counted(len(names) - 5, 'other')}" if len(names) > 5 else "")
-    return f"{len(names):,} {_one(names, 'class', 'classes')} ({shown}) {_one(names, 'has', 'have')}"
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+    return f"{counted(len(names), 'class', 'classes')} ({listed(names, 5)}) {_one(names, 'has', 'have')}"
 
 
 def _one(names: Sized, one: str, several: str) -> str:

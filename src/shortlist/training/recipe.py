@@ -1,6 +1,5 @@
 """Recipe: the complete, frozen description of one training, and how a person changes one of its settings."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
@@ -17,8 +16,8 @@ from shortlist.training.settings import (
     plain,
     rule_size,
     rule_text,
-    shown,
 )
+from shortlist.words import did_you_mean, shown
 
 Augmentation: TypeAlias = Literal["none", "flip", "shift-flip", "crop-flip", "resized-crop-flip"]
 Optimizer: TypeAlias = Literal["sgd", "adamw"]
@@ -233,9 +232,7 @@ def _carried(recipe: Recipe, method: str) -> dict[str, Any]:
 
 
 def _unknown_setting(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, 1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"setting {name!r}: {hint}expected one of {', '.join(known)}"
+    return f"setting {name!r}: {did_you_mean(name, known)}expected one of {', '.join(known)}"
 
 
 # setting: least, most; a number that is None is left to its default

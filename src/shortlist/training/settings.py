@@ -1,6 +1,5 @@
 """Settings: what a person types or gives → the value that a recipe keeps; what it cannot mean is refused in a sentence."""
 
-import difflib
 import math
 import types
 from collections.abc import Mapping, Sequence
@@ -13,8 +12,8 @@ from shortlist.errors import InputError
 from shortlist.links import Identity, Link, Quasibinary, parse_link
 from shortlist.links.fitted import FittedLink
 from shortlist.methods import Method, find_method
+from shortlist.words import did_you_mean, shown
 
-SHOWN = 60  # characters of a value in a message
 NONE, OWN = "none", "own"
 # Of these, "none" is a value: that scores have no reading as probabilities.
 NONE_IS_A_VALUE = ("link",)
@@ -75,9 +74,7 @@ def checked_value(name: str, value: Any, hint: Any) -> Any:
         if isinstance(choice, type) and choice is not float and type(value) is choice:
             return value
     words = [word for choice in _choices(hint) if get_origin(choice) is Literal for word in get_args(choice)]
-    near = difflib.get_close_matches(value, words, 1) if isinstance(value, str) else []
-    hint_text = f"did you mean {near[0]!r}? " if near else ""
-    raise InputError(f"{name}: {hint_text}expected {_wanted(hint)}, got {shown(value)}")
+    raise InputError(f"{name}: {did_you_mean(value, words)}expected {_wanted(hint)}, got {shown(value)}")
 
 
 def method_numbers(method: Method) -> dict[str, Any]:
@@ -157,15 +154,6 @@ def hashable(value: Any) -> Any:
     if isinstance(value, Mapping):
         return frozenset((name, hashable(entry)) for name, entry in value.items())
     return tuple(hashable(entry) for entry in value) if isinstance(value, list | tuple) else value
-
-
-def shown(value: Any) -> str:
-    """The value for a message, no longer than a line."""
-    try:
-        text = repr(value)
-    except ValueError:  # Python writes no whole number of more than 4,300 digits
-        return "a number of thousands of digits"
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
 def _entry(table: str, name: str, value: Any, kind: Any) -> Any:

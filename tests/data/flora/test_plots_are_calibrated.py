@@ -4,8 +4,7 @@ import copy
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from shortlist.data.flora import Flora
 from shortlist.data.flora.quadrats import AT_HOME, HABITATS, MOST_PLANTS

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from shortlist.data.readers.arff_file import Attribute, read_arff_file
 from shortlist.data.readers.mulan_labels import read_label_names

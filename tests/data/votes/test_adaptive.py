@@ -4,8 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from shortlist.data.votes import Votes, adaptive_majority, enough_alone, plain_majority, user_weight
 from shortlist.errors import InputError, ShortlistWarning

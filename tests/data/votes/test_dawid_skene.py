@@ -5,8 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from shortlist.data.votes import Votes, dawid_skene, plain_majority, simulate_votes
 from shortlist.errors import InputError, ShortlistWarning

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shortlist.checks import whole_number
+from shortlist.checks import whole
 from shortlist.data.threads import usable_cores
 from shortlist.errors import InputError
 from shortlist.tensors import Array
@@ -20,7 +20,7 @@ MOST_THREADS = 8
 
 def picture_side(size: int) -> int:
     """The side of a picture in pixels, as an int."""
-    side = whole_number(size, "size", 1)
+    side = whole(1)("size", size)
     if not SMALLEST <= side <= LARGEST:
         raise InputError(f"size: expected from {SMALLEST} to {LARGEST} pixels, got {size}")
     return side

@@ -7,8 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shortlist.checks import share as checked_share
-from shortlist.checks import whole_number
+from shortlist.checks import share as checked_share, whole
 from shortlist.data.flora.abundance import Abundance, abundances
 from shortlist.data.flora.blocks import in_blocks, picture_side
 from shortlist.data.flora.cache import kept_pictures
@@ -98,7 +97,7 @@ class Flora:
 
     def observations(self, n: int, *, seed: int = 0, start: int = 0) -> tuple[Tensor, Tensor]:
         """The species of rows ``start`` to ``start + n``, int64 (n,), and what each shows, int64 (n, T), -1 where hidden."""
-        n, start, seed = whole_number(n, "n", 0), whole_number(start, "start", 0), check_seed(seed)
+        n, start, seed = whole(0)("n", n), whole(0)("start", start), check_seed(seed)
         target, shown = np.empty(n, np.int64), np.empty((n, len(TRAITS)), np.int64)
         for begin in range(0, n, BLOCK):
             end = min(begin + BLOCK, n)
@@ -159,7 +158,7 @@ class Flora:
 
         The second says which species are there, the third is the exact probability of that given what the plants show.
         """
-        n, size = whole_number(n, "n", 0), picture_side(size)
+        n, size = whole(0)("n", n), picture_side(size)
         plots = self.habitats.draw(n, check_seed(seed), 0)
 
         def draw() -> Tensor:
@@ -183,7 +182,7 @@ class Flora:
 
     def labelled(self, share: float = 0.4) -> Tensor:
         """The species that keep their label when this share of each genus loses it; at least one is lost and one kept."""
-        share = checked_share(share, "share")
+        share = checked_share("share", share)
         draws = Draws(self.seed, Purpose.UNLABELLED)
         kept: list[int] = []
         for genus in range(len(self.taxa.genera)):

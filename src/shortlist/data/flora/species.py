@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shortlist.checks import whole_number
+from shortlist.checks import whole
 from shortlist.data.flora.naming import binomials, genus_names
 from shortlist.data.flora.traits import ORGANS, TRAITS
 from shortlist.data.randomness import Draws
@@ -37,7 +37,7 @@ class Taxa:
 
 def grow(species: int, genera: int, draws: Draws) -> Taxa:
     """Species by genus: each genus has typical organs, each of its species changes a trait in one or two of them."""
-    species, genera = whole_number(species, "species", 2), whole_number(genera, "genera", 1)
+    species, genera = whole(2)("species", species), whole(1)("genera", genera)
     if species > MOST_SPECIES:
         raise InputError(f"species: expected at most {MOST_SPECIES:,}, got {species:,}")
     if species < genera:

@@ -10,13 +10,13 @@ import torch
 
 from shortlist.data.dataset import ALL, TRAIN, Dataset, Split, classes_without_rows
 from shortlist.data.names import check_names
-from shortlist.data.problems import Problem, printable
+from shortlist.data.problems import Problem
 from shortlist.data.readers.arff_file import ArffFile, Attribute, as_float, check_cells, read_arff_file
-from shortlist.data.readers.columns import listed
 from shortlist.data.readers.feature_rows import usable_rows
 from shortlist.data.readers.mulan_labels import read_label_names
 from shortlist.errors import InputError
 from shortlist.tensors import Array
+from shortlist.words import printable, quoted
 
 REFERENCE = "Tsoumakas et al., JMLR 12:2411–2414, 2011 (Mulan), and the paper named with the data"
 # MEKA: -C 3 in the name of the relation says that the first 3 attributes are labels, -C -3 the last 3.
@@ -125,7 +125,7 @@ def _label_places(content: ArffFile, labels: str | Path | Sequence[str] | None, 
     place = {attribute.name: number for number, attribute in enumerate(content.attributes)}
     unknown = [name for name in names if name not in place]
     if unknown or not names:
-        raise InputError(f"{file}: expected an attribute for every label, got none for {listed(unknown)}")
+        raise InputError(f"{file}: expected an attribute for every label, got none for {quoted(unknown)}")
     if len(set(names)) == total:
         raise InputError(f"{file}: expected attributes beside the {total} labels, got none")
     return sorted({place[name] for name in names})

@@ -14,9 +14,9 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from shortlist.data.problems import printable
 from shortlist.errors import InputError
 from shortlist.tensors import Array
+from shortlist.words import printable
 
 Cell: TypeAlias = str | None  # None: a missing value
 KINDS: dict[str, Literal["numeric", "text"]] = {

@@ -7,10 +7,10 @@ import torch
 
 from shortlist.data.dataset import Dataset
 from shortlist.data.manifest import CLASSES, MANIFEST
-from shortlist.data.problems import printable
 from shortlist.data.readers.picture_table import read_picture_table
 from shortlist.errors import InputError
 from shortlist.tensors import is_single_label
+from shortlist.words import printable
 
 
 def read_benchmark(root: str | Path, *, tolerance: float = 0.01) -> Dataset:

@@ -7,16 +7,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from shortlist.checks import whole_number
+from shortlist.checks import whole
 from shortlist.data.dataset import TRAIN, Dataset, Split, classes_without_rows
 from shortlist.data.names import check_names
 from shortlist.data.open_set import unlabel
 from shortlist.data.pictures import PictureArray
-from shortlist.data.problems import Problem, printable
+from shortlist.data.problems import Problem
 from shortlist.data.readers.layout import find_home, text_lines
 from shortlist.data.readers.named_pictures import distinct_names, shared_names
 from shortlist.errors import InputError
 from shortlist.tensors import Array
+from shortlist.words import printable
 
 SIDE = 32
 PIXELS = 3 * SIDE * SIDE  # red, green and blue, one after the other, row by row
@@ -53,7 +54,7 @@ def read_cifar100(root: str | Path, *, unlabelled: int = 0) -> Dataset:
         unlabelled: so many classes of each superclass lose their label, see :func:`~shortlist.data.unlabel`; with 2 this is
             CIFAR60+40, see :func:`cifar60_40`.
     """
-    unlabelled = whole_number(unlabelled, "unlabelled", 0)
+    unlabelled = whole(0)("unlabelled", unlabelled)
     source = PAGE.format("shortlist.data.download_cifar100")
     home = find_home(root, "CIFAR-100, binary version", holds=["fine_label_names.txt"], below=[HUNDRED], source=source)
     problems: list[Problem] = []

@@ -11,8 +11,9 @@ from shortlist.data.dataset import ALL, TRAIN, Dataset, Split, classes_without_r
 from shortlist.data.decoding import SUFFIXES
 from shortlist.data.names import check_names, is_utf8, superclasses_of
 from shortlist.data.pictures import PictureFiles
-from shortlist.data.problems import Problem, printable
+from shortlist.data.problems import Problem
 from shortlist.errors import InputError
+from shortlist.words import printable
 
 # Folder names that mean a split, and what the split is called here.
 SPLIT_NAMES = {

@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 
 from shortlist.data.dataset import TRAIN, Dataset
-from shortlist.data.problems import Problem, printable
+from shortlist.data.problems import Problem
 from shortlist.data.readers.coco_json import CocoJson, Record
 from shortlist.data.readers.layout import chosen_year, find_home
 from shortlist.data.readers.named_pictures import NamedPictures, dataset_of, distinct_names, shared_names
 from shortlist.errors import InputError
+from shortlist.words import printable
 
 SOURCE = (
     "COCO is offered at https://cocodataset.org: give the folder into which the zips of pictures and annotations were unpacked"

@@ -6,10 +6,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from shortlist.data.problems import Problem, printable
+from shortlist.data.problems import Problem
 from shortlist.data.readers.layout import parsed_json
 from shortlist.errors import InputError
 from shortlist.tensors import Array
+from shortlist.words import printable
 
 Record: TypeAlias = dict[str, Any]
 

@@ -4,6 +4,7 @@ import fnmatch
 from collections.abc import Collection, Sequence
 
 from shortlist.errors import InputError
+from shortlist.words import quoted
 
 # What a column is for, and the names that people give it.
 USUAL_NAMES = {
@@ -38,14 +39,14 @@ def find_column(names: Sequence[str], role: str, asked: str | None, file: str, *
     """
     if asked is not None:
         if asked not in names:
-            raise InputError(f"{file}: expected a column {asked!r} ({role}_column), got {listed(names)}")
+            raise InputError(f"{file}: expected a column {asked!r} ({role}_column), got {quoted(names)}")
         return asked
     found = [name for name in names if _plain(name) in USUAL_NAMES[role]]
     if len(found) > 1:
-        raise InputError(f"{file}: expected one {role} column, got {listed(found)}: name it with {role}_column")
+        raise InputError(f"{file}: expected one {role} column, got {quoted(found)}: name it with {role}_column")
     if not found and required:
         usual = ", ".join(USUAL_NAMES[role][:4])
-        raise InputError(f"{file}: expected a {role} column ({usual}, …), got {listed(names)}: name it with {role}_column")
+        raise InputError(f"{file}: expected a {role} column ({usual}, …), got {quoted(names)}: name it with {role}_column")
     return found[0] if found else None
 
 
@@ -56,7 +57,7 @@ def find_label_columns(names: Sequence[str], asked: str | None, taken: Collectio
         return [] if one is None else [one]
     found = [name for name in names if fnmatch.fnmatchcase(name, asked) and name not in taken]
     if not found:
-        raise InputError(f"{file}: expected columns like {asked!r} (label_column), got {listed(names)}")
+        raise InputError(f"{file}: expected columns like {asked!r} (label_column), got {quoted(names)}")
     return found
 
 
@@ -73,12 +74,6 @@ def matched_part(name: str, pattern: str) -> str:
 def is_row_number(name: str) -> bool:
     """Whether a column only counts the rows."""
     return name.strip().casefold() in ROW_NUMBERS
-
-
-def listed(names: Sequence[str], most: int = 12) -> str:
-    """Columns, as a message names them."""
-    shown = ", ".join(map(repr, names[:most])) or "no column"
-    return shown + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def _plain(name: str) -> str:

@@ -14,12 +14,13 @@ import torch
 from shortlist.checks import check_labels
 from shortlist.data.dataset import ALL, Dataset, Split, classes_without_rows
 from shortlist.data.names import check_names, is_utf8, superclasses_of
-from shortlist.data.problems import Problem, printable
+from shortlist.data.problems import Problem
 from shortlist.data.readers.feature_rows import usable_rows
 from shortlist.data.readers.label_columns import encode_names
 from shortlist.data.readers.named_pictures import distinct_names, shared_names
 from shortlist.errors import InputError
 from shortlist.tensors import Array
+from shortlist.words import printable
 
 FEATURE_KEYS, TARGET_KEYS = ("features", "X", "x"), ("target", "y", "label", "labels")
 # What numpy and zipfile raise over bytes that are not what they should be.

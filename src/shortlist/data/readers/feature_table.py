@@ -10,13 +10,14 @@ import pyarrow.compute as pc
 import torch
 
 from shortlist.data.dataset import Dataset
-from shortlist.data.readers.columns import find_column, is_row_number, listed
+from shortlist.data.readers.columns import find_column, is_row_number
 from shortlist.data.readers.feature_arrays import read_feature_arrays
 from shortlist.data.readers.feature_rows import usable_rows
 from shortlist.data.readers.table_dataset import Asked, Rows, assemble, find_roles, labels_of
 from shortlist.data.readers.table_file import TableFile
 from shortlist.errors import InputError
 from shortlist.tensors import Array
+from shortlist.words import quoted
 
 
 def read_feature_table(
@@ -81,11 +82,11 @@ def feature_types(file: TableFile, columns: Sequence[str]) -> dict[str, Any]:
     strange = [name for name, kind in kinds.items() if not is_number_type(kind)]
     if strange:
         raise InputError(
-            f"{file.name}: expected numbers in every column of features, got {kinds[strange[0]]} in {listed(strange)}: "
+            f"{file.name}: expected numbers in every column of features, got {kinds[strange[0]]} in {quoted(strange)}: "
             "leave such columns out or turn them into numbers"
         )
     if not columns:
-        raise InputError(f"{file.name}: expected columns of features beside {listed(file.names)}")
+        raise InputError(f"{file.name}: expected columns of features beside {quoted(file.names)}")
     return {name: kind if pa.types.is_boolean(kind) else pa.float32() for name, kind in kinds.items()}
 
 

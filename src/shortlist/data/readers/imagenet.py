@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from shortlist.data.dataset import TRAIN, Dataset
-from shortlist.data.problems import Problem, printable
+from shortlist.data.problems import Problem
 from shortlist.data.readers.layout import class_folders, find_home, pictures_in, text_lines
 from shortlist.data.readers.named_pictures import NamedPictures, dataset_of
 from shortlist.data.readers.synsets import SYNSET, described_synsets, pictures_by_synset, synset_names
 from shortlist.errors import InputError
+from shortlist.words import printable
 
 SOURCE = "ImageNet is had from https://www.image-net.org after registration: give the folder that holds train and val"
 LISTS_SOURCE = "The lists are had through https://github.com/zhmiao/OpenLongTailRecognition-OLTR"

@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 
 from shortlist.data.dataset import TRAIN, Dataset
-from shortlist.data.problems import Problem, printable
+from shortlist.data.problems import Problem
 from shortlist.data.readers.coco_json import CocoJson, Record, records, sorted_categories
 from shortlist.data.readers.layout import chosen_year, contents, parsed_json
 from shortlist.data.readers.named_pictures import NamedPictures, dataset_of, distinct_names
 from shortlist.errors import InputError
+from shortlist.words import printable
 
 SOURCE = "The files are offered at https://github.com/visipedia/inat_comp: give the folder into which they were unpacked"
 REFERENCES = {

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from shortlist.data.decoding import SUFFIXES
-from shortlist.data.problems import Problem, printable
+from shortlist.data.problems import Problem
 from shortlist.errors import InputError
+from shortlist.words import printable
 
 SHOWN = 4  # entries of a folder that a message names
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import NoReturn
 from xml.parsers import expat
 
-from shortlist.data.problems import printable
 from shortlist.errors import InputError
+from shortlist.words import printable
 
 MOST_BYTES = 2**26
 

@@ -12,9 +12,10 @@ from shortlist.data.dataset import Dataset, Split, classes_without_rows
 from shortlist.data.names import check_names
 from shortlist.data.pictures import PictureFiles
 from shortlist.data.presence import absent_paths
-from shortlist.data.problems import Problem, printable
+from shortlist.data.problems import Problem
 from shortlist.errors import InputError
 from shortlist.tensors import Array
+from shortlist.words import printable
 
 ABSENT = "absent picture"
 TWICE = "picture named twice"

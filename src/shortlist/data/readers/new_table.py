@@ -15,8 +15,8 @@ from torch import Tensor
 from shortlist.checks import check_labels
 from shortlist.data.new_rows import Kind, NewRows
 from shortlist.data.pictures import Pictures
-from shortlist.data.problems import Problem, printable
-from shortlist.data.readers.columns import find_column, find_label_columns, is_row_number, listed
+from shortlist.data.problems import Problem
+from shortlist.data.readers.columns import find_column, find_label_columns, is_row_number
 from shortlist.data.readers.feature_arrays import (
     FEATURE_KEYS,
     TARGET_KEYS,
@@ -34,6 +34,7 @@ from shortlist.data.readers.table_file import TableFile
 from shortlist.data.readers.table_rows import split_numbers
 from shortlist.errors import InputError
 from shortlist.tensors import Array
+from shortlist.words import printable, quoted
 
 ARRAYS = ".npz"
 
@@ -126,7 +127,7 @@ def _picture_column(file: TableFile, kind: Kind | None, asked: str | None, ids: 
     if kind == "pictures" and found is None:
         raise InputError(
             f"{file.name}: expected a table of pictures, with a column of paths (path, file, image, …), got "
-            f"{listed(file.names)}: name it after a comma, path_column=NAME"
+            f"{quoted(file.names)}: name it after a comma, path_column=NAME"
         )
     if kind != "features" or found is None:
         return found
@@ -163,7 +164,7 @@ def _in_split(file: TableFile, table: Any, column: str | None, asked: str | None
     if asked is None:
         return np.ones(table.num_rows, bool)
     if column is None:
-        raise InputError(f"split: expected a column of splits in {file.name}, got {listed(file.names)}: answer for all rows")
+        raise InputError(f"split: expected a column of splits in {file.name}, got {quoted(file.names)}: answer for all rows")
     numbers, names = split_numbers(table.column(column), column, table.num_rows)
     if asked not in names:
         raise InputError(f"split: expected one of the splits of {file.name} ({', '.join(names)}), got {asked!r}")

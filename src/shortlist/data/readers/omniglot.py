@@ -9,10 +9,11 @@ from typing import Literal
 import numpy as np
 
 from shortlist.data.dataset import TRAIN, Dataset
-from shortlist.data.problems import Problem, printable
+from shortlist.data.problems import Problem
 from shortlist.data.readers.layout import contents, entries_of
 from shortlist.data.readers.named_pictures import NamedPictures, dataset_of
 from shortlist.errors import InputError
+from shortlist.words import printable
 
 SETS = {"background": "images_background", "evaluation": "images_evaluation"}
 DRAWING = re.compile(r"(\d{4})_(\d{2})\.png", re.IGNORECASE)

@@ -7,10 +7,11 @@ import numpy as np
 
 from shortlist.data.dataset import TRAIN, Dataset
 from shortlist.data.names import FIRST_WORD, superclasses_of
-from shortlist.data.problems import Problem, printable
+from shortlist.data.problems import Problem
 from shortlist.data.readers.layout import find_home, parsed_json
 from shortlist.data.readers.named_pictures import NamedPictures, dataset_of, distinct_names
 from shortlist.errors import InputError
+from shortlist.words import printable
 
 METADATA = "plantnet300K_metadata.json"
 NAMES = ("plantnet300K_species_id_2_name.json", "plantnet300K_species_names.json")

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
-from shortlist.data.problems import printable
 from shortlist.errors import InputError
+from shortlist.words import printable
 
 COMMA_SUFFIXES, PARQUET_SUFFIXES = (".csv", ".tsv"), (".parquet", ".pq")
 UTF16_STARTS = (b"\xff\xfe", b"\xfe\xff")

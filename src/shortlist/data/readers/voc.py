@@ -8,11 +8,12 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from shortlist.data.dataset import TRAIN, Dataset
-from shortlist.data.problems import Problem, printable
+from shortlist.data.problems import Problem
 from shortlist.data.readers.layout import chosen_year, contents, text_lines
 from shortlist.data.readers.named_pictures import TWICE, NamedPictures, dataset_of
 from shortlist.errors import InputError
 from shortlist.tensors import Array
+from shortlist.words import printable
 
 Difficult: TypeAlias = Literal["negative", "positive", "drop"]
 MAIN = "ImageSets/Main"

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shortlist.data.votes.wording import several
 from shortlist.errors import InputError
 from shortlist.files import written_whole
 from shortlist.tensors import Array
+from shortlist.words import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -223,7 +223,9 @@ def _item_notes(votes: "Votes", tied: Array) -> tuple[str, ...]:
         notes += (f"no votes: {silent:,} of {len(votes.items):,} items, which stay without a label",)
     if ties:
         verb = "takes" if ties == 1 else "take"
-        notes += (f"ties: {several(ties, 'item', 'has')} several labels of the largest support and {verb} the first of them",)
+        notes += (
+            f"ties: {counted(ties, 'item has', 'items have')} several labels with the largest support and {verb} the first",
+        )
     return notes
 
 

@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from shortlist.checks import whole_number
+from shortlist.checks import decimal, whole
 from shortlist.data.votes.encoding import encode
 from shortlist.data.votes.table import Votes
 from shortlist.errors import InputError
-from shortlist.sets.constraints import as_number
 from shortlist.tensors import Array, as_target
 
 
@@ -78,12 +77,12 @@ def simulate_votes(
     True
     """
     truth: Array = as_target(target).numpy()
-    whole_number(classes, "classes", 2)
-    whole_number(users, "users", 1)
+    whole(2)("classes", classes)
+    whole(1)("users", users)
     _check_target(truth, classes)
     _check_laws(within=within, engagement=engagement, authored=authored, activity=activity, votes_per_item=votes_per_item)
     random = np.random.default_rng(seed)
-    ability, weight = _people(random, users, skill, as_number(activity, "activity"), engagement)
+    ability, weight = _people(random, users, skill, float(decimal("activity", activity)), engagement)
     item = np.repeat(np.arange(len(truth), dtype=np.int64), _vote_counts(random, len(truth), votes_per_item, users))
     user = _voters(random, item, weight)
     label = truth[item]
@@ -114,7 +113,7 @@ def _check_laws(**laws: float) -> None:
     ranges = {"within": (0, 1), "authored": (0, 1), "engagement": (-1, 1), "activity": (0, 10), "votes_per_item": (1, 10**6)}
     for name, value in laws.items():
         low, high = ranges[name]
-        if not low <= as_number(value, name) <= high:
+        if not low <= float(decimal(name, value)) <= high:
             raise InputError(f"{name}: expected a number from {low} to {high:,}, got {value}")
 
 
@@ -124,7 +123,7 @@ def _people(
     """The skill of each user, and the probability that a vote is theirs."""
     from scipy.special import betaincinv, ndtr
 
-    right, wrong = (as_number(value, "skill") for value in skill)
+    right, wrong = (float(decimal("skill", value)) for value in skill)
     if right <= 0 or wrong <= 0:
         raise InputError(f"skill: expected two numbers above 0, the parameters of a Beta law, got {skill}")
     eager, gifted = random.standard_normal((2, users))
@@ -134,7 +133,7 @@ def _people(
 
 
 def _vote_counts(random: np.random.Generator, items: int, mean: float, users: int) -> Array:
-    counts = 1 + random.poisson(as_number(mean, "votes_per_item") - 1, items)
+    counts = 1 + random.poisson(float(decimal("votes_per_item", mean)) - 1, items)
     if counts.max() > users:
         raise InputError(
             f"votes_per_item: expected items to need at most the {users:,} users there are, got one with {counts.max():,} votes"

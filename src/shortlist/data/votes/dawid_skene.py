@@ -11,16 +11,15 @@ between the posterior of the labels and the parameters of the users (Dawid and S
 import warnings
 from typing import Literal, Protocol, TypeAlias
 
-from shortlist.checks import whole_number
+from shortlist.checks import decimal, whole
 from shortlist.data.votes.aggregation import Aggregation, Found, aggregation_of
 from shortlist.data.votes.confusion import Confusion
 from shortlist.data.votes.majority import check_theta
 from shortlist.data.votes.one_coin import OneCoin
 from shortlist.data.votes.table import Votes
-from shortlist.data.votes.wording import several
 from shortlist.errors import InputError, ShortlistWarning
-from shortlist.sets.constraints import as_number
 from shortlist.tensors import Array
+from shortlist.words import counted
 
 LEAST_SMOOTHING, MOST_SMOOTHING = 1e-100, 1e9  # beyond, shares of it are no numbers of float64
 
@@ -86,7 +85,7 @@ def dawid_skene(
 
     A. P. Dawid, A. M. Skene, *Maximum likelihood estimation of observer error-rates using the EM algorithm*, 1979.
     """
-    strength, enough = as_number(smoothing, "smoothing"), as_number(tolerance, "tolerance")
+    strength, enough = float(decimal("smoothing", smoothing)), float(decimal("tolerance", tolerance))
     if model not in ("one-coin", "full"):
         raise InputError(f"model: expected 'one-coin' or 'full', got {model!r}")
     if not (LEAST_SMOOTHING <= strength <= MOST_SMOOTHING or (strength == 0 and model == "full")):
@@ -96,10 +95,10 @@ def dawid_skene(
         raise InputError(f"tolerance: expected a number above 0, got {tolerance}")
     bound = float(check_theta(theta))
     users: UserModel = OneCoin(votes, strength) if model == "one-coin" else Confusion(votes, strength)
-    objective, converged = _climb(users, enough * len(votes.tally.voted), whole_number(most_rounds, "most_rounds", 1))
+    objective, converged = _climb(users, enough * len(votes.tally.voted), whole(1)("most_rounds", most_rounds))
     notes: tuple[str, ...] = ()
     if not converged:
-        rounds = several(len(objective), "round")
+        rounds = counted(len(objective), "round")
         notes = (f"EM has not settled after {rounds}: allow more with most_rounds, or a larger tolerance",)
         warnings.warn(notes[0], ShortlistWarning, stacklevel=2)
     label, posterior, tied = users.answer()

@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from shortlist.checks import decimal
 from shortlist.data.votes.aggregation import Aggregation, Found, aggregation_of
 from shortlist.data.votes.table import Votes
 from shortlist.errors import InputError
-from shortlist.sets.constraints import as_decimal
 
 MOST_THETA = 10**9
 
@@ -38,7 +38,7 @@ def plain_majority(votes: Votes, theta: object = 0) -> Aggregation:
 
 def check_theta(theta: object) -> Fraction:
     """A threshold of support, as the decimal that was typed."""
-    value = as_decimal(theta, "theta")
+    value = decimal("theta", theta)
     if not 0 <= value <= MOST_THETA:
         raise InputError(f"theta: expected a number from 0 to {MOST_THETA:,}, got {theta}")
     return value

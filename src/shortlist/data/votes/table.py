@@ -11,9 +11,9 @@ import numpy as np
 from shortlist.data.names import check_names
 from shortlist.data.votes.cleaning import Settled, item_authors, settle
 from shortlist.data.votes.encoding import encode, plain
-from shortlist.data.votes.wording import several
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.tensors import Array, as_tensor
+from shortlist.words import counted
 
 if TYPE_CHECKING:
     from shortlist.data.votes.tally import Tally
@@ -136,14 +136,16 @@ class Votes:
         votes = Votes.from_arrays(**columns, items=items, labels=labels)
         if not dropped:
             return votes
-        return replace(votes, notes=(f"{several(dropped, 'row', 'has')} an empty cell: dropped, as asked", *votes.notes))
+        return replace(
+            votes, notes=(f"{counted(dropped, 'row has', 'rows have')} an empty cell: dropped, as asked", *votes.notes)
+        )
 
     def __len__(self) -> int:
         return len(self.user)
 
     def __repr__(self) -> str:
         counts = (len(self), "vote"), (len(self.users), "user"), (len(self.items), "item"), (len(self.labels), "label")
-        voted, users, items, labels = (several(*count) for count in counts)
+        voted, users, items, labels = (counted(*count) for count in counts)
         return f"Votes({voted} of {users} on {items}, {labels})"
 
     @cached_property
@@ -166,10 +168,10 @@ def _flags(author: Any, rows: int) -> Array:
 def _notes(settled: Settled, user: Any, item: Any) -> tuple[str, ...]:
     notes: tuple[str, ...] = ()
     if settled.repeated:
-        rows = several(settled.repeated, "row", "repeats")
+        rows = counted(settled.repeated, "row repeats", "rows repeat")
         notes += (f"{rows} a vote of the same user on the same item: each vote counts once",)
     if settled.replaced:
-        rows = several(settled.replaced, "row", "is")
+        rows = counted(settled.replaced, "row is", "rows are")
         notes += (
             f"{rows} replaced by a later vote of the same user on the same item for another label, "
             f"the first by user {user!r} on item {item!r}: the last row counts",
@@ -182,5 +184,5 @@ def _names_alike(labels: Array) -> tuple[str, ...]:
     alike = [] if labels.dtype.kind == "i" else list(check_names(labels.tolist()))
     if not alike:
         return ()
-    more = f"; and {several(len(alike) - 1, 'label')} more like this" if len(alike) > 1 else ""
+    more = f"; and {counted(len(alike) - 1, 'label')} more like this" if len(alike) > 1 else ""
     return (f"label {alike[0].where!r} differs from another by case or spaces only, and they are kept apart{more}",)

@@ -16,14 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from shortlist.checks import whole_number
+from shortlist.checks import decimal, whole
 from shortlist.data.votes.aggregation import Aggregation, Found, Round, aggregation_of
 from shortlist.data.votes.majority import check_theta
 from shortlist.data.votes.table import Votes
-from shortlist.data.votes.wording import several
 from shortlist.errors import InputError, ShortlistWarning
-from shortlist.sets.constraints import as_decimal
 from shortlist.tensors import Array
+from shortlist.words import counted
 
 GROWTH, DISCOUNT = 0.5, 0.2  # the powers of n (Garcin, section 3.8.1)
 UNIT = 10**9
@@ -62,7 +61,7 @@ def adaptive_majority(votes: Votes, *, b0: object, theta: object, most_rounds: i
     C. Garcin, *Set-valued classification with applications to citizen science*, section 3.8.1.
     """
     rounds = _Rounds(votes, b0=_billionths(b0), theta=check_theta(theta))
-    rounds.run(whole_number(most_rounds, "most_rounds", 1))
+    rounds.run(whole(1)("most_rounds", most_rounds))
     ending = rounds.ending()
     if ending:
         warnings.warn(ending[0], ShortlistWarning, stacklevel=2)
@@ -103,7 +102,7 @@ def growth(n: Array) -> Array:
 
 
 def _billionths(b0: object) -> int:
-    start = as_decimal(b0, "b0")
+    start = decimal("b0", b0)
     if not 0 <= start <= MOST_WEIGHT:
         raise InputError(f"b0: expected a number from 0 to {MOST_WEIGHT:,}, got {b0}")
     return round(start * UNIT)
@@ -189,7 +188,7 @@ class _Rounds:
         rounds = len(self.history)
         if self.cycle:
             return (f"the labels do not settle: from round {rounds - self.cycle} they come back every {self.cycle} rounds",)
-        return (f"the labels have not settled after {several(rounds, 'round')}: allow more with most_rounds",)
+        return (f"the labels have not settled after {counted(rounds, 'round')}: allow more with most_rounds",)
 
     def aggregation(self, ending: tuple[str, ...]) -> Aggregation:
         """What the last round came to."""

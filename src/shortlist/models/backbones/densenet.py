@@ -6,7 +6,7 @@ Huang, Liu, van der Maaten, Weinberger, "Densely Connected Convolutional Network
 import torch
 from torch import Tensor, nn
 
-from shortlist.checks import whole_number
+from shortlist.checks import whole
 from shortlist.errors import InputError
 from shortlist.models.backbones.pictures import PictureBackbone, start_convolutions
 
@@ -47,10 +47,10 @@ def activated(before: int, after: int, kernel: int) -> nn.Sequential:
 def check_densenet(depth: int, growth: int, *, bottleneck: bool = False) -> None:
     """Depth and growth make a network of three equal blocks."""
     step, usual = (6, "40, 100, 190, 250") if bottleneck else (3, "22, 40, 100")
-    depth = whole_number(depth, "depth", 1)
+    depth = whole(1)("depth", depth)
     if depth < step + 4 or (depth - 4) % step or depth > DEEPEST:
         raise InputError(f"depth: expected {step}n + 4 ({usual}, … up to {DEEPEST}), got {depth}")
-    if whole_number(growth, "growth", 1) > FASTEST:
+    if whole(1)("growth", growth) > FASTEST:
         raise InputError(f"growth: expected at most {FASTEST}, got {growth}")
 
 
@@ -80,7 +80,7 @@ class DenseNet(PictureBackbone):
 
     def __init__(self, depth: int, growth: int, *, bottleneck: bool = False, channels: int = 3):
         check_densenet(depth, growth, bottleneck=bottleneck)
-        channels = whole_number(channels, "channels", 1)
+        channels = whole(1)("channels", channels)
         first = 2 * growth if bottleneck else 16
         layers = (depth - 4) // (6 if bottleneck else 3)
         blocks, features = _blocks(first, growth, layers, bottleneck)

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from shortlist.checks import whole_number
+from shortlist.checks import whole
 from shortlist.errors import InputError
 
 DEEPEST, WIDEST = 64, 65536
@@ -20,7 +20,7 @@ class FeatureTable(nn.Module):
 
     def __init__(self, *, features: int):
         super().__init__()
-        self.num_features = whole_number(features, "features", 1)
+        self.num_features = whole(1)("features", features)
 
     def forward(self, table: Tensor) -> Tensor:
         """The table itself."""
@@ -38,9 +38,9 @@ def check_table(table: Tensor, columns: int) -> None:
 
 def check_mlp(width: int, layers: int = 1) -> None:
     """Width and number of layers make a network."""
-    if whole_number(width, "width", 1) > WIDEST:
+    if whole(1)("width", width) > WIDEST:
         raise InputError(f"width: expected at most {WIDEST}, got {width}")
-    if whole_number(layers, "layers", 1) > DEEPEST:
+    if whole(1)("layers", layers) > DEEPEST:
         raise InputError(f"layers: expected at most {DEEPEST}, got {layers}")
 
 
@@ -67,7 +67,7 @@ class MLP(nn.Module):
     def __init__(self, width: int, *, layers: int = 1, features: int):
         super().__init__()
         check_mlp(width, layers)
-        self.columns = whole_number(features, "features", 1)
+        self.columns = whole(1)("features", features)
         self.num_features = int(width)
         body: list[nn.Module] = []
         for place in range(layers):

@@ -2,7 +2,6 @@
 
 import importlib
 import warnings
-from difflib import get_close_matches
 from types import ModuleType
 from typing import Any
 
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from shortlist.errors import InputError
+from shortlist.words import similar
 
 PACKAGES = ("torchvision", "timm")
 CLASSES = 1000  # of ImageNet, for which every model of torchvision is built unless told otherwise
@@ -57,7 +57,7 @@ def check_foreign(package: str, model: str) -> None:
     known = _models(package, model)
     # timm: what follows a dot names the weights, not the model.
     if (model.partition(".")[0] if package == "timm" else model) not in known:
-        near = " or ".join(repr(f"{package}:{other}") for other in get_close_matches(model.lower(), known, 3))
+        near = " or ".join(repr(f"{package}:{other}") for other in similar(model, known))
         hint = f"did you mean {near}?" if near else f"expected one of the {len(known)} classification models of {package}"
         raise InputError(f"backbone {f'{package}:{model}'!r}: {package} has no model of this name; {hint}")
 

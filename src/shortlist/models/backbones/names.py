@@ -3,19 +3,19 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from torch import nn
 
-from shortlist.checks import whole_number
+from shortlist.checks import whole
 from shortlist.errors import InputError
 from shortlist.models.backbones.densenet import DenseNet, check_densenet
 from shortlist.models.backbones.features import MLP, FeatureTable, check_mlp
 from shortlist.models.backbones.foreign import PACKAGES, check_foreign, make_foreign
 from shortlist.models.backbones.pictures import PlainNet, check_plain
 from shortlist.models.backbones.resnet import ResNet, check_resnet
+from shortlist.words import similar
 
 Inputs: TypeAlias = Literal["pictures", "tables"]
 NUMBER = r"0|[1-9][0-9]{0,8}"  # one way to write each, so that a network has one name
@@ -144,12 +144,12 @@ def make_backbone(name: str, *, pretrained: bool = False, channels: int = 3, fea
     if family.inputs == "tables":
         if features is None:
             raise InputError(f"backbone {name!r} reads tables: expected features, the number of their columns, got None")
-        return family.make(**arguments, features=whole_number(features, "features", 1))
+        return family.make(**arguments, features=whole(1)("features", features))
     if features is not None:
         others = " or ".join(other.usage for other in FAMILIES if other.inputs == "tables")
         raise InputError(f"backbone {name!r} reads pictures, got a table of {features} columns: expected {others}")
     weights = {} if family.own else {"pretrained": pretrained}
-    return family.make(**arguments, **weights, channels=whole_number(channels, "channels", 1))
+    return family.make(**arguments, **weights, channels=whole(1)("channels", channels))
 
 
 def _checked(name: str, pretrained: bool) -> tuple[Family, dict[str, Any]]:
@@ -185,9 +185,9 @@ def _near(name: str) -> str | None:
     text = name.strip().lower()
     beginning = re.match(r"[^\d:]*:?", text)
     start = beginning.group() if beginning else ""
-    for stem in get_close_matches(start, [family.stem for family in FAMILIES], 3, 0.7):
+    for stem in similar(start, [family.stem for family in FAMILIES]):
         repaired = stem + text[len(start) :]
         if any(family.read(repaired) is not None for family in FAMILIES):
             return repaired
     examples = [example for family in FAMILIES for example in family.examples]
-    return next(iter(get_close_matches(text, examples, 1)), None)
+    return next(iter(similar(text, examples, 1)), None)

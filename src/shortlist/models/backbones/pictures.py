@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from shortlist.checks import whole_number
+from shortlist.checks import whole
 from shortlist.errors import InputError
 
 MOST_LAYERS, MOST_WIDTH = 12, 8192
@@ -59,7 +59,7 @@ def check_plain(widths: Sequence[int]) -> None:
     if not 1 <= len(widths) <= MOST_LAYERS:
         raise InputError(f"widths: expected from 1 to {MOST_LAYERS} of them, got {len(widths)}")
     for width in widths:
-        if whole_number(width, "width", 1) > MOST_WIDTH:
+        if whole(1)("width", width) > MOST_WIDTH:
             raise InputError(f"width: expected at most {MOST_WIDTH}, got {width}")
 
 
@@ -87,7 +87,7 @@ class PlainNet(PictureBackbone):
     def __init__(self, widths: Sequence[int], *, channels: int = 3):
         check_plain(widths)
         layers: list[nn.Module] = []
-        before = whole_number(channels, "channels", 1)
+        before = whole(1)("channels", channels)
         for width in map(int, widths):
             convolution = nn.Conv2d(before, width, 3, stride=2, padding=1)
             nn.init.kaiming_normal_(convolution.weight, mode="fan_in", nonlinearity="relu")

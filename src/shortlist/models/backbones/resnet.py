@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from shortlist.checks import whole_number
+from shortlist.checks import whole
 from shortlist.errors import InputError
 from shortlist.models.backbones.pictures import PictureBackbone, start_convolutions
 
@@ -75,12 +75,12 @@ def bottleneck_block(before: int, width: int, stride: int) -> ResidualBlock:
 
 def check_resnet(depth: int, width: int = 1, stem: int = 1) -> None:
     """These three make a network."""
-    depth = whole_number(depth, "depth", 1)
+    depth = whole(1)("depth", depth)
     small = depth >= 8 and depth % 6 == 2 and depth <= DEEPEST
     if not small and depth not in STAGES:
         named = ", ".join(map(str, STAGES))
         raise InputError(f"depth: expected 6n + 2 (8, 14, 20, 32, 44, 56, 110, … {DEEPEST}) or one of {named}; got {depth}")
-    if whole_number(width, "width", 1) > WIDEST:
+    if whole(1)("width", width) > WIDEST:
         raise InputError(f"width: expected at most {WIDEST} times the published widths, got {width}")
     if stem not in STEMS:
         raise InputError(f"stem: expected a total stride of 1, 2 or 4, got {stem}")
@@ -116,7 +116,7 @@ class ResNet(PictureBackbone):
 
     def __init__(self, depth: int, *, width: int = 1, stem: int = 1, channels: int = 3):
         check_resnet(depth, width, stem)
-        channels = whole_number(channels, "channels", 1)
+        channels = whole(1)("channels", channels)
         stages = STAGES.get(depth) or 3 * ((depth - 2) // 6,)
         first = width * (64 if depth in STAGES else 16)
         body = nn.Sequential(stem_layers(channels, first, stem), *_stages(stages, first, depth in BOTTLENECKS))

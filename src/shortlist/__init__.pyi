@@ -1,0 +1,19 @@
+from . import (
+    data as data,
+    links as links,
+    losses as losses,
+    methods as methods,
+    metrics as metrics,
+    models as models,
+    operators as operators,
+    recipes as recipes,
+    report as report,
+    retrieval as retrieval,
+    sets as sets,
+    sklearn as sklearn,
+    training as training,
+)
+from .models import Classifier as Classifier
+from .predictions import Predictions as Predictions
+
+__version__: str

@@ -1,0 +1,36 @@
+from .accuracy import (
+    average_k_accuracy as average_k_accuracy,
+    set_accuracy as set_accuracy,
+    shot_accuracy as shot_accuracy,
+    top_k_accuracy as top_k_accuracy,
+)
+from .calibration import calibration_definition as calibration_definition, calibration_error as calibration_error
+from .confidence import mean_max_confidence as mean_max_confidence
+from .curves import Curve as Curve, rank_curve as rank_curve, size_accuracy_curve as size_accuracy_curve
+from .ranking import mean_average_precision as mean_average_precision, top_n_f1 as top_n_f1
+from .retrieval import (
+    RetrievalCurve as RetrievalCurve,
+    evaluate_retrieval as evaluate_retrieval,
+    logs_of as logs_of,
+    retrieval_curve as retrieval_curve,
+    retrieval_map as retrieval_map,
+)
+from .retrieval_scores import QueryScores as QueryScores, RetrievalScores as RetrievalScores
+from .sizes import empty_rate as empty_rate, set_precision as set_precision, set_size as set_size
+from .streaming import (
+    AverageKAccuracy as AverageKAccuracy,
+    BinnedMeanAveragePrecision as BinnedMeanAveragePrecision,
+    CalibrationError as CalibrationError,
+    EmptyRate as EmptyRate,
+    MeanAveragePrecision as MeanAveragePrecision,
+    MeanMaxConfidence as MeanMaxConfidence,
+    RankCurve as RankCurve,
+    RetrievalMap as RetrievalMap,
+    SetAccuracy as SetAccuracy,
+    SetPrecision as SetPrecision,
+    SetSize as SetSize,
+    ShotAccuracy as ShotAccuracy,
+    SizeAccuracyCurve as SizeAccuracyCurve,
+    TopKAccuracy as TopKAccuracy,
+    TopNF1 as TopNF1,
+)

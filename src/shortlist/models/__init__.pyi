@@ -1,0 +1,12 @@
+from .answers import Answers as Answers
+from .backbones import backbone_names as backbone_names, check_backbone as check_backbone, make_backbone as make_backbone
+from .classifier import Classifier as Classifier
+from .heads import (
+    CosineHead as CosineHead,
+    LinearHead as LinearHead,
+    TwoHead as TwoHead,
+    TwoHeadScores as TwoHeadScores,
+    make_head as make_head,
+)
+from .inputs import Inputs as Inputs
+from .network import Network as Network

@@ -1,0 +1,91 @@
+"""How messages are worded: suggestions for misspelt names, lists, counts, values. One home, so that all messages read alike."""
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+LONGEST_VALUE = 60  # characters of a value in a message
+LONGEST_TYPO = 80  # beyond which a text is no misspelt name
+
+
+def similar(name: object, known: Iterable[str], most: int = 3) -> list[str]:
+    """Up to ``most`` known names that this one may have been meant to be, the most similar first.
+
+    >>> similar("avarage_K", ["top-k", "average-k"])
+    ['average-k']
+    """
+    if not isinstance(name, str) or not name or len(name) > LONGEST_TYPO:
+        return []
+    import difflib  # only misspelt names need it
+
+    spellings = {_folded(one): one for one in known}
+    return [spellings[found] for found in difflib.get_close_matches(_folded(name), spellings, most, 0.65)]
+
+
+def did_you_mean(name: object, known: Iterable[str], most: int = 1) -> str:
+    """``"did you mean 'average-k'? "``, to be put before what was expected; empty where nothing is similar.
+
+    >>> did_you_mean("sofmax", ["softmax", "sigmoid"])
+    "did you mean 'softmax'? "
+    """
+    near = similar(name, known, most)
+    return f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """The names separated by commas: the first ``most`` of them, and how many more there are.
+
+    >>> listed(["oak", "elm", "ash"]), listed(["oak", "elm", "ash", "fir"], most=2)
+    ('oak, elm, ash', 'oak, elm and 2 more')
+    """
+    first = ", ".join(names[:most])
+    return first if len(names) <= most else f"{first} and {len(names) - most:,} more"
+
+
+def quoted(names: Sequence[str], most: int = 12) -> str:
+    """The same with every name in quotes, for names that may hold spaces.
+
+    >>> quoted(["leaf width", "species"]), quoted([])
+    ("'leaf width', 'species'", 'none')
+    """
+    return listed([repr(name) for name in names], most) or "none"
+
+
+def counted(number: int, thing: str, things: str | None = None) -> str:
+    """A number and what it counts, with a verb behind it if wanted.
+
+    >>> counted(1, "row"), counted(1200, "row"), counted(2, "class has", "classes have")
+    ('1 row', '1,200 rows', '2 classes have')
+    """
+    return f"{number:,} {thing if number == 1 else things or f'{thing}s'}"
+
+
+def shown(value: Any, longest: int = LONGEST_VALUE) -> str:
+    """The value as it would be typed, cut to a length that fits a line.
+
+    >>> shown("lac"), shown(0.5), shown("x" * 100, longest=4)
+    ("'lac'", '0.5', "'xxx…")
+    """
+    try:
+        text = repr(value)
+    except ValueError:  # Python refuses to write an integer of more than 4,300 digits
+        return "a number of thousands of digits"
+    text = printable(text)
+    return text if len(text) <= longest else f"{text[:longest]}…"
+
+
+def printable(text: str) -> str:
+    r"""The text on one line and safe for a terminal; bytes of a path that are not UTF-8 appear as escapes.
+
+    >>> printable("caf\udce9.jpg"), printable("two\nlines")
+    ('caf\\xe9.jpg', 'two\\nlines')
+    """
+    try:
+        readable = os.fsencode(text).decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # half of a surrogate pair: JSON can hold it, a file name cannot
+        readable = text.encode("utf-8", "backslashreplace").decode()
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in readable)
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("_", "-")
