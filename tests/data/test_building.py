@@ -211,7 +211,7 @@ def test_data_with_many_labels_a_row_are_refused():
     many = Split(torch.zeros(4, 1), torch.ones(4, 2, dtype=torch.bool), list("abcd"))
     data = Dataset("garden", ["oak", "elm"], {"all": many})
     for build in (choose_classes, build_benchmark):
-        with pytest.raises(InputError, match=r"^garden: expected one label a row, got any number"):
+        with pytest.raises(InputError, match=r"^garden: .*got any number"):
             build(data)
 
 

@@ -95,7 +95,7 @@ def test_labels_fit_the_classes(classes, target, message):
 
 
 def test_every_class_has_a_superclass_or_none_has():
-    with pytest.raises(InputError, match="superclasses: expected one for each of the 3 classes, got 1"):
+    with pytest.raises(InputError, match="superclasses: .*got 1"):
         Dataset("d", ["a", "b", "c"], {"all": split()}, superclasses=["x"])
 
 

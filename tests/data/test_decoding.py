@@ -372,7 +372,7 @@ def test_the_limit_can_be_set():
 
 
 def test_a_limit_above_that_of_pillow_is_refused():
-    with pytest.raises(InputError, match="most_pixels: expected at most 178,956,970, the limit of Pillow, got 1,000,000,000"):
+    with pytest.raises(InputError, match="most_pixels: .*got 1,000,000,000"):
         read_picture(png_header(20_000, 10_000), most_pixels=10**9)
 
 

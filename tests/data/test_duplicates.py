@@ -208,7 +208,7 @@ def test_nothing_is_said_where_nothing_straddles(recwarn):
 
 def test_a_split_or_an_id_for_each_row_is_needed():
     found = near_duplicates([3, 3])
-    with pytest.raises(InputError, match="split: expected one for each of 2 rows, got 1"):
+    with pytest.raises(InputError, match="split: .*got 1"):
         straddling(found, ["train"])
-    with pytest.raises(InputError, match="ids: expected one for each of 2 rows, got 3"):
+    with pytest.raises(InputError, match="ids: .*got 3"):
         warn_straddling(found, ["train", "test"], ids=["a", "b", "c"])

@@ -34,5 +34,5 @@ def test_pictures_on_both_sides_are_warned_of_by_id():
 
 
 def test_features_are_no_pictures():
-    with pytest.raises(InputError, match="x: expected pictures, got a table of 2 features"):
+    with pytest.raises(InputError, match="x: .*got a table of 2 features"):
         inspect_pictures(Dataset("x", ["a"], {"train": Split(torch.zeros(1, 2), torch.tensor([0]), ["r"])}))

@@ -106,7 +106,7 @@ def test_bad_input(target, superclass_of, p, message):
 
 
 def test_bad_posteriors():
-    with pytest.raises(InputError, match="superclass_of: expected one for each of the 4 classes, got 3"):
+    with pytest.raises(InputError, match="superclass_of: .*got 3"):
         noisy_posterior(torch.ones(2, 4), torch.arange(3), 0.5)
     with pytest.raises(InputError, match="posterior: expected floating point"):
         noisy_posterior(torch.ones(2, 4, dtype=torch.int64), torch.arange(4), 0.5)

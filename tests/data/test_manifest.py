@@ -348,7 +348,7 @@ def test_features_and_pictures_in_memory_are_refused(out):
 
 
 def test_other_ways_to_place_files_are_refused(trees, out):
-    with pytest.raises(InputError, match=r"^placing: expected one of link, copy, none, got 'move'$"):
+    with pytest.raises(InputError, match=r"^placing: .*got 'move'$"):
         write_benchmark(trees, out, placing="move")
     assert files_below(out) == []
 

@@ -55,7 +55,7 @@ def test_what_stays():
 
 def test_a_superclass_keeps_a_class():
     with pytest.raises(
-        InputError, match="per_superclass: expected fewer than the classes of every superclass, got 3, and 'a' has 3"
+        InputError, match="per_superclass: .*got 3, and 'a' has 3"
     ):
         unlabel(garden(), per_superclass=3)
 

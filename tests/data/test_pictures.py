@@ -77,14 +77,14 @@ def test_an_absent_file_and_absent_bytes_are_refused(tmp_path):
     "images", [torch.zeros(2, 3, 4, 4), torch.zeros(2, 4, 4, 3, dtype=torch.uint8), torch.zeros(3, 4, 4, dtype=torch.uint8)]
 )
 def test_images_in_memory_are_bytes_channels_first(images):
-    with pytest.raises(InputError, match=r"images: expected uint8 \(N, 3, H, W\), got (float32|uint8)"):
+    with pytest.raises(InputError, match=r"images: .*got (float32|uint8)"):
         PictureArray(images)
 
 
 def test_a_column_of_pictures_holds_bytes():
-    with pytest.raises(InputError, match="column: expected the bytes of pictures, got string"):
+    with pytest.raises(InputError, match="column: .*got string"):
         PictureBytes(pa.array(["a.png"]))
-    with pytest.raises(InputError, match="ids: expected one for each of the 1 pictures, got 2"):
+    with pytest.raises(InputError, match="ids: .*got 2"):
         PictureBytes(pa.array([b""]), ["a", "b"])
 
 

@@ -116,7 +116,7 @@ def test_superclasses_by_the_first_word():
         " ",
     ]
     assert superclasses_of(["Quercus robur"], None) is None
-    with pytest.raises(InputError, match="superclass: expected 'first-word' or nothing, got 'genus'"):
+    with pytest.raises(InputError, match="superclass: .*got 'genus'"):
         superclasses_of(["Quercus robur"], "genus")
 
 

@@ -246,7 +246,7 @@ def test_other_targets_are_refused(target):
 
 
 def test_negative_labels_many_labels_for_the_ceiling_and_odd_seeds_are_refused():
-    with pytest.raises(InputError, match="target: expected labels from 0, got -1 in row 1"):
+    with pytest.raises(InputError, match="target: .*got -1 in row 1"):
         stratified_split([0, -1], seed=0)
     with pytest.raises(InputError, match="use stratified_split"):
         ceil_split(np.ones((9, 2), bool), seed=0)

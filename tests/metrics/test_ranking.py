@@ -136,7 +136,7 @@ def test_the_state_of_the_bins_is_two_numbers_a_bin_and_class():
 
 
 def test_fewer_than_two_bins_are_refused():
-    with pytest.raises(InputError, match="bins: expected a whole number from 2, got 1"):
+    with pytest.raises(InputError, match="bins: .*got 1"):
         BinnedMeanAveragePrecision(1)
 
 

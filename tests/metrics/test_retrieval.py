@@ -128,7 +128,7 @@ def test_a_sample_of_nothing_is_refused(sample):
 
 @pytest.mark.parametrize("make", [lambda n: RetrievalMap(max_length=n), lambda n: retrieval_map(*draw(), max_length=n)])
 def test_a_length_of_nothing_is_refused_at_once(make):
-    with pytest.raises(InputError, match="max_length: expected a whole number from 1, got 0"):
+    with pytest.raises(InputError, match="max_length: .*got 0"):
         make(0)
 
 

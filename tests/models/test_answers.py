@@ -161,7 +161,7 @@ def test_scores_that_are_no_numbers_are_refused():
     classifier = of_features(rule=top_k(1))
     with torch.no_grad():
         classifier.network.head.bias[1] = torch.inf
-    with pytest.raises(InputError, match="scores: expected finite numbers, got inf in row 0, column 1"):
+    with pytest.raises(InputError, match="scores: .*got inf in row 0, column 1"):
         classifier.predict(rows(2))
 
 

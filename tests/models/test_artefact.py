@@ -241,7 +241,7 @@ def test_weights_that_are_no_numbers_are_not_saved(tmp_path):
     with torch.no_grad():
         classifier.network.head.weight[0, 0] = torch.nan
     with pytest.raises(
-        InputError, match=r"cannot save the classifier: expected finite numbers in network.head.weight, got nan"
+        InputError, match=r"cannot save the classifier: .*got nan"
     ):
         classifier.save(tmp_path / "x")
 
@@ -262,7 +262,7 @@ def test_a_missing_card_is_no_harm(saved):
 
 
 def test_no_folder_at_all(tmp_path):
-    with pytest.raises(InputError, match="gone: expected the folder of a classifier, got nothing there"):
+    with pytest.raises(InputError, match="gone: .*got nothing there"):
         Classifier.load(tmp_path / "gone")
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="got a file"):

@@ -84,15 +84,15 @@ def test_our_own_backbones_have_no_pretrained_weights():
 
 
 def test_tables_and_pictures_are_not_confused():
-    with pytest.raises(InputError, match="'mlp-4' reads tables: expected features, the number of their columns, got None"):
+    with pytest.raises(InputError, match="'mlp-4' reads tables: .*got None"):
         make_backbone("mlp-4")
     with pytest.raises(
         InputError, match=r"reads pictures, got a table of 7 columns: expected features or mlp-WIDTH\[xLAYERS\]"
     ):
         make_backbone("resnet-8", features=7)
-    with pytest.raises(InputError, match="features: expected a whole number from 1, got 0"):
+    with pytest.raises(InputError, match="features: .*got 0"):
         make_backbone("features", features=0)
-    with pytest.raises(InputError, match="channels: expected a whole number from 1, got 0"):
+    with pytest.raises(InputError, match="channels: .*got 0"):
         make_backbone("resnet-8", channels=0)
 
 

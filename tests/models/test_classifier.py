@@ -130,7 +130,7 @@ def test_pictures_are_decoded_a_batch_ahead_and_no_further():
 
 
 def test_batch_size_is_checked():
-    with pytest.raises(InputError, match="batch_size: expected a whole number from 1, got 0"):
+    with pytest.raises(InputError, match="batch_size: .*got 0"):
         of_pictures().score_batches(pictures(1), batch_size=0)
 
 
@@ -191,9 +191,9 @@ def test_rules_must_belong_to_the_link_and_the_classes():
         classifier.with_rule(average_k(1).fit(type(predictions)(torch.randn(9, 2), link="softmax")))
     with pytest.raises(InputError, match="has not been fitted"):
         classifier.with_rule(average_k(2))
-    with pytest.raises(InputError, match="k: expected at most the number of classes, 4, got 5"):
+    with pytest.raises(InputError, match="k: .*got 5"):
         classifier.with_rule(top_k(5))
-    with pytest.raises(InputError, match=r"prior: expected one number for each of 4 classes, got 3"):
+    with pytest.raises(InputError, match=r"prior: .*got 3"):
         classifier.with_rule(average_k(2, prior=[1.0, 2.0, 3.0]).fit(torch.rand(9, 3)))
     with pytest.raises(InputError, match="expected a SetRule"):
         classifier.with_rule("top-k:2")
@@ -270,7 +270,7 @@ def test_network_refuses_what_it_cannot_be_made_of():
         Network("mlp-8", "linear", 3, 4)
     with pytest.raises(InputError, match="head: expected one of"):
         Network("mlp-8", "round", inputs, 4)
-    with pytest.raises(InputError, match="classes: expected a whole number from 1, got 0"):
+    with pytest.raises(InputError, match="classes: .*got 0"):
         Network("mlp-8", "linear", inputs, 0)
 
 

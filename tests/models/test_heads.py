@@ -86,7 +86,7 @@ def test_unknown_heads_and_bad_sizes_are_refused():
     with pytest.raises(InputError, match="expected one of linear, cosine, two-head; got 'cosin'"):
         make_head("cosin", 4, 2)
     for head in (LinearHead, CosineHead, TwoHead):
-        with pytest.raises(InputError, match="classes: expected a whole number from 1, got 0"):
+        with pytest.raises(InputError, match="classes: .*got 0"):
             head(4, 0)
-        with pytest.raises(InputError, match="features: expected a whole number from 1, got 0"):
+        with pytest.raises(InputError, match="features: .*got 0"):
             head(0, 4)

@@ -77,7 +77,7 @@ def test_the_grid_of_the_recipe_is_searched_unless_another_is_given(tmp_path):
     declared = Recipe.from_record(RECIPE.record() | {"grid": {"alpha": (0.5, 1.0)}})
     fake, _ = search(tmp_path / "s", recipe=declared, grid=None)
     assert [call[1] for call in fake.calls] == [(0.1, 0.5), (0.1, 1.0)]
-    with pytest.raises(InputError, match="grid: expected settings with values to try, got none"):
+    with pytest.raises(InputError, match="grid: .*got none"):
         search(tmp_path / "t", grid=None)
     assert not (tmp_path / "t").exists()
 

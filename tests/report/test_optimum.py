@@ -307,9 +307,9 @@ def test_evaluations_that_do_not_fit_are_refused():
     for kind, got in (("many", "many"), ("none", "none")):
         with pytest.raises(InputError, match=f"trees: expected one label a row to compare with the optimum, got {got}"):
             DistanceToOptimum(measured(kind), optimum)
-    with pytest.raises(InputError, match="trees: expected the 90 rows of the optimum, got 80: make"):
+    with pytest.raises(InputError, match="trees: .*got 80: make"):
         DistanceToOptimum([measured(), measured(rows=80)], optimum)
     with pytest.raises(InputError, match="expected at least 7 classes, as many as the largest k of the optimum, got 6"):
         DistanceToOptimum(measured(), Optimum([7], [1.0], [1.0], 90))
-    with pytest.raises(InputError, match="evaluations: expected at least one, got none"):
+    with pytest.raises(InputError, match="evaluations: .*got none"):
         DistanceToOptimum([], optimum)

@@ -215,7 +215,7 @@ def test_the_split_can_be_chosen(written):
 
 def test_a_split_that_is_not_there_or_empty_is_refused():
     data = garden([0], ["ash"])
-    with pytest.raises(InputError, match=r"^split: expected one of train, got test$"):
+    with pytest.raises(InputError, match=r"^split: .*got test$"):
         contact_sheet(data, split="test")
     empty = data.splits["train"].rows(torch.zeros(0, dtype=torch.int64))
     with pytest.raises(InputError, match=r"^garden: the split train is empty$"):
@@ -224,7 +224,7 @@ def test_a_split_that_is_not_there_or_empty_is_refused():
 
 def test_features_are_refused():
     data = Dataset("leaves", ["ash"], {"train": Split(torch.zeros(2, 7), torch.tensor([0, 0]), ["a", "b"])})
-    with pytest.raises(InputError, match=r"^leaves: expected pictures, got a table of 7 features$"):
+    with pytest.raises(InputError, match=r"^leaves: .*got a table of 7 features$"):
         contact_sheet(data)
 
 

@@ -12,7 +12,7 @@ from tests.retrieval.small import LABELS, brute_force, exact_logs, predictions, 
 
 
 def test_an_unknown_engine_is_said():
-    with pytest.raises(InputError, match="engine: expected arrow or duckdb, got 'oracle'"):
+    with pytest.raises(InputError, match="engine: .*got 'oracle'"):
         find_engine("oracle")
 
 

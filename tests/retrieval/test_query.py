@@ -162,7 +162,7 @@ def test_rows_whose_rounding_could_change_an_answer_are_undecided(query):
 
 
 def test_true_labels_are_checked():
-    with pytest.raises(InputError, match=r"target: expected bool \(n, 5\), got bool \(2, 3\)"):
+    with pytest.raises(InputError, match=r"target: .*got bool \(2, 3\)"):
         ask("fork").holds(np.zeros((2, 3), bool))
     with pytest.raises(InputError, match=r"target: expected bool .* got int64"):
         ask("fork").holds(np.zeros((2, 5), np.int64))

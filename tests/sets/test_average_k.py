@@ -181,7 +181,7 @@ def test_a_prior_that_is_none_is_refused(prior, message):
 
 
 def test_a_prior_of_other_classes_is_refused():
-    with pytest.raises(InputError, match="prior: expected one number for each of 3 classes, got 2"):
+    with pytest.raises(InputError, match="prior: .*got 2"):
         average_k(1, [0.5, 0.5]).fit(torch.rand(4, 3))
 
 

@@ -120,7 +120,7 @@ def test_a_floor_above_the_cap_is_refused(make):
 
 
 def test_a_floor_above_the_number_of_classes_is_refused():
-    with pytest.raises(InputError, match="floor: expected at most the number of classes, 3, got 4"):
+    with pytest.raises(InputError, match="floor: .*got 4"):
         floor(threshold(0.5), 4)(torch.rand(2, 3))
 
 

@@ -130,7 +130,7 @@ def test_a_threshold_that_is_no_probability_is_refused(p):
 
 
 def test_k_above_the_number_of_classes_is_refused():
-    with pytest.raises(InputError, match="k: expected at most the number of classes, 3, got 4"):
+    with pytest.raises(InputError, match="k: .*got 4"):
         top_k(4)(torch.rand(2, 3))
 
 

@@ -103,7 +103,7 @@ def test_more_processes_than_rows_leave_some_without():
 def test_plans_of_nothing_and_of_too_many_parts_are_refused():
     with pytest.raises(InputError, match="expected rows to train on, got none"):
         Plan(0, 4, 0)
-    with pytest.raises(InputError, match="accumulate: expected at most the 3 rows of a step, got 4"):
+    with pytest.raises(InputError, match="accumulate: .*got 4"):
         Plan(3, 8, 0, accumulate=4)
 
 

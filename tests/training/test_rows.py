@@ -190,5 +190,5 @@ def test_plain_batches_hold_every_row_in_order():
     assert [part.tolist() for part in plain_batches(7, 3)] == [[0, 1, 2], [3, 4, 5], [6]]
     assert [part.tolist() for part in plain_batches(2, 100)] == [[0, 1]]
     assert list(plain_batches(0, 3)) == []
-    with pytest.raises(InputError, match="batch size: expected at least 1, got 0"):
+    with pytest.raises(InputError, match="batch size: .*got 0"):
         plain_batches(3, 0)

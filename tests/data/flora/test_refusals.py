@@ -89,7 +89,7 @@ def test_shares_that_cannot_be(share):
 
 
 def test_rows_start_at_zero():
-    with pytest.raises(InputError, match="start: expected a whole number from 0, got -1"):
+    with pytest.raises(InputError, match="start: .*got -1"):
         SMALL.observations(1, start=-1)
 
 
@@ -103,7 +103,7 @@ def test_set_sizes_that_cannot_be(ks):
 
 
 def test_kinds_that_cannot_be():
-    with pytest.raises(InputError, match="kind: expected 'specimens', 'quadrats' or 'open-set', got 'herbarium'"):
+    with pytest.raises(InputError, match="kind: .*got 'herbarium'"):
         flora_dataset(SMALL, kind="herbarium")
 
 

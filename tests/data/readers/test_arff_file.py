@@ -191,7 +191,7 @@ def test_a_small_file_that_stands_for_too_many_zeros_is_refused_before_they_are_
 
 def test_other_encodings_and_absent_files_are_refused(tmp_path):
     (tmp_path / "x.arff").write_bytes("@relation été".encode("latin-1"))
-    with pytest.raises(InputError, match=r"x.arff: expected UTF-8 text, got other bytes"):
+    with pytest.raises(InputError, match=r"x.arff: .*got other bytes"):
         read_arff_file(tmp_path / "x.arff")
     with pytest.raises(InputError, match=r"y.arff: expected an ARFF file: No such file"):
         read_arff_file(tmp_path / "y.arff")

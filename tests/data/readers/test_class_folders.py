@@ -212,10 +212,10 @@ def test_a_folder_that_may_not_be_read_is_noted(tmp_path):
 
 
 def test_no_folder_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"nowhere: expected a folder of class folders, got nothing"):
+    with pytest.raises(InputError, match=r"nowhere: .*got nothing"):
         read_class_folders(tmp_path / "nowhere")
     (tmp_path / "file").write_text("x")
-    with pytest.raises(InputError, match=r"file: expected a folder of class folders, got a file"):
+    with pytest.raises(InputError, match=r"file: .*got a file"):
         read_class_folders(tmp_path / "file")
 
 
@@ -236,7 +236,7 @@ def test_one_class_is_enough(tmp_path):
 
 
 def test_an_unknown_rule_for_superclasses_is_refused(tmp_path):
-    with pytest.raises(InputError, match="superclass: expected 'first-word' or nothing, got 'genus'"):
+    with pytest.raises(InputError, match="superclass: .*got 'genus'"):
         read_class_folders(make(tmp_path, "oak/1.png"), superclass="genus")
 
 

@@ -92,13 +92,13 @@ def test_a_list_with_other_columns_is_refused(tmp_path):
 def test_a_devkit_that_is_damaged_is_refused(tmp_path):
     fixtures.imagenet(tmp_path, flat=True)
     folder = fixtures.devkit(tmp_path, truth=(2, 4, 1))
-    with pytest.raises(InputError, match=r"ground_truth.txt: expected numbers of classes of meta.mat, got '4'"):
+    with pytest.raises(InputError, match=r"ground_truth.txt: .*got '4'"):
         read_imagenet(tmp_path)
     (folder / "meta.mat").write_bytes(b"nothing of the kind" * 20)
-    with pytest.raises(InputError, match=r"meta.mat: expected the classes of the devkit, got a file that cannot be read so"):
+    with pytest.raises(InputError, match=r"meta.mat: .*got a file that cannot be read so"):
         read_imagenet(tmp_path)
     (folder / "meta.mat").unlink()
-    with pytest.raises(InputError, match=r"meta.mat: expected the classes of the devkit, got nothing"):
+    with pytest.raises(InputError, match=r"meta.mat: .*got nothing"):
         read_imagenet(tmp_path)
 
 
@@ -142,7 +142,7 @@ def test_long_tailed_lists_that_are_odd(tmp_path):
     assert kinds(data)["label at odds with the folder"] == ["train/n02012849/n02012849_7.JPEG"]
     assert data.splits["train"].target.tolist() == [0, 0]
     (tmp_path / "ImageNet_LT_val.txt").unlink()
-    with pytest.raises(InputError, match=r"ImageNet_LT_val.txt: expected a list of ImageNet-LT, got nothing"):
+    with pytest.raises(InputError, match=r"ImageNet_LT_val.txt: .*got nothing"):
         read_imagenet_lt(tmp_path)
     with pytest.raises(InputError, match=r"expected the folder of the lists of ImageNet-LT.*OLTR"):
         read_imagenet_lt(tmp_path, tmp_path / "train")
@@ -174,7 +174,7 @@ def test_tiny_with_odd_files(tmp_path):
 def test_tiny_without_its_lists(tmp_path):
     home = fixtures.tiny_imagenet(tmp_path)
     (home / "val/val_annotations.txt").unlink()
-    with pytest.raises(InputError, match=r"val_annotations.txt: expected the labels of the validation pictures, got nothing"):
+    with pytest.raises(InputError, match=r"val_annotations.txt: .*got nothing"):
         read_tiny_imagenet(tmp_path)
     with pytest.raises(InputError, match=r"expected the folder of Tiny ImageNet, with wnids.txt in it.*cs231n"):
         read_tiny_imagenet(tmp_path / "elsewhere")

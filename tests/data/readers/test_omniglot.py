@@ -65,7 +65,7 @@ def test_drawers_of_ones_own(tmp_path):
     fixtures.omniglot(tmp_path)
     data = read_omniglot(tmp_path, drawers={"train": [20], "test": [1, 14]})
     assert {name: len(split) for name, split in data.splits.items()} == {"train": 3, "test": 6}
-    with pytest.raises(InputError, match="drawers: expected each in one split, got 1 in train and in test"):
+    with pytest.raises(InputError, match="drawers: .*got 1 in train and in test"):
         read_omniglot(tmp_path, drawers={"train": [1], "test": [1]})
 
 
@@ -74,5 +74,5 @@ def test_no_omniglot(tmp_path):
         InputError, match=r"expected Omniglot, with images_background and .*got an empty folder.*brendenlake.*download_omniglot"
     ):
         read_omniglot(tmp_path)
-    with pytest.raises(InputError, match="by: expected 'drawer' or 'set', got 'person'"):
+    with pytest.raises(InputError, match="by: .*got 'person'"):
         read_omniglot(tmp_path, by="person")

@@ -129,7 +129,7 @@ def test_superclasses_by_the_first_word(folder):
         csv(folder, "path,species\na.png,Quercus robur\nb.png,Ilex aquifolium\n"), superclass="first-word"
     )
     assert dataset.superclasses == ["Ilex", "Quercus"]
-    with pytest.raises(InputError, match="superclass and superclass_column: expected one of them, got both"):
+    with pytest.raises(InputError, match="superclass and superclass_column: .*got both"):
         read_picture_table(folder / "table.csv", superclass="first-word", superclass_column="species")
 
 
@@ -193,7 +193,7 @@ def test_paths_start_from_the_root_or_are_absolute(folder, tmp_path_factory):
     assert read_picture_table(path, root=folder).splits["all"].inputs.decode(1).image.size == (8, 8)
     with pytest.raises(InputError, match="1 of 2 pictures could not be used"):
         read_picture_table(path)
-    with pytest.raises(InputError, match="root: expected a folder that paths start from, got '/nowhere'"):
+    with pytest.raises(InputError, match="root: .*got '/nowhere'"):
         read_picture_table(path, root="/nowhere")
 
 
@@ -301,8 +301,8 @@ def test_what_is_no_table_is_refused(folder):
         read_picture_table(folder / "table.parquet")
     with pytest.raises(InputError, match=r"a.png: expected a .csv, .tsv or .parquet table"):
         read_picture_table(folder / "a.png")
-    with pytest.raises(InputError, match=r"nowhere.csv: expected a table, got nothing"):
+    with pytest.raises(InputError, match=r"nowhere.csv: .*got nothing"):
         read_picture_table(folder / "nowhere.csv")
     (folder / "folder.csv").mkdir()
-    with pytest.raises(InputError, match=r"folder.csv: expected a table, got a folder"):
+    with pytest.raises(InputError, match=r"folder.csv: .*got a folder"):
         read_picture_table(folder / "folder.csv")

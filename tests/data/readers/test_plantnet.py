@@ -24,7 +24,7 @@ def test_groups_are_observations_or_authors(tmp_path):
     fixtures.plantnet(tmp_path)
     assert read_plantnet(tmp_path).splits["train"].groups == ["7", "7", "cc"]
     assert read_plantnet(tmp_path, group="author").splits["train"].groups == ["Ada", "Bob", "Bob"]
-    with pytest.raises(InputError, match="group: expected 'observation' or 'author', got 'organ'"):
+    with pytest.raises(InputError, match="group: .*got 'organ'"):
         read_plantnet(tmp_path, group="organ")
 
 

@@ -65,9 +65,9 @@ def test_a_frame_with_a_missing_number_is_read(folder):
 
 
 def test_fractions_and_dates_are_no_labels(folder):
-    with pytest.raises(InputError, match="label: expected names or whole numbers, got fractions"):
+    with pytest.raises(InputError, match="label: .*got fractions"):
         read_picture_table(parquet(folder, path=NAMES, label=[0.5, 1.0, 2.0, 3.0]))
-    with pytest.raises(InputError, match="label: expected names or whole numbers, got timestamp"):
+    with pytest.raises(InputError, match="label: .*got timestamp"):
         read_picture_table(parquet(folder, path=NAMES, label=pa.array([0, 1, 2, 3], pa.timestamp("s"))))
 
 
@@ -130,7 +130,7 @@ def test_a_missing_mark_leaves_the_row_out(folder):
 
 def test_marks_are_zeros_and_ones(folder):
     text = "path,is_oak,is_elm\na.png,1,0\nb.png,2,1\n"
-    with pytest.raises(InputError, match="is_oak: expected 0 or 1 in every row, got '2'"):
+    with pytest.raises(InputError, match="is_oak: .*got '2'"):
         read_picture_table(csv(folder, text), label_column="is_*")
 
 

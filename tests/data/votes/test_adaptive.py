@@ -124,7 +124,7 @@ def test_the_plain_majority_is_one_vote_each():
     assert found.tied.tolist() == [False, True, False]
     assert found.notes == (
         "no votes: 1 of 3 items, which stay without a label",
-        "ties: 1 item has several labels of the largest support and takes the first of them",
+        "ties: 1 item has several labels with the largest support and takes the first",
     )
 
 
