@@ -1,8 +1,12 @@
 """How messages are worded: suggestions for misspelt names, lists, counts, values. One home, so that all messages read alike."""
 
+import functools
 import os
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 LONGEST_VALUE = 60  # characters of a value in a message
 LONGEST_TYPO = 80  # beyond which a text is no misspelt name
@@ -85,6 +89,44 @@ def printable(text: str) -> str:
     except UnicodeEncodeError:  # half of a surrogate pair: JSON can hold it, a file name cannot
         readable = text.encode("utf-8", "backslashreplace").decode()
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in readable)
+
+
+def understands(**synonyms: str | tuple[str, Callable[[Any], Any]]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorator: the function also takes keywords by the names that other libraries have for them.
+
+    Args:
+        **synonyms: for each foreign keyword our own name for it, or our name and a function that converts the value.
+
+    >>> @understands(n_bins="bins", confidence_level=("alpha", lambda level: 1 - level))
+    ... def both(bins=15, alpha=0.1):
+    ...     return bins, alpha
+    >>> both(n_bins=10, confidence_level=0.75)
+    (10, 0.25)
+    """
+    own = {name: value if isinstance(value, tuple) else (value, _as_is) for name, value in synonyms.items()}
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def translated(*positional: P.args, **keywords: P.kwargs) -> R:
+            return function(*positional, **(_translated(keywords, own) if own.keys() & keywords.keys() else keywords))
+
+        return translated
+
+    return decorate
+
+
+def _translated(keywords: Mapping[str, Any], own: Mapping[str, tuple[str, Callable[[Any], Any]]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for given, value in keywords.items():
+        name, convert = own.get(given, (given, _as_is))
+        if name in found or (name != given and name in keywords):
+            raise TypeError(f"{name}: given twice, also as {given}")
+        found[name] = convert(value)
+    return found
+
+
+def _as_is(value: Any) -> Any:
+    return value
 
 
 def _folded(name: str) -> str:

@@ -54,9 +54,7 @@ def test_what_stays():
 
 
 def test_a_superclass_keeps_a_class():
-    with pytest.raises(
-        InputError, match="per_superclass: .*got 3, and 'a' has 3"
-    ):
+    with pytest.raises(InputError, match="per_superclass: .*got 3, and 'a' has 3"):
         unlabel(garden(), per_superclass=3)
 
 

@@ -240,9 +240,7 @@ def test_weights_that_are_no_numbers_are_not_saved(tmp_path):
     classifier = of_features()
     with torch.no_grad():
         classifier.network.head.weight[0, 0] = torch.nan
-    with pytest.raises(
-        InputError, match=r"cannot save the classifier: .*got nan"
-    ):
+    with pytest.raises(InputError, match=r"cannot save the classifier: .*got nan"):
         classifier.save(tmp_path / "x")
 
 

@@ -67,9 +67,7 @@ def test_classes_of_one_name_are_told_apart_and_noted(tmp_path):
 def test_a_file_that_was_cut_short_is_refused(tmp_path):
     path = fixtures.cifar10(tmp_path) / "data_batch_3.bin"
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(
-        InputError, match=r"data_batch_3.bin: .*got 9,218: it was cut short"
-    ):
+    with pytest.raises(InputError, match=r"data_batch_3.bin: .*got 9,218: it was cut short"):
         read_cifar10(tmp_path)
 
 

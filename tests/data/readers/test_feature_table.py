@@ -304,9 +304,7 @@ def test_names_and_rows_of_a_megabyte_and_more_are_read(tmp_path, name, cell):
 
 
 def test_more_columns_than_can_be_parsed_are_refused(tmp_path):
-    with pytest.raises(
-        InputError, match=r"leaves.csv: .*got 600,001: save it as"
-    ):
+    with pytest.raises(InputError, match=r"leaves.csv: .*got 600,001: save it as"):
         read_feature_table(csv(tmp_path, "," * 600_000 + "label\n"))
 
 
