@@ -1,4 +1,4 @@
-"""``python -m shortlist``: the program, where its command is not on the path."""
+"""``python -m shortlist``: the program, if the command ``shortlist`` is not on the path."""
 
 from shortlist.cli import main
 

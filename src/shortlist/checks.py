@@ -6,11 +6,13 @@ such checks, so that a domain can be declared once and used wherever the paramet
 """
 
 import math
+import numbers
 import re
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -112,6 +114,33 @@ def decimal(name: str, value: Any) -> Fraction:
         return Fraction(text)
     except (ValueError, ZeroDivisionError):
         raise InputError(f"{name}: expected a number, got {shown(value)}") from None
+
+
+def as_typed(name: str, value: Any) -> int | float | str:
+    """A number that prints as it was typed: an int, a float, or text where no float holds it exactly.
+
+    >>> as_typed("k", "5"), as_typed("k", 2.5), as_typed("alpha", "1/3")
+    (5, 2.5, '1/3')
+    """
+    exact, text = decimal(name, value), str(value).strip()
+    if text.isdigit():
+        return int(text)
+    return float(text) if "/" not in text and decimal(name, float(text)) == exact else text
+
+
+def random_generator(name: str, value: Any) -> torch.Generator | None:
+    """A torch generator, from one of torch, one of numpy (which gives the seed) or a seed; None stays None.
+
+    >>> random_generator("generator", 7).initial_seed()
+    7
+    """
+    if value is None or isinstance(value, torch.Generator):
+        return value
+    if isinstance(value, np.random.Generator):
+        return torch.Generator().manual_seed(int(value.integers(2**63)))
+    if not isinstance(value, numbers.Integral):
+        raise InputError(f"{name}: expected a torch.Generator, a numpy Generator or a seed, got {shown(value)}")
+    return torch.Generator().manual_seed(whole(0, 2**63 - 1)(name, value))
 
 
 def check_finite(values: Tensor, name: str = "scores") -> None:

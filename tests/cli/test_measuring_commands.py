@@ -145,7 +145,7 @@ def test_calibrate_refuses_unlabelled_rows_other_classes_and_unknown_methods(fai
     Predictions(torch.zeros(3, 4), [0, 1, 2], link="softmax").save(fewer)
     draw(classes=["oak", "fir", "elm", "beech", "ash"]).save(renamed)
     out = tmp_path / "out.npz"
-    assert "holds no labels" in fails("calibrate", new, "--on", bare, "--out", out)
+    assert "without labels" in fails("calibrate", new, "--on", bare, "--out", out)
     assert "has 4 classes" in fails("calibrate", new, "--on", fewer, "--out", out)
     assert "temperature, platt, isotonic, got 'plat'" in fails("calibrate", new, "--on", old, "--out", out, "-m", "plat")
     assert "name their classes differently" in fails("calibrate", new, "--on", renamed, "--out", out, "-m", "platt")

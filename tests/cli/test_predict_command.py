@@ -15,7 +15,6 @@ from shortlist.data import read_class_folders, read_picture_table
 from shortlist.links import Sigmoid
 from shortlist.models import Classifier
 from shortlist.sets import parse_rule, top_k
-from shortlist.sets.calibrating import calibrate_rule
 from tests.data.drawings import write_picture
 from tests.models.classifiers import NAMES, fitted, image, labels, of_features, of_pictures, rows
 
@@ -158,7 +157,7 @@ def test_scores_need_no_rule_and_sets_do(run, fails, made, leaves, tmp_path):
 def test_sets_of_another_size_than_the_calibrated_ones_are_warned_of(run, made, tmp_path):
     model = Classifier.load(made / "features")
     near, far = rows(200), table(tmp_path / "far.csv", 100 + rows(60))
-    rule = calibrate_rule(parse_rule("lac:0.3"), model.predictions(near, labels(200)))
+    rule = parse_rule("lac:0.3").fit(model.predictions(near, labels(200)))
     model.with_rule(rule).save(tmp_path / "calibrated")
     outcome = run("predict", "calibrated", far, "--out", "scores.npz")
     assert outcome.code == 0

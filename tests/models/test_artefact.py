@@ -290,9 +290,8 @@ def test_what_is_not_json_is_refused(name, content, saved):
         ({"link": {"kind": "softmaxx"}}, "link: expected a kind out of"),
         ({"link": "softmax"}, "config.json: the file is damaged|link"),
         ({"link": {"kind": "softmax"}}, "link softmax: expected no tensors but its own, got intercept, slope"),
-        ({"rule": {"text": "average-q:2", "notes": [], "origin": None, "calibrated": None}}, "'average-q' is not a rule"),
-        ({"rule": {"text": "average-k:2"}}, "config.json: the file is damaged"),
-        ({"rule": 3}, "config.json: the file is damaged"),
+        ({"rule": {"text": "average-k:2"}}, "rule: the record is damaged, 'ordering' is missing"),
+        ({"rule": 3}, "rule: expected a record, got 3"),
         ({"train_counts": [1]}, "train_counts: expected one number for each of 4 classes"),
         ({"train_counts": "many"}, "config.json: the file is damaged"),
     ],
@@ -336,7 +335,10 @@ def test_class_names_that_are_given_twice_are_refused(saved):
         (lambda t: t.pop("rule.threshold"), r"config.json lists; rule.threshold is missing"),
         (lambda t: t.update({"network.more": torch.zeros(1)}), r"expected the tensors of the network only, got network.more"),
         (lambda t: t.update({"else": torch.zeros(1)}), r"expected tensors of network, link and rule, got else"),
-        (lambda t: t.update({"rule.else": torch.zeros(1)}), r"rule average-k:2: its tensors are damaged"),
+        (
+            lambda t: t.update({"rule.else": torch.zeros(1)}),
+            r"rule average-k:2: expected the tensors threshold, got else, threshold",
+        ),
         (lambda t: t["network.head.bias"].fill_(torch.nan), r"expected finite numbers in network.head.bias, got nan"),
         (lambda t: t["network.head.bias"].fill_(torch.inf), r"expected finite numbers in network.head.bias, got inf"),
         (lambda t: t["rule.threshold"].fill_(torch.nan), r"expected finite numbers in rule.threshold, got nan"),
@@ -349,7 +351,7 @@ def test_class_names_that_are_given_twice_are_refused(saved):
             lambda t: t.update({"link.intercept": torch.zeros(3)}),
             r"expected fitted numbers of one shape, one row a class, got slope \(4,\), intercept \(3,\): fit it again",
         ),
-        (lambda t: t.update({"rule.threshold": torch.zeros(3)}), r"fitted for 3 classes, got 4"),
+        (lambda t: t.update({"rule.threshold": torch.zeros(3)}), r"threshold: expected float64, got float32 \(3,\)"),
     ],
 )
 def test_other_tensors_are_refused(change, message, saved):

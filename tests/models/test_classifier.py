@@ -165,7 +165,7 @@ def test_fitted_rules_know_the_sizes_of_their_sets_on_the_calibration_rows(text)
 
 def test_rules_that_need_probabilities_are_not_fitted_on_scores_without_a_link():
     classifier = Classifier(of_features().network, NAMES)
-    with pytest.raises(InputError, match=r"no reading as probabilities, which aps:0.2 needs"):
+    with pytest.raises(InputError, match=r"as probabilities, which aps:0.2 needs"):
         classifier.fit_rule("aps:0.2", classifier.predictions(rows(50), labels(50)))
 
 
@@ -201,7 +201,7 @@ def test_rules_must_belong_to_the_link_and_the_classes():
 
 def test_rules_that_need_probabilities_need_a_link():
     network = of_features().network
-    with pytest.raises(InputError, match=r"no reading as probabilities, which threshold:0.3 needs"):
+    with pytest.raises(InputError, match=r"as probabilities, which threshold:0.3 needs"):
         Classifier(network, NAMES, rule=threshold(0.3))
 
 

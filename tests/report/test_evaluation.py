@@ -203,7 +203,7 @@ def test_nothing_to_evaluate_an_unfitted_rule_and_unreadable_scores_are_refused(
         evaluate(draw(rows=90).rows(slice(0, 0)), top_k(1))
     with pytest.raises(NotFittedError, match="call fit"):
         evaluate(draw(), average_k(2))
-    with pytest.raises(InputError, match=r"no reading as probabilities, which mass:0\.1 needs"):
+    with pytest.raises(InputError, match=r"as probabilities, which mass:0\.1 needs"):
         evaluate(draw(link=None), mass(0.1))
 
 

@@ -69,7 +69,7 @@ def test_few_reads_suffice(dtype, most):
         reads.append(1)
 
     average_k(2.5).fit(read)
-    assert 1 <= len(reads) <= most
+    assert 2 <= len(reads) <= most + 1  # one to measure the sizes
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
@@ -105,7 +105,7 @@ def test_a_generator_of_float16_may_start_with_rows_unlike_the_others():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 def test_a_generator_of_anything_else_is_refused(dtype):
-    with pytest.raises(InputError, match="generator can be read once"):
+    with pytest.raises(InputError, match="probs: .*got a generator"):
         average_k(1).fit(one_shot(probs_of(dtype)))
 
 

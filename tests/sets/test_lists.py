@@ -83,7 +83,7 @@ def test_lists_without_names_count_rows_and_classes():
 
 
 def test_rules_that_need_probabilities_refuse_scores_that_are_none():
-    with pytest.raises(InputError, match="no reading as probabilities"):
+    with pytest.raises(InputError, match="as probabilities, which mass:0.1 needs"):
         next(lists_of(Predictions([[0.1, 0.9]]), mass(0.1)))
 
 

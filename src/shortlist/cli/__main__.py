@@ -1,6 +1,6 @@
-"""``python -m shortlist.cli``: the program for launchers that start a module, as ``torchrun`` and ``accelerate launch`` do."""
+"""``python -m shortlist.cli``: the program, for launchers that start a module (``torchrun``, ``accelerate launch``)."""
 
-from shortlist.cli.main import main
+from shortlist.cli.program import main
 
 if __name__ == "__main__":
     main()

@@ -1,4 +1,4 @@
-"""``shortlist calibrate``: fit a link, so that probabilities become frequencies."""
+"""``shortlist calibrate``: fit a link, so that probabilities agree with frequencies."""
 
 from pathlib import Path
 from typing import Annotated
@@ -22,17 +22,31 @@ METHODS: dict[str, type[FittedLink]] = {link.kind: link for link in (Temperature
 
 def calibrate(
     scores: Annotated[
-        Path, typer.Argument(metavar="PREDICTIONS", help="A file of scores; or a classifier, or the run that it belongs to.")
+        Path, typer.Argument(metavar="PREDICTIONS", help="File of scores; or the folder of a classifier or of a run.")
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the scores, or the classifier, go with their new link.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="PATH", help="Write the scores or the classifier with the new link here.")
+    ],
     on: Annotated[
-        Path | None, typer.Option("--on", metavar="FILE", help="Labelled scores to fit on; a run has its own.")
+        Path | None, typer.Option("--on", metavar="FILE", help="Labelled scores to fit on; a run has its own by default.")
     ] = None,
     method: Annotated[
-        str | None, typer.Option("--method", "-m", help="temperature, platt or isotonic; of a classifier also none.")
+        str | None,
+        typer.Option(
+            "--method",
+            "-m",
+            metavar="METHOD",
+            help="temperature (the default for scores), platt or isotonic; for a classifier also none (its default).",
+        ),
     ] = None,
     rule: Annotated[
-        str | None, typer.Option("--rule", "-r", help="Of a classifier: a new set rule, such as lac:0.1; else its old one.")
+        str | None,
+        typer.Option(
+            "--rule",
+            "-r",
+            metavar="RULE",
+            help="For a classifier: a new rule, such as lac:0.1; by default the old one is fitted again.",
+        ),
     ] = None,
     same_rows: options.SameRows = False,
     link: options.Link = None,
@@ -41,7 +55,8 @@ def calibrate(
 ) -> None:
     """Fit a link on labelled scores and write other scores with it: the same scores, better probabilities.
 
-    Of a classifier (or the folder of a run) the link, the set rule or both are fitted again; it is written to a new folder.
+    For a classifier (or the folder of a run), the link, the set rule or both are fitted again, and the classifier is written to
+    a new folder.
     """
     check_there(scores)
     folder = holds_classifier(scores)
@@ -52,22 +67,22 @@ def calibrate(
     if folder:
         for name, given in (("--link", link), ("--scores-key", scores_key), ("--target-key", target_key)):
             if given is not None:
-                raise InputError(f"{name}: expected with a file of scores, got a classifier, which knows its own")
+                raise InputError(f"{name} applies only to score files, got a classifier, which has its own")
         if same_rows:
-            raise InputError("--same-rows: expected with a file of scores; of a classifier nothing is measured here")
+            raise InputError("--same-rows applies only to score files, got a classifier")
         return recalibrate(scores, out, on, METHODS.get(method), rule)
     if rule is not None:
-        raise InputError("--rule: expected a classifier or a run to give the rule to, got a file of scores: use shortlist sets")
+        raise InputError("--rule applies only to a classifier or a run, got a file of scores: use shortlist sets")
     if on is None:
         raise InputError("--on: expected a file of labelled scores to fit the link on, got none")
     check_outputs([out], [scores, on])
     reading = Reading(scores_key, target_key, link)
     predictions, labelled = reading.load(scores), reading.load(on)
     if labelled.target is None:
-        raise InputError(f"{on}: expected labelled scores to fit the link on, and the file holds no labels")
+        raise InputError(f"{on}: expected labelled scores to fit the link on, got a file without labels")
     check_alike(on, labelled, scores, predictions)
     if same_rows:
-        warn(f"{scores}: fitted and measured on the same rows, so errors look smaller than they are")
+        warn(f"{scores}: fitted and measured on the same rows, so that errors look smaller than they are")
     else:
         check_apart(on, labelled, scores, predictions)
     fitted = METHODS[method](labelled.link).fit(labelled.scores, labelled.target)

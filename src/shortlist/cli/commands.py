@@ -1,4 +1,4 @@
-"""The commands by name, each loaded when it is first asked for: a search starts in the time that a search needs."""
+"""The commands by name. Each is loaded when it is first used, so that light ones such as ``search`` start quickly."""
 
 import importlib
 from collections.abc import Iterator, MutableMapping
@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-# name: the file in this folder that holds it, and its function or its group of commands
+# name: the module in this package, and the function or group of commands in it
 COMMANDS = {
     "sets": "decide:sets",
     "evaluate": "decide:evaluate",
@@ -25,11 +25,11 @@ COMMANDS = {
     "demo": "demo:demo",
 }
 SETTINGS = {"help_option_names": ["-h", "--help"]}
-LOOSE = ("search",)  # are given the words that they did not expect, to say something about them
+LOOSE = ("search",)  # commands that are given unexpected words, to explain them in a message of their own
 
 
 def load_command(name: str) -> Any:
-    """The command of this name, as click runs it."""
+    """The command of this name, as typer runs it."""
     file, _, attribute = COMMANDS[name].partition(":")
     found = getattr(importlib.import_module(f"shortlist.cli.{file}"), attribute)
     command: Any
@@ -40,11 +40,27 @@ def load_command(name: str) -> Any:
         alone.command(name, context_settings={**SETTINGS, "allow_extra_args": name in LOOSE})(found)
         command = typer.main.get_command(alone)
     command.name = name
+    hide_types_of_flags(command)
     return command
 
 
+def hide_types_of_flags(command: Any) -> None:
+    """Show ``--strict`` in the help rather than ``--strict <bool>``, in this command and in those of a group."""
+    all_parameters = command.get_params
+    command.get_params = lambda context: _without_types(all_parameters(context))
+    for below in getattr(command, "commands", {}).values():
+        hide_types_of_flags(below)
+
+
+def _without_types(parameters: list[Any]) -> list[Any]:
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+    return parameters
+
+
 class _Loaded(MutableMapping[str, Any]):
-    """Names of commands, and the commands that were asked for so far."""
+    """Names of commands, and the commands that were loaded so far."""
 
     def __init__(self) -> None:
         self._there: dict[str, Any] = {}
@@ -70,12 +86,16 @@ class _Loaded(MutableMapping[str, Any]):
 
 
 class LazyCommands(TyperGroup):
-    """A group that knows its commands by name before it has loaded them."""
+    """A group that knows the names of its commands before it has loaded them."""
 
     def __init__(self, **settings: Any):
         super().__init__(**settings)
         self.commands = _Loaded()
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options, flags without a type."""
+        return _without_types(super().get_params(ctx))
+
     def list_commands(self, ctx: Any) -> list[str]:
-        """Their names, in the order of the help."""
+        """The names of the commands, in the order of the help."""
         return list(COMMANDS)

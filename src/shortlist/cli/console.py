@@ -1,4 +1,4 @@
-"""What a person sees: tables, warnings, and a bar for work that takes over two seconds."""
+"""Output for the user: tables, messages, warnings, and a progress bar for work that takes more than two seconds."""
 
 import enum
 import os
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 PATIENCE = 2.0  # seconds before a bar appears
-# What would steer a terminal, in a name of somebody's, is shown instead.
+# Control characters in names are shown as escapes, so that they do not reach the terminal.
 CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 
@@ -34,32 +34,32 @@ class Outcome(enum.IntEnum):
     BAD_INPUT = 1
     USAGE = 2
     WARNED = 3
-    STOPPED = 130  # by Ctrl-C, as shells have it
+    STOPPED = 130  # by Ctrl-C, the usual code of shells
 
 
 def error_console() -> Console:
-    """Standard error, for people."""
+    """The console on standard error."""
     return Console(file=sys.stderr, soft_wrap=True, highlight=False)
 
 
 def complain(message: str) -> None:
-    """One sentence on what went wrong."""
+    """Print an error, one sentence."""
     error_console().print(Text("error: ", style="bold red") + Text(message))
 
 
 def say(message: str) -> None:
-    """One sentence on what was done, on standard error so that standard output stays data."""
+    """Print a message to standard error, so that standard output holds only data."""
     error_console().print(Text(message))
 
 
 def warn(message: str) -> None:
-    """One sentence that a person should read before trusting the answer."""
+    """Print a warning, one sentence."""
     error_console().print(Text("warning: ", style="bold yellow") + Text(message))
 
 
 @contextmanager
 def noticed(found: list[str]) -> Iterator[None]:
-    """Collect the library's warnings as sentences."""
+    """Context in which the warnings of the library are collected in a list."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ShortlistWarning)
         yield
@@ -71,7 +71,7 @@ def noticed(found: list[str]) -> Iterator[None]:
 
 
 def show(table: "Table") -> None:
-    """A table for people, on standard output."""
+    """Print a table to standard output."""
     rich = RichTable(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name, right in zip(table.columns, table.right(), strict=True):
         rich.add_column(Text(name), justify="right" if right else "left", overflow="fold")
@@ -79,22 +79,22 @@ def show(table: "Table") -> None:
         rich.add_row(*(Text(cell.translate(CONTROLS)) for cell in row))
     console = Console(highlight=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=10_000)  # a pipe has no edge to fold at
+        console = Console(highlight=False, width=10_000)  # lines are not wrapped in a pipe
     console.print(rich)
 
 
 def emit(text: str) -> None:
-    """Data on standard output; a reader who has had enough (``| head``) is no error."""
+    """Write data to standard output; a reader that stops early (``| head``) is not an error."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that closing it does not complain either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that closing it does not fail as well
         raise typer.Exit(Outcome.DONE) from None
 
 
 class Bar:
-    """A progress bar that appears on standard error once the work has taken two seconds."""
+    """A progress bar on standard error, which appears after two seconds."""
 
     def __init__(self, label: str, total: int):
         self.label, self.total = label, total
@@ -109,7 +109,7 @@ class Bar:
             self.progress.stop()
 
     def at(self, done: int) -> None:
-        """So much of the total is done."""
+        """Show that this much of the total is done."""
         if self.progress is None:
             if time.monotonic() - self.started < PATIENCE or not sys.stderr.isatty():
                 return
@@ -125,7 +125,7 @@ class Bar:
         self.progress.update(self.progress.task_ids[0], completed=done)
 
     def over(self, blocks: Iterable[T]) -> Iterator[T]:
-        """The blocks, counting their rows as they pass."""
+        """Iterate over blocks, and show how many rows have been read."""
         done = 0
         for block in blocks:
             yield block

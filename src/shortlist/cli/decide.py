@@ -24,7 +24,9 @@ SHOWN = 10
 def sets(
     scores: options.Scores,
     rule: options.Rule = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the sets go: .parquet or .jsonl.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write the sets to this file, .parquet or .jsonl.")
+    ] = None,
     calibration: options.Calibration = None,
     split: options.Split = None,
     seed: options.Seed = 0,
@@ -34,12 +36,15 @@ def sets(
     target_key: options.TargetKey = None,
     ids_key: options.IdsKey = None,
     save_rule: Annotated[
-        Path | None, typer.Option("--save-rule", help="Keep the fitted rule as .safetensors, to use again with --rule FILE.")
+        Path | None,
+        typer.Option(
+            "--save-rule", metavar="FILE", help="Save the fitted rule as .safetensors, to be used again with --rule FILE."
+        ),
     ] = None,
     as_json: options.Json = False,
     strict: options.Strict = False,
 ) -> None:
-    """Turn scores into label sets: for each row, labels with their probabilities, most probable first."""
+    """Turn scores into sets of labels: for each row, labels with their probabilities, most probable first."""
     if save_rule is not None and save_rule.suffix != ".safetensors":
         raise InputError(f"--save-rule: expected a name that ends in .safetensors, got {save_rule}")
     if out is not None:
@@ -60,7 +65,7 @@ def sets(
 
 
 def _write_lists(prepared: Prepared, out: Path | None, as_json: bool) -> torch.Tensor:
-    """Write the lists to the file, to standard output as JSON lines, or show the first few; how many have which size."""
+    """Write the sets to the file, to standard output as JSON lines, or show the first few; returns the number of each size."""
     predictions, rule = prepared.predictions, prepared.rule
     counts = torch.zeros(predictions.num_classes + 1, dtype=torch.float64)
     first: list[LabelList] = []
@@ -84,7 +89,7 @@ def _write_lists(prepared: Prepared, out: Path | None, as_json: bool) -> torch.T
         rows = [[row.id, ", ".join(f"{n} {p:.3f}" for n, p in zip(row.labels, row.probs, strict=True)) or "–"] for row in first]
         show(Table(["row", "labels"], rows))
         if len(predictions) > SHOWN:
-            say(f"… and {len(predictions) - SHOWN:,} more: write them all with --out sets.parquet or --out sets.jsonl")
+            say(f"… and {len(predictions) - SHOWN:,} more rows: write all of them with --out sets.parquet or --out sets.jsonl")
     return counts
 
 
@@ -102,7 +107,7 @@ def evaluate(
     as_csv: options.Csv = False,
     strict: options.Strict = False,
 ) -> None:
-    """Measure a rule's sets on labelled scores: accuracy, size, calibration; several files side by side."""
+    """Measure the sets of a rule on labelled scores: coverage, size, calibration; several files or rules side by side."""
     if as_json and as_csv:
         raise InputError("expected --json or --csv, got both")
     fitting = Fitting(rule or [], calibration or (), split, seed, same_rows)
@@ -128,7 +133,12 @@ def report(
     rule: options.Rules = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help=f"Where the page goes; {REPORT}, that of a run by its own rule in the run's folder."),
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help=f"Write the page to this file; by default {REPORT}, in the folder of a run for its own rule.",
+        ),
     ] = None,
     calibration: options.Calibration = None,
     split: options.Split = None,
@@ -137,13 +147,19 @@ def report(
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
     target_key: options.TargetKey = None,
-    title: Annotated[str | None, typer.Option("--title", help="Heading of the page.")] = None,
+    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Heading of the page.")] = None,
     strict: options.Strict = False,
 ) -> None:
-    """Write one self-contained HTML page about a rule's sets; several files side by side become a comparison."""
+    """Write one self-contained HTML page about the sets of a rule; several files or rules are compared."""
     if out is not None and out.suffix not in (".html", ".htm"):
         raise InputError(f"--out: expected a name that ends in .html, got {out}")
-    others = (rule, calibration, split, same_rows or None, link)  # with any of them it is another page than training wrote
+    others = (
+        rule,
+        calibration,
+        split,
+        same_rows or None,
+        link,
+    )  # with any of them, the page is not the one that training wrote
     own = Run.at(scores[0]) if len(scores) == 1 and all(other is None for other in others) else None
     out = out or (Path(REPORT) if own is None else own.folder / REPORT)
     check_outputs([out], [*scores, *(calibration or ())])
@@ -154,14 +170,14 @@ def report(
     if own is not None:
         title = title or own.recipe().title
         warnings = [*own.remarks(), *warnings]
-    whole = {} if split is not None else _trained(scores)  # of a part of the rows, the optimum is another
+    whole = {} if split is not None else _trained(scores)  # the optimum of all rows is not that of a part
     write_report(evaluations, out, title=title or "Shortlist report", warnings=warnings, **whole)
     say(f"report on {prepared[0].name if len(prepared) == 1 else f'{len(prepared)} evaluations'} → {out}")
     _finish(prepared, strict)
 
 
 def _trained(paths: list[Path]) -> dict[str, Any]:
-    """What runs among the paths know about their training, and about the best that is possible on their test rows."""
+    """The training history of runs among the paths, and the optimum on their test rows if all share it."""
     runs = {path.resolve().name: run for path in paths if (run := Run.at(path)) is not None}
     histories = {name: history for name, run in runs.items() if (history := run.history())}
     optima = [run.optimum() for run in runs.values()]
@@ -178,7 +194,7 @@ def _same_optimum(one: Optimum | None, other: Optimum) -> bool:
 def _measured(
     paths: list[Path], reading: Reading, fitting: Fitting, called: str | None = None
 ) -> tuple[list[Prepared], list[Evaluation]]:
-    """Every file with every rule, measured; of one, a name in place of its file's."""
+    """Every file with every rule, measured; ``called`` replaces the name of a single file."""
     prepared = prepare_all(paths, reading, fitting)
     evaluations = []
     for one in prepared:
@@ -187,7 +203,7 @@ def _measured(
         with Bar(f"measuring {one.name}", len(one.predictions)) as bar:
             evaluations.append(measure(one.predictions, one.rule, name=one.name, source=one.source, progress=bar.at))
         if one.predictions.target is None:
-            one.warnings.append(f"{one.name}: the file holds no labels, so only sizes are known")
+            one.warnings.append(f"{one.name}: the file has no labels, so only sizes are measured")
         one.check_size(evaluations[-1].size)
     return prepared, evaluations
 
@@ -203,7 +219,7 @@ def _finish(prepared: list[Prepared], strict: bool) -> None:
 
 
 def _without_nan(value: object) -> object:
-    """NaN is no JSON: null."""
+    """The value with null in place of NaN, which JSON does not have."""
     if isinstance(value, dict):
         return {name: _without_nan(entry) for name, entry in value.items()}
     if isinstance(value, list):

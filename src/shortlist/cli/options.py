@@ -5,11 +5,20 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+
+def _check_seed(seed: int) -> int:
+    """Checked here rather than by ``max=``, which would show the range in every help."""
+    if not 0 <= seed < 2**63:
+        raise typer.BadParameter(f"expected a whole number from 0 to 2**63 - 1, got {seed}")
+    return seed
+
+
 Scores: TypeAlias = Annotated[
-    Path, typer.Argument(metavar="PREDICTIONS", help="Scores: .safetensors, .npz, .parquet or .csv; or the folder of a run.")
+    Path,
+    typer.Argument(metavar="PREDICTIONS", help="File of scores (.safetensors, .npz, .parquet, .csv), or the folder of a run."),
 ]
 ManyScores: TypeAlias = Annotated[
-    list[Path], typer.Argument(metavar="PREDICTIONS…", help="One file of scores, or several to compare; or folders of runs.")
+    list[Path], typer.Argument(metavar="PREDICTIONS…", help="Files of scores or folders of runs; several are compared.")
 ]
 Rule: TypeAlias = Annotated[
     str | None,
@@ -17,27 +26,34 @@ Rule: TypeAlias = Annotated[
         "--rule",
         "-r",
         metavar="RULE",
-        help="top-k:5, average-k:5, lac:0.1, aps:0.1, raps:0.1, mass:0.1, threshold:0.5, pas:0.1, risk-control:recall:0.1, "
-        "per-label:f1, per-label:precision:0.9; then ,classwise ,interpolated:0.5 ,cap:10 ,floor:1. "
-        "Or a file that --save-rule wrote. A run has one of its own.",
+        help="How sets are made: top-k:5, average-k:5, lac:0.1, aps:0.1, raps:0.1, mass:0.1, threshold:0.5, pas:0.1, "
+        "risk-control:recall:0.1, per-label:f1, per-label:precision:0.9; optionally followed by ,classwise ,interpolated:0.5 "
+        ",cap:10 ,floor:1. Or a file written with --save-rule. A run has a rule of its own.",
     ),
 ]
 Rules: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--rule", "-r", metavar="RULE", help="As for sets; give it several times to compare rules.")
+    list[str] | None,
+    typer.Option("--rule", "-r", metavar="RULE", help="How sets are made, as for `sets`; repeat it to compare rules."),
 ]
 Calibration: TypeAlias = Annotated[
     list[Path] | None,
-    typer.Option("--calibration", "-c", metavar="FILE", help="Rows to fit the rule on (one file for each file of scores)."),
+    typer.Option(
+        "--calibration", "-c", metavar="FILE", help="Calibration rows to fit the rule on; one file for each file of scores."
+    ),
 ]
 Split: TypeAlias = Annotated[
     float | None,
     typer.Option(
-        "--split", metavar="SHARE", help="Fit the rule on this share of the rows, drawn at random; answer for the rest."
+        "--split",
+        metavar="SHARE",
+        help="Use this share of the rows, drawn at random, as calibration rows, and the rest as test rows.",
     ),
 ]
-Seed: TypeAlias = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="For --split and for randomised rules.")]
+Seed: TypeAlias = Annotated[
+    int, typer.Option("--seed", metavar="N", callback=_check_seed, help="Seed of --split and of randomised rules.")
+]
 SameRows: TypeAlias = Annotated[
-    bool, typer.Option("--same-rows", help="Fit and answer on the same rows, knowing that errors then look smaller.")
+    bool, typer.Option("--same-rows", help="Fit and measure on the same rows; errors then look smaller than they are.")
 ]
 Link: TypeAlias = Annotated[
     str | None,
@@ -45,20 +61,23 @@ Link: TypeAlias = Annotated[
         "--link",
         "-l",
         metavar="LINK",
-        help="How scores read as probabilities: softmax, sigmoid, identity (they are probabilities), spa, "
-        "focal-recovery:GAMMA_POS:GAMMA_NEG:SHIFT, none.",
+        help="How scores become probabilities: softmax, sigmoid, identity (they are probabilities), spa, "
+        "focal-recovery:GAMMA_POS:GAMMA_NEG:SHIFT, or none.",
     ),
 ]
 ScoresKey: TypeAlias = Annotated[
     str | None,
-    typer.Option("--scores-key", metavar="NAME", help="Array or column of the scores; prob_* takes one column a class."),
+    typer.Option(
+        "--scores-key", metavar="NAME", help="Array or column that holds the scores; prob_* means one column per class."
+    ),
 ]
 TargetKey: TypeAlias = Annotated[
-    str | None, typer.Option("--target-key", metavar="NAME", help="Array or column of the labels.")
+    str | None, typer.Option("--target-key", metavar="NAME", help="Array or column that holds the labels.")
 ]
 IdsKey: TypeAlias = Annotated[
-    str | None, typer.Option("--ids-key", metavar="NAME", help="Array or column that names the rows; id unless given.")
+    str | None,
+    typer.Option("--ids-key", metavar="NAME", help="Array or column that holds the names of the rows; by default id."),
 ]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
-Csv: TypeAlias = Annotated[bool, typer.Option("--csv", help="CSV on standard output.")]
-Strict: TypeAlias = Annotated[bool, typer.Option("--strict", help="Exit with 3 if there was a warning.")]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
+Csv: TypeAlias = Annotated[bool, typer.Option("--csv", help="Write CSV to standard output.")]
+Strict: TypeAlias = Annotated[bool, typer.Option("--strict", help="Exit with code 3 if there was a warning.")]

@@ -1,6 +1,6 @@
-"""From options to predictions with a fitted rule: what ``sets``, ``evaluate`` and ``report`` begin with."""
+"""From options to predictions and a fitted rule: the first step of ``sets``, ``evaluate`` and ``report``."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,13 +12,12 @@ from shortlist.errors import InputError
 from shortlist.links import Softmax
 from shortlist.predictions import Predictions
 from shortlist.sets import SetRule, SizeSummary, bound_cost, parse_rule
-from shortlist.sets.calibrating import calibrate_rule
 from shortlist.sets.rule import origin_of
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How files are read."""
+    """How files of scores are read."""
 
     scores_key: str | None = None
     target_key: str | None = None
@@ -26,10 +25,10 @@ class Reading:
     ids_key: str | None = None
 
     def load(self, path: Path) -> Predictions:
-        """The predictions of one file, whose link must be known: it is never guessed."""
+        """The predictions of one file. Its link must be known: it is never guessed."""
         check_there(path)
         if path.is_dir():
-            raise InputError(f"{path}: expected a file of scores, got a folder: shortlist predict writes a classifier's scores")
+            raise InputError(f"{path}: expected a file of scores, got a folder: write one with shortlist predict")
         found: list[str] = []
         with noticed(found):
             predictions = Predictions.load(
@@ -39,16 +38,16 @@ class Reading:
             warn(f"{path}: {sentence}")
         if predictions.link is None and self.link is None:
             raise InputError(
-                f"{path}: the file does not say how its scores read as probabilities: pass --link softmax or sigmoid for "
+                f"{path}: the file does not say how its scores become probabilities: pass --link softmax or sigmoid for "
                 "logits, identity for probabilities, none for scores that only rank the labels"
             )
         if looks_like_probabilities(predictions):
-            warn(f"{path}: the scores look like probabilities and are read by softmax; if they are, pass --link identity")
+            warn(f"{path}: the scores look like probabilities, but the link is softmax; if they are, pass --link identity")
         return predictions
 
 
 def check_there(path: Path) -> None:
-    """There is a file, or the folder of a run or of a classifier: that is said before anything about its name is."""
+    """Raise an error unless this is a file, or the folder of a run or of a classifier."""
     if not path.exists():
         raise InputError(f"{path}: there is no such file or folder")
     if path.is_dir() and Run.at(path) is None and not (path / "config.json").is_file():
@@ -56,7 +55,7 @@ def check_there(path: Path) -> None:
 
 
 def looks_like_probabilities(predictions: Predictions) -> bool:
-    """Whether scores that softmax is to read are already what softmax gives: some rows tell."""
+    """Whether scores with the link softmax are probabilities already, judging by some rows."""
     head = predictions.scores[:100].float()
     if not isinstance(predictions.link, Softmax) or predictions.num_classes < 2 or not len(head):
         return False
@@ -65,7 +64,7 @@ def looks_like_probabilities(predictions: Predictions) -> bool:
 
 @dataclass(frozen=True)
 class Fitting:
-    """How a rule is fitted."""
+    """Which rules are fitted, and on which rows."""
 
     rules: Sequence[str]
     calibration: Sequence[Path] = ()
@@ -80,14 +79,14 @@ class Fitting:
             if used
         ]
         if self.split is not None and len(ways) > 1:
-            raise InputError(f"expected one way to choose the rows to fit on, got {' and '.join(ways)}")
+            raise InputError(f"expected one way to choose the calibration rows, got {' and '.join(ways)}")
         if self.split is not None and not 0 < self.split < 1:
             raise InputError(f"--split: expected a share between 0 and 1, got {self.split}")
 
 
 @dataclass
 class Prepared:
-    """Predictions to answer for, the fitted rule, and what a person should know."""
+    """Predictions to make sets for, the fitted rule, and messages for the user."""
 
     name: str
     source: str  # the name of the file
@@ -97,17 +96,17 @@ class Prepared:
     warnings: list[str] = field(default_factory=list)
 
     def check_size(self, reached: SizeSummary) -> None:
-        """Warn where the size reached differs from the calibrated one by more than chance."""
+        """Add a warning if the average size differs from that on the calibration rows by more than chance."""
         shift = reached.shift_from(self.rule.calibrated) if self.rule.calibrated is not None else None
         if shift:
             self.warnings.append(f"{self.name}: {shift}")
 
 
 def prepare_all(paths: Sequence[Path], reading: Reading, fitting: Fitting) -> list[Prepared]:
-    """Every file with every rule, each fitted for it; calibration files go with the files of scores in order.
+    """Every file with every rule, fitted; calibration files belong to the files of scores in order.
 
-    The folder of a run stands for its test predictions, its calibration predictions, and where no rule is named, the rule of
-    its classifier.
+    The folder of a run stands for its test predictions and its calibration predictions, and, if no rule is given, for the rule
+    of its classifier.
     """
     files = fitting.calibration
     if files and len(files) != len(paths):
@@ -117,7 +116,9 @@ def prepare_all(paths: Sequence[Path], reading: Reading, fitting: Fitting) -> li
         check_there(path)
         run = Run.at(path)
         if run is None and not fitting.rules:
-            raise InputError("expected --rule, such as average-k:5 or lac:0.1; only the folder of a run brings one of its own")
+            raise InputError(
+                "--rule: expected a rule, such as average-k:5 or lac:0.1, got none; only the folder of a run has its own"
+            )
         scores = path if run is None else run.test
         calibration = files[n] if files else None if run is None else run.calibration
         shown = name if len(paths) > 1 or run is not None else ""
@@ -134,10 +135,10 @@ def _prepare(
     fitting: Fitting,
     calibration: Path | None,
 ) -> list[Prepared]:
-    """One file with every rule, fitted where it needs to be."""
+    """One file with every rule, fitted if it has to be."""
     predictions = reading.load(path)
     if not len(predictions):
-        raise InputError(f"{path}: expected rows to answer for, got none")
+        raise InputError(f"{path}: expected rows, got none")
     found = []
     for given in rules:
         text = given if isinstance(given, str) else given.text
@@ -151,7 +152,7 @@ def _prepare(
             one.rule.check_origin(predictions)
     if fitting.split is not None:
         first, rest = predictions.split_rows(fitting.split, seed=fitting.seed)
-        _fit_all(waiting, predictions.rows(first))  # gone before the rest is read: a large file is in memory once
+        _fit_all(waiting, predictions.rows(first))  # freed before the rest is read, so that a large file is in memory only once
         predictions = predictions.rows(rest)
         for one in found:
             one.predictions = predictions
@@ -163,12 +164,7 @@ def _prepare(
 def _rule(text: str, predictions: Predictions, seed: int) -> SetRule:
     if Path(text).suffix == ".safetensors":
         return SetRule.load(text)
-    return parse_rule(text, prior=_prior(text, predictions), generator=torch.Generator().manual_seed(seed))
-
-
-def _prior(text: str, predictions: Predictions) -> torch.Tensor | None:
-    """The prior, where the rule asks for one: training counts that give none are no obstacle to other rules."""
-    return predictions.prior if "prior" in text or text.strip().lower().startswith("pas") else None
+    return parse_rule(text, prior=lambda: predictions.prior, generator=seed)
 
 
 def _fit_all(waiting: list[Prepared], rows: Predictions) -> None:
@@ -176,10 +172,10 @@ def _fit_all(waiting: list[Prepared], rows: Predictions) -> None:
         one.rule.check_reads(rows)
         if one.rule.needs_labels and rows.target is None:
             raise InputError(
-                f"{one.rule.text} is fitted on labelled rows, and these have no labels: name them with --target-key"
+                f"{one.rule.text} is fitted on labelled rows, got rows without labels: name their array with --target-key"
             )
-        with noticed(one.warnings):
-            _fit(one.rule, rows)
+        with noticed(one.warnings), Bar("calibrating", len(rows)) as bar:
+            one.rule.fit(rows, progress=bar.at)
         if one.rule.most is not None or one.rule.least:
             one.notes.append(f"{one.rule.text} on the calibration rows: {bound_cost(one.rule, rows).sentence()}")
 
@@ -194,8 +190,7 @@ def _calibration_rows(
         return predictions
     if calibration is None:
         raise InputError(
-            f"{prepared.rule.text} is fitted on rows of their own: pass --calibration FILE, or --split 0.5 to set half of "
-            f"{path} aside"
+            f"{prepared.rule.text} needs calibration rows: pass --calibration FILE, or --split 0.5 to use half of {path}"
         )
     rows = reading.load(calibration)
     check_alike(calibration, rows, path, predictions)
@@ -204,64 +199,54 @@ def _calibration_rows(
     return rows
 
 
-def _fit(rule: SetRule, rows: Predictions) -> None:
-    """Fit the rule, counting the rows as they pass."""
-
-    def blocks() -> Iterator[Predictions]:
-        with Bar("calibrating", len(rows)) as bar:
-            yield from bar.over(rows.blocks())
-
-    calibrate_rule(rule, rows, blocks)
-
-
 def check_alike(fitted_on: Path, rows: Predictions, path: Path, predictions: Predictions) -> None:
-    """Both files are about the same classes, in the same order."""
+    """Raise an error unless both files have the same classes in the same order, and the same link."""
     if rows.num_classes != predictions.num_classes:
         raise InputError(f"{fitted_on} has {rows.num_classes} classes and {path} has {predictions.num_classes}")
     if rows.classes and predictions.classes and rows.classes != predictions.classes:
         raise InputError(f"{fitted_on} and {path} name their classes differently, or in another order")
     if origin_of(rows)["link"] != origin_of(predictions)["link"]:
         raise InputError(
-            f"{fitted_on} is read by the link {rows.link!r} and {path} by {predictions.link!r}: what is fitted on one does not "
-            "hold for the other; give both the same link"
+            f"{fitted_on} has the link {rows.link!r} and {path} has {predictions.link!r}: what is fitted on one does not apply "
+            "to the other; give both the same link"
         )
 
 
 def check_apart(fitted_on: Path, rows: Predictions, path: Path, predictions: Predictions) -> None:
-    """Refuse to measure on the rows that something is fitted on."""
+    """Raise an error if the rows to measure on are those to fit on."""
     if fitted_on.samefile(path) or shares_rows(rows, predictions):
         raise InputError(
-            f"{fitted_on} and {path} share rows: what is fitted on the rows it is measured on looks better than it is; pass "
-            "other rows, or --same-rows to do it all the same"
+            f"{fitted_on} and {path} share rows: results on the rows that something was fitted on look better than they are; "
+            "pass other rows, or --same-rows to accept that"
         )
 
 
 def shares_rows(first: Predictions, second: Predictions) -> bool:
-    """Whether two files have rows in common: by their ids, or by most of their scores being the same."""
+    """Whether two files have rows in common, judging by their ids, or by whether most scores are the same."""
     if _named(first) and _named(second):
         return not set(first.ids or ()).isdisjoint(second.ids or ())
     columns = torch.linspace(0, first.num_classes - 1, min(64, first.num_classes)).long()
     rows = [{row.tobytes() for row in part.scores[:, columns].float().numpy()} for part in (first, second)]
-    # Saturated scores make different rows look the same now and then, so a few in common prove nothing.
+    # Saturated scores can make different rows look the same, so a few in common prove nothing.
     return len(rows[0] & rows[1]) > 0.5 * min(len(part) for part in rows)
 
 
 def _named(predictions: Predictions) -> bool:
-    """Whether the ids tell rows of different files apart: bare numbers, counted anew in every file, do not."""
+    """Whether the ids distinguish rows of different files: plain numbers, which start again in every file, do not."""
     return bool(predictions.ids) and not all(name.isdigit() for name in predictions.ids or ())
 
 
 def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[Path | None]) -> None:
-    """Nothing is written over what is read, or twice."""
+    """Raise an error if an output would overwrite an input or another output."""
     written = [path.resolve() for path in outputs if path is not None]
     for path in written:
         if path in [other.resolve() for other in inputs if other is not None]:
-            raise InputError(f"{path} is read by this command and would be overwritten: name another")
+            raise InputError(f"{path} is read by this command and would be overwritten: choose another name")
     if len(set(written)) < len(written):
-        raise InputError(f"expected different names for what is written, got {written[0]} twice")
+        raise InputError(f"expected different names for the outputs, got {written[0]} twice")
 
 
 def short_names(paths: Sequence[Path]) -> list[str]:
-    """Short names that tell the files apart."""
+    """Short names that distinguish the files."""
     stems = [path.resolve().name if path.is_dir() else path.stem for path in paths]
     return stems if len(set(stems)) == len(stems) else [str(path) for path in paths]

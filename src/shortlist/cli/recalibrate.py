@@ -1,4 +1,4 @@
-"""A classifier with a new link or a new rule: the same weights, other probabilities, other sets."""
+"""Fit the link or the rule of a classifier again: the same weights, other probabilities and sets."""
 
 import json
 from pathlib import Path
@@ -15,23 +15,22 @@ from shortlist.links.fitted import FittedLink
 from shortlist.models import Classifier
 from shortlist.predictions import Predictions
 from shortlist.sets import parse_rule
-from shortlist.sets.calibrating import calibrate_rule
 
-UNKNOWN = torch.ones(1)  # a prior, where only the kind of rule is asked for
+UNKNOWN = torch.ones(1)  # stands for a prior when only the kind of rule matters
 
 
 def holds_classifier(path: Path) -> bool:
-    """Whether this is the folder of a classifier, or of a run with one."""
+    """Whether this is the folder of a classifier or of a run."""
     return path.is_dir() and (Run.at(path) is not None or (path / "config.json").is_file())
 
 
 def recalibrate(path: Path, out: Path, on: Path | None, kind: type[FittedLink] | None, rule: str | None) -> None:
     """Fit the link on one half of the rows and the rule on the other, and write the classifier to a new folder.
 
-    Of a run, the link is fitted on its validation rows and the rule on its calibration rows, unless others are named.
+    For a run, the link is fitted on its validation rows and the rule on its calibration rows, unless ``on`` names others.
     """
     if out.resolve() == classifier_folder(path).resolve():
-        raise InputError(f"{out}: expected another folder than the classifier's own, which is kept")
+        raise InputError(f"{out}: expected a new folder, got that of the classifier itself")
     classifier = load_classifier(path)
     if kind is None and rule is not None and on is None and Run.at(path) is None and not parse_rule(rule, UNKNOWN).needs_fit:
         classifier.with_rule(parse_rule(rule)).save(out)
@@ -42,12 +41,13 @@ def recalibrate(path: Path, out: Path, on: Path | None, kind: type[FittedLink] |
     text = rule or _old_rule(path)
     found: list[str] = []
     if text is None:
-        raise InputError("--rule: expected a rule, such as average-k:5 or lac:0.1; the classifier has none to fit again")
+        raise InputError(
+            "--rule: expected a rule, such as average-k:5 or lac:0.1, got none, and the classifier has none to fit again"
+        )
     read = for_rule.with_link(classifier.link)
-    chosen = parse_rule(text, prior=read.prior if "prior" in text or text.lower().startswith("pas") else None)
-    chosen.check_reads(read)
+    chosen = parse_rule(text, prior=lambda: read.prior)
     with noticed(found):
-        calibrate_rule(chosen, read)
+        chosen.fit(read)
     classifier.with_rule(chosen).save(out)
     for warning in found:
         warn(warning)
@@ -60,12 +60,12 @@ def recalibrate(path: Path, out: Path, on: Path | None, kind: type[FittedLink] |
 def _rows(path: Path, on: Path | None, classifier: Classifier, both: bool) -> tuple[Predictions, Predictions]:
     run = Run.at(path)
     if on is None and run is None:
-        raise InputError("--on: expected labelled scores of this classifier, as shortlist predict writes them")
+        raise InputError("--on: expected labelled scores of this classifier, as shortlist predict writes them, got none")
     if on is None and run is not None:
         if run.calibration.name != "calibration.safetensors":
             warn(
-                "the run kept no rows apart for the rule: it is fitted on those that chose the epoch, so that what it promises "
-                "does not hold exactly"
+                "the run has no calibration rows: the rule is fitted on the validation rows, which chose the epoch, so "
+                "that its guarantee does not hold exactly"
             )
         parts = Predictions.load(run.folder / "val.safetensors"), Predictions.load(run.calibration)
     else:
@@ -73,16 +73,16 @@ def _rows(path: Path, on: Path | None, classifier: Classifier, both: bool) -> tu
         check_there(on)
         whole = Predictions.load(on)
         if whole.target is None:
-            raise InputError(f"{on}: expected labelled scores to fit on, and the file holds no labels")
+            raise InputError(f"{on}: expected labelled scores to fit on, got a file without labels")
         parts = whole.split(0.5) if both else (whole, whole)
     for part in parts:
         if tuple(part.class_names) != classifier.classes:
-            raise InputError(f"{on or path}: expected scores of this classifier, and the classes differ from its own")
+            raise InputError(f"{on or path}: expected scores of this classifier, got other classes")
     return parts
 
 
 def _fitted(kind: type[FittedLink], old: Link | None, rows: Predictions) -> Link:
-    """The new link on top of what the old one was fitted on top of."""
+    """The new link, fitted on top of the base of the old one."""
     base = old.base if isinstance(old, FittedLink) else old
     return kind(base).fit(rows.scores, rows.target)  # type: ignore[arg-type]
 

@@ -15,7 +15,7 @@ from shortlist.links import link_from_config
 from shortlist.models.classifier import Classifier
 from shortlist.models.inputs import Inputs
 from shortlist.models.network import Network
-from shortlist.sets import SetRule, SizeSummary, parse_rule
+from shortlist.sets import rule_from_record
 from shortlist.tensors import shape_of
 from shortlist.versions import version_of
 from shortlist.words import printable
@@ -127,17 +127,12 @@ def _config(classifier: Classifier, tensors: dict[str, Tensor]) -> dict[str, Any
         "classes": len(classifier.classes),
         "single_label": classifier.single_label,
         "link": None if classifier.link is None else classifier.link.config(),
-        "rule": None if classifier.rule is None else _rule_record(classifier.rule),
+        "rule": None if classifier.rule is None else classifier.rule.record(),
         "train_counts": None if counts is None else counts.tolist(),
         "about": classifier.about,
         "versions": {name: version_of(name) for name in ("shortlist", "torch")},
         "tensors": sorted(tensors),  # those of link and rule appear with a fit: a file without them must not pass
     }
-
-
-def _rule_record(rule: SetRule) -> dict[str, Any]:
-    calibrated = None if rule.calibrated is None else rule.calibrated.record()
-    return {"text": rule.text, "notes": list(rule.notes), "origin": rule.origin, "calibrated": calibrated}
 
 
 def _json(value: Any, indent: int | None = None) -> str:
@@ -226,7 +221,7 @@ def _build(path: Path, config: dict[str, Any], classes: list[str], tensors: dict
         network,
         classes,
         link=link,
-        rule=None if config["rule"] is None else _rule(config["rule"], parts["rule"]),
+        rule=None if config["rule"] is None else rule_from_record(config["rule"], parts["rule"]),
         train_counts=None if counts is None else torch.tensor(counts),
         about=config.get("about") or {},
         single_label=config["single_label"],
@@ -248,17 +243,6 @@ def _fill(network: nn.Module, weights: dict[str, Tensor], path: Path) -> None:
     if unknown:
         raise InputError(f"{path}: expected the tensors of the network only, got network.{unknown[0]}")
     network.load_state_dict(weights)
-
-
-def _rule(record: dict[str, Any], state: dict[str, Tensor]) -> SetRule:
-    rule = parse_rule(record["text"], prior=state.get("ordering.prior"))
-    try:
-        rule.load_state_dict(state)
-    except RuntimeError as error:
-        raise InputError(f"rule {record['text']}: its tensors are damaged ({_one_line(error)})") from error
-    rule.notes, rule.origin = tuple(record["notes"]), record["origin"]
-    rule.calibrated = None if record["calibrated"] is None else SizeSummary(**record["calibrated"])
-    return rule
 
 
 def _one_line(error: BaseException) -> str:

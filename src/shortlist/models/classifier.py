@@ -19,7 +19,6 @@ from shortlist.models.network import Network
 from shortlist.models.scoring import raw_batches, scored_batches
 from shortlist.predictions import Predictions
 from shortlist.sets import SetRule, parse_rule
-from shortlist.sets.calibrating import calibrate_rule
 from shortlist.tensors import Scores, Sets, as_tensor, row_blocks
 
 if TYPE_CHECKING:
@@ -200,8 +199,8 @@ class Classifier(nn.Module):
             predictions: scores of this classifier, with labels where the rule needs them; they are read by its link.
         """
         read = predictions.with_link(_on_cpu(self.link))
-        chosen = parse_rule(rule, prior=read.prior) if isinstance(rule, str) else rule
-        return self.with_rule(calibrate_rule(chosen, read).to(self.device))
+        chosen = parse_rule(rule, prior=lambda: read.prior) if isinstance(rule, str) else rule
+        return self.with_rule(chosen.fit(read).to(self.device))
 
     def _with(self, link: Link | None, rule: SetRule | None) -> "Classifier":
         return Classifier(

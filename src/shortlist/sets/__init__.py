@@ -1,10 +1,35 @@
-"""Sets: rules that turn probabilities into sets of labels of a controlled size or error."""
+"""Sets: rules that turn probabilities into sets of labels of a controlled size or error.
+
+A rule is an ordering (how plausible each label is) and a constraint (what the threshold is chosen for). A rule of your own is
+one of each, yours or ours; see ``docs/rules.md``.
+"""
 
 from shortlist.sets.batches import Batches
-from shortlist.sets.constraints import Constraint, Fit
+from shortlist.sets.constraints import (
+    AverageError,
+    AverageSize,
+    Constraint,
+    ErrorPerClass,
+    FittedThreshold,
+    InterpolatedError,
+    Level,
+    Mass,
+    Size,
+)
 from shortlist.sets.cost import BoundCost, bound_cost
 from shortlist.sets.lists import LabelList, label_lists
-from shortlist.sets.orderings import Ordering
+from shortlist.sets.multilabel import LabelObjective, Risk
+from shortlist.sets.orderings import (
+    CumulativeMass,
+    GivenLevel,
+    Improbability,
+    MassAbove,
+    Ordering,
+    Prefix,
+    Probability,
+    Rank,
+)
+from shortlist.sets.registry import register_modifier, register_rule
 from shortlist.sets.rule import SetRule
 from shortlist.sets.rules import (
     aps,
@@ -23,16 +48,33 @@ from shortlist.sets.rules import (
     top_k,
 )
 from shortlist.sets.sizes import SizeSummary
+from shortlist.sets.storage import rule_from_record
 from shortlist.sets.text import parse_rule
 
 __all__ = [
+    "AverageError",
+    "AverageSize",
     "Batches",
     "BoundCost",
     "Constraint",
-    "Fit",
+    "CumulativeMass",
+    "ErrorPerClass",
+    "FittedThreshold",
+    "GivenLevel",
+    "Improbability",
+    "InterpolatedError",
     "LabelList",
+    "LabelObjective",
+    "Level",
+    "Mass",
+    "MassAbove",
     "Ordering",
+    "Prefix",
+    "Probability",
+    "Rank",
+    "Risk",
     "SetRule",
+    "Size",
     "SizeSummary",
     "aps",
     "average_k",
@@ -48,7 +90,10 @@ __all__ = [
     "pas",
     "per_label",
     "raps",
+    "register_modifier",
+    "register_rule",
     "risk_control",
+    "rule_from_record",
     "threshold",
     "top_k",
 ]

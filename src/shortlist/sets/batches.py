@@ -1,5 +1,6 @@
-"""Where rules are fitted from: a matrix, predictions, or batches that are read as often as needed."""
+"""What rules are fitted on: a matrix, predictions, or batches that are read as often as needed."""
 
+import numbers
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
@@ -13,33 +14,40 @@ from shortlist.tensors import Probs, Target, as_target, as_tensor, check_scores,
 
 Batch: TypeAlias = tuple[Probs, Target | None]
 Source: TypeAlias = Tensor | np.ndarray[Any, Any] | Predictions | Iterable[Any] | Callable[[], Iterable[Any]]
+Progress: TypeAlias = Callable[[int], None]  # called with the number of rows read so far in a pass
 
 SAMPLED_ENTRIES = 2**18
 PROBABILITY_SLACK = 1e-3
 
 
 class Batches:
-    """Rows in blocks: ``for probs, target in batches``, as often as the source can be read.
+    """Rows in batches: ``for probs, target in batches``, as often as the source can be read.
 
-    The source is a tensor or an array (with its target beside it), predictions, a re-iterable of batches such as a
-    ``DataLoader``, or a callable that starts a new pass. A batch is ``probs``, ``(probs,)`` or ``(probs, target)``. A generator
-    can be read once.
+    Args:
+        source: a matrix (tensor, array, data frame or nested list), predictions, an iterable of batches such as a
+            ``DataLoader``, or a function that starts a new pass over batches. A batch is ``probs``, ``(probs,)`` or
+            ``(probs, target)``. A generator can be read only once.
+        target: the labels of a matrix; other sources bring their own.
+        progress: callback, called after each batch with the number of rows read so far; every pass starts from 0.
+
+    Attributes:
+        classes: the number of classes, once a batch has been read.
     """
 
-    def __init__(self, source: Source, target: Any = None):
-        self.source = source
+    def __init__(self, source: Source, target: Any = None, progress: Progress | None = None):
+        self.source, self.progress = source, progress
         self.whole: Probs | None = None
+        self.classes: int | None = None
         self.target = None if target is None else as_target(target)
         self._peeked: list[Any] = []
-        if isinstance(source, Tensor | np.ndarray):
-            self.whole = _plain(as_tensor(source))
-            check_scores(self.whole, "probs")
+        if is_matrix(source):
+            self.whole = as_probs(source)
             if self.target is not None:
                 check_target(self.whole, self.target, "probs")
         elif target is not None:
-            raise InputError("target: batches bring their labels themselves, as (probs, target); got a second target")
+            raise InputError("target: expected None, because batches and predictions bring their own labels, got a target")
         elif not isinstance(source, Predictions) and not callable(source) and not isinstance(source, Iterable):
-            raise InputError(f"probs: expected a tensor, an array, predictions or batches of them, got {type(source).__name__}")
+            raise InputError(f"probs: expected a matrix, predictions or batches, got {type(source).__name__}")
 
     @property
     def repeatable(self) -> bool:
@@ -47,6 +55,15 @@ class Batches:
         return callable(self.source) or self.whole is not None or not isinstance(self.source, Iterator)
 
     def __iter__(self) -> Iterator[Batch]:
+        done = 0
+        for probs, target in self._batches():
+            self.classes = probs.shape[1]
+            yield probs, target
+            done += len(probs)
+            if self.progress is not None:
+                self.progress(done)
+
+    def _batches(self) -> Iterator[Batch]:
         if self.whole is not None:
             yield self.whole, self.target
         elif isinstance(self.source, Predictions):
@@ -65,10 +82,9 @@ class Batches:
 
     @staticmethod
     def _batch(item: Any) -> Batch:
-        """A batch is probabilities, alone or in a list, or a pair of probabilities and target."""
-        parts = item if isinstance(item, tuple | list) and len(item) <= 2 else (item,)
-        probs = _plain(as_tensor(parts[0]))
-        check_scores(probs, "probs")
+        """The probabilities and the target of ``probs``, ``(probs,)`` or ``(probs, target)``."""
+        parts = item if isinstance(item, tuple | list) and len(item) <= 2 and not is_matrix(item) else (item,)
+        probs = as_probs(parts[0])
         target = as_target(parts[1]) if len(parts) == 2 and parts[1] is not None else None
         if target is not None:
             check_target(probs, target, "probs")
@@ -82,34 +98,36 @@ class Batches:
         yield from items
 
     def check_probabilities(self) -> None:
-        """The first batch with rows holds probabilities: a rule that adds them up would take logits for granted."""
+        """Raise an error unless the first batch holds probabilities, for rules that would silently accept logits."""
         head = self.sample()
         if head is not None and not (head.min() >= -PROBABILITY_SLACK and head.max() <= 1 + PROBABILITY_SLACK):
             raise InputError(
-                f"probs: this rule needs probabilities from 0 to 1, got numbers from {float(head.min()):.4g} to "
-                f"{float(head.max()):.4g}: pass them through their link (softmax, sigmoid, …) first"
+                f"probs: expected probabilities from 0 to 1, got numbers from {float(head.min()):.4g} to "
+                f"{float(head.max()):.4g}: apply the link of the scores (softmax, sigmoid, …) first"
             )
 
     def labelled(self) -> Iterator[tuple[Probs, Target]]:
-        """The batches, which all must bring labels."""
+        """The batches, all of which must have labels."""
         for probs, target in self:
             if target is None:
-                raise InputError("target: this rule is fitted on labelled rows; pass target, or batches (probs, target)")
+                raise InputError(
+                    "target: expected labels, which this rule is fitted on, got none: pass target, or batches (probs, target)"
+                )
             yield probs, target
 
     def sample(self) -> Probs | None:
-        """Some rows like all the others: spread over a matrix, or over the first batch of anything else; None without rows."""
+        """A sample of rows: spread over a matrix, or over the first batch of other sources; None if there are no rows."""
         if self.whole is not None:
             found = self.whole if self.whole.numel() else None
         elif isinstance(self.source, Iterator):
             found = self._peek(self.source)
         else:
-            found = next((probs for probs, _ in self if probs.numel()), None)
+            found = next((probs for probs, _ in self._batches() if probs.numel()), None)
         return None if found is None else found[:: max(1, found.numel() // SAMPLED_ENTRIES)]
 
     def _peek(self, items: Iterator[Any]) -> Probs | None:
-        """The first batch with rows of something that can be read once; what was read is kept for the pass to come."""
-        for probs, _ in map(self._batch, self._peeked):  # it may have been asked before
+        """The first batch with rows of a source that can be read only once; batches read here are kept for the pass."""
+        for probs, _ in map(self._batch, self._peeked):  # from an earlier call
             if probs.numel():
                 return probs
         for item in items:
@@ -120,6 +138,26 @@ class Batches:
         return None
 
 
-def _plain(probs: Probs) -> Probs:
-    """bfloat16 as float32, which holds it exactly and which numpy knows."""
+def is_matrix(values: Any) -> bool:
+    """Whether this is a matrix (tensor, array, data frame, list of rows) rather than batches of them."""
+    if isinstance(values, list | tuple):
+        return bool(values) and _is_row(values[0])
+    return isinstance(values, Tensor | np.ndarray) or hasattr(values, "to_numpy")
+
+
+def _is_row(values: Any) -> bool:
+    if isinstance(values, list | tuple):
+        return bool(values) and all(isinstance(value, numbers.Real) for value in values)
+    return getattr(values, "ndim", None) == 1
+
+
+def as_probs(values: Any) -> Probs:
+    """A matrix as a floating-point tensor (N, C); numbers in lists as float64, bfloat16 as float32."""
+    if isinstance(values, list | tuple):
+        try:
+            values = np.asarray([np.asarray(row) for row in values])
+        except ValueError as error:
+            raise InputError(f"probs: expected rows of the same length, got a list of {len(values)} different ones") from error
+    probs = as_tensor(values)
+    check_scores(probs, "probs")
     return probs.float() if probs.dtype == torch.bfloat16 else probs

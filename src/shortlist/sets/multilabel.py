@@ -1,47 +1,50 @@
-"""Constraints for problems with any number of labels a row: a bounded miss rate, and thresholds label by label."""
+"""Constraints for rows with any number of labels: a bounded miss rate, and one threshold for each label."""
 
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from shortlist.checks import decimal
+from shortlist.checks import as_typed, decimal
 from shortlist.errors import InputError
 from shortlist.selection import sort_rows
 from shortlist.sets.batches import Batches
-from shortlist.sets.constraints import ENOUGH, Constraint, Fit, check_alpha
+from shortlist.sets.constraints import ENOUGH, Constraint, FittedThreshold, check_alpha
 from shortlist.sets.orderings import Ordering
 from shortlist.tensors import BLOCK_ENTRIES, Array, is_single_label, one_hot
 
-# Names of one risk: one minus the recall of a row.
+# Different names for the same risk: one minus the recall of a row.
 RISKS = ("recall", "miss_rate", "false_negative_rate")
-Objective: TypeAlias = Literal["f1", "precision", "recall"]
+LabelMeasure: TypeAlias = Literal["f1", "precision", "recall"]
 
 
 @dataclass
 class Risk(Constraint):
-    """The expected share of a row's labels that its set misses stays below α: conformal risk control."""
+    """The expected share of a row's labels that its set misses is at most α: conformal risk control."""
 
+    kind = "risk"
+    per_class = False
+    needs_labels = True
     risk: str
-    alpha: object
-    needs_labels: ClassVar[bool] = True
+    alpha: int | float | str
     guarantee: str = field(init=False)
 
     def __post_init__(self) -> None:
         if self.risk not in RISKS:
             raise InputError(f"risk: expected 'recall' (the share of labels that are missed), got {self.risk!r}")
         self.level = check_alpha(self.alpha)
+        self.alpha = as_typed("alpha", self.alpha)
         self.guarantee = (
-            f"The expected share of a new row's labels that its set misses is {float(self.level):g} at most (recall "
-            f"{1 - float(self.level):g} at least; a row without labels misses none), if rows are exchangeable."
+            f"The expected share of a new row's labels that its set misses is at most {float(self.level):g} (recall at least "
+            f"{1 - float(self.level):g}; a row without labels misses none), if rows are exchangeable."
         )
 
-    def fit(self, ordering: Ordering, batches: Batches) -> Fit:
-        """The highest threshold at which ``(total loss + 1) / (n + 1) ≤ α``, the loss summed in exact fractions."""
+    def fit(self, ordering: Ordering, batches: Batches) -> FittedThreshold:
+        """The highest threshold with ``(total loss + 1) / (n + 1) ≤ α``; the loss is summed in exact fractions."""
         rows, values, sizes = 0, [np.empty(0)], [np.empty(0, np.int64)]
         for probs, target in batches.labelled():
             rows += len(probs)
@@ -53,18 +56,18 @@ class Risk(Constraint):
         budget = self.level * (rows + 1) - 1
         threshold, note = _affordable(np.concatenate(values), np.concatenate(sizes), budget)
         notes = () if note is None else (f"{rows} calibration rows are too few for a risk of {self.alpha}: {note}",)
-        return Fit(torch.tensor(threshold, dtype=torch.float64), notes)
+        return FittedThreshold(torch.tensor(threshold, dtype=torch.float64), notes)
 
 
 def _affordable(values: Array, sizes: Array, budget: Fraction) -> tuple[float, str | None]:
-    """The largest threshold for which the labels below it, 1/size each, cost no more than the budget."""
+    """The largest threshold at which the labels below it, each a loss of 1/size, stay within the budget."""
     if budget < 0:
         return -np.inf, "every label is returned"
     if not values.size:
         return np.inf, None
     order = np.argsort(values, kind="stable")
     edges, first = np.unique(values[order], return_index=True)
-    # In units of one over the common multiple every cost is a whole number; Python's do not overflow.
+    # In units of one over the common multiple every loss is an integer; Python's integers do not overflow.
     unit = math.lcm(*map(int, np.unique(sizes)))
     spent = np.cumsum(np.array([unit // int(size) for size in sizes[order]], dtype=object))
     lost_below = np.concatenate([[0], spent])[first]
@@ -75,11 +78,13 @@ def _affordable(values: Array, sizes: Array, budget: Fraction) -> tuple[float, s
 
 @dataclass
 class LabelObjective(Constraint):
-    """One threshold a label: the best F1, or the lowest with a wanted precision, or the highest with a wanted recall."""
+    """One threshold for each label: the best F1, the lowest with a given precision, or the highest with a given recall."""
 
-    objective: Objective
-    level: object = None
-    needs_labels: ClassVar[bool] = True
+    kind = "label-objective"
+    per_class = True
+    needs_labels = True
+    objective: LabelMeasure
+    level: int | float | str | None = None
     guarantee: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -91,14 +96,15 @@ class LabelObjective(Constraint):
         self.share = Fraction(1) if self.level is None else decimal("level", self.level)
         if not 0 < self.share <= 1:
             raise InputError(f"level: expected a number above 0 and up to 1, got {self.level}")
+        self.level = None if self.level is None else as_typed("level", self.level)
         what = "the best F1" if self.objective == "f1" else f"a {self.objective} of at least {self.level!s}"
         self.guarantee = (
-            f"Each label has {what} on the calibration rows; on new rows from the same source the same up to chance, "
-            "the more so the fewer positives a label had."
+            f"Each label has {what} on the calibration rows, and up to chance on new rows from the same source; the fewer "
+            "positive rows a label had, the larger the difference can be."
         )
 
-    def fit(self, ordering: Ordering, batches: Batches) -> Fit:
-        """Every distinct value of a label's column is tried as its threshold. All probabilities are held at once."""
+    def fit(self, ordering: Ordering, batches: Batches) -> FittedThreshold:
+        """The best of all distinct values in the label's column. Needs all probabilities in memory."""
         parts = [(ordering(probs).cpu(), one_hot(target, probs.shape[1]).cpu()) for probs, target in batches.labelled()]
         if not sum(len(values) for values, _ in parts):
             raise InputError("probs: expected labelled calibration rows, got none")
@@ -114,12 +120,12 @@ class LabelObjective(Constraint):
         never, always = int((thresholds == torch.inf).sum()), int((thresholds == -torch.inf).sum())
         notes = []
         if never:
-            notes.append(f"{never} of {len(thresholds)} labels are never returned: no threshold gives what is wanted")
+            notes.append(f"{never} of {len(thresholds)} labels are never returned: no threshold meets the objective")
         if always:
-            notes.append(f"{always} of {len(thresholds)} labels are always returned: no positive row tells otherwise")
+            notes.append(f"{always} of {len(thresholds)} labels are always returned: they have no positive rows")
         if every and len(values) >= ENOUGH:
             notes.append(f"{every} of {len(thresholds)} labels are returned on every calibration row: no threshold does better")
-        return Fit(thresholds, tuple(notes))
+        return FittedThreshold(thresholds, tuple(notes))
 
     def _thresholds(self, values: Tensor, marks: Tensor) -> Tensor:
         by_label = values.t().contiguous()
@@ -133,7 +139,7 @@ class LabelObjective(Constraint):
     def _threshold(self, ordered: Array, positives: Array) -> float:
         """The threshold of one label from all its values and those of its positive rows, both in decreasing order.
 
-        The best is always at a positive's value: going down to the next one only adds wrong rows on the way.
+        The best threshold is always the value of a positive row: lowering it further only adds negatives until the next one.
         """
         if not positives.size:
             return -np.inf if self.objective == "recall" else np.inf
@@ -151,7 +157,7 @@ class LabelObjective(Constraint):
             place = int(np.flatnonzero(met)[-1])
         else:
             place = int(np.argmax(2 * right / (returned + positives.size)))
-        # Half way down to the next value, so that rounding in a second run of the model does not lose the label.
+        # Halfway to the next value, so that rounding differences in another run of the model do not lose the label.
         following = ordered[returned[place]] if returned[place] < ordered.size else cuts[place]
         middle = ordered.dtype.type((float(cuts[place]) + float(following)) / 2)
         return float(middle if middle > following else cuts[place])

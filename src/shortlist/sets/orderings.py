@@ -1,36 +1,67 @@
 """Orderings: how plausible each label of each row is. A rule returns the labels on the right side of its threshold.
 
-Two families. *Pointwise* orderings look at one probability at a time (p, p over the prior, 1 - p). *Prefix* orderings look
-at the row in decreasing order of probability (rank, cumulative mass), so their sets are the first labels of the row; ties
+There are two families. *Pointwise* orderings use one probability at a time (p, p over the prior, 1 - p). *Prefix* orderings
+use the row in decreasing order of probability (rank, cumulative mass), so their sets are the first labels of the row; ties
 are broken by lower index.
 """
+
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from shortlist.checks import decimal, random_generator, whole
 from shortlist.errors import InputError
 from shortlist.fitting import Fitted
 from shortlist.selection import count_rows, keep_largest, keep_top, sort_rows
+from shortlist.sets.kinds import RulePart
 from shortlist.tensors import Probs, Sets, Target, as_tensor, is_single_label, pick, row_blocks, shape_of, working
 
-# Entries whose values are still near the processor when they are compared.
-NEAR = 2**18
-SMALLEST_PRIOR = 1e-30  # whose quotients float32 still holds
+NEAR = 2**18  # entries compared at once, so that they are still in the processor's cache
+SMALLEST_PRIOR = 1e-30  # p / prior still fits into float32
 
 
-class Ordering(Fitted):
-    """probs (N, C) → values (N, C); ``descending`` says that larger values are more plausible."""
+class Ordering(RulePart, Fitted):
+    """Module, probs (N, C) → values (N, C) that say how plausible each label is.
 
+    A subclass gives :meth:`forward`, and a ``kind`` under which rules that use it are saved and loaded.
+
+    Attributes:
+        descending: whether larger values are more plausible; otherwise smaller ones are.
+        needs_probabilities: whether the values make sense for probabilities only, and not for scores that merely rank the
+            labels.
+        generator: the source of randomness of a randomised ordering, otherwise None.
+
+    >>> class LogOdds(Ordering):
+    ...     kind = "log-odds"
+    ...     descending = True
+    ...     def forward(self, probs):
+    ...         return torch.logit(probs)
+    >>> LogOdds().config()
+    {'kind': 'log-odds'}
+    """
+
+    role = "ordering"
+    kinds: ClassVar[dict[str, type[Any]]] = {}
     descending = False
-    needs_probabilities = True  # false where any increasing function of them, such as the scores, serves as well
+    needs_probabilities = True
+    generator: torch.Generator | None = None
 
     def forward(self, probs: Probs) -> Tensor:
         """The value of every label of every row."""
-        raise TypeError(f"{type(self).__name__} does not say how it orders")
+        raise TypeError(f"{type(self).__name__} does not define forward(probs)")
+
+    @property
+    def needs_prior(self) -> bool:
+        """Whether the values depend on a class prior."""
+        return False
+
+    def check_buffers(self) -> None:
+        """Raise an error if a loaded buffer holds values that the constructor would have refused."""
 
     def at_labels(self, probs: Probs, target: Target) -> Tensor:
-        """The values of the true labels, row by row, each by the very expression that :meth:`select` compares."""
+        """The values of the true labels, row by row, computed exactly as :meth:`select` computes them."""
         values: Tensor = self(probs)
         return values.gather(1, target[:, None]).squeeze(1) if is_single_label(target) else values[target]
 
@@ -49,15 +80,35 @@ class Ordering(Fitted):
 
 
 class Probability(Ordering):
-    """p, or p over the class prior: the more, the more plausible."""
+    """p, or p over the class prior.
 
+    Args:
+        prior: shares of the classes, (C,), all above 0; None (the default) orders by p itself.
+    """
+
+    kind = "probability"
+    parameter_names = ()  # the prior is a buffer
     descending = True
     prior: Tensor | None
 
     def __init__(self, prior: object = None):
         super().__init__()
         self.register_buffer("prior", None if prior is None else check_prior(prior))
-        self.needs_probabilities = prior is not None
+
+    @property
+    def needs_probabilities(self) -> bool:  # type: ignore[override]
+        """True with a prior: scores cannot be divided by one."""
+        return self.needs_prior
+
+    @property
+    def needs_prior(self) -> bool:
+        """Whether there is a prior."""
+        return self.prior is not None
+
+    def check_buffers(self) -> None:
+        """As declared by :class:`Ordering`."""
+        if self.prior is not None:
+            check_prior(self.prior)
 
     def forward(self, probs: Probs) -> Tensor:
         """``probs``, or ``probs / prior``."""
@@ -65,7 +116,7 @@ class Probability(Ordering):
             return probs
         if len(self.prior) != probs.shape[1]:
             raise InputError(f"prior: expected one number for each of {probs.shape[1]} classes, got {len(self.prior)}")
-        values = working(probs)  # a rare class's quotient has no place in float16
+        values = working(probs)  # p / prior of a rare class overflows float16
         return values / self.prior.to(values.dtype)
 
     def select(self, probs: Probs, threshold: Tensor) -> Sets:
@@ -77,24 +128,27 @@ class Probability(Ordering):
 
 
 class GivenLevel(Probability):
-    """p against a probability that a person named, so p must be one.
+    """p, compared with a probability that was stated by the user rather than fitted.
 
     >>> GivenLevel().select(torch.tensor([[0.2, 0.7]]), torch.tensor(0.7, dtype=torch.float64))
     tensor([[False,  True]])
     """
 
+    kind = "given-level"
+    needs_probabilities = True
+
     def __init__(self) -> None:
         super().__init__()
-        self.needs_probabilities = True
 
     def select(self, probs: Probs, threshold: Tensor) -> Sets:
-        """As declared by :class:`Ordering`, by the threshold rounded as the probabilities are: 0.7 is within 0.7 in all."""
+        """As declared by :class:`Ordering`; the threshold is rounded like the probabilities, so that 0.7 ≥ 0.7 in any dtype."""
         return probs >= threshold.to(probs.dtype)
 
 
 class Improbability(Ordering):
-    """1 - p, the non-conformity of LAC."""
+    """1 - p, the non-conformity score of LAC."""
 
+    kind = "improbability"
     needs_probabilities = False
 
     def forward(self, probs: Probs) -> Tensor:
@@ -102,16 +156,16 @@ class Improbability(Ordering):
         return 1 - working(probs)
 
     def at_labels(self, probs: Probs, target: Target) -> Tensor:
-        """As declared by :class:`Ordering`; only the entries that are asked for are computed."""
+        """As declared by :class:`Ordering`; computes only the entries at the labels."""
         return 1 - working(pick(probs, target) if is_single_label(target) else probs[target])
 
 
 class Prefix(Ordering):
-    """An ordering whose sets are the first labels of the row, by decreasing probability."""
+    """Base of orderings whose sets are the first labels of the row by decreasing probability; subclasses give :meth:`steps`."""
 
     def steps(self, ordered: Tensor) -> Tensor:
         """The value of the first, second, … label of each row, non-decreasing, from probabilities in decreasing order."""
-        raise TypeError(f"{type(self).__name__} does not say how it orders")
+        raise TypeError(f"{type(self).__name__} does not define steps(ordered)")
 
     def forward(self, probs: Probs) -> Tensor:
         """The values in the places of their labels."""
@@ -120,7 +174,7 @@ class Prefix(Ordering):
         return torch.empty_like(steps).scatter_(1, places, steps)
 
     def at_labels(self, probs: Probs, target: Target) -> Tensor:
-        """As declared by :class:`Ordering`; for one label a row without carrying places through the sort."""
+        """As declared by :class:`Ordering`; for one label a row, values are sorted without their indices, which is faster."""
         if not is_single_label(target):
             return super().at_labels(probs, target)
         values = torch.empty(len(probs), dtype=torch.float64, device=probs.device)
@@ -142,8 +196,9 @@ class Prefix(Ordering):
 
 
 class Rank(Prefix):
-    """1 for the most probable label, 2 for the next."""
+    """1 for the most probable label, 2 for the next, …"""
 
+    kind = "rank"
     needs_probabilities = False
 
     def steps(self, ordered: Tensor) -> Tensor:
@@ -151,14 +206,16 @@ class Rank(Prefix):
         return torch.arange(1, ordered.shape[1] + 1, device=ordered.device, dtype=torch.float64).expand(ordered.shape)
 
     def select(self, probs: Probs, threshold: Tensor) -> Sets:
-        """The threshold's number of labels; none of the others needs sorting."""
+        """As declared by :class:`Ordering`; a partial sort is enough."""
         if threshold.ndim or not probs.numel():
             return super().select(probs, threshold)
         return keep_top(probs, int(threshold.clamp(max=probs.shape[1])))
 
 
 class MassAbove(Prefix):
-    """The probability of all labels that are more plausible than this one."""
+    """The total probability of all labels that are more probable than this one."""
+
+    kind = "mass-above"
 
     def steps(self, ordered: Tensor) -> Tensor:
         """``0, p₁, p₁ + p₂, …`` in float64."""
@@ -167,15 +224,34 @@ class MassAbove(Prefix):
 
 
 class CumulativeMass(Prefix):
-    """The probability of all labels up to and with this one, and ``penalty`` for each rank beyond ``k_reg``.
+    """The total probability of all labels up to and including this one, plus ``penalty`` for each rank beyond ``k_reg``.
 
-    With a generator, a uniform share of the label's own probability is left out, one draw a row: the sets are then smaller
-    and their coverage exact, and two calls answer differently.
+    A randomised ordering subtracts a uniform share of the label's own probability, one draw a row: sets are then smaller and
+    their coverage exact, and two calls give different sets.
+
+    Args:
+        penalty: added for each rank beyond ``k_reg``; 0 by default.
+        k_reg: number of labels without a penalty; 0 by default.
+        generator: source of the draws: a torch or numpy generator, or a seed.
+        randomized: whether to draw; true if a generator is given, and otherwise false by default. True without a generator
+            draws from seed 0.
     """
 
-    def __init__(self, penalty: float = 0.0, k_reg: int = 0, generator: torch.Generator | None = None):
+    kind = "cumulative-mass"
+    parameter_names = ("penalty", "k_reg", "randomized")
+
+    def __init__(self, penalty: float = 0.0, k_reg: int = 0, generator: Any = None, randomized: bool | None = None):
         super().__init__()
-        self.penalty, self.k_reg, self.generator = penalty, k_reg, generator
+        self.penalty = float(decimal("penalty", penalty))
+        if self.penalty < 0:
+            raise InputError(f"penalty: expected a number from 0, got {penalty}")
+        self.k_reg = whole(0)("k_reg", k_reg)
+        self.generator = as_generator(generator, randomized)
+
+    @property
+    def randomized(self) -> bool:
+        """Whether the ordering draws random numbers."""
+        return self.generator is not None
 
     def steps(self, ordered: Tensor) -> Tensor:
         """``p₁, p₁ + p₂, …`` with the penalty, in float64."""
@@ -189,13 +265,22 @@ class CumulativeMass(Prefix):
         return total
 
 
+def as_generator(generator: Any, randomized: bool | None) -> torch.Generator | None:
+    """The generator of a randomised rule; None for one that is not."""
+    if randomized not in (None, True, False):
+        raise InputError(f"randomized: expected True or False, got {randomized!r}")
+    if generator is not None and randomized is False:
+        raise InputError("generator: expected None with randomized=False, got a generator")
+    return random_generator("generator", 0 if randomized and generator is None else generator)
+
+
 def threshold_in_dtype(threshold: Tensor, dtype: torch.dtype, descending: bool) -> Tensor:
-    """The threshold as the values compare with it: where rounding to their dtype would let in more, the next number.
+    """The threshold in the dtype of the values, rounded in the direction that lets in no additional label.
 
     Args:
         threshold: float64.
-        dtype: of the values.
-        descending: whether values from the threshold up are within it, or values up to it.
+        dtype: the dtype of the values.
+        descending: whether values at or above the threshold are selected, or those at or below it.
 
     >>> exact = torch.tensor(0.7, dtype=torch.float64)
     >>> bool(threshold_in_dtype(exact, torch.float32, descending=True).double() >= exact)
@@ -208,7 +293,7 @@ def threshold_in_dtype(threshold: Tensor, dtype: torch.dtype, descending: bool) 
 
 
 def check_prior(prior: object) -> Tensor:
-    """A prior as a float64 tensor (C,) with everything above 0."""
+    """The prior as a float64 tensor (C,) with all entries above 0."""
     values = as_tensor(np.asarray(prior, np.float64) if isinstance(prior, list | tuple) else prior, "prior").double()
     if values.ndim != 1:
         raise InputError(f"prior: expected one number for each class, (C,), got {shape_of(values)}")
@@ -225,7 +310,7 @@ def ranks(probs: Probs, target: Target) -> Tensor:
     own = probs.gather(1, label)
     reached = count_rows(probs >= own)
     rank = count_rows(probs > own) + 1
-    tied = (reached > rank).nonzero().squeeze(1)  # somebody else has the same probability
+    tied = (reached > rank).nonzero().squeeze(1)  # another label has the same probability
     if len(tied):
         earlier = torch.arange(probs.shape[1], device=probs.device) < label[tied]
         rank[tied] += count_rows((probs[tied] == own[tied]) & earlier)
@@ -233,7 +318,7 @@ def ranks(probs: Probs, target: Target) -> Tensor:
 
 
 def keep_first(probs: Probs, ordered: Tensor, counts: Tensor) -> Sets:
-    """The counts[i] most probable labels of row i, given the row's (largest) values in decreasing order."""
+    """The ``counts[i]`` most probable labels of row i, given the row's values in decreasing order."""
     infinite = torch.full_like(ordered[:, :1], torch.inf)
     edges = torch.cat([infinite, ordered, -infinite], dim=1)
     cutoff, following = edges.gather(1, counts[:, None]), edges.gather(1, counts[:, None] + 1)
@@ -241,7 +326,7 @@ def keep_first(probs: Probs, ordered: Tensor, counts: Tensor) -> Sets:
 
 
 def bounded(ordering: Ordering, probs: Probs, sets: Sets, least: int, most: int | None) -> Sets:
-    """The sets filled up with the most plausible others to the least size, and cut to the most plausible at the most."""
+    """Sets with fewer than ``least`` labels filled up with the next most plausible, those with more than ``most`` cut."""
     sizes = count_rows(sets)
     short = (sizes < least).nonzero().squeeze(1)
     long = sizes[:0] if most is None else (sizes > most).nonzero().squeeze(1)
@@ -255,6 +340,6 @@ def bounded(ordering: Ordering, probs: Probs, sets: Sets, least: int, most: int 
 
 
 def _plausible(ordering: Ordering, probs: Probs) -> Tensor:
-    """Larger is more plausible. 1 - p and cumulative mass order labels as p does, but round small probabilities to ties."""
+    """Values of which larger are more plausible. 1 - p and cumulative mass order labels as p does, but rounding makes ties."""
     values: Tensor = ordering(probs) if ordering.descending else probs
     return values

@@ -1,63 +1,70 @@
 """SetRule: the labels within a threshold, the threshold chosen by a constraint, the size kept within bounds."""
 
 import copy
-import json
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
+from shortlist.checks import decimal
 from shortlist.errors import InputError, ShortlistWarning
-from shortlist.files import written_whole
 from shortlist.fitting import Fitted
 from shortlist.predictions import Predictions
-from shortlist.sets.batches import Batches, Source
-from shortlist.sets.constraints import Constraint
+from shortlist.selection import count_rows
+from shortlist.sets.batches import Batches, Progress, Source, as_probs
+from shortlist.sets.constraints import Constraint, check_threshold
 from shortlist.sets.orderings import Ordering, bounded
 from shortlist.sets.sizes import SizeSummary
-from shortlist.tensors import Array, Sets, as_tensor, check_scores
-
-FORMAT = "shortlist-rule/1"
+from shortlist.tensors import Sets, as_tensor, row_blocks
 
 
 def origin_of(predictions: Predictions) -> dict[str, Any]:
-    """What a rule fitted on these predictions must find again: the number of classes and the link."""
+    """What predictions must share with those that a rule was fitted on: the number of classes and the link."""
     link = predictions.link
     return {"classes": predictions.num_classes, "link": None if link is None else link.fingerprint()}
 
 
 class SetRule(Fitted):
-    """probs (N, C) → sets bool (N, C): the labels whose ordering is within the threshold.
+    """Module, probs (N, C) → sets bool (N, C): the labels whose ordering is within the threshold.
 
     Args:
-        text: the rule as text, which :func:`~shortlist.sets.parse_rule` reads back.
+        text: the rule as text, by which reports name it; :func:`~shortlist.sets.parse_rule` reads it if it is registered.
         ordering: how plausible each label is.
         constraint: what the threshold is chosen for.
-        least: every set has at least so many labels (``floor``).
-        most: every set has at most so many labels (``cap``).
+        least: the smallest size of a set (``floor``); 0 by default.
+        most: the largest size of a set (``cap``); None (the default) is no limit.
+
+    Attributes:
+        threshold: the threshold, float64, () or (C,); None before the fit.
+        notes: what the user should know about the last fit.
+        calibrated: the sizes of the sets on the calibration rows; None before a fit, and if they could be read only once.
+        origin: the number of classes of the calibration rows, and the link of predictions; None before a fit.
     """
 
     threshold: Tensor | None
-    notes: tuple[str, ...]  # what a person should know about the last fit
-    calibrated: SizeSummary | None  # sizes of the sets on the calibration rows, where they were measured
-    origin: dict[str, Any] | None  # classes and link of the predictions it was fitted on, where it was on predictions
+    notes: tuple[str, ...]
+    calibrated: SizeSummary | None
+    origin: dict[str, Any] | None
 
     def __init__(self, text: str, ordering: Ordering, constraint: Constraint, least: int = 0, most: int | None = None):
         super().__init__()
+        if not isinstance(ordering, Ordering):
+            raise InputError(f"ordering: expected an Ordering, got {type(ordering).__name__}")
+        if not isinstance(constraint, Constraint):
+            raise InputError(f"constraint: expected a Constraint, got {type(constraint).__name__}")
         self.text, self.ordering, self.constraint = text, ordering, constraint
-        self.least, self.most = least, most
+        self.least, self.most = _checked_bounds(least, most)
         self.notes, self.calibrated, self.origin = (), None, None
         fixed = constraint.fixed()
         self.register_buffer("threshold", None if fixed is None else torch.tensor(fixed, dtype=torch.float64))
 
     @property
     def needs_fit(self) -> bool:
-        """Whether the rule has a threshold to choose on calibration rows, chosen or not."""
+        """Whether the threshold is chosen on calibration rows, rather than given."""
         return self.constraint.fixed() is None
 
     @property
@@ -67,85 +74,150 @@ class SetRule(Fitted):
 
     @property
     def needs_labels(self) -> bool:
-        """Whether the calibration rows must be labelled."""
+        """Whether the calibration rows must have labels."""
         return self.constraint.needs_labels
+
+    @property
+    def needs_prior(self) -> bool:
+        """Whether the rule uses a class prior."""
+        return self.ordering.needs_prior
+
+    @property
+    def needs_probabilities(self) -> bool:
+        """Whether the rule needs probabilities, rather than any scores that rank the labels."""
+        return self.ordering.needs_probabilities or self.constraint.needs_probabilities
+
+    @property
+    def alpha(self) -> float | None:
+        """The allowed error, if the rule has one."""
+        alpha = getattr(self.constraint, "alpha", None)
+        return None if alpha is None else float(decimal("alpha", alpha))
+
+    @property
+    def k(self) -> int | float | None:
+        """The size, or average size, of the sets, if the rule is given one."""
+        k = getattr(self.constraint, "k", None)
+        return k if k is None or isinstance(k, int | float) else float(decimal("k", k))
 
     @property
     def guarantee(self) -> str:
         """What the rule promises, and on what assumption, in one sentence."""
         parts = [self.constraint.guarantee.removesuffix(".")]
         if self.most is not None:
-            parts.append(f"the cap of {self.most} may take labels away from that")
+            parts.append(f"the cap of {self.most} may remove labels")
         if self.least:
-            parts.append(f"the floor of {self.least} may add labels to it")
+            parts.append(f"the floor of {self.least} may add labels")
         return "; ".join(parts) + "."
 
     @torch.no_grad()
-    def fit(self, probs: Source, target: Any = None) -> Self:
-        """Choose the threshold on calibration rows.
+    def fit(self, probs: Source, target: Any = None, *, progress: Progress | None = None) -> Self:
+        """Choose the threshold on calibration rows, and measure the sizes of the sets there.
+
+        The sizes are kept in :attr:`calibrated`; if the sets of new rows are larger or smaller than that by more than chance,
+        the new rows come from elsewhere. A rule without anything to fit is only measured.
 
         Args:
-            probs: (N, C) tensor or array, predictions, a re-iterable of batches (of ``(probs, target)`` where labels are
-                needed), or a callable that starts a new pass over them.
-            target: labels of the rows, where the rule needs them; ignored otherwise.
+            probs: probabilities (N, C) as a tensor, an array, a data frame or a nested list; predictions; batches of
+                ``probs`` or ``(probs, target)``, such as a ``DataLoader``; or a function that starts a new pass over batches.
+            target: labels of the rows of a matrix, if the rule needs them.
+            progress: callback, called with the number of rows read so far; every pass over the rows starts from 0.
         """
-        if not self.needs_fit:
-            return self
         if isinstance(probs, Predictions):
             self.check_reads(probs)
-        batches = Batches(probs, target)
+        batches = Batches(probs, target, progress)
         if self.ordering.needs_probabilities:
             batches.check_probabilities()
-        fit = self.constraint.fit(self.ordering, batches)
-        device = probs.device if isinstance(probs, Tensor) else "cpu"
-        self.threshold, self.notes = fit.threshold.to(device), fit.notes
-        self.origin = origin_of(probs) if isinstance(probs, Predictions) else None
-        for note in fit.notes:
+        if self.needs_fit:
+            self._choose_threshold(batches, probs.device if isinstance(probs, Tensor) else torch.device("cpu"))
+        self.calibrated = self._measured(batches) if batches.repeatable or not self.needs_fit else None
+        self.origin = None  # a rule without a fit goes with any link and any number of classes
+        if self.needs_fit:
+            self.origin = origin_of(probs) if isinstance(probs, Predictions) else {"classes": batches.classes}
+        for note in self.notes:
             warnings.warn(f"{self.text}: {note}", ShortlistWarning, stacklevel=2)
         return self
 
+    def _choose_threshold(self, batches: Batches, device: torch.device) -> None:
+        found = self.constraint.fit(self.ordering, batches)
+        threshold = as_tensor(found.threshold, "threshold").double()
+        check_threshold(threshold, self.constraint, batches.classes)
+        self.threshold, self.notes = threshold.to(device), tuple(found.notes)
+
+    def _measured(self, batches: Batches) -> SizeSummary | None:
+        """The sizes of the sets of these rows; None if there are none."""
+        counts: Tensor | None = None
+        with _same_draws(self.ordering.generator):
+            for probs, _ in batches:
+                if counts is None:
+                    counts = torch.zeros(probs.shape[1] + 1, dtype=torch.int64)
+                for rows in row_blocks(*probs.shape):
+                    counts += count_rows(self._sets(probs[rows])).bincount(minlength=len(counts)).cpu()
+        return None if counts is None or not counts.sum() else SizeSummary.of(counts)
+
     def check_reads(self, predictions: Predictions) -> None:
-        """The scores of these predictions read as probabilities, if the rule needs them to."""
-        needed = self.ordering.needs_probabilities or self.constraint.needs_probabilities
-        if predictions.link is None and needed:
+        """Raise an error if the rule needs probabilities and these predictions have no link."""
+        if predictions.link is None and self.needs_probabilities:
             raise InputError(
-                f"the scores have no reading as probabilities, which {self.text} needs: name the link they were trained for "
-                "(softmax, sigmoid, …), or identity if they are probabilities"
+                f"the scores cannot be interpreted as probabilities, which {self.text} needs: set the link they were trained "
+                "for (softmax, sigmoid, …), or identity if they are probabilities"
             )
 
     def check_origin(self, predictions: Predictions) -> None:
-        """These predictions have the classes and the link of those that the rule was fitted on."""
+        """Raise an error if these predictions have other classes or another link than the calibration rows."""
         here = origin_of(predictions)
         if self.origin is not None and self.origin["classes"] != here["classes"]:
             raise InputError(
                 f"{self.text} was fitted on {self.origin['classes']} classes, got scores of {here['classes']} classes"
             )
-        if self.origin is not None and self.origin["link"] != here["link"]:
+        if self.origin is not None and self.origin.get("link", here["link"]) != here["link"]:
             raise InputError(
-                f"{self.text} was fitted on probabilities by another link than these scores have ({predictions.link!r}): "
+                f"{self.text} was fitted on probabilities by another link than that of these scores ({predictions.link!r}): "
                 "fit it again, or give the scores that link"
             )
 
     @torch.no_grad()
-    def forward(self, probs: Tensor | Array | Predictions) -> Any:
-        """The sets, bool (N, C), of the kind (tensor or array) that came in; tensors for predictions."""
+    def forward(self, probs: Any) -> Any:
+        """The sets, bool (N, C).
+
+        Args:
+            probs: probabilities (N, C), or predictions.
+
+        Returns:
+            A tensor for a tensor and for predictions, a data frame for a pandas data frame, otherwise a numpy array.
+        """
         if isinstance(probs, Predictions):
             self.check_reads(probs)
-        values = probs.plausibility() if isinstance(probs, Predictions) else as_tensor(probs)
-        check_scores(values, "probs")
-        values = values.float() if values.dtype == torch.bfloat16 else values  # as rules are fitted
-        sets = self.bounded(values, self.unbounded(values))
-        return sets.numpy() if isinstance(probs, np.ndarray) else sets
+            return self._sets(as_probs(probs.plausibility()))
+        sets = self._sets(as_probs(probs))
+        if isinstance(probs, Tensor):
+            return sets
+        if hasattr(probs, "columns") and hasattr(probs, "index"):
+            return type(probs)(sets.numpy(), index=probs.index, columns=probs.columns)
+        return sets.numpy()
+
+    def predict(self, probs: Any) -> Any:
+        """The sets, bool (N, C): the same as calling the rule.
+
+        >>> from shortlist.sets import top_k
+        >>> top_k(2).predict([[0.2, 0.5, 0.3]])
+        array([[False,  True,  True]])
+        """
+        return self(probs)
+
+    def _sets(self, probs: Tensor) -> Sets:
+        return self.bounded(probs, self.unbounded(probs))
 
     def unbounded(self, probs: Tensor) -> Sets:
-        """The sets before a cap or a floor."""
+        """The sets before the cap and the floor."""
         threshold = self.fitted_buffer("threshold")
         if threshold.ndim and len(threshold) != probs.shape[1]:
             raise InputError(f"probs: the rule was fitted for {len(threshold)} classes, got {probs.shape[1]}")
+        if not self.needs_fit:
+            self.constraint.check_classes(probs.shape[1])
         return self.ordering.select(probs, threshold.to(probs.device))
 
     def bounded(self, probs: Tensor, sets: Sets) -> Sets:
-        """These sets with the cap and the floor."""
+        """These sets after the cap and the floor."""
         if self.least > probs.shape[1]:
             raise InputError(f"floor: expected at most the number of classes, {probs.shape[1]}, got {self.least}")
         if not self.least and self.most is None:
@@ -157,45 +229,37 @@ class SetRule(Fitted):
         rule = copy.copy(self)
         rule._buffers = dict(self._buffers)
         rule.text = f"{self.text},{text}"
-        rule.least = max(self.least, least or 0)
-        rule.most = min((bound for bound in (self.most, most) if bound is not None), default=None)
-        if rule.most is not None and rule.least > rule.most:
-            raise InputError(f"expected a floor up to the cap, got floor {rule.least} and cap {rule.most}")
+        limits = [bound for bound in (self.most, most) if bound is not None]
+        rule.least, rule.most = _checked_bounds(max(self.least, least or 0), min(limits, default=None))
+        rule.calibrated = None  # the sizes of other sets
         return rule
 
+    def record(self) -> dict[str, Any]:
+        """The rule without its tensors (its state dict), as JSON holds it; for :func:`~shortlist.sets.rule_from_record`."""
+        return {
+            "text": self.text,
+            "ordering": self.ordering.config(),
+            "constraint": self.constraint.config(),
+            "least": self.least,
+            "most": self.most,
+            "tensors": sorted(self.state_dict()),
+            "notes": list(self.notes),
+            "origin": self.origin,
+            "calibrated": None if self.calibrated is None else self.calibrated.record(),
+        }
+
     def save(self, path: str | Path) -> None:
-        """The rule and its threshold as one safetensors file."""
-        with written_whole(path) as temporary:
-            state = {name: tensor.contiguous() for name, tensor in self.state_dict().items()}
-            header = {"format": FORMAT, "rule": self.text, "notes": json.dumps(self.notes), "origin": json.dumps(self.origin)}
-            if self.calibrated is not None:
-                header["calibrated"] = json.dumps(self.calibrated.record())
-            try:
-                save_file(state, temporary, metadata=header)
-            except SafetensorError as error:  # a full disk, most of all
-                raise InputError(f"cannot write {path}: {error}") from error
+        """Write the rule and its threshold as one safetensors file."""
+        from shortlist.sets.storage import save_rule
+
+        save_rule(self, path)
 
     @staticmethod
     def load(path: str | Path) -> "SetRule":
-        """The rule that :meth:`save` wrote."""
-        from shortlist.sets.text import parse_rule
+        """The rule that :meth:`save` wrote; a module that defines its ordering or constraint must have been imported."""
+        from shortlist.sets.storage import load_rule
 
-        try:
-            with safe_open(path, framework="pt") as file:
-                header = file.metadata() or {}
-                state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-        except (SafetensorError, OSError) as error:
-            raise InputError(f"cannot read a rule from {path}: {error}") from error
-        if header.get("format") != FORMAT:
-            raise InputError(f"cannot read a rule from {path}: it was not written by SetRule.save")
-        try:
-            rule = parse_rule(header["rule"], prior=state.get("ordering.prior"))
-            rule.load_state_dict(state)
-            rule.notes, rule.origin = tuple(json.loads(header["notes"])), json.loads(header["origin"])
-            rule.calibrated = SizeSummary(**json.loads(header["calibrated"])) if "calibrated" in header else None
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise InputError(f"cannot read a rule from {path}: the file is damaged ({error})") from error
-        return rule
+        return load_rule(path)
 
     def __repr__(self) -> str:
         threshold = self._buffers["threshold"]
@@ -204,3 +268,18 @@ class SetRule(Fitted):
         if threshold.ndim:
             return f"SetRule({self.text}, {len(threshold)} thresholds)"
         return f"SetRule({self.text}, threshold {threshold.item():.6g})"
+
+
+def _checked_bounds(least: int, most: int | None) -> tuple[int, int | None]:
+    if most is not None and least > most:
+        raise InputError(f"expected a floor up to the cap, got floor {least} and cap {most}")
+    return least, most
+
+
+@contextmanager
+def _same_draws(generator: torch.Generator | None) -> Iterator[None]:
+    """Inside, random numbers are drawn that will be drawn again afterwards: measuring changes no later answer."""
+    state = None if generator is None else generator.get_state()
+    yield
+    if generator is not None and state is not None:
+        generator.set_state(state)

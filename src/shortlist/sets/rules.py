@@ -10,53 +10,71 @@ mass                 the fewest labels with mass 1 - alpha          error of eve
 lac                  all labels above one threshold                 average error            labelled rows
 aps, raps            the first labels of the row, by mass           average error            labelled rows
 pas                  all labels with p over prior above one thresh. average error            labelled rows
-classwise            the same with one threshold a class            error of every class     labelled rows
+classwise            the same with one threshold for each class     error of every class     labelled rows
 interpolated         the same, between class-wise and common        neither exactly          labelled rows
-risk_control         all labels above one threshold                 expected share missed    many labels a row
-per_label            labels above a threshold of their own          F1, precision, recall    many labels a row
+risk_control         all labels above one threshold                 expected share missed    several labels a row
+per_label            labels above a threshold of their own          F1, precision, recall    several labels a row
 cap, floor           the same, at most / at least n labels          size of every set        as the rule
 ==================== ============================================== ======================== ======================
+
+``alpha`` is the allowed error; ``confidence_level`` and ``coverage`` (1 - alpha) are understood in its place.
 """
 
+import warnings
 from typing import Any
 
-import numpy as np
-import torch
-
-from shortlist.checks import decimal, whole
-from shortlist.errors import InputError
+from shortlist.checks import as_typed, decimal, whole
+from shortlist.errors import InputError, ShortlistWarning
 from shortlist.sets.constraints import (
     AverageError,
     AverageSize,
     ErrorPerClass,
-    Fixed,
     InterpolatedError,
+    Level,
+    Mass,
+    Size,
     check_alpha,
 )
-from shortlist.sets.multilabel import LabelObjective, Objective, Risk
-from shortlist.sets.orderings import CumulativeMass, GivenLevel, Improbability, MassAbove, Ordering, Probability, Rank
+from shortlist.sets.multilabel import LabelMeasure, LabelObjective, Risk
+from shortlist.sets.orderings import CumulativeMass, GivenLevel, Improbability, MassAbove, Probability, Rank
+from shortlist.sets.registry import register_modifier, register_rule
 from shortlist.sets.rule import SetRule
+from shortlist.words import understands
 
 
+def _alpha_of(level: Any) -> int | float | str:
+    """``1 - level`` in exact decimals."""
+    rest = 1 - decimal("confidence_level", level)
+    return as_typed("alpha", float(rest) if decimal("alpha", float(rest)) == rest else rest)
+
+
+UNDERSTOOD: Any = {"confidence_level": ("alpha", _alpha_of), "coverage": ("alpha", _alpha_of)}
+RANDOMNESS: Any = {"randomised": "randomized", "random_state": "generator"}
+
+
+@register_rule("top-k", "k")
 def top_k(k: int) -> SetRule:
     """The k most probable labels of every row, ties broken by lower index.
 
-    >>> top_k(2)(torch.tensor([[0.2, 0.5, 0.3]]))
-    tensor([[False,  True,  True]])
+    >>> top_k(2).predict([[0.2, 0.5, 0.3]])
+    array([[False,  True,  True]])
     """
-    k = whole(1)("k", k)
-    promise = f"Every set holds exactly {k} labels; nothing is promised about the error."
-    return SetRule(f"top-k:{k!s}", _Exactly(k), Fixed(float(k), promise))
+    size = Size(k)
+    return SetRule(f"top-k:{size.k}", Rank(), size)
 
 
+@register_rule("average-k", "k", "prior?")
 def average_k(k: float, prior: Any = None) -> SetRule:
     """All labels above one threshold, chosen on unlabelled rows so that sets hold k labels on average.
 
-    With a class prior the threshold is on ``p / prior``, which is best for accuracy averaged over classes.
+    Args:
+        k: the average size, which need not be a whole number.
+        prior: shares of the classes, (C,); with them the threshold is on ``p / prior``, which is best for accuracy averaged
+            over classes.
 
-    >>> rule = average_k(1.5).fit(torch.tensor([[0.9, 0.1, 0.0], [0.4, 0.35, 0.25]]))
-    >>> rule(torch.tensor([[0.8, 0.1, 0.1], [0.4, 0.3, 0.3]]))
-    tensor([[ True, False, False], [ True,  True,  True]])
+    >>> rule = average_k(1.5).fit([[0.9, 0.1, 0.0], [0.4, 0.35, 0.25]])
+    >>> rule.predict([[0.8, 0.1, 0.1], [0.4, 0.3, 0.3]])
+    array([[ True, False, False], [ True,  True,  True]])
 
     Garcin thesis, 2.27, with the midpoint of the kn-th and the next probability in place of the kn-th.
     """
@@ -64,75 +82,101 @@ def average_k(k: float, prior: Any = None) -> SetRule:
     return SetRule(text, Probability(prior), AverageSize(k))
 
 
+@register_rule("threshold", "p")
 def threshold(p: float) -> SetRule:
-    """All labels with probability p at least.
+    """All labels with a probability of at least p.
 
-    >>> threshold(0.3)(torch.tensor([[0.2, 0.5, 0.3]]))
-    tensor([[False,  True,  True]])
+    >>> threshold(0.3).predict([[0.2, 0.5, 0.3]])
+    array([[False,  True,  True]])
     """
-    level = float(decimal("p", p))
-    if not 0 <= level <= 1:
-        raise InputError(f"p: expected a probability from 0 to 1, got {p}")
-    promise = f"Every label has probability {p} at least, as the model has it; nothing is promised about size or error."
-    return SetRule(f"threshold:{p!s}", GivenLevel(), Fixed(level, promise))
+    return SetRule(f"threshold:{p!s}", GivenLevel(), Level(p))
 
 
+@register_rule("mass", "alpha")
+@understands(**UNDERSTOOD)
 def mass(alpha: float) -> SetRule:
-    """The fewest labels whose probabilities sum to 1 - alpha at least.
+    """The fewest labels whose probabilities sum to at least 1 - alpha.
 
-    >>> mass(0.2)(torch.tensor([[0.2, 0.5, 0.3]]))
-    tensor([[False,  True,  True]])
+    >>> mass(0.2).predict([[0.2, 0.5, 0.3]])
+    array([[False,  True,  True]])
     """
-    wanted = float(1 - check_alpha(alpha))
-    promise = f"Every set holds its label with probability {wanted:g} at least, if the probabilities are true."
-    # A label is in while the mass above it is below the wanted mass: at most the next smaller number.
-    return SetRule(f"mass:{alpha!s}", MassAbove(), Fixed(float(np.nextafter(wanted, 0)), promise))
+    _hint_at_coverage(alpha)
+    return SetRule(f"mass:{alpha!s}", MassAbove(), Mass(alpha))
 
 
+@register_rule("lac", "alpha")
+@understands(**UNDERSTOOD)
 def lac(alpha: float) -> SetRule:
-    """All labels with 1 - p up to the conformal quantile: the smallest sets on average for their error.
+    """All labels with 1 - p up to the conformal quantile: the smallest sets on average for a given error.
 
-    >>> rule = lac(0.5).fit(torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]), torch.tensor([0, 1, 1]))
-    >>> rule.threshold
-    tensor(0.2000, dtype=torch.float64)
+    Args:
+        alpha: the allowed error: 0.1 for a coverage of 90 %.
+
+    >>> rule = lac(0.5).fit([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]], [0, 1, 1])
+    >>> rule.threshold, rule.alpha
+    (tensor(0.2000, dtype=torch.float64), 0.5)
 
     Sadinle, Lei, Wasserman, "Least ambiguous set-valued classifiers with bounded error levels", 2019.
     """
+    _hint_at_coverage(alpha)
     return SetRule(f"lac:{alpha!s}", Improbability(), AverageError(alpha))
 
 
-def aps(alpha: float, generator: torch.Generator | None = None) -> SetRule:
-    """The first labels of the row up to the conformal quantile of the mass at the true label.
+@register_rule("aps", "alpha", "random?")
+@understands(**UNDERSTOOD, **RANDOMNESS)
+def aps(alpha: float, generator: Any = None, randomized: bool | None = None) -> SetRule:
+    """The first labels of the row, up to the conformal quantile of the cumulative probability at the true label.
 
-    Without a generator (the default) nothing is random, and a confident classifier gets much larger sets than it needs: the
-    mass at its labels is all but 1. With one, the label at the boundary is in or out by chance, and coverage is exact.
+    By default nothing is random, and a confident classifier gets much larger sets than necessary: the cumulative probability
+    at its labels is nearly 1. A randomised rule includes the label at the boundary or not by chance, and its coverage is exact.
+
+    Args:
+        alpha: the allowed error: 0.1 for a coverage of 90 %.
+        generator: makes the rule randomised: a torch or numpy generator, or a seed.
+        randomized: True for a randomised rule without naming a generator (seed 0).
 
     Romano, Sesia, Candès, "Classification with valid and adaptive coverage", 2020.
     """
-    return SetRule(f"aps:{alpha!s}{_random(generator)}", CumulativeMass(generator=generator), AverageError(alpha))
+    _hint_at_coverage(alpha)
+    ordering = CumulativeMass(generator=generator, randomized=randomized)
+    return SetRule(f"aps:{alpha!s}{_random(ordering)}", ordering, AverageError(alpha))
 
 
-def raps(alpha: float, penalty: float = 0.01, k_reg: int = 5, generator: torch.Generator | None = None) -> SetRule:
-    """APS with a penalty for every label beyond the first ``k_reg``, against long tails of sets.
+@register_rule("raps", "alpha", "penalty?", "k_reg?", "random?")
+@understands(kreg="k_reg", lambda_reg="penalty", lam_reg="penalty", **UNDERSTOOD, **RANDOMNESS)
+def raps(alpha: float, penalty: float = 0.01, k_reg: int = 5, generator: Any = None, randomized: bool | None = None) -> SetRule:
+    """APS with a penalty for every label beyond the first ``k_reg``, against very large sets.
+
+    Args:
+        alpha: the allowed error: 0.1 for a coverage of 90 %.
+        penalty: added to the cumulative probability for each label beyond ``k_reg``.
+        k_reg: number of labels without a penalty.
+        generator: as for :func:`aps`.
+        randomized: as for :func:`aps`.
 
     Angelopoulos, Bates, Malik, Jordan, "Uncertainty sets for image classifiers using conformal prediction", 2021.
     """
-    share = float(decimal("penalty", penalty))
-    if share < 0:
-        raise InputError(f"penalty: expected a number from 0, got {penalty}")
-    k_reg = whole(0)("k_reg", k_reg)
-    ordering = CumulativeMass(share, k_reg, generator)
-    return SetRule(f"raps:{alpha!s}:{penalty!s}:{k_reg}{_random(generator)}", ordering, AverageError(alpha))
+    _hint_at_coverage(alpha)
+    ordering = CumulativeMass(penalty, k_reg, generator, randomized)
+    return SetRule(f"raps:{alpha!s}:{penalty!s}:{ordering.k_reg}{_random(ordering)}", ordering, AverageError(alpha))
 
 
+@register_rule("pas", "alpha", prior=True)
+@understands(**UNDERSTOOD)
 def pas(alpha: float, prior: Any) -> SetRule:
-    """LAC on probability over class prior: the same average error, spent less on the rare classes.
+    """LAC on p over the class prior: the same average error, with less of it on the rare classes.
+
+    Args:
+        alpha: the allowed error: 0.1 for a coverage of 90 %.
+        prior: shares of the classes, (C,), all above 0.
 
     Ding, Fermanian, Salmon, "Conformal prediction for long-tailed classification", 2025, arXiv 2507.06867.
     """
+    _hint_at_coverage(alpha)
     return SetRule(f"pas:{alpha!s}", Probability(prior), AverageError(alpha))
 
 
+@register_modifier("classwise")
 def classwise(rule: SetRule) -> SetRule:
     """A conformal rule with one threshold for each class; a class with too few calibration rows is in every set.
 
@@ -142,74 +186,87 @@ def classwise(rule: SetRule) -> SetRule:
     return _with(rule, "classwise", ErrorPerClass(constraint.alpha))
 
 
+@register_modifier("interpolated", "weight")
 def interpolated(rule: SetRule, weight: float) -> SetRule:
-    """LAC between one threshold for all (weight 0) and one for each class (weight 1), linearly.
+    """LAC with thresholds between one for all classes (weight 0) and one for each class (weight 1).
 
     Ding, Fermanian, Salmon, 2025, arXiv 2507.06867.
     """
     constraint = _conformal(rule, "interpolated")
     if not isinstance(rule.ordering, Improbability):
         raise InputError(f"interpolated: expected lac, whose thresholds lie between 0 and 1, got {rule.text}")
-    return _with(rule, f"interpolated:{weight!s}", InterpolatedError(constraint.alpha, weight=float(decimal("weight", weight))))
+    return _with(rule, f"interpolated:{weight!s}", InterpolatedError(constraint.alpha, weight=weight))
 
 
+@register_rule("risk-control", "risk", "alpha", texts=("risk",))
+@understands(**UNDERSTOOD)
 def risk_control(risk: str, alpha: float) -> SetRule:
-    """All labels above the highest threshold at which a row misses a share alpha of its labels at most, on average.
+    """All labels above the highest threshold at which sets miss at most a share alpha of a row's labels, on average.
 
-    ``risk`` is ``"recall"``: one minus the recall of a row is what is controlled.
+    Args:
+        risk: ``"recall"``: the risk is one minus the recall of a row.
+        alpha: the allowed risk: 0.1 for a recall of 90 %.
 
     Angelopoulos, Bates, Fisch, Lei, Schuster, "Conformal risk control", 2022.
     """
+    _hint_at_coverage(alpha)
     return SetRule(f"risk-control:{risk}:{alpha!s}", Probability(), Risk(risk, alpha))
 
 
-def per_label(objective: Objective = "f1", level: float | None = None) -> SetRule:
-    """A threshold for each label: its best F1, or the most right labels at this precision, or the highest with this recall.
+@register_rule("per-label", "objective?", "level?", texts=("objective",))
+def per_label(objective: LabelMeasure = "f1", level: float | None = None) -> SetRule:
+    """A threshold for each label: that of its best F1, the lowest with this precision, or the highest with this recall.
 
-    >>> probs = torch.tensor([[0.9], [0.7], [0.4], [0.1]])
-    >>> rule = per_label("precision", 0.6).fit(probs, torch.tensor([[True], [False], [True], [False]]))
-    >>> rule(probs).flatten()
-    tensor([ True,  True,  True, False])
+    Args:
+        objective: ``"f1"`` (the default), ``"precision"`` or ``"recall"``.
+        level: the precision or recall to reach; none for F1.
+
+    >>> probs = [[0.9], [0.7], [0.4], [0.1]]
+    >>> rule = per_label("precision", 0.6).fit(probs, [[True], [False], [True], [False]])
+    >>> rule.predict(probs).flatten()
+    array([ True,  True,  True, False])
     """
     text = f"per-label:{objective}" + ("" if level is None else f":{level!s}")
     return SetRule(text, Probability(), LabelObjective(objective, level))
 
 
+@register_modifier("cap", "n")
 def cap(rule: SetRule, n: int) -> SetRule:
-    """The same rule with n labels at most: the most plausible ones of its set.
+    """The same rule with at most n labels: the most plausible ones of its set.
 
-    >>> cap(threshold(0.2), 2)(torch.tensor([[0.2, 0.5, 0.3]]))
-    tensor([[False,  True,  True]])
+    >>> cap(threshold(0.2), 2).predict([[0.2, 0.5, 0.3]])
+    array([[False,  True,  True]])
     """
     n = whole(0)("cap", n)
     return rule.bounded_by(f"cap:{n}", most=n)
 
 
+@register_modifier("floor", "n?")
 def floor(rule: SetRule, n: int = 1) -> SetRule:
-    """The same rule with n labels at least: its set, filled up with the most plausible others.
+    """The same rule with at least n labels: its set, filled up with the next most plausible ones.
 
-    >>> floor(threshold(0.6))(torch.tensor([[0.2, 0.5, 0.3]]))
-    tensor([[False,  True, False]])
+    >>> floor(threshold(0.6)).predict([[0.2, 0.5, 0.3]])
+    array([[False,  True, False]])
     """
     n = whole(0)("floor", n)
     return rule.bounded_by(f"floor:{n}", least=n)
 
 
-class _Exactly(Rank):
-    """Rank, with k checked against the number of classes."""
+def _hint_at_coverage(alpha: Any) -> None:
+    """Warn if the allowed error looks like a coverage."""
+    level = check_alpha(alpha)
+    if level > 0.5:
+        meant = _alpha_of(alpha)
+        warnings.warn(
+            f"alpha={alpha} is an allowed error of {float(level):.0%}, a coverage of {float(1 - level):.0%}: did you mean "
+            f"alpha={meant}?",
+            ShortlistWarning,
+            stacklevel=4,
+        )
 
-    def __init__(self, k: int):
-        super().__init__()
-        self.k = k
 
-    def select(self, probs: torch.Tensor, threshold: torch.Tensor) -> torch.Tensor:
-        if self.k > probs.shape[1]:
-            raise InputError(f"k: expected at most the number of classes, {probs.shape[1]}, got {self.k}")
-        return super().select(probs, threshold)
-
-
-def _random(generator: torch.Generator | None) -> str:
-    return "" if generator is None else ":random"
+def _random(ordering: CumulativeMass) -> str:
+    return ":random" if ordering.randomized else ""
 
 
 def _conformal(rule: SetRule, name: str) -> AverageError:
@@ -219,5 +276,4 @@ def _conformal(rule: SetRule, name: str) -> AverageError:
 
 
 def _with(rule: SetRule, text: str, constraint: ErrorPerClass) -> SetRule:
-    ordering: Ordering = rule.ordering
-    return SetRule(f"{rule.text},{text}", ordering, constraint, rule.least, rule.most)
+    return SetRule(f"{rule.text},{text}", rule.ordering, constraint, rule.least, rule.most)

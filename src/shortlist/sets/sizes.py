@@ -1,20 +1,25 @@
-"""How large sets turned out, and whether new rows shift that beyond chance."""
+"""How large sets are, and whether new rows change that by more than chance."""
 
 import math
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-# Two-sided: a warning that comes without cause once in a thousand evaluations.
+from shortlist.checks import number, whole
+from shortlist.errors import InputError
+from shortlist.words import shown
+
+# Level of the two-sided test: one false alarm in a thousand evaluations.
 CHANCE = 0.001
-# Sizes are skewed: with fewer rows their mean is too far from normal for that.
+# Sizes are skewed: with fewer rows, their mean is too far from normal for the test.
 ENOUGH = 30
 
 
 @dataclass(frozen=True)
 class SizeSummary:
-    """Mean and variance of the sizes of some sets."""
+    """The number of rows, and the mean and variance of the sizes of their sets."""
 
     rows: int
     mean: float
@@ -22,7 +27,7 @@ class SizeSummary:
 
     @staticmethod
     def of(counts: Tensor) -> "SizeSummary":
-        """From the number of sets of size 0, 1, 2, …"""
+        """The summary of ``counts[s]`` sets of each size s = 0, 1, 2, …"""
         counts = counts.double()
         sizes = torch.arange(len(counts), dtype=torch.float64)
         rows = counts.sum()
@@ -34,21 +39,29 @@ class SizeSummary:
         """The three numbers by name."""
         return asdict(self)
 
+    @staticmethod
+    def from_record(record: Any) -> "SizeSummary":
+        """The summary that :meth:`record` wrote."""
+        if not isinstance(record, dict) or record.keys() != {"rows", "mean", "variance"}:
+            raise InputError(f"calibrated: expected rows, mean and variance, got {shown(record)}")
+        mean, variance = (number(least=0)(f"calibrated: {name}", record[name]) for name in ("mean", "variance"))
+        return SizeSummary(whole(1)("calibrated: rows", record["rows"]), float(mean), float(variance))
+
     def shift_from(self, calibrated: "SizeSummary") -> str | None:
-        """A sentence where the mean size differs from the calibrated one by more than chance; None where it does not."""
+        """A sentence if the mean size differs from the one on the calibration rows by more than chance; otherwise None."""
         if min(self.rows, calibrated.rows) < ENOUGH:
             return None
-        # If the source is the same so is the variance: few new rows borrow that of the many calibration rows.
+        # Rows from the same source have the same variance, so it is estimated from both samples together.
         pooled = _pooled(self, calibrated)
         error = math.sqrt(pooled * (1 / self.rows + 1 / calibrated.rows))
         gap = self.mean - calibrated.mean
         chance = 1.0 if gap == 0 else 0.0 if error == 0 else math.erfc(abs(gap) / error / math.sqrt(2))
         if chance >= CHANCE:
             return None
-        shown = f"= {chance:.1g}" if chance > 1e-9 else "< 1e-9"
+        value = f"= {chance:.1g}" if chance > 1e-9 else "< 1e-9"
         return (
             f"sets hold {self.mean:.4g} labels on average on these {self.rows} rows and {calibrated.mean:.4g} on the "
-            f"{calibrated.rows} calibration rows: more than chance (p {shown}); are the two from the same source?"
+            f"{calibrated.rows} calibration rows: more than chance (p {value}); are the two from the same source?"
         )
 
 

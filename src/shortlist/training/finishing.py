@@ -14,10 +14,9 @@ from shortlist.models.classifier import Classifier
 from shortlist.models.network import Network
 from shortlist.predictions import Predictions
 from shortlist.sets import SetRule, parse_rule
-from shortlist.sets.calibrating import calibrate_rule
 from shortlist.tensors import Scores, is_single_label
 from shortlist.training.division import CALIBRATION, TEST, VAL
-from shortlist.training.reading import base_link, make_rule, needs_probabilities, rule_without_probabilities
+from shortlist.training.reading import base_link, make_rule, rule_without_probabilities
 from shortlist.training.recipe import Recipe
 
 FITTED: Mapping[str, type[FittedLink]] = {"temperature": Temperature, "platt": Platt, "isotonic": Isotonic}
@@ -53,13 +52,13 @@ def fitted_rule(recipe: Recipe, calibration: Predictions, remarks: list[str]) ->
     that has come this far does not end without a classifier.
     """
     rule = make_rule(recipe, calibration.num_classes, calibration.prior)
-    if calibration.link is None and needs_probabilities(rule):
+    if calibration.link is None and rule.needs_probabilities:
         instead = rule_without_probabilities(recipe, calibration.num_classes)
         remarks.append(f"{rule.text} needs probabilities, which these scores do not give: the classifier has {instead} instead")
         rule = parse_rule(instead)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ShortlistWarning)
-        calibrate_rule(rule, calibration)
+        rule.fit(calibration)
     remarks += [str(warning.message) for warning in caught]
     return rule
 

@@ -56,14 +56,7 @@ def make_rule(recipe: Recipe, classes: int, prior: Tensor | None) -> SetRule:
         prior: shares of the classes among the training rows, used by rules that divide by it.
     """
     text = recipe.rule or usual_rule(recipe, classes)
-    generator = torch.Generator().manual_seed(recipe.seed)
-    divides = "prior" in text or text.startswith("pas")
-    return parse_rule(text, prior=prior if divides else None, generator=generator)
-
-
-def needs_probabilities(rule: SetRule) -> bool:
-    """Whether the rule means nothing on scores that are no probabilities."""
-    return rule.ordering.needs_probabilities or rule.constraint.needs_probabilities
+    return parse_rule(text, prior=prior, generator=torch.Generator().manual_seed(recipe.seed))
 
 
 def check_reading(recipe: Recipe, counts: Tensor, *, single: bool) -> None:
@@ -85,7 +78,7 @@ def check_reading(recipe: Recipe, counts: Tensor, *, single: bool) -> None:
         raise error if str(error).startswith("rule") else InputError(f"rule {text}: {error}") from error
     if rule.least > classes:
         raise _too_many("floor", rule.least, classes)
-    if needs_probabilities(rule) and recipe.calibration == "none" and base_link(recipe, _own(recipe, counts)) is None:
+    if rule.needs_probabilities and recipe.calibration == "none" and base_link(recipe, _own(recipe, counts)) is None:
         raise InputError(
             f"rule {text} needs probabilities, and without a link and with calibration=none there are none: set "
             f"calibration=auto, or a rule that needs none, such as {rule_without_probabilities(recipe, classes)}"

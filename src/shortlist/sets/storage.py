@@ -1,0 +1,131 @@
+"""A rule as a record and tensors, and as one file: nothing in it is executed when it is read."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from shortlist.checks import whole
+from shortlist.errors import InputError
+from shortlist.files import written_whole
+from shortlist.sets.constraints import Constraint, check_threshold
+from shortlist.sets.orderings import Ordering
+from shortlist.sets.rule import SetRule
+from shortlist.sets.sizes import SizeSummary
+from shortlist.tensors import shape_of
+from shortlist.words import listed, shown
+
+FORMAT = "shortlist-rule/2"
+FAMILY = FORMAT.split("/")[0]
+FIELDS = ("text", "ordering", "constraint", "least", "most", "tensors", "notes", "origin", "calibrated")
+
+
+def rule_from_record(record: Any, tensors: Mapping[str, Tensor]) -> SetRule:
+    """The rule with this record and these tensors; damaged values are refused.
+
+    The classes of its ordering and constraint are found by their kinds: a module that defines kinds of its own must have been
+    imported.
+
+    Args:
+        record: what :meth:`SetRule.record` returned.
+        tensors: its state dict.
+
+    >>> from shortlist.sets import lac
+    >>> rule = lac(0.5).fit([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]], [0, 1, 1])
+    >>> rule_from_record(rule.record(), rule.state_dict())
+    SetRule(lac:0.5, threshold 0.2)
+    """
+    if not isinstance(record, Mapping):
+        raise InputError(f"rule: expected a record, got {shown(record)}")
+    missing = [name for name in FIELDS if name not in record]
+    if missing:
+        raise InputError(f"rule: the record is damaged, {missing[0]!r} is missing")
+    text = record["text"]
+    if not isinstance(text, str) or not text:
+        raise InputError(f"rule: expected its text, got {shown(text)}")
+    try:
+        rule = _built(record, text)
+        _fill(rule, record["tensors"], tensors)
+        rule.notes, rule.origin = _notes(record["notes"]), _origin(record["origin"])
+        rule.calibrated = None if record["calibrated"] is None else SizeSummary.from_record(record["calibrated"])
+        if rule.threshold is not None:
+            check_threshold(rule.threshold, rule.constraint, None if rule.origin is None else rule.origin["classes"])
+    except InputError as error:
+        raise InputError(f"rule {text}: {error}") from error
+    except (TypeError, ValueError, KeyError, RuntimeError) as error:
+        raise InputError(f"rule {text}: the record is damaged ({' '.join(str(error).split())})") from error
+    return rule
+
+
+def _built(record: Mapping[str, Any], text: str) -> SetRule:
+    least, most = whole(0)("least", record["least"]), record["most"]
+    most = None if most is None else whole(0)("most", most)
+    return SetRule(text, Ordering.from_config(record["ordering"]), Constraint.from_config(record["constraint"]), least, most)
+
+
+def _fill(rule: SetRule, names: Any, tensors: Mapping[str, Tensor]) -> None:
+    """Put the tensors into the rule; they must be those that the record lists."""
+    if not isinstance(names, list) or sorted(tensors) != sorted(map(str, names)):
+        raise InputError(
+            f"expected the tensors {listed(list(map(str, names))) or 'none'}, got {listed(sorted(tensors)) or 'none'}"
+        )
+    for name, old in rule.state_dict().items():
+        if name not in tensors:
+            raise InputError(f"expected the tensor {name}, {shape_of(old)}, which is missing")
+    unknown = rule.load_state_dict(dict(tensors), strict=False).unexpected_keys
+    if unknown:
+        raise InputError(f"expected no tensors but its own, got {listed(unknown)}")
+    rule.ordering.check_buffers()
+
+
+def _notes(notes: Any) -> tuple[str, ...]:
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+        raise InputError(f"notes: expected a list of sentences, got {shown(notes)}")
+    return tuple(notes)
+
+
+def _origin(origin: Any) -> dict[str, Any] | None:
+    if origin is None:
+        return None
+    if not isinstance(origin, dict) or "classes" not in origin:
+        raise InputError(f"origin: expected the number of classes and the link, got {shown(origin)}")
+    whole(1)("origin: classes", origin["classes"])
+    return origin
+
+
+def save_rule(rule: SetRule, path: str | Path) -> None:
+    """Write the rule as one safetensors file, whole or not at all."""
+    state = {name: tensor.contiguous() for name, tensor in rule.state_dict().items()}
+    header = {"format": FORMAT, "rule": json.dumps(rule.record(), allow_nan=False)}
+    with written_whole(path) as temporary:
+        try:
+            save_file(state, temporary, metadata=header)
+        except SafetensorError as error:  # a full disk, most likely
+            raise InputError(f"cannot write {path}: {error}") from error
+
+
+def load_rule(path: str | Path) -> SetRule:
+    """The rule that :func:`save_rule` wrote."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+            tensors: dict[str, torch.Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"cannot read a rule from {path}: {error}") from error
+    if header.get("format", "").split("/")[0] != FAMILY:
+        raise InputError(f"cannot read a rule from {path}: it was not written by SetRule.save")
+    if header["format"] != FORMAT:
+        raise InputError(f"cannot read a rule from {path}: expected the format {FORMAT}, got {header['format']}: fit it again")
+    try:
+        record = json.loads(header["rule"])
+    except (KeyError, ValueError, RecursionError) as error:
+        raise InputError(f"cannot read a rule from {path}: the file is damaged ({error})") from error
+    try:
+        return rule_from_record(record, tensors)
+    except InputError as error:
+        raise InputError(f"cannot read a rule from {path}: {error}") from error
