@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris, make_multilabel_classification
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
-from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -20,7 +20,7 @@ from shortlist.errors import InputError
 from shortlist.sets import SetRule, aps, average_k, lac, pas, risk_control, threshold, top_k
 from shortlist.sets.constraints import AverageError
 from shortlist.sets.orderings import Improbability
-from shortlist.sklearn import SetClassifier
+from shortlist.sklearn import SetClassifier, coverage_scorer, coverage_size_scorer, size_scorer
 
 X, Y = load_iris(return_X_y=True)
 X = StandardScaler().fit_transform(X)
@@ -74,15 +74,79 @@ def test_the_same_seed_gives_the_same_sets_and_another_other_rows():
     assert not np.array_equal(first, other)
 
 
-def test_score_is_the_share_of_labels_in_their_sets():
-    model = SetClassifier(logistic(), rule="lac:0.3", random_state=0).fit(X, NAMES[Y])
-    hit = model.predict_set(X)[np.arange(len(Y)), Y]
-    assert 0 < hit.mean() < 1
-    assert model.score(X, NAMES[Y]) == pytest.approx(hit.mean())
+def f1_of_rows(sets, labels):
+    """The mean F1 from precision and recall, row by row."""
+    found = []
+    for chosen, true in zip(sets, labels, strict=True):
+        chosen, true = set(np.flatnonzero(chosen)), set(np.flatnonzero(true))
+        if not chosen and not true:
+            found.append(1.0)
+        elif not chosen & true:
+            found.append(0.0)
+        else:
+            precision, recall = len(chosen & true) / len(chosen), len(chosen & true) / len(true)
+            found.append(2 * precision * recall / (precision + recall))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("rule", ["lac:0.3", "average-k:1.5", "top-k:2"])
+def test_scores_of_one_label_a_row(rule):
+    model = SetClassifier(logistic(), rule=rule, random_state=0).fit(X, NAMES[Y])
+    sets = model.predict_set(X)
+    hit, f1 = sets[np.arange(len(Y)), Y], f1_of_rows(sets, np.eye(3, dtype=bool)[Y])
     weight = np.linspace(0, 1, len(Y))
-    assert model.score(X, NAMES[Y], sample_weight=weight) == pytest.approx(np.average(hit, weights=weight))
+    for weights in (None, weight):
+        size = np.average(sets.sum(1), weights=weights)
+        coverage = np.average(hit, weights=weights)
+        assert model.score(X, NAMES[Y], sample_weight=weights) == pytest.approx(np.average(f1, weights=weights))
+        assert coverage_scorer(model, X, NAMES[Y], weights) == pytest.approx(coverage)
+        assert size_scorer(model, X, NAMES[Y], weights) == pytest.approx(-size)
+        assert coverage_size_scorer(0.2)(model, X, NAMES[Y], weights) == pytest.approx(coverage - 0.2 * size)
     unheard_of = np.array(["aaa", "zzz", "setosb"])[Y]
-    assert model.score(X, unheard_of) == 0
+    assert model.score(X, unheard_of) == coverage_scorer(model, X, unheard_of) == 0
+
+
+def test_the_score_of_single_labels_is_their_accuracy_and_larger_sets_score_less():
+    scores = [SetClassifier(logistic(), rule=f"top-k:{k}", random_state=0).fit(X, Y).score(X, Y) for k in (1, 2, 3)]
+    one = SetClassifier(logistic(), rule="top-k:1", random_state=0).fit(X, Y)
+    assert scores[0] == pytest.approx((one.predict(X) == Y).mean())
+    assert scores[0] > scores[1] > scores[2] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("scorer", [coverage_scorer, size_scorer, coverage_size_scorer()])
+def test_scorers_take_a_pipeline_and_refuse_other_estimators(scorer):
+    end = make_pipeline(StandardScaler(), SetClassifier(logistic(), rule="top-k:2", random_state=0)).fit(X, Y)
+    assert scorer(end, X, Y) == scorer(end[-1], end[:-1].transform(X), Y)
+    assert len(cross_val_score(end, X, Y, scoring=scorer, cv=3)) == 3
+    with pytest.raises(ValueError, match="estimator: .*got LogisticRegression"):
+        scorer(logistic().fit(X, Y), X, Y)
+
+
+@pytest.mark.parametrize("cost", [-1, "much"])
+def test_a_cost_is_a_number_from_0(cost):
+    with pytest.raises(InputError, match="size_cost: "):
+        coverage_size_scorer(cost)
+
+
+def test_weights_reach_the_estimator_and_leave_the_calibration_alone():
+    weight = np.linspace(0.1, 5, len(Y))
+    model = SetClassifier(logistic(), rule="lac:0.1", random_state=0).fit(X, Y, sample_weight=weight)
+    first, held = train_test_split(np.arange(len(Y)), test_size=0.25, random_state=0, stratify=Y)
+    by_hand = logistic(random_state=model.estimator_.random_state).fit(X[first], Y[first], sample_weight=weight[first])
+    np.testing.assert_array_equal(model.predict_proba(X), by_hand.predict_proba(X))
+    assert model.rule_.threshold == lac(0.1).fit(by_hand.predict_proba(X[held]), Y[held]).threshold
+    around = SetClassifier(make_pipeline(StandardScaler(), logistic()), random_state=0)
+    weighted = around.fit(X, Y, sample_weight=weight).predict_proba(X)
+    assert not np.allclose(weighted, clone(around).fit(X, Y).predict_proba(X))
+    none = SetClassifier(logistic(), rule="lac:0.1", random_state=0).fit(X, Y, sample_weight=None)
+    np.testing.assert_array_equal(none.predict_proba(X), clone(none).fit(X, Y).predict_proba(X))
+
+
+def test_weights_that_cannot_be_used_are_refused():
+    with pytest.raises(ValueError, match="sample_weight: KNeighborsClassifier"):
+        SetClassifier(KNeighborsClassifier(3)).fit(X, Y, sample_weight=np.ones(len(Y)))
+    with pytest.raises(ValueError, match="prefit.*got sample_weight"):
+        SetClassifier(logistic().fit(X, Y), calibration="prefit").fit(X, Y, sample_weight=np.ones(len(Y)))
 
 
 def test_a_column_of_labels_is_scored_like_a_row_of_them():
@@ -95,14 +159,15 @@ def test_a_column_of_labels_is_scored_like_a_row_of_them():
 def test_it_works_at_the_end_of_a_pipeline_and_around_one():
     end = make_pipeline(StandardScaler(), SetClassifier(logistic(), rule="top-k:2", random_state=0)).fit(X, Y)
     assert end[-1].predict_set(end[:-1].transform(X)).sum(1).tolist() == [2] * len(X)
-    assert end.score(X, Y) > 0.95
+    assert end.score(X, Y) == pytest.approx(2 / 3 * coverage_scorer(end, X, Y))
     around = SetClassifier(make_pipeline(StandardScaler(), logistic()), rule="top-k:2", random_state=0).fit(X, Y)
     assert around.predict_set(X).sum(1).tolist() == [2] * len(X)
 
 
 def test_grid_search_runs_over_rules_and_over_the_estimator():
     model = SetClassifier(logistic(), random_state=0)
-    search = GridSearchCV(model, {"rule": ["top-k:1", "top-k:3"], "estimator__C": [1e-4, 1.0]}, cv=3).fit(X, Y)
+    grid = {"rule": ["top-k:1", "top-k:3"], "estimator__C": [1e-4, 1.0]}
+    search = GridSearchCV(model, grid, cv=3, scoring=coverage_scorer).fit(X, Y)
     scores = dict(zip(map(str, search.cv_results_["params"]), search.cv_results_["mean_test_score"], strict=True))
     assert search.best_params_["rule"] == "top-k:3"
     assert search.best_score_ == 1.0
@@ -166,11 +231,12 @@ def test_many_labels_a_row_with_either_form_of_predict_proba(estimator):
     probs = np.stack([part[:, 1] for part in probs], axis=1) if isinstance(probs, list) else probs
     np.testing.assert_array_equal(model.predict_proba(MANY_X[300:]), probs)
     sets, truth = model.predict_set(MANY_X[300:]), MANY_Y[300:].astype(bool)
-    assert model.score(MANY_X[300:], MANY_Y[300:]) == pytest.approx(sets[truth].mean())
+    assert coverage_scorer(model, MANY_X[300:], MANY_Y[300:]) == pytest.approx(sets[truth].mean())
+    assert model.score(MANY_X[300:], MANY_Y[300:]) == pytest.approx(f1_of_rows(sets, truth).mean())
     assert sets[truth].mean() > 0.75
     weight = np.arange(100)
     expected = (weight[:, None] * (sets & truth)).sum() / (weight[:, None] * truth).sum()
-    assert model.score(MANY_X[300:], MANY_Y[300:], sample_weight=weight) == pytest.approx(expected)
+    assert coverage_scorer(model, MANY_X[300:], MANY_Y[300:], sample_weight=weight) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("value", [0, 1])

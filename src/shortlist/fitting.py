@@ -1,4 +1,4 @@
-"""A module whose buffers take their shape when it is fitted, for links and set rules alike."""
+"""Base of links and rules: a module whose buffers get their shape when it is fitted."""
 
 from collections.abc import Callable
 from typing import Any, Self
@@ -9,21 +9,21 @@ from shortlist.errors import NotFittedError
 
 
 class Fitted(nn.Module):
-    """Buffers that do not exist before ``fit``, and that a state dict brings back.
+    """Module with buffers that do not exist before ``fit``, and that ``load_state_dict`` restores.
 
-    A subclass declares them with ``self.register_buffer(name, None)``. They are part of ``state_dict`` once they exist,
-    and ``load_state_dict`` accepts them whatever their shape, which only the fit knows.
+    A subclass declares them with ``self.register_buffer(name, None)``. They are part of ``state_dict`` once they exist, and
+    ``load_state_dict`` accepts any shape, because only the fit determines it.
     """
 
     def fitted_buffer(self, name: str, how: str = "fit") -> Tensor:
-        """The buffer, or an error that says what to call first."""
+        """The buffer; if it does not exist yet, an error says what to call first."""
         value = self._buffers[name]
         if value is None:
             raise NotFittedError(f"{self} has not been fitted: call {how}(…) first")
         return value
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Move with the model, but keep the precision: ``model.half()`` must not round a threshold."""
+        """Move the buffers with the model but keep their precision: ``model.half()`` must not round a threshold."""
         before = dict(self._buffers)
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name, old in before.items():

@@ -1,7 +1,7 @@
 """Order statistics: the largest of each row, and the cut that keeps the m largest of everything.
 
-On the CPU these go through numpy, whose sort of plain values is vectorised and several times faster than one that
-carries indices along; elsewhere through torch. Nothing here knows about probabilities.
+On the CPU numpy does the work: its sort of plain values is vectorised, and several times faster than one that carries indices
+along. Other devices use torch. Nothing here depends on the values being probabilities.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,9 +16,9 @@ from torch import Tensor
 from shortlist.errors import InputError
 from shortlist.tensors import Array
 
-# Candidates kept as they are before selection turns to histograms: at most 16 MB, whatever the number of rows.
+# Candidates kept in memory before the selection switches to histograms: at most 16 MB for any number of rows.
 KEPT_CANDIDATES = 2**21
-# Rows this short are sorted whole faster than torch selects from them.
+# Sorting rows up to this length is faster than torch.topk.
 SHORT_ROW = 256
 CHUNK = 2**20
 WORTH_THREADS = 2**20
@@ -26,13 +26,13 @@ DIGIT = 16
 
 
 def sort_rows(values: Tensor, *, descending: bool = False) -> Tensor:
-    """The values of each row in order, without their places."""
+    """The values of each row in sorted order, without their indices."""
     if values.device.type != "cpu" or values.dtype not in (torch.float32, torch.float64):
         return values.sort(dim=-1, descending=descending).values
     ordered = np.array(values.detach().numpy(), order="C")
     threads = min(torch.get_num_threads(), len(ordered)) if ordered.ndim > 1 and ordered.size >= WORTH_THREADS else 1
     if threads > 1:
-        with ThreadPoolExecutor(threads) as pool:  # numpy sorts without holding Python's lock
+        with ThreadPoolExecutor(threads) as pool:  # numpy releases the GIL while it sorts
             list(pool.map(lambda part: part.sort(axis=-1), np.array_split(ordered, threads)))
     else:
         ordered.sort(axis=-1)
@@ -41,21 +41,21 @@ def sort_rows(values: Tensor, *, descending: bool = False) -> Tensor:
 
 
 def count_rows(marks: Tensor) -> Tensor:
-    """How many entries of each row are true, int64 (N,)."""
+    """The number of true entries of each row, int64 (N,)."""
     if marks.device.type != "cpu" or marks.shape[1] <= SHORT_ROW:
         return marks.view(torch.uint8).sum(1, dtype=torch.int32).long()
     return torch.from_numpy(np.add.reduce(marks.numpy().view(np.uint8), axis=1, dtype=np.uint32).astype(np.int64))
 
 
 def first_largest(values: Tensor) -> Tensor:
-    """The place of the largest value of each row, the first of those that tie, (N, 1)."""
+    """The index of the largest value of each row, the lowest in case of ties, (N, 1)."""
     if values.device.type != "cpu" or values.dtype == torch.bfloat16:
         return values.argmax(1, keepdim=True)
     return torch.from_numpy(values.detach().numpy().argmax(1, keepdims=True))
 
 
 def keep_top(values: Tensor, n: int) -> Tensor:
-    """The n largest of each row as booleans, ties broken by lower index."""
+    """The n largest values of each row as booleans, ties broken by lower index."""
     rows, columns = values.shape
     if n == 0 or n >= columns:
         return torch.full(values.shape, n > 0, device=values.device)
@@ -73,7 +73,7 @@ def keep_top(values: Tensor, n: int) -> Tensor:
 
 
 def keep_largest(values: Tensor, counts: Tensor, cutoff: Tensor, following: Tensor) -> Tensor:
-    """The ``counts[i]`` largest of row i as booleans, ties broken by lower index.
+    """The ``counts[i]`` largest values of row i as booleans, ties broken by lower index.
 
     Args:
         values: (N, C).
@@ -94,7 +94,7 @@ def keep_largest(values: Tensor, counts: Tensor, cutoff: Tensor, following: Tens
 
 @dataclass(frozen=True)
 class Cut:
-    """The threshold at which ``values >= threshold`` keeps ``kept`` of all values, ``wanted`` where no tie forbids it."""
+    """A threshold: ``values >= threshold`` keeps ``kept`` of all values, which is ``wanted`` unless values tie there."""
 
     threshold: float
     wanted: int
@@ -109,21 +109,22 @@ def cut_largest(
     sample: Tensor | None = None,
     share: float = 1.0,
 ) -> Cut:
-    """The cut that keeps the ``m`` largest of all values, read in batches, exactly and in constant memory.
+    """The exact cut that keeps the ``m`` largest of all values, read in batches, in constant memory.
 
     With the values in decreasing order ``P[1] ≥ P[2] ≥ …`` the threshold is the midpoint of ``P[m]`` and ``P[m+1]``, or
-    ``P[m]`` where rounding would put it on ``P[m+1]``. Where the two are equal, all of the tied values are kept or none,
-    whichever brings the number nearer to m, none if equal.
+    ``P[m]`` if rounding would put it on ``P[m+1]``. If the two are equal, either all of the tied values are kept or none,
+    whichever comes closer to m; none if equally close.
 
-    The first read keeps whatever can be among the m largest (a floor from ``sample`` leaves out the rest) and turns to a
-    histogram of the leading 16 bits once that grows large; further reads refine the one or two bins that hold P[m] and
-    P[m+1], 16 bits each: one read for float16, two at the most for float32, four for float64 (a wrong floor adds one).
+    The first pass keeps whatever can be among the m largest (a lower bound estimated from ``sample`` excludes the rest) and
+    switches to a histogram of the leading 16 bits once that grows large; further passes refine the one or two bins that hold
+    P[m] and P[m+1], by 16 bits each: one pass for float16, at most two for float32, four for float64, and one more if the
+    lower bound was wrong.
 
     Args:
-        read: gives the batches, (n, C) each; called once for each pass.
-        wanted: the number m to keep, from the number of rows that were read.
-        sample: rows like those to come, to guess the floor from; a wrong guess costs a pass, never exactness.
-        share: m as a share of all values, for the same guess.
+        read: returns the batches, (n, C) each; called once for each pass.
+        wanted: returns the number m to keep, given the number of rows.
+        sample: some of the rows, from which the lower bound is estimated; a wrong estimate costs a pass, never exactness.
+        share: m as a share of all values, for the same estimate.
     """
     floor = _floor(sample, share) if sample is not None else None
     search = _Search(floor)
@@ -141,14 +142,14 @@ def cut_largest(
 
 
 def _floor(sample: Tensor, share: float) -> float | None:
-    """A value that the m largest will very likely all exceed: half as many again as the sample says, and some."""
+    """A lower bound that the m largest values very likely exceed, with a margin of half of m."""
     flat = _flat(sample)
     rank = int(1.5 * share * flat.size) + 64
     return None if rank >= flat.size else float(np.partition(flat, flat.size - rank)[flat.size - rank])
 
 
 class _Search:
-    """Narrows down where P[m] and P[m+1] are, one read at a time."""
+    """Locates P[m] and P[m+1], one pass at a time."""
 
     def __init__(self, floor: float | None):
         self.floor = floor
@@ -162,7 +163,7 @@ class _Search:
         self.answer: tuple[int, int, int, int] | None = None
 
     def read(self, batches: Iterable[Tensor]) -> int:
-        """One pass; returns the number of rows."""
+        """Make one pass; returns the number of rows."""
         rows, kind = 0, None
         self.counts = {prefix: np.zeros(2**DIGIT, np.int64) for prefix in self.open}
         self.found = self.total = 0
@@ -199,7 +200,7 @@ class _Search:
             counts += np.bincount(matching.astype(np.int64), minlength=2**DIGIT)
 
     def resolve(self, m: int) -> bool:
-        """Look up ranks m and m+1 in what the last pass gathered; False where another pass must refine it."""
+        """Look up ranks m and m+1 in the result of the last pass; False if another pass must refine it."""
         if self.kept is not None:
             self._resolve_kept(m)
             return True
@@ -214,7 +215,7 @@ class _Search:
         return False
 
     def _locate(self, rank: int) -> tuple[int, int, int]:
-        """The prefix, one digit longer, of the value with this rank; how many lie above it; how many share it."""
+        """The prefix, one digit longer, of the value of this rank; the number of values above it; the number that share it."""
         for prefix, counts in self.counts.items():
             down = np.cumsum(counts[::-1])
             above = self.open[prefix]
@@ -234,7 +235,7 @@ class _Search:
         self.answer = (upper_key, lower_key, above, equal)
 
     def cut(self, m: int, rows: int) -> Cut:
-        """The midpoint, or the tied value in or out."""
+        """The cut at the midpoint, or above or below the tied values."""
         assert self.answer is not None
         upper_key, lower_key, above, equal = self.answer
         upper, lower = _values([upper_key, lower_key], self.dtype)
@@ -248,7 +249,7 @@ class _Search:
 
 
 def _flat(values: Tensor) -> Array:
-    """All values as a flat array; bfloat16, which numpy does not know, as float32 (its low 16 bits are then zero)."""
+    """All values as a flat array; bfloat16, which numpy lacks, as float32 (whose low 16 bits are then zero)."""
     values = values.detach()
     if values.dtype == torch.bfloat16:
         values = values.float()
@@ -256,7 +257,7 @@ def _flat(values: Tensor) -> Array:
 
 
 def _candidates(batch: Tensor, floor: float | None) -> Iterable[Array]:
-    """The values at or above the floor, in pieces small enough to stay in the processor's cache."""
+    """The values at or above the lower bound, in pieces small enough for the processor's cache."""
     if batch.device.type != "cpu" and floor is not None:
         batch = batch[batch >= floor]
     flat = _flat(batch)
@@ -266,7 +267,7 @@ def _candidates(batch: Tensor, floor: float | None) -> Iterable[Array]:
 
 
 def _keys(values: Array) -> Array:
-    """Unsigned integers in the order of the floats: flip the sign bit, and all the others of what is negative."""
+    """Unsigned integers in the order of the floats: the sign bit is flipped, and for negative floats all other bits too."""
     width = values.dtype.itemsize
     unsigned = np.dtype(f"u{width}")
     bits = (values + values.dtype.type(0)).view(unsigned)  # adding 0 makes -0 and 0 one value

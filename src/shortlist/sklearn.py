@@ -1,36 +1,45 @@
-"""For scikit-learn users: any classifier, answering with sets."""
+"""For scikit-learn: a classifier that answers with sets, and scorers for its sets.
+
+A scorer takes ``(estimator, X, y)``; pass it as ``scoring=`` to ``cross_validate`` or ``GridSearchCV``. The estimator is a
+:class:`SetClassifier`, or a pipeline that ends in one.
+"""
 
 import copy
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.model_selection import train_test_split
-from sklearn.utils import check_random_state, get_tags
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, check_random_state, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import _check_method_params, check_is_fitted, column_or_1d, has_fit_parameter, validate_data
 
+from shortlist.checks import number
 from shortlist.sets import SetRule, parse_rule
 from shortlist.tensors import Array
 
 SPARSE = ("csr", "csc")
+Scorer = Callable[..., float]
 ONE_LABEL, MANY_LABELS = "lac:0.1", "risk-control:recall:0.1"
 
 
 class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that answers with sets of labels of a controlled size or error.
 
-    ``fit`` sets a share of the rows aside, fits the estimator on the others, and the rule on those set aside.
+    ``fit`` holds out a share of the rows as calibration rows, fits the estimator on the others, and the rule on those held
+    out.
 
     Args:
-        estimator: a classifier with ``predict_proba``.
-        rule: the rule, as text (``"average-k:2"``, ``"lac:0.1,cap:5"``) or as a :class:`~shortlist.sets.SetRule`; None is
-            ``"lac:0.1"``, sets that miss the label of at most one row in ten (for many labels a row,
-            ``"risk-control:recall:0.1"``). Rules with a prior take the classes' shares.
-        calibration: the share of the rows set aside to fit the rule, or ``"prefit"``: the estimator is fitted already and all
-            rows serve to fit the rule.
-        random_state: for choosing those rows, and for what is random in the estimator unless it has a state of its own.
+        estimator: a classifier with ``predict_proba``; a pipeline too.
+        rule: the rule, as text (``"average-k:2"``, ``"lac:0.1,cap:5"``) or as a :class:`~shortlist.sets.SetRule`. None (the
+            default) is ``"lac:0.1"``, sets that miss the label of at most one row in ten; for several labels a row it is
+            ``"risk-control:recall:0.1"``. The prior of rules that need one is the share of each class.
+        calibration: the share of the rows that is held out to fit the rule, 0.25 by default; or ``"prefit"``: the estimator is
+            fitted already, and all rows are calibration rows.
+        random_state: seed for choosing these rows, and for the estimator unless it has a seed of its own.
 
     Attributes:
         classes_: the labels, in the order of the columns of :meth:`predict_set` and :meth:`predict_proba`.
@@ -43,6 +52,8 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     >>> model = SetClassifier(LogisticRegression(max_iter=500), rule="average-k:1.5", random_state=0).fit(X, y)
     >>> model.predict_set(X[:1])
     array([[ True, False, False]])
+    >>> coverage_scorer(model, X, y), round(model.score(X, y), 3)
+    (1.0, 0.853)
     """
 
     def __init__(
@@ -53,8 +64,15 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         self.calibration = calibration
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit the estimator on most of the rows and the rule on the rest."""
+    def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
+        """Fit the estimator on most of the rows and the rule on the rest.
+
+        Args:
+            X: (rows, features).
+            y: one label a row, or zeros and ones (rows, labels).
+            **fit_params: passed to the ``fit`` of the estimator. ``sample_weight`` weighs the rows there (in a pipeline, in its
+                last step); every calibration row counts once, because a weighted threshold would have no guarantee.
+        """
         X, y = validate_data(self, X, y, accept_sparse=SPARSE, multi_output=True, **self._leniency())
         check_classification_targets(y)
         if y.ndim == 2 and y.shape[1] == 1:
@@ -66,17 +84,22 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         if len(self.classes_) < 2:
             raise ValueError(f"SetClassifier needs at least two classes, got one class: {self.classes_.tolist()}")
         if self.calibration == "prefit":
+            if fit_params:
+                raise ValueError(f"calibration='prefit': expected no parameters for the fit, got {', '.join(fit_params)}")
             self.estimator_, held_X, held_y = self.estimator, X, y
         else:
-            fit_X, held_X, fit_y, held_y = self._set_aside(X, y)
-            self.estimator_ = self._seeded(clone(self.estimator)).fit(fit_X, fit_y)
+            first, held = self._held_out(y)
+            held_X, held_y = _safe_indexing(X, held), y[held]
+            estimator = self._seeded(clone(self.estimator))
+            parameters = _parameters_of(estimator, fit_params, X, first)
+            self.estimator_ = estimator.fit(_safe_indexing(X, first), y[first], **parameters)
         self.rule_ = self._new_rule(y)
         target = held_y.astype(bool) if self._multi_label else np.searchsorted(self.classes_, held_y)
         self.rule_.fit(self.predict_proba(held_X), target if self.rule_.needs_labels else None)
         return self
 
     def predict(self, X: Any) -> Array:
-        """The single most probable label of each row, as the estimator has it."""
+        """The prediction of the estimator: one label a row, or zeros and ones."""
         check_is_fitted(self)
         answer: Array = self.estimator_.predict(self._checked(X))
         return answer
@@ -86,7 +109,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         """Probabilities (rows, classes), columns in the order of ``classes_``."""
         check_is_fitted(self, "estimator_")
         probs = self.estimator_.predict_proba(self._checked(X))
-        if isinstance(probs, list):  # one array a label, as forests and neighbours give them; (rows, 1) where it never varied
+        if isinstance(probs, list):  # one array per label, as forests and neighbours return them; (rows, 1) if it never varied
             columns = zip(probs, self.estimator_.classes_, strict=True)
             probs = np.stack([p[:, -1] if known[-1] == 1 else 1 - p[:, 0] for p, known in columns], axis=1)
         return self._in_order(np.asarray(probs))
@@ -98,16 +121,27 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         return sets
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of labels that are in the set of their row: compare it at equal set size."""
-        sets = self.predict_set(X)
-        y = np.asarray(y) if self._multi_label else column_or_1d(y, warn=True)
-        weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
+        """The mean F1 of the sets: ``2 · hits / (size of the set + number of labels)`` of each row, averaged over the rows.
+
+        With one label a row, a set of s labels that contains it counts 2 / (1 + s): 1 for a single label (so that sets of one
+        label score their accuracy), 2/3 for two, 1/2 for three; a set without it counts 0. Coverage would reward larger sets,
+        up to the set of all labels; this score never gains from a label that is wrong. An empty set of a row without labels
+        counts 1. For coverage and size see :func:`coverage_scorer`, :func:`size_scorer` and :func:`coverage_size_scorer`.
+
+        del Coz, Díez, Bahamonde, "Learning nondeterministic classifiers", 2009, with β = 1.
+        """
+        sets, marks = self.predict_set(X), self._marks(y)
+        hits = (sets & marks).sum(1)
+        total = sets.sum(1) + (marks.sum(1) if self._multi_label else 1)
+        gains = np.where(total > 0, 2 * hits / np.maximum(total, 1), 1.0)
+        return float(np.average(gains, weights=sample_weight))
+
+    def _marks(self, y: Any) -> Array:
+        """The labels as bool (rows, classes); a label that no training row had is in no column."""
         if self._multi_label:
-            marks = y.astype(bool)
-            return float((weight[:, None] * (sets & marks)).sum() / (weight[:, None] * marks).sum())
-        place = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
-        hit = sets[np.arange(len(y)), place] & (self.classes_[place] == y)
-        return float((weight * hit).sum() / weight.sum())
+            return np.asarray(y).astype(bool)
+        marks: Array = np.asarray(column_or_1d(y, warn=True))[:, None] == self.classes_
+        return marks
 
     def _known_classes(self, y: Array) -> Array:
         """The classes of the rows, or those of an estimator that is fitted already."""
@@ -121,8 +155,8 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             raise ValueError(f"y: the fitted estimator does not know the label {unknown[0]!r}; it knows {known.tolist()}")
         return known
 
-    def _set_aside(self, X: Any, y: Array) -> tuple[Any, Any, Array, Array]:
-        """Two parts; by class where every class can be in both."""
+    def _held_out(self, y: Array) -> tuple[Array, Array]:
+        """The rows to fit the estimator on and those held out; by class if every class can be in both."""
         share = self.calibration
         if isinstance(share, str) or not 0 < share < 1:
             raise ValueError(f"calibration: expected a share between 0 and 1 or 'prefit', got {share!r}")
@@ -131,18 +165,18 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             counts = np.unique(y, return_counts=True)[1]
             room = min(share, 1 - share) * len(y)
             stratify = y if counts.min() >= 2 and room >= len(counts) else None
-        parts = train_test_split(X, y, test_size=share, random_state=self.random_state, stratify=stratify)
-        return tuple(parts)
+        rows = np.arange(len(y))
+        return tuple(train_test_split(rows, test_size=share, random_state=self.random_state, stratify=stratify))
 
     def _new_rule(self, y: Array) -> SetRule:
-        """A rule of our own to fit: parameters of an estimator are never changed."""
+        """A copy of the rule to fit: scikit-learn estimators never change their parameters."""
         if isinstance(self.rule, SetRule):
             return copy.deepcopy(self.rule)
         shares = y.mean(0) if self._multi_label else (y[:, None] == self.classes_).mean(0)
         return parse_rule(self.rule or (MANY_LABELS if self._multi_label else ONE_LABEL), prior=shares)
 
     def _seeded(self, estimator: Any) -> Any:
-        """The estimator with our random state wherever it has none."""
+        """The estimator with our random state wherever it has none of its own."""
         if self.random_state is not None:
             source = check_random_state(self.random_state)
             found = sorted(estimator.get_params())
@@ -151,7 +185,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         return estimator
 
     def _in_order(self, probs: Array) -> Array:
-        """Columns for all classes, in the order of ``classes_``: the rows to fit on may have lacked some."""
+        """Columns for all classes, in the order of ``classes_``: some may be missing from the rows that it was fitted on."""
         if self._multi_label:
             return probs
         known = self.estimator_.classes_
@@ -165,7 +199,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         return validate_data(self, X, accept_sparse=SPARSE, reset=False, **self._leniency())
 
     def _leniency(self) -> dict[str, Any]:
-        """What the estimator itself takes: text, pictures and gaps are its business."""
+        """Checks that are left to the estimator: dtype, missing values, number of dimensions."""
         tags = get_tags(self.estimator)
         return {"dtype": None, "ensure_all_finite": not tags.input_tags.allow_nan, "allow_nd": True}
 
@@ -176,3 +210,72 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         tags.classifier_tags.multi_class = True
         tags.classifier_tags.multi_label = inner.classifier_tags is not None and inner.classifier_tags.multi_label
         return tags
+
+
+def coverage_scorer(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    """Coverage: the share of labels that are in the set of their row. Compare it at equal set sizes.
+
+    Args:
+        estimator: a fitted :class:`SetClassifier`, or a pipeline that ends in one.
+        X: (rows, features).
+        y: one label a row, or zeros and ones (rows, labels).
+        sample_weight: weights of the rows; by default all 1.
+    """
+    model, sets = _model_and_sets(estimator, X)
+    marks = model._marks(y)
+    labels = marks.sum(1) if model._multi_label else np.ones(len(marks))
+    weight = np.ones(len(marks)) if sample_weight is None else np.asarray(sample_weight)
+    return float((weight * (sets & marks).sum(1)).sum() / (weight * labels).sum())
+
+
+def size_scorer(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    """Minus the mean size of the sets: as for all scorers, greater is better. Arguments as for :func:`coverage_scorer`."""
+    _, sets = _model_and_sets(estimator, X)
+    return -float(np.average(sets.sum(1), weights=sample_weight))
+
+
+def coverage_size_scorer(size_cost: float = 0.1) -> Scorer:
+    """A scorer for coverage and size together: ``coverage - size_cost · mean size``.
+
+    With one label a row and true probabilities, the best sets under it are ``{j: p_j > size_cost}``: a label is worth returning
+    if its probability exceeds its cost.
+
+    Args:
+        size_cost: what one more label in a set costs, in units of a missed row; from 0, 0.1 by default.
+
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> search = GridSearchCV(SetClassifier(None), {"rule": ["lac:0.1", "lac:0.05"]}, scoring=coverage_size_scorer(0.1))
+    """
+    number(least=0)("size_cost", size_cost)
+
+    def scorer(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+        size = -size_scorer(estimator, X, y, sample_weight)
+        return coverage_scorer(estimator, X, y, sample_weight) - size_cost * size
+
+    return scorer
+
+
+def _model_and_sets(estimator: Any, X: Any) -> tuple[SetClassifier, Array]:
+    """The set classifier, itself or the last step of a pipeline, and its sets."""
+    if isinstance(estimator, Pipeline):
+        return _model_and_sets(estimator[-1], estimator[:-1].transform(X) if len(estimator) > 1 else X)
+    if not isinstance(estimator, SetClassifier):
+        raise ValueError(f"estimator: expected a SetClassifier or a pipeline that ends in one, got {type(estimator).__name__}")
+    return estimator, estimator.predict_set(X)
+
+
+def _parameters_of(estimator: Any, given: dict[str, Any], X: Any, rows: Array) -> dict[str, Any]:
+    """The parameters for the fit of the estimator, those with one value per row at these rows."""
+    found = {name: value for name, value in given.items() if value is not None}
+    if "sample_weight" in found:
+        found[_weight_parameter(estimator)] = found.pop("sample_weight")
+    parameters: dict[str, Any] = _check_method_params(X, found, rows)
+    return parameters
+
+
+def _weight_parameter(estimator: Any) -> str:
+    if isinstance(estimator, Pipeline):
+        return f"{estimator.steps[-1][0]}__{_weight_parameter(estimator[-1])}"
+    if not has_fit_parameter(estimator, "sample_weight") and not isinstance(estimator, MetaEstimatorMixin):
+        raise ValueError(f"sample_weight: {type(estimator).__name__}.fit takes none")
+    return "sample_weight"

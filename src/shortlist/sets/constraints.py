@@ -351,8 +351,8 @@ def _at_labels(ordering: Ordering, batches: Batches, *, single: bool = False) ->
     for probs, target in batches.labelled():
         if single and not is_single_label(target):
             raise InputError(
-                "target: expected one label a row, got many labels: use risk-control, which bounds the share of labels missed, or "
-                "classwise"
+                "target: expected one label a row, got many labels: use risk-control, which bounds the share of labels that is "
+                "missed, or classwise"
             )
         classes = probs.shape[1]
         values.append(ordering.at_labels(probs, target).cpu())

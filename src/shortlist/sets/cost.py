@@ -1,4 +1,4 @@
-"""What a cap or a floor costs."""
+"""The cost of a cap or a floor."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ from shortlist.tensors import Sets, Target, is_single_label, pick
 
 @dataclass(frozen=True)
 class BoundCost:
-    """What a cap and a floor change: sizes, and how many labels are in their sets, before and after."""
+    """What a cap and a floor change: the sizes of sets and their coverage, before and after."""
 
     rows: int
     shortened: int
@@ -41,7 +41,7 @@ class BoundCost:
 
 
 def bound_cost(rule: SetRule, probs: Source, target: Any = None) -> BoundCost:
-    """What the cap and the floor of a fitted rule cost on these rows; with labels, in accuracy too.
+    """What the cap and the floor of a fitted rule change on these rows; with labels, also for coverage.
 
     >>> from shortlist.sets import cap, threshold
     >>> rule = cap(threshold(0.2), 1)
@@ -56,7 +56,7 @@ def bound_cost(rule: SetRule, probs: Source, target: Any = None) -> BoundCost:
         labelled &= labels is not None
     rows, shorter, longer, size_before, size_after, hits_before, hits_after, count = total.tolist()
     if not rows:
-        raise InputError("probs: expected rows to tell the cost on, got none")
+        raise InputError("probs: expected rows, got none")
     accuracies = (hits_before / count, hits_after / count) if labelled and count else (None, None)
     return BoundCost(int(rows), int(shorter), int(longer), size_before / rows, size_after / rows, *accuracies)
 

@@ -1,4 +1,4 @@
-"""Sets as people and other programs read them: lists of labels with their probabilities, most probable first."""
+"""Sets as lists of labels with their probabilities, most probable first, for people and other programs."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,16 +19,16 @@ from shortlist.tensors import Probs, Sets, Target, as_target, as_tensor, check_s
 
 @dataclass(frozen=True)
 class LabelList:
-    """The answer for one row: labels with their probabilities, and the true labels where they are known."""
+    """The set of one row as a list: labels with their probabilities, and the true labels if they are known."""
 
     id: str
     labels: list[str]
     probs: list[float]
     target: list[str] | None = None
-    called: str = "probs"  # "scores" where they have no reading as probabilities
+    called: str = "probs"  # "scores" if there is no link to make them probabilities
 
     def record(self) -> dict[str, Any]:
-        """The fields as plain values; the target only where it is known."""
+        """The fields as plain values; the target only if it is known."""
         fields: dict[str, Any] = {"id": self.id, "labels": self.labels, self.called: self.probs}
         return fields if self.target is None else fields | {"target": self.target}
 
@@ -81,14 +81,14 @@ def lists_of(predictions: Predictions, rule: SetRule) -> Iterator[tuple[Sets, li
 
 
 def check_list_path(path: Path) -> None:
-    """The suffix names a format that lists can have."""
+    """Raise an error unless the suffix names a format for lists."""
     if path.suffix not in (".parquet", ".jsonl"):
         raise InputError(f"cannot write sets to {path}: expected a name that ends in .parquet or .jsonl")
 
 
 @contextmanager
 def list_writer(path: str | Path, called: str = "probs") -> Iterator[Callable[[Iterable[LabelList]], None]]:
-    """A function that appends lists to a ``.parquet`` or ``.jsonl`` file, which appears when all are written."""
+    """A function that appends lists to a ``.parquet`` or ``.jsonl`` file, which appears once all are written."""
     path = Path(path)
     check_list_path(path)
     with written_whole(path) as temporary:

@@ -70,10 +70,10 @@ def _built(record: Mapping[str, Any], text: str) -> SetRule:
 
 def _fill(rule: SetRule, names: Any, tensors: Mapping[str, Tensor]) -> None:
     """Put the tensors into the rule; they must be those that the record lists."""
-    if not isinstance(names, list) or sorted(tensors) != sorted(map(str, names)):
-        raise InputError(
-            f"expected the tensors {listed(list(map(str, names))) or 'none'}, got {listed(sorted(tensors)) or 'none'}"
-        )
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"tensors: expected a list of names, got {shown(names)}")
+    if sorted(tensors) != sorted(names):
+        raise InputError(f"expected the tensors {listed(names) or 'none'}, got {listed(sorted(tensors)) or 'none'}")
     for name, old in rule.state_dict().items():
         if name not in tensors:
             raise InputError(f"expected the tensor {name}, {shape_of(old)}, which is missing")
