@@ -100,7 +100,7 @@ RULES = {
 
 
 def literal_cost(probs, target, p, least, most):
-    """Rows, shortened, lengthened, mean sizes and accuracies, counted one row at a time."""
+    """Rows, shortened, lengthened, mean sizes and coverages, counted one row at a time."""
     shortened = lengthened = before_size = after_size = before_hits = after_hits = labels = 0
     for row, truth in zip(probs, target, strict=True):
         order = sorted(range(len(row)), key=lambda j, row=row: (-row[j], j))
@@ -129,7 +129,7 @@ def test_cost_of_bounds_is_what_counting_gives(name, kind):
     expected = literal_cost(probs, target, *BOUNDS[name])
     found = bound_cost(RULES[name](), probs, target)
     assert (found.rows, found.shortened, found.lengthened) == expected[:3]
-    after = (found.size_before, found.size_after, found.accuracy_before, found.accuracy_after)
+    after = (found.size_before, found.size_after, found.coverage_before, found.coverage_after)
     assert after == pytest.approx(expected[3:])
     batches = [(probs[start : start + 33], target[start : start + 33]) for start in range(0, 200, 33)]
     assert bound_cost(RULES[name](), batches) == found
@@ -138,7 +138,7 @@ def test_cost_of_bounds_is_what_counting_gives(name, kind):
 def test_cost_without_labels_is_told_in_sizes_alone():
     probs = np.array([[0.5, 0.4, 0.1], [0.9, 0.1, 0.0]])
     found = bound_cost(cap(threshold(0.2), 1), probs)
-    assert found.accuracy_before is found.accuracy_after is None
+    assert found.coverage_before is found.coverage_after is None
     assert found.sentence() == "the cap shortens 50.0% of the sets: 1.50 → 1.00 labels on average"
 
 
@@ -147,7 +147,7 @@ def test_cost_names_cap_and_floor_by_what_they_do():
     found = bound_cost(floor(cap(threshold(0.3), 1), 1), probs, target)
     assert found.sentence() == (
         "the cap shortens 50.0% of the sets and the floor lengthens 50.0% of the sets: 1.00 → 1.00 labels on average, "
-        "accuracy 50.0% → 50.0%"
+        "coverage 50.0% → 50.0%"
     )
     assert bound_cost(cap(threshold(0.3), 3), probs, target).sentence() == "the bounds change no set"
 
@@ -155,7 +155,7 @@ def test_cost_names_cap_and_floor_by_what_they_do():
 def test_cost_of_predictions_reads_their_labels_and_link():
     predictions = Predictions([[2.0, 1.0, -9.0]], target=[1], link="softmax")
     found = bound_cost(cap(threshold(0.2), 1), predictions)
-    assert (found.accuracy_before, found.accuracy_after) == (1.0, 0.0)
+    assert (found.coverage_before, found.coverage_after) == (1.0, 0.0)
 
 
 def test_bounds_that_cannot_bind_cost_nothing_for_a_random_rule():
@@ -164,7 +164,7 @@ def test_bounds_that_cannot_bind_cost_nothing_for_a_random_rule():
     rule = cap(aps(0.3, torch.Generator().manual_seed(0)).fit(probs, target), 4)
     found = bound_cost(rule, probs, target)
     assert (found.shortened, found.lengthened) == (0, 0)
-    assert found.accuracy_after == found.accuracy_before
+    assert found.coverage_after == found.coverage_before
 
 
 def test_cost_of_no_rows_is_refused_in_words():

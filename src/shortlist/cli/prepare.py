@@ -143,8 +143,10 @@ def _prepare(
     for given in rules:
         text = given if isinstance(given, str) else given.text
         called = ", ".join(filter(None, [name, text])) if len(rules) > 1 else name or path.stem
-        rule = _rule(given, predictions, fitting.seed) if isinstance(given, str) else given
-        found.append(Prepared(called, name or path.stem, predictions, rule))
+        remarks: list[str] = []
+        with noticed(remarks):
+            rule = _rule(given, predictions, fitting.seed) if isinstance(given, str) else given
+        found.append(Prepared(called, name or path.stem, predictions, rule, warnings=remarks))
     waiting = [one for one in found if one.rule.needs_fit and not one.rule.fitted]
     for one in found:
         one.warnings += [f"{one.rule.text}: {note}" for note in one.rule.notes]

@@ -1,6 +1,6 @@
 """Fit the link or the rule of a classifier again: the same weights, other probabilities and sets."""
 
-import json
+import copy
 from pathlib import Path
 
 import torch
@@ -14,7 +14,7 @@ from shortlist.links import Link
 from shortlist.links.fitted import FittedLink
 from shortlist.models import Classifier
 from shortlist.predictions import Predictions
-from shortlist.sets import parse_rule
+from shortlist.sets import SetRule, parse_rule
 
 UNKNOWN = torch.ones(1)  # stands for a prior when only the kind of rule matters
 
@@ -32,21 +32,17 @@ def recalibrate(path: Path, out: Path, on: Path | None, kind: type[FittedLink] |
     if out.resolve() == classifier_folder(path).resolve():
         raise InputError(f"{out}: expected a new folder, got that of the classifier itself")
     classifier = load_classifier(path)
+    old = copy.deepcopy(classifier.rule)
     if kind is None and rule is not None and on is None and Run.at(path) is None and not parse_rule(rule, UNKNOWN).needs_fit:
         classifier.with_rule(parse_rule(rule)).save(out)
         return say(f"rule {rule}, which needs no fit\nthe classifier → {out}")
     for_link, for_rule = _rows(path, on, classifier, both=kind is not None)
     if kind is not None:
         classifier = classifier.with_link(_fitted(kind, classifier.link, for_link))
-    text = rule or _old_rule(path)
     found: list[str] = []
-    if text is None:
-        raise InputError(
-            "--rule: expected a rule, such as average-k:5 or lac:0.1, got none, and the classifier has none to fit again"
-        )
     read = for_rule.with_link(classifier.link)
-    chosen = parse_rule(text, prior=lambda: read.prior)
     with noticed(found):
+        chosen = _chosen(rule, old, read)
         chosen.fit(read)
     classifier.with_rule(chosen).save(out)
     for warning in found:
@@ -55,6 +51,17 @@ def recalibrate(path: Path, out: Path, on: Path | None, kind: type[FittedLink] |
         say(f"link {classifier.link!r}, fitted on {len(for_link):,} rows")
     how = f"fitted on {len(for_rule):,} rows" if chosen.needs_fit else "which needs no fit"
     say(f"rule {chosen.text}, {how}: {chosen.guarantee}\nthe classifier → {out}")
+
+
+def _chosen(text: str | None, old: SetRule | None, rows: Predictions) -> SetRule:
+    """The rule of the text, or the old one to be fitted again."""
+    if text is not None:
+        return parse_rule(text, prior=lambda: rows.prior)
+    if old is None:
+        raise InputError(
+            "--rule: expected a rule, such as average-k:5 or lac:0.1, got none, and the classifier has none to fit again"
+        )
+    return old
 
 
 def _rows(path: Path, on: Path | None, classifier: Classifier, both: bool) -> tuple[Predictions, Predictions]:
@@ -85,8 +92,3 @@ def _fitted(kind: type[FittedLink], old: Link | None, rows: Predictions) -> Link
     """The new link, fitted on top of the base of the old one."""
     base = old.base if isinstance(old, FittedLink) else old
     return kind(base).fit(rows.scores, rows.target)  # type: ignore[arg-type]
-
-
-def _old_rule(path: Path) -> str | None:
-    record = json.loads((classifier_folder(path) / "config.json").read_text(encoding="utf-8")).get("rule")
-    return None if record is None else str(record["text"])

@@ -22,8 +22,8 @@ class BoundCost:
     lengthened: int
     size_before: float
     size_after: float
-    accuracy_before: float | None = None
-    accuracy_after: float | None = None
+    coverage_before: float | None = None
+    coverage_after: float | None = None
 
     def sentence(self) -> str:
         """The cost in words."""
@@ -35,9 +35,9 @@ class BoundCost:
         if not parts:
             return "the bounds change no set"
         text = f"{' and '.join(parts)}: {self.size_before:.2f} → {self.size_after:.2f} labels on average"
-        if self.accuracy_before is None or self.accuracy_after is None:
+        if self.coverage_before is None or self.coverage_after is None:
             return text
-        return f"{text}, accuracy {self.accuracy_before:.1%} → {self.accuracy_after:.1%}"
+        return f"{text}, coverage {self.coverage_before:.1%} → {self.coverage_after:.1%}"
 
 
 def bound_cost(rule: SetRule, probs: Source, target: Any = None) -> BoundCost:
@@ -46,7 +46,7 @@ def bound_cost(rule: SetRule, probs: Source, target: Any = None) -> BoundCost:
     >>> from shortlist.sets import cap, threshold
     >>> rule = cap(threshold(0.2), 1)
     >>> bound_cost(rule, torch.tensor([[0.5, 0.4, 0.1], [0.9, 0.1, 0.0]]), torch.tensor([1, 0])).sentence()
-    'the cap shortens 50.0% of the sets: 1.50 → 1.00 labels on average, accuracy 100.0% → 50.0%'
+    'the cap shortens 50.0% of the sets: 1.50 → 1.00 labels on average, coverage 100.0% → 50.0%'
     """
     total = torch.zeros(8, dtype=torch.float64)
     labelled = True
@@ -57,8 +57,8 @@ def bound_cost(rule: SetRule, probs: Source, target: Any = None) -> BoundCost:
     rows, shorter, longer, size_before, size_after, hits_before, hits_after, count = total.tolist()
     if not rows:
         raise InputError("probs: expected rows, got none")
-    accuracies = (hits_before / count, hits_after / count) if labelled and count else (None, None)
-    return BoundCost(int(rows), int(shorter), int(longer), size_before / rows, size_after / rows, *accuracies)
+    coverages = (hits_before / count, hits_after / count) if labelled and count else (None, None)
+    return BoundCost(int(rows), int(shorter), int(longer), size_before / rows, size_after / rows, *coverages)
 
 
 def _changes(before: Sets, after: Sets, target: Target | None) -> Tensor:
