@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -165,7 +165,8 @@ def _opened(source: str, superclass: str | None) -> tuple[Dataset, list[str]]:
     """The dataset, and what the library warned of."""
     found: list[str] = []
     with noticed(found):
-        dataset = open_dataset(source, **({} if superclass is None else {"superclass": superclass}))
+        options: dict[str, Any] = {} if superclass is None else {"superclass": superclass}
+        dataset = open_dataset(source, **options)
     return dataset, found
 
 

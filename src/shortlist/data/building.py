@@ -43,7 +43,11 @@ def pooled(dataset: Dataset) -> Dataset:
     if all(split.groups is not None for split in splits):
         groups = [group for split in splits for group in split.groups or ()]
     ids = [identity for split in splits for identity in split.ids]
-    return dataset.with_splits({ALL: Split(inputs, torch.cat([split.target for split in splits]), ids, groups)})
+    target = None
+    if any(split.target is not None for split in splits):
+        dataset.check_labelled()
+        target = torch.cat([split.labels for split in splits])
+    return dataset.with_splits({ALL: Split(inputs, target, ids, groups)})
 
 
 def _one_folder(splits: Sequence[Split]) -> PictureFiles:
@@ -64,9 +68,10 @@ def choose_classes(dataset: Dataset, *, superclasses: float = 1.0, fewest: int =
     """
     share = checked_share("superclasses", superclasses)
     whole(1)("fewest", fewest)
-    everything = pooled(dataset)
-    rows = everything.splits[ALL]
-    if not is_single_label(rows.target):
+    dataset.check_labelled()
+    rows = pooled(dataset).splits[ALL]
+    labels = rows.labels
+    if not is_single_label(labels):
         raise InputError(f"{dataset.name}: expected one label a row, got any number: the split by class needs one")
     drawn = _draw_superclasses(dataset, share, seed)
     counts = rows.counts(len(dataset.classes))
@@ -81,14 +86,13 @@ def choose_classes(dataset: Dataset, *, superclasses: float = 1.0, fewest: int =
     ]
     number = torch.full((len(dataset.classes),), -1)
     number[torch.tensor(kept)] = torch.arange(len(kept))
-    chosen = rows.rows((number[rows.target] >= 0).nonzero()[:, 0])
-    return Dataset(
-        dataset.name,
-        [dataset.classes[label] for label in kept],
-        {ALL: chosen.with_target(number[chosen.target])},
-        None if dataset.superclasses is None else [dataset.superclasses[label] for label in kept],
-        dataset.reference,
-        [*dataset.problems, *notes],
+    chosen = rows.rows((number[labels] >= 0).nonzero()[:, 0])
+    return replace(
+        dataset,
+        classes=[dataset.classes[label] for label in kept],
+        splits={ALL: chosen.with_target(number[chosen.labels])},
+        superclasses=None if dataset.superclasses is None else [dataset.superclasses[label] for label in kept],
+        problems=[*dataset.problems, *notes],
     )
 
 
@@ -118,13 +122,14 @@ def divide(dataset: Dataset, *, share: float = 0.1, seed: int = 0, by_group: boo
     """
     if len(dataset.splits) != 1:
         raise InputError(f"{dataset.name}: expected one split to divide, got {', '.join(dataset.splits)}: pool them first")
+    dataset.check_labelled()
     (rows,) = dataset.splits.values()
     part = _checked_division(dataset, rows, share, by_group)
     if by_group:
         parts = {"train": 1 - 2 * part, "val": part, "test": part}
-        found: dict[str, Tensor] = grouped_split(rows.target, rows.groups, parts, seed=seed, names=dataset.classes)
+        found: dict[str, Tensor] = grouped_split(rows.labels, rows.groups, parts, seed=seed, names=dataset.classes)
     else:
-        found = ceil_split(rows.target, part, seed=seed, names=dataset.classes)
+        found = ceil_split(rows.labels, part, seed=seed, names=dataset.classes)
     return dataset.with_splits({name: rows.rows(places) for name, places in found.items()})
 
 

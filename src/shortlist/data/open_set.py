@@ -63,11 +63,12 @@ def _kept_classes(dataset: Dataset, per_superclass: int, seed: int) -> Tensor:
 
 def _relabelled(split: Split, kept: Tensor, classes: int) -> Split:
     posterior = None if split.posterior is None else split.posterior[:, kept]
-    if not is_single_label(split.target):
-        return replace(split, target=split.target[:, kept], posterior=posterior)
+    labels = split.labels
+    if not is_single_label(labels):
+        return replace(split, target=labels[:, kept], posterior=posterior)
     place = torch.full((classes,), -1)
     place[kept] = torch.arange(len(kept))
-    label = place[split.target]
+    label = place[labels]
     rows = (label >= 0).nonzero().squeeze(1)
     target = torch.zeros(len(split), len(kept), dtype=torch.bool)
     target[rows, label[rows]] = True

@@ -12,6 +12,9 @@ from shortlist.checks import share
 from shortlist.errors import InputError
 from shortlist.words import counted, printable
 
+LEFT_OUT = "left out"  # how the text of a problem ends that cost a row
+LABELS_NOT_USED = "labels not used"  # the kind of a problem with labels that are not required
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -27,6 +30,20 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{printable(self.where)}: {self.what}"
+
+    @property
+    def left_out(self) -> bool:
+        """Whether a row was left out because of it."""
+        return self.what.endswith(LEFT_OUT)
+
+
+def first_of(problems: Sequence[Problem]) -> str:
+    """The end of a message that nothing could be used: the first problem, where there is one.
+
+    >>> first_of([Problem("absent picture", "oak.jpg", "there is no such file: left out")])
+    '; the first is oak.jpg: there is no such file: left out'
+    """
+    return f"; the first is {problems[0]}" if problems else ""
 
 
 def count_problems(problems: Iterable[Problem]) -> dict[str, int]:

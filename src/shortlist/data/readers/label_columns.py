@@ -37,7 +37,7 @@ class Labels:
     problems: list[Problem] = field(default_factory=list)
 
 
-def read_labels(table: Any, columns: Sequence[str], asked: str | None, separator: str | None, *, empty_is_none: bool) -> Labels:
+def read_labels(table: Any, columns: Sequence[str], asked: str | None, separator: str | None, empty_is_none: bool) -> Labels:
     """The labels of every row.
 
     One column holds one label a row; with ``separator``, or where it holds lists, any number of labels a row. Several columns

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
+from shortlist.data.readers.file_kinds import CSV_SUFFIXES, TABLE_SUFFIXES
 from shortlist.errors import InputError
 from shortlist.words import printable
 
-COMMA_SUFFIXES, PARQUET_SUFFIXES = (".csv", ".tsv"), (".parquet", ".pq")
 UTF16_STARTS = (b"\xff\xfe", b"\xfe\xff")
 LONGEST_HEADER = 2**28
 # Arrow reads blocks, and every row must end in the block after the one it began in: of long rows, several fit into one.
@@ -34,13 +34,13 @@ class TableFile:
     def __init__(self, path: str | Path):
         self.path = Path(path)
         suffix = self.path.suffix.lower()
-        if suffix not in COMMA_SUFFIXES + PARQUET_SUFFIXES:
+        if suffix not in TABLE_SUFFIXES:
             raise InputError(f"{self.name}: expected a .csv, .tsv or .parquet table")
         if not self.path.is_file():
             raise InputError(
                 f"{printable(str(self.path))}: expected a table, got {'a folder' if self.path.is_dir() else 'nothing'}"
             )
-        self.is_csv = suffix in COMMA_SUFFIXES
+        self.is_csv = suffix in CSV_SUFFIXES
         twice = next((name for name, count in Counter(self.names).items() if count > 1), None)
         if twice is not None:
             raise InputError(f"{self.name}: expected columns with different names, got {twice!r} more than once")
