@@ -436,8 +436,8 @@ def test_the_name_of_a_recipe_is_no_data(fails):
 def test_a_folder_is_walked_once(command, run, tmp_path, monkeypatch):
     from shortlist.data.readers.class_folders import FolderWalk
 
-    walked = []
-    monkeypatch.setattr(FolderWalk, "__post_init__", lambda walk: walked.append(walk.root), raising=False)
+    walked, classes = [], FolderWalk.classes
+    monkeypatch.setattr(FolderWalk, "classes", lambda walk, folder: walked.append(folder) or classes(walk, folder))
     leaves(tmp_path / "leaves")
     assert run(*command, "leaves", "-k", 2, "--set", "size=16", "--set", "epochs=1", "--set", "backbone=plain-8").code == 0
     assert len(walked) == 1

@@ -1,3 +1,4 @@
+from .adapters import as_dataset as as_dataset, as_split as as_split
 from .building import (
     Built as Built,
     build_benchmark as build_benchmark,

@@ -17,6 +17,16 @@ from shortlist.words import counted, quoted
 InputKind: TypeAlias = Literal["pictures", "features"]
 TRAIN, TEST = "train", "test"
 ALL = "all"  # the name of the split of a dataset that is not divided
+# Usual names of splits, and what we call them.
+SPLIT_NAMES = {
+    "train": TRAIN,
+    "training": TRAIN,
+    "val": "val",
+    "valid": "val",
+    "validation": "val",
+    "test": TEST,
+    "testing": TEST,
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)

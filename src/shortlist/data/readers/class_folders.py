@@ -7,24 +7,13 @@ from pathlib import Path
 
 import torch
 
-from shortlist.data.dataset import ALL, TRAIN, Dataset, Split, classes_without_rows
+from shortlist.data.dataset import ALL, SPLIT_NAMES, TRAIN, Dataset, Split, classes_without_rows
 from shortlist.data.decoding import SUFFIXES
 from shortlist.data.names import check_names, is_utf8, superclasses_of
 from shortlist.data.pictures import PictureFiles
 from shortlist.data.problems import Problem
 from shortlist.errors import InputError
 from shortlist.words import printable
-
-# Folder names that mean a split, and what the split is called here.
-SPLIT_NAMES = {
-    "train": TRAIN,
-    "training": TRAIN,
-    "val": "val",
-    "valid": "val",
-    "validation": "val",
-    "test": "test",
-    "testing": "test",
-}
 
 
 def read_class_folders(root: str | Path, *, superclass: str | None = None) -> Dataset:

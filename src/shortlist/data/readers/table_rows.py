@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from shortlist.data.dataset import ALL, TRAIN, Split
+from shortlist.data.dataset import ALL, SPLIT_NAMES, TRAIN, Split
 from shortlist.data.problems import Problem
-from shortlist.data.readers.class_folders import SPLIT_NAMES
 from shortlist.data.readers.label_columns import Labels, encode_names
 from shortlist.tensors import Array
 
