@@ -21,7 +21,7 @@ from shortlist.data.problems import Problem, check_tolerance
 from shortlist.data.threads import usable_cores
 from shortlist.errors import InputError
 
-Fit: TypeAlias = Literal["crop", "stretch", "pad"]
+Framing: TypeAlias = Literal["crop", "stretch", "pad"]
 UNREADABLE = "unreadable picture"
 UNUSUAL = "unusual picture"
 
@@ -54,7 +54,7 @@ def load_pictures(
     pictures: Pictures,
     *,
     size: int,
-    fit: Fit = "crop",
+    fit: Framing = "crop",
     rows: Tensor | None = None,
     workers: int | None = None,
     tolerance: float = 0.01,
@@ -86,7 +86,7 @@ def picture_batches(
     *,
     size: int,
     batch: int = 256,
-    fit: Fit = "crop",
+    fit: Framing = "crop",
     rows: Tensor | None = None,
     workers: int | None = None,
     progress: Callable[[int], None] | None = None,
@@ -111,7 +111,7 @@ def picture_batches(
             progress(done)
 
 
-def _decoded(pictures: Pictures, blocks: Sequence[Tensor], size: int, fit: Fit, workers: int | None) -> Iterator[Loaded]:
+def _decoded(pictures: Pictures, blocks: Sequence[Tensor], size: int, fit: Framing, workers: int | None) -> Iterator[Loaded]:
     """By so many threads; by default by what suits the number of pictures and cores."""
     if workers is not None:
         return _by_threads(pictures, blocks, size, fit, whole(1)("workers", workers))
@@ -125,7 +125,7 @@ def _decoded(pictures: Pictures, blocks: Sequence[Tensor], size: int, fit: Fit, 
     return _by_threads(pictures, blocks, size, fit, cores)
 
 
-def _by_threads(pictures: Pictures, blocks: Sequence[Tensor], size: int, fit: Fit, threads: int) -> Iterator[Loaded]:
+def _by_threads(pictures: Pictures, blocks: Sequence[Tensor], size: int, fit: Framing, threads: int) -> Iterator[Loaded]:
     with ThreadPoolExecutor(threads) as pool:
         ahead = _submit(pool, pictures, blocks[0].tolist(), size, fit) if blocks else None
         for place in range(len(blocks)):
@@ -135,7 +135,7 @@ def _by_threads(pictures: Pictures, blocks: Sequence[Tensor], size: int, fit: Fi
             yield current()
 
 
-def load_block(pictures: Pictures, rows: Tensor, size: int, fit: Fit) -> Loaded:
+def load_block(pictures: Pictures, rows: Tensor, size: int, fit: Framing) -> Loaded:
     """These rows, decoded one after the other."""
     numbers = rows.tolist()
     images = torch.empty(len(numbers), 3, size, size, dtype=torch.uint8)
@@ -149,7 +149,7 @@ def _check_pictures(pictures: object) -> None:
         raise InputError(f"pictures: expected the inputs of a split, open_dataset(…).splits[…].inputs, got {came}")
 
 
-def _submit(pool: ThreadPoolExecutor, pictures: Pictures, rows: list[int], size: int, fit: Fit) -> Callable[[], Loaded]:
+def _submit(pool: ThreadPoolExecutor, pictures: Pictures, rows: list[int], size: int, fit: Framing) -> Callable[[], Loaded]:
     """Start on these rows now; the answer waits for them."""
     images = torch.empty(len(rows), 3, size, size, dtype=torch.uint8)
     if isinstance(pictures, PictureArray) and pictures.images.shape[2:] == images.shape[2:]:
@@ -167,7 +167,7 @@ def _loaded(images: Tensor, rows: list[int], problems: Sequence[Problem | None])
     return Loaded(whole, numbers, [problem for problem in problems if problem], len(rows))
 
 
-def _fill(images: Tensor, place: int, pictures: Pictures, row: int, size: int, fit: Fit) -> Problem | None:
+def _fill(images: Tensor, place: int, pictures: Pictures, row: int, size: int, fit: Framing) -> Problem | None:
     """Decode one picture into its place."""
     try:
         decoded = pictures.decode(row, at_least=size)
@@ -177,7 +177,7 @@ def _fill(images: Tensor, place: int, pictures: Pictures, row: int, size: int, f
     return Problem(UNUSUAL, str(pictures.ids[row]), decoded.remark) if decoded.remark else None
 
 
-def fit_square(image: Image.Image, size: int, fit: Fit = "crop") -> Tensor:
+def fit_square(image: Image.Image, size: int, fit: Framing = "crop") -> Tensor:
     """One picture as a square, ``uint8 (3, size, size)``, by Pillow's antialiased bilinear filter."""
     if image.size != (size, size):
         if fit == "pad":
