@@ -16,7 +16,9 @@ from shortlist.checks import check_finite
 from shortlist.cli.console import Bar, emit, say, show, warn
 from shortlist.cli.prepare import check_outputs
 from shortlist.cli.runs import Run
+from shortlist.data.dataset import target_among
 from shortlist.data.problems import LABELS_NOT_USED, Problem, problem_lines
+from shortlist.data.sources import open_dataset
 from shortlist.errors import InputError
 from shortlist.predictions import Predictions
 from shortlist.report import Table
@@ -176,8 +178,6 @@ class _Work:
 
 def _begin(model: "Classifier", texts: list[str], split: str | None, batch_size: int) -> _Work:
     """Read what was given, and answer for the first batch: before that nothing is written."""
-    from shortlist.data import open_dataset
-
     dataset = open_dataset(texts, require_labels=False, split=split, input_kind=model.inputs.kind)
     (rows,) = dataset.splits.values()
     _check_inputs(model, dataset, printable(texts[0]) + (", …" if len(texts) > 1 else ""))
@@ -195,8 +195,6 @@ def _begin(model: "Classifier", texts: list[str], split: str | None, batch_size:
 
 def _target(dataset: "Dataset", classes: Sequence[str]) -> tuple[Target | None, str | None]:
     """The labels of the rows, numbered as the classifier's classes; None, with the reason if there are labels to leave out."""
-    from shortlist.data import target_among
-
     (rows,) = dataset.splits.values()
     if rows.target is None:
         return None, next((problem.what for problem in dataset.problems if problem.kind == LABELS_NOT_USED), None)

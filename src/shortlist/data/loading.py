@@ -117,6 +117,7 @@ def _decoded(pictures: Pictures, blocks: Sequence[Tensor], size: int, fit: Frami
         return _by_threads(pictures, blocks, size, fit, whole(1)("workers", workers))
     cores, rows = usable_cores(), sum(map(len, blocks))
     if not isinstance(pictures, PictureArray):
+        # Imported here because workers import this module.
         from shortlist.data.worker_processes import blocks_by_processes, worthwhile_workers
 
         processes = worthwhile_workers(rows, max(map(len, blocks), default=0), size, cores)

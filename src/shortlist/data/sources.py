@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, TypeAlias, get_args, get_type_hints
 
 from shortlist.data.dataset import Dataset, InputKind
+from shortlist.data.flora.garden import Flora
 from shortlist.data.problems import LABELS_NOT_USED, Problem
 from shortlist.data.readers.file_kinds import ARFF_SUFFIX, ARRAY_SUFFIX, TABLE_SUFFIXES
+from shortlist.data.readers.flora import flora_dataset
 from shortlist.errors import InputError
 from shortlist.words import printable, quoted, similar
 
@@ -245,9 +247,6 @@ def reader_options(reader: Callable[..., Dataset]) -> dict[str, Any]:
     ['name', 'tolerance']
     """
     if reader is _flora:
-        from shortlist.data.flora.garden import Flora
-        from shortlist.data.readers.flora import flora_dataset
-
         hints = {**get_type_hints(Flora.__init__), **get_type_hints(flora_dataset)}
         return {name: hint for name, hint in hints.items() if name not in ("flora", "return")}
     hints = get_type_hints(reader)
@@ -273,9 +272,6 @@ def _value(key: str, text: str, hint: Any) -> Any:
 
 def _flora(**options: Any) -> Dataset:
     """The garden, with options of the garden and of its dataset alike."""
-    from shortlist.data.flora.garden import Flora
-    from shortlist.data.readers.flora import flora_dataset
-
     own = inspect.signature(Flora).parameters
     garden = Flora(**{name: value for name, value in options.items() if name in own})
     return flora_dataset(garden, **{name: value for name, value in options.items() if name not in own})

@@ -4,19 +4,18 @@ import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from shortlist.data.names import check_names
 from shortlist.data.votes.cleaning import Settled, item_authors, settle
 from shortlist.data.votes.encoding import encode, plain
+from shortlist.data.votes.reading import read_columns
+from shortlist.data.votes.tally import Tally
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.tensors import Array, as_tensor
 from shortlist.words import counted
-
-if TYPE_CHECKING:
-    from shortlist.data.votes.tally import Tally
 
 Missing: TypeAlias = Literal["refuse", "drop"]
 
@@ -129,8 +128,6 @@ class Votes:
             missing: what to do about rows with an empty cell in one of these columns: ``"refuse"`` the file, or ``"drop"``
                 them; how many were dropped is in ``notes``.
         """
-        from shortlist.data.votes.reading import read_columns
-
         wanted = {"user": user, "item": item, "label": label, "author": author}
         columns, dropped = read_columns(Path(path), wanted, missing)
         votes = Votes.from_arrays(**columns, items=items, labels=labels)
@@ -149,10 +146,8 @@ class Votes:
         return f"Votes({voted} of {users} on {items}, {labels})"
 
     @cached_property
-    def tally(self) -> "Tally":
+    def tally(self) -> Tally:
         """The same votes ordered by item and label, ordered when first asked for."""
-        from shortlist.data.votes.tally import Tally
-
         return Tally.of(self)
 
 
