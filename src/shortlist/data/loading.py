@@ -1,7 +1,7 @@
-"""Many pictures → batches of one size: decoded on every core, the unreadable ones counted and named, never fatal one by one.
+"""Many pictures → batches of one size, decoded on all cores; unreadable pictures are recorded and left out.
 
-Pillow gives up Python's lock while it decodes and resizes, so threads keep a few cores busy without copying pixels between
-processes; many pictures on many cores are decoded by processes, :mod:`~shortlist.data.worker_processes`.
+Pillow releases Python's global lock while it decodes and resizes, so threads keep a few cores busy without copying pixels
+between processes; many pictures on many cores are decoded by processes, :mod:`~shortlist.data.worker_processes`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -60,17 +60,17 @@ def load_pictures(
     tolerance: float = 0.01,
     progress: Callable[[int], None] | None = None,
 ) -> Loaded:
-    """All pictures (or these rows) in memory, at one size.
+    """Load all pictures (or these rows) into memory, at one size.
 
     Args:
         pictures: where they come from.
-        size: side of the square that each becomes.
-        fit: ``"crop"`` keeps the shape and cuts the longer side off, ``"pad"`` keeps the shape and fills with the mean
-            colour of the edge, ``"stretch"`` keeps neither.
+        size: side of the square pictures, in pixels.
+        fit: ``"crop"`` keeps the aspect ratio and crops the longer side, ``"pad"`` keeps the aspect ratio and fills up with
+            the mean colour of the border, ``"stretch"`` changes the aspect ratio.
         rows: only these, in this order.
-        workers: threads; one for each core by default.
+        workers: number of threads; by default one for each core.
         tolerance: the share of unreadable pictures above which this fails.
-        progress: told how many rows are done.
+        progress: callback, called with the number of rows done.
     """
     batches = list(picture_batches(pictures, size=size, fit=fit, rows=rows, workers=workers, progress=progress))
     total = sum(batch.asked for batch in batches)
@@ -93,8 +93,8 @@ def picture_batches(
 ) -> Iterator[Loaded]:
     """The pictures in batches of at most ``batch`` rows; the next is decoded while one is used.
 
-    A batch is shorter by the rows that could not be read; whoever loops adds up the problems and calls
-    :func:`~shortlist.data.check_tolerance` when done. Without ``workers``, many pictures on many cores are decoded by
+    Rows that could not be read are missing from their batch; the caller collects the problems and calls
+    :func:`~shortlist.data.check_tolerance` at the end. Without ``workers``, many pictures on many cores are decoded by
     processes, which :func:`os.fork` starts.
     """
     _check_pictures(pictures)

@@ -57,7 +57,7 @@ def write_benchmark(
         folder: an empty folder.
         placing: ``"link"`` gives files a second name where the file system can and copies them where not, ``"copy"`` copies,
             ``"none"`` leaves them where they are and only lists them.
-        progress: told how many pictures are done.
+        progress: callback, called with the number of pictures done.
     """
     if placing not in PLACINGS:
         raise InputError(f"placing: expected one of {', '.join(PLACINGS)}, got {placing!r}")

@@ -1,4 +1,4 @@
-"""Labels taken away, so that some pictures show nothing that has a name: rows without a label, as in life."""
+"""Remove the labels of some classes, so that their rows have no label (open-set data)."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ def unlabel(dataset: Dataset, per_superclass: int = 2, seed: int = 0) -> Dataset
     Args:
         dataset: with superclasses.
         per_superclass: how many classes of each superclass lose their label; at least one has to keep it.
-        seed: another seed, other classes.
+        seed: of the choice of classes.
 
     >>> rows = Split(torch.zeros(4, 1), torch.arange(4), "abcd")
     >>> garden = Dataset("garden", ["bee", "fly", "oak", "elm"], {"train": rows}, ["animal", "animal", "tree", "tree"])

@@ -28,9 +28,9 @@ class Source:
     """A kind of dataset that has a name.
 
     Args:
-        module: where its reader is, below :mod:`shortlist.data`; loaded when it is first used.
+        module: the module of its reader, below :mod:`shortlist.data`; imported when it is first used.
         function: the reader.
-        what: the dataset in a few words.
+        what: a short description of the dataset.
         takes_path: whether a path follows the name.
     """
 
@@ -45,12 +45,12 @@ class Source:
         return loaded
 
     def form(self, name: str) -> str:
-        """How a person writes it."""
+        """How to write it on the command line."""
         return f"{name}:PATH" if self.takes_path else name
 
 
 SOURCES: Mapping[str, Source] = {
-    "flora": Source("sources", "_flora", "the procedural garden, drawn when it is asked for", takes_path=False),
+    "flora": Source("sources", "_flora", "the procedural garden, drawn when it is opened", takes_path=False),
     "folders": Source("readers.class_folders", "read_class_folders", "a folder of class folders, in splits or not"),
     "benchmark": Source("readers.benchmark", "read_benchmark", "a folder that `shortlist data build` wrote"),
     "table": Source("readers.picture_table", "read_picture_table", "a table of pictures and labels, CSV or Parquet"),
@@ -179,7 +179,7 @@ def _understood(source: str, options: Mapping[str, Any], input_kind: InputKind |
 
 
 def path_and_options(text: str) -> tuple[str, dict[str, str]]:
-    """The path, and the options after it; a path that exists is all path.
+    """The path and the options after it; an existing path is never split at commas.
 
     >>> path_and_options("a,b.csv,label_column=species")
     ('a,b.csv', {'label_column': 'species'})
@@ -255,7 +255,7 @@ def reader_options(reader: Callable[..., Dataset]) -> dict[str, Any]:
 
 
 def _value(key: str, text: str, hint: Any) -> Any:
-    """The text as what the reader takes."""
+    """The text converted to the type that the reader expects."""
     kinds = get_args(hint) or (hint,)
     if bool in kinds and text.lower() in TRUTHS:
         return TRUTHS[text.lower()]
@@ -271,7 +271,7 @@ def _value(key: str, text: str, hint: Any) -> Any:
 
 
 def _flora(**options: Any) -> Dataset:
-    """The garden, with options of the garden and of its dataset alike."""
+    """The garden as a dataset; options of both are accepted."""
     own = inspect.signature(Flora).parameters
     garden = Flora(**{name: value for name, value in options.items() if name in own})
     return flora_dataset(garden, **{name: value for name, value in options.items() if name not in own})

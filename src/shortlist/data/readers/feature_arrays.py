@@ -23,7 +23,7 @@ from shortlist.tensors import Array, Target
 from shortlist.words import printable
 
 FEATURE_KEYS, TARGET_KEYS = ("features", "X", "x"), ("target", "y", "label", "labels")
-# What numpy and zipfile raise over bytes that are not what they should be.
+# What numpy and zipfile raise for damaged files.
 DAMAGE = (
     BadZipFile,
     zlib.error,
@@ -109,7 +109,7 @@ def load_arrays(path: Path, file: str) -> dict[str, Array]:
 
     Args:
         path: the file.
-        file: what messages call it, here and below.
+        file: the name of the file, for messages.
     """
     if not path.is_file():
         came = "a folder" if path.is_dir() else "nothing"
@@ -130,7 +130,7 @@ def load_arrays(path: Path, file: str) -> dict[str, Array]:
     other = next((name for name, array in arrays.items() if not isinstance(array, np.ndarray)), None)
     if other is not None:
         raise InputError(f"{file}: expected arrays only, got {other!r}, which is another kind of file")
-    # Neither torch nor Arrow holds numbers of another byte order than the machine's.
+    # torch and Arrow only support the byte order of the machine.
     return {name: array.astype(array.dtype.newbyteorder("="), copy=False) for name, array in arrays.items()}
 
 
@@ -175,7 +175,7 @@ def read_target(written: Array, names: list[str] | None, file: str) -> tuple[Arr
     Args:
         written: class names or class numbers (N,), or zeros and ones (N, C).
         names: of the classes; None where the file does not give them.
-        file: what messages call the file.
+        file: the name of the file, for messages.
 
     >>> read_target(np.array(["oak", "elm", "oak"]), None, "leaves.npz")[:2]
     (array([1, 0, 1]), ['elm', 'oak'])
@@ -214,7 +214,7 @@ def _among(found: list[str], classes: list[str], file: str) -> Array:
 
 
 def dtype_and_shape(array: Array) -> str:
-    """An array in a few words, for messages.
+    """The dtype and shape of an array, for messages.
 
     >>> dtype_and_shape(np.zeros((2, 3)))
     'float64 (2, 3)'

@@ -48,10 +48,10 @@ def read_feature_table(
         label_column: the column of labels, or a pattern with ``*`` for one column of 0 and 1 a class.
         split_column: the split of each row; without such a column there is one split, called all.
         group_column: which rows belong together.
-        id_column: what a person calls each row; its number where there is none.
+        id_column: the name of each row; by default its number.
         superclass_column: the superclass of the class of each row.
-        superclass: how class names tell their superclass: ``"first-word"``, or None.
-        separator: what parts the labels of a row, such as ``"|"``.
+        superclass: how class names give their superclass: ``"first-word"``, or None.
+        separator: the text between two labels of a row, such as ``"|"``.
         tolerance: the share of rows with missing features above which this fails.
         split: read only the rows of this split.
         require_labels: if False, rows without a label are kept, the label column may be missing, and labels are used only if
@@ -84,7 +84,7 @@ def _arrays(path: Path, asked: Asked, id_column: str | None, tolerance: float) -
 
 
 def feature_types(file: TableFile, columns: Sequence[str]) -> dict[str, Any]:
-    """The type to read each feature as; what is no number by its beginning is refused, all such columns in one sentence.
+    """The type to read each feature as; columns that are not numbers are refused, all in one message.
 
     Args:
         file: the table.
@@ -103,7 +103,7 @@ def feature_types(file: TableFile, columns: Sequence[str]) -> dict[str, Any]:
 
 
 def is_number_type(kind: Any) -> bool:
-    """Whether a column of this Arrow type can be a feature: numbers of any kind, truth values, or nothing at all.
+    """Whether a column of this Arrow type can be a feature: numbers, booleans, or empty cells only.
 
     >>> is_number_type(pa.int8()), is_number_type(pa.string())
     (True, False)
@@ -118,10 +118,10 @@ def is_number_type(kind: Any) -> bool:
 
 
 def feature_matrix(table: Any, columns: Sequence[str]) -> Array:
-    """The columns of an Arrow table side by side; what is missing is NaN.
+    """The columns of an Arrow table as a matrix; missing values are NaN.
 
     Args:
-        table: with these columns, of the types that :func:`feature_types` tells.
+        table: with these columns, of the types given by :func:`feature_types`.
         columns: D names.
 
     Shape: float32 (N, D).
@@ -141,7 +141,7 @@ def feature_matrix(table: Any, columns: Sequence[str]) -> Array:
 
 
 def row_ids(table: Any, name: str | None) -> list[str]:
-    """What a person calls each row of an Arrow table: what this column says, its number where it says nothing.
+    """The name of each row of an Arrow table: the value of this column, or the row number where the cell is empty.
 
     >>> row_ids(pa.table({"id": ["oak", None]}), "id")
     ['oak', '1']

@@ -52,14 +52,14 @@ def read_picture_table(
 
     Args:
         path: the table.
-        root: the folder that relative paths start from; that of the table by default. Backslashes in paths are read as slashes.
+        root: the folder that relative paths start from; by default that of the table. Backslashes in paths are read as slashes.
         path_column: the column of paths, or of pictures: bytes, or ``{bytes, path}``.
         label_column: the column of labels, or a pattern with ``*`` for one column a class.
         split_column: the split of each row; without such a column there is one split, called all.
         group_column: which rows belong together; a row without a group is a group of its own.
         superclass_column: the superclass of the class of each row.
-        superclass: how class names tell their superclass: ``"first-word"``, or None.
-        separator: what parts the labels of a row, such as ``"|"``.
+        superclass: how class names give their superclass: ``"first-word"``, or None.
+        separator: the text between two labels of a row, such as ``"|"``.
         tolerance: the share of absent pictures above which this fails.
         split: read only the rows of this split.
         require_labels: if False, rows without a label are kept, the label column may be missing, and labels are used only if
@@ -82,14 +82,14 @@ def read_picture_table(
 
 @dataclass(frozen=True, eq=False)
 class TablePictures:
-    """The pictures of every row of a table, and which of them are absent.
+    """The pictures of a table, row by row, and which of them are absent.
 
     Args:
         pictures: by row.
-        ids: what a person calls each row.
+        ids: the name of each row.
         absent: which rows have no picture, bool (N,).
-        failures: a problem for each of these.
-        notes: what is odd and does no harm.
+        failures: one problem for each of these.
+        notes: problems that cost no row.
     """
 
     pictures: Pictures
@@ -109,7 +109,7 @@ def pictures_of_column(column: Any, name: str, root: Path) -> TablePictures:
 
     Args:
         column: one entry a row.
-        name: what messages call the column.
+        name: the name of the column, for messages.
         root: the folder that relative paths start from.
 
     >>> pictures_of_column(pa.chunked_array([[b"picture", None]]), "image", Path()).absent
@@ -155,7 +155,7 @@ def _find_bytes(content: Any, paths: Any | None) -> TablePictures:
 
 
 def _listed_twice(paths: Sequence[str], kept: Array, labels: Labels) -> list[Problem]:
-    """Paths in more than one row: the same picture would be counted twice, or on both sides of a split."""
+    """Paths in more than one row: such a picture is counted twice, or is on both sides of a split."""
     if len(set(paths)) == len(paths):
         return []
     rows_of: dict[str, list[int]] = {}

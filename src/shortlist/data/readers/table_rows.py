@@ -1,4 +1,4 @@
-"""What the columns beside inputs and labels say about the rows: their split, their group, the superclass of their class."""
+"""The other columns of a table: the split and the group of each row, the superclass of each class."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,7 +34,7 @@ def in_splits(whole: Split, numbers: Array, names: Sequence[str]) -> dict[str, S
 
 
 def group_names(column: Any | None, name: str, ids: Sequence[str]) -> list[str] | None:
-    """The group of every row; a row without one is a group of its own, called by its id."""
+    """The group of every row; a row without one forms a group by itself, named by its id."""
     if column is None:
         return None
     codes, names, _ = encode_names(column, name)

@@ -158,7 +158,7 @@ def _by_hashing(column: Any) -> tuple[Array, Array]:
     if not pa.types.is_dictionary(encoded.type):
         encoded = encoded.dictionary_encode()
     codes = encoded.indices.to_numpy(zero_copy_only=False)
-    # Somebody's dictionary may name one value twice, and others that no row has.
+    # A dictionary may contain a value twice, and values that no row has.
     words = encoded.dictionary.dictionary_encode()
     word = words.indices.to_numpy(zero_copy_only=False)
     occurs = np.zeros(len(words.dictionary), bool)

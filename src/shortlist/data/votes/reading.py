@@ -12,10 +12,11 @@ from shortlist.data.readers.table_file import TableFile
 from shortlist.data.votes.encoding import one_piece
 from shortlist.errors import InputError
 from shortlist.tensors import Array
+from shortlist.words import quoted
 
 AUTHOR = "author"
 YES, NO = ("true", "1", "yes"), ("false", "0", "no")
-# Whole numbers as one writes them: 7, not 007 or +7, which may be names of something else.
+# Whole numbers in their usual form: 7, but not 007 or +7, which may be codes.
 WRITTEN_NUMBER = "^(0|-?[1-9][0-9]{0,17})$"
 
 
@@ -55,8 +56,7 @@ def _find(file: TableFile, wanted: Mapping[str, str | None]) -> dict[str, str]:
         column = column or AUTHOR
         if column not in file.names:
             raise InputError(
-                f"{file.name}: expected a column {column!r} ({name}), got {', '.join(file.names)}: say which it is, "
-                f'{name}="…" in Python, --{name}-column on the command line'
+                f"{file.name}: expected a column {column!r} ({name}), got {quoted(file.names)}: give its name as {name}"
             )
         found[name] = column
     return found
@@ -89,7 +89,7 @@ def _empty_cells(file: TableFile, found: Mapping[str, str], columns: Mapping[str
 
 
 def _numbers_if_written_so(column: Any) -> Any:
-    """Integers instead of text, if every name is a whole number as one writes it."""
+    """Integers instead of text, if every name is a whole number in its usual form."""
     if not pa.types.is_dictionary(column.type):
         return column  # no row at all
     if not pc.all(pc.match_substring_regex(column.dictionary, WRITTEN_NUMBER)).as_py():

@@ -33,7 +33,7 @@ class Votes:
         label: codes of the labels, ``int32 (V,)``, into ``labels``.
         authors: the user who authored each item, ``int32 (I,)``, -1 for none.
         users: names of the users, text or integers.
-        items: names of all items, with those that nobody voted on where they were listed.
+        items: names of all items, including those without a vote if they were listed.
         labels: names of the labels; ties go to the one that comes first here.
         notes: what was settled on the way in, in sentences.
 
@@ -70,7 +70,7 @@ class Votes:
             user: who voted: text or integers, (V,).
             item: on what, (V,).
             label: which label they gave, (V,).
-            author: whether this user authored this item, bool (V,); None: nobody is known to have authored anything. An
+            author: whether this user authored this item, bool (V,); by default no author is known. An
                 author's proposal is a vote like any other.
             users: all users, in an order of your own, with those who never voted; None: those that occur, sorted.
             items: all items, likewise; those without votes stay, and get no label.
@@ -118,12 +118,12 @@ class Votes:
 
         Args:
             path: the file.
-            user: the column that says who voted.
-            item: the column that says on what.
+            user: the column of users.
+            item: the column of items.
             label: the column with the label.
             author: the column that says whether this user authored this item (true or false, 1 or 0); None: the column
                 ``author`` if there is one.
-            items: all items, with those that nobody voted on; None: those in the file.
+            items: all items, including those without a vote; by default those in the file.
             labels: all labels, in the order of their numbers; None: those in the file, sorted.
             missing: what to do about rows with an empty cell in one of these columns: ``"refuse"`` the file, or ``"drop"``
                 them; how many were dropped is in ``notes``.
