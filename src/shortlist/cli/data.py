@@ -25,9 +25,7 @@ from shortlist.report.data_card import limits_table, splits_table, summary_line,
 from shortlist.report.sheet import contact_sheet
 from shortlist.words import printable
 
-app = typer.Typer(
-    help="Inspect datasets, build a benchmark from an archive, aggregate votes into labels.", no_args_is_help=True
-)
+app = typer.Typer(help="Inspect datasets, build a benchmark from an archive, aggregate votes.", no_args_is_help=True)
 app.command("votes")(votes.votes)
 
 LONGEST_SIDE = {".webp": 16_383, ".jpg": 65_500, ".jpeg": 65_500}
@@ -110,22 +108,14 @@ def build(
     superclass: Superclass = None,
     superclasses: Annotated[
         float,
-        typer.Option(
-            "--superclasses", min=0, max=1, help="Share of the superclasses to draw at random, with all their classes."
-        ),
+        typer.Option("--superclasses", min=0, max=1, help="Share of the superclasses to draw, with all their classes."),
     ] = 1.0,
     fewest: Annotated[int, typer.Option("--fewest", min=3, help="Leave out classes with fewer pictures than this.")] = 5,
-    share: Annotated[
-        float, typer.Option("--share", help="Share of each class for val, rounded up, and as many for test.")
-    ] = 0.1,
-    by_group: Annotated[
-        bool, typer.Option("--by-group", help="Keep the pictures of a group on one side of the split.")
-    ] = False,
+    share: Annotated[float, typer.Option("--share", help="Share of each class for val (rounded up) and for test.")] = 0.1,
+    by_group: Annotated[bool, typer.Option("--by-group", help="Keep the pictures of a group in one split.")] = False,
     pictures: Annotated[str, typer.Option("--pictures", metavar="HOW", help="link, copy, or none (only list them).")] = "link",
     name: Annotated[str | None, typer.Option("--name", help="Name of the benchmark; by default that of the folder.")] = None,
-    tolerance: Annotated[
-        float, typer.Option("--tolerance", help="Fail if a larger share of the pictures is unreadable.")
-    ] = 0.01,
+    tolerance: Annotated[float, typer.Option("--tolerance", help="Fail if a larger share is unreadable.")] = 0.01,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the draw and of the split.")] = 0,
     strict: options.Strict = False,
 ) -> None:

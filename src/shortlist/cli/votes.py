@@ -25,9 +25,7 @@ def votes(
     ] = None,
     theta: Annotated[
         float | None,
-        typer.Option(
-            "--theta", help="A label is valid if its support exceeds this: sum of weights, number of votes, or probability."
-        ),
+        typer.Option("--theta", help="A label is valid if its support (weights, votes or probability) exceeds this."),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="File for the labels: .csv or .parquet.")] = None,
     users: Annotated[Path | None, typer.Option("--users", help="File for the weights of the users: .csv or .parquet.")] = None,
@@ -36,7 +34,7 @@ def votes(
     label_column: Annotated[str, typer.Option("--label-column", help="Column of labels.")] = "label",
     author_column: Annotated[
         str | None,
-        typer.Option("--author-column", help="Column that marks authors (true or false); by default author, if it exists."),
+        typer.Option("--author-column", help="Column that marks authors; by default author, if it exists."),
     ] = None,
     missing: Annotated[
         str, typer.Option("--missing", metavar="HOW", help="Rows with an empty cell: refuse (fail) or drop.")

@@ -12,7 +12,7 @@ from shortlist.data.readers.table_file import TableFile
 from shortlist.data.votes.encoding import one_piece
 from shortlist.errors import InputError
 from shortlist.tensors import Array
-from shortlist.words import quoted
+from shortlist.words import listed
 
 AUTHOR = "author"
 YES, NO = ("true", "1", "yes"), ("false", "0", "no")
@@ -56,7 +56,7 @@ def _find(file: TableFile, wanted: Mapping[str, str | None]) -> dict[str, str]:
         column = column or AUTHOR
         if column not in file.names:
             raise InputError(
-                f"{file.name}: expected a column {column!r} ({name}), got {quoted(file.names)}: give its name as {name}"
+                f"{file.name}: expected a column {column!r} ({name}), got {listed(file.names)}: give its name as {name}"
             )
         found[name] = column
     return found
