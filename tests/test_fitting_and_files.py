@@ -256,7 +256,7 @@ def test_a_file_where_a_folder_should_be_is_named(tmp_path, monkeypatch, write, 
     monkeypatch.chdir(tmp_path)
     Path("leaves").write_text("mine")
     with pytest.raises(
-        InputError, match=f"^cannot write leaves/{below}: leaves is a file and no folder: choose another place$"
+        InputError, match=f"^cannot write leaves/{below}: leaves is a file, not a folder: choose another place$"
     ):
         write(Path("leaves") / below)
     assert [entry.name for entry in tmp_path.rglob("*")] == ["leaves"]
@@ -265,11 +265,13 @@ def test_a_file_where_a_folder_should_be_is_named(tmp_path, monkeypatch, write, 
 
 @each_writer
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOSPC])
-@pytest.mark.parametrize("step", ["tempfile.mkstemp tempfile.mkdtemp", "pathlib.Path.mkdir"])
+@pytest.mark.parametrize("step", ["os.open os.mkdir", "pathlib.Path.mkdir"])
 def test_what_the_system_refuses_is_told_of_the_path_that_was_given(tmp_path, monkeypatch, write, number, step):
     def refuse(*args, **kwargs):
         raise OSError(number, os.strerror(number), str(tmp_path / ".out.k3j2.txt"))
 
+    if "os.open" in step:
+        (tmp_path / "new").mkdir()
     for name in step.split():
         monkeypatch.setattr(name, refuse)
     with pytest.raises(PlaceError) as caught:
@@ -364,3 +366,12 @@ def test_a_folder_that_was_left_aside_is_found(old, monkeypatch):
     assert (found / "old.txt").read_text() == "old"
     assert folders_left_aside(other) == []
     assert folders_left_aside(old.parent / "gone" / "x") == []
+
+
+@each_writer
+def test_the_umask_of_the_process_is_never_switched(tmp_path, monkeypatch, write):
+    def switched(mask):
+        raise AssertionError("other threads would create files that everybody may write")
+
+    monkeypatch.setattr("os.umask", switched)
+    write(tmp_path / "out.txt")

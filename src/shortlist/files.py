@@ -1,8 +1,9 @@
-"""Files appear whole or not at all: written under a temporary name in the same folder, then renamed."""
+"""Atomic writing: files and folders are written under a temporary name beside their place, then renamed."""
 
 import errno
 import glob
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -11,18 +12,18 @@ from pathlib import Path
 
 from shortlist.errors import InputError
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no room: on the disk, for this person, for so large a file
-OLD = "old"  # how a folder is called that stands aside while another takes its place
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space on the disk, quota exceeded, file too large
+OLD = "old"  # part of the name of a folder that was moved aside to be replaced
 
 
 class PlaceError(InputError, OSError):
-    """Nothing can be written at the path that a person gave; the message says why, and does not name a temporary file."""
+    """Nothing can be written at the path that the user gave; the message says why and names that path, not a temporary file."""
 
-    reason: str = ""  # why, without the path and without advice
+    reason: str = ""  # without the path and without advice
 
     @staticmethod
     def at(path: str | Path, reason: str, error: Exception) -> "PlaceError":
-        """The sentence about this path."""
+        """The error for this path."""
         advice = "make room, or choose another place" if is_full(error) else "choose another place"
         found = PlaceError(f"cannot write {path}: {reason}: {advice}")
         found.reason, found.errno = reason, errno.ENOSPC if is_full(error) else None
@@ -31,22 +32,19 @@ class PlaceError(InputError, OSError):
 
 @contextmanager
 def written_whole(path: str | Path) -> Iterator[Path]:
-    """A temporary path to write to; on success it becomes ``path``, on failure nothing is left behind."""
+    """Context manager: a temporary path to write to. On success it becomes ``path``; on failure nothing is left behind."""
     with _a_place_for(path):
-        target = Path(path).resolve()  # through a link, to what it points at
+        target = Path(path).resolve()  # a link stays, and the file it points to is replaced
         if target.exists() and not target.is_file():
-            raise InputError(f"cannot write {target}: it is {'a folder' if target.is_dir() else 'no ordinary file'}")
+            raise InputError(f"cannot write {target}: it is {'a folder' if target.is_dir() else 'not a regular file'}")
         target.parent.mkdir(parents=True, exist_ok=True)
         # The suffix is kept because some writers choose their format by it.
-        handle, name = tempfile.mkstemp(prefix=f".{target.stem}.", suffix=target.suffix, dir=target.parent)
-        os.close(handle)
-    temporary = Path(name)
+        temporary = target.with_name(f".{target.stem}.{secrets.token_hex(4)}{target.suffix}")
+        # Created by open rather than by tempfile, so that it has the permissions of any new file.
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     try:
         with _room_for(path):
             yield temporary
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
@@ -54,7 +52,8 @@ def written_whole(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def folder_written_whole(path: str | Path) -> Iterator[Path]:
-    """A temporary folder to fill; on success it becomes ``path``, which must be new or empty; on failure nothing is left."""
+    """Context manager: a temporary folder to fill. On success it becomes ``path``, which must be new or empty; on failure
+    nothing is left behind."""
     with _a_place_for(path):
         target = Path(path).resolve()
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -62,13 +61,11 @@ def folder_written_whole(path: str | Path) -> Iterator[Path]:
             raise InputError(f"cannot write {target}: expected a new or empty folder, got {came}")
         made = [above for above in target.parents if not above.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+        temporary.mkdir()
     try:
         with _room_for(path):
             yield temporary
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o777 & ~umask)
         if target.exists():
             target.rmdir()  # an empty one
         temporary.rename(target)
@@ -76,16 +73,16 @@ def folder_written_whole(path: str | Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
         if not target.exists():
             for above in made:
-                with suppress(OSError):  # somebody else may have put something there
+                with suppress(OSError):  # another process may have put something there
                     above.rmdir()
 
 
 @contextmanager
 def folder_replaced_whole(path: str | Path) -> Iterator[Path]:
-    """A new folder to make, at a path beside ``path``; on success it takes the place of the folder that is there.
+    """Context manager: a path at which to create a new folder. On success it replaces the folder at ``path``.
 
-    The old folder stays whole until the new one is there. Whoever is broken off between the two renames of this leaves the
-    old one aside, where :func:`folders_left_aside` finds it.
+    The old folder stays complete until the new one is. If the process dies between the two renames, the old folder is left
+    under another name, where :func:`folders_left_aside` finds it.
     """
     with _a_place_for(path):
         target = Path(path).resolve()
@@ -100,10 +97,10 @@ def folder_replaced_whole(path: str | Path) -> Iterator[Path]:
 
 def _swap(new: Path, path: Path) -> None:
     old = Path(tempfile.mkdtemp(prefix=f".{path.name}.{OLD}.", dir=path.parent))
-    path.replace(old)  # an empty folder gives way to a rename
+    path.replace(old)  # an empty folder may be replaced by a rename
     try:
         new.rename(path)
-    except BaseException:  # a person's Ctrl-C as well
+    except BaseException:  # Ctrl-C as well
         if not path.exists():
             old.rename(path)
         raise
@@ -111,7 +108,7 @@ def _swap(new: Path, path: Path) -> None:
 
 
 def folders_left_aside(path: str | Path) -> list[Path]:
-    """The folders that stood at this path and were left aside when somebody was broken off who replaced them."""
+    """Folders that were at this path and were left under another name by a process that died while it replaced them."""
     target = Path(path).resolve()
     if not target.parent.is_dir():
         return []
@@ -120,9 +117,9 @@ def folders_left_aside(path: str | Path) -> list[Path]:
 
 
 def flush(path: Path) -> None:
-    """Wait until a file, or which files a folder holds, is on the disk, where a loss of power does not reach it."""
+    """Wait until a file, or the list of files in a folder, is on the disk and survives a power failure."""
     if path.is_dir() and os.name == "nt":
-        return  # whose folders cannot be opened
+        return  # folders cannot be opened there
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -131,14 +128,14 @@ def flush(path: Path) -> None:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """The text as a UTF-8 file, whole or not at all."""
+    """Write a UTF-8 text file atomically."""
     with written_whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 @contextmanager
 def _a_place_for(path: str | Path) -> Iterator[None]:
-    """What the system says inside, as a sentence about the path that a person gave."""
+    """Turn errors of the system into a sentence about the path that the user gave."""
     try:
         yield
     except InputError:
@@ -149,7 +146,7 @@ def _a_place_for(path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def _room_for(path: str | Path) -> Iterator[None]:
-    """A disk that fills up inside, as a sentence about the path that a person gave and not about a temporary file."""
+    """Turn the error of a full disk into a sentence about the path that the user gave."""
     try:
         yield
     except Exception as error:
@@ -159,7 +156,7 @@ def _room_for(path: str | Path) -> Iterator[None]:
 
 
 def is_full(error: Exception) -> bool:
-    """Whether it says that there is no room to write: by its number, or in the words of a library written in Rust.
+    """Whether the error says that the disk is full: by its number, or by the message of a library written in Rust.
 
     >>> is_full(OSError(28, "No space left on device")), is_full(OSError(13, "Permission denied"))
     (True, False)
@@ -169,11 +166,11 @@ def is_full(error: Exception) -> bool:
 
 
 def _in_the_way(path: Path) -> str | None:
-    """The file that stands where a folder above the path should, if there is one."""
+    """Which part of the path is a file where a folder is needed, if any."""
     with suppress(OSError):
         above = next((above for above in path.parents if above.exists()), path)
         if not above.is_dir():
-            return f"{above} is a file and no folder"
+            return f"{above} is a file, not a folder"
     return None
 
 

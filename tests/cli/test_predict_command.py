@@ -210,7 +210,7 @@ def test_labels_that_the_classifier_does_not_know_are_left_out_and_said_so(run, 
     path = table(tmp_path / "rows.csv", rows(4), label=["oak", "yew", "oak", "elm"])
     outcome = run("predict", made / "features", path, "--out", "scores.npz")
     assert outcome.code == 0
-    assert "labels are left out: 1 of the 3 names of the labels, 'yew', is none of the 4 classes" in outcome.err
+    assert "labels are left out: 1 of the 3 labels ('yew') is not among the 4 classes" in outcome.err
     assert Predictions.load(tmp_path / "scores.npz").target is None
 
 

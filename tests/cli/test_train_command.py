@@ -24,7 +24,7 @@ def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "tiny"
     given = {"k": 2, "backbone": "plain-8", "epochs": 2}
     run_training(
-        resolve(TINY, None, given, ["batch_size=16"], None, False), folder, resume=False, device="cpu", tensorboard=False
+        resolve(TINY, None, given, ["batch_size=16"], None, False)[0], folder, resume=False, device="cpu", tensorboard=False
     )
     return folder
 
@@ -417,7 +417,7 @@ def test_the_demo_trains_reports_and_can_be_asked_again(run, tmp_path, monkeypat
 def test_k_reaches_the_method_the_rule_and_the_metric():
     from shortlist.cli.train import resolve
 
-    recipe = resolve("somewhere", "cifar100-average5", {"k": 3.0}, [], None, False)
+    recipe, _ = resolve("somewhere", "cifar100-average5", {"k": 3.0}, [], None, False)
     assert (recipe.parameters["k"], recipe.rule, recipe.monitor) == (3, "average-k:3", None)
 
 
@@ -430,3 +430,14 @@ def test_options_of_files_are_refused_for_classifiers(fails, here, option):
 
 def test_the_name_of_a_recipe_is_no_data(fails):
     assert "--recipe flora-seconds" in fails("train", "flora-seconds")
+
+
+@pytest.mark.parametrize("command", [["train"], ["tune", "--grid", "lr=0.1"]])
+def test_a_folder_is_walked_once(command, run, tmp_path, monkeypatch):
+    from shortlist.data.readers.class_folders import FolderWalk
+
+    walked, classes = [], FolderWalk.classes
+    monkeypatch.setattr(FolderWalk, "classes", lambda walk, folder: walked.append(folder) or classes(walk, folder))
+    leaves(tmp_path / "leaves")
+    assert run(*command, "leaves", "-k", 2, "--set", "size=16", "--set", "epochs=1", "--set", "backbone=plain-8").code == 0
+    assert len(walked) == 1

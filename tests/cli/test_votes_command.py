@@ -158,7 +158,7 @@ def test_what_cannot_be_done_is_refused_and_nothing_written(options, words, fail
         ("votes.txt", "user,item,label\na,b,c\n", "votes.txt: expected a .csv, .tsv or .parquet table"),
         ("broken.parquet", "no table", "broken.parquet: cannot be read as a table"),
         ("short.csv", "user,item\na,b\n", "short.csv: expected a column 'label' (label), got user, item"),
-        ("short.csv", "user,item\na,b\n", "--label-column on the command line"),
+        ("short.csv", "user,item\na,b\n", "give its name as label"),
         ("gaps.csv", "user,item,label\na,b,c\na,,\n", "got 1 empty in 'item', 1 empty in 'label', the first in line 3"),
         ("odd.csv", "user,item,label,author\na,b,c,perhaps\n", "author: expected true or false"),
     ],

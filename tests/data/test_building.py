@@ -17,6 +17,7 @@ from shortlist.data import (
     divide,
     pooled,
 )
+from shortlist.data.manifest import check_writable
 from shortlist.errors import InputError
 from tests.references import building as ref
 
@@ -81,9 +82,31 @@ def test_picture_files_are_pooled_under_one_folder_only(tmp_path):
     whole = pooled(Dataset("x", ["oak"], {"train": files(tmp_path, "a.png", "b.png"), "test": files(tmp_path, "c.png")}))
     inputs = whole.splits["all"].inputs
     assert [inputs.path(row) for row in range(3)] == [tmp_path / "a.png", tmp_path / "b.png", tmp_path / "c.png"]
-    for other in (files(tmp_path / "elsewhere", "c.png"), Split(torch.zeros(1, 2), torch.tensor([0]), ["c"])):
-        with pytest.raises(InputError, match="expected picture files under one folder"):
-            pooled(Dataset("x", ["oak"], {"train": files(tmp_path, "a.png"), "test": other}))
+    elsewhere = files(tmp_path / "elsewhere", "c.png")
+    with pytest.raises(InputError, match="inputs: expected picture files under one folder"):
+        pooled(Dataset("x", ["oak"], {"train": files(tmp_path, "a.png"), "test": elsewhere}))
+
+
+def test_rows_without_labels_are_pooled_and_neither_chosen_nor_divided():
+    rows = part([0, 1]).with_target(None)
+    whole = pooled(Dataset("garden", [], {"train": rows, "test": rows}))
+    assert (len(whole.splits["all"]), whole.splits["all"].target) == (4, None)
+    for step in (choose_classes, divide, check_writable):
+        with pytest.raises(InputError, match="garden: .*2 rows without labels in all"):
+            step(Dataset("garden", ["oak", "elm"], {"all": rows}))
+    with pytest.raises(InputError, match="garden: .*2 rows without labels in test"):
+        pooled(Dataset("garden", ["oak", "elm"], {"train": part([0, 1]), "test": rows}))
+
+
+def test_superclasses_and_names_of_features_survive_choosing_and_dividing():
+    labels = torch.arange(3).repeat_interleave(10)
+    rows = Split(torch.zeros(30, 2), labels, [str(row) for row in range(30)])
+    archive = Dataset("garden", ["a", "b", "c"], {"all": rows}, ["x", "y", "x"], "a paper", feature_names=["width", "height"])
+    divided = divide(choose_classes(archive, superclasses=0.5, seed=1))
+    expected = [archive.superclasses[archive.classes.index(name)] for name in divided.classes]
+    assert list(divided.superclasses) == expected
+    assert len(set(expected)) == 1
+    assert (divided.reference, list(divided.feature_names)) == ("a paper", ["width", "height"])
 
 
 # Choosing classes

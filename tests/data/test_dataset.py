@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from shortlist.data import Dataset, PictureArray, Problem, Split
+from shortlist.data.dataset import classes_without_rows
 from shortlist.errors import InputError
 
 FEATURES = torch.arange(8.0).reshape(4, 2)
@@ -123,3 +124,53 @@ def test_a_dataset_and_a_split_fit_on_one_line():
     assert repr(split) == "Split(3 rows, 2 features, one label a row)"
     data = Dataset("garden", ["oak", "elm"], {"train": split, "test": split.rows(torch.tensor([0]))}, ["x", "x"])
     assert repr(data) == "Dataset('garden', 2 classes in 1 superclasses; train 3, test 1)"
+
+
+# Rows without labels
+
+
+def test_rows_without_labels_are_a_split():
+    whole = Split(FEATURES, None, IDS, groups=["x", "x", "y", "z"])
+    chosen = whole.rows(torch.tensor([3, 1]))
+    assert (chosen.target, chosen.ids, chosen.groups, len(chosen)) == (None, ["d", "b"], ["z", "x"], 2)
+    dataset = Dataset("d", [], {"all": whole})
+    assert (dataset.multi_label, dataset.train_counts.tolist(), dataset.input_kind) == (False, [], "features")
+    assert list(classes_without_rows({"all": whole, "train": split()}, ["a", "b", "c"])) == []
+
+
+def test_labels_that_are_needed_and_not_there_are_refused():
+    rows = Split(FEATURES, None, IDS)
+    with pytest.raises(InputError, match="target: .*4 rows without"):
+        _ = rows.labels
+    with pytest.raises(InputError, match="target: .*4 rows without"):
+        rows.counts(3)
+    with pytest.raises(InputError, match="d: .*4 rows without labels in test"):
+        Dataset("d", ["a", "b", "c"], {"train": split(), "test": rows}).check_labelled()
+    Dataset("d", ["a", "b", "c"], {"train": split()}).check_labelled()
+
+
+@pytest.mark.parametrize(("part", "value"), [("ids", ["a"]), ("groups", ["a"] * 5)])
+def test_without_labels_every_part_has_one_entry_an_input(part, value):
+    with pytest.raises(InputError, match=f"{part}: expected one for each of the 4 rows of inputs, got {len(value)}"):
+        Split(**{"inputs": FEATURES, "target": None, "ids": IDS, part: value})
+
+
+def test_all_splits_have_one_kind_of_inputs():
+    pictures = PictureArray(torch.zeros(1, 3, 2, 2, dtype=torch.uint8))
+    shown = Split(pictures, None, ["a"])
+    assert (shown.input_kind, Dataset("d", [], {"all": shown}).input_kind) == ("pictures", "pictures")
+    with pytest.raises(InputError, match="d: .*pictures and features"):
+        Dataset("d", [], {"train": shown, "test": Split(FEATURES, None, IDS)})
+
+
+def test_one_split_is_chosen_by_name_or_is_test_or_the_only_one():
+    rows = split()
+    three = Dataset("d", ["a", "b", "c"], {"train": rows, "val": rows, "test": rows}, ["x", "x", "y"])
+    assert list(three.only_split().splits) == ["test"]
+    assert list(three.only_split("val").splits) == ["val"]
+    assert list(three.only_split().superclasses) == ["x", "x", "y"]
+    assert list(three.with_splits({"all": rows}).only_split().splits) == ["all"]
+    with pytest.raises(InputError, match=r"split: .*\(train, val\), and there is no test"):
+        three.with_splits({"train": rows, "val": rows}).only_split()
+    with pytest.raises(InputError, match=r"split: .*leaves \(train, val, test\), got 'tset'"):
+        three.only_split("tset", source="leaves")

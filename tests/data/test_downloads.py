@@ -110,7 +110,7 @@ def test_a_wrong_checksum_names_both(tmp_path, at, method, right):
 
 def test_a_refusal_says_what_to_do_by_hand(tmp_path, at, server):
     with pytest.raises(
-        InputError, match=r"/missing cannot be had \(Not Found\): .*download it by hand and put it at .*file.bin"
+        InputError, match=r"/missing cannot be downloaded \(Not Found\): .*download it by hand and put it at .*file.bin"
     ):
         fetch(f"{at}/missing", tmp_path / "file.bin", sha256=SHA256)
     assert len(server.asked) == 1
@@ -118,9 +118,9 @@ def test_a_refusal_says_what_to_do_by_hand(tmp_path, at, server):
 
 
 def test_no_connection_says_what_to_do_by_hand(tmp_path):
-    with pytest.raises(InputError, match=r"http://127.0.0.1:1/a cannot be had \(.*refused.*\): .*by hand"):
+    with pytest.raises(InputError, match=r"http://127.0.0.1:1/a cannot be downloaded \(.*refused.*\): .*by hand"):
         fetch("http://127.0.0.1:1/a", tmp_path / "file.bin", sha256=SHA256)
-    with pytest.raises(InputError, match="cannot be had"):
+    with pytest.raises(InputError, match="cannot be downloaded"):
         fetch((tmp_path / "absent").as_uri(), tmp_path / "file.bin", sha256=SHA256)
 
 
@@ -303,7 +303,7 @@ def test_published_archives_are_asked_for_by_their_address(tmp_path, monkeypatch
         raise OSError("offline")
 
     monkeypatch.setattr(downloads.urllib.request, "urlopen", refuse)
-    with pytest.raises(InputError, match=r"https://.* cannot be had \(offline\)"):
+    with pytest.raises(InputError, match=r"https://.* cannot be downloaded \(offline\)"):
         getattr(downloads, name)(tmp_path)
     assert len(asked) == downloads.ATTEMPTS
     assert nothing_in(tmp_path)

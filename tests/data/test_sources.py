@@ -80,8 +80,8 @@ def test_the_garden(root):
     ("source", "message"),
     [
         ("", "expected a folder, a table or NAME:PATH, got nothing; names: flora"),
-        ("flroa", "flroa: there is no such folder or file, nor is it NAME:PATH; names like it: flora"),
-        ("cifar_1000:x", "names like it: cifar100"),
+        ("flroa", "flroa: there is no such folder or file, nor is it NAME:PATH; similar names: flora"),
+        ("cifar_1000:x", "similar names: cifar100"),
         ("qqqqqq", "nor is it NAME:PATH; names: flora, folders, "),
         ("nowhere/leaves.csv", "nowhere/leaves.csv: there is no such folder or file, nor is it NAME:PATH"),
         ("cifar100", "cifar100: expected cifar100:PATH, or ./cifar100 for a folder of that name"),

@@ -402,3 +402,11 @@ def test_a_k_that_nobody_gave_is_called_what_it_is():
         divide(three(), recipe(parameters={}))
     with pytest.raises(InputError, match=r"from 1 to 4 .* got 7$"):
         divide(three(), recipe(parameters={"k": 7}))
+
+
+def test_rows_without_labels_are_refused_where_they_would_be_used():
+    parts = dict(three().splits)
+    for name in parts:
+        with pytest.raises(InputError, match=f"garden: .*rows without labels in {name}"):
+            divide(dataset(parts | {name: parts[name].with_target(None)}), recipe())
+    divide(dataset(parts | {"new": parts["test"].with_target(None)}), recipe())  # which is in no part of the training

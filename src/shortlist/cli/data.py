@@ -1,10 +1,10 @@
-"""``shortlist data``: what a dataset holds, a sheet of its pictures, a benchmark from an archive, labels from votes."""
+"""``shortlist data``: describe a dataset, draw a sheet of its pictures, build a benchmark, aggregate votes."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -25,7 +25,7 @@ from shortlist.report.data_card import limits_table, splits_table, summary_line,
 from shortlist.report.sheet import contact_sheet
 from shortlist.words import printable
 
-app = typer.Typer(help="Look at datasets, build one from an archive, make labels of votes.", no_args_is_help=True)
+app = typer.Typer(help="Inspect datasets, build a benchmark from an archive, aggregate votes.", no_args_is_help=True)
 app.command("votes")(votes.votes)
 
 LONGEST_SIDE = {".webp": 16_383, ".jpg": 65_500, ".jpeg": 65_500}
@@ -40,7 +40,7 @@ Source: TypeAlias = Annotated[
 ]
 Superclass: TypeAlias = Annotated[
     str | None,
-    typer.Option("--superclass", metavar="RULE", help="How class names tell their superclass: first-word."),
+    typer.Option("--superclass", metavar="RULE", help="How class names give their superclass: first-word."),
 ]
 
 
@@ -48,11 +48,11 @@ Superclass: TypeAlias = Annotated[
 def info(
     source: Source,
     superclass: Superclass = None,
-    check: Annotated[bool, typer.Option("--check", help="Open every picture, and say which cannot be read.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Open every picture and report those that cannot be read.")] = False,
     as_json: options.Json = False,
     strict: options.Strict = False,
 ) -> None:
-    """Say what a dataset holds: splits, classes, long tail, and what is odd about its files."""
+    """Describe a dataset: splits, classes, long tail, and problems with its files."""
     dataset, warned = _opened(source, superclass)
     problems = list(dataset.problems)
     if check:
@@ -104,22 +104,22 @@ def sheet(
 @app.command("build")
 def build(
     source: Source,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="A new folder for the benchmark.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder for the benchmark.")],
     superclass: Superclass = None,
     superclasses: Annotated[
         float,
         typer.Option("--superclasses", min=0, max=1, help="Share of the superclasses to draw, with all their classes."),
     ] = 1.0,
-    fewest: Annotated[int, typer.Option("--fewest", min=3, help="Leave out classes with fewer pictures.")] = 5,
-    share: Annotated[float, typer.Option("--share", help="Of each class, rounded up: for val, and as many for test.")] = 0.1,
-    by_group: Annotated[bool, typer.Option("--by-group", help="Keep pictures of one group on one side of the split.")] = False,
-    pictures: Annotated[str, typer.Option("--pictures", metavar="HOW", help="link, copy, or none to list them only.")] = "link",
-    name: Annotated[str | None, typer.Option("--name", help="What to call it.")] = None,
-    tolerance: Annotated[float, typer.Option("--tolerance", help="Fail if more of the pictures are unreadable.")] = 0.01,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Another draw, another split.")] = 0,
+    fewest: Annotated[int, typer.Option("--fewest", min=3, help="Leave out classes with fewer pictures than this.")] = 5,
+    share: Annotated[float, typer.Option("--share", help="Share of each class for val (rounded up) and for test.")] = 0.1,
+    by_group: Annotated[bool, typer.Option("--by-group", help="Keep the pictures of a group in one split.")] = False,
+    pictures: Annotated[str, typer.Option("--pictures", metavar="HOW", help="link, copy, or none (only list them).")] = "link",
+    name: Annotated[str | None, typer.Option("--name", help="Name of the benchmark; by default that of the folder.")] = None,
+    tolerance: Annotated[float, typer.Option("--tolerance", help="Fail if a larger share is unreadable.")] = 0.01,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the draw and of the split.")] = 0,
     strict: options.Strict = False,
 ) -> None:
-    """Build a benchmark from an archive: draw superclasses, leave out small classes, split, write manifest and data card."""
+    """Build a benchmark from an archive: draw superclasses, drop small classes, split, write a manifest and a data card."""
     if pictures not in PLACINGS:
         raise InputError(f"--pictures: expected {', '.join(PLACINGS)}, got {pictures}")
     archive, warned = _opened(source, superclass)
@@ -151,9 +151,9 @@ def build(
 @app.command("download")
 def download(
     name: Annotated[str, typer.Argument(metavar="NAME", help=f"{', '.join(DOWNLOADS)}.")],
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to unpack it.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder to unpack it into.")],
 ) -> None:
-    """Fetch a dataset that is offered publicly, check its SHA-256 and unpack it."""
+    """Download a public dataset, check its SHA-256 and unpack it."""
     if name.lower() not in DOWNLOADS:
         raise InputError(f"{name}: expected {', '.join(DOWNLOADS)}; others come from the pages named in docs/datasets.md")
     with Bar(name, sum(archive.size for archive in DOWNLOADS[name.lower()])) as bar:
@@ -162,15 +162,16 @@ def download(
 
 
 def _opened(source: str, superclass: str | None) -> tuple[Dataset, list[str]]:
-    """The dataset, and what the library warned of."""
+    """The dataset, and the warnings of the library."""
     found: list[str] = []
     with noticed(found):
-        dataset = open_dataset(source, **({} if superclass is None else {"superclass": superclass}))
+        options: dict[str, Any] = {} if superclass is None else {"superclass": superclass}
+        dataset = open_dataset(source, **options)
     return dataset, found
 
 
 def _check_no_picture(dataset: Dataset, out: Path) -> None:
-    """A sheet does not replace a picture that it is made of."""
+    """Raise an error if the output would replace a picture of the dataset."""
     for split in dataset.splits.values():
         if (
             isinstance(split.inputs, PictureFiles)
@@ -181,7 +182,7 @@ def _check_no_picture(dataset: Dataset, out: Path) -> None:
 
 
 def _check(dataset: Dataset) -> tuple[Sequence[Problem], list[str]]:
-    """Every picture opened once, and compared with those of the other splits: what is odd, and a warning of duplicates."""
+    """Open every picture and compare it with those of other splits: problems, and warnings about duplicates."""
     found: list[str] = []
     with Bar("pictures", sum(len(split) for split in dataset.splits.values())) as bar, noticed(found):
         inspection = inspect_pictures(dataset, progress=bar.at)
@@ -204,7 +205,7 @@ def _record(dataset: Dataset, problems: Sequence[Problem]) -> dict[str, object]:
 
 
 def _tell(problems: Sequence[Problem], warned: Sequence[str]) -> None:
-    """A line for each problem, how many there are, and what the library warned of."""
+    """Print the problems, their number, and the warnings of the library."""
     for line in problem_lines(problems):
         say(line)
     for sentence in [*warned, *([summarise_problems(problems)] if problems else [])]:

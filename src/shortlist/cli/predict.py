@@ -16,7 +16,9 @@ from shortlist.checks import check_finite
 from shortlist.cli.console import Bar, emit, say, show, warn
 from shortlist.cli.prepare import check_outputs
 from shortlist.cli.runs import Run
-from shortlist.data.problems import Problem, problem_lines
+from shortlist.data.dataset import target_among
+from shortlist.data.problems import LABELS_NOT_USED, Problem, problem_lines
+from shortlist.data.sources import open_dataset
 from shortlist.errors import InputError
 from shortlist.predictions import Predictions
 from shortlist.report import Table
@@ -28,7 +30,7 @@ from shortlist.training.failures import is_out_of_memory
 from shortlist.words import printable, quoted
 
 if TYPE_CHECKING:
-    from shortlist.data import NewRows
+    from shortlist.data import Dataset, Split
     from shortlist.models import Classifier
 
 SHOWN = 10
@@ -128,9 +130,10 @@ class _Work:
     """Rows on their way through a classifier, and what is learnt about them on the way."""
 
     model: "Classifier"
-    rows: "NewRows"
+    rows: "Split"
     batch_size: int
     target: Target | None = None
+    left_out: list[Problem] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
 
@@ -175,12 +178,11 @@ class _Work:
 
 def _begin(model: "Classifier", texts: list[str], split: str | None, batch_size: int) -> _Work:
     """Read what was given, and answer for the first batch: before that nothing is written."""
-    from shortlist.data import read_new_rows
-
-    rows = read_new_rows(texts, split=split, kind=model.inputs.kind)
-    _check_inputs(model, rows, printable(texts[0]) + (", …" if len(texts) > 1 else ""))
-    target, reason = rows.target_among(model.classes)
-    work = _Work(model, rows, batch_size, target)
+    dataset = open_dataset(texts, require_labels=False, split=split, input_kind=model.inputs.kind)
+    (rows,) = dataset.splits.values()
+    _check_inputs(model, dataset, printable(texts[0]) + (", …" if len(texts) > 1 else ""))
+    target, reason = _target(dataset, model.classes)
+    work = _Work(model, rows, batch_size, target, [problem for problem in dataset.problems if problem.kind != LABELS_NOT_USED])
     first = next(work.batches, None)
     if first is None:
         cause = f"; the first is {work.problems[0]}" if work.problems else ""
@@ -191,9 +193,20 @@ def _begin(model: "Classifier", texts: list[str], split: str | None, batch_size:
     return work
 
 
-def _check_inputs(model: "Classifier", rows: "NewRows", source: str) -> None:
-    """Pictures for a classifier of pictures, as many features as it was trained on for one of features."""
+def _target(dataset: "Dataset", classes: Sequence[str]) -> tuple[Target | None, str | None]:
+    """The labels of the rows, numbered as the classifier's classes; None, with the reason if there are labels to leave out."""
+    (rows,) = dataset.splits.values()
+    if rows.target is None:
+        return None, next((problem.what for problem in dataset.problems if problem.kind == LABELS_NOT_USED), None)
+    try:
+        return target_among(rows.target, dataset.classes, classes), None
+    except InputError as error:
+        return None, str(error)
 
+
+def _check_inputs(model: "Classifier", dataset: "Dataset", source: str) -> None:
+    """Raise an error unless these are pictures, or as many features as the classifier was trained on."""
+    (rows,) = dataset.splits.values()
     if not isinstance(rows.inputs, Tensor):
         if not model.inputs.pictures:
             raise InputError(
@@ -204,7 +217,7 @@ def _check_inputs(model: "Classifier", rows: "NewRows", source: str) -> None:
     if model.inputs.pictures:
         raise InputError(f"{source}: expected pictures, which this classifier reads, got a table of {number} features")
     if number != model.inputs.size:
-        named = f": {quoted(rows.columns)}" if rows.columns else ""
+        named = f": {quoted(dataset.feature_names)}" if dataset.feature_names else ""
         raise InputError(f"{source}: expected {model.inputs.size} features, as this classifier reads, got {number}{named}")
 
 
@@ -259,7 +272,7 @@ def _conclude(work: _Work, out: Path | None, to_scores: bool) -> None:
     from shortlist.data.loading import UNREADABLE
 
     seconds = max(time.monotonic() - work.started, 1e-9)
-    for line in problem_lines([*work.rows.problems, *work.problems], SHOWN):
+    for line in problem_lines([*work.left_out, *work.problems], SHOWN):
         warn(line)
     unreadable = sum(problem.kind == UNREADABLE for problem in work.problems)
     if unreadable:

@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +18,9 @@ from shortlist.report import Table, evaluate, headline, write_report
 from shortlist.report.optimum import Optimum
 from shortlist.training.recipe import PATH, Recipe
 from shortlist.training.settings import parse_value
+
+if TYPE_CHECKING:
+    from shortlist.data import Dataset
 
 Source = Annotated[
     str | None,
@@ -57,11 +60,11 @@ def train(
 ) -> None:
     """Train a classifier that answers with sets, calibrate it, measure it and write a report, all into one folder."""
     given = {"method": method, "k": k, "rule": rule, "epochs": epochs, "backbone": backbone, "seed": seed, "compile": compiled}
-    chosen = resolve(
+    chosen, dataset = resolve(
         data, recipe, {name: value for name, value in given.items() if value is not None}, settings or [], out, resume
     )
     folder = out or Path("runs") / chosen.name
-    run_training(chosen, folder, resume=resume, device=device, tensorboard=tensorboard)
+    run_training(chosen, folder, resume=resume, device=device, dataset=dataset, tensorboard=tensorboard)
 
 
 def resolve(
@@ -73,16 +76,19 @@ def resolve(
     resume: bool,
     *,
     what: str = "run",
-) -> Recipe:
-    """The recipe that the options describe; of a run or a search that is resumed, its own where they say nothing."""
+) -> tuple[Recipe, "Dataset | None"]:
+    """The recipe that the options describe, or that of the run or search to resume; and the data, if they had to be opened."""
+    dataset = None
     if resume and data is None and name is None:
         if out is None:
             raise InputError(f"--resume: expected --out with the folder of the {what}, or the same data and settings as before")
         base = _begun(out, what)
     else:
-        base = _base(data, name)
+        base, dataset = _base(data, name)
     recipe = with_size(base, given | _pairs(settings))
-    return recipe.with_settings(name=_own_name(data, recipe)) if data is not None and name is None else recipe
+    if data is not None and name is None:
+        recipe = recipe.with_settings(name=_own_name(data, recipe))
+    return recipe, dataset
 
 
 def _begun(folder: Path, what: str) -> Recipe:
@@ -116,33 +122,26 @@ def with_size(base: Recipe, changes: dict[str, Any]) -> Recipe:
     return recipe.with_settings(**sized)
 
 
-def _base(data: str | None, name: str | None) -> Recipe:
+def _base(data: str | None, name: str | None) -> tuple[Recipe, "Dataset | None"]:
+    from shortlist.data import open_dataset
     from shortlist.recipes import all_recipes, find_recipe
 
     if name is not None:
         recipe = find_recipe(name)
         if data is not None:
-            return recipe.at(data)
+            return recipe.at(data), None
         if PATH in recipe.data:
             form = recipe.data.replace(PATH, "PATH")
             raise InputError(f"recipe {name} needs data: shortlist train PATH --recipe {name}, which reads {form}")
-        return recipe
+        return recipe, None
     if data is None:
         raise InputError("expected data to train on, or --recipe NAME; shortlist recipes lists them")
     if not Path(data).exists() and data in {recipe.name for recipe in all_recipes() if PATH not in recipe.data}:
         raise InputError(f"expected data to train on, got the name of a recipe: --recipe {data}")
-    return find_recipe("table" if _is_table(data) else "pictures").at(data)
-
-
-def _is_table(data: str) -> bool:
-    """Whether the data are features: the reader knows, and reads no picture for it."""
-    from torch import Tensor
-
-    from shortlist.data import open_dataset
-
     if re.split("[:,]", data)[0].strip().lower() in PICTURES_ONLY:
-        return False
-    return any(isinstance(split.inputs, Tensor) for split in open_dataset(data).splits.values())
+        return find_recipe("pictures").at(data), None
+    dataset = open_dataset(data)
+    return find_recipe("table" if dataset.input_kind == "features" else "pictures").at(data), dataset
 
 
 def _whole_if_it_is(number: Any) -> Any:
@@ -166,10 +165,18 @@ def _pairs(settings: Sequence[str]) -> dict[str, Any]:
     return pairs
 
 
-def run_training(recipe: Recipe, folder: Path, *, resume: bool, device: str, tensorboard: bool = True) -> None:
+def run_training(
+    recipe: Recipe,
+    folder: Path,
+    *,
+    resume: bool,
+    device: str,
+    dataset: "Dataset | None" = None,
+    tensorboard: bool = True,
+) -> None:
     """Train, then show and write what came of it; only the first process of several speaks."""
     try:
-        _train_and_tell(recipe, folder, resume, device, tensorboard)
+        _train_and_tell(recipe, folder, resume, device, dataset, tensorboard)
     except KeyboardInterrupt as how:
         if _speaks():
             say(Run(folder).stopped(how))
@@ -180,7 +187,9 @@ def _speaks() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def _train_and_tell(recipe: Recipe, folder: Path, resume: bool, device: str, tensorboard: bool) -> None:
+def _train_and_tell(
+    recipe: Recipe, folder: Path, resume: bool, device: str, dataset: "Dataset | None", tensorboard: bool
+) -> None:
     from accelerate import PartialState
 
     from shortlist.cli.watching import TrainingBar
@@ -196,7 +205,16 @@ def _train_and_tell(recipe: Recipe, folder: Path, resume: bool, device: str, ten
             bars[name].__exit__(None, None, None)
 
     with TrainingBar(recipe.epochs, f"{recipe.method} by {recipe.backbone} on {recipe.data} → {folder}") as bar:
-        trained = run(recipe, folder, resume=resume, device=device, watcher=bar, progress=reading, tensorboard=tensorboard)  # type: ignore[arg-type]
+        trained = run(
+            recipe,
+            folder,
+            resume=resume,
+            device=device,  # type: ignore[arg-type]
+            watcher=bar,
+            progress=reading,
+            dataset=dataset,
+            tensorboard=tensorboard,
+        )
     if not PartialState().is_main_process:
         return
     classifier, test = trained.classifier, trained.predictions["test"]
@@ -285,13 +303,21 @@ def tune(
     from shortlist.recipes.tuning import search_in
 
     given = {name: value for name, value in (("method", method), ("k", k)) if value is not None}
-    chosen = resolve(data, recipe, given, settings or [], out, resume, what="search")
+    chosen, dataset = resolve(data, recipe, given, settings or [], out, resume, what="search")
     folder = out or Path("runs") / f"tune-{chosen.name}"
     wanted: Mapping[str, Sequence[Any]] | None = parse_grid(grid, chosen) if grid else None
     if resume and wanted is None:
         wanted = search_in(folder)[1]
     try:
-        found = search(chosen, folder, grid=wanted, resume=resume, device=device, watcher=TrialLines())  # type: ignore[arg-type]
+        found = search(
+            chosen,
+            folder,
+            grid=wanted,
+            resume=resume,
+            device=device,  # type: ignore[arg-type]
+            watcher=TrialLines(),
+            dataset=dataset,
+        )
     except KeyboardInterrupt as how:
         say(_stopped_search(folder))
         raise typer.Exit(Outcome.STOPPED) from how

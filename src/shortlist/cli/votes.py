@@ -1,4 +1,4 @@
-"""``shortlist data votes``: one label for each item, from a table of who said what."""
+"""``shortlist data votes``: one label for each item, from a table of votes."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -21,26 +21,27 @@ def votes(
     table: Annotated[Path, typer.Argument(metavar="VOTES", help="A .csv or .parquet of votes: user, item, label, author.")],
     rule: Annotated[str, typer.Option("--rule", "-r", metavar="RULE", help="adaptive, majority or dawid-skene.")] = "adaptive",
     b0: Annotated[
-        float | None, typer.Option("--b0", help="adaptive: the weight of a newcomer. It has no published value.")
+        float | None, typer.Option("--b0", help="adaptive: the weight of a new user. There is no published value.")
     ] = None,
     theta: Annotated[
         float | None,
-        typer.Option("--theta", help="A label is valid if what speaks for it exceeds this: weights, votes, or a share."),
+        typer.Option("--theta", help="A label is valid if its support (weights, votes or probability) exceeds this."),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where the labels go: .csv or .parquet.")] = None,
-    users: Annotated[Path | None, typer.Option("--users", help="Where the weights of the users go: .csv or .parquet.")] = None,
-    user_column: Annotated[str, typer.Option("--user-column", help="Who voted.")] = "user",
-    item_column: Annotated[str, typer.Option("--item-column", help="On what.")] = "item",
-    label_column: Annotated[str, typer.Option("--label-column", help="Which label.")] = "label",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="File for the labels: .csv or .parquet.")] = None,
+    users: Annotated[Path | None, typer.Option("--users", help="File for the weights of the users: .csv or .parquet.")] = None,
+    user_column: Annotated[str, typer.Option("--user-column", help="Column of users.")] = "user",
+    item_column: Annotated[str, typer.Option("--item-column", help="Column of items.")] = "item",
+    label_column: Annotated[str, typer.Option("--label-column", help="Column of labels.")] = "label",
     author_column: Annotated[
-        str | None, typer.Option("--author-column", help="Whether the user authored the item; author, if there is one.")
+        str | None,
+        typer.Option("--author-column", help="Column that marks authors; by default author, if it exists."),
     ] = None,
     missing: Annotated[
-        str, typer.Option("--missing", metavar="HOW", help="Rows with an empty cell: refuse them, or drop and count them.")
+        str, typer.Option("--missing", metavar="HOW", help="Rows with an empty cell: refuse (fail) or drop.")
     ] = "refuse",
     strict: options.Strict = False,
 ) -> None:
-    """Make one label of the votes on each item: by weights that grow with what users have shown to know, or by rivals."""
+    """Aggregate votes into one label for each item: by an adaptive weighted majority, a plain majority, or Dawid-Skene."""
     for option, path in (("--out", out), ("--users", users)):
         if path is not None and path.suffix.lower() not in SUFFIXES:
             raise InputError(f"{option}: expected a name that ends in .csv or .parquet, got {path}")
@@ -82,7 +83,7 @@ def _aggregated(read: Votes, rule: str, b0: float | None, theta: float | None) -
 
 
 def _summary(result: Aggregation) -> Table:
-    """What each round changed, or else what there is."""
+    """What each round changed, or the counts if there were no rounds."""
     if result.history:
         lines = [
             [number, each.labels_changed, each.validity_changed, each.weights_changed]

@@ -1,3 +1,4 @@
+from .adapters import as_dataset as as_dataset, as_split as as_split
 from .building import (
     Built as Built,
     build_benchmark as build_benchmark,
@@ -5,7 +6,7 @@ from .building import (
     divide as divide,
     pooled as pooled,
 )
-from .dataset import Dataset as Dataset, Split as Split
+from .dataset import Dataset as Dataset, Split as Split, target_among as target_among
 from .decoding import PictureError as PictureError, read_picture as read_picture
 from .downloads import (
     download_cifar10 as download_cifar10,
@@ -27,7 +28,6 @@ from .inspection import Inspection as Inspection, inspect_pictures as inspect_pi
 from .label_noise import noisy_posterior as noisy_posterior, superclass_noise as superclass_noise
 from .loading import Loaded as Loaded, load_pictures as load_pictures, picture_batches as picture_batches
 from .manifest import write_benchmark as write_benchmark
-from .new_rows import NewRows as NewRows
 from .open_set import unlabel as unlabel
 from .picture_bytes import PictureBytes as PictureBytes
 from .pictures import PictureArray as PictureArray, PictureFiles as PictureFiles, Pictures as Pictures
@@ -45,8 +45,8 @@ from .readers.feature_table import read_feature_table as read_feature_table
 from .readers.flora import flora_dataset as flora_dataset
 from .readers.imagenet import read_imagenet as read_imagenet, read_imagenet_lt as read_imagenet_lt
 from .readers.inaturalist import read_inaturalist as read_inaturalist
-from .readers.new_table import read_new_table as read_new_table
 from .readers.omniglot import read_omniglot as read_omniglot
+from .readers.picture_files import read_picture_files as read_picture_files
 from .readers.picture_table import read_picture_table as read_picture_table
 from .readers.plantnet import read_plantnet as read_plantnet
 from .readers.tiny_imagenet import read_tiny_imagenet as read_tiny_imagenet
@@ -71,4 +71,3 @@ from .transforms import (
     resize as resize,
     resized_crop as resized_crop,
 )
-from .unlabelled import find_pictures as find_pictures, read_new_rows as read_new_rows

@@ -1,6 +1,6 @@
-"""A benchmark from somebody's archive, the way Pl@ntNet-300K was made: whole superclasses, no class too small, a fixed split.
+"""Build a benchmark from an archive as Pl@ntNet-300K was built: whole superclasses, no small classes, a fixed split.
 
-Whole superclasses are kept because that is where the confusable classes are; sampling classes would take them apart.
+Whole superclasses are kept because their classes are easily confused; sampling single classes would separate them.
 """
 
 import warnings
@@ -26,7 +26,7 @@ FEWEST = 5
 
 
 def pooled(dataset: Dataset) -> Dataset:
-    """All splits as one, called all, for whoever divides anew.
+    """All splits as one, called all, to be divided again.
 
     >>> split = Split(torch.zeros(2, 1), torch.tensor([0, 0]), ["a", "b"])
     >>> len(pooled(Dataset("twice", ["oak"], {"train": split, "test": split})).splits["all"])
@@ -43,7 +43,11 @@ def pooled(dataset: Dataset) -> Dataset:
     if all(split.groups is not None for split in splits):
         groups = [group for split in splits for group in split.groups or ()]
     ids = [identity for split in splits for identity in split.ids]
-    return dataset.with_splits({ALL: Split(inputs, torch.cat([split.target for split in splits]), ids, groups)})
+    target = None
+    if any(split.target is not None for split in splits):
+        dataset.check_labelled()
+        target = torch.cat([split.labels for split in splits])
+    return dataset.with_splits({ALL: Split(inputs, target, ids, groups)})
 
 
 def _one_folder(splits: Sequence[Split]) -> PictureFiles:
@@ -60,13 +64,14 @@ def choose_classes(dataset: Dataset, *, superclasses: float = 1.0, fewest: int =
         dataset: with one label a row; its splits are pooled.
         superclasses: the share of the superclasses to keep, rounded up (Pl@ntNet-300K: 0.1).
         fewest: classes with fewer rows are left out (Pl@ntNet-300K: 5, "more than 4").
-        seed: another draw.
+        seed: of the draw of superclasses.
     """
     share = checked_share("superclasses", superclasses)
     whole(1)("fewest", fewest)
-    everything = pooled(dataset)
-    rows = everything.splits[ALL]
-    if not is_single_label(rows.target):
+    dataset.check_labelled()
+    rows = pooled(dataset).splits[ALL]
+    labels = rows.labels
+    if not is_single_label(labels):
         raise InputError(f"{dataset.name}: expected one label a row, got any number: the split by class needs one")
     drawn = _draw_superclasses(dataset, share, seed)
     counts = rows.counts(len(dataset.classes))
@@ -81,14 +86,13 @@ def choose_classes(dataset: Dataset, *, superclasses: float = 1.0, fewest: int =
     ]
     number = torch.full((len(dataset.classes),), -1)
     number[torch.tensor(kept)] = torch.arange(len(kept))
-    chosen = rows.rows((number[rows.target] >= 0).nonzero()[:, 0])
-    return Dataset(
-        dataset.name,
-        [dataset.classes[label] for label in kept],
-        {ALL: chosen.with_target(number[chosen.target])},
-        None if dataset.superclasses is None else [dataset.superclasses[label] for label in kept],
-        dataset.reference,
-        [*dataset.problems, *notes],
+    chosen = rows.rows((number[labels] >= 0).nonzero()[:, 0])
+    return replace(
+        dataset,
+        classes=[dataset.classes[label] for label in kept],
+        splits={ALL: chosen.with_target(number[chosen.labels])},
+        superclasses=None if dataset.superclasses is None else [dataset.superclasses[label] for label in kept],
+        problems=[*dataset.problems, *notes],
     )
 
 
@@ -98,8 +102,8 @@ def _draw_superclasses(dataset: Dataset, share: float, seed: int) -> list[int]:
         return list(range(len(dataset.classes)))
     if dataset.superclasses is None:
         raise InputError(
-            f"{dataset.name} has no superclasses to draw {share:.0%} of: say how class names tell them (first-word), "
-            "or keep all classes"
+            f"{dataset.name} has no superclasses to draw {share:.0%} of: set superclass='first-word' to take them from "
+            "the class names, or keep all classes"
         )
     names = sorted(set(dataset.superclasses))
     count = -(-Fraction(str(share)) * len(names) // 1)
@@ -113,18 +117,19 @@ def divide(dataset: Dataset, *, share: float = 0.1, seed: int = 0, by_group: boo
     Args:
         dataset: with one split.
         share: of each class for val, and for test.
-        seed: another division.
+        seed: of the division.
         by_group: keep the rows of a group (a plant, an observer) on one side.
     """
     if len(dataset.splits) != 1:
         raise InputError(f"{dataset.name}: expected one split to divide, got {', '.join(dataset.splits)}: pool them first")
+    dataset.check_labelled()
     (rows,) = dataset.splits.values()
     part = _checked_division(dataset, rows, share, by_group)
     if by_group:
         parts = {"train": 1 - 2 * part, "val": part, "test": part}
-        found: dict[str, Tensor] = grouped_split(rows.target, rows.groups, parts, seed=seed, names=dataset.classes)
+        found: dict[str, Tensor] = grouped_split(rows.labels, rows.groups, parts, seed=seed, names=dataset.classes)
     else:
-        found = ceil_split(rows.target, part, seed=seed, names=dataset.classes)
+        found = ceil_split(rows.labels, part, seed=seed, names=dataset.classes)
     return dataset.with_splits({name: rows.rows(places) for name, places in found.items()})
 
 
@@ -143,8 +148,8 @@ class Built:
 
     Args:
         dataset: with splits train, val and test.
-        made: how it was made, a sentence each.
-        notes: what a person should know before using it, a sentence each.
+        made: how it was made, in sentences.
+        notes: what to know before using it, in sentences.
     """
 
     dataset: Dataset
@@ -172,8 +177,8 @@ def build_benchmark(
         share: of each class for val, and for test, rounded up.
         by_group: keep the pictures of a group on one side.
         tolerance: the share of unreadable pictures above which this fails; below, they are left out and named.
-        seed: another draw, another division.
-        progress: told how many pictures were opened.
+        seed: of the draw of superclasses and of the division.
+        progress: callback, called with the number of pictures opened.
     """
     checked_share("tolerance", tolerance)
     drawn = choose_classes(archive, superclasses=superclasses, fewest=fewest, seed=seed)

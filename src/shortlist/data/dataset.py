@@ -1,7 +1,8 @@
-"""Inputs with their labels, in splits: what every reader returns and training takes."""
+"""Split and Dataset: rows of inputs with or without labels, in named splits. Every reader returns them, training takes them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -11,44 +12,74 @@ from shortlist.data.pictures import Pictures, row_numbers
 from shortlist.data.problems import Problem
 from shortlist.errors import InputError
 from shortlist.tensors import Target, is_single_label, shape_of
+from shortlist.words import counted, quoted
 
-TRAIN = "train"
-ALL = "all"  # the one split of what has none
+InputKind: TypeAlias = Literal["pictures", "features"]
+TRAIN, TEST = "train", "test"
+ALL = "all"  # the name of the split of a dataset that is not divided
+# Usual names of splits, and what we call them.
+SPLIT_NAMES = {
+    "train": TRAIN,
+    "training": TRAIN,
+    "val": "val",
+    "valid": "val",
+    "validation": "val",
+    "test": TEST,
+    "testing": TEST,
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Split:
-    """Rows of inputs and their labels.
+    """Rows of inputs, with their labels where these are known.
 
     Args:
         inputs: pictures, or features ``float (N, D)``.
-        target: ``int64 (N,)``, one label a row, or ``bool (N, C)``, any number of labels a row.
-        ids: what a person calls each row.
-        groups: which rows belong together (one plant, one observer) and should stay on one side of a split.
+        target: ``int64 (N,)``, one label a row; ``bool (N, C)``, any number of labels a row; or None for rows without labels.
+        ids: the name of each row: a path, an id, a row number.
+        groups: which rows belong together (one plant, one observer) and must stay on one side of a split.
         posterior: the probability of each class given the input, where it is known.
+
+    >>> Split(torch.zeros(2, 3), None, ["a", "b"])
+    Split(2 rows, 3 features, no labels)
     """
 
     inputs: Pictures | Tensor
-    target: Target
+    target: Target | None
     ids: Sequence[str]
     groups: Sequence[str] | None = None
     posterior: Tensor | None = None
 
     def __post_init__(self) -> None:
-        if (self.target.dtype, self.target.ndim) not in ((torch.int64, 1), (torch.bool, 2)):
+        if self.target is not None and (self.target.dtype, self.target.ndim) not in ((torch.int64, 1), (torch.bool, 2)):
             raise InputError(f"target: expected int64 (N,) or bool (N, C), got {shape_of(self.target)}")
-        n = len(self.target)
+        reference, n = ("inputs", len(self.inputs)) if self.target is None else ("target", len(self.target))
         for name in ("inputs", "ids", "groups", "posterior"):
             part = getattr(self, name)
             if part is not None and len(part) != n:
-                raise InputError(f"{name}: expected one for each of the {n} rows of target, got {len(part)}")
+                raise InputError(f"{name}: expected one for each of the {n} rows of {reference}, got {len(part)}")
 
     def __len__(self) -> int:
-        return len(self.target)
+        return len(self.ids)
 
     def __repr__(self) -> str:
         kind = f"{self.inputs.shape[1]} features" if isinstance(self.inputs, Tensor) else "pictures"
         return f"Split({len(self):,} rows, {kind}, {_label_kind(self.target)})"
+
+    @property
+    def input_kind(self) -> InputKind:
+        """``"pictures"`` or ``"features"``."""
+        return "features" if isinstance(self.inputs, Tensor) else "pictures"
+
+    @property
+    def labels(self) -> Target:
+        """The target; an error where the rows have none."""
+        if self.target is None:
+            raise InputError(
+                f"target: expected labels, got {len(self):,} rows without: rows without labels can be scored and classified, "
+                "but not trained on, divided by class or evaluated"
+            )
+        return self.target
 
     def rows(self, rows: Tensor) -> "Split":
         """Only these rows, by number or by a mask, in this order."""
@@ -56,21 +87,20 @@ class Split:
         chosen = rows.tolist()
         return Split(
             self.inputs[rows] if isinstance(self.inputs, Tensor) else self.inputs.rows(rows),
-            self.target[rows],
+            None if self.target is None else self.target[rows],
             [self.ids[row] for row in chosen],
             None if self.groups is None else [self.groups[row] for row in chosen],
             None if self.posterior is None else self.posterior[rows],
         )
 
-    def with_target(self, target: Target) -> "Split":
+    def with_target(self, target: Target | None) -> "Split":
         """The same rows with other labels, and so without a posterior."""
         return replace(self, target=target, posterior=None)
 
     def counts(self, classes: int) -> Tensor:
         """How many rows carry each label, int64 (C,)."""
-        if is_single_label(self.target):
-            return torch.bincount(self.target, minlength=classes)
-        return self.target.sum(0)
+        labels = self.labels
+        return torch.bincount(labels, minlength=classes) if is_single_label(labels) else labels.sum(0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,17 +108,18 @@ class Dataset:
     """Splits by name, with the names of the classes and of their superclasses.
 
     Args:
-        name: what to call it.
-        classes: the name of each class, in the order of the labels.
+        name: the name of the dataset, for messages and reports.
+        classes: the name of each class, in the order of the labels; may be empty where no row has a label.
         splits: by name, ``"train"`` among them where there is one.
         superclasses: the name of the superclass of each class (genus, coarse label), or None.
         reference: the publication to cite.
-        problems: what was odd about the files it came from.
+        problems: what the reader found wrong with the files.
+        feature_names: the name of each feature, where the inputs are features with names.
 
     >>> features, target = torch.zeros(3, 2), torch.tensor([0, 1, 1])
     >>> garden = Dataset("garden", ["oak", "elm"], {"train": Split(features, target, ["a", "b", "c"])})
-    >>> garden.train_counts
-    tensor([1, 2])
+    >>> garden.train_counts, garden.input_kind
+    (tensor([1, 2]), 'features')
     """
 
     name: str
@@ -97,18 +128,24 @@ class Dataset:
     superclasses: Sequence[str] | None = None
     reference: str = ""
     problems: Sequence[Problem] = ()
+    feature_names: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.superclasses is not None and len(self.superclasses) != len(self.classes):
             raise InputError(
                 f"superclasses: expected one for each of the {len(self.classes)} classes, got {len(self.superclasses)}"
             )
+        kinds = {split.input_kind for split in self.splits.values()}
+        if len(kinds) > 1:
+            raise InputError(f"{self.name}: expected the same kind of inputs in every split, got pictures and features")
         for name, split in self.splits.items():
-            if not is_single_label(split.target) and split.target.shape[1] != len(self.classes):
-                raise InputError(
-                    f"split {name}: expected a target of {len(self.classes)} classes, got {shape_of(split.target)}"
-                )
-            check_labels(split.target, len(self.classes))
+            if split.target is not None:
+                self._check_target(name, split.target)
+
+    def _check_target(self, name: str, target: Target) -> None:
+        if not is_single_label(target) and target.shape[1] != len(self.classes):
+            raise InputError(f"split {name}: expected a target of {len(self.classes)} classes, got {shape_of(target)}")
+        check_labels(target, len(self.classes))
 
     def __repr__(self) -> str:
         splits = ", ".join(f"{name} {len(split):,}" for name, split in self.splits.items())
@@ -116,17 +153,23 @@ class Dataset:
         return f"Dataset({self.name!r}, {len(self.classes):,} classes{above}; {splits})"
 
     @property
+    def input_kind(self) -> InputKind:
+        """``"pictures"`` or ``"features"``, the same for every split."""
+        return next((split.input_kind for split in self.splits.values()), "features")
+
+    @property
     def multi_label(self) -> bool:
         """Whether a row may have any number of labels."""
-        return any(not is_single_label(split.target) for split in self.splits.values())
+        return any(split.target is not None and not is_single_label(split.target) for split in self.splits.values())
 
     @property
     def train_counts(self) -> Tensor:
-        """How many training rows carry each label, int64 (C,); of all splits where none is called train."""
+        """How many training rows carry each label, int64 (C,); of all splits if none is called train."""
         chosen = [self.splits[TRAIN]] if TRAIN in self.splits else list(self.splits.values())
         counts = torch.zeros(len(self.classes), dtype=torch.int64)
         for split in chosen:
-            counts += split.counts(len(self.classes))
+            if split.target is not None:
+                counts += split.counts(len(self.classes))
         return counts
 
     @property
@@ -146,17 +189,86 @@ class Dataset:
         """The same classes with other splits."""
         return replace(self, splits=splits)
 
+    def only_split(self, name: str | None = None, *, source: str | None = None) -> "Dataset":
+        """The same dataset with one split: the one named, else ``"test"`` if there is one, else the only one.
 
-def _label_kind(target: Target) -> str:
+        Args:
+            name: the split.
+            source: what messages call the dataset; its name by default.
+
+        >>> rows = Split(torch.zeros(1, 2), None, ["a"])
+        >>> list(Dataset("garden", [], {"val": rows, "test": rows}).only_split().splits)
+        ['test']
+        """
+        chosen = name if name is not None else TEST if TEST in self.splits or len(self.splits) != 1 else next(iter(self.splits))
+        if chosen not in self.splits:
+            came = f"got {name!r}" if name is not None else f"and there is no {TEST}: name one"
+            raise InputError(f"split: expected one of the splits of {source or self.name} ({', '.join(self.splits)}), {came}")
+        return self.with_splits({chosen: self.splits[chosen]})
+
+    def check_labelled(self, splits: Collection[str] | None = None) -> None:
+        """Raise an error if the rows of a split have no labels.
+
+        Args:
+            splits: the names of the splits that need labels; all by default.
+        """
+        for name, split in self.splits.items():
+            if split.target is None and (splits is None or name in splits):
+                raise InputError(
+                    f"{self.name}: expected labels, got {len(split):,} rows without labels in {name}: rows "
+                    "without labels can be classified, but not trained on, divided or evaluated"
+                )
+
+
+def target_among(target: Target, names: Sequence[str], classes: Sequence[str]) -> Target:
+    """The same labels, numbered by their place in another list of classes; classes are matched by name.
+
+    A label that some row carries and that is not among the classes is an error; names that no row carries do not matter.
+
+    Args:
+        target: ``int64 (N,)`` or ``bool (N, K)``.
+        names: the K class names that the target refers to.
+        classes: the C class names to refer to.
+
+    Shape: ``int64 (N,)`` or ``bool (N, C)``, as the target.
+
+    >>> target_among(torch.tensor([0, 1]), ["elm", "oak"], ["oak", "ash", "elm"])
+    tensor([2, 0])
+    """
+    number = {name: place for place, name in enumerate(classes)}
+    single = is_single_label(target)
+    carried = (target.unique() if single else target.any(0).nonzero()[:, 0]).tolist()
+    unknown = [names[label] for label in carried if names[label] not in number]
+    if unknown:
+        raise InputError(_unknown_labels(unknown, len(carried), classes))
+    if single:
+        return torch.tensor([number.get(name, -1) for name in names], dtype=torch.int64)[target]
+    renumbered = torch.zeros(len(target), len(classes), dtype=torch.bool)
+    for label in carried:
+        renumbered[:, number[names[label]]] = target[:, label]
+    return renumbered
+
+
+def _unknown_labels(unknown: Sequence[str], carried: int, classes: Sequence[str]) -> str:
+    known = f"the {counted(len(classes), 'class', 'classes')} ({quoted(classes, 3)})"
+    if carried == 1:
+        return f"the label {unknown[0]!r} is not among {known}"
+    which = f"{unknown[0]!r}{' first' if len(unknown) > 1 else ''}"
+    return f"{len(unknown):,} of the {carried:,} labels ({which}) {'is' if len(unknown) == 1 else 'are'} not among {known}"
+
+
+def _label_kind(target: Target | None) -> str:
+    if target is None:
+        return "no labels"
     return "one label a row" if is_single_label(target) else "any number of labels a row"
 
 
 def classes_without_rows(splits: Mapping[str, Split], classes: Sequence[str], same_classes: bool = True) -> Iterator[Problem]:
-    """Classes that hold no row; and those that hold none in some split, where every split ought to hold every class.
+    """Classes without a row; and, if every split should hold every class, classes that are missing from some split.
 
-    Splits without a label at all are left aside.
+    Splits without any label are ignored.
     """
-    counts = {name: split.counts(len(classes)) for name, split in splits.items()}
+    counts = {name: split.counts(len(classes)) for name, split in splits.items() if split.target is not None}
     counts = {name: count for name, count in counts.items() if count.any()}
     somewhere = torch.stack([count == 0 for count in counts.values()]).any(0) if counts else torch.ones(len(classes)).bool()
     for label in somewhere.nonzero()[:, 0].tolist():

@@ -50,7 +50,7 @@ class PictureError(InputError):
 
 @dataclass(frozen=True)
 class Decoded:
-    """A picture in RGB and upright, and what a person may want to know about how it became so."""
+    """A picture in RGB and upright, with a remark if it had to be converted."""
 
     image: Image.Image
     remark: str | None = None
@@ -66,8 +66,8 @@ def read_picture(source: str | Path | bytes, *, at_least: int | None = None, mos
 
     Args:
         source: a path, or the bytes of a file.
-        at_least: decode a JPEG at the smallest of its built-in scales whose shorter side is not below this; whoever shrinks
-            the picture anyway saves most of the time.
+        at_least: decode a JPEG at the smallest of its built-in scales whose shorter side is not below this, which saves
+            most of the time if the picture is shrunk anyway.
         most_pixels: larger pictures are refused before they are decoded.
     """
     return decode(source, at_least=at_least, most_pixels=most_pixels).pixels
@@ -104,7 +104,7 @@ def _formats() -> list[str]:
 
 
 def decode_image(image: Image.Image, *, at_least: int | None = None, most_pixels: int = MOST_PIXELS) -> Decoded:
-    """An image of Pillow's, opened or made, as a file of it is read: upright, RGB, the same limits.
+    """Convert a Pillow image as if it were read from a file: upright, in RGB, within the same limits.
 
     Args:
         image: of any mode.
@@ -138,7 +138,7 @@ def _upright_rgb(image: Image.Image, at_least: int | None, most_pixels: int) -> 
 
 
 def _orientation(image: Image.Image) -> int:
-    """How the camera was held, 1 where that cannot be made out: a picture is worth more than the notes beside it."""
+    """The EXIF orientation; 1 if it cannot be read, because damaged metadata should not cost the picture."""
     try:
         return int(image.getexif().get(ORIENTATION, 1))
     except Exception:  # whatever Pillow makes of garbage

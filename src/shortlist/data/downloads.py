@@ -119,7 +119,7 @@ def fetch(
         sha256: its checksum; or
         md5: an older one, which finds damage but not malice. One of the two is needed.
         size: in bytes, where it is known.
-        progress: told how many bytes there are so far.
+        progress: callback, called with the number of bytes so far.
     """
     path = Path(path)
     scheme = urllib.parse.urlsplit(url).scheme.lower()
@@ -137,7 +137,7 @@ def fetch(
             if isinstance(error, urllib.error.HTTPError):
                 error.close()
             by_hand = f"try again, or download it by hand and put it at {printable(str(path))}"
-            raise InputError(f"{url} cannot be had ({_reason(error)}): {by_hand}") from None
+            raise InputError(f"{url} cannot be downloaded ({_reason(error)}): {by_hand}") from None
         length = temporary.stat().st_size
         if size is not None and length != size:
             raise InputError(f"{url}: expected {size:,} bytes, got {length:,}: try again; nothing was kept")
@@ -176,7 +176,7 @@ def unpack(archive: str | Path, folder: str | Path) -> list[Path]:
 
 
 def download_archives(archives: Sequence[Archive], folder: str | Path, *, progress: Progress | None = None) -> Path:
-    """Fetch and unpack what is not there yet; ``progress`` is told the bytes of all archives so far."""
+    """Download and unpack what is missing; ``progress`` is called with the bytes of all archives so far."""
     folder = Path(folder)
     before = 0
     for archive in archives:

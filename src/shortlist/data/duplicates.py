@@ -178,7 +178,7 @@ def warn_straddling(found: NearDuplicates, split: Sequence[Any] | Tensor | Array
     Args:
         found: what :func:`near_duplicates` found.
         split: the split of each row (N,), by name or by number.
-        ids: what a person knows each row by (N,); without them, row numbers.
+        ids: the name of each row (N,); by default its number.
     """
     pairs = straddling(found, split)
     if ids is not None and len(ids) != len(found.group):

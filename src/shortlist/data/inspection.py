@@ -1,4 +1,4 @@
-"""Every picture of a dataset opened once: which cannot be read, and which are on both sides of a split."""
+"""Open every picture of a dataset once: which cannot be read, and which are on both sides of a split."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ PRINT_SIZE = 32  # pixels, enough for a fingerprint
 
 @dataclass(frozen=True, eq=False)
 class Inspection:
-    """What opening every picture showed.
+    """The result of opening every picture.
 
     Args:
         prints: the fingerprint of each row of each split, uint64 (N,); 0 for a picture that cannot be read.
@@ -42,7 +42,7 @@ def inspect_pictures(dataset: Dataset, *, progress: Callable[[int], None] | None
 
     Args:
         dataset: of pictures.
-        progress: told how many pictures are done.
+        progress: callback, called with the number of pictures done.
     """
     prints = {name: np.zeros(len(split), np.uint64) for name, split in dataset.splits.items()}
     readable = {name: torch.zeros(len(split), dtype=torch.bool) for name, split in dataset.splits.items()}

@@ -1,4 +1,4 @@
-"""Labels that are wrong on purpose, and the law of what they become."""
+"""Label noise: wrong labels, and the posterior of the noisy label."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def superclass_noise(target: Target, superclass_of: Any, p: float, *, seed: int)
         target: one label a row, int64 (N,).
         superclass_of: number of the superclass of each class, int64 (C,).
         p: how often a label is drawn again.
-        seed: another seed, another draw.
+        seed: of the draw.
 
     >>> superclass_noise(torch.arange(6), torch.tensor([0, 0, 0, 1, 1, 1]), 1.0, seed=0)
     tensor([1, 1, 2, 4, 4, 5])

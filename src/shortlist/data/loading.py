@@ -1,7 +1,7 @@
-"""Many pictures → batches of one size: decoded on every core, the unreadable ones counted and named, never fatal one by one.
+"""Many pictures → batches of one size, decoded on all cores; unreadable pictures are recorded and left out.
 
-Pillow gives up Python's lock while it decodes and resizes, so threads keep a few cores busy without copying pixels between
-processes; many pictures on many cores are decoded by processes, :mod:`~shortlist.data.worker_processes`.
+Pillow releases Python's global lock while it decodes and resizes, so threads keep a few cores busy without copying pixels
+between processes; many pictures on many cores are decoded by processes, :mod:`~shortlist.data.worker_processes`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ from shortlist.data.problems import Problem, check_tolerance
 from shortlist.data.threads import usable_cores
 from shortlist.errors import InputError
 
-Fit: TypeAlias = Literal["crop", "stretch", "pad"]
+Framing: TypeAlias = Literal["crop", "stretch", "pad"]
 UNREADABLE = "unreadable picture"
 UNUSUAL = "unusual picture"
 
@@ -54,23 +54,23 @@ def load_pictures(
     pictures: Pictures,
     *,
     size: int,
-    fit: Fit = "crop",
+    fit: Framing = "crop",
     rows: Tensor | None = None,
     workers: int | None = None,
     tolerance: float = 0.01,
     progress: Callable[[int], None] | None = None,
 ) -> Loaded:
-    """All pictures (or these rows) in memory, at one size.
+    """Load all pictures (or these rows) into memory, at one size.
 
     Args:
         pictures: where they come from.
-        size: side of the square that each becomes.
-        fit: ``"crop"`` keeps the shape and cuts the longer side off, ``"pad"`` keeps the shape and fills with the mean
-            colour of the edge, ``"stretch"`` keeps neither.
+        size: side of the square pictures, in pixels.
+        fit: ``"crop"`` keeps the aspect ratio and crops the longer side, ``"pad"`` keeps the aspect ratio and fills up with
+            the mean colour of the border, ``"stretch"`` changes the aspect ratio.
         rows: only these, in this order.
-        workers: threads; one for each core by default.
+        workers: number of threads; by default one for each core.
         tolerance: the share of unreadable pictures above which this fails.
-        progress: told how many rows are done.
+        progress: callback, called with the number of rows done.
     """
     batches = list(picture_batches(pictures, size=size, fit=fit, rows=rows, workers=workers, progress=progress))
     total = sum(batch.asked for batch in batches)
@@ -86,15 +86,15 @@ def picture_batches(
     *,
     size: int,
     batch: int = 256,
-    fit: Fit = "crop",
+    fit: Framing = "crop",
     rows: Tensor | None = None,
     workers: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Loaded]:
     """The pictures in batches of at most ``batch`` rows; the next is decoded while one is used.
 
-    A batch is shorter by the rows that could not be read; whoever loops adds up the problems and calls
-    :func:`~shortlist.data.check_tolerance` when done. Without ``workers``, many pictures on many cores are decoded by
+    Rows that could not be read are missing from their batch; the caller collects the problems and calls
+    :func:`~shortlist.data.check_tolerance` at the end. Without ``workers``, many pictures on many cores are decoded by
     processes, which :func:`os.fork` starts.
     """
     _check_pictures(pictures)
@@ -111,12 +111,13 @@ def picture_batches(
             progress(done)
 
 
-def _decoded(pictures: Pictures, blocks: Sequence[Tensor], size: int, fit: Fit, workers: int | None) -> Iterator[Loaded]:
+def _decoded(pictures: Pictures, blocks: Sequence[Tensor], size: int, fit: Framing, workers: int | None) -> Iterator[Loaded]:
     """By so many threads; by default by what suits the number of pictures and cores."""
     if workers is not None:
         return _by_threads(pictures, blocks, size, fit, whole(1)("workers", workers))
     cores, rows = usable_cores(), sum(map(len, blocks))
     if not isinstance(pictures, PictureArray):
+        # Imported here because workers import this module.
         from shortlist.data.worker_processes import blocks_by_processes, worthwhile_workers
 
         processes = worthwhile_workers(rows, max(map(len, blocks), default=0), size, cores)
@@ -125,7 +126,7 @@ def _decoded(pictures: Pictures, blocks: Sequence[Tensor], size: int, fit: Fit, 
     return _by_threads(pictures, blocks, size, fit, cores)
 
 
-def _by_threads(pictures: Pictures, blocks: Sequence[Tensor], size: int, fit: Fit, threads: int) -> Iterator[Loaded]:
+def _by_threads(pictures: Pictures, blocks: Sequence[Tensor], size: int, fit: Framing, threads: int) -> Iterator[Loaded]:
     with ThreadPoolExecutor(threads) as pool:
         ahead = _submit(pool, pictures, blocks[0].tolist(), size, fit) if blocks else None
         for place in range(len(blocks)):
@@ -135,7 +136,7 @@ def _by_threads(pictures: Pictures, blocks: Sequence[Tensor], size: int, fit: Fi
             yield current()
 
 
-def load_block(pictures: Pictures, rows: Tensor, size: int, fit: Fit) -> Loaded:
+def load_block(pictures: Pictures, rows: Tensor, size: int, fit: Framing) -> Loaded:
     """These rows, decoded one after the other."""
     numbers = rows.tolist()
     images = torch.empty(len(numbers), 3, size, size, dtype=torch.uint8)
@@ -149,7 +150,7 @@ def _check_pictures(pictures: object) -> None:
         raise InputError(f"pictures: expected the inputs of a split, open_dataset(…).splits[…].inputs, got {came}")
 
 
-def _submit(pool: ThreadPoolExecutor, pictures: Pictures, rows: list[int], size: int, fit: Fit) -> Callable[[], Loaded]:
+def _submit(pool: ThreadPoolExecutor, pictures: Pictures, rows: list[int], size: int, fit: Framing) -> Callable[[], Loaded]:
     """Start on these rows now; the answer waits for them."""
     images = torch.empty(len(rows), 3, size, size, dtype=torch.uint8)
     if isinstance(pictures, PictureArray) and pictures.images.shape[2:] == images.shape[2:]:
@@ -167,7 +168,7 @@ def _loaded(images: Tensor, rows: list[int], problems: Sequence[Problem | None])
     return Loaded(whole, numbers, [problem for problem in problems if problem], len(rows))
 
 
-def _fill(images: Tensor, place: int, pictures: Pictures, row: int, size: int, fit: Fit) -> Problem | None:
+def _fill(images: Tensor, place: int, pictures: Pictures, row: int, size: int, fit: Framing) -> Problem | None:
     """Decode one picture into its place."""
     try:
         decoded = pictures.decode(row, at_least=size)
@@ -177,7 +178,7 @@ def _fill(images: Tensor, place: int, pictures: Pictures, row: int, size: int, f
     return Problem(UNUSUAL, str(pictures.ids[row]), decoded.remark) if decoded.remark else None
 
 
-def fit_square(image: Image.Image, size: int, fit: Fit = "crop") -> Tensor:
+def fit_square(image: Image.Image, size: int, fit: Framing = "crop") -> Tensor:
     """One picture as a square, ``uint8 (3, size, size)``, by Pillow's antialiased bilinear filter."""
     if image.size != (size, size):
         if fit == "pad":

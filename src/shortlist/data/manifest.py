@@ -57,7 +57,7 @@ def write_benchmark(
         folder: an empty folder.
         placing: ``"link"`` gives files a second name where the file system can and copies them where not, ``"copy"`` copies,
             ``"none"`` leaves them where they are and only lists them.
-        progress: told how many pictures are done.
+        progress: callback, called with the number of pictures done.
     """
     if placing not in PLACINGS:
         raise InputError(f"placing: expected one of {', '.join(PLACINGS)}, got {placing!r}")
@@ -73,11 +73,12 @@ def write_benchmark(
 
 
 def check_writable(dataset: Dataset) -> None:
-    """A benchmark is a folder of picture files with one label each."""
+    """Raise an error unless the dataset consists of picture files with one label each."""
+    dataset.check_labelled()
     for name, split in dataset.splits.items():
         if not isinstance(split.inputs, PictureFiles):
             raise InputError(f"{dataset.name}: expected picture files, got pictures in memory or in a table, or features")
-        if not is_single_label(split.target):
+        if not is_single_label(split.labels):
             raise InputError(f"{dataset.name}: expected one label a row, got any number")
         if UNSAFE.search(name) or name.strip(" .") != name or not name:
             raise InputError(f"split {name!r}: expected a name that a folder can have")
@@ -107,10 +108,10 @@ def _entries(dataset: Dataset, folder: Path, placing: Placing, progress: Callabl
     done = 0
     for split_name, split in dataset.splits.items():
         assert isinstance(split.inputs, PictureFiles)
-        sources = [split.inputs.path(row) for row in range(len(split))]
+        labels, sources = split.labels.tolist(), [split.inputs.path(row) for row in range(len(split))]
         with ThreadPoolExecutor(usable_cores()) as pool:
             for row, (length, digest) in enumerate(pool.map(_checksum, sources)):
-                label = int(split.target[row])
+                label = labels[row]
                 name = f"{digest[:12]}{sources[row].suffix.lower()}"
                 inside = f"{split_name}/{names[label]}/{name}"
                 path = inside if placing != "none" else str(sources[row].resolve())

@@ -1,4 +1,4 @@
-"""Names of classes: which look like one another, and what they say about a superclass."""
+"""Names of classes: names that are nearly the same, and superclasses derived from names."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,7 +9,7 @@ FIRST_WORD = "first-word"
 
 
 def is_utf8(name: str) -> bool:
-    """Whether a file name is text: others cannot be written into any report."""
+    """Whether a file name is valid UTF-8; other names cannot be written into reports."""
     try:
         name.encode("utf-8")
     except UnicodeEncodeError:
@@ -34,19 +34,19 @@ def check_separators(classes: Sequence[str]) -> Iterator[Problem]:
     """Names that are several other names with a sign between: several labels, read as one.
 
     >>> [str(problem) for problem in check_separators(["sky", "sky|water", "water"])]
-    ["sky|water: looks like several labels: say separator='|' if it is"]
+    ["sky|water: looks like several labels: set separator='|' if so"]
     """
     known = set(classes)
     for name in classes:
         for separator in "|;,":
             parts = name.split(separator)
             if len(parts) > 1 and any(part.strip() in known for part in parts):
-                yield Problem("labels in one", name, f"looks like several labels: say separator={separator!r} if it is")
+                yield Problem("labels in one", name, f"looks like several labels: set separator={separator!r} if so")
                 break
 
 
 def superclasses_of(classes: Sequence[str], rule: str | None) -> list[str] | None:
-    """What each name says about its superclass.
+    """The superclass of each class, derived from its name.
 
     >>> superclasses_of(["Acer campestre", "Acer rubrum", "Ilex_aquifolium"], "first-word")
     ['Acer', 'Acer', 'Ilex']

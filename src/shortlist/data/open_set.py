@@ -1,4 +1,4 @@
-"""Labels taken away, so that some pictures show nothing that has a name: rows without a label, as in life."""
+"""Remove the labels of some classes, so that their rows have no label (open-set data)."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ def unlabel(dataset: Dataset, per_superclass: int = 2, seed: int = 0) -> Dataset
     Args:
         dataset: with superclasses.
         per_superclass: how many classes of each superclass lose their label; at least one has to keep it.
-        seed: another seed, other classes.
+        seed: of the choice of classes.
 
     >>> rows = Split(torch.zeros(4, 1), torch.arange(4), "abcd")
     >>> garden = Dataset("garden", ["bee", "fly", "oak", "elm"], {"train": rows}, ["animal", "animal", "tree", "tree"])
@@ -63,11 +63,12 @@ def _kept_classes(dataset: Dataset, per_superclass: int, seed: int) -> Tensor:
 
 def _relabelled(split: Split, kept: Tensor, classes: int) -> Split:
     posterior = None if split.posterior is None else split.posterior[:, kept]
-    if not is_single_label(split.target):
-        return replace(split, target=split.target[:, kept], posterior=posterior)
+    labels = split.labels
+    if not is_single_label(labels):
+        return replace(split, target=labels[:, kept], posterior=posterior)
     place = torch.full((classes,), -1)
     place[kept] = torch.arange(len(kept))
-    label = place[split.target]
+    label = place[labels]
     rows = (label >= 0).nonzero().squeeze(1)
     target = torch.zeros(len(split), len(kept), dtype=torch.bool)
     target[rows, label[rows]] = True

@@ -1,4 +1,4 @@
-"""Pictures whose files lie as bytes in a column of a table."""
+"""Pictures stored as bytes in a column of a table."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class PictureBytes(Pictures):
-    """The bytes of picture files in an Arrow array; each is decoded when it is asked for, and none is copied before.
+    """The bytes of picture files in an Arrow array; each is decoded when it is used.
 
     Args:
         column: an Arrow array of binary values, in one piece or in chunks.
-        ids: what a person calls each picture; its number in the column by default.
+        ids: the name of each picture; by default its number in the column.
         places: which values of the column these pictures are, int64 (N,); all of them by default.
 
     >>> import pyarrow as pa

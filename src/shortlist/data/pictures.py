@@ -1,4 +1,4 @@
-"""Pictures by row number, wherever they lie: in memory or in files. Nothing is decoded before it is asked for."""
+"""Pictures by row number, in memory or in files. Each is decoded when it is used."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def row_numbers(rows: Tensor) -> Tensor:
 
 
 class Pictures(ABC):
-    """A row of pictures, each with an id that a person recognises."""
+    """A sequence of pictures, each with an id."""
 
     ids: Sequence[str]
 
@@ -77,7 +77,7 @@ class PictureFiles(Pictures):
         self.root, self.ids = Path(root), paths
 
     def path(self, row: int) -> Path:
-        """Where the picture lies."""
+        """The path of the picture."""
         return self.root / self.ids[row]
 
     def decode(self, row: int, *, at_least: int | None = None) -> "Decoded":

@@ -1,4 +1,4 @@
-"""Which of many named files are there: every folder is listed once, instead of asking for every file."""
+"""Which of many files exist: every folder is listed once, instead of testing every file."""
 
 import os
 from collections.abc import Sequence
@@ -12,9 +12,8 @@ from shortlist.tensors import Array
 def absent_paths(root: str | Path, paths: Sequence[str]) -> Array:
     """Which of these paths name no file, bool (N,).
 
-    A listing answers for every file of a folder at once, which on a shared disk is worth thousands of questions. Only a name
-    that the listing lacks is asked for by itself: the file system may take it all the same, in other case or another form of
-    its accents.
+    One listing replaces thousands of tests, which matters on network disks. Only a name that is not in the listing is tested by
+    itself: the file system may accept it in other case or another Unicode form.
 
     Args:
         root: the folder that relative paths start from.
@@ -53,5 +52,5 @@ def _files(folder: str) -> frozenset[str] | None:
 def _is_file(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_file()
-    except OSError:  # a link that goes in a circle
+    except OSError:  # a circular link
         return False

@@ -1,7 +1,7 @@
-"""What was odd about somebody's files: one line of plain words with the path each, and a summary.
+"""Problems with files: one line each, with the path, and a summary.
 
-A reader never stops at the first odd file and never hides one: it keeps a :class:`Problem` and goes on. Whether too much went
-wrong is decided once, by :func:`check_tolerance`.
+A reader neither stops at the first bad file nor hides it: it records a :class:`Problem` and goes on. Whether too many files
+failed is decided once, by :func:`check_tolerance`.
 """
 
 from collections import Counter
@@ -12,10 +12,13 @@ from shortlist.checks import share
 from shortlist.errors import InputError
 from shortlist.words import counted, printable
 
+LEFT_OUT = "left out"  # how the text of a problem ends that cost a row
+LABELS_NOT_USED = "labels not used"  # the kind of a problem with labels that are not required
+
 
 @dataclass(frozen=True)
 class Problem:
-    """One odd thing: which kind, where, and what was done about it.
+    """A problem with a file or a row: its kind, where it is, and what was done about it.
 
     >>> print(Problem("unreadable picture", "oak/7.jpg", "cut short: left out"))
     oak/7.jpg: cut short: left out
@@ -28,14 +31,28 @@ class Problem:
     def __str__(self) -> str:
         return f"{printable(self.where)}: {self.what}"
 
+    @property
+    def left_out(self) -> bool:
+        """Whether a row was left out because of it."""
+        return self.what.endswith(LEFT_OUT)
+
+
+def first_of(problems: Sequence[Problem]) -> str:
+    """The end of a message that nothing could be used: the first problem, where there is one.
+
+    >>> first_of([Problem("absent picture", "oak.jpg", "there is no such file: left out")])
+    '; the first is oak.jpg: there is no such file: left out'
+    """
+    return f"; the first is {problems[0]}" if problems else ""
+
 
 def count_problems(problems: Iterable[Problem]) -> dict[str, int]:
-    """How many of each kind, in the order in which the kinds came up."""
+    """The number of problems of each kind, in order of first appearance."""
     return dict(Counter(problem.kind for problem in problems))
 
 
 def problem_lines(problems: Sequence[Problem], most: int = 10) -> list[str]:
-    """A line for each problem, at most so many of a kind, and then how many more there are.
+    """One line for each problem, at most ``most`` of each kind, followed by the number of others.
 
     >>> twice = [Problem("empty class", "ash", "holds no picture"), Problem("empty class", "elm", "holds no picture")]
     >>> print(*problem_lines(twice, most=1), sep="\\n")
@@ -52,7 +69,7 @@ def problem_lines(problems: Sequence[Problem], most: int = 10) -> list[str]:
 
 
 def summarise_problems(problems: Sequence[Problem]) -> str:
-    """One sentence that counts them by kind.
+    """One sentence with the number of problems of each kind.
 
     >>> summarise_problems([Problem("empty class", "ash", "holds no picture")])
     '1 problem: empty class 1'
@@ -64,17 +81,17 @@ def summarise_problems(problems: Sequence[Problem]) -> str:
 def check_tolerance(
     failures: Sequence[Problem], total: int, tolerance: float, things: str = "pictures", *, advice: str | None = None
 ) -> None:
-    """Refuse a source of which a larger share than ``tolerance`` could not be used, naming the first that failed.
+    """Raise an error if a larger share than ``tolerance`` could not be used; the message names the first failure.
 
     Args:
         failures: what could not be used.
         total: how many there were.
         tolerance: the share that may fail.
         things: what they are.
-        advice: what to do about it; to repair or remove them, or to raise the tolerance, unless given.
+        advice: what to do; by default to repair or remove them, or to raise the tolerance.
     """
     share("tolerance", tolerance)
-    # Divided, because 0.29 · 100 is less than 29 in floating point, and 29 / 100 is 0.29.
+    # A quotient rather than a product: 0.29 · 100 is less than 29 in floating point.
     if failures and (not total or len(failures) / total > tolerance):
         raise InputError(
             f"{len(failures):,} of {total:,} {things} could not be used, more than the tolerated {tolerance:.1%}; "

@@ -1,4 +1,4 @@
-"""Pillow's warnings about odd files, kept quiet while pictures are decoded: what matters is said in a problem of ours."""
+"""Silences Pillow's warnings while pictures are decoded; what matters becomes a Problem."""
 
 import threading
 import warnings
@@ -22,7 +22,7 @@ class QuietPillow:
     def __enter__(self) -> None:
         with self.lock:
             if not self.inside:
-                # The pattern of the message makes the filter ours: an equal one of somebody else would be moved, then lost.
+                # The message pattern makes the filter unique: an equal filter of other code would be moved, then lost.
                 warnings.filterwarnings("ignore", message=r"(?s:.*)", module=r"PIL\.")
                 self.entry, self.filters = warnings.filters[0], warnings.filters
             self.inside += 1
@@ -31,7 +31,7 @@ class QuietPillow:
         with self.lock:
             self.inside -= 1
             if not self.inside:
-                # Somebody may have put other filters in place meanwhile, and may put these back later.
+                # Other code may have replaced the filters meanwhile, and may restore these later.
                 filters: Any
                 for filters in (self.filters, warnings.filters):
                     if self.entry in filters:

@@ -2,17 +2,23 @@
 
 import importlib
 import inspect
+import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, TypeAlias, get_args, get_type_hints
 
-from shortlist.data.dataset import Dataset
+from shortlist.data.dataset import Dataset, InputKind
+from shortlist.data.flora.garden import Flora
+from shortlist.data.problems import LABELS_NOT_USED, Problem
+from shortlist.data.readers.file_kinds import ARFF_SUFFIX, ARRAY_SUFFIX, TABLE_SUFFIXES
+from shortlist.data.readers.flora import flora_dataset
 from shortlist.errors import InputError
-from shortlist.words import printable, similar
+from shortlist.words import printable, quoted, similar
 
-TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
+PathText: TypeAlias = str | os.PathLike[str]
+SPLIT, REQUIRE_LABELS = "split", "require_labels"  # parameters of readers that open_dataset passes on
 OPTION = re.compile(r"[a-z][a-z_0-9]*=.*", re.DOTALL)
 TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
@@ -22,9 +28,9 @@ class Source:
     """A kind of dataset that has a name.
 
     Args:
-        module: where its reader is, below :mod:`shortlist.data`; loaded when it is first used.
+        module: the module of its reader, below :mod:`shortlist.data`; imported when it is first used.
         function: the reader.
-        what: the dataset in a few words.
+        what: a short description of the dataset.
         takes_path: whether a path follows the name.
     """
 
@@ -39,12 +45,12 @@ class Source:
         return loaded
 
     def form(self, name: str) -> str:
-        """How a person writes it."""
+        """How to write it on the command line."""
         return f"{name}:PATH" if self.takes_path else name
 
 
 SOURCES: Mapping[str, Source] = {
-    "flora": Source("sources", "_flora", "the procedural garden, drawn when it is asked for", takes_path=False),
+    "flora": Source("sources", "_flora", "the procedural garden, drawn when it is opened", takes_path=False),
     "folders": Source("readers.class_folders", "read_class_folders", "a folder of class folders, in splits or not"),
     "benchmark": Source("readers.benchmark", "read_benchmark", "a folder that `shortlist data build` wrote"),
     "table": Source("readers.picture_table", "read_picture_table", "a table of pictures and labels, CSV or Parquet"),
@@ -64,35 +70,97 @@ SOURCES: Mapping[str, Source] = {
 }
 
 
-def open_dataset(source: str, **options: Any) -> Dataset:
-    """The dataset that a line of text names.
+def open_dataset(
+    source: PathText | Sequence[PathText],
+    *,
+    require_labels: bool = True,
+    split: str | None = None,
+    input_kind: InputKind | None = None,
+    **options: Any,
+) -> Dataset:
+    """Open the dataset at a path, or the one that a text describes.
 
-    The text is a name of :data:`SOURCES` with a colon and a path, or a path alone: a folder of class folders, a folder with
-    ARFF files, a ``.csv``, ``.tsv`` or ``.parquet`` table (of pictures if it has a column of paths, else of features), an
-    ``.arff`` or an ``.npz`` file. Options of the reader follow after commas: ``leaves.csv,label_column=species``,
+    The source is a path: a folder of class folders, a folder with ARFF files, a ``.csv``, ``.tsv`` or ``.parquet`` table (of
+    pictures if it has a column of paths, else of features), an ``.arff`` or an ``.npz`` file; or a name of :data:`SOURCES` with
+    a colon and a path. Options of the reader follow after commas: ``leaves.csv,label_column=species``,
     ``flora:species=50,genera=10``.
 
+    With ``require_labels=False`` the source is opened to be classified, and the dataset has one split, whose target may be
+    None. Then a folder is all pictures below it, without labels; a file may be a picture; several files and folders may be
+    given; a table is read whole, with labels only if every row has one; of a dataset with splits the test split is taken.
+
     Args:
-        source: the text.
-        options: options of the reader; they go before those in the text.
+        source: the path or the text; with ``require_labels=False`` also a list of files and folders of pictures.
+        require_labels: whether rows without a label are left out. The default, True, is for training and evaluation.
+        split: open only this split.
+        input_kind: the inputs that are wanted of a table, ``"pictures"`` or ``"features"``; by default whichever it holds.
+        options: options of the reader; they override those in the text.
 
     >>> open_dataset("flora:species=6,genera=2", train=4, val=1, test=1, size=8).train_counts.sum()
     tensor(4)
     >>> open_dataset("cifar1000:pictures")
     Traceback (most recent call last):
-    shortlist.errors.InputError: cifar1000:pictures: there is no such folder or file, nor is it NAME:PATH; names like it: ...
+    shortlist.errors.InputError: cifar1000:pictures: there is no such folder or file, nor is it NAME:PATH; similar names: ...
     """
-    chosen, path, written = _understood(source, options)
+    if not require_labels and (paths := _picture_paths(source)):
+        return _pictures(paths, split)
+    text = _one_text(source)
+    chosen, path, written = _understood(text, options, input_kind)
     reader = chosen.reader()
     allowed = reader_options(reader)
-    given = {**{key: _value(key, text, allowed.get(key)) for key, text in written.items()}, **options}
+    given = {**{key: _value(key, value, allowed.get(key)) for key, value in written.items()}, **options}
     unknown = next((key for key in given if key not in allowed), None)
     if unknown is not None:
-        raise InputError(f"{source}: expected options among {', '.join(allowed) or 'none'}, got {unknown!r}")
-    return reader(path, **given) if chosen.takes_path else reader(**given)
+        raise InputError(f"{text}: expected options among {', '.join(allowed) or 'none'}, got {unknown!r}")
+    parameters = inspect.signature(reader).parameters
+    if SPLIT in parameters and split is not None:
+        given[SPLIT] = split
+    if REQUIRE_LABELS in parameters and not require_labels:
+        given = {"tolerance": 1.0, **given, REQUIRE_LABELS: False}  # whatever can be read is classified
+    dataset = reader(path, **given) if chosen.takes_path else reader(**given)
+    if not require_labels:  # problems with labels and classes do not matter
+        dataset = replace(dataset, problems=[problem for problem in dataset.problems if _matters(problem)])
+    return dataset if require_labels and split is None else dataset.only_split(split, source=printable(text))
 
 
-def _understood(source: str, options: Mapping[str, Any]) -> tuple[Source, str, dict[str, str]]:
+def _matters(problem: Problem) -> bool:
+    return problem.left_out or problem.kind == LABELS_NOT_USED
+
+
+def _one_text(source: PathText | Sequence[PathText]) -> str:
+    if isinstance(source, str | os.PathLike):
+        return os.fspath(source)
+    if len(source) != 1:
+        raise InputError(
+            f"source: expected one path or text, got {len(source):,}: several files can only be read with require_labels=False"
+        )
+    return os.fspath(source[0])
+
+
+def _picture_paths(source: PathText | Sequence[PathText]) -> list[str]:
+    """The paths, if they are picture files and folders of pictures; nothing if they are a table or a dataset."""
+    texts = [os.fspath(text) for text in ([source] if isinstance(source, str | os.PathLike) else source)]
+    if not texts or not all(texts):
+        raise InputError("expected pictures, a table or a dataset, got nothing")
+    if len(texts) > 1 or Path(texts[0]).is_dir():
+        return texts
+    path = Path(path_and_options(texts[0])[0])
+    other = path.suffix.lower() in (*TABLE_SUFFIXES, ARRAY_SUFFIX, ARFF_SUFFIX)
+    return texts if path.is_file() and not other else []
+
+
+def _pictures(paths: Sequence[str], split: str | None) -> Dataset:
+    from shortlist.data.readers.picture_files import read_picture_files
+
+    if split is not None:
+        raise InputError(
+            "split: expected a dataset or a table with a split column, got files or folders of pictures, which have none; "
+            f"folders:{printable(paths[0])} reads a folder with its splits and labels"
+        )
+    return read_picture_files(paths)
+
+
+def _understood(source: str, options: Mapping[str, Any], input_kind: InputKind | None) -> tuple[Source, str, dict[str, str]]:
     """What to read, where, and the options that the text gives."""
     if not source.strip():
         raise InputError(f"expected a folder, a table or NAME:PATH, got nothing; names: {', '.join(SOURCES)}")
@@ -101,7 +169,7 @@ def _understood(source: str, options: Mapping[str, Any]) -> tuple[Source, str, d
     chosen = SOURCES.get(name)
     if chosen is None:
         path, written = path_and_options(source)
-        return SOURCES[_kind_of_path(source, Path(path), {**written, **options})], path, written
+        return SOURCES[_reader_of_path(source, Path(path), {**written, **options}, input_kind)], path, written
     path, written = path_and_options(rest if chosen.takes_path or not rest else f",{rest}")
     if chosen.takes_path and not path:
         raise InputError(f"{source}: expected {chosen.form(name)}, or ./{name} for a folder of that name")
@@ -111,7 +179,7 @@ def _understood(source: str, options: Mapping[str, Any]) -> tuple[Source, str, d
 
 
 def path_and_options(text: str) -> tuple[str, dict[str, str]]:
-    """The path, and the options after it; a path that exists is all path.
+    """The path and the options after it; an existing path is never split at commas.
 
     >>> path_and_options("a,b.csv,label_column=species")
     ('a,b.csv', {'label_column': 'species'})
@@ -126,52 +194,68 @@ def path_and_options(text: str) -> tuple[str, dict[str, str]]:
     return ",".join(parts[:first]), {key: value for key, _, value in pairs}
 
 
-def _kind_of_path(source: str, path: Path, options: Mapping[str, Any]) -> str:
-    """Which reader a bare path is for."""
-    from shortlist.data.readers.benchmark import is_benchmark
+def _reader_of_path(source: str, path: Path, options: Mapping[str, Any], input_kind: InputKind | None) -> str:
+    """The name of the reader for a path without one."""
+    from shortlist.data.readers.benchmark import is_benchmark  # imports Arrow
 
     suffix = path.suffix.lower()
     if is_benchmark(path):
         return "benchmark"
     if path.is_dir():
-        return "mulan" if any(entry.suffix.lower() == ".arff" for entry in path.iterdir()) else "folders"
+        return "mulan" if any(entry.suffix.lower() == ARFF_SUFFIX for entry in path.iterdir()) else "folders"
     if path.is_file():
         if suffix in TABLE_SUFFIXES:
-            return "table" if "path_column" in options or _has_paths(path) else "features"
-        if suffix in (".arff", ".npz"):
-            return "arff" if suffix == ".arff" else "features"
+            return _reader_of_table(path, options, input_kind)
+        if suffix == ARRAY_SUFFIX and input_kind == "pictures":
+            raise InputError(f"{printable(path.name)}: expected pictures, got an npz file, which holds features")
+        if suffix in (ARFF_SUFFIX, ARRAY_SUFFIX):
+            return "arff" if suffix == ARFF_SUFFIX else "features"
         raise InputError(f"{printable(source)}: expected a folder or a .csv, .tsv, .parquet, .arff or .npz file")
     like = similar(source.partition(":")[0], SOURCES)
-    named = f"names like it: {', '.join(like)}" if like else f"names: {', '.join(SOURCES)}"
+    named = f"similar names: {', '.join(like)}" if like else f"names: {', '.join(SOURCES)}"
     raise InputError(f"{printable(source)}: there is no such folder or file, nor is it NAME:PATH; {named}")
 
 
-def _has_paths(path: Path) -> bool:
+def _reader_of_table(path: Path, options: Mapping[str, Any], input_kind: InputKind | None) -> str:
+    """``"table"`` for a table with a column of paths, ``"features"`` for any other."""
     from shortlist.data.readers.columns import find_column
+    from shortlist.data.readers.feature_table import is_number_type
     from shortlist.data.readers.table_file import TableFile
 
     file = TableFile(path)
-    return find_column(file.names, "path", None, file.name) is not None
+    names = [name for name in file.names if name != options.get("id_column")]
+    paths = find_column(names, "path", options.get("path_column"), file.name)
+    if input_kind == "pictures" and paths is None:
+        raise InputError(
+            f"{file.name}: expected a table of pictures, with a column of paths (path, file, image, …), got "
+            f"{quoted(file.names)}: name it after a comma, path_column=NAME"
+        )
+    if input_kind == "features" and paths is not None:
+        if not is_number_type(file.schema.field(paths).type):
+            raise InputError(
+                f"{file.name}: expected a table of features, got one of pictures, in the column {paths!r}: add "
+                f"id_column={paths} after a comma if it only names the rows"
+            )
+        return "features"
+    return "features" if paths is None else "table"
 
 
 def reader_options(reader: Callable[..., Dataset]) -> dict[str, Any]:
-    """What a reader can be told beside the path, with the types.
+    """The options of a reader that a text may give after the path, with their types.
 
     >>> list(reader_options(SOURCES["mulan"].reader()))
     ['name', 'tolerance']
     """
     if reader is _flora:
-        from shortlist.data.flora.garden import Flora
-        from shortlist.data.readers.flora import flora_dataset
-
         hints = {**get_type_hints(Flora.__init__), **get_type_hints(flora_dataset)}
         return {name: hint for name, hint in hints.items() if name not in ("flora", "return")}
     hints = get_type_hints(reader)
-    return {name: hints.get(name) for name in list(inspect.signature(reader).parameters)[1:]}
+    parameters = list(inspect.signature(reader).parameters)[1:]
+    return {name: hints.get(name) for name in parameters if name not in (SPLIT, REQUIRE_LABELS)}
 
 
 def _value(key: str, text: str, hint: Any) -> Any:
-    """The text as what the reader takes."""
+    """The text converted to the type that the reader expects."""
     kinds = get_args(hint) or (hint,)
     if bool in kinds and text.lower() in TRUTHS:
         return TRUTHS[text.lower()]
@@ -187,10 +271,7 @@ def _value(key: str, text: str, hint: Any) -> Any:
 
 
 def _flora(**options: Any) -> Dataset:
-    """The garden, with options of the garden and of its dataset alike."""
-    from shortlist.data.flora.garden import Flora
-    from shortlist.data.readers.flora import flora_dataset
-
+    """The garden as a dataset; options of both are accepted."""
     own = inspect.signature(Flora).parameters
     garden = Flora(**{name: value for name, value in options.items() if name in own})
     return flora_dataset(garden, **{name: value for name, value in options.items() if name not in own})

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from shortlist.data.loading import Fit, Loaded, load_block
+from shortlist.data.loading import Framing, Loaded, load_block
 from shortlist.data.pictures import Pictures
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ SHARED_MEMORY = Path("/dev/shm")  # where torch hands tensors from process to pr
 
 
 def blocks_by_processes(
-    pictures: Pictures, blocks: "Iterable[Tensor]", *, size: int, fit: Fit, workers: int, ahead: int = 1, pin: bool = False
+    pictures: Pictures, blocks: "Iterable[Tensor]", *, size: int, fit: Framing, workers: int, ahead: int = 1, pin: bool = False
 ) -> Iterator[Loaded]:
     """Each block of row numbers, decoded, in order.
 
@@ -51,7 +51,7 @@ def blocks_by_processes(
 
 
 class _Blocks(Dataset[Loaded]):
-    def __init__(self, pictures: Pictures, size: int, fit: Fit):
+    def __init__(self, pictures: Pictures, size: int, fit: Framing):
         self.pictures, self.size, self.fit = pictures, size, fit
 
     def __getitem__(self, rows: Tensor) -> Loaded:

@@ -13,7 +13,7 @@ from shortlist.errors import InputError
 from shortlist.tensors import as_tensor, check_tensor, row_blocks, shape_of
 
 if TYPE_CHECKING:
-    from shortlist.data.loading import Fit
+    from shortlist.data.loading import Framing
 
 Kind: TypeAlias = Literal["pictures", "features"]
 CHANNELS = 3
@@ -44,7 +44,7 @@ class Inputs:
     size: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
-    fit: "Fit" = "crop"
+    fit: "Framing" = "crop"
     _on: dict[torch.device, tuple[Tensor, Tensor]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -139,7 +139,7 @@ class Inputs:
         return Inputs(**record)
 
     @staticmethod
-    def of_pictures(images: Tensor, size: int | None = None, fit: "Fit" = "crop") -> "Inputs":
+    def of_pictures(images: Tensor, size: int | None = None, fit: "Framing" = "crop") -> "Inputs":
         """Pictures with the mean and the standard deviation that the channels of these have, from exact sums.
 
         Args:

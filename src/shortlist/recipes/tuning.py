@@ -101,6 +101,7 @@ def tune(
     device: "Device" = "auto",
     watcher: Watcher | None = None,
     train: Train | None = None,
+    dataset: "Dataset | None" = None,
 ) -> Tuned:
     """Train every combination of a grid and keep the one with the best validation value.
 
@@ -116,6 +117,7 @@ def tune(
         device: as for :func:`~shortlist.training.train`.
         watcher: is told how each trial goes.
         train: what trains; None: :func:`~shortlist.training.train`.
+        dataset: used in place of the recipe's data; opened from the recipe by default.
 
     >>> import tempfile
     >>> recipe = Recipe("tiny", "flora:species=6,genera=2,train=64,val=32,test=32,size=8", backbone="plain-8", epochs=1)
@@ -125,13 +127,13 @@ def tune(
     (2, 'average-2')
     """
     folder = Path(folder)
-    if PATH in recipe.data:
+    if PATH in recipe.data and dataset is None:
         raise InputError(f"recipe {recipe.name} needs data: give the path of {recipe.data.replace(PATH, '…')}")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError("expected one process, as the trials of a search come one after another, got several: start it alone")
     checked = checked_grid(recipe.grid if grid is None else grid, recipe)
     wanted = trial_recipes(recipe, checked)
-    search = _Search(folder, recipe, checked, wanted, device, watcher, train)
+    search = _Search(folder, recipe, checked, wanted, device, watcher, train, dataset)
     search.check_folder(resume)
     trials = search.run()
     best = _best(trials)
@@ -173,10 +175,11 @@ class _Search:
         device: "Device",
         watcher: Watcher | None,
         train: Train | None,
+        dataset: "Dataset | None",
     ):
         self.folder, self.recipe, self.grid, self.wanted = folder, recipe, grid, wanted
         self.device, self.watcher, self.train = device, watcher, train
-        self._dataset: Dataset | None = None
+        self._dataset = dataset
         self._heard: set[str] = set()
 
     def check_folder(self, resume: bool) -> None:
@@ -209,7 +212,7 @@ class _Search:
     def run(self) -> list[Trial]:
         """Every trial that has not ended well, in the order of the grid."""
         found = self._ended()
-        if not all(name in found for name in self._names()):
+        if self._dataset is None and not all(name in found for name in self._names()):
             self._dataset = open_dataset(self.recipe.data)  # once: every trial has the same rows
         if not (self.folder / TUNING).exists():
             record = {"format": FORMAT, "recipe": self.recipe.record(), "grid": _plain(self.grid)}

@@ -26,6 +26,9 @@ def splits_table(dataset: Dataset) -> Table:
     """One line a split: rows, classes that occur, labels a row, rows without a label, the rarest and the commonest class."""
     lines: list[list[Any]] = []
     for name, split in dataset.splits.items():
+        if split.target is None:
+            lines.append([name, len(split), 0, None, len(split), None, None, None])
+            continue
         counts = split.counts(len(dataset.classes))
         there = counts[counts > 0]
         single = is_single_label(split.target)
@@ -68,7 +71,7 @@ def limits_table(dataset: Dataset, ks: Sequence[int] = (1, 3, 5)) -> Table | Non
     even = torch.full((classes,), 1 / classes)  # the prior matters to means over classes alone, which are not shown
     lines: list[list[Any]] = []
     for name, split in dataset.splits.items():
-        if split.posterior is None or not is_single_label(split.target) or not len(split):
+        if split.posterior is None or split.target is None or not is_single_label(split.target) or not len(split):
             continue
         found = best_accuracies(split.posterior, even, fitting)
         lines.append([name, *found.top_k.tolist(), *found.average_k.tolist()])
@@ -81,6 +84,8 @@ def summary_line(dataset: Dataset) -> str:
     rows = sum(len(split) for split in dataset.splits.values())
     above = f" in {len(dataset.superclass_names):,} superclasses" if dataset.superclasses else ""
     kind = "any number of labels a row" if dataset.multi_label else "one label a row"
+    if all(split.target is None for split in dataset.splits.values()):
+        kind = "no labels"
     return f"{dataset.name}: {rows:,} rows, {len(dataset.classes):,} classes{above}, {kind}"
 
 

@@ -59,7 +59,7 @@ def contact_sheet(
         whole(1)(name, number)
     chosen, name = _split(dataset, split)
     draws = np.random.default_rng(check_seed(seed))
-    single = is_single_label(chosen.target)
+    single = is_single_label(chosen.labels)
     labels = _labels_called(dataset, only)
     if single:
         strips = _class_strips(dataset, chosen, labels, classes, per_class, draws)
@@ -120,7 +120,7 @@ def _class_strips(
         picked += sorted(own[: min(most, classes - len(picked))], key=lambda label: dataset.classes[label])
     strips, last = [], None
     for label in picked:
-        rows = draws.permutation(np.flatnonzero((split.target == label).numpy()))[:per_class].tolist()
+        rows = draws.permutation(np.flatnonzero((split.labels == label).numpy()))[:per_class].tolist()
         strips.append(
             Strip(above[label] if above[label] != last else "", dataset.classes[label], f"{int(counts[label]):,}", rows)
         )
@@ -130,15 +130,15 @@ def _class_strips(
 
 def _strips(split: Split, labels: Sequence[int], lines: int, per_line: int, draws: np.random.Generator) -> list[Strip]:
     """Any rows, or rows with one of the labels, with all their labels below."""
-    every = len(labels) == split.target.shape[1]
-    there = np.arange(len(split)) if every else np.flatnonzero(split.target[:, list(labels)].any(1).numpy())
+    every = len(labels) == split.labels.shape[1]
+    there = np.arange(len(split)) if every else np.flatnonzero(split.labels[:, list(labels)].any(1).numpy())
     rows = draws.permutation(there)[: lines * per_line].tolist()
     return [Strip("", "", "", rows[begin : begin + per_line]) for begin in range(0, len(rows), per_line)]
 
 
 def _labels(dataset: Dataset, split: Split, row: int) -> list[str]:
     """The labels of a row, a line each, the last line counting those that have none."""
-    names = [dataset.classes[label] for label in split.target[row].nonzero()[:, 0].tolist()] or ["no label"]
+    names = [dataset.classes[label] for label in split.labels[row].nonzero()[:, 0].tolist()] or ["no label"]
     return names if len(names) <= CAPTION_LINES else [*names[: CAPTION_LINES - 1], f"and {len(names) - CAPTION_LINES + 1} more"]
 
 

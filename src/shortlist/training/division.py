@@ -50,13 +50,14 @@ class Division:
 def divide(dataset: Dataset, recipe: Recipe) -> Division:
     """The splits that a recipe trains, chooses, calibrates and measures on."""
     remarks: list[str] = []
+    dataset.check_labelled((TRAIN, VAL, TEST, ALL))
     splits = _held_out(dataset, recipe, remarks)
     _check_method(dataset, recipe)
     _check_schedule(recipe)
     if recipe.label_noise:  # of labels as given: one a row has a superclass
         splits[TRAIN] = _noisy(dataset, splits[TRAIN], recipe)
     if recipe.labels == "any":
-        splits = {name: split.with_target(one_hot(split.target, len(dataset.classes))) for name, split in splits.items()}
+        splits = {name: split.with_target(one_hot(split.labels, len(dataset.classes))) for name, split in splits.items()}
     if recipe.calibration_share:
         splits = _with_calibration(dataset, splits, recipe)
     for name, split in splits.items():
@@ -96,7 +97,7 @@ def _cut(
     target: Target | None = None,
 ) -> dict[str, Split]:
     """Parts of a split by shares, stratified by its target or by another."""
-    labels = split.target if target is None else target
+    labels = split.labels if target is None else target
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ShortlistWarning)
         if split.groups is not None:
@@ -125,9 +126,9 @@ def _with_calibration(dataset: Dataset, splits: dict[str, Split], recipe: Recipe
 def _noisy(dataset: Dataset, split: Split, recipe: Recipe) -> Split:
     if dataset.superclasses is None:
         raise InputError(f"label_noise: expected data with superclasses, and {dataset.name} has none")
-    if not is_single_label(split.target):
+    if not is_single_label(split.labels):
         raise InputError(f"label_noise: expected data with one label a row, and rows of {dataset.name} may have any number")
-    return split.with_target(superclass_noise(split.target, dataset.superclass_of, recipe.label_noise, seed=recipe.seed))
+    return split.with_target(superclass_noise(split.labels, dataset.superclass_of, recipe.label_noise, seed=recipe.seed))
 
 
 def _check_method(dataset: Dataset, recipe: Recipe) -> None:
@@ -204,4 +205,4 @@ def _one(names: Sized, one: str, several: str) -> str:
 
 def single_label(division: Division) -> bool:
     """Whether every row has exactly one label."""
-    return is_single_label(division.splits[TRAIN].target)
+    return is_single_label(division.splits[TRAIN].labels)

@@ -72,7 +72,7 @@ def gather_material(
         assert isinstance(split.inputs, Pictures)
         here = side if name == TRAIN else size
         if streamed and not isinstance(split.inputs, PictureArray):
-            rows[name], splits[name] = StreamedRows(split.inputs, split.target, device, here, "crop"), split
+            rows[name], splits[name] = StreamedRows(split.inputs, split.labels, device, here, "crop"), split
             continue
         loaded = load_pictures(split.inputs, size=here, tolerance=1.0, progress=_told(progress, name, len(split)))
         problems += [problem for problem in loaded.problems if problem.kind == UNREADABLE]
@@ -80,7 +80,7 @@ def gather_material(
             raise InputError(f"{division.dataset.name}, split {name}: expected pictures that can be read, got none")
         splits[name] = split if len(loaded) == len(split) else split.rows(loaded.rows)
         kind = DeviceRows if on_device else HostRows
-        rows[name] = kind(loaded.images, splits[name].target, device)
+        rows[name] = kind(loaded.images, splits[name].labels, device)
     check_readable(problems, sum(map(len, division.splits.values())), recipe)
     return Material(_inputs(division, recipe, rows[TRAIN], size), rows, splits, problems)
 
@@ -161,5 +161,5 @@ def _of_features(division: Division, device: torch.device) -> Material:
             check_finite_features(features)
         except InputError as error:
             raise InputError(f"{division.dataset.name}, split {name}: {error}") from error
-        rows[name] = DeviceRows(features, split.target, device)
+        rows[name] = DeviceRows(features, split.labels, device)
     return Material(inputs, rows, division.splits, [])

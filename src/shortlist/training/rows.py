@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from shortlist.data.loading import UNREADABLE, Fit
+from shortlist.data.loading import UNREADABLE, Framing
 from shortlist.data.pictures import Pictures
 from shortlist.data.problems import Problem
 from shortlist.data.threads import usable_cores
@@ -81,7 +81,7 @@ class StreamedRows(Rows):
     """Pictures decoded by worker processes, a few batches ahead; rows that cannot be read are left out and reported."""
 
     def __init__(
-        self, pictures: Pictures, target: Target, device: torch.device, side: int, fit: Fit, workers: int | None = None
+        self, pictures: Pictures, target: Target, device: torch.device, side: int, fit: Framing, workers: int | None = None
     ):
         self.target, self.device = target, device
         self.problems: list[Problem] = []

@@ -325,5 +325,5 @@ def test_what_is_no_npz_is_refused(tmp_path):
         read_feature_table(tmp_path / "x.npz")
     with pytest.raises(InputError, match=r"y.npz: .*got nothing"):
         read_feature_table(tmp_path / "y.npz")
-    with pytest.raises(InputError, match="expected no names of columns for an npz file"):
+    with pytest.raises(InputError, match="npz: expected no column names"):
         read_feature_table(npz(tmp_path, X=np.eye(2), y=np.array([0, 1])), label_column="y")

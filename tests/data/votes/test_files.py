@@ -64,7 +64,7 @@ def test_authors_are_read_as_people_write_them(tmp_path, written_as):
     [
         (
             "user,item\na,1\n",
-            r"votes.csv: expected a column 'label' \(label\), got user, item: .* label=\"…\" in Python, --label-column on the",
+            r"votes.csv: expected a column 'label' \(label\), got user, item: give its name as label",
         ),
         ("user,item,label,label\na,1,x,y\n", "votes.csv: expected columns with different names, got 'label' more than once"),
         ("user,item,label\n", "expected at least one vote, got an empty table"),

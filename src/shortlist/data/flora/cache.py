@@ -34,7 +34,7 @@ def kept_pictures(folder: Path, description: str, shape: tuple[int, ...], draw: 
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / f"{path.stem}.lock"):
-            found = _read(path, shape)  # somebody may have drawn them meanwhile
+            found = _read(path, shape)  # another process may have drawn them meanwhile
             if found is None:
                 found = draw()
                 with written_whole(path) as temporary:

@@ -37,7 +37,7 @@ class Flora:
     Args:
         species: how many species, the classes.
         genera: how many genera, the superclasses.
-        seed: another seed, another garden.
+        seed: of the garden; different seeds give different species.
         abundance: ``"long-tailed"``, the rarest 80 % of the species have 11 % of the pictures, or ``"balanced"``.
         variation: scales how often an individual differs from its species, from 0 (never) to 2.
 

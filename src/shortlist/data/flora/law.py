@@ -26,7 +26,7 @@ class Law:
         self.tables = [_scaled(trait.variation, variation)[typical[:, column]] for column, trait in enumerate(TRAITS)]
 
     def likelihood(self, shown: Array, columns: Sequence[int] = range(len(TRAITS))) -> Array:
-        """The probability of each observation under each species, float64 (n, S); hidden traits say nothing."""
+        """The probability of each observation under each species, float64 (n, S); hidden traits contribute nothing."""
         found = np.ones((len(shown), len(self.tables[0])))
         for column in columns:
             seen = shown[:, column] != HIDDEN

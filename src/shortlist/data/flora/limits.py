@@ -1,4 +1,4 @@
-"""How well anybody could do: the accuracy of the best rules when the posterior is known."""
+"""The best possible accuracies: those of the optimal rules when the posterior is known."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

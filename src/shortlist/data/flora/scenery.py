@@ -1,4 +1,4 @@
-"""What chance adds to a picture and says nothing about the species: background, light, softness, grain."""
+"""Random parts of a picture that do not depend on the species: background, light, softness, grain."""
 
 import numpy as np
 

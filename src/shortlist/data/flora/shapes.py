@@ -15,7 +15,7 @@ from shortlist.data.flora.traits import MARGIN, OUTLINE, PETAL_SHAPE, PETALS
 from shortlist.tensors import Array
 
 DIRECTIONS = 2048
-# Rounded to this, tables do not depend on the last bit of anybody's sine.
+# Rounded to this, tables do not depend on the last bit of a machine's sine.
 GRAIN = 2.0**-14
 CURVE_POINTS = 20_001
 

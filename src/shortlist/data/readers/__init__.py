@@ -1,1 +1,1 @@
-"""Readers of published layouts and of anybody's own files: each returns a :class:`~shortlist.data.Dataset`."""
+"""Readers of published datasets and of your own files: each returns a :class:`~shortlist.data.Dataset`."""

@@ -102,7 +102,7 @@ class _Parser:
             if (line := text.strip()) and line[0] != "%"
         ]
         check_cells(len(rows), len(self.attributes), self.file)
-        with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and found by whoever reads the features
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and its row is left out later
             self.blocks = [self._block(rows[start : start + step]) for start in range(0, len(rows), step)]
 
     def result(self) -> ArffFile:
@@ -285,7 +285,7 @@ def _converter(attribute: Attribute) -> Callable[[Cell], float]:
 
 
 def as_float(text: str) -> float:
-    """The number that is written; ``1_000`` is one to Python and to nobody else.
+    """The number that is written; ``1_000`` is not one, although Python reads it.
 
     >>> as_float("1e3")
     1000.0

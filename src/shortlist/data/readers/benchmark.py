@@ -1,15 +1,13 @@
 """A benchmark that ``write_benchmark`` wrote: its manifest, and the order of its classes."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
-import torch
-
-from shortlist.data.dataset import Dataset
+from shortlist.data.dataset import Dataset, target_among
 from shortlist.data.manifest import CLASSES, MANIFEST
 from shortlist.data.readers.picture_table import read_picture_table
 from shortlist.errors import InputError
-from shortlist.tensors import is_single_label
 from shortlist.words import printable
 
 
@@ -26,20 +24,16 @@ def read_benchmark(root: str | Path, *, tolerance: float = 0.01) -> Dataset:
         raise InputError(f"{printable(str(folder))}: expected a folder with {MANIFEST}, as `shortlist data build` writes it")
     dataset = read_picture_table(folder / MANIFEST, path_column="path", label_column="label", tolerance=tolerance)
     order = _order(folder / CLASSES, dataset)
-    number = torch.empty(len(order), dtype=torch.int64)
-    number[torch.tensor(order)] = torch.arange(len(order))
-    splits = {}
-    for name, split in dataset.splits.items():
-        assert is_single_label(split.target)
-        splits[name] = split.with_target(number[split.target])
-    above = dataset.superclasses
-    return Dataset(
-        folder.resolve().name,
-        [dataset.classes[label] for label in order],
-        splits,
-        None if above is None else [above[label] for label in order],
-        dataset.reference,
-        dataset.problems,
+    classes = [dataset.classes[label] for label in order]
+    return replace(
+        dataset,
+        name=folder.resolve().name,
+        classes=classes,
+        splits={
+            name: split.with_target(target_among(split.labels, dataset.classes, classes))
+            for name, split in dataset.splits.items()
+        },
+        superclasses=None if dataset.superclasses is None else [dataset.superclasses[label] for label in order],
     )
 
 

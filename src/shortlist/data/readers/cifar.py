@@ -99,7 +99,7 @@ def _unlabelled(dataset: Dataset, number: int) -> Dataset:
 
 @dataclass(frozen=True, eq=False)
 class _Records:
-    """Label bytes ``uint8 (N, 1 or 2)``, pictures ``uint8 (N, 3, 32, 32)``, and what a person calls each."""
+    """Label bytes ``uint8 (N, 1 or 2)``, pictures ``uint8 (N, 3, 32, 32)``, and the name of each."""
 
     labels: Array
     images: Array

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from shortlist.data.dataset import ALL, TRAIN, Dataset, Split, classes_without_rows
+from shortlist.data.dataset import ALL, SPLIT_NAMES, TRAIN, Dataset, Split, classes_without_rows
 from shortlist.data.decoding import SUFFIXES
 from shortlist.data.names import check_names, is_utf8, superclasses_of
 from shortlist.data.pictures import PictureFiles
@@ -15,27 +15,16 @@ from shortlist.data.problems import Problem
 from shortlist.errors import InputError
 from shortlist.words import printable
 
-# Folder names that mean a split, and what the split is called here.
-SPLIT_NAMES = {
-    "train": TRAIN,
-    "training": TRAIN,
-    "val": "val",
-    "valid": "val",
-    "validation": "val",
-    "test": "test",
-    "testing": "test",
-}
-
 
 def read_class_folders(root: str | Path, *, superclass: str | None = None) -> Dataset:
     """Every folder below ``root`` is a class and holds its pictures, at any depth.
 
-    Where folders below ``root`` are called train, val, test (or their like), these are the splits and the classes lie below
-    them; otherwise there is one split, called all.
+    If the folders below ``root`` are called train, val, test or similar, they are the splits and contain the class folders;
+    otherwise there is one split, called all.
 
     Args:
         root: the folder.
-        superclass: how class names tell their superclass: ``"first-word"`` (*Quercus robur* → *Quercus*), or None.
+        superclass: how class names give their superclass: ``"first-word"`` (*Quercus robur* → *Quercus*), or None.
     """
     root = Path(root)
     if not root.is_dir():
@@ -91,11 +80,11 @@ def _split(root: Path, by_class: dict[str, list[str]], number: dict[str, int]) -
 
 @dataclass
 class FolderWalk:
-    """Goes through folders in the order of their names, follows links once, and notes what it leaves out.
+    """Walks through folders in the order of their names, follows links once, and records what it leaves out.
 
     Args:
-        root: the folder that paths are told from.
-        problems: what was left out, and why; it grows on the way.
+        root: the folder that paths are relative to.
+        problems: what was left out, and why; filled while walking.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -119,7 +108,7 @@ class FolderWalk:
         return {each.name: list(self.pictures(each, set(above))) for each in self.folders(folder)}
 
     def note_stray_pictures(self, folder: Path) -> None:
-        """Pictures that lie where only folders should."""
+        """Record pictures beside the class folders."""
         for entry in self._entries(folder):
             if _is_picture_name(entry.name) and not _is_folder(entry):
                 self.note("picture outside a class folder", entry.path, "lies beside the class folders: left out")
@@ -129,7 +118,7 @@ class FolderWalk:
 
         Args:
             folder: where to look; the root by default.
-            seen: folders that are not entered again, those above this one most of all; those that are entered join them.
+            seen: folders that are not entered again, such as those above this one; folders that are entered are added.
         """
         folder, seen = self.root if folder is None else folder, set() if seen is None else seen
         real = folder.resolve()
@@ -159,7 +148,7 @@ class FolderWalk:
         return [entry for entry in seen if is_utf8(entry.name)]
 
     def note(self, kind: str, path: str, what: str) -> None:
-        """Keep a problem, once."""
+        """Record a problem, once."""
         problem = Problem(kind, os.path.relpath(path, self.root), what)
         if problem not in self.problems[-100:]:  # a folder may be listed more than once
             self.problems.append(problem)
@@ -168,7 +157,7 @@ class FolderWalk:
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link that goes in a circle
+    except OSError:  # a circular link
         return False
 
 

@@ -1,4 +1,4 @@
-"""Which column of a table is which: by the name that was asked for, or by its usual names."""
+"""Which column of a table is which: by the name given by the user, or by usual names."""
 
 import fnmatch
 from collections.abc import Collection, Sequence
@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from shortlist.errors import InputError
 from shortlist.words import quoted
 
-# What a column is for, and the names that people give it.
+# The purposes of columns, and their usual names.
 USUAL_NAMES = {
     "path": (
         "path",
@@ -27,7 +27,7 @@ USUAL_NAMES = {
     "superclass": ("superclass", "genus", "coarse_label"),
     "id": ("id",),
 }
-# What pandas calls the row numbers that it writes: neither a feature nor a name.
+# Names that pandas gives to the row numbers it writes: neither a feature nor a label.
 ROW_NUMBERS = ("", "unnamed: 0", "__index_level_0__")
 
 
@@ -62,7 +62,7 @@ def find_label_columns(names: Sequence[str], asked: str | None, taken: Collectio
 
 
 def matched_part(name: str, pattern: str) -> str:
-    """What the star stands for.
+    """The part of the name that the star stands for.
 
     >>> matched_part("label.oak", "label.*")
     'oak'

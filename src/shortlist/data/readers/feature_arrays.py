@@ -14,16 +14,16 @@ import torch
 from shortlist.checks import check_labels
 from shortlist.data.dataset import ALL, Dataset, Split, classes_without_rows
 from shortlist.data.names import check_names, is_utf8, superclasses_of
-from shortlist.data.problems import Problem
+from shortlist.data.problems import LABELS_NOT_USED, Problem, first_of
 from shortlist.data.readers.feature_rows import usable_rows
 from shortlist.data.readers.label_columns import encode_names
 from shortlist.data.readers.named_pictures import distinct_names, shared_names
 from shortlist.errors import InputError
-from shortlist.tensors import Array
+from shortlist.tensors import Array, Target
 from shortlist.words import printable
 
 FEATURE_KEYS, TARGET_KEYS = ("features", "X", "x"), ("target", "y", "label", "labels")
-# What numpy and zipfile raise over bytes that are not what they should be.
+# What numpy and zipfile raise for damaged files.
 DAMAGE = (
     BadZipFile,
     zlib.error,
@@ -41,37 +41,67 @@ DAMAGE = (
 )
 
 
-def read_feature_arrays(path: str | Path, *, superclass: str | None = None, tolerance: float = 0.01) -> Dataset:
+def read_feature_arrays(
+    path: str | Path, *, superclass: str | None = None, tolerance: float = 0.01, require_labels: bool = True
+) -> Dataset:
     """Arrays ``features`` or ``X`` (N, D) and ``target`` or ``y``, and where they are given ``classes`` (C,) and ``ids`` (N,).
 
     The target is (N,) of class names or class numbers, or (N, C) of zeros and ones. Without ``classes``, class numbers are
-    named by themselves, and only those that occur are classes. Python objects are never loaded.
+    used as names, and only those that occur are classes. Python objects are never loaded.
 
     Args:
         path: the file.
-        superclass: how class names tell their superclass: ``"first-word"``, or None.
+        superclass: how class names give their superclass: ``"first-word"``, or None.
         tolerance: the share of rows with missing features above which this fails.
+        require_labels: if False, the target may be missing, and one that cannot be used is reported as a problem.
     """
     file = printable(Path(path).name)
     arrays = load_arrays(Path(path), file)
+    features = _features(arrays, file)
+    target, classes, problems = _labels(arrays, len(features), file) if require_labels else _optional(arrays, features, file)
+    ids = names_in(arrays, "ids", file) or [str(row) for row in range(len(features))]
+    if not require_labels and (len(ids) != len(features) or not ids):
+        raise InputError(f"{file}: expected rows and an id for each, got {len(features):,} rows, {len(ids):,} ids")
+    usable, failures = usable_rows(features, ids, [str(column) for column in range(features.shape[1])], tolerance)
+    if not require_labels and not usable.any():
+        raise InputError(f"{file}: expected rows to classify, got {len(ids):,} and none that can be used{first_of(failures)}")
+    whole = Split(torch.from_numpy(features), target, ids)
+    splits = {ALL: whole if usable.all() else whole.rows(torch.from_numpy(np.flatnonzero(usable)))}
+    noted = [*failures, *problems]
+    if require_labels:
+        noted += [*check_names(classes), *classes_without_rows(splits, classes)]
+    above = None if target is None else superclasses_of(classes, superclass)
+    return Dataset(Path(path).stem, classes, splits, above, problems=noted)
+
+
+def _features(arrays: dict[str, Array], file: str) -> Array:
     features = pick_array(arrays, FEATURE_KEYS, file)
     if features.ndim != 2 or features.dtype.kind not in "fiub":
         raise InputError(f"{file}: expected features as numbers (N, D), got {dtype_and_shape(features)}")
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and its row is left out
+        return features.astype(np.float32)
+
+
+def _labels(arrays: dict[str, Array], rows: int, file: str) -> tuple[Target, list[str], list[Problem]]:
     written = pick_array(arrays, TARGET_KEYS, file)
     if written.ndim not in (1, 2):
         raise InputError(f"{file}: expected a target (N,) or (N, C), got {dtype_and_shape(written)}")
-    if len(written) != len(features):
-        raise InputError(f"{file}: expected one label for each of the {len(features)} rows, got {len(written)}")
-    with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and found below
-        features = features.astype(np.float32)
-    target, classes, problems = read_target(written, names_in(arrays, "classes", file), file)
-    check_labels(torch.from_numpy(target), len(classes))
-    ids = names_in(arrays, "ids", file) or [str(row) for row in range(len(features))]
-    usable, failures = usable_rows(features, ids, [str(column) for column in range(features.shape[1])], tolerance)
-    whole = Split(torch.from_numpy(features), torch.from_numpy(target), ids)
-    splits = {ALL: whole if usable.all() else whole.rows(torch.from_numpy(np.flatnonzero(usable)))}
-    noted = [*failures, *problems, *check_names(classes), *classes_without_rows(splits, classes)]
-    return Dataset(Path(path).stem, classes, splits, superclasses_of(classes, superclass), problems=noted)
+    if len(written) != rows:
+        raise InputError(f"{file}: expected one label for each of the {rows} rows, got {len(written)}")
+    numbers, classes, problems = read_target(written, names_in(arrays, "classes", file), file)
+    target = torch.from_numpy(numbers)
+    check_labels(target, len(classes))
+    return target, classes, problems
+
+
+def _optional(arrays: dict[str, Array], features: Array, file: str) -> tuple[Target | None, list[str], list[Problem]]:
+    """The labels where there are some; why they cannot be used is a problem, not an error."""
+    if not any(key in arrays for key in TARGET_KEYS):
+        return None, [], []
+    try:
+        return _labels(arrays, len(features), file)
+    except InputError as error:
+        return None, [], [Problem(LABELS_NOT_USED, file, str(error))]
 
 
 def load_arrays(path: Path, file: str) -> dict[str, Array]:
@@ -79,7 +109,7 @@ def load_arrays(path: Path, file: str) -> dict[str, Array]:
 
     Args:
         path: the file.
-        file: what messages call it, here and below.
+        file: the name of the file, for messages.
     """
     if not path.is_file():
         came = "a folder" if path.is_dir() else "nothing"
@@ -100,7 +130,7 @@ def load_arrays(path: Path, file: str) -> dict[str, Array]:
     other = next((name for name, array in arrays.items() if not isinstance(array, np.ndarray)), None)
     if other is not None:
         raise InputError(f"{file}: expected arrays only, got {other!r}, which is another kind of file")
-    # Neither torch nor Arrow holds numbers of another byte order than the machine's.
+    # torch and Arrow only support the byte order of the machine.
     return {name: array.astype(array.dtype.newbyteorder("="), copy=False) for name, array in arrays.items()}
 
 
@@ -145,7 +175,7 @@ def read_target(written: Array, names: list[str] | None, file: str) -> tuple[Arr
     Args:
         written: class names or class numbers (N,), or zeros and ones (N, C).
         names: of the classes; None where the file does not give them.
-        file: what messages call the file.
+        file: the name of the file, for messages.
 
     >>> read_target(np.array(["oak", "elm", "oak"]), None, "leaves.npz")[:2]
     (array([1, 0, 1]), ['elm', 'oak'])
@@ -184,7 +214,7 @@ def _among(found: list[str], classes: list[str], file: str) -> Array:
 
 
 def dtype_and_shape(array: Array) -> str:
-    """An array in a few words, for messages.
+    """The dtype and shape of an array, for messages.
 
     >>> dtype_and_shape(np.zeros((2, 3)))
     'float64 (2, 3)'

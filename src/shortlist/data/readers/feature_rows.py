@@ -13,8 +13,8 @@ def usable_rows(features: Array, ids: Sequence[str], names: Sequence[str], toler
 
     Args:
         features: (N, D).
-        ids: what a person calls each row.
-        names: what the features are called.
+        ids: the name of each row.
+        names: the names of the features.
         tolerance: the share of other rows above which this fails.
 
     >>> usable, problems = usable_rows(np.array([[1.0, np.nan], [0.0, 2.0]]), ["a", "b"], ["width", "height"], 0.5)

@@ -13,11 +13,11 @@ from shortlist.data.dataset import Dataset
 from shortlist.data.readers.columns import find_column, is_row_number
 from shortlist.data.readers.feature_arrays import read_feature_arrays
 from shortlist.data.readers.feature_rows import usable_rows
-from shortlist.data.readers.table_dataset import Asked, Rows, assemble, find_roles, labels_of
+from shortlist.data.readers.table_dataset import Asked, DescribedTable, TableInputs, dataset_of_table, find_roles
 from shortlist.data.readers.table_file import TableFile
 from shortlist.errors import InputError
 from shortlist.tensors import Array
-from shortlist.words import quoted
+from shortlist.words import printable, quoted
 
 
 def read_feature_table(
@@ -31,6 +31,8 @@ def read_feature_table(
     superclass: str | None = None,
     separator: str | None = None,
     tolerance: float = 0.01,
+    split: str | None = None,
+    require_labels: bool = True,
 ) -> Dataset:
     """Features ``float32 (N, D)`` and labels from a table, or from the arrays of an npz file.
 
@@ -46,33 +48,43 @@ def read_feature_table(
         label_column: the column of labels, or a pattern with ``*`` for one column of 0 and 1 a class.
         split_column: the split of each row; without such a column there is one split, called all.
         group_column: which rows belong together.
-        id_column: what a person calls each row; its number where there is none.
+        id_column: the name of each row; by default its number.
         superclass_column: the superclass of the class of each row.
-        superclass: how class names tell their superclass: ``"first-word"``, or None.
-        separator: what parts the labels of a row, such as ``"|"``.
+        superclass: how class names give their superclass: ``"first-word"``, or None.
+        separator: the text between two labels of a row, such as ``"|"``.
         tolerance: the share of rows with missing features above which this fails.
+        split: read only the rows of this split.
+        require_labels: if False, rows without a label are kept, the label column may be missing, and labels are used only if
+            every row has one; without ``split`` all rows are in one split.
     """
-    asked = Asked(label_column, split_column, group_column, superclass_column, superclass, separator)
+    asked = Asked(label_column, split_column, group_column, superclass_column, superclass, separator, split, require_labels)
     if Path(path).suffix.lower() == ".npz":
-        if asked != Asked(superclass=superclass) or id_column is not None:
-            raise InputError(f"{Path(path).name}: expected no names of columns for an npz file, which has none")
-        return read_feature_arrays(path, superclass=superclass, tolerance=tolerance)
+        return _arrays(Path(path), asked, id_column, tolerance)
     file = TableFile(path)
     names = find_column(file.names, "id", id_column, file.name)
-    roles = find_roles(file, asked, taken=(names,))
-    described = [*roles.columns, *([names] if names is not None and names not in roles.columns else [])]
-    columns = [name for name in file.names if name not in described and not is_row_number(name)]
+    roles = find_roles(file, asked, taken=(names,), features=True)
+    aside = [*roles.columns, *([names] if names is not None and names not in roles.columns else [])]
+    columns = [name for name in file.names if name not in aside and not is_row_number(name)]
     kinds = feature_types(file, columns)
-    table = file.read_text(described)
-    labels = labels_of(file, table, roles, asked)
+    described = DescribedTable(file, file.read_text(aside), roles, asked)
+    labels = described.labels()
     features = feature_matrix(file.read_numbers(columns, kinds), columns)
-    ids = row_ids(table, names)
+    ids = row_ids(described.table, names)
     usable, failures = usable_rows(features, ids, columns, tolerance)
-    return assemble(file, table, roles, asked, labels, Rows(torch.from_numpy(features), ids, usable, failures))
+    return dataset_of_table(described, labels, TableInputs(torch.from_numpy(features), ids, usable, failures, columns))
+
+
+def _arrays(path: Path, asked: Asked, id_column: str | None, tolerance: float) -> Dataset:
+    name = printable(path.name)
+    if asked.names_columns or id_column is not None:
+        raise InputError(f"{name}: expected no column names for an npz file, which has no columns")
+    if asked.split is not None:
+        raise InputError(f"split: expected a dataset or a table with a split column, got {name}, which has none")
+    return read_feature_arrays(path, superclass=asked.superclass, tolerance=tolerance, require_labels=asked.require_labels)
 
 
 def feature_types(file: TableFile, columns: Sequence[str]) -> dict[str, Any]:
-    """The type to read each feature as; what is no number by its beginning is refused, all such columns in one sentence.
+    """The type to read each feature as; columns that are not numbers are refused, all in one message.
 
     Args:
         file: the table.
@@ -91,7 +103,7 @@ def feature_types(file: TableFile, columns: Sequence[str]) -> dict[str, Any]:
 
 
 def is_number_type(kind: Any) -> bool:
-    """Whether a column of this Arrow type can be a feature: numbers of any kind, truth values, or nothing at all.
+    """Whether a column of this Arrow type can be a feature: numbers, booleans, or empty cells only.
 
     >>> is_number_type(pa.int8()), is_number_type(pa.string())
     (True, False)
@@ -106,10 +118,10 @@ def is_number_type(kind: Any) -> bool:
 
 
 def feature_matrix(table: Any, columns: Sequence[str]) -> Array:
-    """The columns of an Arrow table side by side; what is missing is NaN.
+    """The columns of an Arrow table as a matrix; missing values are NaN.
 
     Args:
-        table: with these columns, of the types that :func:`feature_types` tells.
+        table: with these columns, of the types given by :func:`feature_types`.
         columns: D names.
 
     Shape: float32 (N, D).
@@ -129,7 +141,7 @@ def feature_matrix(table: Any, columns: Sequence[str]) -> Array:
 
 
 def row_ids(table: Any, name: str | None) -> list[str]:
-    """What a person calls each row of an Arrow table: what this column says, its number where it says nothing.
+    """The name of each row of an Arrow table: the value of this column, or the row number where the cell is empty.
 
     >>> row_ids(pa.table({"id": ["oak", None]}), "id")
     ['oak', '1']

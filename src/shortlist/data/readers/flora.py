@@ -1,4 +1,4 @@
-"""The garden as a dataset with splits, like any other."""
+"""The garden as a dataset with splits."""
 
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -9,7 +9,7 @@ from shortlist.data.pictures import PictureArray
 from shortlist.errors import InputError
 
 Kind: TypeAlias = Literal["specimens", "quadrats", "open-set"]
-# Draws of different splits never meet: each has a seed of its own.
+# Each split has its own seed, so that no picture is in two splits.
 SPLIT_SEEDS = {"train": 1, "val": 2, "test": 3}
 
 

@@ -1,4 +1,4 @@
-"""ImageNet (ILSVRC 2012) and its long-tailed selection ImageNet-LT, from a folder that somebody has."""
+"""ImageNet (ILSVRC 2012) and its long-tailed selection ImageNet-LT, from a local folder."""
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence

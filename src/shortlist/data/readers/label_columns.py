@@ -1,4 +1,4 @@
-"""Columns of a table → class names and a target, whichever way the labels are written."""
+"""Columns of a table → class names and a target, for every way to write labels."""
 
 import re
 from collections.abc import Sequence
@@ -15,20 +15,20 @@ from shortlist.data.readers.columns import matched_part
 from shortlist.errors import InputError
 from shortlist.tensors import Array
 
-# Whole numbers as one writes them: 7, not 007 or +7, which may be names of something else.
+# Whole numbers in their usual form: 7, but not 007 or +7, which may be codes.
 WRITTEN_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 YES, NO = ("1", "true", "yes"), ("0", "false", "no")
 
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """What the label columns say.
+    """The labels of a table.
 
     Args:
         classes: the names, in the order of the labels.
         target: int64 (N,), one label a row, or bool (N, C), any number.
-        known: bool (N,): False where the label is missing, and the target of the row means nothing.
-        problems: what was odd about the labels.
+        known: bool (N,): False where the label is missing and the target of the row is meaningless.
+        problems: problems with the labels.
     """
 
     classes: list[str]
@@ -37,7 +37,7 @@ class Labels:
     problems: list[Problem] = field(default_factory=list)
 
 
-def read_labels(table: Any, columns: Sequence[str], asked: str | None, separator: str | None, *, empty_is_none: bool) -> Labels:
+def read_labels(table: Any, columns: Sequence[str], asked: str | None, separator: str | None, empty_is_none: bool) -> Labels:
     """The labels of every row.
 
     One column holds one label a row; with ``separator``, or where it holds lists, any number of labels a row. Several columns
@@ -46,8 +46,8 @@ def read_labels(table: Any, columns: Sequence[str], asked: str | None, separator
     Args:
         table: an Arrow table.
         columns: the columns of labels.
-        asked: the pattern that found them, or their name.
-        separator: what parts the labels of a row.
+        asked: the pattern or the name that the user gave.
+        separator: the text between two labels of a row.
         empty_is_none: an empty cell means no label rather than an unknown one; a CSV file cannot tell the two apart.
     """
     if separator == "":

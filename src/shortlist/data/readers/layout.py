@@ -21,7 +21,7 @@ def find_home(root: str | Path, what: str, *, holds: Sequence[str], below: Seque
     """The folder that holds one of these names: ``root``, or the first of these folders below it.
 
     Args:
-        root: where a person says the dataset lies.
+        root: the folder given by the user.
         what: the dataset, for the message.
         holds: files or folders by which its folder is recognised; any one will do.
         below: folders that its archive may have added.

@@ -61,13 +61,13 @@ def dataset_of(
     """The dataset of the pictures that are there.
 
     Args:
-        name: what to call it.
+        name: the name of the dataset.
         root: the folder that paths start from.
         classes: their names, in label order.
         named: the rows of each split.
         superclasses: the name of the superclass of each class.
         reference: the publication to cite.
-        problems: what was noted so far.
+        problems: problems found so far.
         same_classes: whether every split ought to hold every class, so that one which does not is noted.
     """
     noted = list(problems)
@@ -101,7 +101,7 @@ def distinct_names(names: Sequence[str], codes: Sequence[str]) -> list[str]:
     told_apart = [f"{name} ({code})" if times[name] > 1 else name for name, code in zip(names, codes, strict=True)]
     if len(set(told_apart)) == len(names) or len(set(codes)) < len(names):
         return told_apart
-    return distinct_names(told_apart, codes)  # somebody has a class called like a name with a code
+    return distinct_names(told_apart, codes)  # a class may already be called like a name with a code
 
 
 def shared_names(names: Sequence[str]) -> Iterator[Problem]:
@@ -142,7 +142,7 @@ def _there(root: Path, split: str, rows: NamedPictures, problems: list[Problem])
 
 
 def _shared(splits: Mapping[str, Split]) -> Iterator[Problem]:
-    """Pictures that two splits name: a test on them would flatter."""
+    """Pictures that are in two splits, so that test results would be too good."""
     home: dict[str, str] = {}
     for name, split in splits.items():
         for path in split.ids:

@@ -16,7 +16,7 @@ from shortlist.data.presence import absent_paths
 from shortlist.data.problems import Problem, check_tolerance
 from shortlist.data.readers.columns import find_column
 from shortlist.data.readers.label_columns import Labels
-from shortlist.data.readers.table_dataset import Asked, Rows, assemble, find_roles, labels_of
+from shortlist.data.readers.table_dataset import Asked, DescribedTable, TableInputs, dataset_of_table, find_roles
 from shortlist.data.readers.table_file import TableFile
 from shortlist.errors import InputError
 from shortlist.tensors import Array
@@ -34,6 +34,8 @@ def read_picture_table(
     superclass: str | None = None,
     separator: str | None = None,
     tolerance: float = 0.01,
+    split: str | None = None,
+    require_labels: bool = True,
 ) -> Dataset:
     """Pictures by their paths, or by their bytes in Parquet, with one label a row or any number.
 
@@ -50,39 +52,44 @@ def read_picture_table(
 
     Args:
         path: the table.
-        root: the folder that relative paths start from; that of the table by default. Backslashes in paths are read as slashes.
+        root: the folder that relative paths start from; by default that of the table. Backslashes in paths are read as slashes.
         path_column: the column of paths, or of pictures: bytes, or ``{bytes, path}``.
         label_column: the column of labels, or a pattern with ``*`` for one column a class.
         split_column: the split of each row; without such a column there is one split, called all.
         group_column: which rows belong together; a row without a group is a group of its own.
         superclass_column: the superclass of the class of each row.
-        superclass: how class names tell their superclass: ``"first-word"``, or None.
-        separator: what parts the labels of a row, such as ``"|"``.
+        superclass: how class names give their superclass: ``"first-word"``, or None.
+        separator: the text between two labels of a row, such as ``"|"``.
         tolerance: the share of absent pictures above which this fails.
+        split: read only the rows of this split.
+        require_labels: if False, rows without a label are kept, the label column may be missing, and labels are used only if
+            every row has one; without ``split`` all rows are in one split.
     """
-    asked = Asked(label_column, split_column, group_column, superclass_column, superclass, separator)
+    asked = Asked(label_column, split_column, group_column, superclass_column, superclass, separator, split, require_labels)
     file = TableFile(path)
     pictures = find_column(file.names, "path", path_column, file.name, required=True)
-    roles = find_roles(file, asked, taken=(pictures,))
+    roles = find_roles(file, asked, taken=(pictures,), features=False)
     table = file.read_text(list(dict.fromkeys([str(pictures), *roles.columns])))
-    labels = labels_of(file, table, roles, asked)
+    described = DescribedTable(file, table, roles, asked)
+    labels = described.labels()
     found = pictures_of_column(table.column(pictures), str(pictures), file.path.parent if root is None else Path(root))
     check_tolerance(found.failures, table.num_rows, tolerance)
-    twice = _listed_twice(found.ids, np.flatnonzero(labels.known & ~found.absent), labels) if found.by_path else []
-    problems = [*found.notes, *found.failures, *twice]
-    return assemble(file, table, roles, asked, labels, Rows(found.pictures, found.ids, ~found.absent, problems))
+    problems = [*found.notes, *found.failures]
+    if labels[0] is not None and found.by_path:
+        problems += _listed_twice(found.ids, np.flatnonzero(labels[0].known & ~found.absent), labels[0])
+    return dataset_of_table(described, labels, TableInputs(found.pictures, found.ids, ~found.absent, problems))
 
 
 @dataclass(frozen=True, eq=False)
 class TablePictures:
-    """The pictures of every row of a table, and which of them are absent.
+    """The pictures of a table, row by row, and which of them are absent.
 
     Args:
         pictures: by row.
-        ids: what a person calls each row.
+        ids: the name of each row.
         absent: which rows have no picture, bool (N,).
-        failures: a problem for each of these.
-        notes: what is odd and does no harm.
+        failures: one problem for each of these.
+        notes: problems that cost no row.
     """
 
     pictures: Pictures
@@ -102,7 +109,7 @@ def pictures_of_column(column: Any, name: str, root: Path) -> TablePictures:
 
     Args:
         column: one entry a row.
-        name: what messages call the column.
+        name: the name of the column, for messages.
         root: the folder that relative paths start from.
 
     >>> pictures_of_column(pa.chunked_array([[b"picture", None]]), "image", Path()).absent
@@ -148,7 +155,7 @@ def _find_bytes(content: Any, paths: Any | None) -> TablePictures:
 
 
 def _listed_twice(paths: Sequence[str], kept: Array, labels: Labels) -> list[Problem]:
-    """Paths in more than one row: the same picture would be counted twice, or on both sides of a split."""
+    """Paths in more than one row: such a picture is counted twice, or is on both sides of a split."""
     if len(set(paths)) == len(paths):
         return []
     rows_of: dict[str, list[int]] = {}

@@ -1,4 +1,4 @@
-"""What a table of pictures and a table of features share: everything about their rows but the inputs."""
+"""What tables of pictures and tables of features have in common: everything but the inputs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,18 +11,19 @@ from torch import Tensor
 from shortlist.data.dataset import Dataset, Split, classes_without_rows
 from shortlist.data.names import check_separators, superclasses_of
 from shortlist.data.pictures import Pictures
-from shortlist.data.problems import Problem
+from shortlist.data.problems import LABELS_NOT_USED, Problem, first_of
 from shortlist.data.readers.columns import find_column, find_label_columns
 from shortlist.data.readers.label_columns import Labels, read_labels
 from shortlist.data.readers.table_file import TableFile
 from shortlist.data.readers.table_rows import group_names, in_splits, split_numbers, superclass_names
 from shortlist.errors import InputError
 from shortlist.tensors import Array
+from shortlist.words import counted, quoted
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a caller said about the columns; None: look for the usual names."""
+    """The options of a caller about columns and labels; a column that is None is looked up by its usual names."""
 
     label_column: str | None = None
     split_column: str | None = None
@@ -30,10 +31,17 @@ class Asked:
     superclass_column: str | None = None
     superclass: str | None = None
     separator: str | None = None
+    split: str | None = None
+    require_labels: bool = True
 
     def __post_init__(self) -> None:
         if self.superclass is not None and self.superclass_column is not None:
             raise InputError("superclass and superclass_column: expected one of them, got both")
+
+    @property
+    def names_columns(self) -> bool:
+        """Whether any option refers to a column."""
+        return any((self.label_column, self.split_column, self.group_column, self.superclass_column, self.separator))
 
 
 @dataclass(frozen=True)
@@ -51,77 +59,161 @@ class Roles:
         return list(dict.fromkeys([*self.labels, *(name for name in (self.split, self.group, self.superclass) if name)]))
 
 
-def find_roles(file: TableFile, asked: Asked, taken: Sequence[str | None] = ()) -> Roles:
-    """The columns by name; ``taken`` have a purpose already."""
+def find_roles(file: TableFile, asked: Asked, taken: Sequence[str | None] = (), *, features: bool) -> Roles:
+    """Find the columns of labels, splits, groups and superclasses.
+
+    Args:
+        file: the table.
+        asked: the caller's options.
+        taken: columns that have another purpose.
+        features: whether all other columns are features, so that every column with a purpose must be found.
+    """
     split = find_column(file.names, "split", asked.split_column, file.name)
-    group = find_column(file.names, "group", asked.group_column, file.name)
-    above = None
-    if asked.superclass is None:
-        above = find_column(file.names, "superclass", asked.superclass_column, file.name)
-    labels = find_label_columns(file.names, asked.label_column, (*taken, split, group, above), file.name)
-    return Roles(labels, split, group, above)
-
-
-def labels_of(file: TableFile, table: Any, roles: Roles, asked: Asked) -> Labels:
-    """The labels of every row of the table."""
-    return read_labels(table, roles.labels, asked.label_column, asked.separator, empty_is_none=file.is_csv)
+    group, above = asked.group_column, asked.superclass_column
+    if features or asked.require_labels:
+        group = find_column(file.names, "group", group, file.name)
+        above = None if asked.superclass else find_column(file.names, "superclass", above, file.name)
+    rest = (*taken, split, group, above)
+    if asked.require_labels or asked.label_column is not None:
+        return Roles(find_label_columns(file.names, asked.label_column, rest, file.name), split, group, above)
+    label = find_column([name for name in file.names if name not in rest], "label", None, file.name)
+    return Roles([] if label is None else [label], split, group, above)
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class TableInputs:
     """The inputs of a table, row by row.
 
     Args:
         inputs: pictures or features.
-        ids: what a person calls each row.
-        usable: bool (N,): False where the input is absent.
-        problems: what was odd about them.
+        ids: the name of each row.
+        usable: bool (N,): False where the input is missing.
+        problems: what is wrong with them.
+        feature_names: the name of each feature.
     """
 
     inputs: Pictures | Tensor
     ids: Sequence[str]
     usable: Array
     problems: Sequence[Problem]
+    feature_names: Sequence[str] = ()
 
 
-def assemble(file: TableFile, table: Any, roles: Roles, asked: Asked, labels: Labels, rows: Rows) -> Dataset:
-    """Inputs and labels in their splits, without the rows that lack something, each of which is named."""
-    numbers, split_names = split_numbers(_column(table, roles.split), roles.split or "", table.num_rows)
+@dataclass(frozen=True, eq=False)
+class DescribedTable:
+    """A table with the columns that describe its rows: labels, splits, groups and superclasses.
+
+    Args:
+        file: where it is.
+        table: the columns, as an Arrow table.
+        roles: which column is which.
+        asked: the caller's options.
+    """
+
+    file: TableFile
+    table: Any
+    roles: Roles
+    asked: Asked
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def column(self, name: str | None) -> Any | None:
+        """A column, unless it is not there or every cell of it is empty."""
+        column = None if name is None else self.table.column(name)
+        return None if column is None or column.null_count == len(column) else column
+
+    def labels(self) -> tuple[Labels | None, list[Problem]]:
+        """The labels of every row; None, where they are not required, if there are none or a problem if they cannot be read."""
+        if not self.roles.labels:
+            return None, []
+        try:
+            csv = self.file.is_csv
+            return read_labels(self.table, self.roles.labels, self.asked.label_column, self.asked.separator, csv), []
+        except InputError as error:
+            if self.asked.require_labels:
+                raise
+            return None, [Problem(LABELS_NOT_USED, self.file.name, str(error))]
+
+    def groups(self, ids: Sequence[str]) -> list[str] | None:
+        """The group of every row."""
+        return group_names(self.column(self.roles.group), self.roles.group or "", ids)
+
+    def split_of_rows(self) -> tuple[Array, list[str]]:
+        """The number of the split of every row, -1 for rows in no split that is wanted, and the names of the splits."""
+        asked, name = self.asked.split, self.roles.split
+        if asked is None and (name is None or not self.asked.require_labels):
+            return split_numbers(None, "", len(self))
+        if name is None:
+            raise InputError(f"split: expected a split column in {self.file.name}, got {quoted(self.file.names)}")
+        numbers, names = split_numbers(self.table.column(name), name, len(self))
+        if asked is None:
+            return numbers, names
+        if asked not in names:
+            raise InputError(f"split: expected one of the splits of {self.file.name} ({', '.join(names)}), got {asked!r}")
+        return np.where(numbers == names.index(asked), 0, -1), [asked]
+
+    def superclasses(self, labels: Labels) -> tuple[list[str] | None, list[Problem]]:
+        """The superclass of every class."""
+        name = self.roles.superclass
+        column = self.column(name)
+        if name is None or column is None:
+            return superclasses_of(labels.classes, self.asked.superclass), []
+        if labels.target.ndim == 1:
+            return superclass_names(column, name, labels)
+        what = "a row with several labels cannot say the superclass of each"
+        if self.asked.superclass_column is not None:
+            raise InputError(f"superclass_column: {what}")
+        return None, [Problem("column not used", name, what)]
+
+
+def labelled_dataset(described: DescribedTable, labels: Labels, rows: TableInputs) -> Dataset:
+    """Inputs and labels in their splits; rows without an input, a label or a split are left out, with a problem each."""
+    file, (numbers, split_names) = described.file, described.split_of_rows()
     problems = [*rows.problems, *labels.problems]
     problems += _left_out(rows.ids, rows.usable & ~labels.known, "row without a label", "has no label")
-    problems += _left_out(rows.ids, rows.usable & labels.known & (numbers < 0), "row without a split", "is in no split")
+    if described.asked.split is None:
+        problems += _left_out(rows.ids, rows.usable & labels.known & (numbers < 0), "row without a split", "is in no split")
     kept = np.flatnonzero(rows.usable & labels.known & (numbers >= 0))
     if not len(kept):
-        raise InputError(f"{file.name}: expected inputs with labels, got {table.num_rows:,} rows and none that can be used")
-    groups = group_names(_filled(table, roles.group), roles.group or "", rows.ids)
-    whole = Split(rows.inputs, torch.from_numpy(labels.target), rows.ids, groups).rows(torch.from_numpy(kept))
-    splits = in_splits(whole, numbers[kept], split_names)
-    above, more = _superclasses(table, roles, asked, labels)
+        raise InputError(f"{file.name}: expected inputs with labels, got {len(described):,} rows and none that can be used")
+    whole = Split(rows.inputs, torch.from_numpy(labels.target), rows.ids, described.groups(rows.ids))
+    splits = in_splits(whole.rows(torch.from_numpy(kept)), numbers[kept], split_names)
+    above, more = described.superclasses(labels)
     problems += [*more, *classes_without_rows(splits, labels.classes)]
     problems += check_separators(labels.classes) if labels.target.ndim == 1 else []
-    return Dataset(file.path.stem, labels.classes, splits, above, problems=problems)
+    return Dataset(file.path.stem, labels.classes, splits, above, problems=problems, feature_names=rows.feature_names)
 
 
-def _filled(table: Any, name: str | None) -> Any | None:
-    """The column, unless every cell of it is empty."""
-    column = _column(table, name)
-    return None if column is None or column.null_count == len(column) else column
+def dataset_to_classify(
+    described: DescribedTable, labels: Labels | None, label_problems: Sequence[Problem], rows: TableInputs
+) -> Dataset:
+    """Every row with an input, in one split; with labels only if all of these rows have one."""
+    file, (numbers, (name, *_)) = described.file, described.split_of_rows()
+    wanted = numbers >= 0
+    kept = rows.usable & wanted
+    if not kept.any():
+        none = f" and none that can be used{first_of(rows.problems)}" if wanted.any() else ""
+        raise InputError(f"{file.name}: expected rows to classify, got {int(wanted.sum()):,}{none}")
+    problems = [*rows.problems, *label_problems]
+    lacking = 0 if labels is None else int((~labels.known[kept]).sum())
+    if lacking:
+        what = f"{counted(lacking, 'row has', 'rows have')} no label, of {int(kept.sum()):,}"
+        labels, problems = None, [*problems, Problem(LABELS_NOT_USED, file.name, what)]
+    target = None if labels is None else torch.from_numpy(labels.target)
+    split = Split(rows.inputs, target, rows.ids, described.groups(rows.ids)).rows(torch.from_numpy(np.flatnonzero(kept)))
+    classes = [] if labels is None else labels.classes
+    above = None if labels is None else described.superclasses(labels)[0]
+    return Dataset(file.path.stem, classes, {name: split}, above, problems=problems, feature_names=rows.feature_names)
 
 
-def _superclasses(table: Any, roles: Roles, asked: Asked, labels: Labels) -> tuple[list[str] | None, list[Problem]]:
-    if _filled(table, roles.superclass) is None or roles.superclass is None:
-        return superclasses_of(labels.classes, asked.superclass), []
-    if labels.target.ndim == 1:
-        return superclass_names(table.column(roles.superclass), roles.superclass, labels)
-    what = "a row with several labels cannot say the superclass of each"
-    if asked.superclass_column is not None:
-        raise InputError(f"superclass_column: {what}")
-    return None, [Problem("column not used", roles.superclass, what)]
+def dataset_of_table(described: DescribedTable, labels: tuple[Labels | None, list[Problem]], rows: TableInputs) -> Dataset:
+    """The dataset of a table, with labels required or not."""
+    if not described.asked.require_labels:
+        return dataset_to_classify(described, *labels, rows)
+    assert labels[0] is not None  # or reading them has failed
+    return labelled_dataset(described, labels[0], rows)
 
 
 def _left_out(ids: Sequence[str], which: Array, kind: str, what: str) -> list[Problem]:
     return [Problem(kind, ids[row], f"{what}: left out") for row in np.flatnonzero(which).tolist()]
-
-
-def _column(table: Any, name: str | None) -> Any | None:
-    return None if name is None else table.column(name)

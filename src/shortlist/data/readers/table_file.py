@@ -1,4 +1,4 @@
-"""Anybody's table, as CSV or Parquet: its columns by name, and what is wrong with it in a sentence."""
+"""A CSV or Parquet table: its columns by name, with clear messages if it cannot be read."""
 
 import csv as plain_csv
 import os
@@ -13,55 +13,55 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
+from shortlist.data.readers.file_kinds import CSV_SUFFIXES, TABLE_SUFFIXES
 from shortlist.errors import InputError
 from shortlist.words import printable
 
-COMMA_SUFFIXES, PARQUET_SUFFIXES = (".csv", ".tsv"), (".parquet", ".pq")
 UTF16_STARTS = (b"\xff\xfe", b"\xfe\xff")
 LONGEST_HEADER = 2**28
-# Arrow reads blocks, and every row must end in the block after the one it began in: of long rows, several fit into one.
+# Arrow reads blocks, and a row must end in the block after the one where it began: several long rows must fit into one.
 BLOCK, MOST_BLOCK, HEADERS_IN_BLOCK = 2**20, 2**30, 16
-MOST_COLUMNS = 2**19  # Arrow takes about 9 kB for each while it parses, and ends the process where there are none left
+MOST_COLUMNS = 2**19  # Arrow needs about 9 kB for each while parsing, and aborts the process when memory runs out
 MISSING_NUMBERS = [*csv.ConvertOptions().null_values, "?"]
 
 
 class TableFile:
-    """A table on disk: the names of its columns at once, the columns themselves when they are read.
+    """A table on disk: column names are read at once, columns when they are needed.
 
-    A CSV file is UTF-8 with a line of names first; what parts its columns (comma, tab or semicolon) is seen in that line.
+    A CSV file is UTF-8 with a line of names first; the delimiter (comma, tab or semicolon) is detected in that line.
     """
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
         suffix = self.path.suffix.lower()
-        if suffix not in COMMA_SUFFIXES + PARQUET_SUFFIXES:
+        if suffix not in TABLE_SUFFIXES:
             raise InputError(f"{self.name}: expected a .csv, .tsv or .parquet table")
         if not self.path.is_file():
             raise InputError(
                 f"{printable(str(self.path))}: expected a table, got {'a folder' if self.path.is_dir() else 'nothing'}"
             )
-        self.is_csv = suffix in COMMA_SUFFIXES
+        self.is_csv = suffix in CSV_SUFFIXES
         twice = next((name for name, count in Counter(self.names).items() if count > 1), None)
         if twice is not None:
             raise InputError(f"{self.name}: expected columns with different names, got {twice!r} more than once")
 
     @property
     def name(self) -> str:
-        """The file without its folder, for messages."""
+        """The name of the file without its folder, for messages."""
         return printable(self.path.name)
 
     @cached_property
     def schema(self) -> Any:
-        """Names and types; of a CSV file the types that its beginning suggests."""
+        """Names and types of the columns; for a CSV file the types are guessed from its beginning."""
         if not self.is_csv:
-            with self._said_plainly():
+            with self._clear_errors():
                 return pq.read_schema(self.path)
         return self._parsed(_schema, csv.ConvertOptions(null_values=MISSING_NUMBERS))
 
     @cached_property
     def names(self) -> list[str]:
         """The names of the columns, in the order of the file."""
-        with self._said_plainly():
+        with self._clear_errors():
             return list(self.schema.names)
 
     def read_text(self, columns: Sequence[str]) -> Any:
@@ -75,7 +75,7 @@ class TableFile:
 
     def line_of(self, row: int) -> int:
         """The line of a CSV file in which this row begins: the header is in line 1, empty lines and those in quotes count."""
-        # Whatever is odd about its bytes or the length of its cells, Arrow could read it.
+        # Arrow has read the file, so bad bytes or long cells must not stop this.
         with self.path.open(encoding="utf-8-sig", errors="replace", newline="") as text:
             lines = plain_csv.reader(text, delimiter=self._delimiter)
             line, records = 1, -1  # the header is the first record
@@ -91,7 +91,7 @@ class TableFile:
 
     def _read(self, columns: Sequence[str], kinds: Mapping[str, Any], missing: list[str]) -> Any:
         if not self.is_csv:
-            with self._said_plainly():
+            with self._clear_errors():
                 return pq.read_table(self.path, columns=list(columns))
         options = csv.ConvertOptions(
             include_columns=list(columns), column_types=dict(kinds), null_values=missing, strings_can_be_null=True
@@ -99,7 +99,7 @@ class TableFile:
         return self._parsed(_table, options)
 
     def _parsed(self, read: Callable[..., Any], options: Any) -> Any:
-        """What a reader of Arrow's makes of the file: quickly, or else minding line ends within quotes."""
+        """Parse the file with Arrow: the fast way, or else allowing line breaks within quotes."""
         columns = 1 + self._header.count(self._delimiter.encode())
         if columns > MOST_COLUMNS:
             raise InputError(
@@ -107,12 +107,12 @@ class TableFile:
             )
         size = self.path.stat().st_size
         block = min(max(BLOCK, HEADERS_IN_BLOCK * len(self._header)), max(BLOCK, size), MOST_BLOCK)
-        with self._said_plainly():
+        with self._clear_errors():
             try:
                 quick = csv.ParseOptions(delimiter=self._delimiter)
                 return read(self.path, csv.ReadOptions(block_size=block), quick, options)
             except pa.ArrowInvalid:
-                # A name may hold a line end, which blocks read side by side cannot know of, and be as long as it likes.
+                # A cell may contain line breaks, which blocks parsed in parallel cannot know, and may be long.
                 careful = csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True)
                 return read(self.path, csv.ReadOptions(block_size=min(max(block, size), MOST_BLOCK)), careful, options)
 
@@ -120,7 +120,7 @@ class TableFile:
     def _header(self) -> bytes:
         """The first line that is not empty."""
         header = b""
-        with self._said_plainly(), self.path.open("rb") as file:
+        with self._clear_errors(), self.path.open("rb") as file:
             while not header.strip(b"\r\n") and (line := file.readline(LONGEST_HEADER)):
                 header = line
         if header.startswith(UTF16_STARTS):
@@ -134,7 +134,7 @@ class TableFile:
         return first if counts[first] else max(counts, key=lambda mark: counts[mark])
 
     @contextmanager
-    def _said_plainly(self) -> Iterator[None]:
+    def _clear_errors(self) -> Iterator[None]:
         try:
             yield
         except UnicodeDecodeError as error:

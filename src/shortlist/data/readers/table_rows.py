@@ -1,4 +1,4 @@
-"""What the columns beside inputs and labels say about the rows: their split, their group, the superclass of their class."""
+"""The other columns of a table: the split and the group of each row, the superclass of each class."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from shortlist.data.dataset import ALL, TRAIN, Split
+from shortlist.data.dataset import ALL, SPLIT_NAMES, TRAIN, Split
 from shortlist.data.problems import Problem
-from shortlist.data.readers.class_folders import SPLIT_NAMES
 from shortlist.data.readers.label_columns import Labels, encode_names
 from shortlist.tensors import Array
 
@@ -35,7 +34,7 @@ def in_splits(whole: Split, numbers: Array, names: Sequence[str]) -> dict[str, S
 
 
 def group_names(column: Any | None, name: str, ids: Sequence[str]) -> list[str] | None:
-    """The group of every row; a row without one is a group of its own, called by its id."""
+    """The group of every row; a row without one forms a group by itself, named by its id."""
     if column is None:
         return None
     codes, names, _ = encode_names(column, name)

@@ -71,7 +71,7 @@ class Aggregation:
         label: ``int64 (I,)``, the number of the label among ``labels``, -1 for an item without votes.
         valid: bool (I,).
         support: float64 (I,), what spoke for the label: votes, weights or a posterior; 0 without votes.
-        confidence: float64 (I,), the share of the support in all that was said about the item, or the posterior; 0 without
+        confidence: float64 (I,), the share of the support in all votes on the item, or the posterior; 0 without
             votes.
         tied: bool (I,), whether another label had the same support and lost by coming later in ``labels``.
         weight: float64 (U,), what a vote of each user weighed, or how often the user is right (Dawid–Skene).
@@ -79,7 +79,7 @@ class Aggregation:
         rounds: how many rounds were computed.
         converged: whether the last round changed nothing.
         cycle: the length of the cycle in which the rounds ended, 0 for none.
-        notes: what a person should know, in sentences.
+        notes: warnings, in sentences.
         history: what each round changed, where there are rounds.
         objective: the penalised log-likelihood after each round, where there is one.
         known: int64 (U,), the n of each user, where weights come from it (the adaptive majority).

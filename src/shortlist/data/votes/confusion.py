@@ -1,4 +1,4 @@
-"""A confusion matrix for each user: how often they say l where the truth is k."""
+"""A confusion matrix for each user: how often they vote l where the truth is k."""
 
 import numpy as np
 from scipy.sparse import csr_array

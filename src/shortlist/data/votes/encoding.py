@@ -7,6 +7,8 @@ list. The work is done on the distinct names: ten million rows are looked at a f
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 
 from shortlist.errors import InputError
@@ -69,8 +71,6 @@ def plain(name: Any) -> int | str:
 
 def _column(values: Any, name: str) -> Any:
     """A numpy array of integers, or an Arrow array of text or of dictionary codes; without gaps."""
-    import pyarrow as pa
-
     if isinstance(values, torch.Tensor):
         values = values.detach().cpu().numpy()
     if getattr(values, "ndim", 1) != 1:
@@ -88,8 +88,6 @@ def _column(values: Any, name: str) -> Any:
 
 def one_piece(column: Any) -> Any:
     """An Arrow column in one piece; text in pieces is encoded first, because one piece holds only so many letters."""
-    import pyarrow as pa
-
     if not isinstance(column, pa.ChunkedArray):
         return column
     if not column.num_chunks:
@@ -100,8 +98,6 @@ def one_piece(column: Any) -> Any:
 
 
 def _checked(column: Any, name: str) -> Any:
-    import pyarrow as pa
-
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if column.null_count:
         row = int(column.is_null().to_numpy(zero_copy_only=False).argmax())
@@ -117,8 +113,6 @@ def _checked(column: Any, name: str) -> Any:
 
 
 def _integers(column: Any, name: str) -> Array:
-    import pyarrow as pa
-
     try:
         numbers: Array = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid as error:
@@ -127,8 +121,6 @@ def _integers(column: Any, name: str) -> Array:
 
 
 def _decoded(column: Any) -> Any:
-    import pyarrow as pa
-
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
@@ -162,14 +154,11 @@ def _by_flags(numbers: Array) -> tuple[Array, Array] | None:
 
 
 def _by_hashing(column: Any) -> tuple[Array, Array]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     encoded = pa.array(column) if isinstance(column, np.ndarray) else column
     if not pa.types.is_dictionary(encoded.type):
         encoded = encoded.dictionary_encode()
     codes = encoded.indices.to_numpy(zero_copy_only=False)
-    # Somebody's dictionary may name one value twice, and others that no row has.
+    # A dictionary may contain a value twice, and values that no row has.
     words = encoded.dictionary.dictionary_encode()
     word = words.indices.to_numpy(zero_copy_only=False)
     occurs = np.zeros(len(words.dictionary), bool)
@@ -184,9 +173,6 @@ def _by_hashing(column: Any) -> tuple[Array, Array]:
 
 def _places(names: Array, listed: Array, name: str, known_name: str) -> Array:
     """Where each name is in the list."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if names.dtype.kind != listed.dtype.kind and len(names) and len(listed):
         kinds = {"O": "text", "i": "integers"}
         wanted, came = (kinds[part.dtype.kind] for part in (names, listed))

@@ -2,20 +2,21 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from shortlist.data.readers.table_file import TableFile
 from shortlist.data.votes.encoding import one_piece
 from shortlist.errors import InputError
 from shortlist.tensors import Array
-
-if TYPE_CHECKING:
-    from shortlist.data.readers.table_file import TableFile
+from shortlist.words import listed
 
 AUTHOR = "author"
 YES, NO = ("true", "1", "yes"), ("false", "0", "no")
-# Whole numbers as one writes them: 7, not 007 or +7, which may be names of something else.
+# Whole numbers in their usual form: 7, but not 007 or +7, which may be codes.
 WRITTEN_NUMBER = "^(0|-?[1-9][0-9]{0,17})$"
 
 
@@ -27,8 +28,6 @@ def read_columns(path: Path, wanted: Mapping[str, str | None], missing: str) -> 
         wanted: the name of the column of each; None for the author's: ``author``, if there is one.
         missing: ``"refuse"`` or ``"drop"``.
     """
-    from shortlist.data.readers.table_file import TableFile
-
     if missing not in ("refuse", "drop"):
         raise InputError(f"missing: expected 'refuse' or 'drop', got {missing!r}")
     file = TableFile(path)
@@ -48,7 +47,7 @@ def read_columns(path: Path, wanted: Mapping[str, str | None], missing: str) -> 
     return columns, dropped
 
 
-def _find(file: "TableFile", wanted: Mapping[str, str | None]) -> dict[str, str]:
+def _find(file: TableFile, wanted: Mapping[str, str | None]) -> dict[str, str]:
     """Which column is which; the author's may be missing unless it was asked for by name."""
     found = {}
     for name, column in wanted.items():
@@ -57,14 +56,13 @@ def _find(file: "TableFile", wanted: Mapping[str, str | None]) -> dict[str, str]
         column = column or AUTHOR
         if column not in file.names:
             raise InputError(
-                f"{file.name}: expected a column {column!r} ({name}), got {', '.join(file.names)}: say which it is, "
-                f'{name}="…" in Python, --{name}-column on the command line'
+                f"{file.name}: expected a column {column!r} ({name}), got {listed(file.names)}: give its name as {name}"
             )
         found[name] = column
     return found
 
 
-def _read(file: "TableFile", found: Mapping[str, str]) -> dict[str, Any]:
+def _read(file: TableFile, found: Mapping[str, str]) -> dict[str, Any]:
     """From Parquet a column at a time, so that the text of only one is in memory; a CSV file is gone through once."""
     if not file.is_csv:
         return {name: one_piece(file.read_text([column]).column(0)) for name, column in found.items()}
@@ -79,7 +77,7 @@ def _whole_rows(columns: Mapping[str, Any]) -> Array:
     return whole
 
 
-def _empty_cells(file: "TableFile", found: Mapping[str, str], columns: Mapping[str, Any], whole: Array) -> str:
+def _empty_cells(file: TableFile, found: Mapping[str, str], columns: Mapping[str, Any], whole: Array) -> str:
     """A sentence that counts them in every column and says where the first is."""
     counts = [f"{column.null_count:,} empty in {found[name]!r}" for name, column in columns.items() if column.null_count]
     row = int(whole.argmin())
@@ -91,10 +89,7 @@ def _empty_cells(file: "TableFile", found: Mapping[str, str], columns: Mapping[s
 
 
 def _numbers_if_written_so(column: Any) -> Any:
-    """Integers instead of text, if every name is a whole number as one writes it."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+    """Integers instead of text, if every name is a whole number in its usual form."""
     if not pa.types.is_dictionary(column.type):
         return column  # no row at all
     if not pc.all(pc.match_substring_regex(column.dictionary, WRITTEN_NUMBER)).as_py():
@@ -103,8 +98,6 @@ def _numbers_if_written_so(column: Any) -> Any:
 
 
 def _author_flags(column: Any) -> Array:
-    import pyarrow as pa
-
     if not pa.types.is_dictionary(column.type):
         flags: Array = column.to_numpy(zero_copy_only=False)
         return flags

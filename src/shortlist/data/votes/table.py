@@ -4,19 +4,18 @@ import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from shortlist.data.names import check_names
 from shortlist.data.votes.cleaning import Settled, item_authors, settle
 from shortlist.data.votes.encoding import encode, plain
+from shortlist.data.votes.reading import read_columns
+from shortlist.data.votes.tally import Tally
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.tensors import Array, as_tensor
 from shortlist.words import counted
-
-if TYPE_CHECKING:
-    from shortlist.data.votes.tally import Tally
 
 Missing: TypeAlias = Literal["refuse", "drop"]
 
@@ -34,7 +33,7 @@ class Votes:
         label: codes of the labels, ``int32 (V,)``, into ``labels``.
         authors: the user who authored each item, ``int32 (I,)``, -1 for none.
         users: names of the users, text or integers.
-        items: names of all items, with those that nobody voted on where they were listed.
+        items: names of all items, including those without a vote if they were listed.
         labels: names of the labels; ties go to the one that comes first here.
         notes: what was settled on the way in, in sentences.
 
@@ -71,7 +70,7 @@ class Votes:
             user: who voted: text or integers, (V,).
             item: on what, (V,).
             label: which label they gave, (V,).
-            author: whether this user authored this item, bool (V,); None: nobody is known to have authored anything. An
+            author: whether this user authored this item, bool (V,); by default no author is known. An
                 author's proposal is a vote like any other.
             users: all users, in an order of your own, with those who never voted; None: those that occur, sorted.
             items: all items, likewise; those without votes stay, and get no label.
@@ -119,18 +118,16 @@ class Votes:
 
         Args:
             path: the file.
-            user: the column that says who voted.
-            item: the column that says on what.
+            user: the column of users.
+            item: the column of items.
             label: the column with the label.
             author: the column that says whether this user authored this item (true or false, 1 or 0); None: the column
                 ``author`` if there is one.
-            items: all items, with those that nobody voted on; None: those in the file.
+            items: all items, including those without a vote; by default those in the file.
             labels: all labels, in the order of their numbers; None: those in the file, sorted.
             missing: what to do about rows with an empty cell in one of these columns: ``"refuse"`` the file, or ``"drop"``
                 them; how many were dropped is in ``notes``.
         """
-        from shortlist.data.votes.reading import read_columns
-
         wanted = {"user": user, "item": item, "label": label, "author": author}
         columns, dropped = read_columns(Path(path), wanted, missing)
         votes = Votes.from_arrays(**columns, items=items, labels=labels)
@@ -149,10 +146,8 @@ class Votes:
         return f"Votes({voted} of {users} on {items}, {labels})"
 
     @cached_property
-    def tally(self) -> "Tally":
+    def tally(self) -> Tally:
         """The same votes ordered by item and label, ordered when first asked for."""
-        from shortlist.data.votes.tally import Tally
-
         return Tally.of(self)
 
 

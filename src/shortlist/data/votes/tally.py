@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """Votes in the order of item, label and user. A *pair* is an item and a label that somebody gave it.
+    """Votes in the order of item, label and user. A *pair* is an item and a label that it was given.
 
     Args:
         user: who voted, ``int32 (V,)``.

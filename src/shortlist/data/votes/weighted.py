@@ -36,7 +36,7 @@ def adaptive_majority(votes: Votes, *, b0: object, theta: object, most_rounds: i
     and ``n_u`` the number of different valid labels of items that u authored plus the number of different labels u proposed.
     A round computes all weights from what is valid, then all labels from the weights; the first starts from nothing valid. The
     rounds end when one changes no label and no validity, when a state comes back (a cycle), or after ``most_rounds``; the
-    last two come with a warning, and ``unsettled`` has the items. The argmax is over labels that somebody gave the item; ties
+    last two come with a warning, and ``unsettled`` has the items. The argmax is over labels that the item was given; ties
     go to the lower label.
 
     Args:
