@@ -13,8 +13,8 @@ from shortlist.cli.prepare import Reading, check_outputs, looks_like_probabiliti
 from shortlist.cli.runs import Run
 from shortlist.errors import InputError
 from shortlist.metrics import RetrievalScores, evaluate_retrieval, logs_of
-from shortlist.metrics.query_sampling import NORMAL_95
 from shortlist.predictions import Predictions
+from shortlist.query_rankings.sampling import NORMAL_95
 from shortlist.report import Table
 from shortlist.report.display import SUFFIXES
 from shortlist.tensors import is_single_label
