@@ -21,7 +21,7 @@ class Tally:
     """The number of true parts is one of those allowed: bit s of ``allowed`` says whether s is."""
 
     allowed: int
-    parts: tuple["Plan", ...]
+    parts: tuple["QueryPlan", ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,22 +29,22 @@ class If:
     """One plan where a label is present, another where it is absent."""
 
     position: int
-    yes: "Plan"
-    no: "Plan"
+    yes: "QueryPlan"
+    no: "QueryPlan"
 
 
 @dataclass(frozen=True, slots=True)
 class All:
     """All parts are true."""
 
-    parts: tuple["Plan", ...]
+    parts: tuple["QueryPlan", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Some:
     """One part at least is true."""
 
-    parts: tuple["Plan", ...]
+    parts: tuple["QueryPlan", ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +55,24 @@ class Literal:
     present: bool
 
 
-Plan: TypeAlias = Constant | Literal | Condition | All | Some | Tally | If
+QueryPlan: TypeAlias = Constant | Literal | Condition | All | Some | Tally | If
 Joint: TypeAlias = type[All] | type[Some]
 
 
-def parts_of(plan: Plan) -> tuple[Plan, ...]:
+def parts_of(plan: QueryPlan) -> tuple[QueryPlan, ...]:
     """The plans directly below."""
     if isinstance(plan, If):
         return (plan.yes, plan.no)
     return plan.parts if isinstance(plan, All | Some | Tally) else ()
 
 
-def join(joint: Joint, parts: Iterable[Plan]) -> Plan:
+def join(joint: Joint, parts: Iterable[QueryPlan]) -> QueryPlan:
     """All or any of parts, constants folded and nested ones of the same kind opened.
 
     >>> join(All, [Literal(0, True), Constant(True)])
     Literal(position=0, present=True)
     """
-    made: list[Plan] = []
+    made: list[QueryPlan] = []
     for part in parts:
         if isinstance(part, Constant):
             if part.value == (joint is Some):
@@ -84,7 +84,7 @@ def join(joint: Joint, parts: Iterable[Plan]) -> Plan:
     return made[0] if len(made) == 1 else joint(tuple(made))
 
 
-def tally(allowed: int, parts: Sequence[Plan]) -> Plan:
+def tally(allowed: int, parts: Sequence[QueryPlan]) -> QueryPlan:
     """A tally with its constants counted off, or what is simpler: all, any, none.
 
     >>> tally(0b110, [Literal(0, True), Literal(1, True)])  # one or two of two
@@ -92,22 +92,60 @@ def tally(allowed: int, parts: Sequence[Plan]) -> Plan:
     """
     true = sum(isinstance(part, Constant) and part.value for part in parts)
     parts = tuple(part for part in parts if not isinstance(part, Constant))
-    everything = (2 << len(parts)) - 1
-    allowed = (allowed >> true) & everything
-    if allowed in (0, everything):
+    most = everything(len(parts))
+    allowed = (allowed >> true) & most
+    if allowed in (0, most):
         return Constant(allowed != 0)
     if allowed == 1 << len(parts):
         return join(All, parts)
-    if allowed == everything - 1:
+    if allowed == most - 1:
         return join(Some, parts)
     if allowed == 1:
         return join(All, map(negated, parts))
-    if allowed == everything >> 1:
+    if allowed == most >> 1:
         return join(Some, map(negated, parts))
     return Tally(allowed, tuple(sorted(parts, key=order)) if all(isinstance(part, Literal) for part in parts) else parts)
 
 
-def negated(plan: Plan) -> Plan:
+def everything(parts: int) -> int:
+    """All counts from 0 to ``parts``, as bits.
+
+    >>> bin(everything(2))
+    '0b111'
+    """
+    return (2 << parts) - 1
+
+
+def reversed_bits(allowed: int, parts: int) -> int:
+    """The same set, counted in false parts instead of true ones.
+
+    >>> bin(reversed_bits(0b011, 2))
+    '0b110'
+    """
+    return int(f"{allowed:0{parts + 1}b}"[::-1], 2)
+
+
+def max_state(tally: Tally) -> tuple[int, bool]:
+    """The number of true parts from which on a tally no longer changes, or of false parts if that is smaller.
+
+    Returns:
+        The number, and whether it counts true parts.
+
+    >>> parts = tuple(Literal(position, True) for position in range(5))
+    >>> max_state(Tally(0b111100, parts)), max_state(Tally(0b110000, parts))  # 2 or more; 4 or more, so 2 false ones decide
+    ((2, True), (2, False))
+    """
+    upward = last_change(tally.allowed, len(tally.parts))
+    downward = last_change(reversed_bits(tally.allowed, len(tally.parts)), len(tally.parts))
+    return (upward, True) if upward <= downward else (downward, False)
+
+
+def last_change(allowed: int, parts: int) -> int:
+    """The smallest s such that the counts from s on are all allowed, or all not allowed."""
+    return (everything(parts) ^ allowed if allowed >> parts & 1 else allowed).bit_length()
+
+
+def negated(plan: QueryPlan) -> QueryPlan:
     """What is true where a plan is false.
 
     >>> negated(All((Literal(0, True), Literal(1, False))))
@@ -123,12 +161,12 @@ def negated(plan: Plan) -> Plan:
         case All(parts) | Some(parts):
             return join(Some if isinstance(plan, All) else All, map(negated, parts))
         case Tally(allowed, parts):
-            return tally((2 << len(parts)) - 1 - allowed, parts)
+            return tally(everything(len(parts)) - allowed, parts)
         case If(position, yes, no):
             return If(position, negated(yes), negated(no))
 
 
-def order(unit: Plan) -> tuple[int, int, int]:
+def order(unit: QueryPlan) -> tuple[int, int, int]:
     """Labels before conditions, labels present before those absent, and ascending: the order in which logarithms are added."""
     assert isinstance(unit, Literal | Condition)
     return (isinstance(unit, Condition), isinstance(unit, Literal) and not unit.present, unit.position)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shortlist.errors import InputError
-from shortlist.retrieval.plans import All, Constant, If, Literal, Plan, Some, Tally, parts_of
+from shortlist.retrieval.plans import All, Constant, If, Literal, QueryPlan, Some, Tally, max_state, parts_of, reversed_bits
 from shortlist.retrieval.tree import Condition, meets
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -30,7 +30,7 @@ MOST_ROWS, LEAST_ROWS, MOST_VALUES = 8_192, 256, 2**21  # of a block: it stays i
 VANISHING = 1e-200
 
 
-def log_probability(plan: Plan, log_yes: Columns, log_no: Columns) -> Floats:
+def log_probability(plan: QueryPlan, log_yes: Columns, log_no: Columns) -> Floats:
     """The natural logarithm of the probability that a plan is true of each row, float64 (n,).
 
     Args:
@@ -61,9 +61,9 @@ def log_probability(plan: Plan, log_yes: Columns, log_no: Columns) -> Floats:
     return answer
 
 
-def _nodes(plan: Plan) -> dict[int, Plan]:
+def _nodes(plan: QueryPlan) -> dict[int, QueryPlan]:
     """Every node of a plan once, though several may share it."""
-    found: dict[int, Plan] = {}
+    found: dict[int, QueryPlan] = {}
     waiting = [plan]
     while waiting:
         node = waiting.pop()
@@ -73,36 +73,13 @@ def _nodes(plan: Plan) -> dict[int, Plan]:
     return found
 
 
-def _labels(plan: Plan) -> set[int]:
+def _labels(plan: QueryPlan) -> set[int]:
     return {node.position for node in _nodes(plan).values() if isinstance(node, Literal | Condition | If)}
 
 
-def _size(plan: Plan) -> int:
+def _size(plan: QueryPlan) -> int:
     """How many values a row may need to have at hand."""
     return sum(2 + (max_state(node)[0] if isinstance(node, Tally) else 0) for node in _nodes(plan).values())
-
-
-def max_state(tally: Tally) -> tuple[int, bool]:
-    """From how many true parts on (or false ones, if that is sooner) the answer of a tally no longer changes.
-
-    >>> parts = tuple(Literal(position, True) for position in range(5))
-    >>> max_state(Tally(0b111100, parts)), max_state(Tally(0b110000, parts))  # 2 or more; 4 or more, so 2 false ones decide
-    ((2, True), (2, False))
-    """
-    upward = last_change(tally.allowed, len(tally.parts))
-    downward = last_change(reversed_bits(tally.allowed, len(tally.parts)), len(tally.parts))
-    return (upward, True) if upward <= downward else (downward, False)
-
-
-def last_change(allowed: int, parts: int) -> int:
-    """The smallest s from which on all counts are allowed, or none."""
-    last = allowed >> parts & 1
-    return max((s + 1 for s in range(parts) if allowed >> s & 1 != last), default=0)
-
-
-def reversed_bits(allowed: int, parts: int) -> int:
-    """The same counts, told by the parts that are false."""
-    return sum(1 << parts - s for s in range(parts + 1) if allowed >> s & 1)
 
 
 @dataclass(frozen=True)
@@ -129,7 +106,7 @@ class _Block:
     numbers: _Numbers = PLAIN
     known: dict[tuple[int, bool], Floats] = field(default_factory=dict)
 
-    def log(self, plan: Plan) -> Floats:
+    def log(self, plan: QueryPlan) -> Floats:
         """log P(true)."""
         match plan:
             case Literal(position, present):
@@ -143,7 +120,7 @@ class _Block:
                 return answer
         return self._log(plan)
 
-    def _log(self, plan: Plan) -> Floats:
+    def _log(self, plan: QueryPlan) -> Floats:
         yes = self.chance(plan, True)
         answer = np.log(yes)
         likely = yes > 0.5
@@ -155,14 +132,14 @@ class _Block:
             answer[lost] = _Block(yes_there, no_there, len(lost), LOGARITHMS).chance(plan, True)
         return answer
 
-    def chance(self, plan: Plan, side: bool) -> Floats:
+    def chance(self, plan: QueryPlan, side: bool) -> Floats:
         """P(plan is true), or P(plan is false), in the numbers of this block."""
         key = (id(plan), side)
         if key not in self.known:
             self.known[key] = self._chance(plan, side)
         return self.known[key]
 
-    def _chance(self, plan: Plan, side: bool) -> Floats:
+    def _chance(self, plan: QueryPlan, side: bool) -> Floats:
         times, plus, one, zero = self.numbers.times, self.numbers.plus, self.numbers.one, self.numbers.zero
         match plan:
             case Constant(value):
@@ -196,14 +173,14 @@ class _Block:
             self.known[~position, True], self.known[~position, False] = pair
         return self.known[key]
 
-    def _every(self, parts: tuple[Plan, ...], side: bool) -> Floats:
+    def _every(self, parts: tuple[QueryPlan, ...], side: bool) -> Floats:
         """P(all parts are on this side)."""
         answer = self.chance(parts[0], side)
         for part in parts[1:]:
             answer = self.numbers.times(answer, self.chance(part, side))
         return answer
 
-    def _one(self, parts: tuple[Plan, ...], side: bool) -> Floats:
+    def _one(self, parts: tuple[QueryPlan, ...], side: bool) -> Floats:
         """P(some part is on this side), from the last part to the first."""
         answer = self.chance(parts[-1], side)
         for part in reversed(parts[:-1]):

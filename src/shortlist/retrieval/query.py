@@ -13,7 +13,7 @@ from shortlist.errors import InputError
 from shortlist.retrieval import tree as trees
 from shortlist.retrieval.expansion import CoupledError, expanded, simplified
 from shortlist.retrieval.language import QueryError, parse
-from shortlist.retrieval.plans import All, Constant, Literal, Plan
+from shortlist.retrieval.plans import All, Constant, Literal, QueryPlan
 from shortlist.retrieval.probability import Columns, Floats, log_probability
 from shortlist.retrieval.reasons import why_never
 from shortlist.retrieval.tree import Bools, Condition, Count, Node
@@ -71,7 +71,7 @@ class Query:
         return query
 
     @cached_property
-    def plan(self) -> Plan:
+    def plan(self) -> QueryPlan:
         """The tree made ready for probabilities, its parts independent of each other."""
         return expanded(self.tree, len(self.classes))
 

@@ -3,9 +3,11 @@
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from shortlist.retrieval.expansion import simplified
-from shortlist.retrieval.plans import Constant
-from shortlist.retrieval.tree import And, Condition, Count, Label, Node, Not, text_of
+from shortlist.retrieval.expansion import is_never_true
+from shortlist.retrieval.tree import And, Condition, Count, Label, Node, Not, positions, text_of
+
+MOST_PARTS, MOST_VISITED = 100, 300_000  # parts compared in pairs, and labels visited by that: well below a second
+NO_COMBINATION = "no combination of labels satisfies all of it"
 
 
 def why_never(tree: Node, classes: Sequence[str]) -> str:
@@ -16,13 +18,18 @@ def why_never(tree: Node, classes: Sequence[str]) -> str:
     """
     parts = list(dict.fromkeys(_together(tree)))
     for part in parts:
-        if simplified(part, len(classes)) == Constant(False):
+        if is_never_true(part, len(classes)):
             return _alone(part, classes)
-    for index, second in enumerate(parts[:100]):  # of longer ones, who would look
+    visited = 0
+    for index, second in enumerate(parts[:MOST_PARTS]):
         for first in parts[:index]:
-            if simplified(And((first, second)), len(classes)) == Constant(False):
+            pair = And((first, second))
+            visited += 0 if isinstance(first, Count) and isinstance(second, Count) else len(positions(pair, len(classes)))
+            if visited > MOST_VISITED:
+                return NO_COMBINATION
+            if is_never_true(pair, len(classes)):
                 return _both(first, second, classes)
-    return "no combination of labels satisfies all of it"
+    return NO_COMBINATION
 
 
 def _together(node: Node) -> Iterator[Node]:

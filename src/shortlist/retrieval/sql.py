@@ -16,8 +16,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from shortlist.errors import InputError
-from shortlist.retrieval.plans import All, Constant, If, Literal, Plan, Some, Tally
-from shortlist.retrieval.probability import max_state, reversed_bits
+from shortlist.retrieval.plans import All, Constant, If, Literal, QueryPlan, Some, Tally, max_state, reversed_bits
 from shortlist.retrieval.query import Query
 from shortlist.retrieval.tree import Condition, log_threshold
 
@@ -92,7 +91,7 @@ def sql_string(text: str) -> str:
 class _Statement:
     """The columns of each step, and where each value was put."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: QueryPlan) -> None:
         self.plan = plan
         self.logs: dict[str, None] = {}  # the columns that are read
         self.steps: list[dict[str, str]] = []
@@ -121,7 +120,7 @@ class _Statement:
         ending = f'SELECT "row", "id", score\nFROM scored\nWHERE score > -1E300\nORDER BY score DESC, "row"\nLIMIT {n}'
         return "WITH " + ",\n".join(tables) + "\n" + ending
 
-    def _score(self, plan: Plan) -> str:
+    def _score(self, plan: QueryPlan) -> str:
         """log P(true) as an expression over the last step; NULL where the probability is 0."""
         if isinstance(plan, Literal):
             return self._log(plan.position, plan.present)
@@ -137,14 +136,14 @@ class _Statement:
         self.logs[name] = None
         return name
 
-    def _value(self, plan: Plan, side: bool) -> Value:
+    def _value(self, plan: QueryPlan, side: bool) -> Value:
         """Where P(true), or P(false), of a plan is found."""
         key = (id(plan), side)
         if key not in self.known:
             self.known[key] = self._made(plan, side)
         return self.known[key]
 
-    def _made(self, plan: Plan, side: bool) -> Value:
+    def _made(self, plan: QueryPlan, side: bool) -> Value:
         match plan:
             case Constant(value):
                 return ("1E0" if value == side else "0E0"), 0
