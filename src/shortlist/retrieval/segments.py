@@ -71,6 +71,20 @@ def logs_of_odds(odds: Floats) -> tuple[Floats, Floats]:
         return np.minimum(odds, 0) - rest, np.minimum(-odds, 0) - rest
 
 
+def searched_logs(logs: Floats) -> Floats:
+    """Logarithms of probabilities in float32, where 0 stays reserved for a probability of exactly 1.
+
+    The logarithm of a probability within 1e-46 of 1 would round to 0, and its row would be taken for certain. It becomes the
+    smallest negative float32 instead, so that the row is ranked by its exact value.
+
+    >>> searched_logs(np.array([-1e-60, 0.0, -2.0])).tolist()
+    [-1.401298464324817e-45, 0.0, -2.0]
+    """
+    rounded = logs.astype(np.float32)
+    rounded[(rounded == 0) & (logs < 0)] = -np.finfo(np.float32).smallest_subnormal
+    return rounded
+
+
 class SegmentWriter:
     """Writes both files of a segment, a block of rows after the other."""
 
@@ -100,7 +114,7 @@ class SegmentWriter:
             extras: paths and small pictures, where the segment has them.
         """
         columns = np.ascontiguousarray(odds.T, dtype=np.float64)
-        logs = [part.astype(np.float32) for part in logs_of_odds(columns)]
+        logs = [searched_logs(part) for part in logs_of_odds(columns)]
         numbers = [pa.array(column) for part in logs for column in part]
         keys = [pa.array(rows), ids]
         self._logs.write_table(pa.Table.from_arrays([*keys, *numbers], schema=self.logs_schema), SEARCHED_TOGETHER)
