@@ -11,8 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from shortlist.errors import InputError
 from shortlist.retrieval import expansion
-from shortlist.retrieval.expansion import MOST_COUPLED, expanded
-from shortlist.retrieval.language import QueryError
+from shortlist.retrieval.expansion import MOST_COUPLED, expanded, simplified
 from shortlist.retrieval.plans import (
     All,
     Constant,
@@ -29,6 +28,7 @@ from shortlist.retrieval.plans import (
 )
 from shortlist.retrieval.probability import MOST_ROWS, log_probability
 from shortlist.retrieval.query import Query
+from shortlist.retrieval.tokens import QueryError
 from tests.references import retrieval as reference
 from tests.retrieval.drawn import queries
 
@@ -173,7 +173,7 @@ def test_columns_that_do_not_fit_are_refused(log_yes, log_no, message):
 
 def plan_of(text, names=NAMES):
     query = Query.parse(text, names)
-    return expanded(query.tree, len(names))
+    return expanded(simplified(query.tree, len(names)))
 
 
 @pytest.mark.parametrize(

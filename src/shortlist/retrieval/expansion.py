@@ -1,8 +1,8 @@
-"""A tree made ready for probabilities: simplified, then split on shared labels until all parts are independent.
+"""From a tree to a plan for probabilities: simplified, then split on shared labels until all parts are independent.
 
-The probability of *and*, *or* and *at least* is simple where no label occurs in two of their parts. Where one does, the tree is
-split on it (Boole, Laws of Thought, 1854, chapter V; Shannon 1938): it is *a* and the tree where a is true, or *not a* and the
-tree where a is false. What is certain inside an *and* is put into its other parts first, so ``a and (a or b)`` is ``a``, and
+The probability of *and*, *or* and *at least* is simple if no label occurs in two of their parts. If one does, the tree is split
+on it (Boole, Laws of Thought, 1854, chapter V; Shannon 1938): it is *a* and the tree with a true, or *not a* and the tree with
+a false. Before that, what an *and* makes certain is substituted in its other parts, so that ``a and (a or b)`` is ``a``, and
 ``a and not a`` is never true. After all splits a tree is constant if and only if no assignment of its labels changes it.
 """
 
@@ -60,7 +60,7 @@ class CoupledError(InputError):
 
 
 def simplified(node: Node, classes: int) -> QueryPlan:
-    """The tree with what is certain put in everywhere, and constants gone; its parts may still share labels.
+    """Turn a tree into a plan, with certain facts substituted and constants folded; its parts may still share labels.
 
     >>> simplified(And((Label(0), Or((Label(0), Label(1))))), classes=2)
     Literal(position=0, present=True)
@@ -82,24 +82,24 @@ def is_never_true(node: Node, classes: int) -> bool:
     return _settled(raw, _Facts()) == Constant(False)
 
 
-def expanded(node: Node, classes: int) -> QueryPlan:
-    """The tree as a plan whose parts are everywhere independent.
+def expanded(plan: QueryPlan) -> QueryPlan:
+    """Split a simplified plan until its parts are independent everywhere.
 
     Raises:
         CoupledError: more than ``MOST_COUPLED`` labels would have to be split on.
 
     >>> either, neither = And((Label(0), Label(1))), And((Not(Label(0)), Label(2)))
-    >>> expanded(Or((either, neither)), classes=3)
+    >>> expanded(simplified(Or((either, neither)), classes=3))
     If(position=0, yes=Literal(position=1, present=True), no=Literal(position=2, present=True))
     """
-    return _Expansion().expand(simplified(node, classes))
+    return _Expansion().expand(plan)
 
 
-# A tree without "not" but at labels ------------------------------------------------------------------------------------------
+# Negations pushed down to labels ---------------------------------------------------------------------------------------------
 
 
 def _positive(node: Node, classes: int, wanted: bool) -> QueryPlan:
-    """The tree, or what it is not, with negations at labels only."""
+    """The tree (or its negation, unless ``wanted``) with negations at labels only."""
     match node:
         case Label(position):
             return Literal(position, wanted)
@@ -171,21 +171,22 @@ def _check_counts(raw: QueryPlan, classes: int) -> None:
         raise CoupledError(f"this query counts all {classes:,} labels in {places} places that cannot be merged", range(classes))
 
 
-# What is certain, put in everywhere ------------------------------------------------------------------------------------------
+# Certain facts, substituted everywhere ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Facts:
-    """Labels that are known to be present or absent, and between which cuts probabilities are known to lie.
+    """Labels that are known to be present or absent, and known ranges of probabilities.
 
-    The cuts (t, 0) and (t, 1) lie just below and just above t, so that ``>= t`` starts at the one and ``> t`` at the other.
+    A range lies between two cuts; the cuts (t, 0) and (t, 1) are just below and just above t, so that ``>= t`` starts at the
+    former and ``> t`` at the latter.
     """
 
     labels: dict[int, bool] = field(default_factory=dict)
     ranges: dict[int, Range] = field(default_factory=dict)
 
     def value(self, unit: Literal | Condition) -> bool | None:
-        """Whether it is true, if that is known."""
+        """Whether a label or condition is true, if that is known; otherwise None."""
         if isinstance(unit, Literal):
             known = self.labels.get(unit.position)
             return None if known is None else known == unit.present
@@ -195,7 +196,7 @@ class _Facts:
         return True if least <= low and high <= most else None
 
     def assuming(self, unit: Literal | Condition, value: bool) -> "_Facts":
-        """These facts, and that a label or condition is true, or false."""
+        """These facts, and that a label or condition has this value."""
         if isinstance(unit, Literal):
             return _Facts({**self.labels, unit.position: unit.present == value}, self.ranges)
         if not value:
@@ -205,14 +206,14 @@ class _Facts:
 
 
 def _cuts(condition: Condition) -> Range:
-    """The probabilities that meet a condition."""
+    """The range of probabilities that meet a condition."""
     t = condition.threshold
     below, above = (0.0, 0), (1.0, 1)
     return {">": ((t, 1), above), ">=": ((t, 0), above), "<": (below, (t, 0)), "<=": (below, (t, 1))}[condition.sign]
 
 
 def _settled(plan: QueryPlan, facts: _Facts) -> QueryPlan:
-    """A plan under these facts."""
+    """Simplify a plan, given these facts."""
     match plan:
         case Literal() | Condition():
             known = facts.value(plan)
@@ -226,7 +227,7 @@ def _settled(plan: QueryPlan, facts: _Facts) -> QueryPlan:
 
 
 def _joined(joint: Joint, parts: Sequence[QueryPlan], facts: _Facts) -> QueryPlan:
-    """All or any of the parts: each single label or condition is certain (or certainly not) for all the others."""
+    """All or some of the parts: each single label or condition is a fact for all other parts (for *some*: its negation)."""
     units: dict[QueryPlan, None] = {}
     rest, again = list(parts), True
     while again:
@@ -295,12 +296,12 @@ def _as_count(plan: QueryPlan) -> tuple[tuple[QueryPlan, ...], int] | None:
 
 
 class _Expansion:
-    """Plans that were met before are expanded once."""
+    """Expands plans; equal plans are expanded once."""
 
     def __init__(self) -> None:
         self.known: dict[QueryPlan, QueryPlan] = {}
         self.work = 0
-        self.coupled: list[int] = []  # the labels of the outermost plan that is being split
+        self.coupled: list[int] = []  # the shared labels of the outermost plan that is being split
 
     def expand(self, plan: QueryPlan) -> QueryPlan:
         if not isinstance(plan, All | Some | Tally):
@@ -320,7 +321,7 @@ class _Expansion:
         return join(joint, [self.expand(joint(group) if len(group) > 1 else group[0]) for group in groups])
 
     def _split(self, plan: All | Some | Tally) -> QueryPlan:
-        """The plan with its most shared label present, and with it absent."""
+        """Split a plan on its most shared label."""
         occurrences = _occurrences(plan)
         repeated = sorted(position for position, times in occurrences.items() if times > 1)
         self.coupled = self.coupled or repeated
@@ -347,7 +348,7 @@ def _choice(position: int, yes: QueryPlan, no: QueryPlan) -> QueryPlan:
 
 
 def _occurrences(plan: QueryPlan) -> Counter[int]:
-    """How often each label stands in a plan; conditions are true or false for a row and couple nothing."""
+    """How often each label occurs in a plan; conditions are constants for a row and do not couple parts."""
     if isinstance(plan, Literal):
         return Counter((plan.position,))
     found: Counter[int] = Counter()
@@ -360,7 +361,7 @@ def _occurrences(plan: QueryPlan) -> Counter[int]:
 
 
 def _coupled_groups(parts: Sequence[QueryPlan]) -> list[tuple[QueryPlan, ...]]:
-    """The parts in groups such that no label occurs in two of them, in the order of their first parts."""
+    """Group the parts such that no label occurs in two groups, in the order of their first parts."""
     group_of: dict[int, int] = {}
     groups: dict[int, list[int]] = {}
     for index, part in enumerate(parts):

@@ -1,4 +1,4 @@
-"""What a query is evaluated by: plans without *not*, *count* or constants inside, and how such are put together."""
+"""Query plans: what probabilities are computed from. A plan has no *not* and no *count*, and no constants inside."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ OPPOSITE = {">": "<=", ">=": "<", "<": ">=", "<=": ">"}
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """True of every row, or of none."""
+    """True of every row, or of no row."""
 
     value: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The number of true parts is one of those allowed: bit s of ``allowed`` says whether s is."""
+    """The number of true parts is allowed: bit s of ``allowed`` is set if s true parts are."""
 
     allowed: int
     parts: tuple["QueryPlan", ...]
@@ -26,7 +26,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """One plan where a label is present, another where it is absent."""
+    """One plan if a label is present, another if it is absent."""
 
     position: int
     yes: "QueryPlan"
@@ -42,7 +42,7 @@ class All:
 
 @dataclass(frozen=True, slots=True)
 class Some:
-    """One part at least is true."""
+    """At least one part is true."""
 
     parts: tuple["QueryPlan", ...]
 
@@ -67,7 +67,7 @@ def parts_of(plan: QueryPlan) -> tuple[QueryPlan, ...]:
 
 
 def join(joint: Joint, parts: Iterable[QueryPlan]) -> QueryPlan:
-    """All or any of parts, constants folded and nested ones of the same kind opened.
+    """All or some of the parts, with constants folded and nested joints of the same kind flattened.
 
     >>> join(All, [Literal(0, True), Constant(True)])
     Literal(position=0, present=True)
@@ -85,7 +85,7 @@ def join(joint: Joint, parts: Iterable[QueryPlan]) -> QueryPlan:
 
 
 def tally(allowed: int, parts: Sequence[QueryPlan]) -> QueryPlan:
-    """A tally with its constants counted off, or what is simpler: all, any, none.
+    """A tally with constants folded, or the equivalent *all* or *some* at the ends of the scale.
 
     >>> tally(0b110, [Literal(0, True), Literal(1, True)])  # one or two of two
     Some(parts=(Literal(position=0, present=True), Literal(position=1, present=True)))
@@ -146,7 +146,7 @@ def last_change(allowed: int, parts: int) -> int:
 
 
 def negated(plan: QueryPlan) -> QueryPlan:
-    """What is true where a plan is false.
+    """The negation of a plan.
 
     >>> negated(All((Literal(0, True), Literal(1, False))))
     Some(parts=(Literal(position=0, present=False), Literal(position=1, present=True)))
@@ -167,6 +167,6 @@ def negated(plan: QueryPlan) -> QueryPlan:
 
 
 def order(unit: QueryPlan) -> tuple[int, int, int]:
-    """Labels before conditions, labels present before those absent, and ascending: the order in which logarithms are added."""
+    """Sort key: labels before conditions, present before absent, then by position. Logarithms are added in this order."""
     assert isinstance(unit, Literal | Condition)
     return (isinstance(unit, Condition), isinstance(unit, Literal) and not unit.present, unit.position)
