@@ -150,5 +150,5 @@ def test_sources_and_numbers_are_checked():
     with pytest.raises(InputError, match="null character"):
         sql_string("a\0b")
     names = [f"l{j}" for j in range(3_000)]
-    with pytest.raises(InputError, match="more SQL than engines read"):
+    with pytest.raises(InputError, match="more SQL than engines accept"):
         to_sql(Query.parse("count = 1500", names), 5, "scores")
