@@ -9,7 +9,7 @@ from sklearn.metrics import average_precision_score
 
 from benchmarks.harness import record
 from shortlist.metrics import evaluate_retrieval
-from shortlist.metrics.retrieval import count_queries
+from shortlist.query_rankings.asking import count_queries
 
 ROWS, LABELS, LONGEST = 5_823, 20, 5  # as the validation pictures of Pascal VOC 2012
 ASKED = 400  # queries of scikit-learn's loop, whose time is scaled to all of them

@@ -19,8 +19,8 @@ from tests.retrieval.small import LABELS, brute_force, exact_logs, predictions, 
 @pytest.fixture
 def small_groups(monkeypatch):
     """Groups of few rows, so that small indexes have many of them."""
-    monkeypatch.setattr(layout, "SEARCHED_TOGETHER", 64)
-    monkeypatch.setattr(layout, "LOOKED_UP_TOGETHER", 16)
+    monkeypatch.setattr(layout, "SEARCHED_GROUP", 64)
+    monkeypatch.setattr(layout, "RECORD_GROUP", 16)
 
 
 def found(results):
@@ -151,7 +151,7 @@ def test_ids_that_are_not_there_are_refused_and_nothing_is_deleted(tmp_path):
     [
         ({"labels": ("fork", "apple", "spoon", "dining table", "car", "bus")}, "class 2 is 'spoon', not 'knife'"),
         ({"labels": LABELS[:5]}, "5, not 6"),
-        ({"link": "softmax"}, "probabilities of two links do not compare"),
+        ({"link": "softmax"}, "expected the link .* sigmoid, got softmax"),
     ],
 )
 def test_other_classes_and_other_links_are_refused(tmp_path, other, sentence):
@@ -169,12 +169,12 @@ def test_a_fitted_link_with_other_numbers_is_another_link(tmp_path):
     ]
     fitted = [part.with_link(Platt().fit(part.scores, part.target)) for part in parts]
     index = Index.build(fitted[0], tmp_path / "index")
-    with pytest.raises(InputError, match="with other numbers"):
+    with pytest.raises(InputError, match="with other parameters"):
         index.add(fitted[1])
 
 
 def test_scores_without_a_link_are_refused(tmp_path):
-    with pytest.raises(InputError, match="no reading as probabilities"):
+    with pytest.raises(InputError, match="predictions: .*got none"):
         Index.build(Predictions([[1.0]], classes=["a"]), tmp_path / "index")
     assert not (tmp_path / "index").exists()
 
@@ -192,7 +192,7 @@ def test_readers_see_one_state_whatever_happens(tmp_path):
 
 
 def test_two_writers_do_not_meet(tmp_path):
-    from shortlist.retrieval.locking import writers_lock
+    from shortlist.retrieval.changes import writers_lock
 
     index = Index.build(predictions(10), tmp_path / "index")
     with writers_lock(tmp_path / "index"), pytest.raises(InputError, match="being written to by another process"):
@@ -242,7 +242,7 @@ def test_damaged_answers_are_named_too(tmp_path, small_groups):
     [
         (lambda folder: (folder / "index.json").write_text("{"), "cannot be read"),
         (lambda folder: (folder / "index.json").write_text("[]"), "expected an index of format 1"),
-        (lambda folder: (folder / "index.json").write_text('{"version": 1}'), "is damaged, or was changed by hand"),
+        (lambda folder: (folder / "index.json").write_text('{"version": 1}'), "is damaged or was edited by hand"),
         (lambda folder: (folder / "index.json").unlink(), "without index.json"),
         (lambda folder: (folder / "logs-000001.parquet").unlink(), "logs-000001.parquet is missing"),
         (lambda folder: (folder / "logs-000001.parquet").write_bytes(b"PAR1"), "cannot be read"),
@@ -264,7 +264,7 @@ def test_nothing_there_is_said(tmp_path):
 @pytest.mark.parametrize("n", [0, -1, 2.5, True])
 def test_n_is_a_number_of_rows(tmp_path, n):
     index = Index.build(predictions(10), tmp_path / "index")
-    with pytest.raises(InputError, match="n: expected a whole number above 0"):
+    with pytest.raises(InputError, match="n: expected a whole number from 1, got"):
         index.search("fork", n)
 
 
@@ -283,14 +283,16 @@ def test_thumbnails_and_paths_come_with_what_is_found(tmp_path):
     from PIL import Image
 
     from shortlist.data import PictureFiles
-    from shortlist.retrieval import PicturesOf
+    from shortlist.retrieval import Thumbnails
 
     names = [f"{number}.png" for number in range(4)]
     for number, name in enumerate(names):
         Image.new("RGB", (20, 30), (60 * number, 0, 0)).save(tmp_path / name)
     (tmp_path / "2.png").write_bytes(b"no picture")
-    pictures = PicturesOf(PictureFiles(tmp_path, names), [str(tmp_path / name) for name in names], side=16)
-    index = Index.build(predictions(4, ids=names), tmp_path / "index", pictures=pictures)
+    thumbnails = Thumbnails(PictureFiles(tmp_path, names), side=16)
+    paths = {"path": [str(tmp_path / name) for name in names]}
+    index = Index.build(predictions(4, ids=names), tmp_path / "index", columns=paths, thumbnails=thumbnails)
+    assert [problem.where for problem in thumbnails.problems] == ["2.png"]
     index.add(predictions(2, seed=1, ids=["x", "y"]))
     for results in (index.search("fork", 6), (index.compact(), index.search("fork", 6))[1]):
         by_id = {result.id: result for result in results}
@@ -298,7 +300,7 @@ def test_thumbnails_and_paths_come_with_what_is_found(tmp_path):
         assert by_id["0.png"].path == str(tmp_path / "0.png")
         assert by_id["2.png"].thumbnail is None
         assert by_id["x"].path is None
-    assert index.info()["pictures"] == ["path", "thumbnail"]
+    assert index.info()["columns"] == {"path": "text", "thumbnail": "bytes"}
 
 
 def test_logs_keep_their_digits_at_both_ends():
@@ -393,7 +395,7 @@ def test_queries_that_nearly_all_rows_satisfy_have_few_candidates(tmp_path, text
 
 
 def test_many_candidates_are_looked_at_in_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr("shortlist.retrieval.index.LOOKED_AT_ONCE", 7)
+    monkeypatch.setattr("shortlist.retrieval.index.RANKED_AT_ONCE", 7)
     given = Predictions(torch.zeros(100, 2), classes=["a", "b"], link="sigmoid")
     index = Index.build(given, tmp_path / "index")
     assert [result.row for result in index.search("a and not b", 30)] == list(range(30))

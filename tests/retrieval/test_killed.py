@@ -19,7 +19,7 @@ WRITER = f"""
 import sys, torch
 from shortlist import Predictions
 from shortlist.retrieval import Index, segments
-segments.SEARCHED_TOGETHER = segments.LOOKED_UP_TOGETHER = 256
+segments.SEARCHED_GROUP = segments.RECORD_GROUP = 256
 path, labels, kind = sys.argv[1], sys.argv[2].split(","), sys.argv[3]
 scores = torch.randn({ROWS}, len(labels), generator=torch.Generator().manual_seed(1))
 print("ready", flush=True)

@@ -10,11 +10,25 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from shortlist.errors import InputError
-from shortlist.retrieval.expansion import MOST_COUPLED, expanded
-from shortlist.retrieval.language import QueryError
-from shortlist.retrieval.plans import All, Constant, If, Literal, Some, Tally, negated, parts_of, tally
-from shortlist.retrieval.probability import MOST_ROWS, last_change, log_probability, max_state, reversed_bits
+from shortlist.retrieval import expansion
+from shortlist.retrieval.expansion import MOST_COUPLED, expanded, simplified
+from shortlist.retrieval.plans import (
+    All,
+    Constant,
+    If,
+    Literal,
+    Some,
+    Tally,
+    last_change,
+    max_state,
+    negated,
+    parts_of,
+    reversed_bits,
+    tally,
+)
+from shortlist.retrieval.probability import MOST_ROWS, log_probability
 from shortlist.retrieval.query import Query
+from shortlist.retrieval.tokens import QueryError
 from tests.references import retrieval as reference
 from tests.retrieval.drawn import queries
 
@@ -159,7 +173,7 @@ def test_columns_that_do_not_fit_are_refused(log_yes, log_no, message):
 
 def plan_of(text, names=NAMES):
     query = Query.parse(text, names)
-    return expanded(query.tree, len(names))
+    return expanded(simplified(query.tree, len(names)))
 
 
 @pytest.mark.parametrize(
@@ -276,3 +290,80 @@ def test_negation_reaches_every_kind_of_plan():
         0, Literal(1, False), Some((Literal(1, False), Literal(2, True)))
     )
     assert negated(Some((a, b))) == All((Literal(0, False), Literal(1, False)))
+
+
+# Counts over many labels -----------------------------------------------------------------------------------------------------
+
+
+def distribution(eta):
+    """P(so many labels are present), by adding one label after the other in float64."""
+    found = np.array([1.0])
+    for p in eta:
+        found = np.append(found * (1 - p), 0) + np.append(0, found * p)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [
+        ("count >= 1 and count <= 3", lambda s: 1 <= s <= 3),
+        ("count = 0 or count = 2", lambda s: s in (0, 2)),
+        ("count < 80 and count > 3", lambda s: 3 < s < 80),
+        ("count >= 1 and count < 80", lambda s: 1 <= s < 80),
+        ("count = 0 or count = 80", lambda s: s in (0, 80)),
+        ("not (count = 0 or count > 3)", lambda s: 0 < s <= 3),
+        ("count >= 1 and (count <= 9 and (count = 1 or count > 7))", lambda s: s in (1, 8, 9)),
+        ("count > 0 and count < 80 or count = 80 and count > 2", lambda s: s > 0),
+        ("count >= 2 and count >= 1", lambda s: s >= 2),
+        ("at least 1 of (count = 0, count = 3, count >= 79)", lambda s: s in (0, 3, 79, 80)),
+    ],
+)
+@pytest.mark.parametrize("shape", [(0.5, 8), (2, 40), (1, 1), (8, 0.5)])
+def test_counts_of_the_same_labels_are_joined_before_their_ends_are_simplified(text, allowed, shape):
+    names = [f"l{j}" for j in range(80)]
+    eta = np.random.default_rng(0).beta(*shape, size=(5, 80)).clip(1e-6, 1 - 1e-6)
+    found = Query.parse(text, names).log_probability(dict(enumerate(np.log(eta.T))), dict(enumerate(np.log1p(-eta.T))))
+    expected = [sum(p for s, p in enumerate(distribution(row)) if allowed(s)) for row in eta]
+    np.testing.assert_allclose(np.exp(found), expected, rtol=1e-10)
+
+
+def test_counts_of_what_is_left_are_joined_too():
+    names = [f"l{j}" for j in range(80)]
+    eta = np.random.default_rng(1).beta(0.5, 8, size=80).clip(1e-6, 1 - 1e-6)
+    logs = dict(enumerate(np.log(eta)[:, None])), dict(enumerate(np.log1p(-eta)[:, None]))
+    others = ", ".join(names[1:])
+    query = Query.parse(f"l0 and count <= 3 and at least 1 of ({others}) and not l5", names)
+    rest = distribution([p for j, p in enumerate(eta) if j not in (0, 5)])
+    expected = eta[0] * (1 - eta[5]) * rest[1:3].sum()
+    assert np.exp(query.log_probability(*logs))[0] == pytest.approx(expected, rel=1e-11)
+
+
+@pytest.mark.parametrize("text", ["(a or b) and (not a or not b)", "(a and b) or (not a and not b)"])
+def test_all_and_some_of_the_same_labels_are_one_count(text):
+    assert isinstance(plan_of(text), Tally)
+
+
+def most_settled(monkeypatch, make):
+    """How many labels and conditions are looked at while a query is made."""
+    seen = []
+    value = expansion._Facts.value
+    monkeypatch.setattr(expansion._Facts, "value", lambda facts, unit: seen.append(unit) or value(facts, unit))
+    make()
+    return len(seen)
+
+
+def test_hundreds_of_counts_over_ten_thousand_labels_take_no_time(monkeypatch):
+    names = [f"l{j}" for j in range(10_000)]
+    several = " and ".join(f"count > {k}" for k in range(300))
+    assert most_settled(monkeypatch, lambda: Query.parse(several, names)) < 100_000
+    assert Query.parse(several, names).plan == Query.parse("count > 299", names).plan
+    never = Query.parse(f"count < 50 and {several}", names)
+    assert most_settled(monkeypatch, lambda: never.contradiction) < 1_000_000
+    assert "cannot both be true" in never.contradiction
+    coupled = " or ".join(f"count > {k} and l{k}" for k in range(300))
+
+    def refused():
+        with pytest.raises(QueryError, match="300 places"):
+            Query.parse(coupled, names)
+
+    assert most_settled(monkeypatch, refused) < 100_000

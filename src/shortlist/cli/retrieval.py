@@ -1,8 +1,8 @@
-"""``shortlist index`` and ``shortlist search``: scored rows on disk that answer queries."""
+"""``shortlist index`` and ``shortlist search``: build and search an index of scored rows."""
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,43 +14,46 @@ from shortlist.words import counted
 if TYPE_CHECKING:
     from shortlist.predictions import Predictions
     from shortlist.retrieval import Index, Reason, Results
-    from shortlist.retrieval.building import PicturesOf
+    from shortlist.retrieval.columns import Thumbnails
 
 SHOWN_LABELS = 6
 SHOWN_PROBLEMS = 5
 
-app = typer.Typer(help="Make scored rows searchable, and change what can be found.", no_args_is_help=True)
+app = typer.Typer(help="Build, change and inspect a searchable index of scored rows.", no_args_is_help=True)
 
-IndexPath = Annotated[Path, typer.Argument(metavar="INDEX", help="The folder of the index.")]
-PICTURES = "The folder that the rows' ids are paths in, to show what was found."
-THUMBNAILS = "Keep small pictures of at most this side in the index, so that they can be shown without the folder."
-Pictures = Annotated[Path | None, typer.Option("--pictures", metavar="FOLDER", help=PICTURES)]
-Thumbnails = Annotated[int | None, typer.Option("--thumbnails", metavar="PIXELS", min=8, max=1024, help=THUMBNAILS)]
+IndexPath = Annotated[Path, typer.Argument(metavar="INDEX", help="Folder of the index.")]
+PICTURES = "Folder with the images of the rows, whose ids are paths in it; the page of results shows them."
+THUMBNAILS = "Keep thumbnails of at most this width and height in the index, so that results can be shown without the folder."
+COLUMNS = "Table (.csv or .parquet) with a column id; its other columns are kept in the index and returned with results."
+PicturesFolder = Annotated[Path | None, typer.Option("--pictures", metavar="FOLDER", help=PICTURES)]
+ThumbnailSide = Annotated[int | None, typer.Option("--thumbnails", metavar="PIXELS", min=8, max=1024, help=THUMBNAILS)]
+ColumnsFile = Annotated[Path | None, typer.Option("--columns", metavar="FILE", help=COLUMNS)]
 
 
 @app.command("build")
 def build(
     scores: options.Scores,
-    index: Annotated[Path, typer.Argument(metavar="INDEX", help="A new folder.")],
+    index: Annotated[Path, typer.Argument(metavar="INDEX", help="New folder for the index.")],
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
     ids_key: options.IdsKey = None,
-    pictures: Pictures = None,
-    thumbnails: Thumbnails = None,
+    pictures: PicturesFolder = None,
+    thumbnails: ThumbnailSide = None,
+    columns: ColumnsFile = None,
 ) -> None:
-    """Make an index of a file of scores."""
+    """Build an index from a file of scores."""
     from shortlist.retrieval import Index
-    from shortlist.retrieval.building import of_one_label
+    from shortlist.retrieval.building import is_single_label_link
 
     predictions = _load(scores, scores_key, ids_key, link)
-    shown = _pictures(predictions, pictures, thumbnails)
+    given, made_from = _columns(predictions, columns, pictures, thumbnails)
     with Bar("indexing", len(predictions)) as bar:
-        made = Index.build(predictions, index, pictures=shown, progress=bar.at)
-    _warn_of_unreadable(shown)
-    if of_one_label(predictions.link):
+        made = Index.build(predictions, index, columns=given, thumbnails=made_from, progress=bar.at)
+    _warn_of_unreadable(made_from)
+    if is_single_label_link(predictions.link):
         warn(
-            f"by the link {predictions.link} each row has exactly one label, while queries take labels as independent: the "
-            "probability of a query of several labels is not what it says"
+            f"with the link {predictions.link} each row has exactly one label, but queries assume independent labels: the "
+            "probabilities of queries with several labels will be wrong"
         )
     say(f"{counted(len(made), 'row')}, {counted(len(made.classes), 'label')} → {index}")
 
@@ -62,31 +65,32 @@ def add(
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
     ids_key: options.IdsKey = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Rows of the same ids give way to the new ones.")] = False,
-    pictures: Pictures = None,
-    thumbnails: Thumbnails = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace rows that have the same ids.")] = False,
+    pictures: PicturesFolder = None,
+    thumbnails: ThumbnailSide = None,
+    columns: ColumnsFile = None,
 ) -> None:
-    """Add the rows of a file of scores, of the same classes and read by the same link."""
+    """Add the rows of a file of scores with the same classes and the same link."""
     opened = _open(index)
     predictions = _load(scores, scores_key, ids_key, link)
-    shown = _pictures(predictions, pictures, thumbnails)
+    given, made_from = _columns(predictions, columns, pictures, thumbnails)
     with Bar("indexing", len(predictions)) as bar:
-        replaced = opened.add(predictions, pictures=shown, replace=replace, progress=bar.at)
-    _warn_of_unreadable(shown)
-    lacking = set(opened.info()["pictures"]) - set(shown.extras if shown is not None else [])
+        replaced = opened.add(predictions, columns=given, thumbnails=made_from, replace=replace, progress=bar.at)
+    _warn_of_unreadable(made_from)
+    lacking = set(opened.columns) - set(given) - ({"thumbnail"} if made_from is not None else set())
     if lacking:
-        warn(f"the index keeps the {' and '.join(sorted(lacking))} of pictures, and the new rows have none")
-    told = f", {replaced:,} of them in the place of older ones" if replaced else ""
-    say(f"{counted(len(predictions), 'row')} added{told}, {len(opened):,} in {index}")
+        warn(f"the new rows lack columns that the index has: {', '.join(sorted(lacking))}")
+    note = f", {replaced:,} of them replacing old ones" if replaced else ""
+    say(f"{counted(len(predictions), 'row')} added{note}, {len(opened):,} in {index}")
 
 
 @app.command("delete")
 def delete(
     index: IndexPath,
     ids: Annotated[list[str] | None, typer.Argument(metavar="IDS…", help="Ids of rows.")] = None,
-    ids_from: Annotated[Path | None, typer.Option("--ids-from", metavar="FILE", help="A text file, an id a line.")] = None,
+    ids_from: Annotated[Path | None, typer.Option("--ids-from", metavar="FILE", help="Text file with one id per line.")] = None,
 ) -> None:
-    """Delete rows by their ids; they take room until the index is compacted."""
+    """Delete rows by id; their space is freed when the index is compacted."""
     named = list(ids or [])
     if ids_from is not None:
         try:
@@ -94,7 +98,7 @@ def delete(
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"--ids-from: cannot read {ids_from} ({error})") from error
     if not named:
-        raise InputError("expected ids of rows, or --ids-from FILE, got none")
+        raise InputError("expected ids of rows, or --ids-from FILE, got neither")
     opened = _open(index)
     count = opened.delete(named)
     say(f"{counted(count, 'row')} deleted, {len(opened):,} in {index}")
@@ -102,7 +106,7 @@ def delete(
 
 @app.command("compact")
 def compact(index: IndexPath) -> None:
-    """Write all rows into one segment, without the deleted ones."""
+    """Rewrite the index as one segment, without deleted rows."""
     opened = _open(index)
     with Bar("compacting", len(opened)) as bar:
         opened.compact(progress=bar.at)
@@ -112,11 +116,11 @@ def compact(index: IndexPath) -> None:
 @app.command("info")
 def info(
     index: IndexPath,
-    check: Annotated[bool, typer.Option("--check", help="Read everything, and say what is damaged.")] = False,
-    labels: Annotated[bool, typer.Option("--labels", help="The labels that can be asked for.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Read everything, and report damage.")] = False,
+    labels: Annotated[bool, typer.Option("--labels", help="List the labels.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Say what an index holds."""
+    """Show what an index contains."""
     from shortlist.report.table import Table
     from shortlist.retrieval.manifest import link_text
 
@@ -127,7 +131,7 @@ def info(
         more = {"damaged": damaged} if check else {}
         emit(json.dumps({**found, "classes": list(opened.classes), **more}, ensure_ascii=False) + "\n")
     else:
-        shown = {**found, "pictures": ", ".join(found["pictures"]) or "none", "link": link_text(found["link"])}
+        shown = {**found, "columns": ", ".join(found["columns"]) or "none", "link": link_text(found["link"])}
         shown["size"] = _size_text(shown.pop("bytes"))
         show(Table(["", ""], [[name, f"{value:,}" if isinstance(value, int) else value] for name, value in shown.items()]))
         if labels:
@@ -135,34 +139,37 @@ def info(
     for sentence in damaged:
         warn(sentence)
     if check and not damaged and not as_json:
-        say("everything can be read")
+        say("no damage found")
     if damaged:
         raise typer.Exit(Outcome.BAD_INPUT)
 
 
 def search(
     context: typer.Context,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="In quotes: 'fork and apple and not knife'; see the docs.")],
+    query: Annotated[
+        str, typer.Argument(metavar="QUERY", help="In quotes: 'fork and apple and not knife'; see docs/queries.md.")
+    ],
     index: IndexPath,
-    n: Annotated[int, typer.Option("-n", "--number", min=1, help="How many rows.")] = 20,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="A page with the pictures; - prints it.")] = None,
+    n: Annotated[int, typer.Option("-n", "--number", min=1, help="Number of results.")] = 20,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page of results; - prints it.")] = None,
     as_json: options.Json = False,
-    sql: Annotated[bool, typer.Option("--sql", help="Print the query as SQL over the same files, and do not run it.")] = False,
-    engine: Annotated[str, typer.Option("--engine", help="arrow, or duckdb where it is installed.")] = "arrow",
-    skip_damaged: Annotated[bool, typer.Option("--skip-damaged", help="Search what can be read, and name the rest.")] = False,
+    sql: Annotated[bool, typer.Option("--sql", help="Print the query as SQL instead of running it.")] = False,
+    engine: Annotated[str, typer.Option("--engine", help="arrow, or duckdb if it is installed.")] = "arrow",
+    skip_damaged: Annotated[bool, typer.Option("--skip-damaged", help="Search only what can be read.")] = False,
 ) -> None:
-    """Find the rows of which a query is most probably true."""
+    """Find the rows for which a query is most probably true."""
     if context.args:
-        raise InputError(f"expected 'QUERY' INDEX, the query in quotes, got {2 + len(context.args)} words")
+        raise InputError(f"expected 'QUERY' INDEX with the query in quotes, got {2 + len(context.args)} arguments")
     if html is not None and str(html) == "-" and as_json:
-        raise InputError("expected one thing to print, got --html - and --json")
+        raise InputError("--html - and --json cannot both be printed: name a file for the page")
     opened = _open(index)
     if sql:
         if html is not None or as_json:
-            raise InputError("expected --sql alone, got it with another output")
+            raise InputError("--sql cannot be combined with --html or --json")
         emit(_sql(opened, query, n))
         return
-    found = opened.search(query, n, engine=engine, skip_damaged=skip_damaged)
+    wanted = None if html is not None else [name for name, kind in opened.columns.items() if as_json and kind != "bytes"]
+    found = opened.search(query, n, engine=engine, columns=wanted, skip_damaged=skip_damaged)
     if html is not None:
         _write_page(found, html, len(opened))
     if as_json:
@@ -170,15 +177,15 @@ def search(
     elif html is None:
         _show(found)
     for sentence in found.damaged:
-        warn(f"{sentence}; left out")
+        warn(f"{sentence}; skipped")
     if found.note is not None:
-        say(f"nothing: {found.note}")
+        say(f"no results: {found.note}")
     elif not found:
-        say("nothing: no row can satisfy the query")
+        say("no results: no row can satisfy the query")
 
 
 def _write_page(found: "Results", path: Path, rows: int) -> None:
-    from shortlist.retrieval.page import render, write_page
+    from shortlist.retrieval import render, write_page
 
     if str(path) == "-":
         emit(render(found, rows=rows))
@@ -189,31 +196,31 @@ def _write_page(found: "Results", path: Path, rows: int) -> None:
 
 def _show(found: "Results") -> None:
     from shortlist.report.table import Table
-    from shortlist.retrieval.page import percent
+    from shortlist.retrieval.results import percent
 
     if not found:
         return
     reasons = [{reason.label: reason for reason in result.why} for result in found]
-    shared = [label for label in reasons[0] if all(label in row for row in reasons)]  # a count has others for each row
-    telling = sorted(shared, key=lambda label: -sum(row[label].probability for row in reasons))[:SHOWN_LABELS]
-    names = [label for label in shared if label in telling]
+    shared = [label for label in reasons[0] if all(label in row for row in reasons)]  # with a count, each row has other labels
+    probable = sorted(shared, key=lambda label: -sum(row[label].probability for row in reasons))[:SHOWN_LABELS]
+    names = [label for label in shared if label in probable]
     rows = [
-        [result.id, percent(result.probability), *(percent(_of_its_part(row[label])) for label in names)]
+        [result.id, percent(result.probability), *(percent(_as_wanted(row[label])) for label in names)]
         for result, row in zip(found, reasons, strict=True)
     ]
     titles = [f"not {label}" if reasons[0][label].wanted is False else label for label in names]
     show(Table(["row", "probability", *titles], rows))
     if len(names) < len(shared):
-        say(f"the probabilities of {counted(len(shared) - len(names), 'other label')} are in --json")
+        say(f"{counted(len(shared) - len(names), 'more label')}: use --json to see all probabilities")
 
 
-def _of_its_part(reason: "Reason") -> float:
-    """The probability that the query's part about a label is true: of an excluded one, that it is absent."""
+def _as_wanted(reason: "Reason") -> float:
+    """The probability that a label is as the query wants it: for an excluded label, that it is absent."""
     return 1 - reason.probability if reason.wanted is False else reason.probability
 
 
 def _sql(index: "Index", query: str, n: int) -> str:
-    from shortlist.retrieval.sql_text import explained_sql
+    from shortlist.retrieval import explained_sql
 
     return explained_sql(index, query, n)
 
@@ -232,47 +239,95 @@ def _load(path: Path, scores_key: str | None, ids_key: str | None, link: str | N
     return Reading(scores_key, None, link, ids_key).load(path if run is None else run.test)
 
 
-def _pictures(predictions: "Predictions", folder: Path | None, side: int | None) -> "PicturesOf | None":
-    if folder is None and side is not None:
-        raise InputError("--thumbnails: expected --pictures FOLDER beside it, to take them from")
+def _columns(
+    predictions: "Predictions", table: Path | None, pictures: Path | None, side: int | None
+) -> tuple[dict[str, Any], "Thumbnails | None"]:
+    """The columns of the rows, from a table and a folder of images, and what thumbnails are made from."""
+    given = {} if table is None else _table_columns(predictions, table)
+    paths = _picture_paths(predictions, pictures, warn_of_missing=side is None)
+    if paths is None:
+        if side is not None:
+            raise InputError("--thumbnails: expected --pictures FOLDER, to make them from, got none")
+        return given, None
+    from shortlist.data.pictures import PictureFiles
+    from shortlist.retrieval import Thumbnails
+
+    return {**given, "path": paths}, None if side is None else Thumbnails(PictureFiles("", paths), side)
+
+
+def _table_columns(predictions: "Predictions", path: Path) -> dict[str, Any]:
+    """The columns of a table, in the order of the rows, which are matched by id."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    from shortlist.retrieval.columns import KINDS
+
+    if predictions.ids is None:
+        raise InputError("--columns: expected scores whose rows have ids, to match those of the table, got none")
+    try:
+        table = parquet.read_table(path) if path.suffix == ".parquet" else csv.read_csv(path)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"--columns: cannot read {path} ({str(error).splitlines()[0]})") from error
+    if "id" not in table.column_names:
+        raise InputError(f"--columns: expected a column id in {path}, got {', '.join(table.column_names)}")
+    place_of = {name: place for place, name in enumerate(table.column("id").cast(pa.string()).to_pylist())}
+    places = [place_of.get(name) for name in predictions.ids]
+    if all(place is None for place in places):
+        raise InputError(f"--columns: expected rows with the ids of the scores, such as {predictions.ids[0]}, got none")
+    if missing := sum(place is None for place in places):
+        warn(f"{counted(missing, 'row')} without values in {path}")
+    found = {}
+    for name in table.column_names:
+        if name != "id":
+            column = table.column(name).combine_chunks()
+            values = (column if column.type in KINDS else column.cast(_nearest_kind(column.type))).to_pylist()
+            found[name] = [None if place is None else values[place] for place in places]
+    return found
+
+
+def _nearest_kind(kind: Any) -> Any:
+    """The type of a column of an index that holds values of another type: dates, for example, as text."""
+    from pyarrow import float64, int64, string, types
+
+    return int64() if types.is_integer(kind) else float64() if types.is_floating(kind) else string()
+
+
+def _picture_paths(predictions: "Predictions", folder: Path | None, warn_of_missing: bool) -> list[str] | None:
+    """The path of the image of each row, if a folder is given."""
     if folder is None:
         return None
     if predictions.ids is None:
         raise InputError("--pictures: expected scores whose rows have ids that are paths in the folder, got none")
-    from shortlist.data.pictures import PictureFiles
-    from shortlist.retrieval.building import PicturesOf
-
     if not folder.is_dir():
         raise InputError(f"--pictures: expected a folder, and there is no folder {folder}")
     located = [_located(name, folder) for name in predictions.ids]
     missing = [name for name, path in zip(predictions.ids, located, strict=True) if not _is_file(path)]
     if len(missing) == len(predictions):
-        raise InputError(f"--pictures: expected rows whose ids are pictures in {folder}, and there is no {missing[0]}")
-    if missing and side is None:
-        warn(f"{counted(len(missing), 'row')} without a picture in {folder}, such as {missing[0]}")
-    paths = [str(path) for path in located]
-    return PicturesOf(PictureFiles("", paths), paths, side)
+        raise InputError(f"--pictures: expected rows whose ids are images in {folder}, and there is no {missing[0]}")
+    if missing and warn_of_missing:
+        warn(f"{counted(len(missing), 'row')} without an image in {folder}, such as {missing[0]}")
+    return [str(path) for path in located]
 
 
 def _located(name: str, folder: Path) -> Path:
-    """Where the picture of a row is: below the folder, or where it was seen from here when it was scored."""
+    """The path of an image: in the folder, or relative to the working directory if that is in the folder."""
     inside, here = folder / name, Path(name)
-    seen = not _is_file(inside) and _is_file(here) and folder.resolve() in here.resolve().parents
-    return (here if seen else inside).absolute()
+    is_here = not _is_file(inside) and _is_file(here) and folder.resolve() in here.resolve().parents
+    return (here if is_here else inside).absolute()
 
 
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except (OSError, ValueError):  # no name that a file can have
+    except (OSError, ValueError):  # not a valid file name
         return False
 
 
-def _warn_of_unreadable(pictures: "PicturesOf | None") -> None:
+def _warn_of_unreadable(thumbnails: "Thumbnails | None") -> None:
     from shortlist.data.problems import problem_lines
 
-    for line in problem_lines(pictures.problems, SHOWN_PROBLEMS) if pictures is not None else []:
-        warn(f"{line}; there is no thumbnail of it")
+    for line in problem_lines(thumbnails.problems, SHOWN_PROBLEMS) if thumbnails is not None else []:
+        warn(f"{line}; no thumbnail")
 
 
 def _size_text(size: int) -> str:

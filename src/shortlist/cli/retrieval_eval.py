@@ -1,4 +1,4 @@
-"""``shortlist retrieval-eval``: how well combined queries retrieve, for one file of scores or several side by side."""
+"""``shortlist retrieval-eval``: measure retrieval by combined queries, for one file of scores or several."""
 
 import hashlib
 import json
@@ -13,8 +13,8 @@ from shortlist.cli.prepare import Reading, check_outputs, looks_like_probabiliti
 from shortlist.cli.runs import Run
 from shortlist.errors import InputError
 from shortlist.metrics import RetrievalScores, evaluate_retrieval, logs_of
-from shortlist.metrics.query_sampling import NORMAL_95
 from shortlist.predictions import Predictions
+from shortlist.query_rankings.sampling import NORMAL_95
 from shortlist.report import Table
 from shortlist.report.display import SUFFIXES
 from shortlist.tensors import is_single_label
@@ -25,18 +25,18 @@ def retrieval_eval(
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
     target_key: options.TargetKey = None,
-    longest: Annotated[int, typer.Option("--longest", min=1, max=10, help="Labels of the longest queries.")] = 5,
-    most: Annotated[int, typer.Option("--most", min=0, help="Ask all queries up to so many, then draw.")] = 1_000_000,
-    sample: Annotated[int, typer.Option("--sample", min=1, help="Queries drawn of each longer length.")] = 10_000,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the draws.")] = 0,
-    plot: Annotated[Path | None, typer.Option("--plot", help="The curve against query length: .svg, .png or .pdf.")] = None,
+    longest: Annotated[int, typer.Option("--longest", min=1, max=10, help="Maximum number of labels in a query.")] = 5,
+    most: Annotated[int, typer.Option("--most", min=0, help="Ask all queries up to this number, then sample.")] = 1_000_000,
+    sample: Annotated[int, typer.Option("--sample", min=1, help="Number of queries to sample of each longer length.")] = 10_000,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the samples.")] = 0,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Plot metrics by query length: .svg, .png or .pdf.")] = None,
     reliability: Annotated[
         Path | None,
-        typer.Option("--reliability", help="Stated probability against frequency: .svg, .png or .pdf."),
+        typer.Option("--reliability", help="Plot stated probability against frequency: .svg, .png or .pdf."),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Measure retrieval by combined queries: some labels present, others absent, as the search asks for them."""
+    """Measure retrieval by combined queries: some labels present, others absent."""
     for name, path in (("--plot", plot), ("--reliability", reliability)):
         if path is not None and path.suffix not in SUFFIXES:
             raise InputError(f"{name}: expected a name that ends in {', '.join(SUFFIXES)}, got {path}")
@@ -55,7 +55,7 @@ def retrieval_eval(
     for name, one in found.items():
         if one.unseen:
             kinds = ", ".join(f"{present} present and {absent} absent" for present, absent in one.unseen)
-            warn(f"{name}: no query of {kinds} labels that some row satisfies was drawn: raise --sample")
+            warn(f"{name}: no drawn query of {kinds} labels is satisfied by any row: increase --sample")
     _draw(found, plot, reliability)
 
 
@@ -69,13 +69,13 @@ def _load(path: Path, reading: Reading) -> Predictions:
 def _evaluated(predictions: Predictions, name: str, longest: int, most: int, sample: int, seed: int) -> RetrievalScores:
     with Bar(name, 1) as bar:
 
-        def told(done: int, total: int) -> None:
+        def progress(done: int, total: int) -> None:
             bar.total = total
             bar.at(done)
 
         yes, no = logs_of(predictions)
         return evaluate_retrieval(
-            yes, no, predictions.target, max_length=longest, most=most, sample=sample, seed=seed, progress=told
+            yes, no, predictions.target, max_length=longest, most=most, sample=sample, seed=seed, progress=progress
         )
 
 
@@ -83,22 +83,22 @@ def _check(predictions: Predictions, path: Path) -> None:
     if predictions.target is None:
         raise InputError(f"{path}: expected labels to measure against, got none: name them with --target-key")
     if predictions.link is None:
-        raise InputError(f"{path}: expected a link, for queries are ranked by probabilities: pass --link sigmoid, …")
+        raise InputError(f"{path}: expected a link, because queries combine probabilities: pass --link sigmoid, …")
     if is_single_label(predictions.target):
-        warn(f"{path}: every row has one label, so that no query of two labels present is ever satisfied")
+        warn(f"{path}: every row has one label, so no row satisfies a query with two labels present")
     if looks_like_probabilities(predictions):
         warn(f"{path}: the scores look like probabilities; if they are, pass --link identity")
 
 
 def _check_comparable(found: dict[str, RetrievalScores], asked: set[bytes]) -> None:
-    """Say if the files do not hold the same labels of the same rows."""
+    """Warn if the files do not have the same labels of the same rows."""
     if len(asked) > 1:
         shown = ", ".join(f"{name} {one.rows:,} rows × {one.classes:,} labels" for name, one in found.items())
-        warn(f"the files are of different rows or labels, so that their numbers do not compare: {shown}")
+        warn(f"the files have different rows or labels, so their results are not comparable: {shown}")
 
 
 def _fingerprint(predictions: Predictions) -> bytes:
-    """Of the labels that are asked for, in whatever order and by whatever names."""
+    """Fingerprint of the labels, independent of their order and names."""
     assert predictions.target is not None
     target = predictions.target.numpy()
     columns = target.T if target.ndim == 2 else target[None]
@@ -114,7 +114,7 @@ def _check_different(paths: list[Path]) -> None:
 
 
 def _table(found: dict[str, RetrievalScores]) -> Table:
-    """mAP by length, with the half-width of the 95 % interval where queries were drawn; then the rest over all queries."""
+    """mAP by length, with the half-width of the 95 % interval for sampled queries; then the metrics over all queries."""
     lengths = max(len(one.by_length) for one in found.values())
     columns = [
         "predictions",

@@ -1,8 +1,9 @@
 """Retrieval by combined queries: labels that must be present and labels that must be absent.
 
-A query asks for labels P and against labels M; a row's score is ``Σ_P log η + Σ_M log(1 - η)``, the logarithm of the
-probability that it has the first and none of the second if labels are independent given the row. The measure is average
-precision, averaged over all queries with at least one label in P and at most ``max_length`` in all that some row satisfies.
+A query asks for labels P and excludes labels M. The score of a row is ``Σ_P log η + Σ_M log(1 - η)``, the log-probability
+that it has all of P and none of M if labels are independent given the row. The metric is average precision, averaged over all
+queries with at least one label in P and at most ``max_length`` labels in total that some row satisfies. How the queries are
+asked, sampled and ranked is the business of :mod:`shortlist.query_rankings`.
 """
 
 import itertools
@@ -16,47 +17,49 @@ from torch import Tensor
 
 from shortlist.checks import whole
 from shortlist.errors import InputError
-from shortlist.metrics.query_asking import Table, Tell, ask, ask_all, count_queries
-from shortlist.metrics.query_ranking import Floats
-from shortlist.metrics.query_sampling import Stratum, frame_of, shares
-from shortlist.metrics.query_tally import Tally
-from shortlist.metrics.retrieval_scores import QueryScores, RetrievalScores, scores_of
+from shortlist.metrics.retrieval_scores import RetrievalScores, scores_of
 from shortlist.predictions import Predictions
 from shortlist.predictions.checks import PROBABILITY_SLACK
+from shortlist.query_rankings.asking import Progress as BatchProgress, Table, ask, ask_all, count_queries
+from shortlist.query_rankings.ranking import Floats
+from shortlist.query_rankings.sampling import Stratum, frame_of, shares
+from shortlist.query_rankings.totals import Totals
 from shortlist.tensors import Target, as_target, as_tensor, check_label_range, check_target, one_hot
 
 Progress: TypeAlias = Callable[[int, int], None]
 
 MOST_QUERIES = 2_000_000
 
-__all__ = [
-    "QueryScores",
-    "RetrievalCurve",
-    "RetrievalScores",
-    "count_queries",
-    "evaluate_retrieval",
-    "logs_of",
-    "retrieval_curve",
-    "retrieval_map",
-]
-
 
 @dataclass(frozen=True)
 class RetrievalCurve:
-    """Mean average precision for each query length from 1, with its standard error (0 where all queries were asked)."""
+    """Mean average precision for each query length from 1, with its standard error (0 if all queries were asked).
+
+    Args:
+        maps: mean average precision by length, float64 (L,).
+        standard_errors: of the means, float64 (L,).
+        queries: number of satisfiable queries of each length, float64 (L,); an estimate for lengths that were sampled.
+    """
 
     maps: Tensor
     standard_errors: Tensor
-    queries: Tensor  # how many satisfiable queries of each length there are (estimated, where they were sampled)
+    queries: Tensor
 
     def mean(self) -> Tensor:
-        """The mean over all queries."""
+        """Mean average precision over all queries."""
         known = self.queries > 0
         return (self.maps * self.queries)[known].sum() / self.queries[known].sum()
 
 
 def retrieval_map(probs: Any, target: Any, *, max_length: int = 5, sample: int | None = None, seed: int = 0) -> Tensor:
     """Mean average precision over all queries of up to ``max_length`` labels that some row satisfies.
+
+    Args:
+        probs: (N, C).
+        target: int64 (N,) or bool (N, C).
+        max_length: maximum number of labels in a query.
+        sample: number of queries to draw of each length that has more; None (the default) asks all of them.
+        seed: seed of the sample.
 
     >>> probs = torch.tensor([[0.9, 0.2], [0.6, 0.7]])
     >>> retrieval_map(probs, torch.tensor([[True, False], [True, True]]))
@@ -70,14 +73,14 @@ def retrieval_map(probs: Any, target: Any, *, max_length: int = 5, sample: int |
 def retrieval_curve(
     probs: Any, target: Any, *, max_length: int = 5, sample: int | None = None, seed: int = 0
 ) -> RetrievalCurve:
-    """Mean average precision by query length; :func:`evaluate_retrieval` gives more than that, from logarithms.
+    """Mean average precision by query length; :func:`evaluate_retrieval` also gives precision at 10 and reliability.
 
     Args:
         probs: (N, C).
         target: int64 (N,) or bool (N, C).
-        max_length: the longest query.
-        sample: ask this many queries of each length, drawn with the seed, where there are more; None asks all of them.
-        seed: for the sample.
+        max_length: maximum number of labels in a query.
+        sample: number of queries to draw of each length that has more; None (the default) asks all of them.
+        seed: seed of the sample.
 
     Cheng, figure 3.
     """
@@ -87,7 +90,10 @@ def retrieval_curve(
     check_asked(max_length, sample)
     counts = _counts(classes, max_length)
     if sample is None and sum(counts) > MOST_QUERIES:
-        raise InputError(f"{classes} labels have {sum(counts):,} queries of up to {max_length}: pass sample=10000 to draw some")
+        raise InputError(
+            f"sample: expected a number, because {classes} labels have {sum(counts):,} queries of up to {max_length}, "
+            "got None: pass sample=10000"
+        )
     within = [count <= (sample or MOST_QUERIES) for count in counts]
     p = _probabilities(probs)
     with np.errstate(divide="ignore"):
@@ -111,22 +117,22 @@ def evaluate_retrieval(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> RetrievalScores:
-    """How well combined queries retrieve: mean average precision, precision at 10 and reliability, by query length.
+    """Measure retrieval by combined queries: mean average precision, precision at 10 and reliability, by query length.
 
-    A query is a set P of labels that must be present, at least one, and a disjoint set M of labels that must be absent; the
-    rows are ranked by ``Σ_P log η + Σ_M log(1 - η)`` in float64, and every query that some row satisfies counts alike.
-    Lengths are asked in full while the queries of up to that length are at most ``most``; of each longer one a sample is
-    drawn, separately for every |P|, and the means have standard errors.
+    A query is a set P of at least one label that must be present and a disjoint set M of labels that must be absent. Rows are
+    ranked by ``Σ_P log η + Σ_M log(1 - η)`` in float64, and every query that some row satisfies has the same weight. All
+    queries of a length are asked while the queries up to that length are at most ``most``; longer ones are sampled,
+    separately for every |P|, and the means then have standard errors.
 
     Args:
-        log_yes: log η, (N, C), at most 0; -inf for what cannot be.
+        log_yes: log η, (N, C), at most 0; -inf for a probability of 0.
         log_no: log(1 - η), (N, C).
         target: bool (N, C), or int64 (N,).
-        max_length: the longest query.
-        most: queries that are asked one by one before sampling begins.
-        sample: queries drawn of each length that is sampled.
-        seed: of the samples, the only chance in it.
-        progress: told how many queries have been looked at, and of how many.
+        max_length: maximum number of labels in a query.
+        most: number of queries up to which all queries of a length are asked.
+        sample: number of queries drawn of each longer length.
+        seed: seed of the samples.
+        progress: callback, called with the number of queries done and their total.
 
     >>> eta = np.array([[0.9, 0.2], [0.6, 0.7], [0.7, 0.1]])
     >>> found = evaluate_retrieval(np.log(eta), np.log(1 - eta), np.array([[True, False], [True, True], [False, False]]))
@@ -157,10 +163,10 @@ def evaluate_retrieval(
 
 
 def logs_of(predictions: Predictions) -> tuple[Floats, Floats]:
-    """``log η`` and ``log(1 - η)`` of every score by its link, float64 (N, C), as :func:`evaluate_retrieval` takes them.
+    """Compute ``log η`` and ``log(1 - η)`` of every score with its link, float64 (N, C), for :func:`evaluate_retrieval`.
 
-    With r the log-odds, ``log η = -log(1 + e^-r)`` and ``log(1 - η) = -log(1 + e^r)``: exact where η itself would round to
-    0 or 1.
+    With r the log odds, ``log η = -log(1 + e^-r)`` and ``log(1 - η) = -log(1 + e^r)``, which are exact even where η itself
+    would round to 0 or 1.
 
     >>> yes, no = logs_of(Predictions(torch.tensor([[0.0, 800.0]]), link="sigmoid"))
     >>> yes.tolist(), no.tolist()
@@ -169,8 +175,8 @@ def logs_of(predictions: Predictions) -> tuple[Floats, Floats]:
     link = predictions.link
     if link is None:
         raise InputError(
-            "the scores have no reading as probabilities, which queries combine: name the link they were trained for "
-            "(sigmoid, spa, …), or fit one to them"
+            "predictions: expected scores with a link, because queries combine probabilities, got none: "
+            "set the link that the scores were trained for (sigmoid, spa, …), or fit one"
         )
     odds = np.empty((len(predictions), predictions.num_classes))
     start = 0
@@ -182,19 +188,19 @@ def logs_of(predictions: Predictions) -> tuple[Floats, Floats]:
 
 
 def check_asked(max_length: int, sample: int | None) -> None:
-    """There is something to ask."""
+    """Check the parameters of :func:`retrieval_curve`."""
     whole(1)("max_length", max_length)
     if sample is not None:
         whole(1)("sample", sample)
 
 
 def _counts(classes: int, max_length: int) -> list[int]:
-    """The queries of each length there is."""
+    """Number of queries of each length."""
     return [count_queries(classes, length) for length in range(1, min(max_length, classes) + 1)]
 
 
 def _probabilities(probs: Tensor) -> Floats:
-    """From 0 to 1, up to the rounding of somebody's softmax."""
+    """Check that all probabilities are from 0 to 1, up to rounding, and clip them."""
     p: Floats = probs.detach().cpu().double().numpy()
     inside = (p >= -PROBABILITY_SLACK) & (p <= 1 + PROBABILITY_SLACK)
     if not inside.all():
@@ -216,7 +222,7 @@ def _logs(values: Any, target: Target, name: str) -> Floats:
 
 
 def _table(log_yes: Floats, log_no: Floats, target: Target) -> Table:
-    """Row 2j: label j present; row 2j + 1: absent."""
+    """Interleave the columns: row 2j is label j present, row 2j + 1 label j absent."""
     rows, classes = log_yes.shape
     marks = one_hot(target.cpu(), classes).numpy()
     logs = np.stack([log_yes.T, log_no.T], axis=1).reshape(2 * classes, rows)
@@ -224,36 +230,37 @@ def _table(log_yes: Floats, log_no: Floats, target: Target) -> Table:
 
 
 def _strata(table: Table, longest: int, full: int, sample: int, seed: int, progress: Progress | None) -> list[Stratum]:
-    """Every kind of query up to the longest: lengths up to ``full`` asked one by one, a sample of each of the others."""
+    """Ask all queries of lengths up to ``full``, and a sample of each longer kind."""
     marks = table.truths[::2].T
     frames, numbers = [], []
     for length in range(full + 1, longest + 1):
         kinds = [frame_of(marks, present, length - present) for present in range(1, length + 1)]
         frames += kinds
         numbers += shares([frame.size for frame in kinds], sample)
-    tell = None if progress is None else _teller(progress, sum(_counts(table.classes, full)) + sum(numbers))
+    done = None if progress is None else _counter(progress, sum(_counts(table.classes, full)) + sum(numbers))
     found = [
         Stratum(present, absent, kind.drawn, kind)
-        for (present, absent), kind in (ask_all(table, full, tell) if full else Tally()).items()
+        for (present, absent), kind in (ask_all(table, full, done) if full else Totals()).items()
     ]
     for frame, number in zip(frames, numbers, strict=True):
-        # A generator for each kind: what is drawn of one does not depend on how many were drawn of another.
+        # A generator for each kind, so that the draws of one do not depend on the number of draws of another.
         generator = np.random.default_rng([seed, frame.present, frame.absent])
         queries = frame.all() if number == frame.size else frame.draw(number, generator)
-        kind = ask(table, queries, frame.present, tell).kind(frame.present, frame.absent)
+        kind = ask(table, queries, frame.present, done).kind(frame.present, frame.absent)
         found.append(Stratum(frame.present, frame.absent, frame.size, kind))
     return sorted(found, key=lambda one: (one.present + one.absent, one.present))
 
 
-def _teller(progress: Progress, total: int) -> Tell:
+def _counter(progress: Progress, total: int) -> BatchProgress:
+    """Turn the sizes of completed batches into calls of ``progress(done, total)``."""
     done = 0
 
-    def tell(queries: int) -> None:
+    def add(queries: int) -> None:
         nonlocal done
         done += queries
         progress(done, total)
 
-    return tell
+    return add
 
 
 def _of_length(strata: Sequence[Stratum], length: int) -> list[Stratum]:

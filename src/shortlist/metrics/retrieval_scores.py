@@ -1,4 +1,4 @@
-"""Records of how well queries retrieve: numbers with their intervals, by length and by kind of query."""
+"""Results of a retrieval evaluation: metrics with their intervals, overall, by length and by kind of query."""
 
 import math
 from collections.abc import Sequence
@@ -11,26 +11,26 @@ from torch import Tensor
 
 from shortlist.errors import InputError
 from shortlist.metrics.calibration import Norm, bin_error
-from shortlist.metrics.query_sampling import NORMAL_95, Stratum, estimate
-from shortlist.metrics.query_tally import BINS
+from shortlist.query_rankings.sampling import NORMAL_95, Stratum, estimate
+from shortlist.query_rankings.totals import BINS
 
 
 @dataclass(frozen=True)
 class QueryScores:
-    """What the queries of one length, of one kind, or all of them score.
+    """Metrics of the queries of one length or kind, or of all queries.
 
     Args:
         map: mean average precision over the queries that some row satisfies.
-        error: its standard error, 0 where all queries were asked.
-        precision_at_10: the mean share of right rows among the best 10.
+        error: standard error of the map, 0 if all queries were asked.
+        precision_at_10: mean share of right rows among the top 10.
         precision_error: its standard error.
-        queries: how many queries some row satisfies; estimated, where they were sampled.
-        asked: how many of them were ranked.
+        queries: number of queries that some row satisfies; an estimate if they were sampled.
+        asked: number of those that were ranked.
         exact: whether all queries were asked.
-        bins: by bin of stated probability, 15 of equal width: results among the best 10 of a query, the sum of their
-            stated probabilities, and how many are right. Queries count alike, sampled ones for those they stand for.
-        length: present and absent labels; None for all lengths.
-        present: labels that must be present; None where it is any number of them.
+        bins: for 15 bins of stated probability of equal width: number of top-10 results, sum of their stated probabilities,
+            and number of right results. A sampled query is weighted by the number of queries it represents.
+        length: number of present and absent labels; None for all lengths.
+        present: number of labels that must be present; None for any number.
     """
 
     map: float
@@ -46,12 +46,12 @@ class QueryScores:
 
     @property
     def low(self) -> float:
-        """Lower end of the 95 % interval of the mean average precision, by the normal law."""
+        """Lower end of the 95 % interval of the map (normal approximation)."""
         return max(0.0, self.map - NORMAL_95 * self.error)
 
     @property
     def high(self) -> float:
-        """Upper end."""
+        """Upper end of the 95 % interval of the map."""
         return min(1.0, self.map + NORMAL_95 * self.error)
 
     @property
@@ -61,30 +61,30 @@ class QueryScores:
 
     @property
     def precision_high(self) -> float:
-        """Upper end."""
+        """Upper end of the 95 % interval of the precision at 10."""
         return min(1.0, self.precision_at_10 + NORMAL_95 * self.precision_error)
 
     @property
     def table(self) -> Tensor:
-        """The bins as float64 (3, 15): results, summed probabilities, right results."""
+        """The bins as a float64 tensor (3, 15): results, summed probabilities, right results."""
         return torch.tensor(self.bins, dtype=torch.float64).t().contiguous()
 
     def calibration_error(self, norm: Norm = "expected") -> float:
-        """The gap between stated probability and frequency over the bins, for the best 10 results of every query."""
+        """Calibration error of the stated probabilities of the top 10 results of every query, over the bins."""
         return float(bin_error(self.table, norm))
 
 
 @dataclass(frozen=True)
 class RetrievalScores:
-    """How well all queries retrieve: over all, by length, and by kind.
+    """Metrics of retrieval by combined queries: overall, by length, and by kind of query.
 
     Args:
-        overall: all queries together.
-        by_length: one for each length from 1.
-        by_kind: one for each number of present and absent labels.
-        rows: how many were ranked.
-        classes: how many labels could be asked for.
-        seed: of the samples.
+        overall: over all queries.
+        by_length: one entry for each length from 1.
+        by_kind: one entry for each pair of numbers of present and absent labels.
+        rows: number of rows that were ranked.
+        classes: number of labels.
+        seed: seed of the samples.
     """
 
     overall: QueryScores
@@ -101,19 +101,19 @@ class RetrievalScores:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Its 95 % interval; both ends are the value where all queries were asked."""
+        """95 % interval of the map; both ends equal the map if all queries were asked."""
         return self.overall.low, self.overall.high
 
     @property
     def calibration_error(self) -> float:
-        """The expected calibration error of the best 10 results of every query."""
+        """Expected calibration error of the top 10 results of every query."""
         return self.overall.calibration_error()
 
     @property
     def unseen(self) -> tuple[tuple[int, int], ...]:
-        """(present, absent) of the kinds that were sampled without meeting a query that some row satisfies.
+        """(present, absent) of the sampled kinds for which no drawn query is satisfied by any row.
 
-        If there are such queries they are too few to have been drawn, and the numbers are those of the others.
+        If such queries exist they are rare; the metrics are those of the other kinds.
         """
         return tuple(
             (kind.present, kind.length - kind.present)
@@ -122,7 +122,7 @@ class RetrievalScores:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain values, with intervals; what is no number is None."""
+        """Return everything as JSON types, with intervals; NaN becomes None."""
         found: dict[str, Any] = _plain(asdict(self))
         for scores, record in zip(self._all(), [found["overall"], *found["by_length"], *found["by_kind"]], strict=True):
             ends = (scores.low, scores.high, scores.precision_low, scores.precision_high, scores.calibration_error())
@@ -132,20 +132,20 @@ class RetrievalScores:
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> "RetrievalScores":
-        """The scores that gave this record."""
+        """Restore the scores from what :meth:`to_json` returned."""
         try:
             by_length, by_kind = (tuple(map(_scores, record[name])) for name in ("by_length", "by_kind"))
             numbers = (int(record[name]) for name in ("rows", "classes", "seed"))
             return cls(_scores(record["overall"]), by_length, by_kind, *numbers)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(f"retrieval scores: expected a record made by to_json, got one without {error}") from error
+            raise InputError(f"record: expected what RetrievalScores.to_json returns, got one without {error}") from error
 
     def _all(self) -> list[QueryScores]:
         return [self.overall, *self.by_length, *self.by_kind]
 
 
 def scores_of(strata: Sequence[Stratum], length: int | None = None, present: int | None = None) -> QueryScores:
-    """The scores of several kinds of queries together."""
+    """Combine several kinds of queries into one set of metrics."""
     found, best = (estimate(strata, moments) for moments in ("precision", "best"))
     bins = sum((stratum.weight * stratum.kind.bins for stratum in strata), np.zeros((3, BINS)))
     return QueryScores(
@@ -180,7 +180,7 @@ def _scores(record: dict[str, Any]) -> QueryScores:
 
 
 def _plain(value: Any) -> Any:
-    """Lists for tuples, None for what is no number: JSON has neither."""
+    """Convert tuples to lists and NaN to None, for JSON."""
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):

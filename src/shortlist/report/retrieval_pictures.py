@@ -1,4 +1,4 @@
-"""Pictures of retrieval by combined queries: how it decays as queries grow, and whether results keep what they promise."""
+"""Plots of retrieval by combined queries: metrics by query length, and reliability of the stated probabilities."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 Scored = RetrievalScores | Mapping[str, RetrievalScores]
 
 ALONE = "retrieval"
-ROOM = 0.05  # of the range of the values, above and below them
+ROOM = 0.05  # margin above and below the values, as a share of their range
 
 
 class RetrievalDisplay(Display):
-    """A picture of how well queries retrieve, by one method or several."""
+    """A plot of retrieval metrics for one method or several."""
 
     def __init__(self, scores: Scored):
         named = {ALONE: scores} if isinstance(scores, RetrievalScores) else dict(scores)
@@ -31,11 +31,11 @@ class RetrievalDisplay(Display):
 
     @property
     def alone(self) -> bool:
-        """Whether there is one method, which needs no name."""
+        """Whether there is only one method, which needs no name."""
         return len(self.scores) == 1
 
     def _series(self) -> list[tuple[str, RetrievalScores, str, Any]]:
-        """Name, scores, colour and dash; a second round of colours is dashed."""
+        """Name, scores, colour and line style; colours repeat with dashes."""
         return [
             (name, found, SERIES[n % len(SERIES)], DASHES[n // len(SERIES) % len(DASHES)])
             for n, (name, found) in enumerate(self.scores.items())
@@ -43,7 +43,7 @@ class RetrievalDisplay(Display):
 
 
 class ByLength(RetrievalDisplay):
-    """One number of the queries against their length, a line for each method, with its interval."""
+    """One metric against query length, with its interval, as a line for each method."""
 
     quantity: ClassVar[str]
     fields: ClassVar[tuple[str, str, str]]  # value, low and high of QueryScores
@@ -53,7 +53,7 @@ class ByLength(RetrievalDisplay):
         self.legend = legend
 
     def points(self) -> dict[str, list[object]]:
-        """name, length, the value with the ends of its 95 % interval, queries, exact."""
+        """Columns name, length, the metric with the ends of its 95 % interval, queries, exact."""
         value, low, high = self.fields
         columns: dict[str, list[object]] = {key: [] for key in ("name", "length", value, low, high, "queries", "exact")}
         for name, found in self.scores.items():
@@ -62,7 +62,7 @@ class ByLength(RetrievalDisplay):
         return columns
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Filled points where every query was asked, open ones, in a band, where they were sampled."""
+        """Filled points if every query was asked; open points with a band if queries were sampled."""
         ax = self._axes(ax, "labels in the query", self.quantity)
         lowest, highest = 1.0, 0.0
         for name, found, colour, dash in self._series():
@@ -89,8 +89,8 @@ class MapByLength(ByLength):
 
     title: ClassVar[str] = "Mean average precision by query length"
     caption: ClassVar[str] = (
-        "Over all queries with at least one label present, any others absent, that some row satisfies. Filled points: every "
-        "query was asked; open ones: a sample, with its 95 % interval."
+        "Over all queries that some row satisfies, with at least one label present and any others absent. Filled points: all "
+        "queries; open points: a sample, with its 95 % interval."
     )
     quantity = "mean average precision"
     fields = ("map", "low", "high")
@@ -100,16 +100,16 @@ class PrecisionByLength(ByLength):
     """Precision at 10 against the length of the query."""
 
     title: ClassVar[str] = "Precision at 10 by query length"
-    caption: ClassVar[str] = "The share of right rows among the best 10, over the same queries."
+    caption: ClassVar[str] = "Share of right rows among the top 10, over the same queries."
     quantity = "precision at 10"
     fields = ("precision_at_10", "precision_low", "precision_high")
 
 
 class RetrievalByLength(RetrievalDisplay, Panels):
-    """How retrieval decays as queries grow: mean average precision, and precision at 10 beside it.
+    """Mean average precision and precision at 10 against query length.
 
     Args:
-        scores: of one method, or of several by name.
+        scores: of one method, or of several methods by name.
 
     >>> import numpy as np
     >>> from shortlist.metrics import evaluate_retrieval
@@ -126,13 +126,13 @@ class RetrievalByLength(RetrievalDisplay, Panels):
     one_legend: ClassVar[bool] = True
     title: ClassVar[str] = "Retrieval by query length"
     caption: ClassVar[str] = (
-        "Mean average precision (left) and precision at 10 (right) over all queries with at least one label present, any "
-        "others absent, that some row satisfies. Filled points: every query was asked; open ones: a sample, with its 95 % "
-        "interval. What falls more slowly has the better probabilities."
+        "Mean average precision (left) and precision at 10 (right) over all queries that some row satisfies, with at least one "
+        "label present and any others absent. Filled points: all queries; open points: a sample, with its 95 % interval. The "
+        "slower the decline, the better the probabilities."
     )
 
     def panels(self) -> list[Display]:
-        """Mean average precision, and precision at 10."""
+        """Mean average precision and precision at 10."""
         return [MapByLength(self.scores, legend=False), PrecisionByLength(self.scores, legend=False)]
 
     def points(self) -> dict[str, list[object]]:
@@ -142,10 +142,10 @@ class RetrievalByLength(RetrievalDisplay, Panels):
 
 
 class QueryReliability(RetrievalDisplay):
-    """Whether the probability that a result was given is the frequency with which it is right.
+    """Reliability diagram of queries: stated probability of the results against the share that is right.
 
     Args:
-        scores: of one method, or of several by name.
+        scores: of one method, or of several methods by name.
 
     >>> import numpy as np
     >>> from shortlist.metrics import evaluate_retrieval
@@ -160,13 +160,12 @@ class QueryReliability(RetrievalDisplay):
 
     title: ClassVar[str] = "Reliability of queries"
     caption: ClassVar[str] = (
-        "How often the best 10 results of a query are right, by the probability that the whole query was given for them, in "
-        "15 bins of equal width; on the diagonal a probability means what it says. Areas of the points follow the share of "
-        "results in the bin."
+        "Share of the top 10 results of a query that are right, by the stated probability of the whole query, in 15 bins of "
+        "equal width; calibrated probabilities lie on the diagonal. The area of a point shows the share of results in the bin."
     )
 
     def points(self) -> dict[str, list[object]]:
-        """name, bin, results, their mean stated probability, how often they are right."""
+        """Columns name, bin, results, their mean stated probability, and the share that is right."""
         names = ("name", "bin", "results", "probability", "frequency")
         columns: dict[str, list[object]] = {name: [] for name in names}
         for name, found in self.scores.items():
@@ -176,7 +175,7 @@ class QueryReliability(RetrievalDisplay):
         return columns
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """A line for each method; several have their expected calibration error in the legend."""
+        """A line for each method, with its expected calibration error in the legend."""
         ax = self._axes(ax, "stated probability of the query", "share of results that are right")
         ax.plot([0, 1], [0, 1], color=GRID, linewidth=1.4)
         for name, found, colour, dash in self._series():
@@ -194,5 +193,5 @@ class QueryReliability(RetrievalDisplay):
 
 
 def _filled(found: RetrievalScores) -> list[QueryScores]:
-    """The lengths of which some query counted."""
+    """The lengths for which some query was ranked."""
     return [one for one in found.by_length if one.asked]

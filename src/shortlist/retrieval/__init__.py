@@ -1,4 +1,10 @@
-"""Retrieval: ask for "fork and apple and not knife", and rows come ranked by the probability that all of it is true."""
+"""Retrieval: search scored rows by queries such as ``fork and apple and not knife``, ranked by the probability of the query.
+
+What is asked: ``names`` and ``tokens`` → ``language`` (parser) → ``tree`` → ``plans`` and ``expansion`` (independent parts) →
+``probability``; ``query`` puts them together. What answers: ``parquet`` → ``manifest``, ``columns``, ``segments`` →
+``snapshot`` → ``building``, ``changes`` → ``index``. How rows are found: ``engines`` (built in), ``duckdb_engine`` and ``sql``.
+What comes back: ``results``.
+"""
 
 import lazy_loader
 

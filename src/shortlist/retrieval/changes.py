@@ -1,8 +1,10 @@
-"""How an index changes: new files beside the old ones, then a new manifest, then the old files go.
+"""How an index changes: one writer at a time writes new files beside the old ones, then a new manifest; then the old files go.
 
-What a manifest names is on the disk before the manifest is, so that a loss of power leaves the state before or the state after.
+Everything that a manifest names is on disk before the manifest is, so that a crash or a loss of power leaves either the state
+before the change or the state after it.
 """
 
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -17,23 +19,49 @@ import pyarrow.parquet as pq
 
 from shortlist.errors import InputError
 from shortlist.files import flush, folder_written_whole, written_whole
-from shortlist.retrieval import locking
-from shortlist.retrieval.columns import numbers_of
 from shortlist.retrieval.manifest import Manifest, link_text
-from shortlist.retrieval.seals import seal_of_file
-from shortlist.retrieval.searched_file import DamagedError, Floats
-from shortlist.retrieval.segments import STORED, Rows, SegmentWriter, group_rows, odds_of, packed_odds
+from shortlist.retrieval.parquet import DamagedError, Floats, RowNumbers, file_seal, numbers_of
+from shortlist.retrieval.segments import STORED, SegmentWriter, group_rows, odds_of, packed_odds
 from shortlist.retrieval.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from shortlist.predictions import Predictions
 
-# Names that this package gives, and what they are called while they are written; other files in the folder are somebody's.
+LOCK = ".lock"
+# Names of our files, and their names while they are written; other files in the folder are left alone.
 OURS = re.compile(r"(logs|rows|deleted)-\d{6,}\.parquet|\.(deleted-\d{6,}|index)\.[^.]+\.(parquet|json)|\.new|\.\.new\..+")
 
 
+@contextmanager
+def writers_lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of the only writer; it is released when the process ends, however it ends. Readers ignore it."""
+    try:
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise InputError(f"cannot write to {folder}: {(error.strerror or str(error)).lower()}") from error
+    try:
+        if not _locked(handle):
+            raise InputError(f"{folder} is being written to by another process: wait for it, then try again")
+        yield
+    finally:
+        os.close(handle)
+
+
+def _locked(handle: int) -> bool:
+    """Try to take the lock; on systems without such locks (Windows) there is none to take."""
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
 def check_same(manifest: Manifest, predictions: "Predictions", path: Path) -> None:
-    """Rows of these predictions belong beside those of the index."""
+    """Check that predictions have the classes and the link of the index."""
     if tuple(predictions.class_names) != manifest.classes:
         pairs = enumerate(zip(predictions.class_names, manifest.classes, strict=False))
         first = (f"class {place} is {new!r}, not {old!r}" for place, (new, old) in pairs if new != old)
@@ -43,14 +71,15 @@ def check_same(manifest: Manifest, predictions: "Predictions", path: Path) -> No
     if predictions.link.fingerprint() != manifest.link:
         old, new = link_text(manifest.link[0]), link_text(predictions.link.config())
         raise InputError(
-            f"{path}: expected the link that the index was made with, {old}, got {new}"
-            f"{' with other numbers' if new == old else ''}: probabilities of two links do not compare; build another index"
+            f"{path}: expected the link that the index was built with, {old}, got {new}"
+            f"{' with other parameters' if new == old else ''}: probabilities of two links are not comparable; "
+            "build another index"
         )
 
 
 @contextmanager
 def new_files(path: Path) -> Iterator[Path]:
-    """A hidden folder to write files to, which then lie in the index, where nothing points at them yet."""
+    """A hidden folder to write files to, which are then moved into the index, where no manifest names them yet."""
     with folder_written_whole(path / ".new") as folder:
         yield folder
         for file in folder.iterdir():
@@ -59,9 +88,9 @@ def new_files(path: Path) -> Iterator[Path]:
     (path / ".new").rmdir()
 
 
-def clear(path: Path, manifest: Manifest) -> None:
-    """Remove what writers that were broken off left behind, and what was replaced; whoever has it open can read on."""
-    kept = manifest.files() | {locking.NAME}
+def remove_unused(path: Path, manifest: Manifest) -> None:
+    """Remove replaced files and what interrupted writers left behind; processes that have them open can still read them."""
+    kept = manifest.files() | {LOCK}
     for file in path.iterdir():
         if file.name in kept or not OURS.fullmatch(file.name):
             continue
@@ -71,34 +100,33 @@ def clear(path: Path, manifest: Manifest) -> None:
             file.unlink(missing_ok=True)
 
 
-def mark_deleted(path: Path, manifest: Manifest, rows: Rows) -> Manifest:
-    """The state without these rows; all that are deleted, not only the new ones."""
+def mark_deleted(path: Path, manifest: Manifest, rows: RowNumbers) -> Manifest:
+    """The state without these rows, which are all deleted rows, not only the new ones."""
     if len(rows) == manifest.deleted_rows:
         return manifest
     name = f"deleted-{manifest.next_name:06d}.parquet"
     with written_whole(path / name) as temporary:
         pq.write_table(pa.table({"row": rows.astype(np.int64)}), temporary, **STORED)
         flush(temporary)
-    seal = tuple(seal_of_file(path / name))
+    seal = tuple(file_seal(path / name))
     return replace(manifest, deleted=name, deleted_rows=len(rows), deleted_seal=seal, next_name=manifest.next_name + 1)
 
 
 def compacted(snapshot: Snapshot, progress: Callable[[int], None] | None) -> Manifest:
-    """The state with all rows in one segment, whose files are written."""
-    manifest = snapshot.manifest
+    """Write all rows that are not deleted to one segment, and return the state that consists of it."""
+    manifest, columns = snapshot.manifest, snapshot.columns
     name = f"{manifest.next_name:06d}"
     if not manifest.rows:
         return replace(manifest, segments=(), deleted=None, deleted_rows=0, deleted_seal=())
-    extras = [extra for extra in ("path", "thumbnail") if any(extra in segment.extras for segment in snapshot.segments)]
     kinds = [segment.odds_type for segment in snapshot.segments]
     exact = np.dtype(np.float64 if np.dtype(np.float64) in kinds else np.float32)
     with new_files(snapshot.folder) as folder:
-        with SegmentWriter(folder, name, len(manifest.classes), extras=extras, exact=exact) as writer:
-            for table in _blocks(_kept_groups(snapshot, extras, exact), group_rows(len(manifest.classes))):
-                more = {extra: table.column(extra).combine_chunks() for extra in extras}
+        with SegmentWriter(folder, name, len(manifest.classes), columns=columns, exact=exact) as writer:
+            for table in _blocks(_kept_groups(snapshot, exact), group_rows(len(manifest.classes))):
+                kept = {column: table.column(column).combine_chunks() for column in columns}
                 ids = table.column("id").combine_chunks()
                 odds: Floats = odds_of(table, len(manifest.classes))
-                writer.write(numbers_of(table.column("row")), ids, odds, more)
+                writer.write(numbers_of(table.column("row")), ids, odds, kept)
                 if progress is not None:
                     progress(writer.rows)
         entry = writer.entry()
@@ -106,28 +134,26 @@ def compacted(snapshot: Snapshot, progress: Callable[[int], None] | None) -> Man
     return replace(whole, segments=(entry,), next_name=manifest.next_name + 1)
 
 
-def _kept_groups(snapshot: Snapshot, extras: list[str], exact: "np.dtype[Any]") -> Iterator[pa.Table]:
-    """All groups of the files of answers, without what was deleted, all with the same columns."""
+def _kept_groups(snapshot: Snapshot, exact: "np.dtype[Any]") -> Iterator[pa.Table]:
+    """All groups of the records without deleted rows, all with the same columns."""
     labels = len(snapshot.classes)
     for segment in snapshot.segments:
-        for group in range(len(segment.fact_starts) - 1):
-            table = segment.facts(group)
+        for group in range(segment.record_groups):
+            table = segment.records(group)
             kept = ~np.isin(numbers_of(table.column("row")), snapshot.deleted)
             if not kept.any():
                 continue
             if not kept.all():
                 table = table.filter(pa.array(kept))
             columns = {"row": table.column("row"), "id": table.column("id")}
-            kinds = {"path": pa.string(), "thumbnail": pa.binary()}
-            for extra in extras:
-                there = extra in segment.extras
-                columns[extra] = table.column(extra) if there else pa.nulls(len(table), kinds[extra])
+            for name, kind in snapshot.columns.items():
+                columns[name] = table.column(name) if name in segment.columns else pa.nulls(len(table), kind)
             columns["odds"] = packed_odds(odds_of(table, labels), exact)
             yield pa.table(columns)
 
 
 def _blocks(tables: Iterator[pa.Table], size: int) -> Iterator[pa.Table]:
-    """The same rows, as many at a time as a group of the searched file holds."""
+    """The same rows, in blocks of the size of a group of the searched file."""
     held: list[pa.Table] = []
     rows = 0
     for table in tables:
@@ -141,12 +167,12 @@ def _blocks(tables: Iterator[pa.Table], size: int) -> Iterator[pa.Table]:
         yield pa.concat_tables(held)
 
 
-def damage(snapshot: Snapshot) -> list[str]:
-    """Every group that cannot be read."""
+def find_damage(snapshot: Snapshot) -> list[str]:
+    """Read everything, and name each group that cannot be read."""
     found: list[str] = []
     for segment in snapshot.segments:
         parts: list[tuple[Callable[[int], Any], int]] = [(segment.searched, group) for group in range(segment.groups)]
-        parts += [(segment.facts, group) for group in range(len(segment.fact_starts) - 1)]
+        parts += [(segment.records, group) for group in range(segment.record_groups)]
         for read, group in parts:
             try:
                 read(group)

@@ -1,33 +1,130 @@
-"""Numbers between numpy and Arrow, by their bytes: Arrow's own ways load pandas, which takes longer than a search."""
+"""Columns of an index: values that it keeps of each row, by name, and returns with the results of a search.
 
-from typing import Any
+A column holds text, numbers, booleans or bytes, and may lack values. Two names mean something to the page of results: ``path``
+is the file that a result links to, and ``thumbnail`` is a small JPEG that is shown.
+"""
 
-import numpy as np
-import numpy.typing as npt
+import io
+import os
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
 import pyarrow as pa
 
-KINDS = {pa.float32(): np.float32, pa.int64(): np.int64}
+from shortlist.errors import InputError
+from shortlist.words import counted, shown
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from shortlist.data.pictures import Pictures
+    from shortlist.data.problems import Problem
+
+Columns: TypeAlias = Mapping[str, Iterable[Any]]
+Kinds: TypeAlias = dict[str, pa.DataType]
+
+PATH, THUMBNAIL = "path", "thumbnail"
+KINDS = {
+    pa.string(): "text",
+    pa.int64(): "whole numbers",
+    pa.float64(): "numbers",
+    pa.bool_(): "booleans",
+    pa.binary(): "bytes",
+}
+MEANT = {PATH: pa.string(), THUMBNAIL: pa.binary()}
+OWN = ("row", "id", "odds")  # columns that every index has
+JPEG_QUALITY = 85
+MOST_THREADS = 16  # that make thumbnails
 
 
-def numbers_of(column: pa.ChunkedArray) -> npt.NDArray[Any]:
-    """The numbers of a column that has no gaps, float32 or int64 (n,); not to be written to.
+def column_arrays(columns: Columns | None, rows: int, known: Kinds) -> dict[str, pa.Array]:
+    """The columns as Arrow arrays, checked.
 
-    >>> numbers_of(pa.chunked_array([[1, 2], [3]]))
-    array([1, 2, 3])
+    Args:
+        columns: values by name, one for each row; None and NaN are missing values.
+        rows: number of rows.
+        known: types of the columns that the index already has, which later rows must fit.
+
+    >>> column_arrays({"place": ["Lyon", None]}, rows=2, known={})["place"].to_pylist()
+    ['Lyon', None]
     """
-    chunks = [_numbers(chunk) for chunk in column.chunks]
-    return chunks[0] if len(chunks) == 1 else np.concatenate([np.zeros(0, KINDS[column.type]), *chunks])
+    if columns is not None and not isinstance(columns, Mapping):
+        raise InputError(f"columns: expected a mapping from names to values, got {type(columns).__name__}")
+    found = {}
+    for name, values in (columns or {}).items():
+        if not isinstance(name, str) or not name or name in OWN:
+            raise InputError(f"columns: expected names other than {', '.join(OWN)}, got {shown(name)}")
+        array = _array(f"columns[{name!r}]", values, known.get(name, MEANT.get(name)))
+        if len(array) != rows:
+            raise InputError(f"columns[{name!r}]: expected {counted(rows, 'value')}, one for each row, got {len(array):,}")
+        found[name] = array
+    return found
 
 
-def places(rows: npt.NDArray[np.int64]) -> pa.Array:
-    """Places, to take rows by.
+def _array(where: str, values: Any, known: pa.DataType | None) -> pa.Array:
+    """Values as an array of one of the kinds; of the known one if there is one."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise InputError(f"{where}: expected one value for each row, got {shown(values)}")
+    try:
+        array = pa.array(values.tolist() if hasattr(values, "tolist") else list(values), from_pandas=True)
+    except (pa.ArrowException, TypeError, OverflowError):
+        raise InputError(f"{where}: expected values of one kind ({', '.join(KINDS.values())}), got a mixture") from None
+    if array.type == pa.null():
+        return pa.nulls(len(array), known or pa.string())
+    if array.type not in KINDS:
+        raise InputError(f"{where}: expected {', '.join(KINDS.values())}, got {array.type}")
+    if known is None or array.type == known:
+        return array
+    if (array.type, known) == (pa.int64(), pa.float64()):
+        return array.cast(known)
+    raise InputError(f"{where}: expected {KINDS[known]}, got {KINDS[array.type]}")
 
-    >>> places(np.array([2, 0])).to_pylist()
-    [2, 0]
+
+@dataclass(frozen=True)
+class Thumbnails:
+    """Thumbnails that an index is to keep, made from the images of its rows.
+
+    Args:
+        images: one for each row, in the same order.
+        side: maximum width and height in pixels.
+        problems: filled, while the index is written, with the images that could not be read.
     """
-    return pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows, np.int64))])
+
+    images: "Pictures"
+    side: int = 320
+    problems: "list[Problem]" = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        from shortlist.checks import whole
+
+        whole(1)("side", self.side)
+
+    def make(self, places: range) -> pa.Array:
+        """The thumbnails of these rows as JPEGs; null, and a problem, for images that cannot be read."""
+        from shortlist.data.problems import Problem
+
+        with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
+            found = list(pool.map(self._make_one, places))
+        self.problems.extend(one for one in found if isinstance(one, Problem))
+        return pa.array([one if isinstance(one, bytes) else None for one in found], pa.binary())
+
+    def _make_one(self, place: int) -> "bytes | Problem":
+        from shortlist.data.decoding import PictureError
+        from shortlist.data.loading import UNREADABLE
+        from shortlist.data.problems import Problem
+
+        try:
+            image = self.images.decode(place, at_least=self.side).image
+        except PictureError as error:
+            return Problem(UNREADABLE, str(self.images.ids[place]), str(error))
+        return small_jpeg(image, self.side)
 
 
-def _numbers(chunk: pa.Array) -> npt.NDArray[Any]:
-    content = np.frombuffer(chunk.buffers()[1], KINDS[chunk.type])
-    return content[chunk.offset : chunk.offset + len(chunk)]
+def small_jpeg(image: "Image", side: int) -> bytes:
+    """The whole image as a JPEG, no side longer than ``side`` pixels; ``image`` itself is resized."""
+    image.thumbnail((side, side))
+    content = io.BytesIO()
+    image.save(content, "jpeg", quality=JPEG_QUALITY)
+    return content.getvalue()

@@ -1,4 +1,4 @@
-"""DuckDB as the engine: the SQL that ``to_sql`` prints, run over the searched files. The way a warehouse would do it."""
+"""The DuckDB engine: runs the SQL of :func:`~shortlist.retrieval.to_sql` over the searched files, as a warehouse would."""
 
 import math
 from pathlib import Path
@@ -8,20 +8,20 @@ import numpy as np
 
 from shortlist.errors import InputError
 from shortlist.retrieval.engines import Candidates, margin
+from shortlist.retrieval.parquet import DamagedError
 from shortlist.retrieval.query import Query
-from shortlist.retrieval.searched_file import DamagedError
 from shortlist.retrieval.segments import yes
 from shortlist.retrieval.snapshot import Snapshot
 from shortlist.retrieval.sql import parquet_source, to_sql
 
-CLOSE = 2.0**-20  # to a condition's own logarithm, as a share of it: too close for float32 to tell
-MORE = 64  # rows beyond those wanted, which are seldom too few
+CLOSE = 2.0**-20  # relative distance to the threshold of a condition that float32 cannot resolve
+MORE = 64  # rows fetched beyond n, which are usually enough
 
 
 class DuckDBEngine:
     """SQL over the Parquet files; needs ``pip install shortlist[sql]``.
 
-    It cannot leave out a damaged group, and reads the files as they are when it is asked.
+    It cannot skip damaged groups, and reads the files as they are at the time of the search.
     """
 
     name = "duckdb"
@@ -29,7 +29,7 @@ class DuckDBEngine:
     def candidates(self, snapshot: Snapshot, query: Query, n: int, *, skip_damaged: bool = False) -> Candidates:
         """All rows that may be among the n most probable ones."""
         if skip_damaged:
-            raise InputError("engine duckdb cannot leave out damaged groups: take the engine arrow for that")
+            raise InputError("skip_damaged: the engine duckdb cannot skip damaged groups, got True: use the engine arrow")
         groups = sum(segment.groups for segment in snapshot.segments)
         if not groups:
             return Candidates(np.zeros(0, dtype=np.int64))
@@ -43,7 +43,7 @@ class _Connection:
         try:
             import duckdb
         except ImportError:
-            raise InputError("engine duckdb: expected duckdb to be installed: pip install 'shortlist[sql]'") from None
+            raise InputError("engine: duckdb is not installed: pip install 'shortlist[sql]'") from None
         self.errors = (duckdb.Error,)
         self.query, self.connection = query, duckdb.connect()
         paths = [Path(segment.paths[0]) for segment in snapshot.segments]
@@ -53,7 +53,7 @@ class _Connection:
             self.source = f"(SELECT * FROM {self.source} WHERE row NOT IN (SELECT row FROM deleted_rows)) AS kept"
 
     def best(self, n: int) -> list[tuple[int, float]]:
-        """Row numbers and scores of the n best, and of all that the rounding may have put behind them."""
+        """Row numbers and scores of the n best rows, and of all that rounding may have put behind them."""
         asked = n + MORE
         while True:
             found = [(int(row), float(score)) for row, _, score in self._fetched(to_sql(self.query, asked, self.source))]
@@ -65,7 +65,7 @@ class _Connection:
             asked *= 4
 
     def undecided(self) -> set[int]:
-        """Rows of which the rounded logarithms cannot tell whether they meet a condition."""
+        """Rows for which the rounded logarithms do not decide whether they meet a condition."""
         tests = [
             f"ABS({yes(label)} - ({math.log(value)!r})) <= {CLOSE * abs(math.log(value)) + CLOSE!r}"
             for label, value in self.query.conditions
@@ -82,7 +82,7 @@ class _Connection:
             return list(self.connection.execute(sql).fetchall())
         except self.errors as error:
             if "No files found" in str(error):
-                raise InputError("the index has changed since it was opened: open it again, or refresh it") from error
+                raise InputError("the index has changed since it was opened: call refresh, or open it again") from error
             raise DamagedError(f"DuckDB cannot read the index ({str(error).splitlines()[0]}): try the engine arrow") from error
 
 

@@ -1,22 +1,34 @@
-"""Who searches: an engine names the rows that may be among the best, and the index looks at those few again, exactly.
+"""Search engines: an engine names the rows that may be among the best, and the index ranks those few again, exactly.
 
-The searched file holds logarithms rounded to float32, so sums of them may order near neighbours wrongly. How wrongly is known:
-each is off by at most 2⁻²⁴ of itself, and all are ≤ 0, so a sum of k is off by at most k + 1 times that. An engine gives every
-row within :func:`margin` of the n-th best, which is n rows and seldom one more.
+The searched file holds logarithms rounded to float32, so that sums of them may order close rows wrongly. The error is bounded:
+each logarithm is off by at most 2⁻²⁴ of itself, and all are ≤ 0, so a sum of k is off by at most k + 1 times that. An engine
+returns every row within :func:`margin` of the n-th best, which is n rows and seldom one more.
+
+The built-in engine reads the searched files with Arrow, one row group at a time, the most promising groups first. A group
+whose columns' maxima add up to less than the n-th best row so far cannot hold a better one and is not read, nor are the groups
+after it.
 """
 
 import math
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from shortlist.errors import InputError
-from shortlist.retrieval.query import Query
-from shortlist.retrieval.segments import Rows
-from shortlist.retrieval.snapshot import Snapshot
+import numpy as np
+import numpy.typing as npt
 
-UNIT = 2.0**-24  # of float32
-TINY = 1e-37  # where float32 has fewer digits
-SAFETY = 2  # two rows err, in two directions
+from shortlist.errors import InputError
+from shortlist.retrieval.parquet import DamagedError, Floats, RowNumbers
+from shortlist.retrieval.query import Query
+from shortlist.retrieval.segments import Segment, no, yes
+from shortlist.retrieval.snapshot import Snapshot
+from shortlist.words import did_you_mean
+
+UNIT = 2.0**-24  # relative rounding error of float32
+TINY = 1e-37  # below which float32 has fewer digits
+SAFETY = 2  # two rows may err in opposite directions
 
 
 @dataclass
@@ -24,35 +36,46 @@ class Candidates:
     """Rows that may be among the best.
 
     Args:
-        rows: their numbers, int64 (m,), in no order.
-        groups: groups of rows that there are.
-        read: groups that were read; the others could not hold anything as good.
-        damaged: what could not be read, and was left out because that was asked for.
+        rows: row numbers, int64 (m,), in no particular order.
+        groups: number of row groups of the index.
+        read: number of groups that were read; the others could not hold a better row.
+        damaged: what could not be read and was skipped.
     """
 
-    rows: Rows
+    rows: RowNumbers
     groups: int = 0
     read: int = 0
     damaged: list[str] = field(default_factory=list)
 
 
 class Engine(Protocol):
-    """Something that can find the best rows of a snapshot."""
+    """A way to find the best rows of a snapshot."""
 
     name: str
 
     def candidates(self, snapshot: Snapshot, query: Query, n: int, *, skip_damaged: bool) -> Candidates:
-        """All rows that may be among the n most probable ones, and whose probability is not 0."""
+        """All rows that may be among the n most probable ones and whose probability is not 0."""
+
+
+def find_engine(name: str) -> Engine:
+    """The engine of this name: ``arrow`` reads the files itself, ``duckdb`` sends SQL to DuckDB."""
+    if name == "arrow":
+        return ArrowEngine()
+    if name == "duckdb":
+        from shortlist.retrieval.duckdb_engine import DuckDBEngine
+
+        return DuckDBEngine()
+    raise InputError(f"engine: {did_you_mean(name, ['arrow', 'duckdb'])}expected arrow or duckdb, got {name!r}")
 
 
 def margin(query: Query, score: float) -> float:
-    """How far below this score another row may be and still be the better one.
+    """How far below this score another row may be by float32 and still be the better one.
 
     The probability of a query is a sum over the ways to satisfy it, each a product of η or 1 - η of its labels, of which there
-    are at most 2ᵐ for m labels. Ways that are e⁻⁴⁰ / 2ᵐ times less probable than all together do not count, and the logarithm
-    of any other is at most that of the whole plus 40 + m log 2 in size, and errs by a share of that. A conjunction can be
-    satisfied in one way. Where the query is nearly certain the same holds of the probability that it is false, which is all
-    that its score is.
+    are at most 2ᵐ for m labels. Ways that are e⁻⁴⁰ / 2ᵐ times less probable than the sum are negligible; the logarithm of any
+    other is in absolute value at most that of the sum plus 40 + m log 2, and has a relative error. A conjunction can be
+    satisfied in one way. Where the query is nearly certain, the same holds for the probability that it is false, which then
+    determines the score.
     """
     labels, size = len(query.labels), abs(score)
     if query.conjunction is not None:
@@ -64,14 +87,139 @@ def margin(query: Query, score: float) -> float:
     return SAFETY * (labels + 2) * UNIT * min(size + rest, certain) + TINY
 
 
-def find_engine(name: str) -> Engine:
-    """The engine of this name: ``arrow`` reads the files itself, ``duckdb`` sends SQL to DuckDB."""
-    if name == "arrow":
-        from shortlist.retrieval.arrow_engine import ArrowEngine
+class ArrowEngine:
+    """The built-in engine: Arrow and numpy, on several threads."""
 
-        return ArrowEngine()
-    if name == "duckdb":
-        from shortlist.retrieval.duckdb_engine import DuckDBEngine
+    name = "arrow"
 
-        return DuckDBEngine()
-    raise InputError(f"engine: expected arrow or duckdb, got {name!r}")
+    def candidates(self, snapshot: Snapshot, query: Query, n: int, *, skip_damaged: bool = False) -> Candidates:
+        """All rows that may be among the n most probable ones."""
+        search = _Search(snapshot, query, n, skip_damaged)
+        threads = min(snapshot.threads, len(search.tasks))
+        if threads <= 1:
+            search.work(0)
+        else:
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(search.work, range(threads)))  # raises what they raise
+        return search.found()
+
+
+class _Search:
+    """One search: the groups that are left to read, shared by the threads, and the best rows so far."""
+
+    def __init__(self, snapshot: Snapshot, query: Query, n: int, skip_damaged: bool):
+        self.snapshot, self.query, self.skip_damaged = snapshot, query, skip_damaged
+        present, absent = query.required
+        self.required = [*map(yes, present), *map(no, absent)]  # their sum bounds the score
+        self.best = _Best(query, n)
+        self.tasks = sorted(self._bounded(), key=lambda task: -task[0])
+        self.read = 0
+        self.damaged: list[str] = []
+        self._left: Iterator[tuple[float, Segment, int]] = iter(self.tasks)
+        self._lock = threading.Lock()
+
+    def _bounded(self) -> Iterator[tuple[float, Segment, int]]:
+        """Every row group with an upper bound of the scores of its rows."""
+        for segment in self.snapshot.segments:
+            bounds = sum((segment.maxima(column) for column in self.required), np.zeros(segment.groups))
+            yield from ((float(bound), segment, group) for group, bound in enumerate(bounds))
+
+    def work(self, thread: int) -> None:
+        """Search groups until no other group can hold a better row."""
+        while (task := self._next()) is not None:
+            segment, group = task
+            try:
+                self._search(segment, group, thread)
+            except DamagedError as error:
+                if not self.skip_damaged:
+                    raise
+                with self._lock:
+                    self.damaged.append(str(error))
+
+    def _next(self) -> tuple[Segment, int] | None:
+        with self._lock:
+            bound, segment, group = next(self._left, (-math.inf, None, 0))
+            if segment is None or bound == -math.inf or bound < self.best.floor:
+                return None
+            self.read += 1
+            return segment, group
+
+    def _search(self, segment: Segment, group: int, thread: int) -> None:
+        scores = self._scores(segment, group, thread)
+        keep = self.best.choose(scores)
+        deleted = self.snapshot.deleted_places(segment, group, thread) if len(keep) else keep
+        if len(deleted):
+            scores[deleted] = -math.inf
+            keep = self.best.choose(scores)
+        if len(keep):
+            self.best.add(scores[keep], segment.row_numbers(group, thread)[keep])
+
+    def _scores(self, segment: Segment, group: int, thread: int) -> Floats:
+        """Scores of a group by the rounded logarithms; +inf for rows that float32 cannot decide a condition for."""
+        if self.query.conjunction is not None:
+            return segment.summed_logs(group, self.required, thread)
+        labels = self.query.labels
+        columns = segment.logs(group, [*map(yes, labels), *map(no, labels)], thread)
+        log_yes = dict(zip(labels, columns, strict=False))
+        log_no = dict(zip(labels, columns[len(labels) :], strict=True))
+        scores = self.query.log_probability(log_yes, log_no)
+        scores[self.query.undecided(log_yes)] = math.inf
+        return scores
+
+    def found(self) -> Candidates:
+        """The rows that the index ranks again."""
+        return Candidates(self.best.rows(), len(self.tasks), self.read, self.damaged)
+
+
+class _Best:
+    """The rows that may be among the n best, as the threads find them."""
+
+    def __init__(self, query: Query, n: int):
+        self.query, self.n = query, n
+        self.floor = -math.inf  # no row below it is among the n best
+        self._scores: list[Floats] = []
+        self._rows: list[RowNumbers] = []
+        self._held = 0
+        self._lock = threading.Lock()
+
+    def choose(self, scores: Floats) -> RowNumbers:
+        """Indices of the scores that may be among the n best."""
+        floor = self.floor
+        kept = np.flatnonzero(scores >= floor) if floor > -math.inf else np.flatnonzero(scores > -math.inf)
+        if len(kept) <= 4 * self.n:
+            return kept
+        return kept[scores[kept] >= self._floor_of(scores[kept])]
+
+    def add(self, scores: Floats, rows: RowNumbers) -> None:
+        """Add rows, and drop those that can no longer be among the n best."""
+        with self._lock:
+            self._scores.append(scores.astype(np.float64))
+            self._rows.append(rows)
+            self._held += len(rows)
+            if self._held > self.n:
+                every, numbers = np.concatenate(self._scores), np.concatenate(self._rows)
+                self.floor = max(self.floor, self._floor_of(every))
+                kept = (every >= self.floor) & self._first_of_certain(every, numbers)
+                self._scores, self._rows, self._held = [every[kept]], [numbers[kept]], int(kept.sum())
+
+    def _first_of_certain(self, scores: Floats, rows: RowNumbers) -> npt.NDArray[np.bool_]:
+        """All rows but those with probability 1 that come after n other rows with probability 1."""
+        certain = scores == 0
+        if int(certain.sum()) <= self.n:
+            return np.ones(len(scores), dtype=np.bool_)
+        last = np.partition(rows[certain], self.n - 1)[self.n - 1]
+        return np.asarray(~certain | (rows <= last))
+
+    def _floor_of(self, scores: Floats) -> float:
+        """The score below which no row can be among the n best, given these scores."""
+        if len(scores) < self.n:
+            return -math.inf
+        decided = scores[scores < math.inf]
+        if len(decided) < self.n:
+            return -math.inf
+        worst = float(np.partition(decided, len(decided) - self.n)[len(decided) - self.n])
+        return worst - margin(self.query, worst)
+
+    def rows(self) -> RowNumbers:
+        """Their row numbers."""
+        return np.concatenate(self._rows) if self._rows else np.zeros(0, dtype=np.int64)

@@ -1,7 +1,7 @@
-"""Index: scored rows on disk that answer queries. Every change makes a new state, whole or not at all."""
+"""Index: scored rows on disk that answer queries. Every change makes a new state, completely or not at all."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,38 +12,40 @@ import pyarrow.compute as pc
 from shortlist.errors import InputError
 from shortlist.files import folder_written_whole
 from shortlist.retrieval import changes
-from shortlist.retrieval.columns import places
+from shortlist.retrieval.columns import KINDS, Columns
 from shortlist.retrieval.engines import Candidates, Engine, find_engine
-from shortlist.retrieval.locking import writers_lock
 from shortlist.retrieval.manifest import Manifest
-from shortlist.retrieval.query import Query
+from shortlist.retrieval.parquet import RowNumbers, as_indices
+from shortlist.retrieval.query import Query, Reason, check_n
 from shortlist.retrieval.results import Result, Results
-from shortlist.retrieval.segments import Rows, logs_of_odds
-from shortlist.retrieval.snapshot import Facts, Snapshot
+from shortlist.retrieval.segments import logs_of_odds
+from shortlist.retrieval.snapshot import ExactRows, Snapshot
+from shortlist.words import did_you_mean, quoted
 
 if TYPE_CHECKING:
     from shortlist.predictions import Predictions
-    from shortlist.retrieval.building import PicturesOf
+    from shortlist.retrieval.building import RowColumns
+    from shortlist.retrieval.columns import Thumbnails
 
 Progress = Callable[[int], None]
-MOST_HANDS = 8
-LOOKED_AT_ONCE = 16_384  # candidates; there are seldom more than a few dozen
-FORMAT = "%06d"
+MOST_THREADS = 8
+RANKED_AT_ONCE = 16_384  # candidates; there are seldom more than a few dozen
+SEGMENT_NAME = "%06d"
 
 
 class Index:
-    """Scored rows that answer queries, as they were when the index was opened; :meth:`refresh` looks again.
+    """Scored rows that answer queries, in the state they had when the index was opened.
 
-    Several readers and one writer may work on one index at the same time. ``Index.open`` and ``search`` need neither torch nor
-    the scores.
+    :meth:`refresh` opens the latest state. Several readers and one writer may use an index at the same time. Opening and
+    searching it need neither torch nor the scores.
 
     >>> from shortlist import Predictions
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
     >>> scores = Predictions([[3.0, -2.0], [2.0, 2.0]], classes=["fork", "knife"], link="sigmoid", ids=["a", "b"])
-    >>> index = Index.build(scores, f"{folder}/cutlery")
-    >>> [(found.id, round(found.probability, 3)) for found in index.search("fork and not knife")]
-    [('a', 0.839), ('b', 0.105)]
+    >>> index = Index.build(scores, f"{folder}/cutlery", columns={"place": ["Lyon", "Rome"]})
+    >>> [(result.id, round(result.probability, 3), result.columns["place"]) for result in index.search("fork and not knife")]
+    [('a', 0.839, 'Lyon'), ('b', 0.105, 'Rome')]
     """
 
     def __init__(self, path: str | Path):
@@ -52,7 +54,7 @@ class Index:
 
     @classmethod
     def open(cls, path: str | Path) -> "Index":
-        """The index in this folder."""
+        """Open the index in this folder."""
         return cls(path)
 
     @classmethod
@@ -61,22 +63,26 @@ class Index:
         predictions: "Predictions",
         path: str | Path,
         *,
-        pictures: "PicturesOf | None" = None,
+        columns: Columns | None = None,
+        thumbnails: "Thumbnails | None" = None,
         progress: Progress | None = None,
     ) -> "Index":
-        """A new index of these rows, in a new folder.
+        """Build an index of these rows in a new folder.
 
         Args:
-            predictions: scores with a link; calibrated, if the probabilities are to mean anything.
+            predictions: scores with a link, preferably a calibrated one.
             path: a new or empty folder.
-            pictures: of the rows, to be shown with what is found.
-            progress: told how many rows are done.
+            columns: further values of the rows, by name: text, numbers, booleans or bytes, one for each row; None where
+                missing. They are returned with results. The page of results links to ``path`` and shows ``thumbnail``, a JPEG.
+            thumbnails: makes the column ``thumbnail`` from the images of the rows.
+            progress: callback, called with the number of rows written so far.
         """
-        from shortlist.retrieval.building import check_predictions, write_segment
+        from shortlist.retrieval.building import RowColumns, check_predictions, write_segment
 
         check_predictions(predictions)
+        given = RowColumns(columns, thumbnails, len(predictions), {})
         with folder_written_whole(path) as folder:
-            entry = write_segment(predictions, folder, FORMAT % 1, 0, pictures=pictures, progress=progress)
+            entry = write_segment(predictions, folder, SEGMENT_NAME % 1, 0, given, progress)
             assert predictions.link is not None
             Manifest(tuple(predictions.class_names), predictions.link.fingerprint()).with_segment(entry).write(folder)
         return cls(path)
@@ -88,8 +94,13 @@ class Index:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The names of the labels."""
+        """Names of the labels."""
         return self.manifest.classes
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Columns that are returned with results, by name, and what each holds: ``{"place": "text"}``."""
+        return {name: KINDS[kind] for name, kind in self.snapshot.columns.items()}
 
     def __len__(self) -> int:
         return self.manifest.rows
@@ -98,116 +109,139 @@ class Index:
         return f"Index({self.path}: {len(self):,} rows, {len(self.classes)} labels, {len(self.manifest.segments)} segments)"
 
     def refresh(self) -> None:
-        """Look at the index as it is now."""
-        self.snapshot = Snapshot(self.path, _hands())
+        """Open the latest state of the index."""
+        self.snapshot = Snapshot(self.path, _threads())
 
-    def search(self, query: str | Query, n: int = 20, *, engine: str | Engine = "arrow", skip_damaged: bool = False) -> Results:
-        """The n rows of which the whole query is most probably true.
+    def search(
+        self,
+        query: str | Query,
+        n: int = 20,
+        *,
+        engine: str | Engine = "arrow",
+        columns: Sequence[str] | None = None,
+        skip_damaged: bool = False,
+    ) -> Results:
+        """Find the n rows for which the query is most probably true.
 
-        Rows are ranked by the probability in float64; of equal ones the lower row number comes first. Rows of which the query
-        cannot be true are left out.
+        Rows are ranked by probability in float64; ties are broken by lower row number. Rows for which the query cannot be true
+        are left out.
 
         Args:
             query: such as ``fork and apple and not knife``.
-            n: how many.
-            engine: ``arrow``, or ``duckdb``, which finds the same.
-            skip_damaged: leave out what cannot be read, and name it, rather than fail.
+            n: maximum number of results.
+            engine: ``arrow`` (the default), or ``duckdb``, which finds the same rows.
+            columns: names of the columns to return with the results; default all.
+            skip_damaged: whether to search only what can be read, and list the rest in ``damaged``, instead of raising.
         """
         asked = query if isinstance(query, Query) else Query.parse(query, self.classes)
         if asked.classes != self.classes:
-            raise InputError("query: expected one that was parsed for the labels of this index, got one for others")
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise InputError(f"n: expected a whole number above 0, got {n!r}")
+            raise InputError("query: expected a query parsed for the labels of this index, got one for other labels")
+        check_n(n)
+        wanted = self._named_columns(columns)
         if asked.contradiction is not None:
             return Results([], asked, note=asked.contradiction)
         chosen = find_engine(engine) if isinstance(engine, str) else engine
         found = chosen.candidates(self.snapshot, asked, min(n, max(1, self.manifest.rows)), skip_damaged=skip_damaged)
-        return self._ranked(asked, n, found, skip_damaged)
+        return self._ranked(asked, n, found, wanted, skip_damaged)
 
-    def _ranked(self, query: Query, n: int, found: Candidates, skip_damaged: bool) -> Results:
-        """The candidates looked at again, by their exact log odds; the best n are kept as they come."""
-        best: list[tuple[float, int, Facts, int]] = []
-        for rows in np.array_split(np.sort(found.rows), max(1, -(-len(found.rows) // LOOKED_AT_ONCE))):
-            facts = self.snapshot.look_up(rows, found.damaged if skip_damaged else None)
-            if not len(facts.rows):
+    def _named_columns(self, names: Sequence[str] | None) -> list[str]:
+        known = list(self.snapshot.columns)
+        for name in names if names is not None else ():
+            if name not in known:
+                hint = did_you_mean(name, known)
+                raise InputError(f"columns: {hint}expected names of columns of this index ({quoted(known)}), got {name!r}")
+        return known if names is None else list(names)
+
+    def _ranked(self, query: Query, n: int, found: Candidates, columns: Sequence[str], skip_damaged: bool) -> Results:
+        """Rank the candidates again by their exact log odds, and read the columns of the best n."""
+        damaged = found.damaged if skip_damaged else None
+        best: list[tuple[float, int, ExactRows, int]] = []
+        for rows in np.array_split(np.sort(found.rows), max(1, -(-len(found.rows) // RANKED_AT_ONCE))):
+            exact = self.snapshot.exact(rows, damaged)
+            if not len(exact.rows):
                 continue
-            log_yes, log_no = (dict(enumerate(part.T)) for part in logs_of_odds(facts.odds))
+            log_yes, log_no = (dict(enumerate(part.T)) for part in logs_of_odds(exact.odds))
             scores = query.log_probability(log_yes, log_no)
-            order = np.lexsort((facts.rows, -scores))[:n]
+            order = np.lexsort((exact.rows, -scores))[:n]
             new = [
-                (-float(scores[place]), int(facts.rows[place]), facts, int(place)) for place in order if scores[place] > -np.inf
+                (-float(scores[place]), int(exact.rows[place]), exact, int(place)) for place in order if scores[place] > -np.inf
             ]
             best = sorted([*best, *new], key=lambda one: one[:2])[:n]
-        results = [self._result(query, facts, place, -score) for score, _, facts, place in best]
+        numbers = np.array([row for _, row, *_ in best], dtype=np.int64)
+        values = self.snapshot.values(numbers, columns, damaged) if columns else {}
+        empty = dict.fromkeys(columns)
+        results = [
+            Result(row, exact.ids[place], -score, _why(query, exact, place), {**empty, **values.get(row, {})})
+            for score, row, exact, place in best
+        ]
         return Results(results, query, groups=found.groups, read=found.read, damaged=found.damaged)
-
-    def _result(self, query: Query, facts: Facts, place: int, score: float) -> Result:
-        with np.errstate(over="ignore"):
-            probs = 1 / (1 + np.exp(-facts.odds[place]))
-        why = tuple(query.explain(probs))
-        path, thumbnail = (facts.extras.get(name, [None] * len(facts.rows))[place] for name in ("path", "thumbnail"))
-        assert path is None or isinstance(path, str)
-        assert thumbnail is None or isinstance(thumbnail, bytes)
-        return Result(int(facts.rows[place]), facts.ids[place], score, why, path, thumbnail)
 
     def add(
         self,
         predictions: "Predictions",
         *,
-        pictures: "PicturesOf | None" = None,
+        columns: Columns | None = None,
+        thumbnails: "Thumbnails | None" = None,
         replace: bool = False,
         progress: Progress | None = None,
     ) -> int:
-        """More rows, of the same classes read by the same link.
+        """Add rows with the same classes and the same link.
 
         Args:
             predictions: scores with a link.
-            pictures: of the rows.
-            replace: rows that are there under the same id give way; otherwise they are refused.
-            progress: told how many rows are done.
+            columns: further values of the rows, as in :meth:`build`; a column that the index already has must hold the same
+                kind of values.
+            thumbnails: makes the column ``thumbnail`` from the images of the rows.
+            replace: whether to replace rows with the same ids; by default they are refused.
+            progress: callback, called with the number of rows written so far.
 
         Returns:
-            How many rows gave way.
+            The number of rows that were replaced.
         """
-        from shortlist.retrieval.building import check_predictions, write_segment
+        from shortlist.retrieval.building import RowColumns, check_predictions, write_segment
 
         check_predictions(predictions)
         if replace and predictions.ids is None:
-            raise InputError("replace (--replace): expected scores whose rows have ids, got none: every row would be a new one")
-        with writers_lock(self.path):
+            raise InputError("replace: expected scores whose rows have ids, got none: every row would be a new one")
+        with changes.writers_lock(self.path):
             self.refresh()
             changes.check_same(self.manifest, predictions, self.path)
-            changes.clear(self.path, self.manifest)
-            first = self.manifest.next_row
-            ids = predictions.ids or [str(row) for row in range(first, first + len(predictions))]
-            old, taken = self._rows_of(ids)
-            if taken and not replace:
-                advice = "give the new rows ids (ids_key, --ids-key): without, they are counted on"
-                if predictions.ids is not None:
-                    advice = "leave them out, or let the new rows replace them (replace=True, --replace)"
-                raise InputError(f"{len(taken):,} of the ids are in the index already, such as {taken[0]!r}: {advice}")
-            lost = self._extras_of(old) - set([] if pictures is None else pictures.extras)
-            if lost:
-                raise InputError(
-                    f"{len(taken):,} of the rows are in the index with their {' and '.join(sorted(lost))}, which the new rows "
-                    "would lose: give pictures with side (--pictures FOLDER --thumbnails PIXELS), or delete those rows first"
-                )
+            given = RowColumns(columns, thumbnails, len(predictions), self.snapshot.columns)
+            changes.remove_unused(self.path, self.manifest)
             manifest = self.manifest
-            name = FORMAT % manifest.next_name
+            old = self._replaced(predictions, given, replace)
             with changes.new_files(self.path) as folder:
-                entry = write_segment(predictions, folder, name, manifest.next_row, pictures=pictures, progress=progress)
+                name = SEGMENT_NAME % manifest.next_name
+                entry = write_segment(predictions, folder, name, manifest.next_row, given, progress)
             changed = manifest.with_segment(entry)
             changes.mark_deleted(self.path, changed, np.union1d(self.snapshot.deleted, old)).write(self.path)
             self.refresh()
             return len(old)
 
+    def _replaced(self, predictions: "Predictions", given: "RowColumns", replace: bool) -> RowNumbers:
+        """The rows of the index whose ids the new rows have; refused where that is not wanted, or would lose columns."""
+        first = self.manifest.next_row
+        old, taken = self._rows_of(predictions.ids or [str(row) for row in range(first, first + len(predictions))])
+        if taken and not replace:
+            advice = "give the new rows ids; without ids they are named after their row numbers"
+            if predictions.ids is not None:
+                advice = "leave those rows out, or replace the old ones with replace=True"
+            raise InputError(f"{len(taken):,} of the ids are in the index already, such as {taken[0]!r}: {advice}")
+        lost = self._columns_of(old) - set(given.kinds)
+        if lost:
+            raise InputError(
+                f"{len(taken):,} of the rows are in the index with columns that the new rows lack ({', '.join(sorted(lost))}): "
+                "give these columns, or delete the old rows first"
+            )
+        return old
+
     def delete(self, ids: Iterable[str]) -> int:
-        """Rows of these ids are not found any more; how many there were. Ids that are not in the index are refused."""
+        """Delete the rows with these ids, and return how many there were. Ids that are not in the index are refused."""
         if isinstance(ids, str):
             raise InputError(f"ids: expected a list of ids, got the text {ids!r}: put it into a list")
-        with writers_lock(self.path):
+        with changes.writers_lock(self.path):
             self.refresh()
-            changes.clear(self.path, self.manifest)
+            changes.remove_unused(self.path, self.manifest)
             wanted = list(dict.fromkeys(ids))
             rows, found = self._rows_of(wanted)
             known = set(found)
@@ -221,33 +255,33 @@ class Index:
             return len(rows)
 
     def compact(self, progress: Progress | None = None) -> None:
-        """All rows in one segment, without those that were deleted; row numbers stay."""
-        with writers_lock(self.path):
+        """Rewrite all rows as one segment, without the deleted ones; row numbers stay the same."""
+        with changes.writers_lock(self.path):
             self.refresh()
-            changes.clear(self.path, self.manifest)
+            changes.remove_unused(self.path, self.manifest)
             if len(self.manifest.segments) == 1 and not self.manifest.deleted_rows:
                 return  # it is compact already
             changes.compacted(self.snapshot, progress).write(self.path)
             self.refresh()
-            changes.clear(self.path, self.manifest)
+            changes.remove_unused(self.path, self.manifest)
 
     def check(self) -> list[str]:
-        """Read everything; what is damaged, named."""
-        return changes.damage(self.snapshot)
+        """Read everything, and return one sentence for each damaged part."""
+        return changes.find_damage(self.snapshot)
 
-    def _extras_of(self, rows: Rows) -> set[str]:
-        """What the index keeps of the pictures of these rows: path, thumbnail."""
+    def _columns_of(self, rows: RowNumbers) -> set[str]:
+        """Columns that the index keeps for any of these rows."""
         found: set[str] = set()
         for segment in self.snapshot.segments:
             if ((rows >= segment.entry.first) & (rows <= segment.entry.last)).any():
-                found |= set(segment.extras)
+                found |= set(segment.columns)
         return found
 
-    def _rows_of(self, ids: Iterable[str]) -> tuple[Rows, list[str]]:
-        """The numbers of the rows of these ids, deleted ones aside, and those of the ids that there are."""
+    def _rows_of(self, ids: Iterable[str]) -> tuple[RowNumbers, list[str]]:
+        """Numbers of the rows with these ids, without deleted rows, and the ids that were found."""
         wanted = list(ids)
         if not all(isinstance(name, str) for name in wanted):
-            raise InputError("ids: expected texts, got something else among them")
+            raise InputError("ids: expected texts, got other types among them")
         values, rows, names = pa.array(wanted, pa.string()), [np.zeros(0, dtype=np.int64)], []
         for segment in self.snapshot.segments:
             for group in range(segment.groups):
@@ -257,11 +291,11 @@ class Index:
                     numbers = segment.row_numbers(group)[hits]
                     kept = ~np.isin(numbers, self.snapshot.deleted)
                     rows.append(numbers[kept])
-                    names += here.take(places(hits[kept])).to_pylist()
+                    names += here.take(as_indices(hits[kept])).to_pylist()
         return np.concatenate(rows), names
 
     def info(self) -> dict[str, Any]:
-        """What the index holds, as JSON holds it."""
+        """What the index holds, as JSON types."""
         names = self.manifest.files()
         size = sum((self.path / name).stat().st_size for name in names if (self.path / name).exists())
         return {
@@ -271,11 +305,16 @@ class Index:
             "link": self.manifest.link[0],
             "segments": len(self.manifest.segments),
             "groups": sum(segment.groups for segment in self.snapshot.segments),
-            "pictures": sorted({name for segment in self.snapshot.segments for name in segment.extras}),
+            "columns": self.columns,
             "bytes": size,
         }
 
 
-def _hands() -> int:
+def _why(query: Query, exact: ExactRows, place: int) -> tuple[Reason, ...]:
+    with np.errstate(over="ignore"):
+        return tuple(query.explain(1 / (1 + np.exp(-exact.odds[place]))))
+
+
+def _threads() -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, MOST_HANDS)
+    return min(cores, MOST_THREADS)

@@ -5,7 +5,7 @@
     operand    = "not" operand | "(" query ")" | how-many | "count" sign whole | label [ sign probability ]
     how-many   = ( "at" "least" | "at" "most" | "exactly" ) whole "of" "(" query { "," query } ")"
 
-Nesting and length are bounded before anything recurses. Every error is a sentence and a caret under the place.
+Nesting and length are checked before anything recurses. Every error is a sentence and a caret below its place.
 """
 
 import itertools
@@ -13,16 +13,14 @@ from collections.abc import Sequence
 
 from shortlist.errors import InputError
 from shortlist.retrieval.names import AmbiguousError, Names, UnknownError, shown
-from shortlist.retrieval.tokens import MOST_DEPTH, MOST_TERMS, QueryError, Token, checked_tokens, too_deep
+from shortlist.retrieval.tokens import MOST_DEPTH, QueryError, Token, checked_tokens, too_deep
 from shortlist.retrieval.tree import And, Condition, Count, Label, Node, Not, Of, Or
 
-__all__ = ["MOST_DEPTH", "MOST_TERMS", "QueryError", "parse"]
-
-COMMA = 'a comma stands only between the parts of at least 2 of (…): write "and" or "or"'
+COMMA = 'commas separate only the parts of at least 2 of (…): write "and" or "or"'
 
 
 def parse(query: str, classes: Sequence[str]) -> tuple[Node, dict[int, int]]:
-    """The tree of a query, and where each label first stands in it.
+    """Parse a query: its tree, and the place of each label's first occurrence.
 
     >>> parse("fork and not knife", ["fork", "knife"])
     (And(parts=(Label(position=0), Not(part=Label(position=1)))), {0: 0, 1: 13})
@@ -34,7 +32,7 @@ def parse(query: str, classes: Sequence[str]) -> tuple[Node, dict[int, int]]:
 
 
 class _Parser:
-    """One pass from left to right; ``operand`` and ``expression`` call each other once for each level of nesting."""
+    """A recursive-descent parser; ``operand`` and ``expression`` call each other once for each level of nesting."""
 
     def __init__(self, query: str, names: Names) -> None:
         self.query, self.names = query, names
@@ -50,7 +48,7 @@ class _Parser:
         return self.tokens[self.at - 1] if self.at else None
 
     def accept(self, kind: str) -> Token | None:
-        """The next token if it is of this kind, which is then behind us."""
+        """Consume and return the next token if it is of this kind; otherwise None."""
         token = self.next
         if token.kind != kind:
             return None
@@ -110,7 +108,7 @@ class _Parser:
         if not sign:
             return Label(position)
         if sign.value == "=":
-            raise self.error("a probability is compared by >, >=, < or <=, not by =", sign)
+            raise self.error("probabilities are compared with >, >=, < or <=, not with =", sign)
         return Condition(position, sign.value, self.probability())
 
     def label(self, token: Token) -> int:
@@ -130,7 +128,7 @@ class _Parser:
             raise self.error("expected a probability, such as 0.8 or 80%", self.next)
         mantissa, _, exponent = token.value.lower().partition("e")
         percent = self.accept("%") is not None
-        value = float(f"{mantissa}e{int(exponent or 0) - 2 * percent}")  # 80% as the decimal 80e-2, which rounds once
+        value = float(f"{mantissa}e{int(exponent or 0) - 2 * percent}")  # 80% as the decimal 80e-2, which is rounded once
         if not 0 <= value <= 1:
             typed = token.value + "%" * percent
             hint = f"; in percent it is {typed}%" if not percent and 1 < value <= 100 else ""
@@ -138,14 +136,14 @@ class _Parser:
         return value
 
     def whole_number(self, what: str, least: int) -> tuple[int, Token]:
-        """A whole number from ``least`` on, and where it stands."""
+        """A whole number from ``least`` on, and its token."""
         token = self.next
         self.at += token.kind == "number"
         digits = token.value.removeprefix("+")
-        number = int(digits[:18]) if digits.isdigit() else -1  # nobody has 10¹⁸ labels
+        number = int(digits[:18]) if digits.isdigit() else -1  # more digits make no difference
         if token.kind != "number" or number < least or self.next.kind == "%":
             got = f", got {shown(token.value + '%' * (self.next.kind == '%'))}" if token.value else ""
-            raise self.error(f"{what}: expected a whole number from {least} on{got}", token)
+            raise self.error(f"{what}: expected a whole number from {least}{got}", token)
         return number, token
 
     def count(self) -> Node:
@@ -163,12 +161,12 @@ class _Parser:
         if first.kind == "at":
             second = self.accept("least") or self.accept("most")
             if not second:
-                raise self.error(self.with_quotes("expected least or most after at: at least 2 of (…)", first), self.next)
+                raise self.error(self.with_quotes('expected "least" or "most" after "at": at least 2 of (…)', first), self.next)
             how = f"at {second.kind}"
         number, place = self.whole_number(how, 1 if how == "at least" else 0)
         for kind in ("of", "("):
             if not self.accept(kind):
-                raise self.error(f"expected {kind}: it is written {how} {number} of (car, bus)", self.next)
+                raise self.error(f"expected {kind}: write {how} {number} of (car, bus)", self.next)
         parts = [self.expression()]
         while self.accept(","):
             parts.append(self.expression())
@@ -176,7 +174,7 @@ class _Parser:
             raise self.stray(self.next)
         if number > len(parts):
             those = "1 part" if len(parts) == 1 else f"{len(parts)} parts"
-            sentence = f"{how} {number} of {those}: expected {len(parts)} at most; parts are separated by commas"
+            sentence = f"{how} {number} of {those}: expected at most {len(parts)}; parts are separated by commas"
             raise self.error(sentence, place)
         return Of(0 if how == "at most" else number, len(parts) if how == "at least" else number, tuple(parts))
 
@@ -184,18 +182,18 @@ class _Parser:
         return QueryError(sentence, self.query, token.start)
 
     def with_quotes(self, sentence: str, token: Token) -> str:
-        """The sentence, and that a label of this name is written in quotes, where there is one."""
+        """The sentence, with a hint to quotes if a label has this name."""
         hint = self.names.in_quotes(token.value)
         return f"{sentence}; {hint}" if hint else sentence
 
     def no_operand(self, token: Token) -> QueryError:
-        """What to say where a label should stand and something else does."""
+        """The error where a label is expected and something else found."""
         after = f" after {shown(self.last.value)}" if self.last else ""
         if token.kind == "number":
-            hint = self.names.in_quotes(token.value) or "a condition is written label first: fork > 0.8"
+            hint = self.names.in_quotes(token.value) or "write the label of a condition first: fork > 0.8"
             return self.error(f"expected a label, got the number {shown(token.value)}; {hint}", token)
         if token.kind in ("least", "most", "of"):
-            sentence = f"{shown(token.value)} is a word of the language, as in at least 2 of (car, bus)"
+            sentence = f"{shown(token.value)} is a keyword, as in at least 2 of (car, bus)"
             return self.error(self.with_quotes(sentence, token), token)
         if token.kind == ",":
             return self.error(COMMA if not self.depth else f"a label is missing{after}", token)
@@ -203,14 +201,14 @@ class _Parser:
         return self.error(self.with_quotes(f"a label is missing{after or got}", token), token)
 
     def stray(self, token: Token) -> QueryError:
-        """What to say where an operator should stand and something else does."""
+        """The error where an operator is expected and something else found."""
         last = self.last
         if token.kind == ",":
             return self.error(COMMA, token)
         if token.kind == "%":
-            return self.error("% stands only after the number of a probability: fork > 80%", token)
+            return self.error("% is allowed only after the number of a probability: fork > 80%", token)
         if token.kind == "sign":
-            return self.error("only one label is compared, with one number: fork > 0.2 and fork < 0.8", token)
+            return self.error("a comparison has one label and one number: fork > 0.2 and fork < 0.8", token)
         if token.kind == "number" and last and last.kind in ("word", "name"):
             return self.error(
                 f"expected a comparison between {shown(last.value)} and {shown(token.value)}: >, >=, < or <=", token

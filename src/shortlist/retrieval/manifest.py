@@ -1,5 +1,6 @@
-"""What an index consists of at one moment: one small JSON file that names all others, replaced whole."""
+"""The state of an index: one small JSON file that names all other files, and is replaced as a whole."""
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -7,7 +8,6 @@ from typing import Any
 
 from shortlist.errors import InputError
 from shortlist.files import flush, written_whole
-from shortlist.retrieval.seals import seal_of_json
 
 NAME = "index.json"
 FORMAT = 1
@@ -18,11 +18,11 @@ class SegmentEntry:
     """Rows that were added together.
 
     Args:
-        name: what its files are called after.
-        rows: how many, the deleted ones included.
-        first: the number of its first row; a later row has a larger one.
-        last: the number of its last row.
-        seals: of its two files, the one that is searched and the one that answers are read from.
+        name: the number in the names of its files.
+        rows: number of rows, including deleted ones.
+        first: row number of its first row; later rows have larger numbers.
+        last: row number of its last row.
+        seals: checksums of its two files, in the order ``logs``, ``records``.
     """
 
     name: str
@@ -33,13 +33,18 @@ class SegmentEntry:
 
     @property
     def logs(self) -> str:
-        """The file that is searched: log η and log(1 - η) of every label, a column each."""
+        """The file that is searched: log η and log(1 - η) of every label, one column each."""
         return f"logs-{self.name}.parquet"
 
     @property
-    def facts(self) -> str:
-        """The file that answers are read from: exact log odds, ids, paths and small pictures, a row each."""
+    def records(self) -> str:
+        """The file that results are read from: exact log odds, ids and further columns of each row."""
         return f"rows-{self.name}.parquet"
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether its row numbers have no gaps, so that a row is found by arithmetic."""
+        return self.last - self.first + 1 == self.rows
 
 
 @dataclass(frozen=True)
@@ -48,13 +53,13 @@ class Manifest:
 
     Args:
         classes: names of the labels, in the order of the columns.
-        link: the fingerprint of the link that the probabilities were read by.
+        link: fingerprint of the link that turned the scores into probabilities.
         segments: in the order in which they were added.
-        next_row: the number that the next row gets; numbers are never given twice.
-        next_name: counts the files.
-        deleted: the file with the numbers of deleted rows, if any are.
-        deleted_rows: how many those are.
-        deleted_seal: of that file.
+        next_row: number of the next row; numbers are never reused.
+        next_name: number of the next file.
+        deleted: name of the file with the numbers of deleted rows, if there are any.
+        deleted_rows: number of deleted rows.
+        deleted_seal: checksum of that file.
     """
 
     classes: tuple[str, ...]
@@ -69,12 +74,12 @@ class Manifest:
 
     @property
     def rows(self) -> int:
-        """How many rows can be found."""
+        """Number of rows that can be found."""
         return sum(segment.rows for segment in self.segments) - self.deleted_rows
 
     def files(self) -> set[str]:
-        """Every file that belongs to this state."""
-        named = {name for segment in self.segments for name in (segment.logs, segment.facts)}
+        """Names of all files of this state."""
+        named = {name for segment in self.segments for name in (segment.logs, segment.records)}
         return named | {NAME} | ({self.deleted} if self.deleted else set())
 
     def with_segment(self, segment: SegmentEntry) -> "Manifest":
@@ -87,9 +92,9 @@ class Manifest:
         )
 
     def write(self, folder: Path) -> None:
-        """Make this the state of the index: readers see the one before or this one, never a mixture."""
+        """Make this the state of the index: readers see either the previous state or this one, never a mixture."""
         content = json.loads(json.dumps(asdict(self)))  # as it will be read
-        sealed = {**content, "seal": seal_of_json(content)}
+        sealed = {**content, "seal": json_seal(content)}
         flush(folder)  # the files that it names
         with written_whole(folder / NAME) as temporary:
             temporary.write_text(json.dumps(sealed, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
@@ -98,7 +103,7 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> "Manifest":
-        """The state of the index in this folder."""
+        """Read the state of the index in this folder."""
         path = folder / NAME
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
@@ -109,15 +114,24 @@ class Manifest:
         if not isinstance(content, dict) or content.get("version") != FORMAT:
             came = content.get("version") if isinstance(content, dict) else None
             raise InputError(f"{path}: expected an index of format {FORMAT}, got {came!r}: build it again with this version")
-        if content.pop("seal", None) != seal_of_json(content):
-            raise InputError(f"{path} is damaged, or was changed by hand: build the index again")
+        if content.pop("seal", None) != json_seal(content):
+            raise InputError(f"{path} is damaged or was edited by hand: build the index again")
         segments = tuple(SegmentEntry(**{**entry, "seals": tuple(map(tuple, entry["seals"]))}) for entry in content["segments"])
         lists = {name: tuple(content[name]) for name in ("classes", "deleted_seal")}
         return cls(**{**content, **lists, "segments": segments})
 
 
+def json_seal(content: dict[str, Any]) -> str:
+    """Checksum of the content of a dictionary, independent of its order.
+
+    >>> json_seal({"a": 1, "b": [2]}) == json_seal({"b": [2], "a": 1})
+    True
+    """
+    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=True).encode()).hexdigest()[:16]
+
+
 def link_text(config: dict[str, Any]) -> str:
-    """A link as it is typed and as it prints: a name, its numbers, and in brackets what it was fitted on.
+    """A link as text: its name, its parameters, and in brackets the link it was fitted on.
 
     >>> link_text({"kind": "platt", "base": {"kind": "temperature", "value": 2.0}, "single": False})
     'platt(temperature:2)'
@@ -132,4 +146,4 @@ def _what_is_there(folder: Path) -> str:
         return "nothing: there is no such folder"
     if not folder.is_dir():
         return "a file"
-    return f"one without {NAME}: make one with shortlist index build SCORES {folder}"
+    return f"a folder without {NAME}: build an index first"

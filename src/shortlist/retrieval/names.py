@@ -1,4 +1,4 @@
-"""Labels by their names: how a name is written in a query, which label a word means, and which ones come near it."""
+"""Names of labels: how a name is written in a query, which label a word means, and which names are similar."""
 
 import re
 import unicodedata
@@ -12,14 +12,14 @@ NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]{1,4})?", re.IG
 
 
 def is_word_character(character: str) -> bool:
-    """Whether a bare word may hold it: letters, digits, marks and pictographs of any script, and ``_-./'’:+#@*``."""
+    """Whether a word without quotes may contain it: letters, digits, marks and emoji of any script, and ``_-./'’:+#@*``."""
     if character.isalnum() or character in "_-./'’:+#@*\u200c\u200d":
         return True
     return unicodedata.category(character) in ("Mn", "Mc", "Me", "So", "Sk")
 
 
 def starts_word(character: str) -> bool:
-    """Whether a bare word may begin with it: not with a mark, a quote or a sign, which mean something else there."""
+    """Whether a word without quotes may begin with it: not with a mark, a quote or a sign, which have other meanings there."""
     return is_word_character(character) and character not in "-+'’/*:\u200c\u200d"
 
 
@@ -35,7 +35,7 @@ def is_bare(name: str) -> bool:
 
 
 def quoted(name: str) -> str:
-    r"""A name in quotes, its own quotes and backslashes escaped.
+    r"""A name in quotes, with its own quotes and backslashes escaped.
 
     >>> print(quoted('the "big" one'))
     "the \"big\" one"
@@ -44,12 +44,12 @@ def quoted(name: str) -> str:
 
 
 def shown(text: str) -> str:
-    """A piece of a query inside a sentence: printable, and not longer than 40 characters."""
+    """A piece of a query for a message: in quotes, printable, and at most 40 characters."""
     return repr(text if len(text) <= 40 else text[:39] + "…")
 
 
 def folded(name: str) -> str:
-    """A name without its case, in the composed form of its letters."""
+    """A name in lower case and Unicode form NFC, for comparisons."""
     return unicodedata.normalize("NFC", name).casefold()
 
 
@@ -62,7 +62,7 @@ class AmbiguousError(InputError):
 
 
 class Names:
-    """The labels of an index, found by name: exactly, or without regard to case where that is one label only.
+    """Looks up labels by name: exactly, or ignoring case if that gives a single label.
 
     >>> names = Names(["fork", "dining table", "Knife"])
     >>> names.position("fork"), names.position("knife")
@@ -77,19 +77,19 @@ class Names:
         self._folded: dict[str, list[int]] | None = None
 
     def position(self, word: str) -> int:
-        """The one label that a word means.
+        """Position of the label that a word means.
 
         Raises:
-            UnknownError: there is none.
-            AmbiguousError: there are several.
+            UnknownError: no label has this name.
+            AmbiguousError: several labels have it.
         """
         found = self._exact.get(word)
         if found is None:
             found = self._without_case().get(folded(word), [])
             if len(found) > 1:
-                raise AmbiguousError(f"{shown(word)} may be {self._list(found)}: write it exactly")
+                raise AmbiguousError(f"{shown(word)} is ambiguous: it may be {self._list(found)}; write it exactly")
         if len(found) > 1:
-            raise AmbiguousError(f"{len(found)} labels are named {shown(word)}: a query cannot tell them apart")
+            raise AmbiguousError(f"{len(found)} labels are named {shown(word)}: a query cannot distinguish them")
         if not found:
             raise UnknownError(f"unknown label {shown(word)}")
         return found[0]
@@ -106,7 +106,7 @@ class Names:
         return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
     def nearest(self, *spellings: str) -> str:
-        """``did you mean "fork" or "cork"?``: up to three names that hold the word or are spelt nearly so, if any."""
+        """``did you mean "fork" or "cork"?``: up to three names that contain the word or are spelled similarly; else empty."""
         known = self._without_case()
         near = [name for text in spellings for name in known if folded(text) in name.split()][:3]
         near += [name for text in spellings for name in similar(folded(text), known)]
@@ -114,18 +114,18 @@ class Names:
         return f"did you mean {self._list(found)}?" if found else ""
 
     def phrase(self, query: str, start: int) -> str:
-        """``write the label "dining table" in quotes``, where a query goes on with a name that needs them; else nothing."""
-        fitting = [name for name in self.classes if not is_bare(name) and _goes_on_with(query, start, name)]
+        """``write the label "dining table" in quotes``, if the query continues with a name that needs them; else empty."""
+        fitting = [name for name in self.classes if not is_bare(name) and _continues_with(query, start, name)]
         return f"write the label {quoted(max(fitting, key=len))} in quotes" if fitting else ""
 
     def in_quotes(self, word: str) -> str:
-        """``the label "count" is written in quotes``, where a keyword or number is also a label; else nothing."""
+        """``the label "count" must be written in quotes``, if a keyword or number is also a label; else empty."""
         found = self._without_case().get(folded(word)) if word else None
-        return f"the label {quoted(self.classes[found[0]])} is written in quotes" if found else ""
+        return f"the label {quoted(self.classes[found[0]])} must be written in quotes" if found else ""
 
 
-def _goes_on_with(query: str, start: int, name: str) -> bool:
-    """Whether a query goes on with these words, whatever the case and the spaces between them."""
+def _continues_with(query: str, start: int, name: str) -> bool:
+    """Whether a query continues with these words, ignoring case and spaces."""
     words = folded(" ".join(name.split()))
     here = folded(" ".join(query[start : start + 2 * len(name) + 20].split()))
     return bool(words) and here.startswith(words) and not is_word_character(here[len(words) : len(words) + 1] or " ")

@@ -1,4 +1,4 @@
-"""The probability that a query is true of a row, labels taken as independent given the row: exact, and without cancellation.
+"""The probability that a query is true of a row, with labels independent given the row: exact, and without cancellation.
 
 For independent parts with probabilities p and q = 1 - p,
 
@@ -6,10 +6,10 @@ For independent parts with probabilities p and q = 1 - p,
     P(some) = p₁ + q₁ (p₂ + q₂ (p₃ + …))      P(none)    = q₁ q₂ … qₘ
     P(s of the first i) = P(s of the first i - 1) qᵢ + P(s - 1 of the first i - 1) pᵢ
 
-the last being the Poisson-binomial distribution (Hong 2013, Computational Statistics & Data Analysis 59, section 2). Nothing is
-subtracted: p and q are both carried, and of a label the smaller of η and 1 - η is read from its logarithm. So both ends of the
-scale are kept to the last digits, and rows of which a query is nearly certain are still ranked. A conjunction is Σ log η +
-Σ log(1 - η) as it stands. Rows so improbable that a product might vanish are computed again with sums of logarithms.
+where the last is the Poisson-binomial distribution (Hong 2013, Computational Statistics & Data Analysis 59, section 2). Nothing
+is subtracted: p and q are both computed, and the smaller of η and 1 - η is taken from its own logarithm. Both ends of the scale
+therefore keep all digits, and rows for which a query is nearly certain are still ranked. A conjunction is the plain sum Σ log η
++ Σ log(1 - η). Rows so improbable that a product might underflow are computed again with sums of logarithms.
 """
 
 from collections.abc import Mapping
@@ -20,21 +20,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shortlist.errors import InputError
-from shortlist.retrieval.plans import All, Constant, If, Literal, Plan, Some, Tally, parts_of
+from shortlist.retrieval.plans import All, Constant, If, Literal, QueryPlan, Some, Tally, max_state, parts_of, reversed_bits
 from shortlist.retrieval.tree import Condition, meets
 
 Floats: TypeAlias = NDArray[np.float64]
 Columns: TypeAlias = Mapping[int, NDArray[Any]]
 
-MOST_ROWS, LEAST_ROWS, MOST_VALUES = 8_192, 256, 2**21  # of a block: it stays in cache, and all it keeps below 16 MB
-VANISHING = 1e-200
+MOST_ROWS, LEAST_ROWS, MOST_VALUES = 8_192, 256, 2**21  # of a block: it stays in cache, and below 16 MB
+VANISHING = 1e-200  # below which products might underflow
 
 
-def log_probability(plan: Plan, log_yes: Columns, log_no: Columns) -> Floats:
-    """The natural logarithm of the probability that a plan is true of each row, float64 (n,).
+def log_probability(plan: QueryPlan, log_yes: Columns, log_no: Columns) -> Floats:
+    """Natural logarithm of the probability that a plan is true of each row, float64 (n,).
 
     Args:
-        plan: what :func:`shortlist.retrieval.expansion.expanded` made of a tree.
+        plan: with independent parts, from :func:`shortlist.retrieval.expansion.expanded`.
         log_yes: log η of each label that the plan needs, by position, float32 or float64 (n,); -inf is allowed.
         log_no: log(1 - η), likewise.
 
@@ -53,7 +53,7 @@ def log_probability(plan: Plan, log_yes: Columns, log_no: Columns) -> Floats:
         raise InputError(f"log_yes, log_no: expected the columns of labels {sorted(used)}, got none of {missing}")
     answer = np.empty(rows)
     step = min(MOST_ROWS, max(LEAST_ROWS, MOST_VALUES // max(1, _size(plan))))
-    with np.errstate(divide="ignore", under="ignore"):  # log 0 is -inf here, and meant
+    with np.errstate(divide="ignore", under="ignore"):  # log 0 = -inf is intended
         for start in range(0, rows, step):
             here = slice(start, start + step)
             block = _Block({j: log_yes[j][here] for j in used}, {j: log_no[j][here] for j in used}, len(answer[here]))
@@ -61,9 +61,9 @@ def log_probability(plan: Plan, log_yes: Columns, log_no: Columns) -> Floats:
     return answer
 
 
-def _nodes(plan: Plan) -> dict[int, Plan]:
-    """Every node of a plan once, though several may share it."""
-    found: dict[int, Plan] = {}
+def _nodes(plan: QueryPlan) -> dict[int, QueryPlan]:
+    """Every node of a plan once; nodes may be shared."""
+    found: dict[int, QueryPlan] = {}
     waiting = [plan]
     while waiting:
         node = waiting.pop()
@@ -73,41 +73,18 @@ def _nodes(plan: Plan) -> dict[int, Plan]:
     return found
 
 
-def _labels(plan: Plan) -> set[int]:
+def _labels(plan: QueryPlan) -> set[int]:
     return {node.position for node in _nodes(plan).values() if isinstance(node, Literal | Condition | If)}
 
 
-def _size(plan: Plan) -> int:
-    """How many values a row may need to have at hand."""
+def _size(plan: QueryPlan) -> int:
+    """Number of values that may be kept for each row."""
     return sum(2 + (max_state(node)[0] if isinstance(node, Tally) else 0) for node in _nodes(plan).values())
-
-
-def max_state(tally: Tally) -> tuple[int, bool]:
-    """From how many true parts on (or false ones, if that is sooner) the answer of a tally no longer changes.
-
-    >>> parts = tuple(Literal(position, True) for position in range(5))
-    >>> max_state(Tally(0b111100, parts)), max_state(Tally(0b110000, parts))  # 2 or more; 4 or more, so 2 false ones decide
-    ((2, True), (2, False))
-    """
-    upward = last_change(tally.allowed, len(tally.parts))
-    downward = last_change(reversed_bits(tally.allowed, len(tally.parts)), len(tally.parts))
-    return (upward, True) if upward <= downward else (downward, False)
-
-
-def last_change(allowed: int, parts: int) -> int:
-    """The smallest s from which on all counts are allowed, or none."""
-    last = allowed >> parts & 1
-    return max((s + 1 for s in range(parts) if allowed >> s & 1 != last), default=0)
-
-
-def reversed_bits(allowed: int, parts: int) -> int:
-    """The same counts, told by the parts that are false."""
-    return sum(1 << parts - s for s in range(parts + 1) if allowed >> s & 1)
 
 
 @dataclass(frozen=True)
 class _Numbers:
-    """Probabilities, or their logarithms: how they are multiplied and added, and what one and zero are."""
+    """Arithmetic on probabilities or on their logarithms: products, sums, one and zero."""
 
     times: np.ufunc
     plus: np.ufunc
@@ -121,7 +98,7 @@ LOGARITHMS = _Numbers(np.add, np.logaddexp, 0.0, -np.inf)
 
 @dataclass
 class _Block:
-    """Some rows, and what was computed for them."""
+    """A block of rows, and the values computed for it so far."""
 
     log_yes: Columns
     log_no: Columns
@@ -129,7 +106,7 @@ class _Block:
     numbers: _Numbers = PLAIN
     known: dict[tuple[int, bool], Floats] = field(default_factory=dict)
 
-    def log(self, plan: Plan) -> Floats:
+    def log(self, plan: QueryPlan) -> Floats:
         """log P(true)."""
         match plan:
             case Literal(position, present):
@@ -143,7 +120,7 @@ class _Block:
                 return answer
         return self._log(plan)
 
-    def _log(self, plan: Plan) -> Floats:
+    def _log(self, plan: QueryPlan) -> Floats:
         yes = self.chance(plan, True)
         answer = np.log(yes)
         likely = yes > 0.5
@@ -155,14 +132,14 @@ class _Block:
             answer[lost] = _Block(yes_there, no_there, len(lost), LOGARITHMS).chance(plan, True)
         return answer
 
-    def chance(self, plan: Plan, side: bool) -> Floats:
-        """P(plan is true), or P(plan is false), in the numbers of this block."""
+    def chance(self, plan: QueryPlan, side: bool) -> Floats:
+        """P(plan is true), or P(plan is false), in the arithmetic of this block."""
         key = (id(plan), side)
         if key not in self.known:
             self.known[key] = self._chance(plan, side)
         return self.known[key]
 
-    def _chance(self, plan: Plan, side: bool) -> Floats:
+    def _chance(self, plan: QueryPlan, side: bool) -> Floats:
         times, plus, one, zero = self.numbers.times, self.numbers.plus, self.numbers.one, self.numbers.zero
         match plan:
             case Constant(value):
@@ -183,7 +160,7 @@ class _Block:
                 return self._every(parts, side) if isinstance(plan, All) == side else self._one(parts, side)
 
     def _label(self, position: int, present: bool) -> Floats:
-        """η or 1 - η: the smaller by its own logarithm, the larger as what that leaves."""
+        """η or 1 - η: the smaller from its own logarithm, the larger as 1 minus the smaller."""
         key = (~position, present)  # ids are not negative
         if key not in self.known:
             yes, no = (columns[position].astype(np.float64) for columns in (self.log_yes, self.log_no))
@@ -196,15 +173,15 @@ class _Block:
             self.known[~position, True], self.known[~position, False] = pair
         return self.known[key]
 
-    def _every(self, parts: tuple[Plan, ...], side: bool) -> Floats:
+    def _every(self, parts: tuple[QueryPlan, ...], side: bool) -> Floats:
         """P(all parts are on this side)."""
         answer = self.chance(parts[0], side)
         for part in parts[1:]:
             answer = self.numbers.times(answer, self.chance(part, side))
         return answer
 
-    def _one(self, parts: tuple[Plan, ...], side: bool) -> Floats:
-        """P(some part is on this side), from the last part to the first."""
+    def _one(self, parts: tuple[QueryPlan, ...], side: bool) -> Floats:
+        """P(at least one part is on this side), from the last part to the first."""
         answer = self.chance(parts[-1], side)
         for part in reversed(parts[:-1]):
             others = self.numbers.times(self.chance(part, not side), answer)
@@ -212,10 +189,10 @@ class _Block:
         return answer
 
     def _tally(self, tally: Tally, side: bool) -> Floats:
-        """P(the number of true parts is allowed), or that it is not; both are kept."""
+        """P(the number of true parts is allowed), or that it is not; both are stored."""
         last, upward = max_state(tally)
         allowed = tally.allowed if upward else reversed_bits(tally.allowed, len(tally.parts))
-        state = np.full((last + 1, self.rows), self.numbers.zero)  # row s: so many so far; the last row: so many or more
+        state = np.full((last + 1, self.rows), self.numbers.zero)  # row s: P(s so far); the last row: P(that many or more)
         state[0] = self.numbers.one
         for index, part in enumerate(tally.parts):
             reach = min(index + 1, last)

@@ -1,10 +1,21 @@
-"""What a search found: rows, the most probable first, and how the search went."""
+"""Results of a search, the most probable first, and a page that shows them: one HTML file that needs no other."""
 
+import base64
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
 from typing import Any
 
+from shortlist.files import write_text
+from shortlist.retrieval.columns import PATH, THUMBNAIL, small_jpeg
 from shortlist.retrieval.query import Query, Reason
+from shortlist.versions import version_of
+
+SIDE = 320  # of images that are resized for the page
+MOST_REASONS = 12
+KINDS = {True: "yes", False: "no", None: "any"}
 
 
 @dataclass(frozen=True)
@@ -13,42 +24,51 @@ class Result:
 
     Args:
         row: its number in the index.
-        id: its name.
-        score: the natural logarithm of the probability that the whole query is true of it.
+        id: its id.
+        score: natural logarithm of the probability that the whole query is true of it.
         why: the labels of the query, with their probabilities.
-        path: of its picture, where the index knows it.
-        thumbnail: a small JPEG of it, where the index has one.
+        columns: further values that the index keeps of it, by name; None where missing.
     """
 
     row: int
     id: str
     score: float
     why: tuple[Reason, ...] = ()
-    path: str | None = None
-    thumbnail: bytes | None = field(default=None, repr=False)
+    columns: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
 
     @property
     def probability(self) -> float:
-        """That the whole query is true of it, labels taken as independent given the row."""
+        """Probability that the whole query is true of it, labels taken as independent given the row."""
         return math.exp(self.score)
 
+    @property
+    def path(self) -> str | None:
+        """The column ``path``: the file of its image, if the index has it."""
+        return self.columns.get(PATH)
+
+    @property
+    def thumbnail(self) -> bytes | None:
+        """The column ``thumbnail``: a small JPEG, if the index has it."""
+        return self.columns.get(THUMBNAIL)
+
     def to_json(self) -> dict[str, Any]:
-        """Everything but the picture, as JSON holds it."""
+        """Everything but bytes, as JSON types."""
         why = [{"label": each.label, "wanted": each.wanted, "probability": each.probability} for each in self.why]
-        path = {} if self.path is None else {"path": self.path}
-        return {"row": self.row, "id": self.id, "score": self.score, "probability": self.probability, **path, "why": why}
+        columns = {name: value for name, value in self.columns.items() if not isinstance(value, bytes)}
+        found = {"row": self.row, "id": self.id, "score": self.score, "probability": self.probability}
+        return {**found, "columns": columns, "why": why}
 
 
 class Results(list[Result]):
-    """The rows that were found, the most probable first; of equal ones the lower row number.
+    """The rows that were found, the most probable first; ties by lower row number.
 
     Args:
         results: the rows.
-        query: what was asked.
-        note: why nothing was found, where the query itself says so.
-        groups: groups of rows in the index.
-        read: groups that had to be read.
-        damaged: what could not be read and was left out.
+        query: the query.
+        note: why nothing was found, if the query contradicts itself.
+        groups: number of row groups of the index.
+        read: number of row groups that were read.
+        damaged: what could not be read and was skipped.
     """
 
     def __init__(
@@ -63,3 +83,109 @@ class Results(list[Result]):
     ):
         super().__init__(results)
         self.query, self.note, self.groups, self.read, self.damaged = query, note, groups, read, damaged or []
+
+
+def write_page(results: Results, path: str | Path, *, rows: int) -> None:
+    """Write the page of results to a file, completely or not at all.
+
+    Args:
+        results: results of a search.
+        path: of the file.
+        rows: number of rows of the index.
+    """
+    write_text(path, render(results, rows=rows))
+
+
+def render(results: Results, *, rows: int) -> str:
+    """Render the page of results as HTML: images, probabilities, and the labels of the query.
+
+    Args:
+        results: results of a search.
+        rows: number of rows of the index.
+    """
+    import jinja2
+
+    shown = [_shown(place, result) for place, result in enumerate(results, 1)]
+    source = resources.files("shortlist.retrieval").joinpath("page.html").read_text(encoding="utf-8")
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(source).render(
+        query=results.query.text,
+        rows=rows,
+        notes=[*([results.note] if results.note else []), *results.damaged],
+        found=shown,
+        illustrated=any(row["picture"] or row["link"] for row in shown),
+        kinds={reason["kind"] for row in shown for reason in row["why"]},
+        version=version_of("shortlist"),
+    )
+
+
+def percent(probability: float) -> str:
+    """Format a probability in percent, with enough digits near 0 and 1.
+
+    >>> [percent(p) for p in (1.0, 0.999999, 0.9987, 0.5, 0.0123, 2e-4, 1e-9, 0.0)]
+    ['100%', '>99.99%', '99.87%', '50.0%', '1.2%', '0.02%', '1e-09', '0%']
+    """
+    if probability in (0, 1):
+        return f"{probability:.0%}"
+    if probability < 1e-5:
+        return f"{probability:.0e}"
+    if probability < 0.01:
+        return f"{100 * probability:.2g}%"
+    if probability > 0.9999:
+        return ">99.99%"
+    return f"{probability:.2%}" if probability > 0.995 else f"{probability:.1%}"
+
+
+def _shown(place: int, result: Result) -> dict[str, Any]:
+    picture, missing = _picture(result)
+    why = [_reason(reason) for reason in most_probable(result.why, MOST_REASONS)]
+    return {
+        "place": place,
+        "id": result.id,
+        "columns": [(name, value) for name, value in result.columns.items() if _is_shown(name, value)],
+        "probability": percent(result.probability),
+        "picture": picture,
+        "missing": missing,
+        "link": None if result.path is None else Path(result.path).absolute().as_uri(),
+        "why": why,
+        "more": len(result.why) - len(why),
+    }
+
+
+def _is_shown(name: str, value: object) -> bool:
+    """Whether a column is shown as text: not what the image and its link show, nor bytes."""
+    return name not in (PATH, THUMBNAIL) and value is not None and not isinstance(value, bytes)
+
+
+def most_probable(reasons: Sequence[Reason], most: int) -> list[Reason]:
+    """The reasons with the most probable labels, in the order of the query."""
+    best = sorted(range(len(reasons)), key=lambda place: -reasons[place].probability)[:most]
+    return [reasons[place] for place in sorted(best)]
+
+
+def _reason(reason: Reason) -> dict[str, Any]:
+    return {
+        "label": reason.label,
+        "kind": KINDS[reason.wanted],
+        "width": round(100 * reason.probability, 1),
+        "shown": percent(reason.probability),
+    }
+
+
+def _picture(result: Result) -> tuple[str | None, str]:
+    """The image as a data URI, or None and the reason why there is none."""
+    if result.thumbnail is not None:
+        return _uri(result.thumbnail), ""
+    if result.path is None:
+        return None, "no image in the index"
+    from shortlist.data.decoding import PictureError, decode
+
+    try:
+        image = decode(result.path, at_least=SIDE).image
+    except PictureError as error:
+        return None, str(error)
+    return _uri(small_jpeg(image, SIDE)), ""
+
+
+def _uri(content: bytes) -> str:
+    return "data:image/jpeg;base64," + base64.b64encode(content).decode()

@@ -1,18 +1,20 @@
 """The files of a segment: how they are written, and read a group of rows at a time.
 
-Two layouts of the same rows, because a search reads a few columns of all rows and an answer all columns of a few rows:
+The same rows are stored in two layouts, because a search reads a few columns of all rows, and its results all columns of a few
+rows:
 
 - ``logs-NAME.parquet`` is searched: ``row``, ``id``, and for each label ``yes_J`` = log η and ``no_J`` = log(1 - η), float32,
-  J being its position. Groups are large, and each knows the maxima of its columns.
-- ``rows-NAME.parquet`` is looked up: ``row``, ``id``, ``path``, ``thumbnail``, and ``odds``, the exact log odds of all labels,
-  float32 or float64 by their number of bytes, little-endian. Groups are small.
+  where J is its position. Row groups are large, and the footer has the maximum of each column in each group.
+- ``rows-NAME.parquet`` holds the records of the rows: ``row``, ``id``, the columns that were given with the rows (such as
+  ``path`` and ``thumbnail``), and ``odds``, the exact log odds of all labels, little-endian float32 or float64 by their number
+  of bytes. Row groups are small.
 
-Pages carry checksums, which are verified when a page is read for the first time: damage is noticed, not ranked.
+Pages carry checksums, which are verified when a page is read for the first time, so that damage is noticed.
 """
 
 import inspect
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,48 +22,53 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shortlist.retrieval.columns import numbers_of
+from shortlist.retrieval.columns import OWN, Kinds
 from shortlist.retrieval.manifest import SegmentEntry
-from shortlist.retrieval.seals import seal_of_parquet
-from shortlist.retrieval.searched_file import DAMAGE, DamagedError, Floats, SearchedFile, check_seal, open_parquet
-
-Rows = npt.NDArray[np.int64]
-SEARCHED_TOGETHER = 131_072  # rows of a group of the file that is searched
-MOST_ENTRIES = 2**24  # of a group, where there are so many labels that fewer rows make one
-LOOKED_UP_TOGETHER = 1_024
-PICTURES_TOGETHER = 64  # the same where each row has a small picture
-STORED = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
-# A page for each column of a group, whose floats can be read in one go; older versions of Arrow make such pages anyway.
-ONE_PAGE = (
-    {"max_rows_per_page": SEARCHED_TOGETHER} if "max_rows_per_page" in inspect.signature(pq.write_table).parameters else {}
+from shortlist.retrieval.parquet import (
+    DAMAGE,
+    DamagedError,
+    FloatColumns,
+    Floats,
+    RowNumbers,
+    check_seal,
+    numbers_of,
+    open_parquet,
+    parquet_seal,
 )
+
+SEARCHED_GROUP = 131_072  # rows in a group of the searched file
+MOST_ENTRIES = 2**24  # in such a group: with many labels it has fewer rows
+RECORD_GROUP = 1_024  # rows in a group of the records
+RECORD_GROUP_WITH_BYTES = 64  # the same if a column holds bytes, such as thumbnails
+STORED = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
+# One page for each column of a group, so that its floats can be read at once; older versions of Arrow do so anyway.
+ONE_PAGE = {"max_rows_per_page": SEARCHED_GROUP} if "max_rows_per_page" in inspect.signature(pq.write_table).parameters else {}
 
 
 def group_rows(labels: int) -> int:
-    """How many rows make a group of the file that is searched.
+    """Number of rows in a group of the searched file.
 
     >>> group_rows(80), group_rows(1_081)
     (131072, 15520)
     """
-    return max(LOOKED_UP_TOGETHER, min(SEARCHED_TOGETHER, MOST_ENTRIES // labels))
+    return max(RECORD_GROUP, min(SEARCHED_GROUP, MOST_ENTRIES // labels))
 
 
 def yes(label: int) -> str:
-    """The column of log η."""
+    """Name of the column of log η."""
     return f"yes_{label}"
 
 
 def no(label: int) -> str:
-    """The column of log(1 - η)."""
+    """Name of the column of log(1 - η)."""
     return f"no_{label}"
 
 
 def logs_of_odds(odds: Floats) -> tuple[Floats, Floats]:
-    """``log η`` and ``log(1 - η)`` of log odds, each with all its digits: ``-softplus(∓odds)``.
+    """Compute ``log η`` and ``log(1 - η)`` from log odds, ``-softplus(∓odds)``, each to full precision.
 
     >>> [round(float(value), 4) for value in logs_of_odds(np.array(2.0))]
     [-0.1269, -2.1269]
@@ -71,51 +78,73 @@ def logs_of_odds(odds: Floats) -> tuple[Floats, Floats]:
         return np.minimum(odds, 0) - rest, np.minimum(-odds, 0) - rest
 
 
-class SegmentWriter:
-    """Writes both files of a segment, a block of rows after the other."""
+def searched_logs(logs: Floats) -> Floats:
+    """Round logarithms of probabilities to float32, where 0 stays reserved for a probability of exactly 1.
 
-    def __init__(self, folder: Path, name: str, labels: int, *, extras: Sequence[str] = (), exact: np.dtype[Any]):
+    The logarithm of a probability within 1e-46 of 1 would round to 0, and its row would be taken for certain. It becomes the
+    smallest negative float32 instead, so that the row is ranked by its exact value.
+
+    >>> searched_logs(np.array([-1e-60, 0.0, -2.0])).tolist()
+    [-1.401298464324817e-45, 0.0, -2.0]
+    """
+    rounded = logs.astype(np.float32)
+    rounded[(rounded == 0) & (logs < 0)] = -np.finfo(np.float32).smallest_subnormal
+    return rounded
+
+
+class SegmentWriter:
+    """Writes both files of a segment, block by block.
+
+    Args:
+        folder: where to write.
+        name: of the segment.
+        labels: number of labels.
+        columns: types of the columns that are kept with the rows, by name.
+        exact: type of the exact log odds, float32 or float64.
+    """
+
+    def __init__(self, folder: Path, name: str, labels: int, *, columns: Kinds, exact: np.dtype[Any]):
         numbers = [pa.field(column(label), pa.float32(), nullable=False) for column in (yes, no) for label in range(labels)]
         keys = [pa.field("row", pa.int64(), nullable=False), pa.field("id", pa.string(), nullable=False)]
-        kinds = {"path": pa.string(), "thumbnail": pa.binary()}
         odds = pa.field("odds", pa.binary(exact.itemsize * labels), nullable=False)
         self.logs_schema = pa.schema([*keys, *numbers])
-        self.facts_schema = pa.schema([*keys, *(pa.field(extra, kinds[extra]) for extra in extras), odds])
-        self.folder, self.name, self.labels, self.exact, self.extras = folder, name, labels, exact, extras
+        self.record_schema = pa.schema([*keys, *(pa.field(*column) for column in columns.items()), odds])
+        self.folder, self.name, self.labels, self.exact, self.columns = folder, name, labels, exact, columns
         self.first: int | None = None
         self.last, self.rows = -1, 0
         entry = SegmentEntry(name, 0, 0, 0)
         statistics = [field.name for field in numbers]
         options = STORED | ONE_PAGE
         self._logs = pq.ParquetWriter(folder / entry.logs, self.logs_schema, write_statistics=["row", *statistics], **options)
-        self._facts = pq.ParquetWriter(folder / entry.facts, self.facts_schema, write_statistics=["row"], **STORED)
+        self._records = pq.ParquetWriter(folder / entry.records, self.record_schema, write_statistics=["row"], **STORED)
 
-    def write(self, rows: Rows, ids: pa.Array, odds: Floats, extras: dict[str, pa.Array] | None = None) -> None:
-        """A block of at most :func:`group_rows` rows, which becomes one group.
+    def write(self, rows: RowNumbers, ids: pa.Array, odds: Floats, columns: Mapping[str, pa.Array]) -> None:
+        """Write a block of at most :func:`group_rows` rows, which becomes one group of the searched file.
 
         Args:
-            rows: their numbers, ascending, int64 (n,).
-            ids: their names.
-            odds: their log odds, (n, C); ±∞ for what is certain.
-            extras: paths and small pictures, where the segment has them.
+            rows: row numbers, ascending, int64 (n,).
+            ids: ids of the rows.
+            odds: log odds, (n, C); ±inf for probabilities of 0 and 1.
+            columns: values of the columns of the segment.
         """
-        columns = np.ascontiguousarray(odds.T, dtype=np.float64)
-        logs = [part.astype(np.float32) for part in logs_of_odds(columns)]
+        by_label = np.ascontiguousarray(odds.T, dtype=np.float64)
+        logs = [searched_logs(part) for part in logs_of_odds(by_label)]
         numbers = [pa.array(column) for part in logs for column in part]
         keys = [pa.array(rows), ids]
-        self._logs.write_table(pa.Table.from_arrays([*keys, *numbers], schema=self.logs_schema), SEARCHED_TOGETHER)
+        self._logs.write_table(pa.Table.from_arrays([*keys, *numbers], schema=self.logs_schema), SEARCHED_GROUP)
+        kept = [columns[name] for name in self.columns]
         packed = packed_odds(odds, self.exact)
-        together = min(LOOKED_UP_TOGETHER, PICTURES_TOGETHER) if "thumbnail" in self.extras else LOOKED_UP_TOGETHER
-        more = [(extras or {})[extra] for extra in self.extras]
-        self._facts.write_table(pa.Table.from_arrays([*keys, *more, packed], schema=self.facts_schema), together)
+        together = RECORD_GROUP_WITH_BYTES if pa.binary() in self.columns.values() else RECORD_GROUP
+        records = pa.Table.from_arrays([*keys, *kept, packed], schema=self.record_schema)
+        self._records.write_table(records, min(together, RECORD_GROUP))
         self.first = int(rows[0]) if self.first is None else self.first
         self.last, self.rows = int(rows[-1]), self.rows + len(rows)
 
     def entry(self) -> SegmentEntry:
-        """What the manifest says of it, once both files are closed."""
+        """The entry of the manifest, once both files are closed."""
         assert self.first is not None
         plain = SegmentEntry(self.name, self.rows, self.first, self.last)
-        seals = tuple(tuple(seal_of_parquet(self.folder / name)) for name in (plain.logs, plain.facts))
+        seals = tuple(tuple(parquet_seal(self.folder / name)) for name in (plain.logs, plain.records))
         return replace(plain, seals=seals)
 
     def __enter__(self) -> "SegmentWriter":
@@ -123,55 +152,53 @@ class SegmentWriter:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._logs.close()
-        self._facts.close()
+        self._records.close()
 
 
 class Segment:
-    """The files of a segment, open: they can be read until this is forgotten, even if somebody removes them.
+    """The open files of a segment, which stay readable even if another process deletes them.
 
     Args:
         folder: of the index.
-        entry: which segment.
-        hands: how many threads will read it at once.
-        labels: how many there are.
+        entry: of the segment in the manifest.
+        threads: number of threads that will read at the same time.
+        labels: number of labels.
     """
 
-    def __init__(self, folder: Path, entry: SegmentEntry, hands: int, labels: int):
-        self.folder, self.entry, self.hands, self.labels = folder, entry, hands, labels
-        for name, seal in zip((entry.logs, entry.facts), entry.seals, strict=True):
-            check_seal(folder / name, seal)
-        self._logs = SearchedFile(folder / entry.logs, hands)
-        self._facts = open_parquet(folder / entry.facts, 1)[0]
-        self.paths = (folder / entry.logs, folder / entry.facts)
-        for file, name in ((self._logs, entry.logs), (self._facts, entry.facts)):
+    def __init__(self, folder: Path, entry: SegmentEntry, threads: int, labels: int):
+        self.folder, self.entry, self.labels = folder, entry, labels
+        self.paths = (folder / entry.logs, folder / entry.records)
+        for path, seal in zip(self.paths, entry.seals, strict=True):
+            check_seal(path, seal)
+        self._logs = FloatColumns(self.paths[0], threads)
+        self._records = open_parquet(self.paths[1], 1)[0]
+        for file, path in zip((self._logs, self._records), self.paths, strict=True):
             if file.metadata.num_rows != entry.rows:
-                raise DamagedError(f"{folder / name}: expected {entry.rows:,} rows, got {file.metadata.num_rows:,}")
+                raise DamagedError(f"{path}: expected {entry.rows:,} rows, got {file.metadata.num_rows:,}")
         self.starts = _starts(self._logs.metadata)
-        self.fact_starts = _starts(self._facts.metadata)
+        self.record_starts = _starts(self._records.metadata)
+        schema = self._records.schema_arrow
+        self.columns: Kinds = {name: schema.field(name).type for name in schema.names if name not in OWN}
         self._maxima: dict[str, Floats] = {}
-        self._ranges: tuple[Rows, Rows] | None = None
+        self._ranges: tuple[RowNumbers, RowNumbers] | None = None
 
     @property
     def groups(self) -> int:
-        """Groups of rows of the file that is searched."""
+        """Number of row groups of the searched file."""
         return len(self.starts) - 1
 
     @property
-    def extras(self) -> list[str]:
-        """Paths and small pictures, if it has them."""
-        return [name for name in ("path", "thumbnail") if name in self._facts.schema_arrow.names]
+    def record_groups(self) -> int:
+        """Number of row groups of the records."""
+        return len(self.record_starts) - 1
 
     @property
     def odds_type(self) -> "np.dtype[Any]":
-        """How the log odds are kept."""
-        return _odds_type(self._facts.schema_arrow.field("odds").type, self.labels)
-
-    def size(self, group: int) -> int:
-        """Rows of a group."""
-        return int(self.starts[group + 1] - self.starts[group])
+        """The type of the exact log odds."""
+        return _odds_type(self._records.schema_arrow.field("odds").type, self.labels)
 
     def maxima(self, column: str) -> Floats:
-        """The largest value of a column in each group, (groups,): nothing in a group can exceed it."""
+        """The largest value of a column in each group, (groups,)."""
         if column not in self._maxima:
             metadata, place = self._logs.metadata, self._logs.places[column]
             found = [metadata.row_group(group).column(place).statistics for group in range(self.groups)]
@@ -179,35 +206,56 @@ class Segment:
             self._maxima[column] = np.array(known, dtype=np.float64)
         return self._maxima[column]
 
-    def logs(self, group: int, columns: Sequence[str], hand: int = 0) -> list[Floats]:
-        """Columns of a group of the file that is searched, float32 (n,) each."""
-        with self._naming(self.entry.logs, group, self.starts):
-            return self._logs.floats(group, columns, hand)
+    def logs(self, group: int, columns: Sequence[str], thread: int = 0) -> list[Floats]:
+        """Columns of a group of the searched file, float32 (n,) each."""
+        with self._naming_damage(self.entry.logs, group, self.starts):
+            return self._logs.floats(group, columns, thread)
 
-    def summed_logs(self, group: int, columns: Sequence[str], hand: int = 0) -> Floats:
-        """Their sum, float32 (n,), in memory that the hand's next sum takes again."""
-        with self._naming(self.entry.logs, group, self.starts):
-            return self._logs.summed(group, columns, hand)
+    def summed_logs(self, group: int, columns: Sequence[str], thread: int = 0) -> Floats:
+        """Their sum, float32 (n,), in a buffer that the next sum of this thread overwrites."""
+        with self._naming_damage(self.entry.logs, group, self.starts):
+            return self._logs.summed(group, columns, thread)
 
-    def searched(self, group: int, columns: Sequence[str] | None = None, hand: int = 0) -> pa.Table:
-        """A group of the file that is searched, verified; all of it unless columns are named."""
-        with self._naming(self.entry.logs, group, self.starts):
-            return self._logs.table(group, columns, hand)
+    def searched(self, group: int, columns: Sequence[str] | None = None, thread: int = 0) -> pa.Table:
+        """A group of the searched file, verified; the named columns, or all of them."""
+        with self._naming_damage(self.entry.logs, group, self.starts):
+            return self._logs.table(group, columns, thread)
 
     def ids(self, group: int) -> pa.Array:
-        """The names of the rows of a group of the file that is searched."""
+        """Ids of the rows of a group of the searched file."""
         return self.searched(group, ["id"]).column("id").combine_chunks()
 
-    def row_numbers(self, group: int, hand: int = 0) -> Rows:
-        """The numbers of the rows of a group of the file that is searched."""
-        if self.entry.last - self.entry.first + 1 == self.entry.rows:  # none is missing: no need to look
+    def row_numbers(self, group: int, thread: int = 0) -> RowNumbers:
+        """Numbers of the rows of a group of the searched file."""
+        if self.entry.is_contiguous:
             return np.arange(self.starts[group], self.starts[group + 1]) + self.entry.first
-        return numbers_of(self.searched(group, ["row"], hand).column("row"))
+        return numbers_of(self.searched(group, ["row"], thread).column("row"))
 
-    def fact_ranges(self) -> tuple[Rows, Rows]:
-        """The first and the last row number of each group of the file that answers are read from."""
+    def records(self, group: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """A group of the records; the named columns, or all of them."""
+        with self._naming_damage(self.entry.records, group, self.record_starts):
+            return self._records.read_row_group(group, columns=columns and list(columns), use_threads=False)
+
+    def record_groups_of(self, rows: RowNumbers) -> dict[int, RowNumbers]:
+        """The groups of the records that may hold these rows, ascending, and which of the rows."""
+        entry = self.entry
+        rows = rows[(rows >= entry.first) & (rows <= entry.last)]
+        if not len(rows):
+            return {}
+        if entry.is_contiguous:
+            groups = np.searchsorted(self.record_starts, rows - entry.first, "right") - 1
+            return {int(group): rows[groups == group] for group in np.unique(groups)}
+        low, high = self._record_ranges()
+        return {
+            int(group): inside
+            for group in np.flatnonzero((high >= rows[0]) & (low <= rows[-1]))
+            if len(inside := rows[(rows >= low[group]) & (rows <= high[group])])
+        }
+
+    def _record_ranges(self) -> tuple[RowNumbers, RowNumbers]:
+        """First and last row number of each group of the records."""
         if self._ranges is None:
-            metadata = self._facts.metadata
+            metadata = self._records.metadata
             each = [metadata.row_group(group).column(0).statistics for group in range(metadata.num_row_groups)]
             self._ranges = (
                 np.array([one.min for one in each], dtype=np.int64),
@@ -215,14 +263,9 @@ class Segment:
             )
         return self._ranges
 
-    def facts(self, group: int) -> pa.Table:
-        """A group of the file that answers are read from."""
-        with self._naming(self.entry.facts, group, self.fact_starts):
-            return self._facts.read_row_group(group, use_threads=False)
-
     @contextmanager
-    def _naming(self, name: str, group: int, starts: Rows) -> Iterator[None]:
-        """What cannot be read inside, named."""
+    def _naming_damage(self, name: str, group: int, starts: RowNumbers) -> Iterator[None]:
+        """Turn errors of reading into a :class:`DamagedError` that names the file and the group."""
         try:
             yield
         except DAMAGE as error:
@@ -233,14 +276,14 @@ class Segment:
 
 
 def packed_odds(odds: Floats, kind: "np.dtype[Any]") -> pa.Array:
-    """Log odds (n, C) as a column of n strings of bytes: read as fast as it can be copied, where lists are taken apart."""
+    """Log odds (n, C) as a column of n byte strings, which are read much faster than lists."""
     content = np.ascontiguousarray(odds, dtype=kind.newbyteorder("<"))
     width = pa.binary(content.shape[1] * kind.itemsize)
     return pa.FixedSizeBinaryArray.from_buffers(width, len(content), [None, pa.py_buffer(content)])
 
 
 def odds_of(table: pa.Table, labels: int) -> Floats:
-    """The log odds of a group, (n, C)."""
+    """The log odds of a group of records, (n, C)."""
     column = table.column("odds").combine_chunks()
     kind = _odds_type(column.type, labels)
     start, size = column.offset * column.type.byte_width, len(column) * column.type.byte_width
@@ -252,7 +295,7 @@ def _odds_type(packed: pa.DataType, labels: int) -> "np.dtype[Any]":
     return np.dtype(np.float64 if packed.byte_width == 8 * labels else np.float32)
 
 
-def _starts(metadata: pq.FileMetaData) -> Rows:
+def _starts(metadata: pq.FileMetaData) -> RowNumbers:
     """Where each group begins, and where the last one ends."""
     sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)

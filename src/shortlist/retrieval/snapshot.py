@@ -1,37 +1,45 @@
-"""One state of an index, open for reading: what happens to the index afterwards does not change it."""
+"""One state of an index, open for reading: later changes of the index do not affect it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shortlist.errors import InputError
-from shortlist.retrieval.columns import numbers_of, places
+from shortlist.retrieval.columns import Kinds
 from shortlist.retrieval.manifest import Manifest
-from shortlist.retrieval.seals import seal_of_file
-from shortlist.retrieval.searched_file import DAMAGE, DamagedError, Floats, check_seal
-from shortlist.retrieval.segments import Rows, Segment, odds_of
+from shortlist.retrieval.parquet import (
+    DAMAGE,
+    DamagedError,
+    Floats,
+    RowNumbers,
+    as_indices,
+    check_seal,
+    file_seal,
+    numbers_of,
+)
+from shortlist.retrieval.segments import Segment, odds_of
 
-TRIES = 20  # an index that is compacted between our two looks at it is looked at again
+ATTEMPTS = 20  # the index may be compacted between reading the manifest and opening its files
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What is known about a few rows, in the order of their numbers.
+class ExactRows:
+    """Exact log odds and ids of a few rows.
 
     Args:
-        rows: their numbers, int64 (n,).
-        odds: their log odds, float64 (n, C).
-        ids: their names.
-        extras: paths and small pictures, where the index has them.
+        rows: row numbers, int64 (n,).
+        odds: log odds, float64 (n, C).
+        ids: ids of the rows.
     """
 
-    rows: Rows
+    rows: RowNumbers
     odds: Floats
     ids: list[str]
-    extras: dict[str, list[object]] = field(default_factory=dict)
 
 
 class Snapshot:
@@ -39,93 +47,90 @@ class Snapshot:
 
     Args:
         folder: of the index.
-        hands: how many threads will read at once.
+        threads: number of threads that will read at the same time.
     """
 
-    def __init__(self, folder: Path, hands: int):
-        self.folder, self.hands = folder, hands
-        for attempt in range(TRIES):
+    def __init__(self, folder: Path, threads: int):
+        self.folder, self.threads = folder, threads
+        for attempt in range(ATTEMPTS):
             self.manifest = Manifest.read(folder)
             try:
-                self.segments = [Segment(folder, entry, hands, len(self.classes)) for entry in self.manifest.segments]
+                self.segments = [Segment(folder, entry, threads, len(self.classes)) for entry in self.manifest.segments]
                 self.deleted = _deleted(folder, self.manifest)
                 break
             except FileNotFoundError as error:
-                if attempt == TRIES - 1 or Manifest.read(folder) == self.manifest:
+                if attempt == ATTEMPTS - 1 or Manifest.read(folder) == self.manifest:
                     raise InputError(f"{folder}: {error} is missing: build the index again") from None
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The names of the labels."""
+        """Names of the labels."""
         return self.manifest.classes
 
-    def deleted_places(self, segment: Segment, group: int, hand: int = 0) -> Rows:
-        """Which places of a group of the searched file are deleted, int64 (m,)."""
+    @property
+    def columns(self) -> Kinds:
+        """Types of the columns that are kept with the rows, by name; a segment may lack some of them."""
+        return {name: kind for segment in self.segments for name, kind in segment.columns.items()}
+
+    def deleted_places(self, segment: Segment, group: int, thread: int = 0) -> RowNumbers:
+        """Indices of the deleted rows within a group of the searched file, int64 (m,)."""
         if not len(self.deleted):
             return self.deleted
         entry = segment.entry
         here = self.deleted[np.searchsorted(self.deleted, entry.first) : np.searchsorted(self.deleted, entry.last, "right")]
         if not len(here):
             return here
-        return np.flatnonzero(np.isin(segment.row_numbers(group, hand), here, assume_unique=True))
+        return np.flatnonzero(np.isin(segment.row_numbers(group, thread), here, assume_unique=True))
 
-    def look_up(self, rows: Rows, damaged: list[str] | None = None) -> Facts:
-        """Everything about these rows.
+    def exact(self, rows: RowNumbers, damaged: list[str] | None = None) -> ExactRows:
+        """Read the exact log odds of these rows.
 
         Args:
-            rows: their numbers.
-            damaged: a list that damaged groups are named in, whose rows are then left out; without one they raise.
+            rows: row numbers.
+            damaged: list to which damaged groups are appended, whose rows are then left out; by default they raise.
         """
-        wanted, labels = np.unique(rows), len(self.classes)
-        found: list[tuple[Rows, Floats, list[str], dict[str, list[object]]]] = []
+        labels = len(self.classes)
+        numbers, odds, ids = [np.zeros(0, dtype=np.int64)], [np.zeros((0, labels))], []
+        for _, few in self._records(rows, ["row", "id", "odds"], damaged):
+            numbers.append(numbers_of(few.column("row")))
+            odds.append(odds_of(few, labels).astype(np.float64))
+            ids += few.column("id").to_pylist()
+        return ExactRows(np.concatenate(numbers), np.concatenate(odds), ids)
+
+    def values(self, rows: RowNumbers, columns: Sequence[str], damaged: list[str] | None = None) -> dict[int, dict[str, Any]]:
+        """Read columns of these rows, by row number; rows whose segment lacks a column do not have it."""
+        found: dict[int, dict[str, Any]] = {}
+        for segment, few in self._records(rows, ["row", *columns], damaged):
+            there = [name for name in columns if name in segment.columns]
+            lists = [few.column(name).to_pylist() for name in there]
+            for place, row in enumerate(few.column("row").to_pylist()):
+                found[row] = {name: values[place] for name, values in zip(there, lists, strict=True)}
+        return found
+
+    def _records(
+        self, rows: RowNumbers, columns: Sequence[str], damaged: list[str] | None
+    ) -> Iterator[tuple[Segment, pa.Table]]:
+        """These columns of these rows, a few at a time."""
+        wanted = np.unique(rows)
         for segment in self.segments:
-            here = wanted[(wanted >= segment.entry.first) & (wanted <= segment.entry.last)]
-            for group, asked in _groups_of(segment, here).items():
+            own = [name for name in columns if name in ("row", "id", "odds") or name in segment.columns]
+            for group, asked in segment.record_groups_of(wanted).items():
                 try:
-                    table = segment.facts(group)
+                    table = segment.records(group, own)
                 except DamagedError as error:
                     if damaged is None:
                         raise
                     damaged.append(str(error))
                     continue
-                numbers = numbers_of(table.column("row"))
-                kept = np.flatnonzero(np.isin(numbers, asked))
-                few = table.take(places(kept))
-                extras = {name: few.column(name).to_pylist() for name in segment.extras}
-                found.append((numbers[kept], odds_of(few, labels).astype(np.float64), few.column("id").to_pylist(), extras))
-        return _joined(found, labels)
+                kept = np.flatnonzero(np.isin(numbers_of(table.column("row")), asked))
+                yield segment, table.take(as_indices(kept))
 
 
-def _groups_of(segment: Segment, rows: Rows) -> dict[int, Rows]:
-    """The groups of the file of answers that hold these rows: by arithmetic, or by the range of each group."""
-    if not len(rows):
-        return {}
-    entry = segment.entry
-    if entry.last - entry.first + 1 == entry.rows:
-        groups = np.searchsorted(segment.fact_starts, rows - entry.first, "right") - 1
-        return {int(group): rows[groups == group] for group in np.unique(groups)}
-    low, high = segment.fact_ranges()
-    return {
-        int(group): inside
-        for group in np.flatnonzero((high >= rows[0]) & (low <= rows[-1]))
-        if len(inside := rows[(rows >= low[group]) & (rows <= high[group])])
-    }
-
-
-def _joined(found: Sequence[tuple[Rows, Floats, list[str], dict[str, list[object]]]], labels: int) -> Facts:
-    if not found:
-        return Facts(np.zeros(0, dtype=np.int64), np.zeros((0, labels)), [])
-    names = {name for *_, extras in found for name in extras}
-    extras = {name: [value for *_, ids, more in found for value in more.get(name, [None] * len(ids))] for name in names}
-    rows = np.concatenate([rows for rows, *_ in found])
-    return Facts(rows, np.concatenate([odds for _, odds, *_ in found]), [name for *_, ids, _ in found for name in ids], extras)
-
-
-def _deleted(folder: Path, manifest: Manifest) -> Rows:
+def _deleted(folder: Path, manifest: Manifest) -> RowNumbers:
     if manifest.deleted is None:
         return np.zeros(0, dtype=np.int64)
     path = folder / manifest.deleted
-    check_seal(path, manifest.deleted_seal, seal_of_file)
+    check_seal(path, manifest.deleted_seal, file_seal)
     try:
         return numbers_of(pq.ParquetFile(path, page_checksum_verification=True).read().column("row"))
     except FileNotFoundError:

@@ -1,41 +1,47 @@
-"""A query as standard SQL over the columns of an index: what a warehouse can run on the same files.
+"""Queries as standard SQL over the columns of an index, for a database that reads the same files.
 
-Labels reach SQL as the numbers in column names and in no other way. Every step is a common table expression that adds columns
-to the one before: p and q of each label, then p and q of each part, by the sums of products of
-:mod:`shortlist.retrieval.probability`; what is counted is counted in halves, so the steps are as many as the logarithm of the
-parts. Nothing but ``CAST``, ``CASE``, ``EXP``, ``LN`` and arithmetic is used. The scores are those of
-:meth:`shortlist.retrieval.query.Query.log_probability` to about ten digits, except that a product below 1e-308 is 0 here: a row
-whose *or*, *at least* or *count* is less probable than that is left out. Tested on DuckDB.
+Labels appear in the SQL only as numbers in column names. Every step is a common table expression that adds columns to the
+previous one: p and q of each label, then p and q of each part, by the sums of products of
+:mod:`shortlist.retrieval.probability`. Counts are computed by halves, so that the number of steps is logarithmic in the number
+of parts. Only ``CAST``, ``CASE``, ``EXP``, ``LN`` and arithmetic are used. The scores agree with
+:meth:`shortlist.retrieval.query.Query.log_probability` to about ten digits, except that products below 1e-308 are 0 here: rows
+whose *or*, *at least* or *count* is less probable than that are left out. Tested on DuckDB.
 """
 
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
 from shortlist.errors import InputError
-from shortlist.retrieval.plans import All, Constant, If, Literal, Plan, Some, Tally
-from shortlist.retrieval.probability import max_state, reversed_bits
-from shortlist.retrieval.query import Query
+from shortlist.retrieval.plans import All, Constant, If, Literal, QueryPlan, Some, Tally, max_state, reversed_bits
+from shortlist.retrieval.query import Query, check_n
 from shortlist.retrieval.tree import Condition, log_threshold
 
+if TYPE_CHECKING:
+    from shortlist.retrieval.index import Index
+
 FAN = 8  # parts of an "and" or "or" in one expression
-MOST_MENTIONS = 50_000  # of columns, in the expressions that count
+MOST_MENTIONS = 50_000  # references to columns in the expressions that count
 T = TypeVar("T")
-Value: TypeAlias = tuple[str, int]  # a column or a number, and the step after which it is there
+Value: TypeAlias = tuple[str, int]  # a column or a number, and the step after which it is available
+HEAD = """-- score: natural logarithm of the probability of the whole query, labels taken as independent given the row.
+-- yes_J and no_J: log η and log(1 - η) of label J in float32, so that close rows may change places.
+-- Tested on DuckDB. For other engines, replace read_parquet(...) by a table over the same files.
+"""
 
 
 def to_sql(query: Query, n: int, source: str) -> str:
-    """The n most probable rows of a query, as a SQL statement.
+    """Write a query for the n most probable rows as a SQL statement.
 
-    The result has the columns ``row``, ``id`` and ``score``, the natural logarithm of the probability. It holds only rows whose
-    probability is above 0, the most probable first, and of equal ones the lower ``row`` first.
+    The result has the columns ``row``, ``id`` and ``score``, the natural logarithm of the probability. It has the rows with a
+    probability above 0, the most probable first; ties are broken by lower ``row``.
 
     Args:
-        query: what is asked.
-        n: how many rows at most.
+        query: the query.
+        n: maximum number of rows.
         source: a table expression with the columns ``row``, ``id``, ``yes_0`` (log η of the label at position 0) and ``no_0``
             (log(1 - η)), and so on for each label of the query.
 
@@ -61,38 +67,56 @@ def to_sql(query: Query, n: int, source: str) -> str:
     ORDER BY score DESC, "row"
     LIMIT 20
     """
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise InputError(f"n: expected a whole number above 0, got {n!r}")
+    check_n(n)
     return _Statement(query.plan).text(n, source)
 
 
 def parquet_source(paths: Sequence[str | os.PathLike[str]]) -> str:
-    """Parquet files as a table of DuckDB, for :func:`to_sql`.
+    """Parquet files as a table expression of DuckDB, for :func:`to_sql`.
 
     >>> print(parquet_source(["scores/a.parquet", "scores/b's.parquet"]))
     read_parquet(['scores/a.parquet', 'scores/b''s.parquet'])
     """
     if not paths:
-        raise InputError("paths: expected one file at least, got none")
-    exact = (re.sub(r"[*?\[]", r"[\g<0>]", os.fspath(path)) for path in paths)  # a name is no pattern of names
+        raise InputError("paths: expected at least one file, got none")
+    exact = (re.sub(r"[*?\[]", r"[\g<0>]", os.fspath(path)) for path in paths)  # a name must not act as a pattern
     return f"read_parquet([{', '.join(map(sql_string, exact))}])"
 
 
 def sql_string(text: str) -> str:
-    """A text as a SQL literal, its quotes doubled.
+    """A text as a SQL string literal, with its quotes doubled.
 
     >>> print(sql_string("it's"))
     'it''s'
     """
     if "\0" in text:
-        raise InputError(f"text: expected one without a null character, got {text!r}")
+        raise InputError(f"text: expected no null characters, got {text!r}")
     return "'" + text.replace("'", "''") + "'"
 
 
-class _Statement:
-    """The columns of each step, and where each value was put."""
+def explained_sql(index: "Index", query: str | Query, n: int) -> str:
+    """Write a query as SQL over the files of an index, with comments; deleted rows are excluded in it.
 
-    def __init__(self, plan: Plan) -> None:
+    Args:
+        index: the index whose files it reads.
+        query: the query.
+        n: maximum number of rows.
+    """
+    asked = query if isinstance(query, Query) else Query.parse(query, index.classes)
+    if asked.contradiction is not None:
+        return "-- no row can satisfy the query\n"  # without the query's text: labels never become part of the SQL
+    snapshot = index.snapshot
+    source = parquet_source([segment.paths[0] for segment in snapshot.segments])
+    if len(snapshot.deleted):
+        deleted = parquet_source([index.path / str(snapshot.manifest.deleted)])
+        source = f"(SELECT * FROM {source} WHERE row NOT IN (SELECT row FROM {deleted})) AS kept"
+    return HEAD + to_sql(asked, n, source) + ";\n"
+
+
+class _Statement:
+    """The columns of each step, and the column of each value."""
+
+    def __init__(self, plan: QueryPlan) -> None:
         self.plan = plan
         self.logs: dict[str, None] = {}  # the columns that are read
         self.steps: list[dict[str, str]] = []
@@ -121,14 +145,14 @@ class _Statement:
         ending = f'SELECT "row", "id", score\nFROM scored\nWHERE score > -1E300\nORDER BY score DESC, "row"\nLIMIT {n}'
         return "WITH " + ",\n".join(tables) + "\n" + ending
 
-    def _score(self, plan: Plan) -> str:
-        """log P(true) as an expression over the last step; NULL where the probability is 0."""
+    def _score(self, plan: QueryPlan) -> str:
+        """log P(true) as an expression over the last step; NULL if the probability is 0."""
         if isinstance(plan, Literal):
             return self._log(plan.position, plan.present)
         if isinstance(plan, Constant):
             return "CAST(0 AS DOUBLE PRECISION)"
         (p, _), (q, _) = self._value(plan, True), self._value(plan, False)
-        # log(1 - q) to the last digit: of u = 1 - q as it was rounded, log(u) / (u - 1) hardly depends on the rounding.
+        # log(1 - q) to full precision: with u = 1 - q as rounded, log(u) / (u - 1) hardly depends on the rounding.
         near_one = f"WHEN 1 - {q} = 1 THEN -{q} WHEN {p} > 0.5 THEN LN(1 - {q}) * {q} / (1 - (1 - {q}))"
         return f"CASE {near_one} WHEN {p} > 0 THEN LN({p}) END"
 
@@ -137,14 +161,14 @@ class _Statement:
         self.logs[name] = None
         return name
 
-    def _value(self, plan: Plan, side: bool) -> Value:
-        """Where P(true), or P(false), of a plan is found."""
+    def _value(self, plan: QueryPlan, side: bool) -> Value:
+        """The column of P(true), or of P(false), of a plan."""
         key = (id(plan), side)
         if key not in self.known:
             self.known[key] = self._made(plan, side)
         return self.known[key]
 
-    def _made(self, plan: Plan, side: bool) -> Value:
+    def _made(self, plan: QueryPlan, side: bool) -> Value:
         match plan:
             case Constant(value):
                 return ("1E0" if value == side else "0E0"), 0
@@ -166,7 +190,7 @@ class _Statement:
                 return self._one([(self._value(part, side), self._value(part, not side)) for part in parts])[0]
 
     def _label(self, position: int, present: bool) -> Value:
-        """η or 1 - η: the smaller by its own logarithm, the larger as what that leaves."""
+        """η or 1 - η: the smaller from its own logarithm, the larger as 1 minus the smaller."""
         name = f"{'p' if present else 'q'}_{position}"
         if not self.steps or name not in self.steps[0]:
             own, other = self._log(position, present), self._log(position, not present)
@@ -175,7 +199,7 @@ class _Statement:
         return name, 1
 
     def _column(self, expression: str, after: Sequence[int], name: str = "") -> Value:
-        """A new column in the first step in which everything that it needs is there."""
+        """Add a column to the first step in which everything that it needs is available."""
         step = max(after, default=0)
         while len(self.steps) <= step:
             self.steps.append({})
@@ -195,13 +219,13 @@ class _Statement:
             for (p, _), (q, _) in reversed(group[:-1]):
                 expression = f"{p} + {q} * {_bracketed(expression)}"
             some = self._column(expression, [at for pair in group for _, at in pair])
-            whole = len(group) == len(pairs)  # nobody asks for its other side here
+            whole = len(group) == len(pairs)  # its complement is not needed
             return some, some if whole else self._product([q for _, q in group])
 
         return _in_groups(pairs, some_and_none)
 
     def _tally(self, tally: Tally, side: bool) -> Value:
-        """P(the number of true parts is allowed) or that it is not, by the distributions of halves of the parts."""
+        """P(the number of true parts is allowed), or not allowed, from the distributions of halves of the parts."""
         last, upward = max_state(tally)
         allowed = tally.allowed if upward else reversed_bits(tally.allowed, len(tally.parts))
         state = [[self._value(part, not upward), self._value(part, upward)] for part in tally.parts]
@@ -214,25 +238,27 @@ class _Statement:
         return self.known[id(tally), side]
 
     def _both(self, left: list[Value], right: list[Value], last: int) -> list[Value]:
-        """The distribution of a sum; ``last`` stands for that many or more."""
+        """The distribution of the sum of two counts; ``last`` stands for that many or more."""
         size = len(left) + len(right) - 1
         levels = [at for _, at in left + right]
         made = []
         for s in range(min(size, last + 1)):
             terms = [f"{a} * {right[s - i][0]}" for i, (a, _) in enumerate(left) if 0 <= s - i < len(right)]
-            if s == last:  # that many or more, whatever the right side has where the left has as many already
+            if s == last:  # that many or more: any number on the right if the left has as many already
                 tails = {i: [b for b, _ in right[max(0, last - i) :]] for i in range(len(left))}
                 terms = [f"{left[i][0]} * {_bracketed(_sum(tail))}" for i, tail in tails.items() if tail and i < last]
                 terms += [a for a, _ in left[last:]]
             self.mentions += sum(term.count("_") for term in terms)
             made.append(self._column(_sum(terms), levels))
         if self.mentions > MOST_MENTIONS:
-            raise InputError("query: counting so many labels up to so many is more SQL than engines read: count fewer")
+            raise InputError(
+                "query: counting this many labels makes more SQL than engines accept: count fewer, or use the engine arrow"
+            )
         return made
 
 
 def _in_groups(values: Sequence[T], join: Callable[[Sequence[T]], T]) -> T:
-    """Values joined a few at a time, so that no expression is deep."""
+    """Join values a few at a time, so that no expression is deeply nested."""
     while len(values) > 1:
         values = [join(values[i : i + FAN]) if i + 1 < len(values) else values[i] for i in range(0, len(values), FAN)]
     return values[0]
@@ -249,14 +275,14 @@ def _by_number(column: str) -> tuple[int, str]:
 
 
 def _sum(terms: Sequence[str]) -> str:
-    """A sum, in brackets by halves where it is long."""
+    """A sum; long ones are nested by halves."""
     if len(terms) <= FAN:
         return " + ".join(terms)
     return f"({_sum(terms[: len(terms) // 2])}) + ({_sum(terms[len(terms) // 2 :])})"
 
 
 def _limit(condition: Condition) -> str:
-    """The logarithm of a threshold, rounded as the columns are; below every logarithm that is not -∞, for log 0."""
+    """The logarithm of a threshold, rounded like the columns; log 0 becomes a number below all finite logarithms."""
     value = max(float(np.float32(log_threshold(condition))), -1e300)
     return f"{value!r}E0" if "e" not in repr(value) else repr(value)
 

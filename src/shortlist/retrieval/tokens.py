@@ -1,4 +1,4 @@
-"""The pieces of a query, and the error that points at one of them."""
+"""Tokens of a query, and the error that points at one of them."""
 
 import unicodedata
 from collections.abc import Iterator
@@ -17,24 +17,24 @@ INSTEAD = {
     "!": "write not",
     "~": "write not",
     "-": "write not, or put the name in quotes",
-    ";": "a query is one line without an end mark",
+    ";": "a query does not end in a semicolon",
     "“": "write straight quotes",
     "”": "write straight quotes",
     "„": "write straight quotes",
     "‘": "write straight quotes",
     "’": "write straight quotes",
-    "[": "write round brackets",
-    "{": "write round brackets",
+    "[": "write parentheses",
+    "{": "write parentheses",
 }
 
 
 class QueryError(InputError):
-    """A query that cannot be understood: a sentence, the query, and a caret under the place.
+    """A query that cannot be parsed: a sentence, the query, and a caret below the place of the error.
 
     Attributes:
         sentence: what is wrong, and what to write.
         query: the whole query.
-        position: where, as an index into it; its length where something is missing at the end.
+        position: place of the error, as an index into the query; its length if something is missing at the end.
 
     >>> print(QueryError("expected a label", "fork and", 8))
     expected a label
@@ -52,7 +52,7 @@ class QueryError(InputError):
 
 
 def window(query: str, position: int) -> tuple[str, int]:
-    """At most ``WIDTH`` columns of a query around a position, and the column of the position, wide characters counted twice.
+    """At most ``WIDTH`` columns of a query around a position, and the column of the position; wide characters count twice.
 
     >>> window("水 and 火", 6)
     ('水 and 火', 7)
@@ -62,27 +62,27 @@ def window(query: str, position: int) -> tuple[str, int]:
     last, room = min(position + 1, len(query)), room - room // 2 + left
     while last < len(query) and (used := _columns(query[last])) <= room:
         last, room = last + 1, room - used
-    first, _ = _leftward(query, first, room)  # what the right side left over
+    first, _ = _leftward(query, first, room)  # room that the right side did not need
     before = "…" if first > 0 else ""
     line = before + "".join(map(_printable, query[first:last])) + ("…" if last < len(query) else "")
     return line, len(before) + _columns(query[first:position])
 
 
 def _leftward(query: str, first: int, room: int) -> tuple[int, int]:
-    """How far left so many columns reach, and how many are left."""
+    """The first character that still fits to the left, and the room that remains."""
     while first > 0 and (used := _columns(query[first - 1])) <= room:
         first, room = first - 1, room - used
     return first, room
 
 
 def _printable(character: str) -> str:
-    """Tabs, line ends and control sequences become spaces: they would move the caret, or worse."""
+    """Replace tabs, line ends and control characters by spaces: they would misplace the caret, or worse."""
     category = unicodedata.category(character)
     return " " if category in ("Cc", "Cs", "Zl", "Zp") or (category == "Cf" and character not in "\u200c\u200d") else character
 
 
 def _columns(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """Number of terminal columns that a text takes."""
     return sum(
         0 if unicodedata.category(c) in ("Mn", "Me") or c in "\u200c\u200d" else 1 + (unicodedata.east_asian_width(c) in "WF")
         for c in text
@@ -91,7 +91,7 @@ def _columns(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of a query: its kind (a keyword or mark, ``word``, ``name``, ``number``, ``sign``, ``end``), value and place."""
+    """A token: its kind (a keyword, a mark, ``word``, ``name``, ``number``, ``sign`` or ``end``), value and place."""
 
     kind: str
     value: str
@@ -100,7 +100,7 @@ class Token:
 
 
 def tokens(query: str, names: Names) -> Iterator[Token]:
-    """The pieces of a query, the last of kind ``end``; a character that means nothing is a QueryError."""
+    """The tokens of a query, the last of kind ``end``; characters without a meaning raise a :class:`QueryError`."""
     at, start = 0, 0
     while at < len(query):
         character, before, start = query[at], start, at
@@ -116,7 +116,7 @@ def tokens(query: str, names: Names) -> Iterator[Token]:
             while at < len(query) and query[at] in "<>=≤≥!":
                 at += 1
             if query[start:at] not in SPELLINGS:
-                raise QueryError(f"{shown(query[start:at])} is no comparison: write >, >=, <, <= or =", query, start)
+                raise QueryError(f"{shown(query[start:at])} is not a comparison: write >, >=, <, <= or =", query, start)
             yield Token("sign", SPELLINGS[query[start:at]], start, at)
         elif (number := NUMBER.match(query, at)) and not is_word_character(query[number.end() : number.end() + 1] or " "):
             at = number.end()
@@ -127,14 +127,14 @@ def tokens(query: str, names: Names) -> Iterator[Token]:
             word = query[start:at]
             yield Token(word.lower() if word.lower() in KEYWORDS else "word", word, start, at)
         else:
-            hint = names.phrase(query, before) or INSTEAD.get(character, "a name that holds it is written in quotes")
-            raise QueryError(f"{shown(character)} means nothing here; {hint}", query, start)
+            hint = names.phrase(query, before) or INSTEAD.get(character, "a name that contains it is written in quotes")
+            raise QueryError(f"{shown(character)} is not allowed here; {hint}", query, start)
     end = len(query.rstrip())
     yield Token("end", "", end, end)
 
 
 def _quoted_name(query: str, start: int) -> tuple[str, int]:
-    """The name between quotes and the place after them; a backslash keeps the character after it."""
+    """The name between quotes and the place after it; a backslash escapes the next character."""
     name, at = [], start + 1
     while at < len(query) and query[at] != query[start]:
         at += query[at] == "\\"
@@ -146,7 +146,7 @@ def _quoted_name(query: str, start: int) -> tuple[str, int]:
 
 
 def checked_tokens(query: str, names: Names) -> list[Token]:
-    """All tokens, once brackets are balanced and neither their depth nor the number of terms is above what is allowed."""
+    """All tokens, after checking that brackets are balanced and that depth and number of terms are within the limits."""
     found: list[Token] = []
     brackets: list[Token] = []
     terms = negations = 0
@@ -155,12 +155,12 @@ def checked_tokens(query: str, names: Names) -> list[Token]:
         terms += token.kind in ("word", "name", "count")
         negations = negations + 1 if token.kind == "not" else 0
         if terms > MOST_TERMS:
-            raise QueryError(f"a query may have {MOST_TERMS:,} terms at most; this is one more", query, token.start)
+            raise QueryError(f"a query may have at most {MOST_TERMS:,} terms; this is one more", query, token.start)
         if token.kind == "(":
             brackets.append(token)
         elif token.kind == ")":
             if not brackets:
-                raise QueryError("this bracket closes nothing", query, token.start)
+                raise QueryError("this bracket has no opening bracket", query, token.start)
             brackets.pop()
         if len(brackets) + negations > MOST_DEPTH:
             raise too_deep(query, token)
@@ -170,5 +170,5 @@ def checked_tokens(query: str, names: Names) -> list[Token]:
 
 
 def too_deep(query: str, token: Token) -> QueryError:
-    """The refusal of what nests deeper than ``MOST_DEPTH``."""
-    return QueryError(f"a query may be nested {MOST_DEPTH} deep at most; this is one more", query, token.start)
+    """The error for a query nested deeper than ``MOST_DEPTH``."""
+    return QueryError(f"a query may be nested at most {MOST_DEPTH} deep; this is one more", query, token.start)

@@ -1,7 +1,7 @@
-"""The small tree that a query is: labels, conditions on their probabilities, and, or, not, and how many of.
+"""The syntax tree of a query: labels, conditions on their probabilities, *and*, *or*, *not*, *at least … of* and *count*.
 
-Nodes hold positions among the classes, never names. What each node means for a row whose true labels are known stands in
-:func:`holds`; the probability that it is true stands in :mod:`shortlist.retrieval.probability`.
+Nodes hold positions among the classes, not names. :func:`holds` defines what each node means for a row whose true labels are
+known; :mod:`shortlist.retrieval.probability` computes the probability that it is true.
 """
 
 import math
@@ -35,7 +35,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The probability of a label is above (``>``, ``>=``) or below (``<``, ``<=``) a threshold: true or false for a row."""
+    """The probability of a label is above (``>``, ``>=``) or below (``<``, ``<=``) a threshold: a fact about a row."""
 
     position: int
     sign: str
@@ -58,14 +58,14 @@ class And:
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """One part at least is true."""
+    """At least one part is true."""
 
     parts: tuple["Node", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Of:
-    """Of the parts, ``least`` to ``most`` are true: *at least*, *at most* or *exactly* that many."""
+    """``least`` to ``most`` of the parts are true: *at least*, *at most* or *exactly* that many."""
 
     least: int
     most: int
@@ -74,7 +74,7 @@ class Of:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The number of labels present, among all classes, compared with a whole number."""
+    """The number of labels present, among all classes, satisfies a comparison."""
 
     sign: str
     number: int
@@ -90,23 +90,23 @@ def children(node: Node) -> tuple[Node, ...]:
     return (node.part,) if isinstance(node, Not) else ()
 
 
-def written(node: Node) -> Iterator[Node]:
+def leaves(node: Node) -> Iterator[Node]:
     """The labels, conditions and counts of a tree, from left to right."""
     below = children(node)
     if not below:
         yield node
     for part in below:
-        yield from written(part)
+        yield from leaves(part)
 
 
 def positions(node: Node, classes: int) -> set[int]:
-    """The labels that the truth of a tree may depend on; all of them where something is counted.
+    """Positions of the labels that a tree may depend on; all labels if it contains a *count*.
 
     >>> positions(And((Label(2), Not(Label(0)))), classes=4)
     {0, 2}
     """
     found: set[int] = set()
-    for leaf in written(node):
+    for leaf in leaves(node):
         found.update(
             range(classes) if isinstance(leaf, Count) else [leaf.position] if isinstance(leaf, Label | Condition) else []
         )
@@ -114,7 +114,7 @@ def positions(node: Node, classes: int) -> set[int]:
 
 
 def text_of(node: Node, classes: Sequence[str]) -> str:
-    """A query that parses back to an equal tree.
+    """Text that parses to an equal tree.
 
     >>> text_of(And((Or((Label(0), Label(1))), Not(Label(2)))), ["dog", "cat", "dining table"])
     '(dog or cat) and not "dining table"'
@@ -123,7 +123,7 @@ def text_of(node: Node, classes: Sequence[str]) -> str:
 
 
 def _text(node: Node, classes: Sequence[str], binding: int) -> str:
-    """The text of a node, in brackets where it binds less than its surroundings: or 0, and 1, not 2."""
+    """Text of a node, in brackets if it binds less than its surroundings (*or* 0, *and* 1, *not* 2)."""
     match node:
         case Label(position):
             return classes[position] if is_bare(classes[position]) else quoted(classes[position])
@@ -143,9 +143,9 @@ def _text(node: Node, classes: Sequence[str], binding: int) -> str:
 
 
 def meets(condition: Condition, log_yes: NDArray[Any]) -> Bools:
-    """Whether the probability of each row meets a condition; the threshold has the precision that the probabilities have.
+    """Whether the probability of each row meets a condition.
 
-    A probability stored as log 0.5 in float32 is then 0.5, and not a little less: it meets ``>= 0.5``.
+    The threshold is rounded to the precision of the probabilities, so that log 0.5 stored in float32 meets ``>= 0.5``.
 
     >>> meets(Condition(0, ">", 0.8), np.log([0.7, 0.8, 0.9]))
     array([False, False,  True])
@@ -156,9 +156,9 @@ def meets(condition: Condition, log_yes: NDArray[Any]) -> Bools:
 
 
 def undecided(condition: Condition, log_yes: NDArray[Any]) -> Bools:
-    """Whether float32 has rounded the probability of each row so near to the threshold that it may lie on either side.
+    """Whether the float32 probability of each row is so close to the threshold that the exact one may be on either side.
 
-    Rounding moves a logarithm by 2⁻²⁴ of itself at most; twice that is called near.
+    Rounding changes a logarithm by at most 2⁻²⁴ of itself; four times that counts as close.
 
     >>> undecided(Condition(0, ">", 0.8), np.log(np.array([0.7, 0.8, 0.9], np.float32)))
     array([False,  True, False])
@@ -171,16 +171,16 @@ def undecided(condition: Condition, log_yes: NDArray[Any]) -> Bools:
 
 
 def log_threshold(condition: Condition) -> float:
-    """The logarithm of the threshold; -inf of 0."""
+    """Logarithm of the threshold; -inf for 0."""
     return math.log(condition.threshold) if condition.threshold > 0 else -math.inf
 
 
 def holds(node: Node, target: Bools, log_yes: Mapping[int, NDArray[Any]]) -> Bools:
-    """Whether each row satisfies a tree, its true labels being known.
+    """Whether each row satisfies a tree, given its true labels.
 
     Args:
-        target: which labels each row has, (n, C).
-        log_yes: log η of the labels that conditions are about.
+        target: labels of each row, bool (n, C).
+        log_yes: log η of the labels in conditions.
 
     >>> holds(Of(1, 1, (Label(0), Label(1))), np.array([[True, False], [True, True]]), {})
     array([ True, False])
@@ -211,7 +211,7 @@ def holds(node: Node, target: Bools, log_yes: Mapping[int, NDArray[Any]]) -> Boo
 
 
 def wishes(node: Node, wanted: bool | None = True) -> dict[int, bool | None]:
-    """What a tree wants of each label that is written in it: present, absent, or (None) either.
+    """What a tree wants of each label that it names: present, absent, or (None) either.
 
     >>> wishes(And((Label(0), Not(Label(1)), Of(1, 1, (Label(2), Label(3))))))
     {0: True, 1: False, 2: None, 3: None}

@@ -1,8 +1,8 @@
-"""Samples of queries too many to ask them all: kind by kind, and what they say about the rest.
+"""Stratified samples of queries, where there are too many to ask them all, and estimates from them.
 
-A kind is a number of present and a number of absent labels. Its *frame* is what is drawn from: where the sets of labels that
-some row has can be listed, their combinations with any absent labels; elsewhere all combinations. A query outside a frame is
-satisfied by no row, so that nothing is lost, and hardly a draw is wasted.
+A stratum, or *kind* of query, is a number of present and a number of absent labels. Its *sampling frame* is what is drawn from:
+where the label sets that occur in the rows can be listed, their combinations with any absent labels; elsewhere all
+combinations. No row satisfies a query outside the frame, so the frame loses nothing, and few draws are wasted.
 """
 
 import itertools
@@ -12,23 +12,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shortlist.metrics.query_ranking import Bools, Floats, Ints
-from shortlist.metrics.query_tally import Kind
+from shortlist.query_rankings.ranking import Bools, Floats, Ints
+from shortlist.query_rankings.totals import KindTotals
 
-# Sets of present labels listed, counted in each row anew; beyond that, labels are drawn without looking at the rows.
+# Label sets that are listed, counting each row separately; beyond that, labels are drawn without looking at the rows.
 MOST_SETS = 2_000_000
 NORMAL_95 = 1.959963984540054
 
 
 @dataclass(frozen=True)
 class Frame:
-    """The queries of one kind that may be drawn.
+    """Sampling frame: the queries of one kind that may be drawn.
 
     Args:
-        classes: how many labels there are.
-        present: how many labels a query asks for.
-        absent: how many it asks against.
-        sets: (S, present), the sets of labels that some row has; None where any set may be drawn.
+        classes: number of labels.
+        present: number of labels that a query asks for.
+        absent: number of labels that it excludes.
+        sets: (S, present), the label sets that occur in some row; None if any set may be drawn.
     """
 
     classes: int
@@ -38,12 +38,12 @@ class Frame:
 
     @property
     def size(self) -> int:
-        """How many queries there are."""
+        """Number of queries in the frame."""
         sets = math.comb(self.classes, self.present) if self.sets is None else len(self.sets)
         return int(sets * math.comb(self.classes - self.present, self.absent))
 
     def draw(self, number: int, generator: np.random.Generator) -> Ints:
-        """So many queries, independently and each alike, as (number, length) columns in the order of the labels."""
+        """Draw queries uniformly with replacement, as (number, length) columns in the order of the labels."""
         if self.sets is None:
             chosen = np.empty((number, 0), dtype=np.intp)
         else:
@@ -64,26 +64,26 @@ class Frame:
                 yield *present, *absent
 
     def _columns(self, labels: Ints) -> Ints:
-        """Labels, the present ones first, as columns: 2j for present, 2j + 1 for absent."""
+        """Turn labels, the present ones first, into columns: 2j for present, 2j + 1 for absent."""
         columns = 2 * labels
         columns[:, self.present :] += 1
         return np.sort(columns, axis=1)
 
 
 def _one_more(chosen: Ints, number: Ints) -> Ints:
-    """The labels and one more: the one with this number among those not yet chosen."""
+    """Append one label: the one with index ``number`` among those not chosen yet."""
     for column in np.sort(chosen, axis=1).T:
         number = number + (number >= column)
     return np.column_stack([chosen, number])
 
 
 def frame_of(marks: Bools, present: int, absent: int, most: int = MOST_SETS) -> Frame:
-    """The frame of a kind, given the labels of the rows, (N, C)."""
+    """Sampling frame of a kind, given the labels of the rows, (N, C)."""
     return Frame(marks.shape[1], present, absent, sets_of_rows(marks, present, most))
 
 
 def sets_of_rows(marks: Bools, size: int, most: int = MOST_SETS) -> Ints | None:
-    """The sets of so many labels that some row has, (S, size) in increasing order; None if there may be too many.
+    """Sets of ``size`` labels that occur in some row, (S, size) in increasing order; None if there may be more than ``most``.
 
     >>> sets_of_rows(np.array([[True, True, False], [True, True, True]]), 2).tolist()
     [[0, 1], [0, 2], [1, 2]]
@@ -99,13 +99,13 @@ def sets_of_rows(marks: Bools, size: int, most: int = MOST_SETS) -> Ints | None:
     for number in numbers.tolist():
         labels = np.nonzero(marks[counts == number])[1].reshape(-1, number)
         places = np.array(list(itertools.combinations(range(number), size)), dtype=np.intp)
-        found.append(np.unique(labels[:, places] @ powers))  # sets as whole numbers, in base C
+        found.append(np.unique(labels[:, places] @ powers))  # each set as an integer in base C
     sets: Ints = (np.unique(np.concatenate(found))[:, None] // powers) % classes
     return sets
 
 
 def shares(sizes: Sequence[int], number: int) -> list[int]:
-    """How many of the draws each kind of a length gets: half of them alike, half by the kind's size; all, if that is enough.
+    """Divide the draws of one length among its kinds: half equally, half by size; all queries if there are enough draws.
 
     >>> shares([10, 1000, 100_000], 600)
     [10, 102, 397]
@@ -119,27 +119,27 @@ def shares(sizes: Sequence[int], number: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Stratum:
-    """A kind of queries, what was found among those drawn of it, and how many there are to draw from."""
+    """A kind of query: its frame size, and totals over the queries that were drawn."""
 
     present: int
     absent: int
     size: int
-    kind: Kind
+    kind: KindTotals
 
     @property
     def exact(self) -> bool:
-        """Whether every query was looked at."""
+        """Whether every query of the frame was asked."""
         return self.kind.drawn >= self.size
 
     @property
     def weight(self) -> float:
-        """For how many queries each that was drawn stands."""
+        """Number of queries that each drawn query represents."""
         return 1.0 if self.exact else self.size / self.kind.drawn
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over the satisfiable queries, its standard error, and how many there are."""
+    """Mean over the satisfiable queries, its standard error, and the number of such queries."""
 
     mean: float
     error: float
@@ -147,18 +147,18 @@ class Estimate:
 
 
 def estimate(strata: Sequence[Stratum], moments: str) -> Estimate:
-    r"""The mean over all satisfiable queries of several kinds, from sums over those that were drawn.
+    r"""Estimate the mean over all satisfiable queries of several kinds from sums over the drawn ones.
 
-    With z whether a drawn query is satisfiable and y its value (0 if not), a kind a of N_a queries of which n_a were drawn,
+    With z = 1 if a drawn query is satisfiable (else 0), y its value (0 if not), and n_a of N_a queries drawn of kind a,
 
     .. math:: R = \frac{\sum_a N_a \bar y_a}{\sum_a N_a \bar z_a}, \qquad
        \mathrm{Var}\, R ≈ \frac{\sum_a N_a^2 \, s_a^2(y - R z) / n_a}{(\sum_a N_a \bar z_a)^2},
 
-    the separate sums exact, and without variance, for kinds that were asked in full.
+    where kinds that were asked in full contribute no variance.
 
     Args:
         strata: the kinds.
-        moments: ``precision`` or ``best``, the sums to take.
+        moments: attribute of the totals to average, ``precision`` or ``best``.
 
     Cochran, "Sampling Techniques", 1977, sections 6.11 and 6.13 (the combined ratio estimate).
     """
@@ -172,7 +172,7 @@ def estimate(strata: Sequence[Stratum], moments: str) -> Estimate:
 
 
 def _variance(stratum: Stratum, sums: Floats, mean: float) -> float:
-    """``N² s²(y - R z) / n`` of one kind."""
+    """``N² s²(y - R z) / n`` for one kind."""
     if stratum.exact:
         return 0.0
     n, satisfied = stratum.kind.drawn, stratum.kind.satisfied
