@@ -12,7 +12,8 @@ from shortlist.cli.console import Bar, Outcome, emit, say, show, warn
 from shortlist.cli.prepare import Fitting, Prepared, Reading, check_outputs, prepare_all
 from shortlist.cli.runs import REPORT, Run
 from shortlist.errors import InputError
-from shortlist.report import Evaluation, Table, evaluate as measure, headline, write_report
+from shortlist.evaluation import Evaluation, measure
+from shortlist.report import Table, headline, write_report
 from shortlist.report.optimum import Optimum
 from shortlist.selection import count_rows
 from shortlist.sets.lists import LabelList, check_list_path, list_writer, lists_of
@@ -102,7 +103,7 @@ def evaluate(
     as_csv: options.Csv = False,
     strict: options.Strict = False,
 ) -> None:
-    """Measure a rule's sets on labelled scores: accuracy, size, calibration; several files side by side."""
+    """Measure a rule's sets on labelled scores: coverage, size, calibration; several files side by side."""
     if as_json and as_csv:
         raise InputError("expected --json or --csv, got both")
     fitting = Fitting(rule or [], calibration or (), split, seed, same_rows)
@@ -110,7 +111,7 @@ def evaluate(
     if as_json:
         answer = [
             evaluation.numbers()
-            | {"calibration_error": evaluation.calibration(), "guarantee": evaluation.rule.guarantee, "warnings": one.warnings}
+            | {"calibration_error": evaluation.calibration(), "guarantee": one.rule.guarantee, "warnings": one.warnings}
             for one, evaluation in zip(prepared, evaluations, strict=True)
         ]
         emit(json.dumps(_without_nan(answer), indent=2, ensure_ascii=False) + "\n")
@@ -128,7 +129,9 @@ def report(
     rule: options.Rules = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help=f"Where the page goes; {REPORT}, that of a run by its own rule in the run's folder."),
+        typer.Option(
+            "--out", "-o", help=f"Path of the page; by default {REPORT}, for a run with its own rule in the run's folder."
+        ),
     ] = None,
     calibration: options.Calibration = None,
     split: options.Split = None,
@@ -137,13 +140,19 @@ def report(
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
     target_key: options.TargetKey = None,
-    title: Annotated[str | None, typer.Option("--title", help="Heading of the page.")] = None,
+    title: Annotated[str | None, typer.Option("--title", help="Title of the page.")] = None,
     strict: options.Strict = False,
 ) -> None:
-    """Write one self-contained HTML page about a rule's sets; several files side by side become a comparison."""
+    """Write a self-contained HTML report on a rule's sets; several files or rules are compared side by side."""
     if out is not None and out.suffix not in (".html", ".htm"):
         raise InputError(f"--out: expected a name that ends in .html, got {out}")
-    others = (rule, calibration, split, same_rows or None, link)  # with any of them it is another page than training wrote
+    others = (
+        rule,
+        calibration,
+        split,
+        same_rows or None,
+        link,
+    )  # with any of them the page differs from the one that training wrote
     own = Run.at(scores[0]) if len(scores) == 1 and all(other is None for other in others) else None
     out = out or (Path(REPORT) if own is None else own.folder / REPORT)
     check_outputs([out], [*scores, *(calibration or ())])
@@ -154,14 +163,14 @@ def report(
     if own is not None:
         title = title or own.recipe().title
         warnings = [*own.remarks(), *warnings]
-    whole = {} if split is not None else _trained(scores)  # of a part of the rows, the optimum is another
+    whole = {} if split is not None else _trained(scores)  # part of the rows have another optimum
     write_report(evaluations, out, title=title or "Shortlist report", warnings=warnings, **whole)
     say(f"report on {prepared[0].name if len(prepared) == 1 else f'{len(prepared)} evaluations'} → {out}")
     _finish(prepared, strict)
 
 
 def _trained(paths: list[Path]) -> dict[str, Any]:
-    """What runs among the paths know about their training, and about the best that is possible on their test rows."""
+    """Training histories of the runs among the paths, and the optimum on their test rows if all share it."""
     runs = {path.resolve().name: run for path in paths if (run := Run.at(path)) is not None}
     histories = {name: history for name, run in runs.items() if (history := run.history())}
     optima = [run.optimum() for run in runs.values()]
@@ -178,7 +187,7 @@ def _same_optimum(one: Optimum | None, other: Optimum) -> bool:
 def _measured(
     paths: list[Path], reading: Reading, fitting: Fitting, called: str | None = None
 ) -> tuple[list[Prepared], list[Evaluation]]:
-    """Every file with every rule, measured; of one, a name in place of its file's."""
+    """Measure every file with every rule; ``called`` replaces the name of a single file."""
     prepared = prepare_all(paths, reading, fitting)
     evaluations = []
     for one in prepared:
@@ -187,7 +196,7 @@ def _measured(
         with Bar(f"measuring {one.name}", len(one.predictions)) as bar:
             evaluations.append(measure(one.predictions, one.rule, name=one.name, source=one.source, progress=bar.at))
         if one.predictions.target is None:
-            one.warnings.append(f"{one.name}: the file holds no labels, so only sizes are known")
+            one.warnings.append(f"{one.name}: the file has no labels, so only set sizes are known")
         one.check_size(evaluations[-1].size)
     return prepared, evaluations
 
@@ -203,7 +212,7 @@ def _finish(prepared: list[Prepared], strict: bool) -> None:
 
 
 def _without_nan(value: object) -> object:
-    """NaN is no JSON: null."""
+    """Replace NaN, which JSON does not have, by null."""
     if isinstance(value, dict):
         return {name: _without_nan(entry) for name, entry in value.items()}
     if isinstance(value, list):

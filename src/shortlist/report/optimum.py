@@ -10,9 +10,9 @@ from torch import Tensor
 
 from shortlist.checks import check_labels, whole
 from shortlist.errors import InputError
+from shortlist.evaluation import Evaluation
 from shortlist.report.display import Display
 from shortlist.report.displays import Panels, append, distinct, same_curve, whole_ticks
-from shortlist.report.evaluation import Evaluation
 from shortlist.report.legend import NAMED, finish
 from shortlist.report.style import DASHES, MUTED, SERIES
 from shortlist.report.table import Table
