@@ -149,9 +149,9 @@ def averaged(hits: Tensor, average: Average) -> Tensor:
     return shares if average == "none" else shares.nanmean()
 
 
-def check_average(average: Average | None) -> Average:
-    """The average; None, as in other libraries, is ``none``."""
-    found: Average = one_of(*AVERAGES)("average", "none" if average is None else average)
+def check_average(average: Average) -> Average:
+    """The average, if it exists."""
+    found: Average = one_of(*AVERAGES)("average", average)
     return found
 
 

@@ -13,12 +13,12 @@ Answer: TypeAlias = Any
 
 
 def like_input(function: Callable[P, Any]) -> Callable[P, Any]:
-    """Decorator: the metric returns tensors for tensors, floats and numpy arrays for arrays, lists and data frames.
+    """Decorator: the metric returns tensors for tensors, and numpy floats and arrays for arrays, lists and data frames.
 
     >>> import numpy as np, torch
     >>> double = like_input(lambda values: 2 * torch.as_tensor(values))
     >>> double(np.array(1.5)), double([1.0, 2.0]), double(torch.tensor(1.5))
-    (3.0, array([2., 4.], dtype=float32), tensor(3.))
+    (np.float64(3.0), array([2., 4.], dtype=float32), tensor(3.))
     """
 
     @functools.wraps(function)
@@ -36,5 +36,5 @@ def _plain(answer: Any) -> Any:
     if isinstance(answer, tuple):  # a named tuple, such as a curve
         return type(answer)(*map(_plain, answer))
     if isinstance(answer, Tensor):
-        return answer.item() if answer.ndim == 0 else answer.cpu().numpy()
+        return answer.cpu().numpy()[()]  # no dimension: np.float64, which is a float
     return answer

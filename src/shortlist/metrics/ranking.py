@@ -173,14 +173,14 @@ def macro_f1(counts: Tensor) -> Tensor:
     return f1[present > 0].mean()
 
 
-def averaged_precision(by_class: Tensor, average: str | None) -> Tensor:
+def averaged_precision(by_class: Tensor, average: str) -> Tensor:
     """The mean over classes with a positive, or the value of each class."""
     return by_class.nanmean() if average == "macro" else by_class
 
 
-def check_axis(axis: Axis, average: str | None = "macro") -> Axis:
-    """The axis, if it exists and goes with the average; None, as in other libraries, is ``none``."""
+def check_axis(axis: Axis, average: str = "macro") -> Axis:
+    """The axis, if it exists and goes with the average."""
     found: Axis = one_of("class", "example")("axis", axis)
-    if one_of("macro", "none")("average", "none" if average is None else average) == "none" and axis == "example":
+    if one_of("macro", "none")("average", average) == "none" and axis == "example":
         raise InputError("average: expected 'macro' with axis='example', got 'none', which gives a value for each class")
     return found

@@ -1,8 +1,8 @@
 """The streaming form of every metric: batches go in one by one, in any order, on any number of processes.
 
 A name is the CamelCase of its function's, with the same parameters and defaults; ``compute`` returns tensors, as in
-torchmetrics. This is the only file that imports torchmetrics, which takes a second or more: it is loaded when one of these names
-is first used.
+torchmetrics. This is the only file that imports torchmetrics, which takes a second or more: it is loaded when one of these
+names is first used.
 """
 
 from typing import Any, Literal
