@@ -9,7 +9,7 @@ from benchmarks import cifar_table, flora_table, loss_table, page
 from benchmarks.marked_tables import with_table
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ["shortlist.links", "shortlist.sets", "shortlist.metrics", "shortlist.report"]
+PACKAGES = ["shortlist.links", "shortlist.sets", "shortlist.metrics", "shortlist.report", "shortlist.evaluation"]
 PACKAGES += [
     "shortlist.data",
     "shortlist.data.votes",
@@ -30,7 +30,11 @@ def listed():
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_public_name_is_on_the_api_page(package):
     module = importlib.import_module(package)
-    ours = {name for name in module.__all__ if not getattr(module, name).__module__.startswith("shortlist.operators")}
+    ours = {
+        name
+        for name in module.__all__
+        if not getattr(getattr(module, name), "__module__", "").startswith("shortlist.operators")
+    }
     public = {f"{package}.{name}" for name in (module.__all__ if package == "shortlist.operators" else ours)}
     assert public <= listed()
 

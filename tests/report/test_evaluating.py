@@ -57,9 +57,7 @@ def test_logits_need_their_link():
         shortlist.evaluate(scores, LABELS)
 
 
-@pytest.mark.parametrize("calibration", [
-    (PROBS, LABELS), Predictions(PROBS, LABELS, link="identity"), (PROBS.tolist(), LABELS.tolist()),
-])  # fmt: skip
+@pytest.mark.parametrize("calibration", [(PROBS, LABELS), Predictions(PROBS, LABELS, link="identity")])
 def test_a_rule_text_is_fitted_on_calibration_rows(calibration):
     found = shortlist.evaluate(PROBS, LABELS, "lac:0.1", calibration=calibration)
     assert found.coverage == shortlist.evaluate(PROBS, LABELS, lac(0.1).fit(PROBS, LABELS)).coverage

@@ -14,7 +14,7 @@ from shortlist.evaluation import Evaluation
 from shortlist.metrics import Curve
 from shortlist.report.display import Display
 from shortlist.report.legend import NAMED, finish, finish_all
-from shortlist.report.style import DASHES, GRID, MUTED, SERIES, SETTINGS, new_axes
+from shortlist.report.style import DASHES, GRID, INK, MUTED, SERIES, SETTINGS, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,7 +70,7 @@ class Panels(Display):
 
 
 class SizeHistogram(EvaluationDisplay):
-    """How many labels the sets hold."""
+    """Distribution of the set sizes."""
 
     title = "Set sizes"
     caption = "Share of rows by the number of labels in their set. The dotted line marks the mean."
@@ -101,7 +101,7 @@ class SizeHistogram(EvaluationDisplay):
             else:
                 edges = [size - 0.5 for size in range(last + 2)]
                 ax.stairs(share, edges, color=colour, label=NAMED + evaluation.name, linewidth=1.8)
-            ax.axvline(evaluation.size.mean, color=MUTED if alone else colour, linestyle=":", linewidth=1.6, zorder=3)
+            ax.axvline(evaluation.size.mean, color=INK if alone else colour, linestyle=":", linewidth=1.6, zorder=3)
         return finish(ax, legend=not alone, below=True)
 
 
@@ -252,7 +252,7 @@ class Reliability(EvaluationDisplay):
 
 
 class Lorenz(EvaluationDisplay):
-    """How unevenly the classes share the examples."""
+    """Lorenz curve of the class counts: how unequal they are."""
 
     title = "Long tail"
     caption = (

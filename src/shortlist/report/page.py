@@ -23,6 +23,8 @@ WORST = 12
 NORMAL_95 = 1.96
 # Quantities that machines get and the headline leaves out; without a rule there is room for the log-loss.
 NOT_IN_HEADLINE = {"size_sd", "map_class_low", "map_class_high", "log_loss"}
+CARD_LABELS = {name: f"{name}: {QUANTITIES[name].definition}" for name in ("coverage", "recall")}
+CARD_LABELS["size"] = QUANTITIES["size"].definition
 COLUMNS = {"name": ("predictions", ""), "rule": ("rule", ""), "rows": ("rows", ",d")}
 COLUMNS |= {name: (quantity.title, quantity.form) for name, quantity in QUANTITIES.items()}
 
@@ -185,7 +187,7 @@ def _cards(evaluation: Evaluation) -> list[dict[str, Any]]:
         if value is not None and _known(value):
             error = None if quantity.error is None else NORMAL_95 * quantity.error(evaluation)
             margin = "" if error is None else f"± {error:{quantity.form}}"
-            label = quantity.title + (f": {quantity.definition}" if quantity.name in ("coverage", "recall", "size") else "")
+            label = CARD_LABELS.get(quantity.name, quantity.title)
             cards.append({"value": format(value, quantity.form), "margin": margin, "label": label})
     return cards
 
@@ -194,12 +196,9 @@ def _definitions(evaluations: Sequence[Evaluation]) -> list[tuple[str, str]]:
     """The quantities of the headline table, in words."""
     known = {quantity.name: quantity for evaluation in evaluations for quantity, value in defined(evaluation) if _known(value)}
     shown = set(headline(evaluations).columns)
-    interval = "; ± is its 95 % interval" if len(evaluations) == 1 else ""
-    found = []
-    for name, quantity in QUANTITIES.items():
-        if name in known and quantity.title in shown:
-            found.append((quantity.title, _spelt_out(quantity.definition) + (interval if quantity.error is not None else "")))
-    return found
+    named = [quantity for name, quantity in QUANTITIES.items() if name in known and quantity.title in shown]
+    interval = [("±", "half-width of the 95 % confidence interval")] if len(evaluations) == 1 else []
+    return [(quantity.title, _spelt_out(quantity.definition)) for quantity in named] + interval
 
 
 def _spelt_out(definition: str) -> str:
