@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from shortlist import Predictions, metrics
-from shortlist.evaluation import QUANTITIES, card_numbers, measure, validation_numbers
+from shortlist.evaluation import card_numbers, measure, validation_numbers
+from shortlist.evaluation.quantities import QUANTITIES
 from shortlist.evaluation.selections import validation_names
 from shortlist.evaluation.tally import TOTALS, Block, Tally, wanted_totals
 from shortlist.sets import threshold, top_k

@@ -9,7 +9,8 @@ import torch
 import shortlist
 from shortlist import Predictions
 from shortlist.errors import InputError, NotFittedError
-from shortlist.evaluation import QUANTITIES, measure
+from shortlist.evaluation import measure
+from shortlist.evaluation.quantities import QUANTITIES
 from shortlist.report import Optimum, write_report
 from shortlist.sets import average_k, lac, threshold, top_k
 

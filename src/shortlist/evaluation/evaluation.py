@@ -162,7 +162,10 @@ class Evaluation:
         return {definition: self.calibration_error(over) for over, definition in definitions.items()}
 
     def numbers(self) -> dict[str, Any]:
-        """Name, rule, number of rows and every quantity of :data:`QUANTITIES` that is defined, with its standard error."""
+        """Name, rule and number of rows, and every quantity that is defined, with its standard error as ``…_se``.
+
+        :data:`shortlist.evaluation.quantities.QUANTITIES` has their definitions.
+        """
         from shortlist.evaluation.quantities import QUANTITIES
 
         found: dict[str, Any] = {"name": self.name, "rule": self.rule_text, "rows": self.rows}

@@ -26,7 +26,8 @@ class ClassShares(Display):
 
     title: ClassVar[str] = "Long tail"
     caption: ClassVar[str] = (
-        "Cumulative share of the pictures against the share of the classes, from the rarest; equally common classes lie on the diagonal."
+        "Cumulative share of the pictures against the share of the classes, from the rarest; equally common classes lie on the "
+        "diagonal."
     )
 
     def __init__(self, counts: Mapping[str, LongTail]):

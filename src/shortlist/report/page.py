@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from shortlist.errors import InputError
-from shortlist.evaluation import QUANTITIES, Evaluation
-from shortlist.evaluation.quantities import defined
+from shortlist.evaluation import Evaluation
+from shortlist.evaluation.quantities import QUANTITIES, defined
 from shortlist.files import write_text
 from shortlist.metrics.accuracy import class_shares
 from shortlist.report.display import Display

@@ -217,8 +217,8 @@ class TrainingCurves(Panels):
 
     title: ClassVar[str] = "Training"
     caption: ClassVar[str] = (
-        "Training loss, validation log-loss and monitored validation metric by epoch, as far as they were measured. Rings mark the "
-        "epoch that was kept."
+        "Training loss, validation log-loss and monitored validation metric by epoch, as far as they were measured. Rings mark "
+        "the epoch that was kept."
     )
 
     def __init__(self, history: History | Mapping[str, History]):
