@@ -57,7 +57,7 @@ def one(path: str, method: str, seed: int, epochs: int | None = None) -> dict[st
         evaluation = evaluate(trained.predictions["test"], rule, name=f"{method}, seed {seed}")
         write_report(evaluation, Path(folder) / "report.html", history=trained.history)
     seconds = time.perf_counter() - start
-    found = measured(trained) | {"accuracy": _percent(evaluation.accuracy), "size": evaluation.size.mean, "seconds": seconds}
+    found = measured(trained) | {"accuracy": _percent(evaluation.coverage), "size": evaluation.size.mean, "seconds": seconds}
     epoch = sorted(line["seconds"] for line in trained.history)[len(trained.history) // 2]
     accelerator = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     result = {"seed": seed, "epochs": recipe.epochs, "test": found, "epoch_seconds": epoch, "accelerator": accelerator}

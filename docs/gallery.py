@@ -1,4 +1,4 @@
-"""Draws the pictures of the gallery, of the garden and of measurements when the pages are built (a hook of mkdocs)."""
+"""MkDocs hook: draws the figures of the gallery, of Flora and of the retrieval results when the pages are built."""
 
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ PARTIALS: dict[str, Any] = {
 
 
 def on_pre_build(config: Any) -> None:
-    """Before the pages are read: draw what they show."""
+    """Draw the figures before the pages are read."""
     FOLDER.mkdir(exist_ok=True)
     for name, loss in LEVELS.items():
         _draw(LossLevels(loss, resolution=30 if loss.couples or "expected" in name else 80), name)
@@ -66,7 +66,7 @@ def _draw_garden() -> None:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Put them into the page."""
+    """Insert the figures of the losses into the gallery page."""
     if page.file.src_path != "gallery.md":
         return markdown
     for mark, names in (("<!-- levels -->", LEVELS), ("<!-- partials -->", PARTIALS)):

@@ -9,7 +9,7 @@ from benchmarks import cifar_table, flora_table, loss_table, page
 from benchmarks.marked_tables import with_table
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ["shortlist.links", "shortlist.sets", "shortlist.metrics", "shortlist.report"]
+PACKAGES = ["shortlist.links", "shortlist.sets", "shortlist.metrics", "shortlist.report", "shortlist.evaluation"]
 PACKAGES += [
     "shortlist.data",
     "shortlist.data.votes",

@@ -17,6 +17,7 @@ ROOMS = (
     "cli",
     "data",
     "data.votes",
+    "evaluation",
     "links",
     "losses",
     "methods",

@@ -1,5 +1,6 @@
 from . import (
     data as data,
+    evaluation as evaluation,
     links as links,
     losses as losses,
     methods as methods,
@@ -15,5 +16,6 @@ from . import (
 )
 from .models import Classifier as Classifier
 from .predictions import Predictions as Predictions
+from .report import evaluate as evaluate
 
 __version__: str

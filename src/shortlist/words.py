@@ -115,6 +115,23 @@ def understands(**synonyms: str | tuple[str, Callable[[Any], Any]]) -> Callable[
     return decorate
 
 
+def refused(sentence: str) -> tuple[str, Callable[[Any], Any]]:
+    """For :func:`understands`: a keyword that another library has and this one does not, answered with a sentence.
+
+    >>> @understands(num_classes=refused("num_classes: not needed, it is read from the columns"))
+    ... def rows(probs):
+    ...     return len(probs)
+    >>> rows([[0.5, 0.5]], num_classes=2)
+    Traceback (most recent call last):
+    TypeError: num_classes: not needed, it is read from the columns
+    """
+
+    def refuse(value: Any) -> Any:
+        raise TypeError(sentence)
+
+    return sentence, refuse
+
+
 def _translated(keywords: Mapping[str, Any], own: Mapping[str, tuple[str, Callable[[Any], Any]]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for given, value in keywords.items():

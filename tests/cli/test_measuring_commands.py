@@ -32,7 +32,7 @@ def test_evaluate_shows_the_numbers_of_the_library(run, old, new):
     assert outcome.code == 0
     assert shown["predictions"] == "new"
     assert shown["rule"] == "lac:0.1"
-    assert shown["accuracy"] == f"{numbers['accuracy']:.1%}"
+    assert shown["coverage"] == f"{numbers['coverage']:.1%}"
     assert shown["mean size"] == f"{numbers['size']:.2f}"
     assert shown["few-shot"] == f"{numbers['few']:.1%}"
 
@@ -48,7 +48,7 @@ def test_evaluate_json_is_valid_without_nan_and_says_what_every_number_is(run, o
     assert labelled["guarantee"].startswith("Every set holds exactly 2 labels")
     assert [re.split(", ", name)[0] for name in labelled["calibration_error"]] == ["ECE", "ECE"]
     assert labelled["warnings"] == []
-    assert "accuracy" not in bare
+    assert "coverage" not in bare
     assert "no labels" in bare["warnings"][0]
     assert "no labels" in outcome.err
 
@@ -105,7 +105,7 @@ def test_report_is_written_with_the_numbers_of_evaluate(run, old, new, tmp_path,
     page = (tmp_path / "out" / "page.html").read_text(encoding="utf-8")
     assert "<title>Trees &amp; co</title>" in page
     for numbers in strict_json(run("evaluate", *arguments, "--json").out):
-        assert f">{numbers['accuracy']:.1%}<" in page
+        assert f">{numbers['coverage']:.1%}<" in page
         assert f">{numbers['size']:.2f}<" in page
 
 
@@ -170,9 +170,9 @@ def test_demo_writes_a_report_whose_numbers_its_files_give_again(run, tmp_path):
         fitting = () if rule.startswith("top-k") else ("--calibration", "demo/calibration.safetensors")
         (numbers,) = strict_json(run("evaluate", "demo/test.safetensors", "--rule", rule, *fitting, "--json").out)
         shown = dict(zip(titles, values, strict=True))
-        assert shown["accuracy"] == f"{numbers['accuracy']:.1%}"
+        assert shown["coverage"] == f"{numbers['coverage']:.1%}"
         assert shown["mean size"] == f"{numbers['size']:.2f}"
-        assert all(f">{shown[name]}<" in page for name in ("accuracy", "macro accuracy", "mean size", "top-1"))
+        assert all(f">{shown[name]}<" in page for name in ("coverage", "macro coverage", "mean size", "top-1"))
     lists = (tmp_path / "demo" / "sets.jsonl").read_text(encoding="utf-8")
     arguments = ("--rule", "average-k:2", "--calibration", "demo/calibration.safetensors", "--json")
     assert run("sets", "demo/test.safetensors", *arguments).out == lists

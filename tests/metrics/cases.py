@@ -12,6 +12,7 @@ from shortlist import metrics
 from tests.references import metrics as ref
 
 CLASSES = 6
+SYNONYMS = {"set_accuracy": "coverage", "shot_accuracy": "shot_coverage"}  # the papers' names for the same functions
 
 
 def camel(name):
@@ -20,7 +21,7 @@ def camel(name):
 
 def pairs():
     """Every public function with a streaming metric of its name, and that metric."""
-    names = [name for name in metrics.__all__ if inspect.isfunction(getattr(metrics, name))]
+    names = [name for name in metrics.__all__ if inspect.isfunction(getattr(metrics, name)) and name not in SYNONYMS]
     classes = {name: getattr(metrics, camel(name), None) for name in names}
     return {name: (getattr(metrics, name), c) for name, c in classes.items() if c and issubclass(c, Metric)}
 
@@ -52,22 +53,23 @@ PRIOR = np.array([0.3, 0.1, 0.2, 0.15, 0.2, 0.05])
 COUNTS = np.array([5, 19, 20, 100, 101, 500])
 
 CASES = [
-    Case("set_accuracy", {}, "sets"),
-    Case("set_accuracy", {"average": "macro"}, "sets"),
-    Case("shot_accuracy", {"train_counts": COUNTS}, "sets"),
+    *(Case("coverage", {"average": average}, "sets") for average in ("micro", "macro", "none")),
+    Case("shot_coverage", {"train_counts": COUNTS}, "sets"),
     Case("set_size", {}, "sets"),
     Case("empty_rate", {}, "sets"),
     Case("set_precision", {}, "sets"),
     Case("top_k_accuracy", {"k": 2}),
-    Case("top_k_accuracy", {"k": 2, "average": "macro"}),
+    *(Case("top_k_accuracy", {"k": 2, "average": average}) for average in ("macro", "none")),
     Case("average_k_accuracy", {"k": 1.5}, constant_size=False),
     Case("average_k_accuracy", {"k": 1.5, "calibration": CALIBRATION}),
+    Case("average_k_accuracy", {"k": 1.5, "average": "none"}, constant_size=False),
     Case("average_k_accuracy", {"k": 2, "calibration": CALIBRATION, "prior": PRIOR, "average": "macro"}),
     *(Case("calibration_error", {"norm": norm}) for norm in ("expected", "average", "max")),
-    *(Case("calibration_error", {"norm": "average", "bins": 10, "over": over}) for over in ("top", 4, 99)),
+    *(Case("calibration_error", {"norm": "average", "bins": 10, "over": over}) for over in ("top", "all", 4, 99)),
     *(Case("calibration_error", {"norm": n, "binning": "mass"}, constant_size=False) for n in ("expected", "average", "max")),
     Case("calibration_error", {"bins": 4, "binning": "mass", "over": 2}, constant_size=False),
     Case("mean_average_precision", {}, constant_size=False),
+    Case("mean_average_precision", {"average": "none"}, constant_size=False),
     Case("mean_average_precision", {"axis": "example"}),
     Case("top_n_f1", {}),
     Case("top_n_f1", {"n": 2}),
@@ -91,7 +93,7 @@ def draw(case, *, many_labels=False, rows=40, seed=0):
 def as_numbers(value):
     """A metric's answer as a plain array, whatever it is."""
     parts = list(value.values()) if isinstance(value, dict) else [value]
-    return np.array([float(part) for part in parts])
+    return np.concatenate([np.atleast_1d(np.asarray(part, dtype=np.float64)) for part in parts])
 
 
 def tensors(values, target):

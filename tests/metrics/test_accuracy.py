@@ -1,4 +1,4 @@
-"""Accuracy of sets: micro, macro, by shot group, of the top k and of average-k sets; sizes beside it."""
+"""Coverage of sets: micro, macro, by shot group, of the top k and of average-k sets; sizes beside it."""
 
 import math
 
@@ -9,16 +9,16 @@ import torch
 from shortlist.errors import InputError
 from shortlist.metrics import (
     AverageKAccuracy,
+    Coverage,
     MeanMaxConfidence,
-    SetAccuracy,
-    ShotAccuracy,
+    ShotCoverage,
     average_k_accuracy,
+    coverage,
     empty_rate,
     mean_max_confidence,
-    set_accuracy,
     set_precision,
     set_size,
-    shot_accuracy,
+    shot_coverage,
     top_k_accuracy,
 )
 from tests.references import metrics as ref
@@ -27,33 +27,33 @@ SETS = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 0], [0, 1, 1]], bool)
 
 
 def test_micro_is_the_share_of_rows_whose_label_is_in():
-    assert set_accuracy(SETS, [0, 1, 1, 1]).item() == 0.75
+    assert coverage(SETS, [0, 1, 1, 1]).item() == 0.75
 
 
 def test_macro_is_the_mean_over_the_classes_present():
     """Class 0 has 1 of 1, class 1 has 2 of 3, class 2 does not occur."""
-    assert set_accuracy(SETS, [0, 1, 1, 1], average="macro").item() == pytest.approx((1 + 2 / 3) / 2)
+    assert coverage(SETS, [0, 1, 1, 1], average="macro").item() == pytest.approx((1 + 2 / 3) / 2)
 
 
 def test_many_labels_count_each():
     target = np.array([[1, 0, 1], [0, 1, 0], [0, 0, 0], [0, 1, 1]], bool)
-    assert set_accuracy(SETS, target).item() == pytest.approx(4 / 5)
-    assert set_accuracy(SETS, target, average="macro").item() == pytest.approx((1 + 1 + 1 / 2) / 3)
+    assert coverage(SETS, target).item() == pytest.approx(4 / 5)
+    assert coverage(SETS, target, average="macro").item() == pytest.approx((1 + 1 + 1 / 2) / 3)
 
 
 def test_no_labels_are_no_number():
-    assert math.isnan(set_accuracy(SETS, np.zeros((4, 3), bool)))
+    assert math.isnan(coverage(SETS, np.zeros((4, 3), bool)))
 
 
 @pytest.mark.parametrize("counts", [[19, 20, 100, 101], [0, 20, 21, 1000]])
 def test_shot_groups_split_below_20_and_above_100(counts):
     sets, target = np.eye(4, dtype=bool)[[0, 1, 0, 3]], np.arange(4)
-    answer = shot_accuracy(sets, target, train_counts=counts)
+    answer = shot_coverage(sets, target, train_counts=counts)
     assert {name: value.item() for name, value in answer.items()} == {"few": 1.0, "medium": 0.5, "many": 1.0}
 
 
 def test_a_shot_group_without_classes_is_no_number():
-    answer = shot_accuracy(SETS, [0, 1, 1, 1], train_counts=[5, 500, 50])
+    answer = shot_coverage(SETS, [0, 1, 1, 1], train_counts=[5, 500, 50])
     assert answer["few"] == 1
     assert answer["many"] == pytest.approx(2 / 3)
     assert math.isnan(answer["medium"])
@@ -61,14 +61,14 @@ def test_a_shot_group_without_classes_is_no_number():
 
 def test_shot_groups_weigh_classes_not_rows():
     sets, target = np.array([[True, False]] * 4), [0, 0, 0, 1]
-    assert shot_accuracy(sets, target, train_counts=[5, 6])["few"] == 0.5
+    assert shot_coverage(sets, target, train_counts=[5, 6])["few"] == 0.5
 
 
 @pytest.mark.parametrize("counts", [[1, 2], [[1, 2, 3]], 4])
 def test_shot_groups_need_a_count_for_each_class(counts):
     with pytest.raises(InputError, match="train_counts: expected one number for each of 3 classes"):
-        shot_accuracy(SETS, [0, 1, 1, 1], train_counts=counts)
-    metric = ShotAccuracy(counts)
+        shot_coverage(SETS, [0, 1, 1, 1], train_counts=counts)
+    metric = ShotCoverage(counts)
     metric.update(SETS, [0, 1, 1, 1])
     with pytest.raises(InputError, match="train_counts"):
         metric.compute()
@@ -76,10 +76,10 @@ def test_shot_groups_need_a_count_for_each_class(counts):
 
 @pytest.mark.parametrize("average", ["weighted", None, ""])
 def test_other_averages_are_refused_at_once(average):
-    with pytest.raises(InputError, match="average: expected 'micro' or 'macro'"):
-        set_accuracy(SETS, [0, 1, 1, 1], average=average)
+    with pytest.raises(InputError, match="average: .*'micro', 'macro', 'none'"):
+        coverage(SETS, [0, 1, 1, 1], average=average)
     with pytest.raises(InputError, match="average"):
-        SetAccuracy(average)
+        Coverage(average)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
@@ -150,3 +150,12 @@ def test_confidence_is_that_of_the_rows_without_a_label():
 def test_confidence_of_rows_without_a_label_needs_some():
     with pytest.raises(InputError, match="no label"):
         mean_max_confidence(torch.rand(3, 2), torch.zeros(3, dtype=torch.long))
+
+
+def test_the_value_of_each_class_is_nan_where_the_class_is_absent():
+    found = coverage(SETS, [0, 1, 1, 1], average="none")
+    assert found.tolist() == pytest.approx([1.0, 2 / 3, math.nan], nan_ok=True)
+    metric = Coverage(average="none")
+    metric.update(SETS[:2], [0, 1])
+    metric.update(SETS[2:], [1, 1])
+    assert metric.compute().tolist() == pytest.approx([1.0, 2 / 3, math.nan], nan_ok=True)

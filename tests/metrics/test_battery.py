@@ -5,6 +5,7 @@ import itertools
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
@@ -12,7 +13,7 @@ from torchmetrics import Metric
 
 from shortlist import metrics
 from shortlist.errors import InputError
-from tests.metrics.cases import CASES, CLASSES, as_numbers, camel, draw, pairs, tensors
+from tests.metrics.cases import CASES, CLASSES, SYNONYMS, as_numbers, camel, draw, pairs, tensors
 
 every_metric = pytest.mark.parametrize("case", CASES, ids=str)
 both_targets = pytest.mark.parametrize("many_labels", [False, True], ids=["one label", "many labels"])
@@ -42,7 +43,12 @@ def test_the_streaming_form_has_the_keywords_and_defaults_of_the_function(name):
 
 def test_every_function_streams_unless_it_is_no_number():
     functions = {name for name in metrics.__all__ if inspect.isfunction(getattr(metrics, name))}
-    assert functions - set(pairs()) == {"calibration_definition", "evaluate_retrieval", "logs_of", "retrieval_curve"}
+    assert functions - set(pairs()) - set(SYNONYMS) == {
+        "calibration_definition",
+        "evaluate_retrieval",
+        "logs_of",
+        "retrieval_curve",
+    }
 
 
 def test_every_streaming_metric_has_its_function_but_for_the_one_in_bins():
@@ -70,7 +76,49 @@ def test_answers_are_float64(case, many_labels):
     answer = case.function(*tensors(*draw(case, many_labels=many_labels)))
     for value in answer.values() if isinstance(answer, dict) else [answer]:
         assert value.dtype == torch.float64
-        assert value.ndim == 0
+        assert value.ndim == (case.keywords.get("average") == "none")
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.name != "retrieval_map"], ids=str)
+@both_targets
+def test_arrays_lists_and_frames_give_plain_numbers_and_tensors_give_tensors(case, many_labels):
+    values, target = draw(case, many_labels=many_labels)
+    labels = pd.DataFrame(target) if target.ndim == 2 else pd.Series(target)
+    whole = case.function(*tensors(values, target))
+    per_class = case.keywords.get("average") == "none"
+    for arguments in ((values, target), (values.tolist(), target.tolist()), (pd.DataFrame(values), labels)):
+        answer = case.function(*arguments)
+        np.testing.assert_allclose(as_numbers(answer), as_numbers(whole), atol=1e-6)  # lists of floats are float32
+        for value in answer.values() if isinstance(answer, dict) else [answer]:
+            assert isinstance(value, np.ndarray if per_class else float)
+
+
+@pytest.mark.parametrize(("synonym", "name"), SYNONYMS.items())
+def test_synonyms_are_the_same_function_and_class(synonym, name):
+    assert getattr(metrics, synonym) is getattr(metrics, name)
+    assert getattr(metrics, camel(synonym)) is getattr(metrics, camel(name))
+
+
+def test_words_of_other_libraries_are_understood_or_answered():
+    probs, target = np.random.default_rng(0).dirichlet(np.ones(4), 30), np.arange(30) % 4
+    assert metrics.calibration_error(probs, target, n_bins=7) == metrics.calibration_error(probs, target, bins=7)
+    assert metrics.calibration_error(probs, target, norm="l1") == metrics.calibration_error(probs, target, norm="expected")
+    assert metrics.CalibrationError(n_bins=7, norm="l1").definition.startswith("ECE, 7 bins")
+    assert metrics.top_k_accuracy(probs, target, top_k=2) == metrics.top_k_accuracy(probs, target, k=2)
+    assert metrics.TopKAccuracy(top_k=2).rule.text == "top-k:2"
+    for call in (
+        lambda: metrics.calibration_error(probs, target, num_classes=4),
+        lambda: metrics.CalibrationError(num_classes=4),
+        lambda: metrics.coverage(probs > 0.3, target, num_classes=4),
+        lambda: metrics.Coverage(num_classes=4),
+        lambda: metrics.MeanAveragePrecision(num_classes=4),
+    ):
+        with pytest.raises(TypeError, match="num_classes: not needed"):
+            call()
+    with pytest.raises(TypeError, match="top_k: .*top_k_accuracy"):
+        metrics.coverage(probs > 0.3, target, top_k=2)
+    with pytest.raises(TypeError, match="top_k: .*over=n"):
+        metrics.calibration_error(probs, target, top_k=2)
 
 
 @every_metric
@@ -181,7 +229,8 @@ def test_probabilities_of_0_and_1_give_numbers(case):
     values = values if case.takes == "sets" else values.round()
     found = case.function(values, target)
     equal(found, case.expected(values, target))
-    assert not np.isnan(as_numbers(found)).any()
+    missing = np.isnan(as_numbers(found))
+    assert missing.tolist() == ([label == 4 for label in range(CLASSES)] if len(missing) == CLASSES else [False] * len(missing))
 
 
 @every_metric

@@ -109,7 +109,8 @@ def test_top_ties_go_to_the_lower_index():
 
 def test_over_more_labels_than_there_are_is_over_all():
     probs, target = torch.rand(20, 3, generator=torch.Generator().manual_seed(0)), torch.arange(20) % 3
-    assert calibration_error(probs, target, over=7).item() == pytest.approx(calibration_error(probs, target).item(), rel=1e-13)
+    everything = calibration_error(probs, target, over="all").item()
+    assert calibration_error(probs, target, over=7).item() == pytest.approx(everything, rel=1e-13)
 
 
 @pytest.mark.parametrize("n", [1, 4, 5, 7, 30, 100])
@@ -142,10 +143,10 @@ def test_rows_without_labels_count_as_wrong():
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
-        ({"norm": "l2"}, "norm: expected 'expected', 'average' or 'max', got 'l2'"),
+        ({"norm": "l2"}, "norm: .*got 'l2'"),
         ({"bins": 0}, "bins: expected a whole number from 1, got 0"),
         ({"bins": 2.5}, "bins"),
-        ({"binning": "equal"}, "binning: expected 'width' or 'mass'"),
+        ({"binning": "equal"}, "binning: .*'width', 'mass'.* got 'equal'"),
         ({"over": "best"}, "over: expected 'all', 'top' or a whole number from 1"),
         ({"over": 0}, "over"),
         ({"over": 1.5}, "over"),
@@ -161,7 +162,7 @@ def test_definitions_that_do_not_exist_are_refused_at_once(keywords, message):
 
 
 def test_the_definition_is_stated_with_the_metric():
-    assert CalibrationError().definition == "ECE, 15 bins of equal width, over all (row, label) pairs"
+    assert CalibrationError(over="all").definition == "ECE, 15 bins of equal width, over all (row, label) pairs"
     assert CalibrationError("max", 10, "mass", "top").definition == "MCE, 10 bins of equal mass, over the top label of a row"
     assert calibration_definition("average", over=4).startswith("ACE, 15 bins of equal width, over the 4 most confident")
 
@@ -169,3 +170,29 @@ def test_the_definition_is_stated_with_the_metric():
 def test_nothing_is_no_number():
     for norm in NORMS:
         assert math.isnan(calibration_error(torch.empty(0, 3), torch.empty(0, dtype=torch.long), norm=norm))
+
+
+def test_one_label_a_row_counts_the_top_label_and_several_labels_all_pairs_unless_told_otherwise():
+    probs = torch.rand(50, 4, generator=torch.Generator().manual_seed(0)).softmax(1)
+    target = torch.arange(50) % 4
+    many = torch.nn.functional.one_hot(target, 4).bool()
+    assert calibration_error(probs, target) == calibration_error(probs, target, over="top")
+    assert calibration_error(probs, many) == calibration_error(probs, many, over="all")
+    assert calibration_error(probs, target) != calibration_error(probs, many)
+    for binning in ("width", "mass"):
+        for labels, over, words in ((target, "top", "the top label of a row"), (many, "all", "all (row, label) pairs")):
+            metric = CalibrationError(binning=binning)
+            assert "if rows have several labels" in metric.definition
+            metric.update(probs, labels)
+            assert metric.compute() == calibration_error(probs, labels, binning=binning, over=over)
+            assert metric.definition == f"ECE, 15 bins of equal {binning}, over {words}"
+
+
+def test_the_default_is_what_torchmetrics_computes():
+    from torchmetrics.functional.classification import multiclass_calibration_error
+
+    random = torch.Generator().manual_seed(0)
+    probs = (3 * torch.randn(400, 10, generator=random)).softmax(1)
+    target = torch.randint(10, (400,), generator=random)
+    theirs = multiclass_calibration_error(probs, target, num_classes=10, n_bins=15, norm="l1")
+    assert calibration_error(probs, target).item() == pytest.approx(theirs.item(), rel=1e-5)

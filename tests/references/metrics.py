@@ -23,12 +23,14 @@ def class_accuracies(sets, target):
     return [mean(values) for values in hits], [value for values in hits for value in values]
 
 
-def set_accuracy(sets, target, average="micro"):
+def coverage(sets, target, average="micro"):
     by_class, everything = class_accuracies(sets, target)
+    if average == "none":
+        return np.array(by_class)
     return mean(everything) if average == "micro" else mean(a for a in by_class if not math.isnan(a))
 
 
-def shot_accuracy(sets, target, train_counts):
+def shot_coverage(sets, target, train_counts):
     by_class, _ = class_accuracies(sets, target)
     groups = {"few": [], "medium": [], "many": []}
     for accuracy, count in zip(by_class, train_counts, strict=True):
@@ -37,13 +39,16 @@ def shot_accuracy(sets, target, train_counts):
     return {name: mean(values) for name, values in groups.items()}
 
 
+set_accuracy, shot_accuracy = coverage, shot_coverage  # the papers' names
+
+
 def top_k_accuracy(probs, target, k, average="micro"):
-    return set_accuracy(rules.top_k(probs, k), target, average)
+    return coverage(rules.top_k(probs, k), target, average)
 
 
 def average_k_accuracy(probs, target, k, calibration=None, prior=None, average="micro"):
     calibration = probs if calibration is None else calibration
-    return set_accuracy(rules.average_k(calibration, probs, k, prior), target, average)
+    return coverage(rules.average_k(calibration, probs, k, prior), target, average)
 
 
 def set_size(sets, target=None):
@@ -85,7 +90,8 @@ def mass_bins(pairs, bins):
     return [shared[i * n // bins : (i + 1) * n // bins] for i in range(bins)]
 
 
-def calibration_error(probs, target, norm="expected", bins=15, binning="width", over="all"):
+def calibration_error(probs, target, norm="expected", bins=15, binning="width", over=None):
+    over = over or ("top" if np.ndim(target) == 1 else "all")
     pairs = confidence_pairs(probs, target, over)
     table = [part for part in (width_bins if binning == "width" else mass_bins)(pairs, bins) if part]
     gaps = [abs(mean(c for c, _ in part) - mean(float(o) for _, o in part)) for part in table]
@@ -103,8 +109,12 @@ def average_precision(scores, marks):
     return mean(precisions)
 
 
-def mean_average_precision(probs, target, axis="class"):
+def mean_average_precision(probs, target, axis="class", average="macro"):
     marks = marks_of(target, probs.shape[1])
+    if average == "none":
+        return np.array(
+            [average_precision(*pair) if pair[1].any() else math.nan for pair in zip(probs.T, marks.T, strict=True)]
+        )
     lines = zip(probs.T, marks.T, strict=True) if axis == "class" else zip(probs, marks, strict=True)
     return mean(average_precision(scores, own) for scores, own in lines if own.any())
 
@@ -156,4 +166,4 @@ def retrieval_map(probs, target, max_length=5):
 def size_accuracy(probs, target, cut):
     """Mean size and accuracy of the sets {p ≥ cut}."""
     sets = probs >= cut
-    return set_size(sets), set_accuracy(sets, target)
+    return set_size(sets), coverage(sets, target)

@@ -94,15 +94,15 @@ def test_the_long_tail_in_words():
     assert tail_table(garden()).shown() == [
         ["commonest over rarest class", "100"],
         ["Gini coefficient", "0.531"],
-        ["the rarest 80 % of the classes hold", "51.8%"],
+        ["share of the rarest 80 % of the classes", "51.8%"],
     ]
 
 
 def test_problems_are_counted_by_kind():
     problems = [Problem("empty class", name, "has no row") for name in ("a", "b")] + [Problem("odd | name", "c", "is odd")]
     assert problems_table(garden(problems=problems)).records() == [
-        {"problem": "empty class", "how often": 2},
-        {"problem": "odd | name", "how often": 1},
+        {"problem": "empty class", "count": 2},
+        {"problem": "odd | name", "count": 1},
     ]
 
 
@@ -126,7 +126,7 @@ def test_the_card_says_what_there_is():
     assert splits[0][:2] == ["split", "rows"]
     assert [row[:2] for row in splits[1:]] == [["train", "1,244"], ["val", "4"], ["test", "4"]]
     assert tail[1:] == tail_table(garden()).shown()
-    assert odd == [["problem", "how often"], ["unreadable picture", "12"]]
+    assert odd == [["problem", "count"], ["unreadable picture", "12"]]
     assert "- From an archive.\n- Split with seed 0.\n" in card
     assert "## Before you use it\n\n- Two are alike.\n" in card
     assert card.endswith("## Licence and citation\n\nMe, 2020\n")
@@ -136,7 +136,7 @@ def test_the_card_says_what_there_is():
 def test_what_there_is_nothing_to_say_about_is_left_out():
     card = data_card(Built(garden(), ["From an archive."], []))
     assert "Before you use it" not in card
-    assert "Left out" not in card
+    assert "## Problems" not in card
     assert len(tables(card)) == 2
     assert "To be filled in" in card
 

@@ -1,4 +1,4 @@
-"""Displays: pictures on given or new axes, and the numbers behind them."""
+"""Displays: plots on given or new axes, and the numbers behind them."""
 
 import html
 
@@ -8,8 +8,9 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from shortlist.report import EvaluationDisplay, GroupSizeHistogram, Lorenz, Reliability, SizeAccuracy, SizeHistogram, evaluate
+from shortlist.report import EvaluationDisplay, GroupSizeHistogram, Lorenz, Reliability, SizeCoverage, SizeHistogram, evaluate
 from shortlist.report.displays import DISPLAYS
+from shortlist.report.evaluating import EvaluationPanels
 from shortlist.report.style import themed_svg
 from shortlist.sets import threshold
 from tests.report.cases import COUNTS, draw, measured
@@ -17,7 +18,7 @@ from tests.report.cases import COUNTS, draw, measured
 COLUMNS = {
     SizeHistogram: ["name", "size", "rows", "share"],
     GroupSizeHistogram: ["name", "group", "size", "rows", "share"],
-    SizeAccuracy: ["name", "kind", "size", "accuracy"],
+    SizeCoverage: ["name", "kind", "size", "coverage"],
     Reliability: ["name", "over", "bin", "pairs", "confidence", "frequency"],
     Lorenz: ["name", "classes", "examples"],
 }
@@ -61,12 +62,14 @@ def test_plot_draws_on_the_axes_it_is_given_and_on_new_ones_otherwise(kind, sing
 
 
 @pytest.mark.parametrize("kind", DISPLAYS)
-def test_plot_leaves_pyplot_and_its_settings_alone(kind, single):
+def test_plot_opens_one_figure_that_pyplot_shows_and_leaves_its_settings_alone(kind, single):
     plt.get_backend()  # chosen when first asked for
     before, figures = mpl.rcParams.copy(), plt.get_fignums()
-    kind(single).plot()
+    own = kind(single).plot()
     assert mpl.rcParams == before
-    assert plt.get_fignums() == figures
+    assert set(plt.get_fignums()) - set(figures) == {own.figure.number}
+    kind(single).plot(Figure().subplots())
+    assert len(plt.get_fignums()) == len(figures) + 1
 
 
 @pytest.mark.parametrize("kind", DISPLAYS)
@@ -104,25 +107,25 @@ def _members(group):
     return {"few": [0, 1], "medium": [2, 3], "many": [4, 5]}[group]
 
 
-def test_size_accuracy_holds_both_curves_and_the_rule(single):
-    frame = SizeAccuracy(single).frame()
+def test_size_coverage_holds_both_curves_and_the_rule(single):
+    frame = SizeCoverage(single).frame()
     for kind, curve in (("top-k", single.rank_curve), ("average-k", single.size_curve)):
         part = frame[frame["kind"] == kind]
         assert part["size"].tolist() == curve.sizes.tolist()
-        assert part["accuracy"].tolist() == curve.accuracies.tolist()
+        assert part["coverage"].tolist() == curve.accuracies.tolist()
     (rule,) = frame[frame["kind"] == "rule"].to_dict("records")
-    assert (rule["size"], rule["accuracy"]) == (single.size.mean, single.accuracy)
+    assert (rule["size"], rule["coverage"]) == (single.size.mean, single.coverage)
 
 
-def test_size_accuracy_keeps_the_rule_in_sight(single):
-    ax = SizeAccuracy(single).plot()
+def test_size_coverage_keeps_the_rule_in_sight(single):
+    ax = SizeCoverage(single).plot()
     assert ax.get_xlim()[0] <= single.size.mean <= ax.get_xlim()[1]
-    assert ax.get_ylim()[0] <= single.accuracy <= ax.get_ylim()[1]
+    assert ax.get_ylim()[0] <= single.coverage <= ax.get_ylim()[1]
 
 
-def test_accuracy_is_called_recall_where_rows_have_many_labels(single, many):
-    assert SizeAccuracy(single).plot().get_ylabel() == "accuracy"
-    assert SizeAccuracy(many).plot().get_ylabel() == "recall"
+def test_coverage_is_called_recall_where_rows_have_many_labels(single, many):
+    assert SizeCoverage(single).plot().get_ylabel() == "coverage"
+    assert SizeCoverage(many).plot().get_ylabel() == "recall"
 
 
 def test_reliability_points_are_the_means_of_their_bins_and_give_the_calibration_error(many):
@@ -172,7 +175,7 @@ def four():
     ]
 
 
-@pytest.mark.parametrize("kind", [GroupSizeHistogram, SizeAccuracy])
+@pytest.mark.parametrize("kind", [GroupSizeHistogram, SizeCoverage])
 def test_many_names_stand_below_the_picture_and_hide_nothing(kind):
     ax = kind(four()).plot()
     ax.figure.draw_without_rendering()
@@ -189,7 +192,7 @@ def test_many_names_stand_below_the_picture_and_hide_nothing(kind):
     assert plain.get_legend().get_window_extent().y0 > plain.xaxis.label.get_window_extent().y1
 
 
-@pytest.mark.parametrize("kind", [SizeAccuracy, Reliability])
+@pytest.mark.parametrize("kind", [SizeCoverage, Reliability])
 def test_a_long_name_is_shortened_below_the_picture(kind, single):
     ax = kind([single, measured(name="begins " + "and goes on " * 20 + "ends", seed=1)]).plot()
     ax.figure.draw_without_rendering()
@@ -220,8 +223,8 @@ def test_a_line_that_stands_for_several_evaluations_says_so():
     assert texts(Reliability(both[:2]).plot()) == ["top label (the same for all 2)", "all labels (the same for all 2)"]
     assert texts(Reliability(both).plot()) == ["top label, garden", "top label, meadow"]
     assert texts(Reliability([*both, twin]).plot()) == ["top label, garden and copy (the same)", "top label, meadow"]
-    assert texts(SizeAccuracy(both[:2]).plot())[:2] == ["average-k (the same for all 2)", "top-k (the same for all 2)"]
-    assert "average-k, meadow" in texts(SizeAccuracy(both).plot())
+    assert texts(SizeCoverage(both[:2]).plot())[:2] == ["average-k (the same for all 2)", "top-k (the same for all 2)"]
+    assert "average-k, meadow" in texts(SizeCoverage(both).plot())
 
 
 @pytest.mark.parametrize("kind", DISPLAYS)
@@ -229,7 +232,7 @@ def test_more_evaluations_than_colours_are_drawn(kind, single):
     assert kind([single] * 9).plot().has_data()
 
 
-@pytest.mark.parametrize("kind", [SizeHistogram, SizeAccuracy, Reliability, GroupSizeHistogram])
+@pytest.mark.parametrize("kind", [SizeHistogram, SizeCoverage, Reliability, GroupSizeHistogram])
 def test_a_name_that_begins_with_an_underscore_is_in_the_legend_too(kind, single):
     ax = kind([single, measured(name="_test", counts=COUNTS)]).plot()
     assert any("_test" in text for text in texts(ax))
@@ -246,12 +249,12 @@ def test_displays_leave_out_what_they_cannot_show(single, many, unlabelled):
     assert shown == {
         SizeHistogram: ["trees", "woods", "new"],
         GroupSizeHistogram: ["trees"],
-        SizeAccuracy: ["trees", "woods"],
+        SizeCoverage: ["trees", "woods"],
         Reliability: ["trees", "woods"],
         Lorenz: ["trees", "woods"],
     }
     assert Reliability(measured(link=None)).evaluations == []
-    assert SizeAccuracy(measured(link=None)).frame()["kind"].unique().tolist() == ["top-k", "rule"]
+    assert SizeCoverage(measured(link=None)).frame()["kind"].unique().tolist() == ["top-k", "rule"]
 
 
 def test_one_giant_set_does_not_flatten_the_histogram():
@@ -259,3 +262,10 @@ def test_one_giant_set_does_not_flatten_the_histogram():
     evaluation.sizes.copy_(torch.tensor([0.0, 3000, 0, 0, 0, 0, 1]))
     assert len(SizeHistogram(evaluation).plot().patches) == 2
     assert SizeHistogram(evaluation).frame()["size"].tolist() == [1, 6]
+
+
+@pytest.mark.parametrize("kind", [*DISPLAYS, EvaluationPanels])
+def test_a_notebook_shows_a_display_without_opening_a_figure(kind, single):
+    figures = plt.get_fignums()
+    assert kind(single)._repr_png_().startswith(b"\x89PNG")
+    assert plt.get_fignums() == figures

@@ -61,12 +61,14 @@ def test_plot_draws_on_the_axes_it_is_given_and_on_new_ones_otherwise(kind, seve
 
 
 @every_display
-def test_plot_leaves_pyplot_and_its_settings_alone(kind, several):
+def test_plot_opens_one_figure_that_pyplot_shows_and_leaves_its_settings_alone(kind, several):
     plt.get_backend()
     before, figures = mpl.rcParams.copy(), plt.get_fignums()
-    kind(several).plot()
+    own = kind(several).plot()
     assert mpl.rcParams == before
-    assert plt.get_fignums() == figures
+    assert set(plt.get_fignums()) - set(figures) == {own.figure.number}
+    kind(several).plot(Figure().subplots())
+    assert len(plt.get_fignums()) == len(figures) + 1
 
 
 @every_display

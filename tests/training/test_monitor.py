@@ -39,7 +39,7 @@ def test_metrics_of_one_label_are_those_of_the_formulas():
             "top-3": metrics.top_k_accuracy(probs, labels, 3),
             "macro-top-3": metrics.top_k_accuracy(probs, labels, 3, "macro"),
             "average-3": metrics.average_k_accuracy(probs, labels, 3),
-            "ace": metrics.calibration_error(probs, labels, "average"),
+            "ace": metrics.calibration_error(probs, labels, "average", over="all"),
             "nll": reference.log_loss(probs, labels),
         },
         rel=1e-9,
@@ -53,7 +53,7 @@ def test_metrics_of_many_labels_are_those_of_the_formulas():
     assert found == pytest.approx(
         {
             "map": metrics.mean_average_precision(probs, target.numpy()),
-            "ace": metrics.calibration_error(probs, target.numpy(), "average"),
+            "ace": metrics.calibration_error(probs, target.numpy(), "average", over="all"),
             "nll": reference.log_loss(probs, target.numpy()),
         },
         rel=1e-9,
@@ -66,7 +66,7 @@ def test_metrics_are_the_librarys_own():
     assert found["top-2"] == float(top_k_accuracy(probs, target, 2))
     assert found["macro-top-2"] == float(top_k_accuracy(probs, target, 2, average="macro"))
     assert found["average-2.5"] == float(average_k_accuracy(probs, target, 2.5))
-    assert found["ace"] == float(calibration_error(probs, target, norm="average"))
+    assert found["ace"] == float(calibration_error(probs, target, norm="average", over="all"))
     scores, target = draw(many=True)
     assert Monitor("map", 5, None).measure(scores, target) == {"map": float(mean_average_precision(scores, target))}
 

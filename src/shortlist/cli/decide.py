@@ -12,7 +12,8 @@ from shortlist.cli.console import Bar, Outcome, emit, say, show, warn
 from shortlist.cli.prepare import Fitting, Prepared, Reading, check_outputs, prepare_all
 from shortlist.cli.runs import REPORT, Run
 from shortlist.errors import InputError
-from shortlist.report import Evaluation, Table, evaluate as measure, headline, write_report
+from shortlist.evaluation import Evaluation, measure
+from shortlist.report import Table, headline, write_report
 from shortlist.report.optimum import Optimum
 from shortlist.selection import count_rows
 from shortlist.sets.lists import LabelList, check_list_path, list_writer, lists_of
@@ -115,7 +116,7 @@ def evaluate(
     if as_json:
         answer = [
             evaluation.numbers()
-            | {"calibration_error": evaluation.calibration(), "guarantee": evaluation.rule.guarantee, "warnings": one.warnings}
+            | {"calibration_error": evaluation.calibration(), "guarantee": one.rule.guarantee, "warnings": one.warnings}
             for one, evaluation in zip(prepared, evaluations, strict=True)
         ]
         emit(json.dumps(_without_nan(answer), indent=2, ensure_ascii=False) + "\n")

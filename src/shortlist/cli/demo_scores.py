@@ -8,7 +8,7 @@ from shortlist.cli.console import say, show
 from shortlist.errors import InputError
 from shortlist.links import Temperature
 from shortlist.predictions import Predictions
-from shortlist.report import Evaluation, evaluate, headline, write_report
+from shortlist.report import evaluate, headline, write_report
 from shortlist.sets import average_k, lac, top_k
 from shortlist.sets.lists import list_writer, lists_of
 from shortlist.tensors import Array
@@ -26,7 +26,7 @@ def demo_scores(out: Path) -> None:
     say(f"its scores → {out}/calibration.safetensors, {out}/test.safetensors")
 
     rules = [top_k(2), average_k(2).fit(calibration), lac(0.05).fit(calibration)]
-    evaluations: list[Evaluation] = [evaluate(test, rule, name=rule.text, source="digits") for rule in rules]
+    evaluations = [evaluate(test, rule, name=rule.text, source="digits") for rule in rules]
     show(headline(evaluations).transposed())
     with list_writer(out / "sets.jsonl") as write:
         for _, lists in lists_of(test, rules[1]):

@@ -14,7 +14,8 @@ import typer
 from shortlist.cli.console import Bar, Outcome, emit, say, show, warn
 from shortlist.cli.runs import REPORT, Run
 from shortlist.errors import InputError
-from shortlist.report import Table, evaluate, headline, write_report
+from shortlist.evaluation import measure
+from shortlist.report import Table, headline, write_report
 from shortlist.report.optimum import Optimum
 from shortlist.training.recipe import PATH, Recipe
 from shortlist.training.settings import parse_value
@@ -223,7 +224,7 @@ def _train_and_tell(
     if trained.posterior is not None and test.target is not None and test.target.ndim == 1:
         optimum = Optimum.of(trained.posterior, test.target)
         Run(folder).keep_optimum(optimum)
-    evaluation = evaluate(test, classifier.rule, name=recipe.name)
+    evaluation = measure(test, classifier.rule, name=recipe.name)
     write_report(
         evaluation,
         folder / REPORT,

@@ -1,8 +1,9 @@
 """Metrics: each a function of (sets or probs, target) and a streaming ``torchmetrics.Metric`` of the same name.
 
-The state of a streaming metric has constant size, except where exactness needs every score (:class:`MeanAveragePrecision`
-over classes, :class:`CalibrationError` in bins of equal mass, :class:`AverageKAccuracy` without calibration rows,
-:class:`RetrievalMap`); each of these names its companion of constant size.
+Functions take tensors, arrays, lists and data frames, and return a tensor for tensors, a float (or an array) otherwise. The
+state of a streaming metric has constant size, except where exactness needs every score (:class:`MeanAveragePrecision` over
+classes, :class:`CalibrationError` in bins of equal mass, :class:`AverageKAccuracy` without calibration rows,
+:class:`RetrievalMap`); each of these names an alternative of constant size.
 """
 
 import lazy_loader

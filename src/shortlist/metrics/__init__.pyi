@@ -1,7 +1,9 @@
 from .accuracy import (
     average_k_accuracy as average_k_accuracy,
+    coverage as coverage,
     set_accuracy as set_accuracy,
     shot_accuracy as shot_accuracy,
+    shot_coverage as shot_coverage,
     top_k_accuracy as top_k_accuracy,
 )
 from .calibration import calibration_definition as calibration_definition, calibration_error as calibration_error
@@ -21,6 +23,7 @@ from .streaming import (
     AverageKAccuracy as AverageKAccuracy,
     BinnedMeanAveragePrecision as BinnedMeanAveragePrecision,
     CalibrationError as CalibrationError,
+    Coverage as Coverage,
     EmptyRate as EmptyRate,
     MeanAveragePrecision as MeanAveragePrecision,
     MeanMaxConfidence as MeanMaxConfidence,
@@ -30,6 +33,7 @@ from .streaming import (
     SetPrecision as SetPrecision,
     SetSize as SetSize,
     ShotAccuracy as ShotAccuracy,
+    ShotCoverage as ShotCoverage,
     SizeAccuracyCurve as SizeAccuracyCurve,
     TopKAccuracy as TopKAccuracy,
     TopNF1 as TopNF1,

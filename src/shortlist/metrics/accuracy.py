@@ -1,7 +1,9 @@
-"""Accuracy of sets, of the top k, of average-k sets, overall, by class and by shot group.
+"""Coverage of sets, accuracy of the top k and of average-k sets; overall, by class and by shot group.
 
-For one label a row, accuracy is the share of rows whose label is in the set. For many labels a row it is the share of labels
-that are in the set of their row (recall). ``average="macro"`` is the mean of that over the classes present.
+With one label a row, coverage is the share of rows whose label is in their set. With several labels a row it is the share of
+labels that are in the set of their row (recall). ``average="macro"`` is the mean over the classes present, ``average="none"``
+gives the value of each class. The papers call coverage the accuracy of sets: ``set_accuracy`` and ``shot_accuracy`` are
+synonyms of ``coverage`` and ``shot_coverage``.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -9,7 +11,9 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
+from shortlist.checks import one_of
 from shortlist.errors import InputError
+from shortlist.metrics.answers import Answer, like_input
 from shortlist.metrics.totals import ratio
 from shortlist.sets import average_k, top_k
 from shortlist.tensors import (
@@ -22,54 +26,98 @@ from shortlist.tensors import (
     pick,
     shape_of,
 )
+from shortlist.words import refused, understands
 
-Average: TypeAlias = Literal["micro", "macro"]
+Average: TypeAlias = Literal["micro", "macro", "none"]
+AVERAGES = ("micro", "macro", "none")
 FEW, MANY = 20, 100  # below FEW training examples a class is few-shot, above MANY many-shot (Garcin 2023, Table 2)
+SHOT_GROUPS = ("few", "medium", "many")
+
+NO_CLASSES = refused("num_classes: not needed, the number of classes is that of the columns")
+OF_SETS = refused("top_k: sets have their own sizes; for the k most probable labels use top_k_accuracy(probs, target, k)")
 
 
-def set_accuracy(sets: Any, target: Any, *, average: Average = "micro") -> Tensor:
-    """The share of labels that are in the set of their row.
+@understands(num_classes=NO_CLASSES, top_k=OF_SETS)
+@like_input
+def coverage(sets: Any, target: Any, *, average: Average = "micro") -> Answer:
+    """Share of rows whose label is in their set; with several labels a row, share of labels in the set of their row.
 
-    >>> set_accuracy(torch.tensor([[True, True], [False, True], [False, True]]), torch.tensor([0, 1, 0]))
+    Args:
+        sets: bool (N, C).
+        target: int64 (N,) or bool (N, C).
+        average: ``micro`` over all labels, ``macro`` over the classes present, ``none`` for each class (NaN if absent).
+
+    Shape: a number, or (C,) for ``average="none"``.
+
+    >>> coverage(torch.tensor([[True, True], [False, True], [False, True]]), torch.tensor([0, 1, 0]))
     tensor(0.6667, dtype=torch.float64)
+    >>> coverage([[True, True], [False, True], [False, True]], [0, 1, 0], average="none")
+    array([0.5, 1. ])
     """
-    return average_accuracy(class_hits(as_tensor(sets, "sets"), as_target(target)), average)
+    return averaged(class_hits(as_tensor(sets, "sets"), as_target(target)), check_average(average))
 
 
-def shot_accuracy(sets: Any, target: Any, train_counts: Any) -> dict[str, Tensor]:
-    """Mean accuracy over the classes present with few (< 20), medium (20–100) and many (> 100) training examples.
+@understands(num_classes=NO_CLASSES, top_k=OF_SETS)
+@like_input
+def shot_coverage(sets: Any, target: Any, train_counts: Any) -> Answer:
+    """Mean coverage of the classes present with few (< 20), medium (20–100) and many (> 100) training examples.
+
+    Args:
+        sets: bool (N, C).
+        target: int64 (N,) or bool (N, C).
+        train_counts: training examples of each class, (C,).
 
     >>> sets, target = torch.tensor([[True, False], [False, False]]), torch.tensor([0, 1])
-    >>> shot_accuracy(sets, target, train_counts=[5, 500])["few"]
+    >>> shot_coverage(sets, target, train_counts=[5, 500])["few"]
     tensor(1., dtype=torch.float64)
 
     Garcin 2023, Table 2.
     """
-    return accuracy_by_shot(class_hits(as_tensor(sets, "sets"), as_target(target)), as_tensor(train_counts, "train_counts"))
+    return coverage_by_shot(class_hits(as_tensor(sets, "sets"), as_target(target)), as_tensor(train_counts, "train_counts"))
 
 
-def top_k_accuracy(probs: Any, target: Any, k: int, *, average: Average = "micro") -> Tensor:
-    """The share of labels among the k most probable of their row, ties broken by lower index.
+set_accuracy = coverage
+shot_accuracy = shot_coverage
+
+
+@understands(top_k="k", num_classes=NO_CLASSES)
+@like_input
+def top_k_accuracy(probs: Any, target: Any, k: int, *, average: Average = "micro") -> Answer:
+    """Share of labels that are among the k most probable of their row; ties are broken by lower index.
+
+    Args:
+        probs: (N, C); scores will do, only their order matters.
+        target: int64 (N,) or bool (N, C).
+        k: number of labels.
+        average: as in :func:`coverage`.
 
     >>> top_k_accuracy(torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]), torch.tensor([1, 0]), k=2)
     tensor(0.5000, dtype=torch.float64)
     """
-    return set_accuracy(top_k(k)(as_tensor(probs)), target, average=average)
+    return averaged(class_hits(top_k(k)(as_tensor(probs)), as_target(target)), check_average(average))
 
 
+@understands(num_classes=NO_CLASSES)
+@like_input
 def average_k_accuracy(
     probs: Any, target: Any, k: float, *, calibration: Any = None, prior: Any = None, average: Average = "micro"
-) -> Tensor:
-    """The accuracy of the sets above one threshold that hold k labels on average.
+) -> Answer:
+    """Coverage of the sets above one threshold that hold k labels on average.
 
-    The threshold comes from the unlabelled ``calibration`` probabilities (those of validation; report the size reached
-    beside the accuracy), or, without them, from ``probs`` themselves.
+    Args:
+        probs: (N, C).
+        target: int64 (N,) or bool (N, C).
+        k: mean number of labels.
+        calibration: unlabelled probabilities to take the threshold from (those of validation; report the size reached
+            beside the accuracy); ``probs`` themselves by default.
+        prior: class prior (C,) for macro accuracy; none by default.
+        average: as in :func:`coverage`.
 
     >>> average_k_accuracy(torch.tensor([[0.9, 0.1], [0.6, 0.4]]), torch.tensor([1, 1]), k=1.5)
     tensor(0.5000, dtype=torch.float64)
     """
     rule = average_k(k, prior).fit(as_tensor(probs) if calibration is None else calibration)
-    return set_accuracy(rule(as_tensor(probs)), target, average=average)
+    return averaged(class_hits(rule(as_tensor(probs)), as_target(target)), check_average(average))
 
 
 def class_hits(sets: Sets, target: Target) -> Tensor:
@@ -82,34 +130,34 @@ def class_hits(sets: Sets, target: Target) -> Tensor:
     return torch.stack([hit.bincount(minlength=classes), target.bincount(minlength=classes)]).double()
 
 
-def class_accuracy(hits: Tensor) -> Tensor:
-    """Accuracy of each class, NaN for a class that is absent."""
+def class_shares(hits: Tensor) -> Tensor:
+    """Coverage of each class, NaN for a class that is absent."""
     return hits[0] / hits[1]
 
 
 def shot_groups(train_counts: Tensor) -> dict[str, Tensor]:
     """Which classes are few-shot, medium-shot and many-shot, bool (C,) each."""
     few, many = train_counts < FEW, train_counts > MANY
-    return {"few": few, "medium": ~few & ~many, "many": many}
+    return dict(zip(SHOT_GROUPS, (few, ~few & ~many, many), strict=True))
 
 
-def average_accuracy(hits: Tensor, average: Average) -> Tensor:
-    """Over all labels, or over the classes present."""
-    if check_average(average) == "micro":
+def averaged(hits: Tensor, average: Average) -> Tensor:
+    """Over all labels, over the classes present, or of each class."""
+    if average == "micro":
         return ratio(hits.sum(1))
-    return class_accuracy(hits).nanmean()
+    shares = class_shares(hits)
+    return shares if average == "none" else shares.nanmean()
 
 
 def check_average(average: Average) -> Average:
-    """The average, if it is one that exists."""
-    if average not in ("micro", "macro"):
-        raise InputError(f"average: expected 'micro' or 'macro', got {average!r}")
-    return average
+    """The average, if it exists."""
+    found: Average = one_of(*AVERAGES)("average", average)
+    return found
 
 
-def accuracy_by_shot(hits: Tensor, train_counts: Tensor) -> dict[str, Tensor]:
-    """Mean accuracy over the classes present of each shot group."""
+def coverage_by_shot(hits: Tensor, train_counts: Tensor) -> dict[str, Tensor]:
+    """Mean coverage of the classes present in each shot group."""
     if train_counts.shape != hits.shape[1:]:
         raise InputError(f"train_counts: expected one number for each of {hits.shape[1]} classes, got {shape_of(train_counts)}")
-    accuracy = class_accuracy(hits)
-    return {name: accuracy[group].nanmean() for name, group in shot_groups(train_counts).items()}
+    shares = class_shares(hits)
+    return {name: shares[group].nanmean() for name, group in shot_groups(train_counts).items()}

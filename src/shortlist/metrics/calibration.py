@@ -9,67 +9,91 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from shortlist.checks import whole
+from shortlist.checks import one_of, whole
 from shortlist.errors import InputError
+from shortlist.metrics.answers import Answer, like_input
 from shortlist.selection import count_rows, first_largest
 from shortlist.tensors import Probs, Target, as_target, as_tensor, check_target, is_single_label, one_hot, pick, working
+from shortlist.words import refused, shown, understands
 
 Norm: TypeAlias = Literal["expected", "average", "max"]
 Binning: TypeAlias = Literal["width", "mass"]
 Over: TypeAlias = Literal["all", "top"] | int
 
 NAMES = {"expected": "ECE", "average": "ACE", "max": "MCE"}
+NO_CLASSES = refused("num_classes: not needed, the number of classes is that of the columns of probs")
+TOP_N = refused("top_k: use over=n for the n most confident labels of each row")
 
 
+@understands(n_bins="bins", num_bins="bins", num_classes=NO_CLASSES, top_k=TOP_N)
+@like_input
 def calibration_error(
-    probs: Any, target: Any, *, norm: Norm = "expected", bins: int = 15, binning: Binning = "width", over: Over = "all"
-) -> Tensor:
+    probs: Any, target: Any, *, norm: Norm = "expected", bins: int = 15, binning: Binning = "width", over: Over | None = None
+) -> Answer:
     """The gap between confidence and frequency, over bins of confidence.
 
     Args:
         probs: (N, C).
         target: int64 (N,) or bool (N, C).
-        norm: ``expected`` weighs bins by their pairs (ECE), ``average`` is the plain mean over the non-empty bins (ACE),
-            ``max`` the largest gap (MCE).
-        bins: how many.
+        norm: ``expected`` weighs bins by their pairs (ECE, also ``l1``), ``average`` is the plain mean over the non-empty bins
+            (ACE), ``max`` the largest gap (MCE).
+        bins: number of bins.
         binning: ``width``: equal intervals [a, b), the last one closed; ``mass``: equal numbers of pairs, in the order of
             confidence, tied confidences sharing their outcomes evenly.
-        over: ``all`` (row, label) pairs, the ``top`` label of each row, or the n most confident labels of each row.
+        over: ``top`` label of each row, ``all`` (row, label) pairs, or the n most confident labels of each row. By default
+            ``top`` for one label a row and ``all`` for several: with one label among many classes nearly all pairs are
+            obviously wrong, and the error over them is small whatever the classifier.
 
-    >>> calibration_error(torch.tensor([[0.9, 0.1], [0.7, 0.3]]), torch.tensor([0, 1]), over="top", bins=2)
+    >>> probs, target = torch.tensor([[0.9, 0.1], [0.7, 0.3]]), torch.tensor([0, 1])
+    >>> calibration_error(probs, target, bins=2)
+    tensor(0.3000, dtype=torch.float64)
+    >>> calibration_error(probs, target, bins=2, over="all")
     tensor(0.3000, dtype=torch.float64)
 
     Guo et al. 2017 (expected, over the top label); Cheng, section 5.1 (average and max, over all pairs).
     """
-    check_definition(norm, bins, binning, over)
+    norm = check_definition(norm, bins, binning, over)
     bins = int(bins)
     probs, target = as_tensor(probs), as_target(target)
-    table = width_bins(probs, target, bins, over) if binning == "width" else mass_bins(probs, target, bins, over)
+    counted = usual_pairs(target) if over is None else over
+    table = width_bins(probs, target, bins, counted) if binning == "width" else mass_bins(probs, target, bins, counted)
     return bin_error(table, norm)
 
 
-def calibration_definition(norm: Norm = "expected", bins: int = 15, binning: Binning = "width", over: Over = "all") -> str:
-    """The definition in words.
+def calibration_definition(
+    norm: Norm = "expected", bins: int = 15, binning: Binning = "width", over: Over | None = None
+) -> str:
+    """The definition in words, to be printed with the number.
 
     >>> calibration_definition("average", over=4)
     'ACE, 15 bins of equal width, over the 4 most confident labels of a row'
+    >>> calibration_definition()
+    'ECE, 15 bins of equal width, over the top label of a row (all pairs if rows have several labels)'
     """
-    check_definition(norm, bins, binning, over)
-    pairs = {"all": "all (row, label) pairs", "top": "the top label of a row"}.get(
-        str(over), f"the {over} most confident labels of a row"
-    )
+    norm = check_definition(norm, bins, binning, over)
+    pairs = {
+        "all": "all (row, label) pairs",
+        "top": "the top label of a row",
+        "None": "the top label of a row (all pairs if rows have several labels)",
+    }.get(str(over), f"the {over} most confident labels of a row")
     return f"{NAMES[norm]}, {bins} bins of equal {binning}, over {pairs}"
 
 
-def check_definition(norm: Norm, bins: int, binning: Binning, over: Over) -> None:
-    """The four parameters are ones that exist."""
-    if norm not in NAMES:
-        raise InputError(f"norm: expected 'expected', 'average' or 'max', got {norm!r}")
+def usual_pairs(target: Target) -> Over:
+    """Which pairs count unless told otherwise: the top label of a row with one label, all pairs with several."""
+    return "top" if is_single_label(target) else "all"
+
+
+def check_definition(norm: Any, bins: int, binning: Binning, over: Over | None) -> Norm:
+    """Check the four parameters; returns the norm by our name for it."""
+    if norm == "l2":
+        raise InputError("norm: expected 'expected', 'average' or 'max', got 'l2': root mean squares of gaps are not offered")
+    found: Norm = one_of(*NAMES)("norm", "expected" if norm == "l1" else norm)
     whole(1)("bins", bins)
-    if binning not in ("width", "mass"):
-        raise InputError(f"binning: expected 'width' or 'mass', got {binning!r}")
-    if over not in ("all", "top") and not (isinstance(over, int) and over >= 1):
-        raise InputError(f"over: expected 'all', 'top' or a whole number from 1, got {over!r}")
+    one_of("width", "mass")("binning", binning)
+    if over is not None and over not in ("all", "top") and not (isinstance(over, int) and over >= 1):
+        raise InputError(f"over: expected 'all', 'top' or a whole number from 1, got {shown(over)}")
+    return found
 
 
 def width_bins(probs: Probs, target: Target, bins: int, over: Over) -> Tensor:
@@ -84,9 +108,9 @@ def width_bins(probs: Probs, target: Target, bins: int, over: Over) -> Tensor:
         right = confidence[outcome]
     edges = torch.arange(1, bins, dtype=torch.float64, device=probs.device) / bins
     right_counts = _bin(right, edges).bincount(minlength=bins).double()
-    # With many classes nearly all pairs lie in the first bin: it is what the others, found first, leave of the whole.
+    # With many classes nearly all pairs lie in the first bin: it is the total less what the other bins hold.
     first = 1 / bins if bins > 1 else torch.inf
-    upper = confidence[confidence > first * (1 - 1e-3)]  # some of the first bin among them does no harm
+    upper = confidence[confidence > first * (1 - 1e-3)]  # a few pairs of the first bin among them do no harm
     place = _bin(upper, edges)
     counts = place.bincount(minlength=bins).double()
     sums = torch.zeros_like(counts).index_add_(0, place, upper.double())
@@ -96,7 +120,7 @@ def width_bins(probs: Probs, target: Target, bins: int, over: Over) -> Tensor:
 
 
 def _bin(confidence: Tensor, edges: Tensor) -> Tensor:
-    """The bin of each confidence, edges compared in float64: what is at an edge belongs to the upper bin."""
+    """The bin of each confidence, edges compared in float64; a value at an edge belongs to the upper bin."""
     return torch.bucketize(confidence.double(), edges, right=True)
 
 
@@ -137,14 +161,14 @@ def _ranks_first(probs: Probs, target: Target, highest: Tensor) -> Tensor:
     """Whether the label is the most probable one of its row, ties by lower index: several times faster than argmax."""
     first = pick(probs, target) == highest
     reached = probs == highest[:, None]
-    if int(reached.count_nonzero()) > len(probs):  # otherwise nobody ties
+    if int(reached.count_nonzero()) > len(probs):  # otherwise there are no ties
         tied = first & (count_rows(reached) > 1)
         first[tied] = first_largest(probs[tied]).squeeze(1) == target[tied]
     return first
 
 
 def bin_error(table: Tensor, norm: Norm) -> Tensor:
-    """The gaps of the bins, put together; NaN where there is nothing."""
+    """Combine the gaps of the bins; NaN if there are no pairs."""
     counts, confidence, right = table.unbind()
     filled = counts > 0
     gaps = torch.where(filled, (confidence - right).abs() / counts, 0.0)

@@ -1,4 +1,4 @@
-"""How sure a classifier is of rows that have no label."""
+"""Confidence on rows without a label."""
 
 from typing import Any
 
@@ -6,12 +6,18 @@ import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
+from shortlist.metrics.answers import Answer, like_input
 from shortlist.metrics.totals import ratio
 from shortlist.tensors import as_target, as_tensor, check_scores, check_target, is_single_label
 
 
-def mean_max_confidence(probs: Any, target: Any = None) -> Tensor:
-    """The mean of the highest probability over the rows without a label; over all rows if no target is given.
+@like_input
+def mean_max_confidence(probs: Any, target: Any = None) -> Answer:
+    """Mean of the highest probability over the rows without a label; over all rows if no target is given.
+
+    Args:
+        probs: (N, C).
+        target: bool (N, C), some rows of which have no label; None for rows that all have none.
 
     >>> mean_max_confidence(torch.tensor([[0.9, 0.2], [0.3, 0.1]]), torch.tensor([[True, False], [False, False]]))
     tensor(0.3000, dtype=torch.float64)

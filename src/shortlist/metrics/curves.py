@@ -1,4 +1,4 @@
-"""Accuracy against size, for all sizes at once and in constant memory."""
+"""Accuracy against set size, for all sizes at once and in constant memory."""
 
 from typing import Any, NamedTuple
 
@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
+from shortlist.metrics.answers import Answer, like_input
 from shortlist.sets.orderings import ranks
 from shortlist.tensors import Probs, Target, as_target, as_tensor, check_target, is_single_label, pick, row_blocks
 
@@ -14,21 +15,23 @@ KEYS = 0x3F80 + 1
 
 
 class Curve(NamedTuple):
-    """Points of (mean set size, accuracy), by increasing size."""
+    """Points of (mean set size, accuracy), by increasing size: tensors, or arrays if the curve was made of arrays."""
 
     sizes: Tensor
     accuracies: Tensor
 
     def at(self, size: float) -> float:
         """The accuracy at this mean size, linear between the points."""
-        place = int(torch.searchsorted(self.sizes, size).clamp(1, len(self.sizes) - 1))
-        (x0, x1), (y0, y1) = self.sizes[place - 1 : place + 1].tolist(), self.accuracies[place - 1 : place + 1].tolist()
+        sizes = torch.as_tensor(self.sizes)
+        place = int(torch.searchsorted(sizes, size).clamp(1, len(sizes) - 1))
+        (x0, x1), (y0, y1) = sizes[place - 1 : place + 1].tolist(), self.accuracies[place - 1 : place + 1].tolist()
         along = 1.0 if x1 == x0 else min(max((size - x0) / (x1 - x0), 0.0), 1.0)
         return float(y0 + (y1 - y0) * along)
 
 
-def size_accuracy_curve(probs: Any, target: Any) -> Curve:
-    """Accuracy against mean size for sets above one threshold (average-k), at every threshold of a fine grid.
+@like_input
+def size_accuracy_curve(probs: Any, target: Any) -> Answer:
+    """Average-k accuracy against mean set size, as a :class:`Curve` over a fine grid of thresholds.
 
     The points are exact: the thresholds are the float32 numbers with 16 leading bits, 128 for each halving of the
     probability (float64 is rounded to float32 first). Between two points accuracy lies between theirs.
@@ -40,8 +43,9 @@ def size_accuracy_curve(probs: Any, target: Any) -> Curve:
     return curve_of_sizes(size_histograms(as_tensor(probs), as_target(target)))
 
 
-def rank_curve(probs: Any, target: Any) -> Curve:
-    """Accuracy of the k most probable labels, for every k. One label a row.
+@like_input
+def rank_curve(probs: Any, target: Any) -> Answer:
+    """Top-k accuracy for every k, as a :class:`Curve`. One label a row.
 
     >>> rank_curve(torch.tensor([[0.9, 0.1], [0.6, 0.4]]), torch.tensor([0, 1])).accuracies
     tensor([0.0000, 0.5000, 1.0000], dtype=torch.float64)
@@ -50,7 +54,7 @@ def rank_curve(probs: Any, target: Any) -> Curve:
 
 
 def size_histograms(probs: Probs, target: Target) -> Tensor:
-    """All pairs and the true ones by the leading bits of their probability; in the last place the number of rows."""
+    """Histograms of all pairs and of the true ones by the leading bits of their probability; last comes the number of rows."""
     check_target(probs, target, "probs")
     total = torch.zeros(2, KEYS + 1, dtype=torch.float64, device=probs.device)
     for rows in row_blocks(*probs.shape):
@@ -62,7 +66,7 @@ def size_histograms(probs: Probs, target: Target) -> Tensor:
 
 
 def curve_of_sizes(histograms: Tensor) -> Curve:
-    """Counted from the top: how many pairs, and how many true ones, are above each threshold."""
+    """The curve of such histograms: counted from the top, how many pairs, and how many true ones, are above each threshold."""
     counts = histograms[:, :KEYS].flip(1).cumsum(1)
     zero = counts.new_zeros(1)
     used = counts[0].diff(prepend=zero) > 0
@@ -71,7 +75,7 @@ def curve_of_sizes(histograms: Tensor) -> Curve:
 
 
 def curve_of_ranks(counts: Tensor) -> Curve:
-    """From how many labels have each rank."""
+    """The curve of the counts of labels at each rank."""
     accuracies = counts.cumsum(0) / counts.sum()
     sizes = torch.arange(len(counts) + 1, dtype=torch.float64, device=counts.device)
     return Curve(sizes, torch.cat([accuracies.new_zeros(1), accuracies]))
@@ -81,7 +85,7 @@ def rank_counts(probs: Probs, target: Target) -> Tensor:
     """How many rows have their label at rank 1, 2, …, C: float64 (C,)."""
     check_target(probs, target, "probs")
     if not is_single_label(target):
-        raise InputError("target: expected one label a row, int64 (N,), got many labels")
+        raise InputError("target: expected one label a row, int64 (N,), got several labels")
     return (ranks(probs, target).squeeze(1) - 1).bincount(minlength=probs.shape[1]).double()
 
 

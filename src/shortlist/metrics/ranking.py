@@ -1,4 +1,4 @@
-"""How well labels and rows are ranked: mean average precision by class and by example, F1 of the top n.
+"""Ranking quality: mean average precision by class and by example, F1 of the top n.
 
 Average precision takes tied scores together, as scikit-learn does: the precision at a positive is that of everything scored
 at least as high.
@@ -9,8 +9,9 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from shortlist.checks import whole
+from shortlist.checks import one_of, whole
 from shortlist.errors import InputError
+from shortlist.metrics.answers import Answer, like_input
 from shortlist.metrics.totals import ratio
 from shortlist.selection import sort_rows
 from shortlist.sets import top_k
@@ -25,12 +26,24 @@ from shortlist.tensors import (
     row_blocks,
     working,
 )
+from shortlist.words import refused, understands
 
 Axis: TypeAlias = Literal["class", "example"]
+NO_CLASSES, NO_LABELS = (refused(f"{name}: not needed, it is the number of columns") for name in ("num_classes", "num_labels"))
 
 
-def mean_average_precision(probs: Any, target: Any, *, axis: Axis = "class") -> Tensor:
+@understands(num_classes=NO_CLASSES, num_labels=NO_LABELS)
+@like_input
+def mean_average_precision(
+    probs: Any, target: Any, *, axis: Axis = "class", average: Literal["macro", "none"] = "macro"
+) -> Answer:
     """Average precision, averaged over the classes (mAP@y) or over the examples (mAP@x) that have a positive.
+
+    Args:
+        probs: (N, C); scores will do, only their order matters.
+        target: int64 (N,) or bool (N, C).
+        axis: ``class`` or ``example``.
+        average: ``macro``, or ``none`` for the value of each class (NaN without a positive); over classes only.
 
     >>> probs = torch.tensor([[0.9, 0.2], [0.8, 0.7], [0.1, 0.6]])
     >>> target = torch.tensor([[True, False], [False, True], [True, False]])
@@ -39,9 +52,9 @@ def mean_average_precision(probs: Any, target: Any, *, axis: Axis = "class") -> 
     """
     probs, target = as_tensor(probs), as_target(target)
     check_target(probs, target, "probs")
-    if check_axis(axis) == "example":
+    if check_axis(axis, average) == "example":
         return ratio(example_sums(probs, target))
-    return average_precisions(probs, target).nanmean()
+    return averaged_precision(average_precisions(probs, target), average)
 
 
 def precision_histograms(probs: Probs, target: Target, bins: int) -> Tensor:
@@ -55,14 +68,14 @@ def precision_histograms(probs: Probs, target: Target, bins: int) -> Tensor:
 
 
 def binned_precision(histograms: Tensor) -> Tensor:
-    """Mean average precision over classes, everything in one bin tied."""
+    """Mean average precision over classes, all scores in one bin taken as tied."""
     positives, everything = histograms.flip(2).unbind()
     precision = positives.cumsum(1) / everything.cumsum(1).clamp(min=1)
     return (positives * precision).sum(1).div(positives.sum(1)).nanmean()
 
 
 def binned_precision_bounds(histograms: Tensor) -> tuple[Tensor, Tensor]:
-    """The same with the positives of each bin last, one by one, and first, all tied: the exact value lies between."""
+    """Bounds of the exact value: the positives of each bin come last, one by one, or first, all tied."""
     positives, everything = histograms.flip(2).unbind()
     before, above = positives.cumsum(1) - positives, everything.cumsum(1) - everything
     last = _one_after_the_other(before, above + everything - positives, positives)
@@ -71,8 +84,15 @@ def binned_precision_bounds(histograms: Tensor) -> tuple[Tensor, Tensor]:
     return low, high
 
 
-def top_n_f1(probs: Any, target: Any, *, n: int = 4) -> Tensor:
+@understands(top_k="n", num_classes=NO_CLASSES, num_labels=NO_LABELS)
+@like_input
+def top_n_f1(probs: Any, target: Any, *, n: int = 4) -> Answer:
     """F1 of returning the n most probable labels of every row, averaged over the classes present (macro F1).
+
+    Args:
+        probs: (N, C).
+        target: int64 (N,) or bool (N, C).
+        n: number of labels returned for each row.
 
     >>> top_n_f1(torch.tensor([[0.9, 0.2], [0.3, 0.7]]), torch.tensor([[True, False], [True, True]]), n=1)
     tensor(0.8333, dtype=torch.float64)
@@ -153,8 +173,14 @@ def macro_f1(counts: Tensor) -> Tensor:
     return f1[present > 0].mean()
 
 
-def check_axis(axis: Axis) -> Axis:
-    """The axis, if it is one that exists."""
-    if axis not in ("class", "example"):
-        raise InputError(f"axis: expected 'class' or 'example', got {axis!r}")
-    return axis
+def averaged_precision(by_class: Tensor, average: str) -> Tensor:
+    """The mean over classes with a positive, or the value of each class."""
+    return by_class.nanmean() if average == "macro" else by_class
+
+
+def check_axis(axis: Axis, average: str = "macro") -> Axis:
+    """The axis, if it exists and goes with the average."""
+    found: Axis = one_of("class", "example")("axis", axis)
+    if one_of("macro", "none")("average", average) == "none" and axis == "example":
+        raise InputError("average: expected 'macro' with axis='example', got 'none', which gives a value for each class")
+    return found

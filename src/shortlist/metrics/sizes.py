@@ -1,16 +1,18 @@
-"""How large sets are, how many are empty, and how many of their labels are right."""
+"""Size of sets, share of empty sets, and share of their labels that are right."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from shortlist.metrics.answers import Answer, like_input
 from shortlist.metrics.totals import ratio
 from shortlist.tensors import as_target, as_tensor, check_sets, is_single_label, pick
 
 
-def set_size(sets: Any, target: Any = None) -> Tensor:
-    """The mean number of labels of a set.
+@like_input
+def set_size(sets: Any, target: Any = None) -> Answer:
+    """Mean number of labels in a set.
 
     >>> set_size(torch.tensor([[True, True], [False, False]]))
     tensor(1., dtype=torch.float64)
@@ -18,8 +20,9 @@ def set_size(sets: Any, target: Any = None) -> Tensor:
     return ratio(size_sums(as_tensor(sets, "sets")))
 
 
-def empty_rate(sets: Any, target: Any = None) -> Tensor:
-    """The share of rows whose set is empty.
+@like_input
+def empty_rate(sets: Any, target: Any = None) -> Answer:
+    """Share of rows whose set is empty.
 
     >>> empty_rate(torch.tensor([[True, True], [False, False]]))
     tensor(0.5000, dtype=torch.float64)
@@ -27,8 +30,9 @@ def empty_rate(sets: Any, target: Any = None) -> Tensor:
     return ratio(empty_sums(as_tensor(sets, "sets")))
 
 
-def set_precision(sets: Any, target: Any) -> Tensor:
-    """The share of returned labels that are right; NaN where nothing is returned.
+@like_input
+def set_precision(sets: Any, target: Any) -> Answer:
+    """Share of the returned labels that are right; NaN if nothing is returned.
 
     >>> set_precision(torch.tensor([[True, True], [False, True]]), torch.tensor([[True, False], [False, True]]))
     tensor(0.6667, dtype=torch.float64)

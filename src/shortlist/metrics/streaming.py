@@ -1,10 +1,11 @@
 """The streaming form of every metric: batches go in one by one, in any order, on any number of processes.
 
-A name is the CamelCase of its function's, with the same parameters and defaults. This is the only file that imports
-torchmetrics, which takes a second or more: it is loaded when the first of these names is used.
+A name is the CamelCase of its function's, with the same parameters and defaults; ``compute`` returns tensors, as in
+torchmetrics. This is the only file that imports torchmetrics, which takes a second or more: it is loaded when one of these
+names is first used.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -16,14 +17,15 @@ from shortlist.metrics import accuracy, calibration, confidence, curves, ranking
 from shortlist.metrics.totals import ratio
 from shortlist.sets import average_k, top_k
 from shortlist.tensors import as_target, as_tensor, check_target
+from shortlist.words import understands
 
 
 class Streaming(Metric):
     """A metric that is a function of a total to which each batch adds a tensor of constant size.
 
-    A subclass gives ``_accumulate`` (what a batch adds, float64) and ``_finish`` (the answer); the function of the same name
-    is one after the other. Where exactness needs every score, it says so to this constructor, keeps the batches,
-    and gives ``_whole`` instead.
+    A subclass defines ``_accumulate`` (what a batch adds, float64) and ``_finish`` (the result); the function of the same name
+    is one after the other. A metric that needs every score passes ``gathers=True``, keeps the batches, and defines ``_whole``
+    instead.
     """
 
     full_state_update = False
@@ -65,24 +67,25 @@ class Streaming(Metric):
         return self._finish(self.total)
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
-        raise TypeError(f"{type(self).__name__} does not say what a batch adds")
+        raise TypeError(f"{type(self).__name__} defines no _accumulate")
 
     def _finish(self, total: Tensor) -> Any:
         return ratio(total)
 
     def _whole(self, values: Tensor, target: Tensor) -> Any:
-        raise TypeError(f"{type(self).__name__} does not say what it computes")
+        raise TypeError(f"{type(self).__name__} defines no _whole")
 
 
 def _joined(parts: list[Tensor] | Tensor) -> Tensor:
     return parts if isinstance(parts, Tensor) else torch.cat(parts)
 
 
-class SetAccuracy(Streaming):
-    """Streaming form of :func:`~shortlist.metrics.set_accuracy`; its state is two numbers a class."""
+class Coverage(Streaming):
+    """Streaming form of :func:`~shortlist.metrics.coverage`; its state is two numbers a class."""
 
     higher_is_better = True
 
+    @understands(num_classes=accuracy.NO_CLASSES, top_k=accuracy.OF_SETS)
     def __init__(self, average: accuracy.Average = "micro", **kwargs: Any):
         super().__init__(**kwargs)
         self.average = accuracy.check_average(average)
@@ -91,14 +94,15 @@ class SetAccuracy(Streaming):
         return accuracy.class_hits(values, target)
 
     def _finish(self, total: Tensor) -> Tensor:
-        return accuracy.average_accuracy(total, self.average)
+        return accuracy.averaged(total, self.average)
 
 
-class ShotAccuracy(Streaming):
-    """Streaming form of :func:`~shortlist.metrics.shot_accuracy`; its state is two numbers a class."""
+class ShotCoverage(Streaming):
+    """Streaming form of :func:`~shortlist.metrics.shot_coverage`; its state is two numbers a class."""
 
     higher_is_better = True
 
+    @understands(num_classes=accuracy.NO_CLASSES)
     def __init__(self, train_counts: Any, **kwargs: Any):
         super().__init__(**kwargs)
         self.train_counts = as_tensor(train_counts, "train_counts")
@@ -107,12 +111,17 @@ class ShotAccuracy(Streaming):
         return accuracy.class_hits(values, target)
 
     def _finish(self, total: Tensor) -> dict[str, Tensor]:
-        return accuracy.accuracy_by_shot(total, self.train_counts.to(total.device))
+        return accuracy.coverage_by_shot(total, self.train_counts.to(total.device))
 
 
-class TopKAccuracy(SetAccuracy):
+SetAccuracy = Coverage
+ShotAccuracy = ShotCoverage
+
+
+class TopKAccuracy(Coverage):
     """Streaming form of :func:`~shortlist.metrics.top_k_accuracy`; its state is two numbers a class."""
 
+    @understands(top_k="k", num_classes=accuracy.NO_CLASSES)
     def __init__(self, k: int, average: accuracy.Average = "micro", **kwargs: Any):
         super().__init__(average, **kwargs)
         self.rule = top_k(k)
@@ -121,13 +130,14 @@ class TopKAccuracy(SetAccuracy):
         return accuracy.class_hits(self.rule(values), target)
 
 
-class AverageKAccuracy(SetAccuracy):
+class AverageKAccuracy(Coverage):
     """Streaming form of :func:`~shortlist.metrics.average_k_accuracy`; with calibration rows its state is two numbers a class.
 
-    Without them the threshold is that of the streamed rows, and exactness needs every one of them:
-    :class:`SizeAccuracyCurve` is its companion of constant size.
+    Without them the threshold is that of the streamed rows, and all of them are kept: :class:`SizeAccuracyCurve` is the
+    alternative of constant size.
     """
 
+    @understands(num_classes=accuracy.NO_CLASSES)
     def __init__(
         self, k: float, calibration: Any = None, prior: Any = None, average: accuracy.Average = "micro", **kwargs: Any
     ):
@@ -141,7 +151,7 @@ class AverageKAccuracy(SetAccuracy):
         return accuracy.class_hits(self.rule(values), target)
 
     def _whole(self, values: Tensor, target: Tensor) -> Tensor:
-        return accuracy.set_accuracy(self.rule.fit(values)(values), target, average=self.average)
+        return accuracy.averaged(accuracy.class_hits(self.rule.fit(values)(values), target), self.average)
 
 
 class SetSize(Streaming):
@@ -174,58 +184,67 @@ class SetPrecision(Streaming):
 class CalibrationError(Streaming):
     """Streaming form of :func:`~shortlist.metrics.calibration_error`; in bins of equal width its state is three numbers a bin.
 
-    Bins of equal mass need every confidence, and the batches are kept; many bins of equal width are the companion of
-    constant size.
+    Bins of equal mass need every confidence, so the batches are kept; many bins of equal width are the alternative of constant
+    size.
     """
 
     higher_is_better = False
 
+    @understands(n_bins="bins", num_bins="bins", num_classes=calibration.NO_CLASSES, top_k=calibration.TOP_N)
     def __init__(
         self,
         norm: calibration.Norm = "expected",
         bins: int = 15,
         binning: calibration.Binning = "width",
-        over: calibration.Over = "all",
+        over: calibration.Over | None = None,
         **kwargs: Any,
     ):
-        calibration.check_definition(norm, bins, binning, over)
+        norm = calibration.check_definition(norm, bins, binning, over)
         super().__init__(binning == "mass", **kwargs)
         self.norm, self.bins, self.binning, self.over = norm, int(bins), binning, over
+        self.counted = over
 
     @property
     def definition(self) -> str:
         """What the number means; print it with the number."""
-        return calibration.calibration_definition(self.norm, self.bins, self.binning, self.over)
+        return calibration.calibration_definition(self.norm, self.bins, self.binning, self.counted)
+
+    def _pairs(self, target: Tensor) -> calibration.Over:
+        """Which pairs count; if that was left open, the batch decides, and the definition says so from then on."""
+        self.counted = calibration.usual_pairs(target) if self.over is None else self.over
+        return self.counted
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
-        return calibration.width_bins(values, target, self.bins, self.over)
+        return calibration.width_bins(values, target, self.bins, self._pairs(target))
 
     def _finish(self, total: Tensor) -> Tensor:
         return calibration.bin_error(total, self.norm)
 
     def _whole(self, values: Tensor, target: Tensor) -> Tensor:
-        return calibration.bin_error(calibration.mass_bins(values, target, self.bins, self.over), self.norm)
+        return calibration.bin_error(calibration.mass_bins(values, target, self.bins, self._pairs(target)), self.norm)
 
 
 class MeanAveragePrecision(Streaming):
     """Streaming form of :func:`~shortlist.metrics.mean_average_precision`, exact; over examples its state is two numbers.
 
-    Over classes exactness needs every score, and they are kept; :class:`BinnedMeanAveragePrecision` is its companion of
-    constant size, and says how far off it can be.
+    Over classes all scores are kept; :class:`BinnedMeanAveragePrecision` is the alternative of constant size, with bounds on
+    its error.
     """
 
     higher_is_better = True
 
-    def __init__(self, axis: ranking.Axis = "class", **kwargs: Any):
-        super().__init__(ranking.check_axis(axis) == "class", **kwargs)
-        self.axis = axis
+    @understands(num_classes=ranking.NO_CLASSES, num_labels=ranking.NO_LABELS)
+    def __init__(self, axis: ranking.Axis = "class", average: Literal["macro", "none"] = "macro", **kwargs: Any):
+        super().__init__(ranking.check_axis(axis, average) == "class", **kwargs)
+        self.axis, self.average = axis, average
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
         check_target(values, target, "probs")
         return ranking.example_sums(values, target)
 
     def _whole(self, values: Tensor, target: Tensor) -> Tensor:
-        return ranking.mean_average_precision(values, target)
+        check_target(values, target, "probs")
+        return ranking.averaged_precision(ranking.average_precisions(values, target), self.average)
 
 
 class BinnedMeanAveragePrecision(Streaming):
@@ -237,6 +256,7 @@ class BinnedMeanAveragePrecision(Streaming):
 
     higher_is_better = True
 
+    @understands(n_bins="bins", num_classes=ranking.NO_CLASSES, num_labels=ranking.NO_LABELS)
     def __init__(self, bins: int = 512, **kwargs: Any):
         super().__init__(**kwargs)
         self.bins = whole(2)("bins", bins)
@@ -257,6 +277,7 @@ class TopNF1(Streaming):
 
     higher_is_better = True
 
+    @understands(top_k="n", num_classes=ranking.NO_CLASSES, num_labels=ranking.NO_LABELS)
     def __init__(self, n: int = 4, **kwargs: Any):
         super().__init__(**kwargs)
         self.n = whole(1)("n", n)

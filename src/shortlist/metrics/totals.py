@@ -1,8 +1,8 @@
-"""What batches add up to."""
+"""Sums over batches."""
 
 from torch import Tensor
 
 
 def ratio(total: Tensor) -> Tensor:
-    """A total of two numbers as one over the other; NaN where there is nothing."""
+    """The first number of a total divided by the second; NaN for 0/0."""
     return total[0] / total[1]

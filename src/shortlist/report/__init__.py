@@ -1,4 +1,4 @@
-"""Report: evaluations, the displays and tables made of them, and the page that holds them all."""
+"""Report: plots and tables of evaluations, and the HTML page that contains them all."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""What a dataset holds, as tables for people and as the data card of a benchmark."""
+"""What a dataset contains: tables, and the data card of a benchmark."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,9 +13,9 @@ from shortlist.data.flora.limits import best_accuracies
 from shortlist.data.problems import count_problems, problem_lines
 from shortlist.data.statistics import LongTail
 from shortlist.files import write_text, written_whole
-from shortlist.report.data_pictures import ClassShares
+from shortlist.report.data_plots import ClassShares
 from shortlist.report.sheet import contact_sheet
-from shortlist.report.style import SETTINGS
+from shortlist.report.style import SETTINGS, figure_of
 from shortlist.report.table import Table
 from shortlist.tensors import is_single_label
 
@@ -23,7 +23,7 @@ LORENZ, SHEET = "lorenz.svg", "sheet.jpg"
 
 
 def splits_table(dataset: Dataset) -> Table:
-    """One line a split: rows, classes that occur, labels a row, rows without a label, the rarest and the commonest class."""
+    """One row a split: rows, classes present, labels a row, rows without a label, rarest and commonest class."""
     lines: list[list[Any]] = []
     for name, split in dataset.splits.items():
         if split.target is None:
@@ -49,26 +49,26 @@ def splits_table(dataset: Dataset) -> Table:
 
 
 def tail_table(dataset: Dataset) -> Table:
-    """The inequality of the training classes."""
+    """How unequal the training classes are."""
     tail = LongTail(dataset.train_counts)
     lines = [
         ["commonest over rarest class", f"{tail.imbalance:,.3g}" if tail.imbalance < 1000 else f"{tail.imbalance:,.0f}"],
         ["Gini coefficient", f"{tail.gini:.3f}"],
-        ["the rarest 80 % of the classes hold", f"{tail.share_of_rarest(0.8):.1%}"],
+        ["share of the rarest 80 % of the classes", f"{tail.share_of_rarest(0.8):.1%}"],
     ]
     return Table(["long tail", "value"], lines, flush_right=[False, True])
 
 
 def problems_table(dataset: Dataset) -> Table:
-    """How many problems of each kind."""
-    return Table(["problem", "how often"], [list(pair) for pair in count_problems(dataset.problems).items()], ["", ","])
+    """Number of problems of each kind."""
+    return Table(["problem", "count"], [list(pair) for pair in count_problems(dataset.problems).items()], ["", ","])
 
 
 def limits_table(dataset: Dataset, ks: Sequence[int] = (1, 3, 5)) -> Table | None:
-    """The best accuracy that anybody can expect on each split, where the posterior is known and there is one label a row."""
+    """The best expected accuracy on each split, if the posterior is known and there is one label a row."""
     classes = len(dataset.classes)
     fitting = [k for k in ks if k <= classes]
-    even = torch.full((classes,), 1 / classes)  # the prior matters to means over classes alone, which are not shown
+    even = torch.full((classes,), 1 / classes)  # only matters for means over classes, which are not shown
     lines: list[list[Any]] = []
     for name, split in dataset.splits.items():
         if split.posterior is None or split.target is None or not is_single_label(split.target) or not len(split):
@@ -90,13 +90,11 @@ def summary_line(dataset: Dataset) -> str:
 
 
 def write_card(built: Built, folder: Path, *, placed: bool = True) -> None:
-    """Put the card and its pictures beside the pictures: README.md, lorenz.svg and sheet.jpg."""
+    """Write the card and its figures beside the pictures: README.md, lorenz.svg and sheet.jpg."""
     import matplotlib
 
     with matplotlib.rc_context(SETTINGS), written_whole(folder / LORENZ) as temporary:
-        figure = ClassShares.of(built.dataset).plot().get_figure(root=True)
-        if figure is not None:
-            figure.savefig(temporary, metadata={"Date": None, "Creator": None})
+        figure_of(ClassShares.of(built.dataset)).savefig(temporary, metadata={"Date": None, "Creator": None})
     pictured = all(not isinstance(split.inputs, Tensor) for split in built.dataset.splits.values())
     if pictured:
         with written_whole(folder / SHEET) as temporary:
@@ -105,12 +103,12 @@ def write_card(built: Built, folder: Path, *, placed: bool = True) -> None:
 
 
 def data_card(built: Built, *, placed: bool = True, sheet: str | None = None) -> str:
-    """The card of a benchmark, in Markdown: what it holds, how it was made, what was left out.
+    """The data card of a benchmark, in Markdown: contents, how it was made, what was left out.
 
     Args:
         built: the benchmark.
-        placed: whether its pictures lie beside the card.
-        sheet: the file of its contact sheet, to show on top.
+        placed: whether its pictures are beside the card.
+        sheet: file name of its contact sheet, shown at the top.
     """
     dataset = built.dataset
     parts = [
@@ -137,6 +135,6 @@ def data_card(built: Built, *, placed: bool = True, sheet: str | None = None) ->
         parts += ["## Before you use it", "\n".join(f"- {note}" for note in built.notes)]
     if dataset.problems:
         lines = "\n".join(f"- {line}" for line in problem_lines(dataset.problems, most=50))
-        parts += ["## Left out or odd", problems_table(dataset).markdown(), lines]
-    parts += ["## Licence and citation", dataset.reference or "To be filled in by whoever publishes it."]
+        parts += ["## Problems", problems_table(dataset).markdown(), lines]
+    parts += ["## Licence and citation", dataset.reference or "To be filled in by the publisher."]
     return "\n\n".join(part.rstrip() for part in parts) + "\n"

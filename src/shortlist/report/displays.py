@@ -1,32 +1,31 @@
-"""Displays: pictures of evaluations, each with the numbers behind it.
+"""Displays: plots of evaluations, each with the numbers behind it.
 
 Every display takes one or more evaluations, draws with ``.plot(ax)`` and gives its numbers with ``.frame()``.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
 
 from shortlist.data.statistics import LongTail
+from shortlist.evaluation import Evaluation
 from shortlist.metrics import Curve
 from shortlist.report.display import Display
-from shortlist.report.evaluation import Evaluation
 from shortlist.report.legend import NAMED, finish, finish_all
-from shortlist.report.style import DASHES, GRID, MUTED, SERIES, SETTINGS, new_axes
+from shortlist.report.style import DASHES, GRID, INK, MUTED, SERIES, SETTINGS, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
-# Inches of one panel of several; and the share of a panel's place that is left empty where no layout finds it.
-WIDTH, HEIGHT, GUTTER = 4.8, 3.4, 0.2
+# Inches of one panel of several, and the share of a panel's width left empty between panels if the figure has no layout engine.
+PANEL_WIDTH, PANEL_HEIGHT, GUTTER = 4.8, 3.4, 0.2
 
 
 class EvaluationDisplay(Display):
-    """A picture of one or several evaluations."""
+    """A plot of one or several evaluations."""
 
     def __init__(self, evaluations: Evaluation | Sequence[Evaluation]):
         found = [evaluations] if isinstance(evaluations, Evaluation) else list(evaluations)
@@ -34,7 +33,7 @@ class EvaluationDisplay(Display):
 
     @staticmethod
     def shows(evaluation: Evaluation) -> bool:
-        """Whether there is anything to show of this evaluation."""
+        """Whether this evaluation has anything to show here."""
         return True
 
     def _series(self) -> list[tuple[Evaluation, str]]:
@@ -42,23 +41,26 @@ class EvaluationDisplay(Display):
 
 
 class Panels(Display):
-    """Pictures side by side, in the place of one."""
+    """Several plots side by side."""
 
-    one_legend: ClassVar[bool] = False  # whether they draw the same things, and leave it to this to name them
+    one_legend: ClassVar[bool] = False  # whether the panels draw the same series and share one legend
 
     def panels(self) -> list[Display]:
-        """The pictures, from left to right, each of which can be drawn by itself."""
-        raise TypeError(f"{type(self).__name__} does not say what its panels are")
+        """The plots, from left to right; each can be drawn by itself."""
+        raise TypeError(f"{type(self).__name__} defines no panels()")
+
+    @property
+    def size_in_inches(self) -> tuple[float, float]:
+        """Width and height of a figure for all panels."""
+        return PANEL_WIDTH * len(self.panels()), PANEL_HEIGHT
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """The first on the axes, which make room for the others beside them."""
+        """Draw all panels in the place of the axes; returns the axes, which hold the first."""
         import matplotlib
 
         panels = self.panels()
         with matplotlib.rc_context(SETTINGS if ax is None else {}):
-            if ax is None:
-                ax = new_axes()
-                cast("Figure", ax.figure).set_size_inches(WIDTH * len(panels), HEIGHT)
+            ax = new_axes(*self.size_in_inches) if ax is None else ax
             places = _side_by_side(ax, len(panels))
             for panel, place in zip(panels, places, strict=True):
                 panel.plot(place)
@@ -68,10 +70,15 @@ class Panels(Display):
 
 
 class SizeHistogram(EvaluationDisplay):
-    """How many labels the sets hold."""
+    """Distribution of the set sizes."""
 
     title = "Set sizes"
-    caption = "Share of rows by the number of labels in their set. The dotted line is the mean."
+    caption = "Share of rows by the number of labels in their set. The dotted line marks the mean."
+
+    @staticmethod
+    def shows(evaluation: Evaluation) -> bool:
+        """A rule was evaluated."""
+        return evaluation.rule is not None
 
     def points(self) -> dict[str, list[object]]:
         """name, size, rows, share."""
@@ -94,15 +101,18 @@ class SizeHistogram(EvaluationDisplay):
             else:
                 edges = [size - 0.5 for size in range(last + 2)]
                 ax.stairs(share, edges, color=colour, label=NAMED + evaluation.name, linewidth=1.8)
-            ax.axvline(evaluation.size.mean, color=MUTED if alone else colour, linestyle=":", linewidth=1.6, zorder=3)
+            ax.axvline(evaluation.size.mean, color=INK if alone else colour, linestyle=":", linewidth=1.6, zorder=3)
         return finish(ax, legend=not alone, below=True)
 
 
 class GroupSizeHistogram(EvaluationDisplay):
-    """Set sizes by how many training examples the row's class had."""
+    """Set sizes by the number of training examples of the row's class."""
 
     title = "Set sizes by shot group"
-    caption = "Share of the rows of each group: few-shot classes had fewer than 20 training examples, many-shot over 100."
+    caption = (
+        "Share of the rows of each group by the number of labels in their set. Few-shot classes have fewer than 20 training "
+        "examples, many-shot classes more than 100."
+    )
 
     @staticmethod
     def shows(evaluation: Evaluation) -> bool:
@@ -139,36 +149,37 @@ class GroupSizeHistogram(EvaluationDisplay):
         return finish(ax, legend=True, below=True)
 
 
-class SizeAccuracy(EvaluationDisplay):
-    """Accuracy against mean set size, for top-k and for average-k sets."""
+class SizeCoverage(EvaluationDisplay):
+    """Coverage against mean set size, for top-k sets, average-k sets and the rule."""
 
-    title = "Accuracy against size"
+    title = "Coverage against set size"
     caption = (
-        "What each mean set size buys: all labels above one threshold (average-k, line) and, with one label a row, the k most "
-        "probable labels (top-k, points). Crosses are the rules of this report."
+        "The coverage that each mean set size gives: all labels above one threshold (average-k, line) and, with one label a "
+        "row, the k most probable labels (top-k, points). Crosses mark the rules of this report."
     )
 
     @staticmethod
     def shows(evaluation: Evaluation) -> bool:
-        """There are labels and probabilities or ranks."""
+        """Labels are known, and probabilities or ranks."""
         return evaluation.rank_curve is not None or evaluation.size_curve is not None
 
     def points(self) -> dict[str, list[object]]:
-        """name, kind (top-k, average-k or rule), size, accuracy."""
-        columns: dict[str, list[object]] = {"name": [], "kind": [], "size": [], "accuracy": []}
+        """name, kind (top-k, average-k or rule), size, coverage."""
+        columns: dict[str, list[object]] = {"name": [], "kind": [], "size": [], "coverage": []}
         for evaluation in self.evaluations:
             for kind, curve in (("top-k", evaluation.rank_curve), ("average-k", evaluation.size_curve)):
                 if curve is not None:
                     for size, accuracy in zip(curve.sizes.tolist(), curve.accuracies.tolist(), strict=True):
                         append(columns, evaluation.name, kind, size, accuracy)
-            append(columns, evaluation.name, "rule", evaluation.size.mean, evaluation.accuracy)
+            if evaluation.rule is not None:
+                append(columns, evaluation.name, "rule", evaluation.size.mean, evaluation.coverage)
         return columns
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """A line, points and a cross for each evaluation."""
-        word = "accuracy" if all(evaluation.single_label for evaluation in self.evaluations) else "recall"
+        word = "coverage" if all(evaluation.single_label for evaluation in self.evaluations) else "recall"
         ax = self._axes(ax, "mean labels in the set", word)
-        limit = max([10.0, *(2.5 * evaluation.size.mean for evaluation in self.evaluations)])
+        limit = max([10.0, *(2.5 * evaluation.size.mean for evaluation in self.evaluations if evaluation.rule is not None)])
         limit = min(limit, max((len(evaluation.classes) for evaluation in self.evaluations), default=limit))
         lowest = 1.0
         alike = distinct(self.evaluations, _same_sizes)
@@ -182,27 +193,29 @@ class SizeAccuracy(EvaluationDisplay):
                 sizes, accuracies = _upto(evaluation.rank_curve.sizes[1:], evaluation.rank_curve.accuracies[1:], limit)
                 ax.plot(sizes, accuracies, color=colour, marker="o", markersize=4, linestyle="", label=f"{NAMED}top-k{label}")
                 lowest = min([lowest, *accuracies])
+            if evaluation.rule is None:
+                continue
             cross = {"marker": "x", "color": colour, "markersize": 10, "markeredgewidth": 2.4, "linestyle": ""}
             name = NAMED + evaluation.name if len(alike) < len(self.evaluations) else None
-            ax.plot(evaluation.size.mean, evaluation.accuracy, label=name, **cross)  # type: ignore[arg-type]
-            lowest = min(lowest, evaluation.accuracy)
+            ax.plot(evaluation.size.mean, evaluation.coverage, label=name, **cross)  # type: ignore[arg-type]
+            lowest = min(lowest, evaluation.coverage)
         ax.set_xlim(0, limit)
         ax.set_ylim(max(0.0, lowest - 0.12 * (1 - lowest) - 0.01), 1 + 0.02 * (1 - lowest) + 0.002)
         return finish(ax, legend=True, below=True)
 
 
 class Reliability(EvaluationDisplay):
-    """Whether probabilities are frequencies."""
+    """Reliability diagram: whether probabilities are frequencies."""
 
     title = "Reliability"
     caption = (
-        "How often labels given a probability are right, 15 bins of equal width; on the diagonal a probability means what "
-        "it says. Areas of the points follow the share of pairs in the bin."
+        "How often a label is right against the probability it was given, in 15 bins of equal width; calibrated probabilities "
+        "lie on the diagonal. The area of a point shows the share of pairs in its bin."
     )
 
     @staticmethod
     def shows(evaluation: Evaluation) -> bool:
-        """There are labels and probabilities."""
+        """Labels and probabilities are known."""
         return bool(evaluation.reliability)
 
     def points(self) -> dict[str, list[object]]:
@@ -217,8 +230,8 @@ class Reliability(EvaluationDisplay):
         return columns
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Top label of a row (line) and, for a single evaluation, all pairs (dashed)."""
-        ax = self._axes(ax, "probability", "share that is right")
+        """The top label of a row (line) and, for a single evaluation, all labels (dashed)."""
+        ax = self._axes(ax, "probability", "share right")
         ax.plot([0, 1], [0, 1], color=GRID, linewidth=1.4)
         alike = distinct(self.evaluations, _same_bins)
         alone = len(alike) == 1
@@ -239,14 +252,17 @@ class Reliability(EvaluationDisplay):
 
 
 class Lorenz(EvaluationDisplay):
-    """How unevenly the classes share the examples."""
+    """Lorenz curve of the class counts: how unequal they are."""
 
     title = "Long tail"
-    caption = "Share of the examples that the rarest classes hold together; on the diagonal all classes are equally common."
+    caption = (
+        "Cumulative share of the examples against the share of the classes, from the rarest; equally common classes lie on the "
+        "diagonal."
+    )
 
     @staticmethod
     def shows(evaluation: Evaluation) -> bool:
-        """Training counts, or labels to count, are known."""
+        """Training counts or labels are known."""
         known = evaluation.train_counts is not None or evaluation.labelled
         return known and bool(_counts(evaluation).sum() > 0)
 
@@ -261,7 +277,7 @@ class Lorenz(EvaluationDisplay):
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """A line for each different count of classes."""
         counted = "training examples" if all(e.train_counts is not None for e in self.evaluations) else "labels"
-        ax = self._axes(ax, "rarest classes, share", f"{counted} they hold, share")
+        ax = self._axes(ax, "share of classes, from the rarest", f"share of {counted}")
         ax.plot([0, 1], [0, 1], color=GRID, linewidth=1.4)
         drawn = distinct(self.evaluations, lambda one, other: _lorenz(one) == _lorenz(other))
         for evaluation, colour in self._series():
@@ -273,7 +289,7 @@ class Lorenz(EvaluationDisplay):
 
 
 def _side_by_side(ax: "Axes", n: int) -> "list[Axes]":
-    """The axes, narrowed to the first of n equal parts of their place, and new axes in the others."""
+    """The axes, narrowed to the first of n equal parts, and new axes in the others."""
     spec = ax.get_subplotspec()
     if n == 1:
         return [ax]
@@ -288,11 +304,11 @@ def _side_by_side(ax: "Axes", n: int) -> "list[Axes]":
     return [ax, *(ax.figure.add_axes(box) for box in boxes[1:])]
 
 
-DISPLAYS: tuple[type[EvaluationDisplay], ...] = (SizeHistogram, SizeAccuracy, Reliability, GroupSizeHistogram, Lorenz)
+DISPLAYS: tuple[type[EvaluationDisplay], ...] = (SizeHistogram, SizeCoverage, Reliability, GroupSizeHistogram, Lorenz)
 
 
 def distinct(evaluations: Sequence[Evaluation], same: Callable[[Evaluation, Evaluation], bool]) -> list[Evaluation]:
-    """The first of each group of evaluations that would draw the same line: rules compared on one file share their curves."""
+    """The first of each group of evaluations that draw the same line, such as several rules on the same scores."""
     found: list[Evaluation] = []
     for evaluation in evaluations:
         if not any(same(evaluation, other) for other in found):
@@ -301,7 +317,7 @@ def distinct(evaluations: Sequence[Evaluation], same: Callable[[Evaluation, Eval
 
 
 def _whose(evaluation: Evaluation, evaluations: Sequence[Evaluation], same: Callable[[Evaluation, Evaluation], bool]) -> str:
-    """What follows the name of a line that may stand for several evaluations: whose it is; nothing where there is but one."""
+    """Suffix of the label of a line that may stand for several evaluations; empty for a single one."""
     if len(evaluations) == 1:
         return ""
     sharing = [other for other in evaluations if same(evaluation, other)]
@@ -320,14 +336,14 @@ def _same_bins(one: Evaluation, other: Evaluation) -> bool:
 
 
 def same_curve(one: Curve | None, other: Curve | None) -> bool:
-    """Whether both are the same points, or both are missing."""
+    """Whether both have the same points, or both are missing."""
     if one is None or other is None:
         return one is other
     return torch.equal(one.sizes, other.sizes) and torch.equal(one.accuracies, other.accuracies)
 
 
 def append(columns: dict[str, list[object]], *values: object) -> None:
-    """Put a row below the columns."""
+    """Append a row to the columns."""
     for column, value in zip(columns.values(), values, strict=True):
         column.append(value)
 
@@ -337,7 +353,7 @@ def _present(counts: Tensor) -> list[tuple[int, int]]:
 
 
 def _last_size(counts: Sequence[Tensor]) -> int:
-    """The size that all but one in a thousand sets do not exceed, so that one giant does not flatten the rest."""
+    """The 99.9 % quantile of the sizes, so that a single huge set does not flatten the plot."""
     total = torch.stack(list(counts)).sum(0)
     return max(1, int(torch.searchsorted(total.cumsum(0), 0.999 * total.sum())))
 
@@ -358,14 +374,14 @@ def _counts(evaluation: Evaluation) -> Tensor:
 
 
 def _thinned(columns: tuple[list[float], list[float]], most: int = 1000) -> tuple[list[float], list[float]]:
-    """About so many of the points, the last included: a page need not carry what no eye can see."""
+    """About ``most`` of the points, the last included, to keep the page small."""
     step = max(1, len(columns[0]) // most)
     x, y = ([*column[:-1:step], column[-1]] for column in columns)
     return x, y
 
 
 def whole_ticks(ax: "Axes") -> None:
-    """Sizes and epochs are whole numbers, and so are their ticks."""
+    """Put ticks at whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))  # of a single epoch there is one, and no fractions
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))  # a single epoch gets one tick

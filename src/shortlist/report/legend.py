@@ -1,4 +1,4 @@
-"""Legends: in the picture where they hide nothing, else below it; and names that are too long, shortened in the middle."""
+"""Legends: inside the plot if they are short, below it otherwise; long names are shortened."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -11,21 +11,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.legend import Legend
 
-# Marks what belongs into a legend, whatever its name begins with.
+# Prefix of labels that belong in a legend, whatever the name starts with.
 NAMED = "\u2060"
-# Names that a legend may have inside the picture, and letters of each; more go below it.
+# Most entries, and most letters of an entry, of a legend inside the plot; larger ones go below it.
 INSIDE, NARROW = 5, 32
-# Letters of the longest name with which there is room for two columns; and of any name that is shown whole.
+# Most letters of a name in a legend of two columns, and of a name that is not shortened.
 SHORT, WHOLE = 36, 56
-LEAD = 12  # letters before the first in which names differ
-BELOW, LINE = 0.46, 0.18  # inches from the axes to the legend, which their ticks and label need, and of each of its lines
+LEAD = 12  # letters kept before the first difference between names
+BELOW, LINE = 0.46, 0.18  # inches between the axes and the legend (room for ticks and label), and of each line of the legend
 PLAIN: dict[str, Any] = {"frameon": False, "labelcolor": INK}
 
 
 def finish(ax: "Axes", *, legend: bool, below: bool = False) -> "Axes":
-    """Put the names of what was drawn into a legend, in the picture or, with ``below``, under it if they are many or long.
+    """Add a legend of the named artists: inside the plot or, with ``below``, under it if the names are many or long.
 
-    Under it only where the figure has a layout, which makes room for them; one that holds nothing else grows by as much.
+    It goes under the plot only if the figure has a layout engine, which makes room; a figure with a single plot grows.
     """
     handles, names = _named(ax)
     if legend and handles:
@@ -35,7 +35,7 @@ def finish(ax: "Axes", *, legend: bool, below: bool = False) -> "Axes":
 
 
 def finish_all(axes: "Sequence[Axes]") -> None:
-    """One legend for pictures side by side that draw the same things: below all of them, if the figure holds nothing else."""
+    """One legend for panels that draw the same series: below all of them, if the figure contains nothing else."""
     figure = cast("Figure", axes[0].figure)
     handles, names = _named(axes[-1])
     if list(figure.axes) != list(axes) or figure.get_layout_engine() is None or not _need_room(names):
@@ -47,7 +47,7 @@ def finish_all(axes: "Sequence[Axes]") -> None:
 
 
 def shortened(name: str) -> str:
-    """The name, or if it is too long for a legend its beginning and its end.
+    """The name, or its beginning and its end if it is too long for a legend.
 
     >>> shortened("spa-label-pair")
     'spa-label-pair'
@@ -59,7 +59,7 @@ def shortened(name: str) -> str:
 
 
 def told_apart(names: Sequence[str]) -> list[str]:
-    """The names, shortened so that those that differ still do.
+    """The names, shortened so that different names stay different.
 
     >>> told_apart([f"{'the same beginning ' * 3}run {n}{' and the same end' * 3}" for n in (1, 2)])
     ['…ginning run 1 and the same end and the same end and th…', '…ginning run 2 and the same end and the same end and th…']
@@ -73,7 +73,7 @@ def told_apart(names: Sequence[str]) -> list[str]:
 
 
 def _from_the_difference(name: str, others: Sequence[str]) -> str:
-    """The part of a name that begins a little before it differs from the others."""
+    """The part of a name from a little before it differs from the others."""
     differs = next((place for place, signs in enumerate(zip(*others, strict=False)) if len(set(signs)) > 1), 0)
     start = max(0, differs - LEAD)
     end = start + WHOLE - 2
@@ -81,7 +81,7 @@ def _from_the_difference(name: str, others: Sequence[str]) -> str:
 
 
 def _named(ax: "Axes") -> tuple[list["Artist"], list[str]]:
-    """What was drawn under a name, and the names: marked, because matplotlib hides those that begin with an underscore."""
+    """The named artists and their names; marked by a prefix because matplotlib hides labels that start with an underscore."""
     found = [(artist, str(artist.get_label())) for artist in ax.get_children()]
     kept = [(artist, label.removeprefix(NAMED)) for artist, label in found if label.startswith(NAMED) and label != NAMED]
     return [artist for artist, _ in kept], told_apart([name for _, name in kept])
@@ -96,7 +96,7 @@ def _columns(names: Sequence[str]) -> int:
 
 
 def _place_below(ax: "Axes", names: Sequence[str]) -> dict[str, Any]:
-    """What tells ``ax.legend`` to go below the axes; a figure that holds nothing else grows by what that takes."""
+    """Arguments of ``ax.legend`` that put it below the axes; a figure with nothing else grows by its height."""
     from matplotlib.transforms import ScaledTranslation
 
     figure = cast("Figure", ax.figure)
@@ -115,4 +115,4 @@ def _grow(figure: "Figure", lines: int) -> None:
 
 def _literal(legend: "Legend") -> None:
     for text in legend.get_texts():
-        text.set_parse_math(False)  # a file name may hold a dollar sign
+        text.set_parse_math(False)  # a file name may contain a dollar sign

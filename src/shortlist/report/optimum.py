@@ -1,4 +1,4 @@
-"""Distance to the optimum: what a classifier reaches beside what anybody could, where the law of the labels is known."""
+"""Distance to the optimum: accuracy beside the best possible, if the true posterior of the labels is known."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,9 +10,9 @@ from torch import Tensor
 
 from shortlist.checks import check_labels, whole
 from shortlist.errors import InputError
+from shortlist.evaluation import Evaluation
 from shortlist.report.display import Display
 from shortlist.report.displays import Panels, append, distinct, same_curve, whole_ticks
-from shortlist.report.evaluation import Evaluation
 from shortlist.report.legend import NAMED, finish
 from shortlist.report.style import DASHES, MUTED, SERIES
 from shortlist.report.table import Table
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SIZES = 10
-# Labels are refused where labels drawn by the posterior would look so unlikely less often than this.
+# Probability with which labels that were drawn from the posterior are rejected by mistake.
 FALSE_ALARM = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Optimum:
-    r"""The best accuracies that any sets can be expected to reach on certain rows.
+    r"""The best accuracies that any sets can be expected to reach on given rows.
 
     .. math::
 
@@ -36,10 +36,10 @@ class Optimum:
         average\_k_k = \max_{\sum_i |S_i| = kN} \frac1N \sum_i \sum_{y \in S_i} P(y|x_i)
 
     Args:
-        k: the sizes, by increasing size, int64 (K,).
-        top_k: of the best sets of exactly k labels, float64 (K,).
-        average_k: of the best sets of k labels on average, float64 (K,).
-        rows: the number of rows.
+        k: set sizes, increasing, int64 (K,).
+        top_k: accuracy of the best sets of exactly k labels, float64 (K,).
+        average_k: accuracy of the best sets of k labels on average, float64 (K,).
+        rows: number of rows.
 
     >>> Optimum.of([[0.9, 0.1], [0.6, 0.4]])
     Optimum(2 rows, top-k and average-k accuracy, k=1: 0.7500, 0.7500; k=2: 1.0000, 1.0000)
@@ -69,37 +69,37 @@ class Optimum:
 
     @classmethod
     def of(cls, posterior: Array | Tensor | Any, target: Any = None, ks: Sequence[int] | None = None) -> "Optimum":
-        """From the posterior of the rows, the law by which their labels were drawn.
+        """The optimum on rows with this posterior.
 
         Args:
-            posterior: the probability of each label of each row, (N, C).
-            target: the labels, int64 (N,). They change nothing, but labels that the posterior cannot have drawn, such as those
-                of other rows or in another order, are refused.
-            ks: set sizes from 1 to C; from 1 to 10, or to C where that is less, unless given.
+            posterior: true probabilities of the labels of each row, (N, C).
+            target: the labels, int64 (N,), checked only: labels that cannot have been drawn from the posterior, such as those
+                of other rows or in another order, are rejected.
+            ks: set sizes from 1 to C; by default 1 to 10, or to C if that is less.
 
         >>> Optimum.of([[0.5, 0.3, 0.2], [1.0, 0.0, 0.0]], ks=[2]).average_k
         array([1.])
         """
-        from shortlist.data.flora.limits import best_accuracies  # brings scipy, which few pages need
+        from shortlist.data.flora.limits import best_accuracies  # imports scipy
 
         probs = as_tensor(posterior, "posterior").detach().cpu().double()
         _check_posterior(probs)
-        probs = probs / probs.sum(1, keepdim=True)  # what was rounded sums to a little more or less than 1
+        probs = probs / probs.sum(1, keepdim=True)  # rounded probabilities do not sum to exactly 1
         if target is not None:
             _check_drawn(probs, as_target(target).cpu())
         classes = probs.shape[1]
         sizes = np.unique(_sizes(range(1, min(SIZES, classes) + 1) if ks is None else ks))
-        # The prior matters to means over classes alone, which are not used; an even one admits classes that no row can have.
+        # The prior only matters for means over classes, which are not used; a uniform one allows classes that no row can have.
         found = best_accuracies(probs, np.full(classes, 1 / classes), sizes.tolist())
-        # Sums of many probabilities are rounded too.
+        # Sums of many probabilities are rounded.
         return cls(found.k, found.top_k.clip(0, 1), found.average_k.clip(0, 1), len(probs))
 
     def margins(self) -> dict[str, Array]:
-        r"""How far from their expected accuracy the best sets fall by chance, on the labels of these rows, in 95 of 100 draws.
+        r"""Half-width of the 95 % interval of the accuracy that the best sets reach on labels drawn for these rows.
 
         .. math:: 1.96 \sqrt{best\,(1 - best) / rows}
 
-        This is an upper bound: given the rows, hits vary by :math:`\sum_i p_i (1 - p_i) / rows^2`, which is at most that.
+        This is an upper bound: given the rows, the variance is :math:`\sum_i p_i (1 - p_i) / rows^2`, which is at most that.
 
         >>> Optimum.of([[0.5, 0.5]] * 100, ks=[1]).margins()["top_k"]
         array([0.098])
@@ -108,7 +108,7 @@ class Optimum:
         return {name: 1.96 * np.sqrt(best * (1 - best) / self.rows) for name, best in curves.items()}
 
     def record(self) -> dict[str, Any]:
-        """As plain numbers, for JSON.
+        """Plain numbers, for JSON.
 
         >>> Optimum.of([[0.75, 0.25]]).record()
         {'k': [1, 2], 'top_k': [0.75, 1.0], 'average_k': [0.75, 1.0], 'rows': 1}
@@ -117,7 +117,7 @@ class Optimum:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Optimum":
-        """What :meth:`record` wrote down.
+        """The optimum from :meth:`record`.
 
         >>> Optimum.from_record({"k": [1], "top_k": [0.75], "average_k": [0.8], "rows": 20})
         Optimum(20 rows, top-k and average-k accuracy, k=1: 0.7500, 0.8000)
@@ -163,13 +163,13 @@ def _check_posterior(probs: Tensor) -> None:
 
 
 def _check_drawn(probs: Tensor, target: Tensor) -> None:
-    """Refuse labels that are far likelier, or far less likely, than labels drawn by these probabilities.
+    """Reject labels that are far more, or far less, likely than labels drawn from these probabilities.
 
-    The probabilities of the labels sum to their expectation, up to a deviation that Bernstein's inequality bounds.
+    The sum of the probabilities of the labels deviates from its expectation by an amount that Bernstein's inequality bounds.
     """
     check_target(probs, target, "posterior")
     if not is_single_label(target):
-        raise InputError("target: expected one label a row, int64 (N,), got many labels")
+        raise InputError("target: expected one label a row, int64 (N,), got several labels")
     check_labels(target, probs.shape[1])
     got = float(probs.gather(1, target[:, None]).sum())
     means = (probs**2).sum(1)
@@ -177,13 +177,13 @@ def _check_drawn(probs: Tensor, target: Tensor) -> None:
     off = abs(got - float(means.sum()))
     if off and off**2 / (2 * (variance + off / 3)) > math.log(2 / FALSE_ALARM):
         raise InputError(
-            "posterior: expected the law by which the labels were drawn, under which their mean probability is about "
-            f"{float(means.mean()):.3f}, got labels of {got / len(target):.3f}: give both of the same rows in the same order"
+            "posterior: expected the distribution that the labels were drawn from, which gives them a mean probability of "
+            f"about {float(means.mean()):.3f}, got {got / len(target):.3f}: give both of the same rows in the same order"
         )
 
 
 class _Distance(Display):
-    """What was reached beside the best possible, for one kind of sets."""
+    """Accuracy beside the best possible, for one kind of sets."""
 
     field: ClassVar[str]
     xlabel: ClassVar[str]
@@ -198,7 +198,7 @@ class _Distance(Display):
         return dict(zip(("name", "k", "accuracy", "best", "gap"), (points[name] for name in names), strict=True))
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """A line for each evaluation, the best possible dashed, and around it what chance does."""
+        """A line for each evaluation, the best possible dashed, with its 95 % band."""
         ax = self._axes(ax, self.xlabel, "accuracy")
         optimum, whole = self.whole.optimum, self.whole
         sizes, best, margin = optimum.k, getattr(optimum, self.field), optimum.margins()[self.field]
@@ -214,35 +214,34 @@ class _Distance(Display):
 
 
 class TopKDistance(_Distance):
-    """Accuracy of the k most probable labels beside the best possible."""
+    """Top-k accuracy beside the best possible."""
 
     title: ClassVar[str] = "Exactly k labels"
     caption: ClassVar[str] = (
-        "Accuracy of the k most probable labels (line), beside the best that any sets of k labels can be expected to reach "
-        "(dashed). The band is what chance does to the best."
+        "Top-k accuracy (line), beside the best that sets of k labels can be expected to reach (dashed, with its 95 % band)."
     )
     field: ClassVar[str] = "top_k"
-    xlabel: ClassVar[str] = "labels in every set, k"
+    xlabel: ClassVar[str] = "labels in each set, k"
 
 
 class AverageKDistance(_Distance):
-    """Accuracy of all labels above one threshold beside the best possible."""
+    """Average-k accuracy beside the best possible."""
 
     title: ClassVar[str] = "k labels on average"
     caption: ClassVar[str] = (
-        "Accuracy of all labels above one threshold (line), beside the best that any sets of k labels on average can be "
-        "expected to reach (dashed). The band is what chance does to the best."
+        "Average-k accuracy (line), beside the best that sets of k labels on average can be expected to reach (dashed, with "
+        "its 95 % band)."
     )
     field: ClassVar[str] = "average_k"
-    xlabel: ClassVar[str] = "labels in a set on average, k"
+    xlabel: ClassVar[str] = "mean labels in a set, k"
 
 
 class DistanceToOptimum(Panels):
-    """Accuracy of sets of k labels, and of k labels on average, beside the best possible on the same rows.
+    """Top-k and average-k accuracy beside the best possible on the same rows.
 
     Args:
-        evaluations: one or several, of one label a row; those of one file share their curves and are drawn once.
-        optimum: of the very rows that were evaluated.
+        evaluations: one or several, with one label a row; evaluations of the same scores are drawn once.
+        optimum: of the rows that were evaluated.
 
     >>> from shortlist import Predictions
     >>> from shortlist.report import evaluate
@@ -257,8 +256,7 @@ class DistanceToOptimum(Panels):
 
     title: ClassVar[str] = "Distance to the optimum"
     caption: ClassVar[str] = (
-        "Accuracy of the k most probable labels (left) and of all labels above one threshold, k on average (right), beside "
-        "the best possible (dashed). The band is what chance does to the best."
+        "Top-k accuracy (left) and average-k accuracy (right), beside the best possible (dashed, with its 95 % band)."
     )
 
     def __init__(self, evaluations: Evaluation | Sequence[Evaluation], optimum: Optimum):
@@ -274,18 +272,18 @@ class DistanceToOptimum(Panels):
         )
 
     def reached(self, evaluation: Evaluation) -> dict[str, list[float]]:
-        """Its accuracies at the sizes of the optimum, linear between thresholds; NaN where there are no probabilities."""
+        """Accuracies at the sizes of the optimum, linear between thresholds; NaN without probabilities."""
         curves = {"top_k": evaluation.rank_curve, "average_k": evaluation.size_curve}
         sizes = self.optimum.k.tolist()
         return {name: [math.nan if curve is None else curve.at(k) for k in sizes] for name, curve in curves.items()}
 
     def panels(self) -> list[Display]:
-        """Top-k, and average-k where probabilities are known."""
+        """Top-k, and average-k if probabilities are known."""
         known = any(evaluation.size_curve is not None for evaluation in self.evaluations)
         return [TopKDistance(self), *([AverageKDistance(self)] if known else [])]
 
     def points(self) -> dict[str, list[object]]:
-        """name, k, and of either kind of sets: the accuracy, the best possible, and the gap between them."""
+        """name, k, and for both kinds of sets the accuracy, the best possible and the gap."""
         kinds = ("top_k", "average_k")
         columns: dict[str, list[object]] = {"name": [], "k": []}
         columns |= {name: [] for kind in kinds for name in (kind, f"best_{kind}", f"{kind}_gap")}
@@ -297,7 +295,7 @@ class DistanceToOptimum(Panels):
         return columns
 
     def table(self) -> Table:
-        """The same for reading: by size, and with several evaluations one below the other."""
+        """The same as a table, by size."""
         titles = {"name": "scores", "k": "k"} if len(self.evaluations) > 1 else {"k": "k"}
         for kind, word in (("top_k", "top-k"), ("average_k", "average-k")):
             titles |= {kind: word, f"best_{kind}": f"best {word}", f"{kind}_gap": f"{word} gap"}
@@ -308,7 +306,7 @@ class DistanceToOptimum(Panels):
         return Table(list(titles.values()), rows, [formats.get(name, "z.1%") for name in titles])  # z: no gap of -0.0%
 
     def heights(self) -> tuple[float, float]:
-        """The accuracies that both panels show, so that they can be compared."""
+        """Common limits of the y axes of both panels."""
         curves = [values for evaluation in self.evaluations for values in self.reached(evaluation).values()]
         lowest = min(np.nanmin([self.optimum.top_k, self.optimum.average_k, *curves]), 1 - 1e-3)
         return max(0.0, float(lowest - 0.12 * (1 - lowest))), float(1 + 0.03 * (1 - lowest))
@@ -316,12 +314,12 @@ class DistanceToOptimum(Panels):
 
 def _check_fits(evaluation: Evaluation, optimum: Optimum) -> None:
     if not evaluation.labelled or not evaluation.single_label:
-        got = "many" if evaluation.labelled else "none"
+        got = "several" if evaluation.labelled else "none"
         raise InputError(f"{evaluation.name}: expected one label a row to compare with the optimum, got {got}")
     if evaluation.rows != optimum.rows:
         raise InputError(
             f"{evaluation.name}: expected the {optimum.rows:,} rows of the optimum, got {evaluation.rows:,}: "
-            "make the optimum of the posterior of the rows evaluated"
+            "compute the optimum from the posterior of the evaluated rows"
         )
     if optimum.k[-1] > len(evaluation.classes):
         raise InputError(

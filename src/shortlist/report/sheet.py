@@ -1,4 +1,4 @@
-"""A contact sheet: pictures of some classes side by side, those of one superclass together, as one image."""
+"""Contact sheet: pictures of some classes in one image, grouped by superclass."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ CAPTION_LINES, LINE = 3, 14  # of the labels below a picture
 
 @dataclass(frozen=True)
 class Strip:
-    """One line of the sheet: a heading, a name, a remark, and the rows whose pictures stand beside it."""
+    """One line of the sheet: a heading, a name, a remark, and the rows whose pictures it shows."""
 
     heading: str
     name: str
@@ -44,16 +44,16 @@ def contact_sheet(
     seed: int = 0,
     only: Sequence[str] = (),
 ) -> "Image.Image":
-    """The sheet as a Pillow image, ready to save.
+    """Draw a contact sheet as a Pillow image.
 
     Args:
-        dataset: one with pictures.
-        split: which split; train by default, or the first.
-        classes: how many classes; of data with many labels a row, how many lines of pictures.
-        per_class: how many pictures of each, fewer where there are fewer.
+        dataset: a dataset of pictures.
+        split: name of the split; by default train, or else the first.
+        classes: number of classes; with several labels a row, number of lines.
+        per_class: most pictures of each class.
         size: side of each picture in pixels.
-        seed: other classes and other pictures.
-        only: names of classes or superclasses to choose from.
+        seed: chooses classes and pictures.
+        only: names of classes or superclasses to choose from; all by default.
     """
     for number, name in ((classes, "classes"), (per_class, "per_class"), (size, "size")):
         whole(1)(name, number)
@@ -85,7 +85,7 @@ def _split(dataset: Dataset, name: str | None) -> tuple[Split, str]:
 
 
 def _labels_called(dataset: Dataset, only: Sequence[str]) -> list[int]:
-    """The classes with one of these names, or below a superclass of that name; all, where none is given."""
+    """The classes with these names or superclasses; all if none is given."""
     above = dataset.superclasses or [""] * len(dataset.classes)
     unknown = [name for name in only if name not in dataset.classes and name not in above]
     if unknown:
@@ -98,9 +98,9 @@ def _labels_called(dataset: Dataset, only: Sequence[str]) -> list[int]:
 def _class_strips(
     dataset: Dataset, split: Split, labels: Sequence[int], classes: int, per_class: int, draws: np.random.Generator
 ) -> list[Strip]:
-    """Classes of some superclasses, those of one together, so that what looks alike stands side by side.
+    """Classes of some superclasses, grouped, so that similar classes are side by side.
 
-    Of a superclass the commonest classes are taken, at most a third of all lines, so that several superclasses are there.
+    At most a third of all lines belong to one superclass, its commonest classes, so that several superclasses appear.
     """
     counts = split.counts(len(dataset.classes))
     there = [label for label in labels if counts[label]]
@@ -114,7 +114,7 @@ def _class_strips(
     picked: list[int] = []
     names = sorted(members)
     held = [sum(int(counts[label]) for label in members[name]) for name in names]
-    # In random order, those with more pictures earlier: the first is the superclass of a picture drawn at random, and so on.
+    # Random order; superclasses with more pictures tend to come earlier: the first is that of a random picture, and so on.
     for place in np.argsort(draws.exponential(size=len(names)) / held).tolist():
         own = members[names[place]]
         picked += sorted(own[: min(most, classes - len(picked))], key=lambda label: dataset.classes[label])
@@ -129,7 +129,7 @@ def _class_strips(
 
 
 def _strips(split: Split, labels: Sequence[int], lines: int, per_line: int, draws: np.random.Generator) -> list[Strip]:
-    """Any rows, or rows with one of the labels, with all their labels below."""
+    """Random rows, or rows with one of the labels, with all their labels below."""
     every = len(labels) == split.labels.shape[1]
     there = np.arange(len(split)) if every else np.flatnonzero(split.labels[:, list(labels)].any(1).numpy())
     rows = draws.permutation(there)[: lines * per_line].tolist()
@@ -137,13 +137,13 @@ def _strips(split: Split, labels: Sequence[int], lines: int, per_line: int, draw
 
 
 def _labels(dataset: Dataset, split: Split, row: int) -> list[str]:
-    """The labels of a row, a line each, the last line counting those that have none."""
+    """The labels of a row, one a line; the last line counts those that do not fit."""
     names = [dataset.classes[label] for label in split.labels[row].nonzero()[:, 0].tolist()] or ["no label"]
     return names if len(names) <= CAPTION_LINES else [*names[: CAPTION_LINES - 1], f"and {len(names) - CAPTION_LINES + 1} more"]
 
 
 def _thumbnails(split: Split, strips: Sequence[Strip], size: int) -> dict[int, Array]:
-    """The pictures by row; what cannot be read is missing."""
+    """The pictures by row, without those that cannot be read."""
     from shortlist.data.loading import load_pictures
 
     rows = [row for strip in strips for row in strip.rows]
@@ -153,7 +153,7 @@ def _thumbnails(split: Split, strips: Sequence[Strip], size: int) -> dict[int, A
 
 
 class _Sheet:
-    """Measures and draws."""
+    """Layout and drawing of a sheet."""
 
     def __init__(self, title: str, strips: Sequence[Strip], columns: int, size: int, captions: dict[int, list[str]] | None):
         self.title, self.strips, self.columns, self.size, self.captions = title, strips, columns, size, captions
@@ -193,7 +193,7 @@ class _Sheet:
             x = self.left + place * (self.size + GAP)
             if row in thumbnails:
                 sheet.paste(Image.fromarray(thumbnails[row]), (x, y))
-                pen.rectangle((x - 1, y - 1, x + self.size, y + self.size), outline=TILE)  # else white would have no edge
+                pen.rectangle((x - 1, y - 1, x + self.size, y + self.size), outline=TILE)  # so that white pictures have an edge
             else:
                 pen.rectangle((x, y, x + self.size - 1, y + self.size - 1), TILE)
                 pen.text((x + 8, middle - 7), _fitted("unreadable", self.small, self.size - 12), MUTED, self.small)
@@ -212,7 +212,7 @@ def _fitted(text: str, font: "ImageFont.FreeTypeFont", width: int) -> str:
 
 
 def _font(points: int) -> "ImageFont.FreeTypeFont":
-    """DejaVu Sans, which comes with matplotlib and has most scripts."""
+    """DejaVu Sans, which comes with matplotlib and covers most scripts."""
     from matplotlib import font_manager
     from PIL import ImageFont
 

@@ -1,4 +1,4 @@
-"""Table: some numbers with names, as Markdown, HTML, CSV or a data frame."""
+"""Table: rows of text and numbers, as Markdown, HTML, CSV or a data frame."""
 
 import csv
 import html
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns with names, rows of text and numbers, and how each column's numbers are shown.
+    """Named columns, rows of text and numbers, and the number format of each column.
 
     Args:
         columns: names of the columns.
         rows: values, as many as there are columns; None and NaN show as a dash.
         formats: ``str.format`` specifications by column, such as ``.1%``.
-        flush_right: which columns are set flush right; None: those that hold numbers.
+        flush_right: which columns are right-aligned; by default those of numbers.
     """
 
     columns: Sequence[str]
@@ -34,7 +34,7 @@ class Table:
         return [[_shown(value, form) for value, form in zip(row, formats, strict=True)] for row in self.rows]
 
     def right(self) -> Sequence[bool]:
-        """Which columns are set flush right."""
+        """Which columns are right-aligned."""
         if self.flush_right is not None:
             return self.flush_right
         return [
@@ -44,7 +44,7 @@ class Table:
         ]
 
     def transposed(self) -> "Table":
-        """Rows as columns, shown as text: what was the first column names the new ones."""
+        """The table with rows and columns swapped, as text; the first column becomes the header."""
         first, *others = self.columns
         shown = self.shown()
         rows = [[name, *(row[place] for row in shown)] for place, name in enumerate(others, 1)]

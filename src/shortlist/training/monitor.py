@@ -1,29 +1,26 @@
-"""What validation measures after an epoch, and which of it decides."""
+"""Which validation number decides which epoch is kept."""
 
 import copy
 import math
-import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-import torch
-
-from shortlist.errors import InputError, ShortlistWarning
+from shortlist.errors import InputError
+from shortlist.evaluation import validation_numbers
+from shortlist.evaluation.selections import LOWER_IS_BETTER, validation_names, whole_size
 from shortlist.links import Link
-from shortlist.metrics import average_k_accuracy, calibration_error, mean_average_precision, top_k_accuracy
-from shortlist.tensors import Scores, Target, is_single_label, pick
+from shortlist.predictions import Predictions
+from shortlist.tensors import Scores, Target
 from shortlist.training.recipe import Recipe
-
-LOWER_IS_BETTER = ("ace", "nll")
 
 
 @dataclass(frozen=True)
 class Monitor:
-    """The metrics of validation, and the one that chooses the epoch.
+    """The number that decides between epochs, and how validation is measured.
 
-    One label a row: ``top-1``, ``top-K``, ``macro-top-K``, ``average-K`` (at the threshold that gives K labels on average on
-    these rows); many: ``map``; where scores read as probabilities also ``ace`` (all labels, 15 bins of equal width, the mean
-    over bins) and ``nll``.
+    Args:
+        deciding: name of the deciding number, one of those of :func:`~shortlist.evaluation.validation_numbers`.
+        k: set size of the numbers that have one.
+        link: turns validation scores into probabilities; None if they cannot be interpreted as such.
     """
 
     deciding: str
@@ -32,66 +29,33 @@ class Monitor:
 
     @property
     def rising(self) -> bool:
-        """Whether more is better."""
+        """Whether higher is better."""
         return self.deciding not in LOWER_IS_BETTER
 
     def better(self, value: float, best: float | None) -> bool:
-        """Whether this value beats the best so far; nothing beats anything that is not a number."""
+        """Whether this value beats the best so far; NaN never does."""
         if value != value:
             return False
         return best is None or (value > best if self.rising else value < best)
 
     def measure(self, scores: Scores, target: Target) -> dict[str, float]:
-        """Every metric of these validation scores."""
-        # A link in training lies on the device of the network, and the scores of validation do not.
+        """The numbers of these validation scores."""
+        # In training the link is on the device of the network, validation scores are on the CPU.
         link = copy.deepcopy(self.link).cpu() if self.link is not None and self.link.fitted else None
-        plausible = scores if link is None else link.probs(scores)
-        found: Mapping[str, torch.Tensor]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ShortlistWarning)  # ties of an epoch that nobody will use
-            found = (
-                self._one(plausible, target) if is_single_label(target) else {"map": mean_average_precision(plausible, target)}
-            )
-        numbers = {name: float(value) for name, value in found.items()}
-        if link is not None:
-            numbers["ace"] = float(calibration_error(plausible, target, norm="average"))
-            numbers["nll"] = _log_loss(link, scores, target)
-        elif self.link is not None and self.deciding in LOWER_IS_BETTER:
-            numbers[self.deciding] = math.nan  # a running link that no row with a label has moved yet
+        numbers = validation_numbers(Predictions(scores, target, link=link), self.k)
+        if link is None and self.link is not None and self.deciding in LOWER_IS_BETTER:
+            numbers[self.deciding] = math.nan  # a running link that no labelled row has updated yet
         return numbers
-
-    def _one(self, plausible: torch.Tensor, target: Target) -> dict[str, torch.Tensor]:
-        classes = plausible.shape[1]
-        whole = min(max(1, round(self.k)), classes)
-        return {
-            "top-1": top_k_accuracy(plausible, target, 1),
-            f"top-{whole}": top_k_accuracy(plausible, target, whole),
-            f"macro-top-{whole}": top_k_accuracy(plausible, target, whole, average="macro"),
-            f"average-{self.k:g}": average_k_accuracy(plausible, target, min(self.k, classes)),
-        }
 
 
 def monitor_of(recipe: Recipe, link: Link | None, classes: int) -> Monitor:
-    """The monitor of a recipe; the deciding metric is the recipe's, or that which its method is for."""
+    """The monitor of a recipe: its own, or else the number that its method is designed for."""
     k = min(recipe.k, classes)
     method = recipe.chosen_method
-    whole = f"{min(max(1, round(k)), classes)}"
-    if method.labels == "any" or recipe.labels == "any":
-        names = ["map", "ace", "nll"]
-        usual = "map"
-    else:
-        names = ["top-1", f"top-{whole}", f"macro-top-{whole}", f"average-{k:g}", "ace", "nll"]
-        usual = f"macro-top-{whole}" if method.sets_of_k else f"average-{k:g}"
-    if link is None or not (link.fitted or method.moves_link):  # whose training moves the link
-        names = [name for name in names if name not in LOWER_IS_BETTER]
+    single = not (method.labels == "any" or recipe.labels == "any")
+    probabilities = link is not None and (link.fitted or method.moves_link)
+    names = validation_names(k, classes, single_label=single, probabilities=probabilities)
+    usual = (f"macro-top-{whole_size(k, classes)}" if method.sets_of_k else f"average-{k:g}") if single else "map"
     if recipe.monitor is not None and recipe.monitor not in names:
         raise InputError(f"monitor: expected one of {', '.join(names)}; got {recipe.monitor!r}")
     return Monitor(recipe.monitor or usual, k, link)
-
-
-def _log_loss(link: Link, scores: Scores, target: Target) -> float:
-    """Mean of -log p of the label, or of the labels and non-labels."""
-    if is_single_label(target):
-        return float(-pick(link.probs(scores), target).double().clamp(min=1e-30).log().mean())
-    odds = link.log_odds(scores).double().clamp(-100, 100)
-    return float(torch.nn.functional.binary_cross_entropy_with_logits(odds, target.double()))

@@ -25,6 +25,7 @@ from shortlist.data.dataset import TRAIN, Dataset
 from shortlist.data.problems import problem_lines
 from shortlist.data.sources import open_dataset
 from shortlist.errors import InputError
+from shortlist.evaluation import card_numbers, measure
 from shortlist.files import write_text
 from shortlist.models.backbones import check_backbone
 from shortlist.models.classifier import Classifier
@@ -36,7 +37,6 @@ from shortlist.training.finishing import finish, scored
 from shortlist.training.loop import Loop, Stage
 from shortlist.training.material import Material, Progress, gather_material
 from shortlist.training.monitor import monitor_of
-from shortlist.training.numbers import card_numbers
 from shortlist.training.objective import TrainingObjective
 from shortlist.training.provenance import provenance
 from shortlist.training.reading import base_link
@@ -265,7 +265,7 @@ def _finished(recipe: Recipe, division: Division, material: Material, loop: Loop
     link = loop.objective.link
     classifier, predictions, remarks = finish(recipe, network.cpu(), None if link is None else link.cpu(), found, about)
     about["remarks"] = [*division.remarks, *remarks]
-    about["numbers"] = card_numbers(predictions[TEST], classifier.rule)  # type: ignore[arg-type]
+    about["numbers"] = card_numbers(measure(predictions[TEST], classifier.rule))
     classifier.about = about
     if loop.stage.accelerator.is_main_process:
         for name, part in predictions.items():

@@ -146,12 +146,14 @@ def test_axes_that_belong_to_no_grid_are_parted_too():
     assert (right.y0, right.height) == pytest.approx((0.2, 0.7))
 
 
-def test_plot_leaves_pyplot_and_its_settings_alone():
+def test_plot_opens_one_figure_that_pyplot_shows_and_leaves_its_settings_alone():
     plt.get_backend()  # chosen when first asked for
     before, figures = mpl.rcParams.copy(), plt.get_fignums()
-    TrainingCurves(HISTORY).plot()
+    own = TrainingCurves(HISTORY).plot()
     assert mpl.rcParams == before
-    assert plt.get_fignums() == figures
+    assert set(plt.get_fignums()) - set(figures) == {own.figure.number}
+    TrainingCurves(HISTORY).plot(Figure().subplots())
+    assert len(plt.get_fignums()) == len(figures) + 1
 
 
 def test_a_single_epoch_is_a_dot():

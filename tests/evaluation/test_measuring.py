@@ -8,10 +8,10 @@ from hypothesis import given, settings, strategies as st
 
 from shortlist import Predictions, metrics
 from shortlist.errors import InputError, NotFittedError
+from shortlist.evaluation import measure, tally
 from shortlist.metrics import calibration_definition
-from shortlist.report import evaluate, evaluation
 from shortlist.sets import average_k, mass, threshold, top_k
-from tests.references import metrics as ref
+from tests.references import metrics as ref, training
 from tests.report.cases import CLASSES, COUNTS, KINDS, draw
 
 RULES = {"top-k": lambda: top_k(2), "threshold": lambda: threshold(0.45)}
@@ -33,22 +33,24 @@ def whole_matrix_numbers(predictions, rule):
     numbers = {
         "rows": len(predictions),
         "size": metrics.set_size(sets),
+        "size_se": sizes.std() / math.sqrt(len(predictions)),
         "size_sd": sizes.std(),
         "empty": metrics.empty_rate(sets),
     }
     if target is None:
         return numbers
-    word = "accuracy" if target.ndim == 1 else "recall"
-    accuracy = metrics.set_accuracy(sets, target)
+    word = "coverage" if target.ndim == 1 else "recall"
+    accuracy = metrics.coverage(sets, target)
     numbers |= {
         word: accuracy,
         f"{word}_se": standard_error(sets, target, accuracy),
-        f"macro_{word}": metrics.set_accuracy(sets, target, average="macro"),
+        f"macro_{word}": metrics.coverage(sets, target, average="macro"),
     }
     if predictions.train_counts is not None:
-        numbers |= metrics.shot_accuracy(sets, target, train_counts=predictions.train_counts)
+        numbers |= metrics.shot_coverage(sets, target, train_counts=predictions.train_counts)
     if target.ndim == 1:
         numbers["top1"] = metrics.top_k_accuracy(shown, target, k=1)
+        numbers["top1_se"] = (numbers["top1"] * (1 - numbers["top1"]) / len(predictions)).sqrt()
     else:
         numbers["precision"] = metrics.set_precision(sets, target)
         shares = [
@@ -58,6 +60,7 @@ def whole_matrix_numbers(predictions, rule):
         numbers |= {f"map_{axis}": metrics.mean_average_precision(shown, target, axis=axis) for axis in ("class", "example")}
     if predictions.link is not None:
         numbers |= {f"calibration_{over}": metrics.calibration_error(shown, target, over=over) for over in ("top", "all")}
+        numbers["log_loss"] = training.log_loss(shown.double().numpy(), target.numpy())
     return numbers
 
 
@@ -75,7 +78,7 @@ def block_rows(request, monkeypatch):
 @pytest.mark.usefixtures("block_rows")
 def test_numbers_are_those_of_the_metrics_on_the_whole_matrix_whatever_the_blocks(kind, link, rule, counts):
     predictions, rule = draw(kind, link=link, counts=counts), RULES[rule]()
-    found = evaluate(predictions, rule, name="trees").numbers()
+    found = measure(predictions, rule, name="trees").numbers()
     assert found.pop("name") == "trees"
     assert found.pop("rule") == rule.text
     expected = whole_matrix_numbers(predictions, rule)
@@ -90,7 +93,7 @@ def test_numbers_are_those_of_the_metrics_on_the_whole_matrix_whatever_the_block
 @pytest.mark.usefixtures("block_rows")
 def test_curves_reliability_and_groups_are_those_of_the_whole_matrix(kind):
     predictions, rule = draw(kind, counts=COUNTS), threshold(0.45)
-    found, probs, target = evaluate(predictions, rule), predictions.probs(), predictions.target
+    found, probs, target = measure(predictions, rule), predictions.probs(), predictions.target
     curve = metrics.size_accuracy_curve(probs, target)
     for part, whole in zip(found.size_curve, curve, strict=True):
         torch.testing.assert_close(part, whole)
@@ -119,25 +122,25 @@ def test_curves_reliability_and_groups_are_those_of_the_whole_matrix(kind):
 @pytest.mark.parametrize("link", ["softmax", None])
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_cannot_be_known_is_absent_rather_than_guessed(kind, link):
-    found = evaluate(draw(kind, link=link), top_k(2))
+    found = measure(draw(kind, link=link), top_k(2))
     labelled = kind != "none"
     assert found.labelled == labelled
     assert (found.size_curve is not None) == (labelled and link is not None)
     assert bool(found.reliability) == (labelled and link is not None)
     assert (found.rank_curve is not None) == (kind == "single")
     assert set(found.mean_average_precision) == ({"map_class", "map_example"} if kind == "many" else set())
-    assert math.isnan(found.accuracy) == math.isnan(found.accuracy_error) == (not labelled)
-    assert found.group_sizes == found.shot_accuracies() == {}
+    assert math.isnan(found.coverage) == math.isnan(found.coverage_error) == (not labelled)
+    assert found.group_sizes == found.shot_coverages() == {}
 
 
 @pytest.mark.usefixtures("block_rows")
 def test_binned_average_precision_stands_in_beyond_the_limit_and_its_bounds_hold_the_exact_value(monkeypatch):
     predictions = draw("many", rows=200)
     exact = float(metrics.mean_average_precision(predictions.probs(), predictions.target))
-    monkeypatch.setattr(evaluation, "EXACT_ENTRIES", predictions.scores.numel())
-    assert evaluate(predictions, threshold(0.5)).mean_average_precision["map_class"] == pytest.approx(exact, rel=1e-12)
-    monkeypatch.setattr(evaluation, "EXACT_ENTRIES", predictions.scores.numel() - 1)
-    found = evaluate(predictions, threshold(0.5)).mean_average_precision
+    monkeypatch.setattr(tally, "EXACT_ENTRIES", predictions.scores.numel())
+    assert measure(predictions, threshold(0.5)).mean_average_precision["map_class"] == pytest.approx(exact, rel=1e-12)
+    monkeypatch.setattr(tally, "EXACT_ENTRIES", predictions.scores.numel() - 1)
+    found = measure(predictions, threshold(0.5)).mean_average_precision
     low, high = found["map_class_low"], found["map_class_high"]
     assert low - 1e-9 <= exact <= high + 1e-9
     assert low - 1e-9 <= found["map_class"] <= high + 1e-9
@@ -153,8 +156,8 @@ def test_bounds_of_binned_average_precision_hold_under_ties_and_saturation(seed,
     predictions = Predictions(scores, target, link="sigmoid")
     exact = float(metrics.mean_average_precision(predictions.probs(), target))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluation, "EXACT_ENTRIES", 0)
-        found = evaluate(predictions, threshold(0.5)).mean_average_precision
+        patch.setattr(tally, "EXACT_ENTRIES", 0)
+        found = measure(predictions, threshold(0.5)).mean_average_precision
     if target.any():
         assert found["map_class_low"] - 1e-9 <= exact <= found["map_class_high"] + 1e-9
     else:
@@ -163,15 +166,15 @@ def test_bounds_of_binned_average_precision_hold_under_ties_and_saturation(seed,
 
 def test_scores_without_a_link_are_never_binned(monkeypatch):
     predictions = draw("many", link=None)
-    monkeypatch.setattr(evaluation, "EXACT_ENTRIES", 0)
+    monkeypatch.setattr(tally, "EXACT_ENTRIES", 0)
     exact = float(metrics.mean_average_precision(predictions.scores, predictions.target))
-    assert evaluate(predictions, top_k(1)).mean_average_precision["map_class"] == pytest.approx(exact, rel=1e-12)
+    assert measure(predictions, top_k(1)).mean_average_precision["map_class"] == pytest.approx(exact, rel=1e-12)
 
 
 @pytest.mark.usefixtures("block_rows")
 def test_progress_counts_the_rows_done_up_to_all(block_rows):
     seen = []
-    evaluate(draw(rows=90), top_k(1), progress=seen.append)
+    measure(draw(rows=90), top_k(1), progress=seen.append)
     assert seen == [min(90, done) for done in range(block_rows, 90 + block_rows, block_rows)]
 
 
@@ -179,7 +182,7 @@ def test_progress_counts_the_rows_done_up_to_all(block_rows):
 def test_examples_are_rows_of_the_file_by_increasing_size(rows):
     predictions, rule = draw(rows=rows), threshold(0.2)
     probs = predictions.probs()
-    examples = evaluate(predictions, rule).examples
+    examples = measure(predictions, rule).examples
     sizes = [len(row.labels) for row in examples]
     assert len({row.id for row in examples}) == len(examples) == min(8, rows)
     assert sizes == sorted(sizes)
@@ -194,21 +197,21 @@ def test_examples_are_rows_of_the_file_by_increasing_size(rows):
 
 @pytest.mark.parametrize("rows", [1, 2])
 def test_one_or_two_rows_are_enough(rows):
-    numbers = evaluate(draw(rows=rows), top_k(2)).numbers()
+    numbers = measure(draw(rows=rows), top_k(2)).numbers()
     assert (numbers["rows"], numbers["size"], numbers["size_sd"]) == (rows, 2.0, 0.0)
 
 
 def test_nothing_to_evaluate_an_unfitted_rule_and_unreadable_scores_are_refused():
     with pytest.raises(InputError, match="expected rows to evaluate, got none"):
-        evaluate(draw(rows=90).rows(slice(0, 0)), top_k(1))
+        measure(draw(rows=90).rows(slice(0, 0)), top_k(1))
     with pytest.raises(NotFittedError, match="call fit"):
-        evaluate(draw(), average_k(2))
+        measure(draw(), average_k(2))
     with pytest.raises(InputError, match=r"as probabilities, which mass:0\.1 needs"):
-        evaluate(draw(link=None), mass(0.1))
+        measure(draw(link=None), mass(0.1))
 
 
 def test_notes_of_the_fit_come_along():
     tied = torch.full((4, 6), 1 / 6)
     with pytest.warns(match="average-k:2"):
         rule = average_k(2).fit(tied)
-    assert evaluate(draw(), rule).notes == list(rule.notes) != []
+    assert measure(draw(), rule).notes == list(rule.notes) != []

@@ -1,4 +1,4 @@
-"""Pictures of data: how unequally classes share the pictures."""
+"""Plots of datasets: how unequal the classes are."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
@@ -15,17 +15,20 @@ if TYPE_CHECKING:
 
 
 class ClassShares(Display):
-    """The Lorenz curve of class counts: which share of the pictures the rarest classes hold together.
+    """Lorenz curve of the class counts: the cumulative share of the pictures against that of the classes, from the rarest.
 
     Args:
-        counts: the counts of the classes, under a name for each curve.
+        counts: class counts by name, one curve each.
 
     >>> ClassShares({"garden": LongTail([1, 1, 2])}).frame()["pictures"].tolist()
     [0.0, 0.25, 0.5, 1.0]
     """
 
     title: ClassVar[str] = "Long tail"
-    caption: ClassVar[str] = "Share of the pictures that the rarest classes hold together; on the diagonal all are as common."
+    caption: ClassVar[str] = (
+        "Cumulative share of the pictures against the share of the classes, from the rarest; equally common classes lie on the "
+        "diagonal."
+    )
 
     def __init__(self, counts: Mapping[str, LongTail]):
         self.counts = counts
@@ -46,8 +49,8 @@ class ClassShares(Display):
         return columns
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """A curve for each name, and what the rarest 80 % hold."""
-        ax = self._axes(ax, "rarest classes, share", "pictures they hold, share")
+        """A curve for each name, and the share of the rarest 80 %."""
+        ax = self._axes(ax, "share of classes, from the rarest", "share of pictures")
         ax.plot([0, 1], [0, 1], color=GRID, linewidth=1.4)
         lines = []
         for place, tail in enumerate(self.counts.values()):
@@ -59,5 +62,5 @@ class ClassShares(Display):
         if lines:
             labels = [f"{name}: rarest 80 % hold {tail.share_of_rarest(0.8):.0%}" for name, tail in self.counts.items()]
             for text in ax.legend(lines, labels, loc="upper left").get_texts():
-                text.set_parse_math(False)  # a dollar sign in a name is no formula
+                text.set_parse_math(False)  # a dollar sign in a name does not start a formula
         return ax

@@ -1,4 +1,4 @@
-"""Pictures of training: how loss, log-loss and monitored metric went, epoch by epoch, and which epoch was kept."""
+"""Training curves: loss, validation log-loss and monitored metric by epoch, and the epoch that was kept."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 History: TypeAlias = Iterable[Mapping[str, Any]]
-# Up to so many points are drawn as dots on their line; more would hide it.
+# Up to this many points are drawn as dots on their line; more would hide it.
 DOTS = 30
-LOG_LOSS = "nll"  # what training calls it among its validation metrics
+LOG_LOSS = "nll"  # its name among the validation metrics of training
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """One epoch as it was recorded; None is what was not measured, NaN what was and is no number.
+    """One epoch of a training record; None: not measured, NaN: measured, but not a number.
 
     Args:
-        epoch: its number.
-        loss: the mean training loss.
-        log_loss: the mean of -log p of the labels of the validation rows, by the link.
-        monitor: the validation metric that chooses among epochs.
-        value: that metric.
-        best: whether no epoch before was better.
+        epoch: number of the epoch.
+        loss: mean training loss.
+        log_loss: validation log-loss, the mean of -log p of the labels.
+        monitor: name of the validation metric that decides which epoch is kept.
+        value: value of that metric.
+        best: whether it was better than in all epochs before.
     """
 
     epoch: int
@@ -44,7 +44,7 @@ class Epoch:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> "Epoch":
-        """From a line of a training record, in which null is NaN where something was measured.
+        """The epoch of one line of ``metrics.jsonl``, in which null stands for NaN.
 
         >>> Epoch.of({"epoch": 3, "loss": 2.31, "monitor": "top-1", "value": 0.9, "best": True, "metrics": {"nll": 2.5}})
         Epoch(epoch=3, loss=2.31, log_loss=2.5, monitor='top-1', value=0.9, best=True)
@@ -82,8 +82,8 @@ class Run:
     """The epochs of one training run, by number.
 
     Args:
-        name: how legends and tables call it.
-        epochs: one for each number.
+        name: used in legends and tables.
+        epochs: in increasing order.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Run:
 
     @classmethod
     def of(cls, name: str, history: History) -> "Run":
-        """From the lines of a training record; an epoch that was run again counts as it was the last time.
+        """The run of the lines of ``metrics.jsonl``; of an epoch that was run again the last line counts.
 
         >>> Run.of("mine", [{"epoch": 1, "loss": 2.0}, {"epoch": 2, "loss": 1.5}, {"epoch": 2, "loss": 1.0}]).epochs[-1].loss
         1.0
@@ -105,16 +105,16 @@ class Run:
 
     @property
     def chosen(self) -> Epoch | None:
-        """The epoch that was kept, the last that was better than all before; None where none was compared."""
+        """The epoch that was kept: the last that was better than all before; None if none was compared."""
         return next((epoch for epoch in reversed(self.epochs) if epoch.best), None)
 
     @property
     def monitor(self) -> str | None:
-        """The metric that chose."""
+        """Name of the monitored metric."""
         return next((epoch.monitor for epoch in reversed(self.epochs) if epoch.monitor is not None), None)
 
     def line(self, field: str) -> tuple[list[int], list[float]]:
-        """Epochs in which it was measured and what was found; what is infinite breaks the line as NaN does."""
+        """Epochs in which the field was measured, and its values; infinite values become NaN, which breaks the line."""
         known = [(epoch.epoch, getattr(epoch, field)) for epoch in self.epochs if getattr(epoch, field) is not None]
         return [number for number, _ in known], [value if math.isfinite(value) else math.nan for _, value in known]
 
@@ -123,7 +123,7 @@ class TrainingLoss(Display):
     """Training loss by epoch."""
 
     title: ClassVar[str] = "Loss"
-    caption: ClassVar[str] = "Mean loss of each epoch on the training rows, as the method has it. Rings mark the epoch kept."
+    caption: ClassVar[str] = "Mean training loss of each epoch. Rings mark the epoch that was kept."
     label: ClassVar[str] = "training loss"
     field: ClassVar[str] = "loss"
 
@@ -149,15 +149,15 @@ class TrainingLoss(Display):
 
 
 class ValidationLogLoss(TrainingLoss):
-    """How surprised the probabilities are by the labels of the validation rows, epoch by epoch.
+    """Validation log-loss by epoch.
 
-    It is drawn apart from the training loss: the two are the same quantity for cross-entropy alone.
+    It has a plot of its own because it equals the training loss only for cross-entropy.
     """
 
     title: ClassVar[str] = "Validation log-loss"
     caption: ClassVar[str] = (
-        "Mean of -log p of the labels of the validation rows, before calibration: another quantity than the training loss, but "
-        "for cross-entropy. Rings mark the epoch kept."
+        "Mean of -log p of the labels of the validation rows, before calibration; comparable with the training loss only for "
+        "cross-entropy. Rings mark the epoch that was kept."
     )
     label: ClassVar[str] = "validation log-loss"
     field: ClassVar[str] = "log_loss"
@@ -167,7 +167,7 @@ class TrainingMetric(Display):
     """The monitored validation metric by epoch."""
 
     title: ClassVar[str] = "Monitored metric"
-    caption: ClassVar[str] = "The validation metric that chooses among the epochs. Rings mark the epoch kept."
+    caption: ClassVar[str] = "The validation metric that decides which epoch is kept. Rings mark that epoch."
 
     def __init__(self, runs: Iterable[Run]):
         self.runs = [run for run in runs if run.line("value")[0]]
@@ -185,7 +185,7 @@ class TrainingMetric(Display):
         monitors = {run.monitor for run in self.runs}
         alike = len(monitors) == 1
         ax = self._axes(ax, "epoch", (next(iter(monitors)) if alike else None) or "monitored metric")
-        ax.yaxis.label.set_parse_math(False)  # a metric's name is no formula
+        ax.yaxis.label.set_parse_math(False)  # not a formula
         alone = len(self.runs) == 1
         for n, run in enumerate(self.runs):
             named = run.name if alike else f"{run.name}, {run.monitor or 'metric'}"
@@ -196,12 +196,12 @@ class TrainingMetric(Display):
 
 
 class TrainingCurves(Panels):
-    """How training went: its loss, the log-loss of the validation rows, the monitored metric, and the epoch that was kept.
+    """Training curves: training loss, validation log-loss, monitored metric, and the epoch that was kept.
 
     Args:
         history: a dictionary for each epoch, as in ``metrics.jsonl``, with ``epoch``, ``loss``, ``monitor``, ``value``,
             ``best`` and ``metrics``, of which all but the first may be missing or None; or several such histories by name.
-            The log-loss is ``nll`` among the metrics, which training measures where scores read as probabilities.
+            The log-loss is ``nll`` among the metrics; training measures it if scores can be interpreted as probabilities.
 
     >>> history = [
     ...     {"epoch": 1, "loss": 2.31, "monitor": "top-1", "value": 0.61, "best": True, "metrics": {"nll": 2.4}},
@@ -217,8 +217,8 @@ class TrainingCurves(Panels):
 
     title: ClassVar[str] = "Training"
     caption: ClassVar[str] = (
-        "Training loss, validation log-loss and monitored validation metric by epoch, from left to right, as far as they were "
-        "measured. Rings mark the epoch kept."
+        "Training loss, validation log-loss and monitored validation metric by epoch, as far as they were measured. Rings mark "
+        "the epoch that was kept."
     )
 
     def __init__(self, history: History | Mapping[str, History]):
@@ -228,7 +228,7 @@ class TrainingCurves(Panels):
         self.runs = [Run.of(str(name), run) for name, run in named.items()]
 
     def panels(self) -> list[Display]:
-        """The loss, the log-loss, and the metric where one was monitored that is not the log-loss again."""
+        """The loss, the log-loss, and the monitored metric unless it is the log-loss."""
         metric = TrainingMetric(run for run in self.runs if run.line("value") != run.line("log_loss"))
         panels: list[TrainingLoss | TrainingMetric] = [TrainingLoss(self.runs), ValidationLogLoss(self.runs), metric]
         return [panel for panel in panels if panel.runs] or [panels[0]]
@@ -246,7 +246,7 @@ class TrainingCurves(Panels):
         return columns
 
     def table(self) -> Table:
-        """One row for each run: how many epochs there were, and what was measured in the one kept, else in the last.
+        """One row for each run: number of epochs, and the values of the epoch that was kept, or else of the last.
 
         >>> history = [{"epoch": 1, "loss": 2.31, "monitor": "top-1", "value": 0.61, "best": True}]
         >>> print(TrainingCurves(history).table().markdown())
@@ -267,11 +267,11 @@ class TrainingCurves(Panels):
 
 
 def _draw(ax: "Axes", run: Run, field: str, colour: str, label: str | None, *, kept: str | None = None) -> None:
-    """A line through the epochs in which it was measured, and a ring around the one kept, which may have names."""
+    """A line through the measured epochs and a ring around the one that was kept."""
     epochs, values = run.line(field)
     if not epochs:
         return
-    # A point between two breaks has no line that would show it.
+    # A single point between two gaps has no line.
     dots = "o" if len(epochs) <= DOTS or any(map(math.isnan, values)) else ""
     line, ring = (None if name is None else NAMED + name for name in (label, kept))
     ax.plot(epochs, values, color=colour, marker=dots, markersize=3.5, label=line)

@@ -1,4 +1,4 @@
-"""Pictures of losses: how a person sees that a formula is right."""
+"""Plots of losses: level sets, and partial losses against the score."""
 
 from typing import TYPE_CHECKING, ClassVar
 
@@ -17,7 +17,7 @@ CORNERS = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.5, 0.75**0.5]], dtype=torch.f
 
 
 class LossLevels(Display):
-    """Level sets of a loss of one label a row, over the scores of three classes on the triangle.
+    """Level sets of a loss for one label a row, over the scores of three classes on a triangle.
 
     >>> from shortlist.losses import CrossEntropyLoss
     >>> LossLevels(CrossEntropyLoss()).frame().shape
@@ -28,8 +28,8 @@ class LossLevels(Display):
 
     title: ClassVar[str] = "Level sets"
     caption: ClassVar[str] = (
-        "Scores from 0 to 1 that sum to 1 (times `scale`); the true class is the one on top. Dark is costly. "
-        "The dashed lines part the regions in which the true class is first, second and third."
+        "Scores from 0 to 1 that sum to 1 (times `scale`); the true class is at the top. Dark means a high loss. "
+        "The dashed lines separate the regions in which the true class ranks first, second and third."
     )
 
     def __init__(self, loss: Loss, *, scale: float = 1.0, resolution: int = 80):
@@ -64,7 +64,7 @@ class LossLevels(Display):
 
 
 def _values(loss: Loss, scores: Tensor) -> Tensor:
-    """The loss of each point by itself; where heads or estimates come in they have the same scores, or none."""
+    """The loss of each point by itself; a second head or estimates get the same scores."""
     target = torch.full((len(scores),), 2)
     with torch.no_grad():
         if not loss.couples:
@@ -75,7 +75,7 @@ def _values(loss: Loss, scores: Tensor) -> Tensor:
 
 
 def _draws(loss: Loss, scores: Tensor) -> dict[str, Tensor]:
-    """The same noise at every point, so that the picture shows the loss and not the draw."""
+    """The same noise at every point, so that the plot shows the loss rather than the noise."""
     if getattr(loss, "smoothing", None) != "noised":
         return {}
     noise = torch.randn(loss.keywords["samples"], 1, 3, generator=torch.Generator().manual_seed(0), dtype=scores.dtype)
@@ -83,7 +83,7 @@ def _draws(loss: Loss, scores: Tensor) -> dict[str, Tensor]:
 
 
 class PartialLosses(Display):
-    """What a label costs that is there and one that is not, against its score, and the probability that the link reads.
+    """The loss of a present and of an absent label against its score, and the probability that the link gives.
 
     >>> from shortlist.losses import SpaLoss
     >>> list(PartialLosses(SpaLoss()).points())
@@ -94,7 +94,7 @@ class PartialLosses(Display):
 
     title: ClassVar[str] = "Partial losses and inverse link"
     caption: ClassVar[str] = (
-        "The loss of a present and of an absent label (left), and the probability that the link reads (right)."
+        "The loss of a present and of an absent label (left axis), and the probability that the link gives (right axis)."
     )
 
     def __init__(self, loss: PartialLoss, *, reach: float = 6.0, resolution: int = 241):
@@ -112,7 +112,7 @@ class PartialLosses(Display):
         return {name: list(column.tolist()) for name, column in columns.items()}
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Two curves, and a third on an axis of its own."""
+        """Two curves, and the probability on an axis of its own."""
         ax = self._axes(ax, "score", "loss")
         lines = ax.plot(self.scores, self.present, color=SERIES[0], label="present")
         lines += ax.plot(self.scores, self.absent, color=SERIES[1], label="absent")

@@ -1,0 +1,195 @@
+"""Evaluation: everything that was measured about one rule on one set of predictions."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from shortlist.evaluation.tally import BINS
+from shortlist.metrics import Curve, calibration_definition
+from shortlist.metrics.accuracy import SHOT_GROUPS, class_shares, shot_groups
+from shortlist.metrics.calibration import Norm, Over, bin_error
+from shortlist.metrics.curves import curve_of_ranks, curve_of_sizes
+from shortlist.metrics.totals import ratio
+from shortlist.sets import SetRule
+from shortlist.sets.lists import LabelList
+from shortlist.sets.sizes import SizeSummary
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation:
+    """What was measured about the sets of one rule, and about the probabilities behind them.
+
+    Args:
+        name: what tables call it.
+        rule: the rule that made the sets; None if only the probabilities were evaluated.
+        classes: names of the classes.
+        single_label: whether every row has exactly one label.
+        labelled: whether labels are known; without them only set sizes are.
+        rows: number of rows.
+        totals: sums over the rows, see :mod:`shortlist.evaluation.tally`.
+        mean_average_precision: mAP by class and by example, for rows with several labels.
+        train_counts: training examples of each class, where known.
+        examples: a few rows with their sets.
+        source: what plots of the scores alone call it, whatever the rule.
+        details: where scores and rule come from.
+        notes: what the fit of the rule warned about.
+    """
+
+    name: str
+    rule: SetRule | None
+    classes: tuple[str, ...]
+    single_label: bool
+    labelled: bool
+    rows: int
+    totals: Mapping[str, Tensor]
+    mean_average_precision: Mapping[str, float]
+    train_counts: Tensor | None
+    examples: list[LabelList]
+    source: str
+    details: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        measured = ", ".join(f"{name} {value:.4g}" for name, value in self._summary().items())
+        return f"Evaluation({self.name}: {self.rule_text}, {self.rows:,} rows{', ' if measured else ''}{measured})"
+
+    def _summary(self) -> dict[str, float]:
+        names = ("coverage", "recall", "size", "top1", "map_class")
+        return {name: value for name, value in self.numbers().items() if name in names}
+
+    @property
+    def rule_text(self) -> str:
+        """The rule as text; ``no rule`` without one."""
+        return "no rule" if self.rule is None else self.rule.text
+
+    @property
+    def sizes(self) -> Tensor:
+        """Number of sets of size 0, 1, 2, …, C."""
+        return self.totals.get("sizes", torch.zeros(len(self.classes) + 1, dtype=torch.float64))
+
+    @property
+    def group_sizes(self) -> dict[str, Tensor]:
+        """The same by shot group of the row's label, where training counts are known."""
+        table = self.totals.get("group_sizes")
+        return {} if table is None else dict(zip(SHOT_GROUPS, table, strict=True))
+
+    @property
+    def hits(self) -> Tensor:
+        """(2, C): for each class, how many of its labels are in their set, and how many labels there are."""
+        return self.totals.get("hits", torch.zeros(2, len(self.classes), dtype=torch.float64))
+
+    @property
+    def size(self) -> SizeSummary:
+        """Mean and variance of the set sizes."""
+        return SizeSummary.of(self.sizes)
+
+    @property
+    def coverage(self) -> float:
+        """Share of rows whose label is in their set; with several labels a row, share of labels (recall)."""
+        hits, count = self.hits.sum(1).tolist()
+        return hits / count if count else math.nan
+
+    @property
+    def coverage_error(self) -> float:
+        """Standard error of the coverage: rows are independent, the labels of one row are not."""
+        count = float(self.hits[1].sum())
+        if not count:
+            return math.nan
+        hits, both, labels = self.totals["moments"].tolist()
+        squares = hits - 2 * self.coverage * both + self.coverage**2 * labels
+        return math.sqrt(max(0.0, squares)) / count
+
+    @property
+    def macro_coverage(self) -> float:
+        """Mean of the coverages of the classes present."""
+        return float(class_shares(self.hits).nanmean())
+
+    @property
+    def precision(self) -> float:
+        """Share of the returned labels that are right."""
+        returned = self.size.mean * self.rows
+        return float(self.hits[0].sum()) / returned if returned else math.nan
+
+    @property
+    def row_recall(self) -> float:
+        """Several labels a row: mean over rows of the share of a row's labels in its set, 1 for a row without labels."""
+        return float(ratio(self.totals["row_recall"])) if "row_recall" in self.totals else math.nan
+
+    @property
+    def empty_rate(self) -> float:
+        """Share of empty sets."""
+        return float(self.sizes[0] / self.sizes.sum())
+
+    def shot_coverages(self) -> dict[str, float]:
+        """Mean coverage of few-, medium- and many-shot classes, where training counts are known."""
+        if self.train_counts is None or "hits" not in self.totals:
+            return {}
+        shares = class_shares(self.hits)
+        return {name: float(shares[group].nanmean()) for name, group in shot_groups(self.train_counts).items()}
+
+    @cached_property
+    def rank_curve(self) -> Curve | None:
+        """Top-k accuracy for every k; one label a row."""
+        return curve_of_ranks(self.totals["ranks"]) if "ranks" in self.totals else None
+
+    @cached_property
+    def size_curve(self) -> Curve | None:
+        """Average-k accuracy against mean set size, from probabilities and labels."""
+        return curve_of_sizes(self.totals["curve"]) if "curve" in self.totals else None
+
+    @property
+    def reliability(self) -> dict[str, Tensor]:
+        """(3, bins) of pairs, summed confidence and right outcomes, over the top label of a row and over all pairs."""
+        return {over: self.totals[over] for over in ("top", "all") if over in self.totals}
+
+    def calibration_error(self, over: str, norm: Norm = "expected") -> float:
+        """Calibration error in 15 bins of equal width, over ``top`` labels or ``all`` pairs; NaN where it is not defined."""
+        table = self.totals.get(over)
+        return math.nan if table is None else float(bin_error(table, norm))
+
+    def calibration(self) -> dict[str, float]:
+        """Expected calibration errors by their definition."""
+        pairs: dict[str, Over] = {"top": "top", "all": "all"}
+        definitions = {over: calibration_definition("expected", BINS, "width", pairs[over]) for over in self.reliability}
+        return {definition: self.calibration_error(over) for over, definition in definitions.items()}
+
+    def numbers(self) -> dict[str, Any]:
+        """Name, rule and number of rows, and every quantity that is defined, with its standard error as ``…_se``.
+
+        :data:`shortlist.evaluation.quantities.QUANTITIES` has their definitions.
+        """
+        from shortlist.evaluation.quantities import QUANTITIES
+
+        found: dict[str, Any] = {"name": self.name, "rule": self.rule_text, "rows": self.rows}
+        for name, quantity in QUANTITIES.items():
+            value = quantity.value(self)
+            if value is not None:
+                found[name] = value
+                if quantity.error is not None:
+                    found[f"{name}_se"] = quantity.error(self)
+        return found
+
+    def frame(self) -> "pd.DataFrame":
+        """Every quantity that is defined: its value, standard error and definition, one row a quantity."""
+        import pandas as pd
+
+        from shortlist.evaluation.quantities import defined
+
+        rows = [
+            {
+                "quantity": quantity.name,
+                "value": value,
+                "standard_error": quantity.error(self) if quantity.error is not None else math.nan,
+                "definition": quantity.definition,
+            }
+            for quantity, value in defined(self)
+        ]
+        return pd.DataFrame(rows).set_index("quantity")

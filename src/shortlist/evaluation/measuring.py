@@ -1,0 +1,110 @@
+"""Measuring: predictions and a rule → an evaluation, in one pass over blocks of rows."""
+
+from collections.abc import Callable
+
+import torch
+
+from shortlist.errors import InputError
+from shortlist.evaluation.evaluation import Evaluation
+from shortlist.evaluation.tally import Block, Tally, keeps_scores, wanted_totals
+from shortlist.metrics import mean_average_precision
+from shortlist.metrics.ranking import binned_precision, binned_precision_bounds
+from shortlist.metrics.totals import ratio
+from shortlist.predictions import Predictions
+from shortlist.selection import count_rows
+from shortlist.sets import SetRule
+from shortlist.sets.lists import LabelList, label_lists
+from shortlist.tensors import Probs, is_single_label
+
+EXAMPLES = 8
+
+
+def measure(
+    predictions: Predictions,
+    rule: SetRule | None = None,
+    *,
+    name: str = "predictions",
+    source: str | None = None,
+    progress: Callable[[int], None] = lambda rows: None,
+    only: frozenset[str] | None = None,
+    k: int = 1,
+) -> Evaluation:
+    """Apply a fitted rule to predictions and measure its sets and the probabilities behind them.
+
+    Args:
+        predictions: with or without a target; without one only set sizes are known.
+        rule: fitted, or one that needs no fit; None measures the probabilities alone.
+        name: what tables call it.
+        source: what plots of the scores alone call it, if several rules share them; the name by default.
+        progress: callback, called with the number of rows done after each block.
+        only: names of the totals to compute (see :data:`shortlist.evaluation.tally.TOTALS`); all that are defined by default.
+        k: set size of the ``top_hits`` total.
+
+    >>> from shortlist.sets import threshold
+    >>> predictions = Predictions([[0.7, 0.3], [0.6, 0.4]], target=[0, 1], link="identity")
+    >>> measure(predictions, threshold(0.5)).coverage
+    0.5
+    """
+    if not len(predictions):
+        raise InputError("expected rows to evaluate, got none")
+    if rule is not None:
+        rule.check_reads(predictions)
+    tally = Tally(wanted_totals(predictions, rule is not None, only))
+    kept: list[Probs] = []
+    with torch.no_grad():
+        for rows in predictions.blocks():
+            probs = rows.plausibility()
+            tally.add(Block(rows, probs, None if rule is None else rule(probs), k))
+            if "examples" in tally.names and keeps_scores(predictions):
+                kept.append(probs)
+            progress(tally.rows)
+    return Evaluation(
+        name=name,
+        rule=rule,
+        classes=tuple(predictions.class_names),
+        single_label=predictions.target is None or is_single_label(predictions.target),
+        labelled=predictions.target is not None,
+        rows=tally.rows,
+        totals=tally.totals,
+        mean_average_precision=_mean_average_precision(predictions, tally, kept) if "examples" in tally.names else {},
+        train_counts=predictions.train_counts,
+        examples=[] if rule is None or only is not None else _examples(predictions, rule),
+        source=source or name,
+        details=_details(predictions, rule),
+        notes=[] if rule is None else [*rule.notes],
+    )
+
+
+def _mean_average_precision(predictions: Predictions, tally: Tally, kept: list[Probs]) -> dict[str, float]:
+    """mAP by class and by example; beyond the exact limit by class from histograms, with bounds on the exact value."""
+    by_example = float(ratio(tally.totals["examples"]))
+    if kept:
+        by_class = mean_average_precision(torch.cat(kept), predictions.target)
+        return {"map_class": float(by_class), "map_example": by_example}
+    histograms = tally.totals["histograms"]
+    low, high = binned_precision_bounds(histograms)
+    bounds = {"map_class_low": float(low), "map_class_high": float(high)}
+    return {"map_class": float(binned_precision(histograms)), "map_example": by_example} | bounds
+
+
+def _details(predictions: Predictions, rule: SetRule | None) -> dict[str, str]:
+    """Where the numbers come from: link, threshold and calibration rows."""
+    found = {"link": "none" if predictions.link is None else repr(predictions.link)}
+    if rule is not None and rule.threshold is not None:
+        several = rule.threshold.ndim > 0
+        found["threshold"] = f"{len(rule.threshold)}, one per class" if several else f"{float(rule.threshold):.6g}"
+    if rule is not None and rule.calibrated is not None:
+        found["fitted on"] = f"{rule.calibrated.rows:,} rows, {rule.calibrated.mean:.4g} labels on average"
+    return found
+
+
+def _examples(predictions: Predictions, rule: SetRule) -> list[LabelList]:
+    """A few of the first rows, from the smallest set to the largest."""
+    head = predictions.rows(slice(0, max(1, min(len(predictions), 2**20 // predictions.num_classes, 1000))))
+    probs = head.plausibility()
+    sets = rule(probs)
+    order = count_rows(sets).argsort(stable=True)
+    places = torch.linspace(0, len(order) - 1, min(EXAMPLES, len(order))).round().long()
+    chosen = order[places]
+    rows = head.rows(chosen)
+    return label_lists(sets[chosen], probs[chosen], head.class_names, rows.ids or (), rows.target)

@@ -1,0 +1,169 @@
+"""Totals of one pass over blocks of rows. Each total is a sum, so the tallies of different rows can be merged."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from shortlist.metrics.accuracy import class_hits, shot_groups
+from shortlist.metrics.calibration import width_bins
+from shortlist.metrics.curves import rank_counts, size_histograms
+from shortlist.metrics.ranking import example_sums, precision_histograms
+from shortlist.predictions import Predictions
+from shortlist.selection import count_rows
+from shortlist.sets import top_k
+from shortlist.tensors import Probs, Sets, Target, is_single_label, pick
+
+BINS = 15
+# Exact mAP over classes keeps every score. Beyond this many entries a histogram replaces them, with bounds on the exact value.
+EXACT_ENTRIES = 2**25
+PRECISION_BINS = 512
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of rows with everything a total may need.
+
+    Args:
+        predictions: scores, link and target of the rows.
+        probs: their probabilities, or the scores where there is no link.
+        sets: what the rule returns for them; None without a rule.
+        k: size of the sets of the ``top_hits`` total.
+    """
+
+    predictions: Predictions
+    probs: Probs
+    sets: Sets | None
+    k: int = 1
+
+    @property
+    def target(self) -> Target:
+        """The labels; only for totals that need them."""
+        assert self.predictions.target is not None
+        return self.predictions.target
+
+    @property
+    def answers(self) -> Sets:
+        """The sets; only for totals that need them."""
+        assert self.sets is not None
+        return self.sets
+
+
+@dataclass(frozen=True)
+class Total:
+    """One total: what a block adds to it, and what the predictions must have for it to be defined."""
+
+    adds: Callable[[Block], Tensor]
+    sets: bool = False
+    labels: bool = True
+    probabilities: bool = False
+    single: bool | None = None  # True: one label a row only; False: several labels only
+
+    def defined(self, predictions: Predictions, has_rule: bool) -> bool:
+        """Whether the total can be computed from these predictions."""
+        if (self.sets and not has_rule) or (self.probabilities and predictions.link is None):
+            return False
+        if predictions.target is None:
+            return not self.labels
+        return self.single is None or self.single == is_single_label(predictions.target)
+
+
+def _sizes(block: Block) -> Tensor:
+    return count_rows(block.answers).bincount(minlength=block.answers.shape[1] + 1).double()
+
+
+def _group_sizes(block: Block) -> Tensor:
+    """Number of sets by shot group of the row's label and by size: float64 (3, C + 1)."""
+    counts = block.predictions.train_counts
+    assert counts is not None
+    sizes, columns = count_rows(block.answers), block.answers.shape[1] + 1
+    groups = shot_groups(counts).values()
+    return torch.stack([sizes[members[block.target]].bincount(minlength=columns) for members in groups]).double()
+
+
+def _moments(block: Block) -> Tensor:
+    """Sums over rows of hits², hits · labels and labels², for the standard error of a ratio."""
+    sets, target = block.answers, block.target
+    if is_single_label(target):
+        hits, labels = pick(sets, target).double(), torch.ones(len(target), dtype=torch.float64)
+    else:
+        hits, labels = count_rows(sets & target).double(), count_rows(target).double()
+    return torch.stack([(hits * hits).sum(), (hits * labels).sum(), (labels * labels).sum()])
+
+
+def _row_recall(block: Block) -> Tensor:
+    labels = count_rows(block.target)
+    # A row without labels has recall 1.
+    share = torch.where(labels > 0, count_rows(block.answers & block.target) / labels.clamp(min=1).double(), 1.0)
+    return torch.stack([share.sum(), torch.tensor(float(len(block.target)), dtype=torch.float64)])
+
+
+def _log_loss(block: Block) -> Tensor:
+    """Sum of -log p of the labels (of labels and non-labels where a row has several), and the number of terms."""
+    target, link = block.target, block.predictions.link
+    assert link is not None
+    if is_single_label(target):
+        losses = -pick(block.probs, target).double().clamp(min=1e-30).log()
+    else:
+        odds = link.log_odds(block.predictions.scores).double().clamp(-100, 100)
+        losses = torch.nn.functional.binary_cross_entropy_with_logits(odds, target.double(), reduction="none")
+    return torch.stack([losses.sum(), torch.tensor(float(losses.numel()), dtype=torch.float64)])
+
+
+TOTALS: Mapping[str, Total] = {
+    "sizes": Total(_sizes, sets=True, labels=False),
+    "hits": Total(lambda block: class_hits(block.answers, block.target), sets=True),
+    "moments": Total(_moments, sets=True),
+    "group_sizes": Total(_group_sizes, sets=True, single=True),
+    "row_recall": Total(_row_recall, sets=True, single=False),
+    "ranks": Total(lambda block: rank_counts(block.probs, block.target), single=True),
+    "top_hits": Total(lambda block: class_hits(top_k(block.k)(block.probs), block.target), single=True),
+    "curve": Total(lambda block: size_histograms(block.probs, block.target), probabilities=True),
+    "top": Total(lambda block: width_bins(block.probs, block.target, BINS, "top"), probabilities=True),
+    "all": Total(lambda block: width_bins(block.probs, block.target, BINS, "all"), probabilities=True),
+    "log_loss": Total(_log_loss, probabilities=True),
+    "examples": Total(lambda block: example_sums(block.probs, block.target), single=False),
+    "histograms": Total(
+        lambda block: precision_histograms(block.probs, block.target, PRECISION_BINS), probabilities=True, single=False
+    ),
+}
+
+
+def wanted_totals(predictions: Predictions, has_rule: bool, only: frozenset[str] | None = None) -> list[str]:
+    """Names of the totals that these predictions define, or of those among ``only``."""
+    names = [name for name, total in TOTALS.items() if total.defined(predictions, has_rule)]
+    left_out = {"top_hits"} if only is None else TOTALS.keys() - only
+    if predictions.train_counts is None:
+        left_out |= {"group_sizes"}
+    if keeps_scores(predictions):
+        left_out |= {"histograms"}
+    return [name for name in names if name not in left_out]
+
+
+def keeps_scores(predictions: Predictions) -> bool:
+    """Whether mAP over classes is computed exactly, from every score."""
+    return predictions.scores.numel() <= EXACT_ENTRIES or predictions.link is None
+
+
+@dataclass
+class Tally:
+    """The totals of some rows, by name."""
+
+    names: list[str]
+    rows: int = 0
+    totals: dict[str, Tensor] = field(default_factory=dict)
+
+    def add(self, block: Block) -> None:
+        """Add a block of rows."""
+        self.rows += len(block.predictions)
+        self._add({name: TOTALS[name].adds(block) for name in self.names})
+
+    def merge(self, other: "Tally") -> None:
+        """Add the tally of other rows."""
+        self.rows += other.rows
+        self._add(other.totals)
+
+    def _add(self, added: Mapping[str, Tensor]) -> None:
+        for name, total in added.items():
+            self.totals[name] = self.totals[name] + total if name in self.totals else total

@@ -1,0 +1,129 @@
+"""``shortlist.evaluate``: from probabilities, labels and a rule to an evaluation that shows itself."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from shortlist.errors import InputError, NotFittedError
+from shortlist.evaluation import Evaluation, measure
+from shortlist.links import Link
+from shortlist.predictions import Predictions
+from shortlist.report.display import Display
+from shortlist.report.displays import Panels, Reliability, SizeCoverage, SizeHistogram
+from shortlist.report.page import quantities_table, write_report
+from shortlist.sets import SetRule, parse_rule
+from shortlist.words import counted
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class EvaluationPanels(Panels):
+    """Set sizes, coverage against set size and reliability, side by side, as far as they are defined."""
+
+    title: ClassVar[str] = "Evaluation"
+    caption: ClassVar[str] = "Set sizes, coverage against mean set size, and reliability of the probabilities."
+
+    def __init__(self, evaluations: Evaluation | Sequence[Evaluation]):
+        shown = [kind(evaluations) for kind in (SizeHistogram, SizeCoverage, Reliability)]
+        self._panels: list[Display] = [display for display in shown if display.evaluations]
+
+    def panels(self) -> list[Display]:
+        """The plots, from left to right."""
+        return self._panels
+
+
+class EvaluationReport(Evaluation):
+    """An evaluation that shows itself: a table in the console and in notebooks, plots, and the HTML report."""
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{title:<16} {value:>8} {margin and '± ' + margin:<8} {definition}"
+            for title, value, margin, definition in quantities_table(self).shown()
+        ]
+        return "\n".join([self._heading(), *lines])
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f"<p>{html.escape(self._heading())}</p>{quantities_table(self).html()}"
+
+    def _heading(self) -> str:
+        rows, classes = counted(self.rows, "row"), counted(len(self.classes), "class", "classes")
+        rule = "" if self.rule is None else f", rule {self.rule.text}"
+        return f"{self.name}: {rows}, {classes}{rule}"
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw set sizes, coverage against set size and reliability side by side; returns the axes of the first."""
+        return EvaluationPanels(self).plot(ax)
+
+    def save(self, path: str | Path, **settings: Any) -> None:
+        """Write the HTML report; settings are those of :func:`~shortlist.report.write_report`."""
+        write_report(self, path, **settings)
+
+
+def evaluate(
+    predictions: Any,
+    labels: Any = None,
+    rule: SetRule | str | None = None,
+    *,
+    calibration: Any = None,
+    link: Link | str | None = "identity",
+    name: str = "predictions",
+    source: str | None = None,
+    progress: Callable[[int], None] = lambda rows: None,
+) -> EvaluationReport:
+    """Measure the sets of a rule, and the probabilities behind them.
+
+    Args:
+        predictions: probabilities (N, C) as an array, list, tensor or data frame (whose columns name the classes), or
+            :class:`~shortlist.Predictions`, which bring their own labels and link.
+        labels: int (N,) one label a row, or bool (N, C) any number of labels a row; with predictions, the rule may stand in
+            their place. Without labels only set sizes are known.
+        rule: a rule, or its text such as ``"top-k:5"``; None measures the probabilities alone.
+        calibration: what to fit the rule on if it needs it and is not fitted: probabilities, a pair of probabilities and
+            labels, or predictions. Use other rows than those evaluated.
+        link: turns scores into probabilities, for example ``"softmax"`` if the first argument holds logits; by default it
+            holds probabilities.
+        name: what tables call the evaluation.
+        source: what plots of the scores alone call it, if several rules share them; the name by default.
+        progress: callback, called with the number of rows done after each block.
+
+    >>> from shortlist.sets import threshold
+    >>> found = evaluate([[0.7, 0.2, 0.1], [0.1, 0.5, 0.4]], [0, 2], "threshold:0.4")
+    >>> found.coverage, found.size.mean
+    (1.0, 1.5)
+    >>> found.numbers()["top1"]
+    0.5
+    """
+    if isinstance(labels, SetRule | str):
+        if rule is not None:
+            raise InputError("labels: expected the labels of the rows, got a second rule")
+        labels, rule = None, labels
+    rows = _predictions(predictions, labels, link)
+    chosen = _fitted(parse_rule(rule) if isinstance(rule, str) else rule, calibration, link)
+    found = measure(rows, chosen, name=name, source=source, progress=progress)
+    return EvaluationReport(**{field.name: getattr(found, field.name) for field in dataclasses.fields(found)})
+
+
+def _predictions(given: Any, labels: Any, link: Link | str | None) -> Predictions:
+    if not isinstance(given, Predictions):
+        classes = [str(column) for column in given.columns] if hasattr(given, "columns") else None
+        return Predictions(given, labels, classes, link)
+    if labels is None:
+        return given
+    return Predictions(given.scores, labels, given.classes, given.link, given.ids, given.train_counts)
+
+
+def _fitted(rule: SetRule | None, calibration: Any, link: Link | str | None) -> SetRule | None:
+    if rule is None or rule.fitted:
+        return rule
+    if calibration is None:
+        raise NotFittedError(
+            f"rule: {rule.text} is not fitted: fit it on other rows with rule.fit(probs, labels), or give them as calibration="
+        )
+    if isinstance(calibration, Predictions):
+        return rule.fit(calibration)
+    probs, labels = calibration if isinstance(calibration, tuple) else (calibration, None)
+    return rule.fit(_predictions(probs, labels, link))

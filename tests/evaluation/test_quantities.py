@@ -1,0 +1,105 @@
+"""The table of quantities, and the selections that epochs and model cards make of it."""
+
+import math
+
+import pytest
+import torch
+
+from shortlist import Predictions, metrics
+from shortlist.evaluation import card_numbers, measure, validation_numbers
+from shortlist.evaluation.quantities import QUANTITIES
+from shortlist.evaluation.selections import validation_names
+from shortlist.evaluation.tally import TOTALS, Block, Tally, wanted_totals
+from shortlist.sets import threshold, top_k
+from tests.report.cases import COUNTS, KINDS, draw
+
+
+def test_names_titles_and_definitions_are_there_and_differ():
+    assert list(QUANTITIES) == [quantity.name for quantity in QUANTITIES.values()]
+    assert len({quantity.title for quantity in QUANTITIES.values()}) == len(QUANTITIES)
+    assert all(quantity.definition and not quantity.definition.endswith(".") for quantity in QUANTITIES.values())
+
+
+@pytest.mark.parametrize("rule", [None, threshold(0.45)], ids=["no rule", "rule"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_and_frame_hold_the_same_quantities(kind, rule):
+    evaluation = measure(draw(kind, counts=COUNTS), rule)
+    numbers, frame = evaluation.numbers(), evaluation.frame() if kind != "none" or rule else None
+    if frame is None:
+        assert set(numbers) == {"name", "rule", "rows"}
+        return
+    assert list(frame.index) == [name for name in numbers if name in QUANTITIES]
+    for name, row in frame.iterrows():
+        assert row["value"] == pytest.approx(numbers[name], nan_ok=True)
+        assert row["standard_error"] == pytest.approx(numbers.get(f"{name}_se", math.nan), nan_ok=True)
+        assert row["definition"] == QUANTITIES[name].definition
+
+
+def test_without_a_rule_only_the_probabilities_are_measured():
+    numbers = measure(draw(counts=COUNTS)).numbers()
+    assert set(numbers) == {"name", "rule", "rows", "top1", "top1_se", "calibration_top", "calibration_all", "log_loss"}
+    assert numbers["rule"] == "no rule"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tallies_of_parts_merge_into_that_of_the_whole(kind):
+    predictions, rule = draw(kind, counts=COUNTS), threshold(0.45)
+    names = wanted_totals(predictions, True, frozenset(TOTALS))
+
+    def tally(rows):
+        part = predictions.rows(rows)
+        found = Tally(list(names))
+        found.add(Block(part, part.plausibility(), rule(part.plausibility()), 2))
+        return found
+
+    whole, first = tally(slice(None)), tally(slice(0, 31))
+    first.merge(tally(slice(31, None)))
+    assert first.rows == whole.rows == len(predictions)
+    assert first.totals.keys() == whole.totals.keys() == set(names)
+    for name, total in whole.totals.items():
+        torch.testing.assert_close(first.totals[name], total)
+
+
+def test_an_epoch_and_the_report_mean_the_same_by_the_same_quantity():
+    predictions = draw(rows=300)
+    epoch, report = validation_numbers(predictions, 2), measure(predictions, top_k(2)).numbers()
+    assert epoch["top-1"] == report["top1"]
+    assert epoch["top-2"] == report["coverage"]
+    assert epoch["macro-top-2"] == report["macro_coverage"]
+    assert epoch["nll"] == report["log_loss"]
+    many = draw("many")
+    assert validation_numbers(many, 2)["map"] == measure(many, threshold(0.5)).numbers()["map_class"]
+
+
+@pytest.mark.parametrize("link", ["softmax", None])
+@pytest.mark.parametrize("kind", ["single", "many"])
+def test_validation_names_are_those_that_validation_gives(kind, link):
+    predictions = draw(kind, link=link)
+    names = validation_names(2.5, predictions.num_classes, single_label=kind == "single", probabilities=link is not None)
+    assert list(validation_numbers(predictions, 2.5)) == names
+
+
+def test_the_card_of_one_label_a_row():
+    predictions, rule = draw(rows=200, counts=COUNTS), threshold(0.3)
+    rows = {row["name"].partition(" (")[0]: row for row in card_numbers(measure(predictions, rule))}
+    assert list(rows) == ["coverage", "macro coverage", "mean size", "top-1", "ECE top"]
+    assert all(row["n"] == 200 for row in rows.values())
+    probs, target = predictions.probs(), predictions.target
+    coverage = float(metrics.coverage(rule(probs), target))
+    assert rows["coverage"]["value"] == coverage
+    assert rows["coverage"]["error"] == pytest.approx(math.sqrt(coverage * (1 - coverage) / 200))
+    assert rows["ECE top"]["value"] == pytest.approx(float(metrics.calibration_error(probs, target)))
+    assert rows["ECE top"]["name"] == "ECE top (ECE, 15 bins of equal width, over the top label of a row)"
+    assert "error" not in rows["macro coverage"]
+
+
+def test_the_card_of_several_labels_a_row():
+    names = [row["name"].partition(" (")[0] for row in card_numbers(measure(draw("many"), threshold(0.3)))]
+    assert names == ["recall", "macro recall", "mean size", "mAP by class", "ECE all"]
+
+
+def test_scores_without_a_link_have_no_calibration_error():
+    predictions = Predictions([[2.0, 1.0], [0.0, 1.0]], target=[0, 0])
+    evaluation = measure(predictions, top_k(1))
+    assert math.isnan(evaluation.calibration_error("top"))
+    assert [row["name"].partition(" (")[0] for row in card_numbers(evaluation)][-1] == "top-1"
