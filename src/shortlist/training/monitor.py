@@ -82,7 +82,7 @@ def monitor_of(recipe: Recipe, link: Link | None, classes: int) -> Monitor:
     else:
         names = ["top-1", f"top-{whole}", f"macro-top-{whole}", f"average-{k:g}", "ace", "nll"]
         usual = f"macro-top-{whole}" if method.sets_of_k else f"average-{k:g}"
-    if link is None or not (link.fitted or method.moves_link):  # whose training moves the link
+    if link is None or not (link.fitted or method.trains_link):
         names = [name for name in names if name not in LOWER_IS_BETTER]
     if recipe.monitor is not None and recipe.monitor not in names:
         raise InputError(f"monitor: expected one of {', '.join(names)}; got {recipe.monitor!r}")
