@@ -26,7 +26,7 @@ DTYPES = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.uint16, torch
 def with_ignored(case, rows, ignore_index=-100, seed=5):
     """A batch with some rows ignored, and the batch of the others alone."""
     batch = draw(case, seed=seed)
-    kept = torch.tensor([row for row in range(ROWS) if row not in rows])
+    kept = torch.tensor([row for row in range(ROWS) if row not in rows], dtype=torch.int64)
     target = batch.target.clone()
     target[list(rows)] = ignore_index
     return replace(batch, target=target), batch.taken(kept, EVERYTHING), kept

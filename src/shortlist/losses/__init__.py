@@ -26,9 +26,8 @@ uniform_outlier_loss        none; added to another loss          nothing        
 confidence_outlier_loss     none; added to another loss          nothing        softmax
 =========================== ==================================== ============== =====================================
 
-The link turns the scores of a network trained with the loss into probabilities. Losses for one label per row take
-``ignore_index``, and class weights (``weight``) if they are a mean over rows, with the meaning of
-``torch.nn.functional.cross_entropy``.
+The link turns the scores of a network trained with the loss into probabilities. Losses for one label per row
+take an ``ignore_index`` and, if they are a mean over rows, a ``weight`` per class, both as in ``torch.nn.CrossEntropyLoss``.
 """
 
 from shortlist.losses.average_k import AverageKLoss, average_k_loss
