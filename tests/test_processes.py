@@ -28,6 +28,8 @@ class Batch:
         other = np.where(np.arange(rows)[:, None] % 3 == 0, 0.0, [1.0, 0.0, 1.0, 0.0, -1.0]) if tied else other
         self.other = torch.from_numpy(other)
         self.target = torch.from_numpy(random.integers(CLASSES, size=rows))
+        # Of four rows in a row the third is ignored, so that some processes have none of them.
+        self.partly = torch.where(torch.arange(rows) % 4 == 2, -100, self.target)
         # The last class is never marked, the one before it in every row, and some rows are marked there alone.
         self.marks = torch.from_numpy(random.random((rows, CLASSES)) < [0.3, 0.3, 0.3, 1, 0])
 
@@ -35,7 +37,7 @@ class Batch:
         """Some of the rows, as leaves."""
         one = object.__new__(Batch)
         one.scores, one.other = (x[rows].clone().requires_grad_() for x in (self.scores, self.other))
-        one.target, one.marks = self.target[rows], self.marks[rows]
+        one.target, one.partly, one.marks = self.target[rows], self.partly[rows], self.marks[rows]
         return one
 
 
@@ -45,6 +47,9 @@ def average_k(k):
 
 LOSSES = {
     **{f"average-k {k}": average_k(k) for k in (1, 1.3, 2.5, 4, CLASSES)},
+    "average-k, rows ignored": lambda b: average_k_loss(b.scores, b.partly, proposal_scores=b.other, k=2.5, alpha=0.7),
+    "expected positive, rows ignored": lambda b: expected_positive_loss(b.scores, b.partly, k=2, beta=0.3),
+    "role, rows ignored": lambda b: role_loss(b.scores, b.partly, estimates=b.other, k=2, weight=0.4),
     "expected positive": lambda b: expected_positive_loss(b.scores, b.target, k=2, beta=0.3),
     "role": lambda b: role_loss(b.scores, b.target, estimates=b.other, k=2, weight=0.4),
     "two-way": lambda b: two_way_loss(b.scores, b.marks),
@@ -167,3 +172,22 @@ def test_logsumexp_of_nothing_is_minus_infinity_with_gradient_0():
     assert gradient.tolist() == [[0, 0], [1, 0], [0, 0]]
     (gradient,) = torch.autograd.grad(total_logsumexp(values)[1].exp(), values)
     assert gradient.tolist() == [[0, 0]] * 3
+
+
+@pytest.mark.parametrize("n", range(len(CASES)))
+@pytest.mark.parametrize("name", ["average-k 2.5", "expected positive", "role"])
+def test_ignored_rows_are_left_out_of_the_global_batch(name, n):
+    """On one process, which the test above compares with two."""
+    split, tied = CASES[n]
+    batch = Batch(sum(split), n, tied=tied)
+    kept = batch.partly >= 0
+    found, expected = batch.part(slice(None)), batch.part(kept)
+    ignoring = LOSSES[{"average-k 2.5": "average-k"}.get(name, name) + ", rows ignored"](found)
+    ignoring.backward()
+    others = LOSSES[name](expected)
+    others.backward()
+    torch.testing.assert_close(ignoring, others)
+    for part, alone in ((found.scores, expected.scores), (found.other, expected.other)):
+        if part.grad is not None:
+            torch.testing.assert_close(part.grad[kept], alone.grad)
+            assert not part.grad[~kept].any()

@@ -48,7 +48,8 @@ def whole(least: int = 0, most: int = LARGEST_COUNT) -> Callable[[str, Any], int
     >>> whole(least=1)("k", 5.0)
     5
     """
-    wanted = f"a whole number from {least}" if most == LARGEST_COUNT else f"a whole number from {least} to {most}"
+    wanted = "a whole number" if least == -LARGEST_COUNT else f"a whole number from {least}"
+    wanted += "" if most == LARGEST_COUNT else f" to {most}"
 
     def check(name: str, value: Any) -> int:
         if not _fits(value, least, -math.inf, math.inf, most) or int(value) != value:
@@ -74,7 +75,16 @@ def one_of(*choices: str) -> Check:
     return check
 
 
-def per_class(*, or_number: bool = False) -> Check:
+def optional(check: Check) -> Check:
+    """None, or a value that passes the given check.
+
+    >>> optional(number(least=0))("clip", None) is None
+    True
+    """
+    return lambda name, value: None if value is None else check(name, value)
+
+
+def per_class(*, or_number: bool = False, least: float = -math.inf) -> Check:
     """A floating-point tensor (C,) of finite numbers, one for each class; or one number from 0 for all, if allowed."""
 
     def check(name: str, value: Any) -> Any:
@@ -83,9 +93,11 @@ def per_class(*, or_number: bool = False) -> Check:
         if not isinstance(value, Tensor) or value.ndim != 1 or not value.is_floating_point():
             came = shape_of(value) if isinstance(value, Tensor) else shown(value)
             raise InputError(f"{name}: expected floating point (C,), one for each class, got {came}")
-        visible = value.device.type == "cpu" and not torch.compiler.is_compiling()
-        if visible and not value.isfinite().all():
-            raise InputError(f"{name}: expected finite numbers, got {value[~value.isfinite()][0].item()}")
+        if value.device.type == "cpu" and not torch.compiler.is_compiling():  # looking costs nothing there
+            wrong = ~value.isfinite() | (value < least)
+            if wrong.any():
+                wanted = " ".join(["finite numbers", *_bounds(least, -math.inf, math.inf, math.inf)])
+                raise InputError(f"{name}: expected {wanted}, got {value[wrong][0].item():g}")
         return value
 
     return check

@@ -1,8 +1,8 @@
-"""The global batch: sums over all processes of a group, with gradients. On one process nothing happens.
+"""The global batch: sums over all processes of a group, with gradients. On one process these functions do nothing.
 
-A loss that couples the rows of a batch is the same function of the global batch however many processes share it: every
-process gets its value. The gradient that each gets for its own rows is multiplied by the number of processes, because
-data-parallel training divides by that when it averages.
+A loss that couples the rows of a batch is the same function of the global batch, however many processes share it: every
+process gets its value. The gradient that each process gets for its own rows is multiplied by the number of processes, because
+data-parallel training divides by that number when it averages.
 """
 
 from typing import Any
@@ -12,12 +12,17 @@ from torch import Tensor, distributed
 
 
 def processes() -> int:
-    """How many share the batch."""
+    """The number of processes that share the batch."""
     return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
 
 
+def rank() -> int:
+    """The number of this process among them, from 0."""
+    return distributed.get_rank() if processes() > 1 else 0
+
+
 def total(values: Tensor) -> Tensor:
-    """The sum over all processes, of a tensor of the same shape on each."""
+    """The sum over all processes of a tensor that has the same shape on each."""
     if processes() == 1:
         return values
     summed: Tensor = _Total.apply(values)  # type: ignore[no-untyped-call]
@@ -25,16 +30,16 @@ def total(values: Tensor) -> Tensor:
 
 
 def total_logsumexp(values: Tensor, dim: int = 0) -> Tensor:
-    """``log Σ exp`` along a dimension and over all processes; -inf of nothing, with gradient 0."""
-    largest = gathered(values.detach().amax(dim) if values.shape[dim] else _nothing(values, dim)).amax(0)
+    """``log Σ exp`` along a dimension and over all processes; -inf for an empty sum, with gradient 0."""
+    largest = gathered(values.detach().amax(dim) if values.shape[dim] else _empty_max(values, dim)).amax(0)
     level = torch.where(largest.isinf(), 0.0, largest)
     summed = total((values - level.unsqueeze(dim)).exp().sum(dim))
-    nothing = summed == 0
-    return torch.where(nothing, -torch.inf, torch.where(nothing, 1.0, summed).log() + level)
+    empty = summed == 0
+    return torch.where(empty, -torch.inf, torch.where(empty, 1.0, summed).log() + level)
 
 
 def gathered(values: Tensor) -> Tensor:
-    """The tensors of all processes, stacked; no gradient."""
+    """The tensors of all processes, stacked, without gradient."""
     values = values.detach()
     if processes() == 1:
         return values[None]
@@ -52,7 +57,7 @@ def agreed(answers: list[bool]) -> list[bool]:
     return list(shared[0])
 
 
-def _nothing(values: Tensor, dim: int) -> Tensor:
+def _empty_max(values: Tensor, dim: int) -> Tensor:
     shape = [size for n, size in enumerate(values.shape) if n != dim % values.ndim]
     return values.new_full(shape, -torch.inf)
 
@@ -66,7 +71,7 @@ class _Total(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        # Every process holds the same loss, so that the sum of their gradients is the gradient times their number.
+        # Every process holds the same loss, so the sum of their gradients is the gradient times their number.
         summed = gradient.clone()
         distributed.all_reduce(summed)
         return summed

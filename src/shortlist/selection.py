@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
-from shortlist.tensors import Array
+from shortlist.tensors import Array, by_device
 
 # Candidates kept in memory before the selection switches to histograms: at most 16 MB for any number of rows.
 KEPT_CANDIDATES = 2**21
@@ -26,9 +26,17 @@ DIGIT = 16
 
 
 def sort_rows(values: Tensor, *, descending: bool = False) -> Tensor:
-    """The values of each row in sorted order, without their indices."""
-    if values.device.type != "cpu" or values.dtype not in (torch.float32, torch.float64):
-        return values.sort(dim=-1, descending=descending).values
+    """The values of each row in order, without their indices."""
+    return by_device(SORT_ROWS, values)(values, descending)
+
+
+def _sort_torch(values: Tensor, descending: bool) -> Tensor:
+    return values.sort(dim=-1, descending=descending).values
+
+
+def _sort_numpy(values: Tensor, descending: bool) -> Tensor:
+    if values.dtype not in (torch.float32, torch.float64):
+        return _sort_torch(values, descending)
     ordered = np.array(values.detach().numpy(), order="C")
     threads = min(torch.get_num_threads(), len(ordered)) if ordered.ndim > 1 and ordered.size >= WORTH_THREADS else 1
     if threads > 1:
@@ -40,18 +48,43 @@ def sort_rows(values: Tensor, *, descending: bool = False) -> Tensor:
     return result.flip(-1) if descending else result
 
 
+SORT_ROWS = {"cpu": _sort_numpy, "any": _sort_torch}
+
+
 def count_rows(marks: Tensor) -> Tensor:
-    """The number of true entries of each row, int64 (N,)."""
-    if marks.device.type != "cpu" or marks.shape[1] <= SHORT_ROW:
-        return marks.view(torch.uint8).sum(1, dtype=torch.int32).long()
+    """The number of true entries in each row, int64 (N,)."""
+    return by_device(COUNT_ROWS, marks)(marks)
+
+
+def _count_torch(marks: Tensor) -> Tensor:
+    return marks.view(torch.uint8).sum(1, dtype=torch.int32).long()
+
+
+def _count_numpy(marks: Tensor) -> Tensor:
+    if marks.shape[1] <= SHORT_ROW:
+        return _count_torch(marks)
     return torch.from_numpy(np.add.reduce(marks.numpy().view(np.uint8), axis=1, dtype=np.uint32).astype(np.int64))
 
 
+COUNT_ROWS = {"cpu": _count_numpy, "any": _count_torch}
+
+
 def first_largest(values: Tensor) -> Tensor:
-    """The index of the largest value of each row, the lowest in case of ties, (N, 1)."""
-    if values.device.type != "cpu" or values.dtype == torch.bfloat16:
-        return values.argmax(1, keepdim=True)
+    """The index of the largest value of each row, the first one if there are ties, (N, 1)."""
+    return by_device(FIRST_LARGEST, values)(values)
+
+
+def _first_torch(values: Tensor) -> Tensor:
+    return values.argmax(1, keepdim=True)
+
+
+def _first_numpy(values: Tensor) -> Tensor:
+    if values.dtype == torch.bfloat16:
+        return _first_torch(values)
     return torch.from_numpy(values.detach().numpy().argmax(1, keepdims=True))
+
+
+FIRST_LARGEST = {"cpu": _first_numpy, "any": _first_torch}
 
 
 def keep_top(values: Tensor, n: int) -> Tensor:

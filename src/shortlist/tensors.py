@@ -4,8 +4,8 @@ A *target* is ``int64 (N,)``, one label a row, or ``bool (N, C)``, any number of
 Checks here look at shapes, dtypes and devices only, so they never wait for a GPU; values are checked where data enters.
 """
 
-from collections.abc import Iterator
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -20,8 +20,29 @@ Sets: TypeAlias = Tensor
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
 
+T = TypeVar("T")
+
 # Entries worked on at once: 8 MB in float32, so that a block and its temporaries stay near the processor.
 BLOCK_ENTRIES = 2**21
+
+
+class TwoHeadScores(NamedTuple):
+    """The output of a two-head network: multi-label scores, and the scores that propose pseudo-labels, (N, C) each."""
+
+    scores: Scores
+    proposal_scores: Scores
+
+
+def by_device(implementations: Mapping[str, T], tensor: Tensor) -> T:
+    """The implementation for the tensor's device.
+
+    Each function with several implementations keeps a table of them by device type, such as ``"cpu"`` or ``"cuda"``; the
+    entry ``"any"`` runs everywhere else.
+
+    >>> by_device({"cpu": "numpy", "any": "torch"}, torch.zeros(1))
+    'numpy'
+    """
+    return implementations.get(tensor.device.type, implementations["any"])
 
 
 def shape_of(tensor: Tensor) -> str:
@@ -93,14 +114,6 @@ def _check_form(target: Target, shape: tuple[int, int], name: str) -> None:
             f"target: expected int64 ({rows},), one label a row, or bool {(rows, classes)}, any number of labels a row; "
             f"got {shape_of(target)}" + ("; if it holds zeros and ones, give target.bool()" if target.ndim == 2 else "")
         )
-
-
-def check_single_label(scores: Tensor, target: Target, name: str = "scores") -> None:
-    """One label a row. On the CPU, where looking costs nothing, the labels are looked at too."""
-    check_target(scores, target, name)
-    if not is_single_label(target):
-        raise InputError(f"target: expected int64 ({scores.shape[0]},), one label a row, got {shape_of(target)}")
-    check_label_range(target, scores.shape[1])
 
 
 def check_label_range(target: Target, classes: int) -> None:

@@ -319,16 +319,14 @@ def test_a_part_of_the_fitted_numbers_is_refused(name):
     state = dict(link.state_dict())
     for lost in state if len(state) > 1 else ():
         part = {key: tensor for key, tensor in state.items() if key != lost}
-        with pytest.raises(InputError, match=rf"^link {link.kind}: expected its fitted numbers, {lost}, which are missing"):
+        with pytest.raises(InputError, match=rf"^link {link.kind}: .*{lost}, which are missing"):
             link_from_config(link.config(), part)
 
 
 @pytest.mark.parametrize("name", ["temperature", "platt", "isotonic", "isotonic of platt"])
 def test_a_fitted_link_without_its_numbers_is_refused(name):
     link = ready(name)
-    with pytest.raises(
-        InputError, match=rf"^link {link.kind}: expected its fitted numbers, .*, which are missing: fit it again$"
-    ):
+    with pytest.raises(InputError, match=rf"^link {link.kind}: .* missing: fit it again$"):
         link_from_config(link.config(), {})
 
 

@@ -96,7 +96,7 @@ def test_batch_without_labels_changes_nothing():
 
 
 def test_first_batch_without_labels_is_refused():
-    with pytest.raises(InputError, match="labelled batch"):
+    with pytest.raises(InputError, match="^target: .*got none"):
         Quasibinary().update(torch.zeros(2, 3), torch.zeros(2, 3, dtype=torch.bool))
 
 

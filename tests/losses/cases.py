@@ -14,6 +14,22 @@ from tests.references import losses as ref
 ROWS, CLASSES = 6, 5
 # Keywords of a call, not of a constructor; of these, a gradient flows to the first two.
 PER_CALL = ("proposal_scores", "estimates", "noise", "generator", "log_normalizer")
+# Losses for one label per row: they take ignore_index, and class weights unless they couple rows.
+IGNORING = {
+    "cross_entropy_loss",
+    "focal_loss",
+    "ldam_loss",
+    "topk_hinge_loss",
+    "convex_topk_hinge_loss",
+    "calibrated_topk_hinge_loss",
+    "smooth_topk_hinge_loss",
+    "noised_topk_hinge_loss",
+    "sparse_top_loss",
+    "assume_negative_loss",
+    "expected_positive_loss",
+    "role_loss",
+    "average_k_loss",
+}
 COUPLED = {"expected_positive_loss", "role_loss", "average_k_loss", "two_way_loss", "quasibinary_loss"}
 HINGES = {"topk_hinge_loss", "convex_topk_hinge_loss", "calibrated_topk_hinge_loss", "noised_topk_hinge_loss"}
 FUNCTIONS = [name for name in losses.__all__ if name.endswith(("_loss", "_penalty"))]

@@ -53,12 +53,24 @@ def test_everything_after_the_target_is_a_keyword_and_the_mean_is_the_default(na
 
 
 @every_function
-def test_the_module_has_the_keywords_and_defaults_of_the_function(name):
-    parameters = inspect.signature(getattr(losses, name)).parameters.values()
-    own = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in PER_CALL}
-    module = inspect.signature(getattr(losses, camel(name))).parameters.values()
-    assert {p.name: p.default for p in module} == own
-    assert all(p.kind is p.KEYWORD_ONLY for p in module)
+def test_constructor_and_forward_have_the_keywords_defaults_and_types_of_the_function(name):
+    function, module = getattr(losses, name), getattr(losses, camel(name))
+    keywords = [p for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    assert list(inspect.signature(module).parameters.values()) == [p for p in keywords if p.name not in PER_CALL]
+    per_call = [p for p in inspect.signature(module.forward).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    own = {p.name: p for p in keywords if p.name in PER_CALL}
+    assert {p.name for p in per_call} == set(own)
+    for parameter in per_call:
+        if name != "average_k_loss":  # whose module takes a pair of scores in place of this keyword
+            assert parameter == own[parameter.name]
+
+
+@every_function
+def test_constructors_are_written_out(name):
+    """So that type checkers and editors see them, not only Python at run time."""
+    source = inspect.getsource(getattr(losses, camel(name)).__init__)
+    assert "**" not in source
+    assert "def __init__" in source
 
 
 def test_every_module_with_a_function_is_named_after_it():

@@ -40,19 +40,15 @@ def test_labels_that_count_from_1_get_a_hint():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: losses.FocalLoss(2.0), "FocalLoss: expected its parameters by name .gamma, reduction., got 2.0 without one"),
-        (
-            lambda: losses.TopkHingeLoss(),
-            "TopkHingeLoss: missing a required (keyword-only )?argument: 'k'; it takes k, margin, reduction",
-        ),
-        (lambda: losses.FocalLoss(gama=2.0), "FocalLoss: got an unexpected keyword argument 'gama'; it takes gamma, reduction"),
-        (lambda: losses.FocalLoss()(SCORES, LABELS, gamma=2.0), "FocalLoss: 'gamma' belongs to the constructor"),
-        (lambda: losses.FocalLoss()(SCORES, LABELS, noise=SCORES), "FocalLoss: 'noise' is unknown: a call takes nothing more"),
-        (lambda: losses.AverageKLoss(k=2)(SCORES, LABELS), "a call needs proposal_scores=…, the second scores of a TwoHead"),
-        (lambda: losses.RoleLoss(k=2)(SCORES, LABELS), "a call needs estimates=…, the batch's rows of a RoleEstimates store"),
+        (lambda: losses.FocalLoss(2.0), r"FocalLoss.__init__\(\) takes 1 positional argument"),
+        (lambda: losses.TopkHingeLoss(), r"TopkHingeLoss.__init__\(\) missing .*'k'"),
+        (lambda: losses.FocalLoss(gama=2.0), r"FocalLoss.__init__\(\) got .*'gama'"),
+        (lambda: losses.FocalLoss()(SCORES, LABELS, gamma=2.0), "forward.* got .*'gamma'"),
+        (lambda: losses.FocalLoss()(SCORES, LABELS, noise=SCORES), "forward.* got .*'noise'"),
+        (lambda: losses.RoleLoss(k=2)(SCORES, LABELS), "forward.* missing .*'estimates'"),
     ],
 )
-def test_parameters_in_the_wrong_place_are_named_with_the_right_one(make, message):
+def test_python_names_parameters_in_the_wrong_place(make, message):
     with pytest.raises(TypeError, match=message):
         make()
 
@@ -68,7 +64,7 @@ def test_a_number_given_as_text_is_shown_as_text():
 
 
 def test_the_help_of_a_module_explains_its_parameters():
-    assert "epsilon: scale of the noise" in losses.NoisedTopkHingeLoss.__doc__
+    assert "epsilon: scale of the noise, " in losses.NoisedTopkHingeLoss.__doc__
     assert ">>>" not in losses.NoisedTopkHingeLoss.__doc__
 
 

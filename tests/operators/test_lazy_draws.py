@@ -48,7 +48,7 @@ def scores_of(law, classes):
 def draws_of(row, k, *, rows=2000, samples=5, seed=0, epsilon=EPSILON):
     """Places and values, (rows, samples) each, of the same row of scores many times."""
     generator = torch.Generator().manual_seed(seed)
-    places, shifts = lazy_top_draws(row.repeat(rows, 1), k, epsilon, samples, generator)
+    places, shifts = lazy_top_draws(row.repeat(rows, 1), k, epsilon, samples, False, generator)
     return places.numpy(), (row[places] + shifts).numpy().astype(np.float64)
 
 
@@ -201,7 +201,7 @@ def test_rows_of_different_scores_keep_to_their_own(samples):
     """Rows far apart, and within a row one class far above: it must be found, in each row and each draw."""
     best = torch.randint(200, (500,), generator=torch.Generator().manual_seed(0))
     scores = 1e3 * torch.arange(500.0)[:, None] + 50 * torch.nn.functional.one_hot(best, 200)
-    places, shifts = lazy_top_draws(scores, 1, 0.1, samples, torch.Generator().manual_seed(1))
+    places, shifts = lazy_top_draws(scores, 1, 0.1, samples, False, torch.Generator().manual_seed(1))
     assert (places == best[:, None]).all()
     assert (shifts.abs() < 0.7).all()
 

@@ -170,7 +170,7 @@ def test_half_precision_is_computed_in_float32(dtype):
 
 @pytest.mark.parametrize("k", [-0.1, 4.1, math.nan, math.inf])
 def test_a_total_out_of_reach_is_refused(k):
-    with pytest.raises(InputError, match="from 0 to the 4 classes"):
+    with pytest.raises(InputError, match=f"^k: .*got {k}"):
         sparse_top(torch.zeros(2, 4), k)
 
 

@@ -26,7 +26,7 @@ MOMENT = Moment(
 TENSORS = {
     "network.weight": torch.randn(3, 4, generator=torch.Generator().manual_seed(0)),
     "network.steps": torch.tensor(9),
-    "objective.random": torch.Generator().get_state(),
+    "criterion.random": torch.Generator().get_state(),
     "best.half": torch.tensor([1.5, -2.0], dtype=torch.float16),
     "best.mask": torch.tensor([[True, False]]),
     "best.double": torch.tensor([math.pi], dtype=torch.float64),

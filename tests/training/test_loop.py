@@ -10,10 +10,10 @@ from safetensors.torch import load_file
 
 from shortlist.errors import InputError
 from shortlist.models import Inputs, Network
+from shortlist.training.criterion import Criterion
 from shortlist.training.failures import NonFiniteLossError, OutOfMemoryError
 from shortlist.training.loop import Loop
 from shortlist.training.monitor import Monitor
-from shortlist.training.objective import TrainingObjective
 from shortlist.training.plan import Plan
 from shortlist.training.watching import Watcher
 from tests.training.small import dataset, recipe, run, same, weights
@@ -140,13 +140,13 @@ def test_metrics_are_a_line_an_epoch(tmp_path):
 def nan_at(steps, monkeypatch):
     """The loss of these steps (counted from 0) is not a number; so are the running statistics of their forward pass."""
     count = iter(range(10**6))
-    forward = TrainingObjective.forward
+    forward = Criterion.forward
 
     def poisoned(self, *arguments):
         loss = forward(self, *arguments)
         return loss * float("nan") if next(count) in steps else loss
 
-    monkeypatch.setattr(TrainingObjective, "forward", poisoned)
+    monkeypatch.setattr(Criterion, "forward", poisoned)
 
 
 def test_a_loss_that_is_not_finite_stops_before_it_harms_and_keeps_its_batch(tmp_path, monkeypatch):
@@ -272,7 +272,7 @@ def test_a_running_link_is_kept_as_it_was_in_the_best_epoch(tmp_path, monkeypatc
     ends = Loop._epoch_ends
 
     def spy(self, epoch):
-        links.append(self.objective.link.log_normalizer.clone())
+        links.append(self.criterion.link.log_normalizer.clone())
         return ends(self, epoch)
 
     monkeypatch.setattr(Loop, "_epoch_ends", spy)

@@ -33,7 +33,7 @@ class Purpose(enum.IntEnum):
     TRAINING_ORDER = 12
     AUGMENTATION = 13
     TRAINING_STEP = 14
-    ROLE_ESTIMATES = 15
+    LOSS_STATE = 15
 
 
 def check_seed(seed: int, name: str = "seed") -> int:

@@ -1,4 +1,4 @@
-"""What the fitted links share: a base link that reads the scores first, and a fit on labelled rows."""
+"""What fitted links share: a base link that is applied first, and a fit on labelled rows."""
 
 from typing import Any, Self, TypeAlias
 
@@ -14,22 +14,22 @@ from shortlist.tensors import Scores, Target, as_target, as_tensor, check_target
 
 Base: TypeAlias = Link | dict[str, Any] | None
 
-# Beyond log of the smallest number above 0: no probability that the dtype can hold has larger log-odds.
-WIDEST_LOG_ODDS = {torch.float32: 103.97, torch.float64: 745.2}
+# Above -log of the smallest positive number of the dtype: no probability that it can represent has larger log-odds.
+LARGEST_FINITE_ODDS = {torch.float32: 103.97, torch.float64: 745.2}
 
 
 class FittedLink(Link):
-    """A map fitted on top of a base link: softmax for one label a row, sigmoid for many, unless another is given.
+    """A map fitted on top of a base link: by default softmax for one label per row, sigmoid for several.
 
-    Fitting is deterministic, in float64; it converges or raises :class:`~shortlist.errors.NotConvergedError`.
+    The fit is deterministic, in float64, and converges or raises :class:`~shortlist.errors.NotConvergedError`.
     """
 
     def __init__(self, base: Base = None, single: bool | None = None):
         super().__init__()
         self.base = link_from_config(base) if isinstance(base, dict) else base
-        # A base that was chosen stays; the default is chosen anew at each fit.
+        # A base that was given stays; the default is chosen anew at each fit.
         self.chosen = self.base is not None and not (single is not None and isinstance(self.base, _default(single)))
-        self.single = single  # one label a row: the probabilities of a row then sum to one
+        self.single = single  # one label per row: the probabilities of a row then sum to one
 
     def fit(self, scores: Scores | np.ndarray[Any, Any], target: Target | np.ndarray[Any, Any]) -> Self:
         """Fit the map to labelled rows."""
@@ -47,19 +47,19 @@ class FittedLink(Link):
         return self
 
     def _fit(self, scores: Scores, target: Target) -> None:
-        raise TypeError(f"{type(self).__name__} does not say how it is fitted")
+        raise NotImplementedError(f"{type(self).__name__} does not implement _fit")
 
     def config(self) -> dict[str, Any]:
-        """What ``link_from_config`` needs, the base's configuration included."""
+        """What ``link_from_config`` needs, including the configuration of the base."""
         return {"kind": self.kind, "base": self.base.config() if self.base else None, "single": self.single}
 
     @property
-    def tells_of_a_fit(self) -> bool:
-        """Whether it knows how many labels a row has, which it learns from the rows that it is fitted on."""
+    def records_fit(self) -> bool:
+        """Whether the number of labels per row is known, which only a fit determines."""
         return self.single is not None
 
     def missing_buffers(self) -> list[str]:
-        """Its own, and those of the base as ``base.NAME``."""
+        """The missing buffers of this link, and those of the base as ``base.NAME``."""
         below = [] if self.base is None else self.base.missing_buffers()
         return [*super().missing_buffers(), *(f"base.{name}" for name in below)]
 
@@ -69,18 +69,18 @@ class FittedLink(Link):
         return self.base
 
     def _odds_of_base(self, scores: Scores) -> Tensor:
-        """The base's log-odds, infinite ones drawn in to the widest that float32 probabilities can have."""
+        """The log-odds of the base, infinite ones replaced by the largest finite log-odds of a probability."""
         odds = self._fitted_base().log_odds(scores)
-        widest = WIDEST_LOG_ODDS[odds.dtype]
+        widest = LARGEST_FINITE_ODDS[odds.dtype]
         return torch.nan_to_num(odds, nan=torch.nan, posinf=widest, neginf=-widest)
 
     def _scores_of_base(self, scores: Scores) -> Tensor:
-        """What the exponential acts on: scores under softmax, log p where probabilities came, else log-odds."""
+        """The scores that are scaled: those of a softmax as they are, log p of given probabilities, log-odds otherwise."""
         base = self._fitted_base()
         if self.single and isinstance(base, Softmax):
             return scores
         if self.single and isinstance(base, Identity):
-            return base.probs(scores).log().clamp(min=-WIDEST_LOG_ODDS[scores.dtype])  # log 0
+            return base.probs(scores).log().clamp(min=-LARGEST_FINITE_ODDS[scores.dtype])  # log 0
         return self._odds_of_base(scores)
 
     def __repr__(self) -> str:

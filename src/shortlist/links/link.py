@@ -1,30 +1,45 @@
-"""The concept: a module that reads scores as probabilities."""
+"""The concept of a link: a module that turns scores into probabilities."""
 
 import hashlib
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from shortlist.checks import Check
 from shortlist.errors import InputError
 from shortlist.fitting import Fitted
 from shortlist.tensors import Probs, Scores, as_tensor, check_scores, working
 
 
 class Link(Fitted):
-    """Reads scores as probabilities, and where it can be undone, probabilities as scores.
+    """Turns scores into probabilities and, if it has an inverse, probabilities into scores.
 
-    Half precision is computed in float32. A subclass gives :meth:`_log_odds` or :meth:`_probs` (the other follows) and
-    names its constructor's parameters in :attr:`parameter_names`, from which its configuration is written.
+    Half precision is computed in float32. A subclass implements :meth:`_log_odds` or :meth:`_probs` (the other follows).
+
+    Attributes:
+        kind: its name, as in text and in configurations.
+        domains: the check of each parameter; losses with the same parameters use the same checks.
+        parameter_names: the constructor's parameters that its configuration contains.
+        running: whether it is updated batch by batch during training, instead of fitted afterwards.
+        kinds: every link class by its name.
     """
 
     kind: ClassVar[str]
+    domains: ClassVar[Mapping[str, Check]] = {}
     parameter_names: ClassVar[tuple[str, ...]] = ()
-    kinds: ClassVar[dict[str, type["Link"]]] = {}  # every link by its name
+    running: ClassVar[bool] = False
+    kinds: ClassVar[dict[str, type["Link"]]] = {}
 
     def __init_subclass__(cls) -> None:
         if "kind" in cls.__dict__:
             Link.kinds[cls.kind] = cls
+
+    def _set(self, **parameters: Any) -> None:
+        """Keep the parameters as attributes, checked against their domains."""
+        for name, value in parameters.items():
+            setattr(self, name, self.domains[name](name, value))
 
     def probs(self, scores: Scores) -> Probs:
         """Probabilities (N, C) of scores (N, C)."""
@@ -35,27 +50,27 @@ class Link(Fitted):
         return self._log_odds(self._checked(scores))
 
     def scores(self, probs: Probs) -> Scores:
-        """Scores (N, C) whose probabilities these are."""
+        """Scores (N, C) that have these probabilities."""
         probs = as_tensor(probs)
         check_scores(probs, "probs")
         return self._scores(working(probs))
 
     @property
     def fitted(self) -> bool:
-        """Whether the link has all of its numbers: a running one has none before its first batch; one without any has all."""
+        """Whether the link has all its buffers; a running link has none before its first batch."""
         return not self.missing_buffers()
 
     @property
-    def tells_of_a_fit(self) -> bool:
-        """Whether the configuration alone says that the link was fitted, so that it must have its buffers."""
+    def records_fit(self) -> bool:
+        """Whether the configuration implies that the link was fitted, so that its buffers must exist."""
         return False
 
     def missing_buffers(self) -> list[str]:
-        """The names of the buffers that are not there yet, which a fit or a state dict brings."""
+        """The names of the buffers that do not exist before a fit or a state dict creates them."""
         return [name for name, buffer in self._buffers.items() if buffer is None]
 
     def check_classes(self, classes: int) -> None:
-        """The link can read scores of this many classes."""
+        """Raise unless the link applies to scores of this many classes."""
 
     def forward(self, scores: Scores) -> Probs:
         """The same as :meth:`probs`."""
@@ -68,12 +83,12 @@ class Link(Fitted):
         return working(scores)
 
     def fingerprint(self) -> list[Any]:
-        """The same for links that read scores alike: the configuration, and a hash of each buffer."""
+        """Equal for links that give equal probabilities: the configuration, and a hash of each buffer."""
         buffers = {name: tensor.cpu().contiguous().numpy().tobytes() for name, tensor in self.state_dict().items()}
         return [self.config(), {name: hashlib.sha256(content).hexdigest()[:16] for name, content in buffers.items()}]
 
     def config(self) -> dict[str, Any]:
-        """What ``link_from_config`` needs to build this link again, its fitted buffers aside."""
+        """What ``link_from_config`` needs to rebuild this link, apart from its fitted buffers."""
         return {"kind": self.kind, **{name: getattr(self, name) for name in self.parameter_names}}
 
     def _probs(self, scores: Scores) -> Probs:
@@ -83,7 +98,7 @@ class Link(Fitted):
         return torch.logit(self._probs(scores))
 
     def _scores(self, probs: Probs) -> Scores:
-        raise InputError(f"the link {self} has no inverse: scores cannot be told from its probabilities")
+        raise InputError(f"the link {self} has no inverse: scores cannot be computed from its probabilities")
 
     def __repr__(self) -> str:
         return ":".join([self.kind, *(f"{getattr(self, name)}" for name in self.parameter_names)])
@@ -93,9 +108,9 @@ def link_from_config(config: dict[str, Any], tensors: dict[str, Tensor] | None =
     """The link that wrote this configuration, with its fitted buffers.
 
     Args:
-        config: what :meth:`Link.config` gave.
-        tensors: its state dict. Where it is empty, as that of a link before its fit, so is the link; but a part of it is
-            refused, and none of it where the configuration is that of a fitted link. None: somebody else brings the buffers.
+        config: what :meth:`Link.config` returned.
+        tensors: its state dict. It may be empty for a link that has not been fitted, but must be complete otherwise. None
+            means that the buffers are loaded later.
 
     >>> from shortlist.links import Sigmoid
     >>> link_from_config({"kind": "sigmoid"})
@@ -113,16 +128,16 @@ def link_from_config(config: dict[str, Any], tensors: dict[str, Tensor] | None =
     if unknown:
         raise InputError(f"link {kind}: expected no tensors but its own, got {', '.join(unknown)}")
     missing = link.missing_buffers()
-    if tensors is not None and missing and (tensors or link.tells_of_a_fit):
-        raise InputError(f"link {kind}: expected its fitted numbers, {', '.join(missing)}, which are missing: fit it again")
+    if tensors is not None and missing and (tensors or link.records_fit):
+        raise InputError(f"link {kind}: expected its fitted tensors, {', '.join(missing)}, which are missing: fit it again")
     return link
 
 
-def invert_increasing(function: Any, values: Tensor) -> Tensor:
-    """The points at which an increasing function of the whole line takes these values, by bisection in float64."""
+def invert_increasing(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
+    """The points at which an increasing function on the real line takes these values, by bisection in float64."""
     wanted = values.double()
     low, high = torch.full_like(wanted, -1.0), torch.full_like(wanted, 1.0)
-    for _ in range(64):  # widen until every value is enclosed; infinite ones run to the end
+    for _ in range(64):  # widen until every value is bracketed; infinite ones are handled below
         low = torch.where(function(low) > wanted, low * 2, low)
         high = torch.where(function(high) < wanted, high * 2, high)
     for _ in range(128):

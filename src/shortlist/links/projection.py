@@ -1,14 +1,15 @@
-"""The link of the sparse-top loss: probabilities that are exactly 0 where the scores are low enough."""
+"""The link of the sparse-top loss: probabilities that are exactly 0 for low scores."""
 
-import math
+from typing import ClassVar
 
+from shortlist.checks import number
 from shortlist.errors import InputError
 from shortlist.links.link import Link
 from shortlist.tensors import Probs, Scores
 
 
 class SparseTop(Link):
-    """The nearest point of ``{0 ≤ p ≤ 1, Σ p = k}``; with k = 1, sparsemax.
+    """The nearest point of ``{0 ≤ p ≤ 1, Σ p = k}``; sparsemax for k = 1.
 
     >>> import torch
     >>> SparseTop().probs(torch.tensor([[1.0, 0.5, -3.0]]))
@@ -18,21 +19,21 @@ class SparseTop(Link):
     """
 
     kind = "sparse-top"
-    parameter_names = ("k",)
+    domains: ClassVar = {"k": number(least=0)}
+    parameter_names = tuple(domains)
+    k: float
 
     def __init__(self, k: float = 1.0):
         super().__init__()
-        if not 0 <= k < math.inf:
-            raise InputError(f"k: expected a number from 0, got {k}")
-        self.k = k
+        self._set(k=k)
 
     def check_classes(self, classes: int) -> None:
-        """There are as many labels to give."""
+        """Raise unless there are at least k classes."""
         if classes < self.k:
             raise InputError(f"{self}: expected scores of at least {self.k:g} classes, got {classes}")
 
     def _probs(self, scores: Scores) -> Probs:
-        from shortlist.operators import sparse_top  # brings torch's compiler, a second that nobody else should wait for
+        from shortlist.operators import sparse_top  # loads torch's compiler, which takes a second
 
         return sparse_top(scores, self.k)
 

@@ -1,10 +1,12 @@
 """The quasibinary link: one running normaliser for all labels (Liao)."""
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from shortlist.checks import number
 from shortlist.errors import InputError
 from shortlist.links.link import Link
 from shortlist.processes import total, total_logsumexp
@@ -24,9 +26,9 @@ from shortlist.tensors import (
 class Quasibinary(Link):
     r"""``probs = min(exp(scores) / C, 1)`` with one normaliser C for all rows and labels.
 
-    C follows the batches of training, ``C ← 0.9 C + 0.1 C_t`` with
-    ``log C_t = logsumexp(all scores) - log(number of labels)``, kept in log space and started at the first batch.
-    The training loop calls :meth:`update`; on several processes C_t belongs to the global batch.
+    C is a running mean over the batches of training, ``C ← 0.9 C + 0.1 C_t`` with
+    ``log C_t = logsumexp(all scores) - log(number of labels)``, kept in log space and initialised by the first batch.
+    The training loop calls :meth:`update`; on several processes C_t is that of the global batch.
 
     >>> link = Quasibinary()
     >>> link.update(torch.tensor([[0.0, 1.0], [2.0, 0.0]]), torch.tensor([1, 0]))
@@ -39,26 +41,27 @@ class Quasibinary(Link):
     """
 
     kind = "quasibinary"
-    parameter_names = ("momentum",)
+    domains: ClassVar = {"momentum": number(least=0, below=1)}
+    parameter_names = tuple(domains)
+    running = True
+    momentum: float
     log_normalizer: Tensor | None
 
     def __init__(self, momentum: float = 0.9):
         super().__init__()
-        if not 0 <= momentum < 1:
-            raise InputError(f"momentum: expected a number from 0 to below 1, got {momentum}")
-        self.momentum = momentum
+        self._set(momentum=momentum)
         self.register_buffer("log_normalizer", None)
 
     @torch.no_grad()
     def update(self, scores: Scores, target: Target) -> None:
-        """Move the normaliser towards this batch's; a batch without labels leaves it where it is."""
+        """Update the normaliser with this batch; a batch without labels does not change it."""
         scores, target = as_tensor(scores, "scores"), as_target(target)
         check_target(scores, target)
         check_label_range(target, scores.shape[1])
         batch, labels = batch_log_normalizer(working(scores), target)
         if labels == 0:
             if self.log_normalizer is None:
-                raise InputError("the first batch of a quasibinary link has no label: start with a labelled batch")
+                raise InputError("target: expected at least one label in the first batch of a quasibinary link, got none")
             return
         batch = batch - labels.log()
         if self.log_normalizer is None or self.momentum == 0:
@@ -75,7 +78,7 @@ class Quasibinary(Link):
 
     def _log_odds(self, scores: Scores) -> Tensor:
         log_probs = self._log_probs(scores)
-        # log(1 - exp(x)) is best taken through expm1 near 0 and through log1p away from it (Mächler 2012).
+        # log(1 - exp(x)) is accurate through expm1 near 0 and through log1p elsewhere (Mächler 2012).
         rest = torch.where(log_probs > -math.log(2), (-torch.expm1(log_probs)).log(), torch.log1p(-log_probs.exp()))
         return log_probs - rest
 
@@ -84,6 +87,6 @@ class Quasibinary(Link):
 
 
 def batch_log_normalizer(scores: Scores, target: Target) -> tuple[Tensor, Tensor]:
-    """``logsumexp`` of all scores and the number of labels, over every process; the first has a gradient."""
+    """``logsumexp`` of all scores and the number of labels, over all processes; the first has a gradient."""
     labels = torch.tensor(len(target), device=scores.device) if is_single_label(target) else target.sum()
     return total_logsumexp(scores.flatten()), total(labels.to(scores.dtype))

@@ -1,15 +1,17 @@
-"""Links that give the probability back from the minimiser of a loss that is not read by sigmoid or softmax."""
+"""Links that recover the probabilities from the minimiser of a loss whose link is neither sigmoid nor softmax."""
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from shortlist.checks import number, per_class
 from shortlist.errors import InputError, NotFittedError
 from shortlist.links.fixed import softmax_log_odds
 from shortlist.links.link import Link, invert_increasing
-from shortlist.tensors import Probs, Scores, as_tensor, shape_of
+from shortlist.tensors import Probs, Scores, as_tensor
 
 
 class SPA(Link):
@@ -18,7 +20,7 @@ class SPA(Link):
     .. math:: \mathrm{logit}\, p = \log\frac{k_{neg} ζ_{pos}}{k_{pos} ζ_{neg}}
               + \log σ(k_{neg} (v - b_{neg})) - \log σ(-k_{pos} (v - b_{pos}))
 
-    At the defaults a score of 0 has probability 0.054, and one half is at 0.952: thresholding scores at 0 is wrong.
+    With the default parameters a score of 0 has probability 0.054, and 0.952 has one half: do not threshold scores at 0.
 
     >>> SPA().probs(torch.tensor([[0.0, 0.95207]]))
     tensor([[0.0538, 0.5000]])
@@ -27,7 +29,21 @@ class SPA(Link):
     """
 
     kind = "spa"
-    parameter_names = ("zeta_pos", "k_pos", "b_pos", "zeta_neg", "k_neg", "b_neg")
+    domains: ClassVar = {
+        "zeta_pos": number(above=0),
+        "k_pos": number(above=0),
+        "b_pos": number(),
+        "zeta_neg": number(above=0),
+        "k_neg": number(above=0),
+        "b_neg": number(),
+    }
+    parameter_names = tuple(domains)
+    zeta_pos: float
+    k_pos: float
+    b_pos: float
+    zeta_neg: float
+    k_neg: float
+    b_neg: float
 
     def __init__(
         self,
@@ -39,13 +55,7 @@ class SPA(Link):
         b_neg: float = 1.0,
     ):
         super().__init__()
-        for name, value in (("zeta_pos", zeta_pos), ("k_pos", k_pos), ("zeta_neg", zeta_neg), ("k_neg", k_neg)):
-            if not 0 < value < math.inf:
-                raise InputError(f"{name}: expected a number above 0, got {value}")
-        if not (math.isfinite(b_pos) and math.isfinite(b_neg)):
-            raise InputError(f"b_pos and b_neg: expected finite numbers, got {b_pos} and {b_neg}")
-        self.zeta_pos, self.k_pos, self.b_pos = zeta_pos, k_pos, b_pos
-        self.zeta_neg, self.k_neg, self.b_neg = zeta_neg, k_neg, b_neg
+        self._set(zeta_pos=zeta_pos, k_pos=k_pos, b_pos=b_pos, zeta_neg=zeta_neg, k_neg=k_neg, b_neg=b_neg)
 
     def _log_odds(self, scores: Scores) -> Tensor:
         constant = math.log(self.k_neg * self.zeta_pos / (self.k_pos * self.zeta_neg))
@@ -58,15 +68,15 @@ class SPA(Link):
 
 
 class FocalRecovery(Link):
-    r"""The probability behind the minimiser of the asymmetric focal loss, or of ASY.
+    r"""The probabilities recovered from the minimiser of the asymmetric focal loss, or of ASY.
 
     With ``z = σ(v)`` and ``u = (z - shift)+``,
 
     .. math:: p = \frac{h(u; γ_{neg})}{h(u; γ_{neg}) + h(1 - z; γ_{pos})}, \quad
               h(x; γ) = \frac{x^γ - γ x^{γ-1} (1 - x) \log(1 - x)}{1 - x}
 
-    Without a shift it is a bijection and its own limits at 0 and 1; with one, every score with ``z ≤ shift`` has
-    probability 0, and it cannot be undone. With both gammas and the shift 0 it is the sigmoid.
+    Without a shift it is a bijection. With one, every score with ``z ≤ shift`` has probability 0, so it has no inverse. If both
+    gammas and the shift are 0 it is the sigmoid.
 
     >>> FocalRecovery(gamma_pos=0, gamma_neg=4, shift=0.05).probs(torch.tensor([[-5.0, 0.0, 50.0]]))
     tensor([[0.0000, 0.1276, 0.9637]])
@@ -75,15 +85,15 @@ class FocalRecovery(Link):
     """
 
     kind = "focal-recovery"
-    parameter_names = ("gamma_pos", "gamma_neg", "shift")
+    domains: ClassVar = {"gamma_pos": number(least=0), "gamma_neg": number(least=0), "shift": number(least=0, below=1)}
+    parameter_names = tuple(domains)
+    gamma_pos: float
+    gamma_neg: float
+    shift: float
 
     def __init__(self, gamma_pos: float = 0.0, gamma_neg: float = 4.0, shift: float = 0.0):
         super().__init__()
-        if not (0 <= gamma_pos < math.inf and 0 <= gamma_neg < math.inf):
-            raise InputError(f"gamma_pos and gamma_neg: expected numbers from 0, got {gamma_pos} and {gamma_neg}")
-        if not 0 <= shift < 1:
-            raise InputError(f"shift: expected a number from 0 to below 1, got {shift}")
-        self.gamma_pos, self.gamma_neg, self.shift = gamma_pos, gamma_neg, shift
+        self._set(gamma_pos=gamma_pos, gamma_neg=gamma_neg, shift=shift)
 
     def _log_odds(self, scores: Scores) -> Tensor:
         log_z, log_rest = logsigmoid(scores), logsigmoid(-scores)
@@ -92,7 +102,7 @@ class FocalRecovery(Link):
         else:
             u = log_z.exp() - self.shift
             below = u <= 0
-            # A number in place of those below keeps their gradient 0 rather than none.
+            # A finite number instead of those below keeps their gradient 0 instead of NaN.
             log_u = torch.log(torch.where(below, 1.0, u))
             log_not_u = torch.log(log_rest.exp() + self.shift)
         odds = _log_h(log_u, log_not_u, self.gamma_neg) - _log_h(log_rest, log_z, self.gamma_pos)
@@ -105,14 +115,14 @@ class FocalRecovery(Link):
 
 
 class SoftmaxFocalRecovery(Link):
-    r"""The probabilities behind the minimiser of the focal loss of one label a row.
+    r"""The probabilities recovered from the minimiser of the focal loss for one label per row.
 
     With ``q = softmax(scores)``,
 
     .. math:: p_j \propto \frac{q_j}{(1 - q_j)^γ - γ (1 - q_j)^{γ - 1} q_j \log q_j}
 
-    Read by a softmax, a network trained with the focal loss is less sure than it should be of what is likely (and surer of
-    what is not); this reads it right. With γ = 0 it is the softmax.
+    The softmax of a network trained with the focal loss is underconfident; this link corrects that. For γ = 0 it is the
+    softmax.
 
     >>> SoftmaxFocalRecovery(gamma=2.0).probs(torch.tensor([[2.0, 1.0, 0.0]]))
     tensor([[0.8838, 0.0875, 0.0287]])
@@ -122,13 +132,13 @@ class SoftmaxFocalRecovery(Link):
     """
 
     kind = "softmax-focal-recovery"
-    parameter_names = ("gamma",)
+    domains: ClassVar = {"gamma": number(least=0)}
+    parameter_names = tuple(domains)
+    gamma: float
 
     def __init__(self, gamma: float = 2.0):
         super().__init__()
-        if not 0 <= gamma < math.inf:
-            raise InputError(f"gamma: expected a number from 0, got {gamma}")
-        self.gamma = gamma
+        self._set(gamma=gamma)
 
     def _log_weights(self, scores: Scores) -> Tensor:
         if scores.shape[1] == 1:
@@ -143,15 +153,8 @@ class SoftmaxFocalRecovery(Link):
         return softmax_log_odds(self._log_weights(scores))
 
 
-def _checked_margins(margins: Tensor) -> Tensor:
-    values = as_tensor(margins, "margins").detach()
-    if values.ndim != 1 or not values.is_floating_point() or not values.isfinite().all():
-        raise InputError(f"margins: expected finite floating point (C,), one for each class, got {shape_of(values)}")
-    return values.clone()
-
-
 class LDAM(Link):
-    r"""The probabilities behind the minimiser of the LDAM loss.
+    r"""The probabilities recovered from the minimiser of the LDAM loss.
 
     With ``e_j = exp(scale · scores_j)``,
 
@@ -165,21 +168,23 @@ class LDAM(Link):
     """
 
     kind = "ldam"
+    domains: ClassVar = {"margins": per_class(), "scale": number(above=0)}
     parameter_names = ("scale",)
     margins: Tensor | None
+    scale: float
 
     def __init__(self, margins: Tensor | None = None, scale: float = 30.0):
         super().__init__()
-        if not 0 < scale < math.inf:
-            raise InputError(f"scale: expected a number above 0, got {scale}")
-        self.scale = scale
-        self.register_buffer("margins", None if margins is None else _checked_margins(margins))
+        self._set(scale=scale)
+        if margins is not None:
+            margins = self.domains["margins"]("margins", as_tensor(margins, "margins").detach()).clone()
+        self.register_buffer("margins", margins)
 
     def check_classes(self, classes: int) -> None:
-        """There is a margin for each class."""
+        """Raise unless there is a margin for each class."""
         margins = self._buffers["margins"]
         if margins is None:
-            raise NotFittedError(f"{self} has no margins: make it with LDAM(margins, scale), or take the loss's link()")
+            raise NotFittedError(f"{self} has no margins: use LDAM(margins, scale), or the loss's link()")
         if margins.shape != (classes,):
             raise InputError(f"{self}: expected scores of {len(margins)} classes, one for each margin, got {classes}")
 
@@ -201,6 +206,6 @@ def _log_h(log_x: Tensor, log_rest: Tensor, gamma: float) -> Tensor:
         return -log_rest
     # ratio = -(1-x) log(1-x) / x runs from 1 at x = 0 to 0 at x = 1.
     x = log_x.exp()
-    far = x > 1e-12  # nearer to 0 the quotient's gradient would underflow; 1 - x/2 is then exact
+    far = x > 1e-12  # closer to 0 the gradient of the quotient would underflow; there 1 - x/2 is exact
     ratio = torch.where(far, -log_rest.exp() * log_rest / torch.where(far, x, 1.0), 1 - x / 2)
     return gamma * log_x - log_rest + torch.log1p(gamma * ratio)

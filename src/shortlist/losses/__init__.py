@@ -1,9 +1,9 @@
-"""Losses: every one a function ``(scores, target, *, …, reduction="mean")`` and a module of the same name.
+"""Losses: each is a function ``(scores, target, *, …, reduction="mean")`` and a module of the same name.
 
 =========================== ==================================== ============== =====================================
-function                    labels a row                         elicits        link that reads its scores
+function                    labels per row                       elicits        link
 =========================== ==================================== ============== =====================================
-cross_entropy_loss          one (or some, sharing)               probabilities  softmax
+cross_entropy_loss          one (or several, sharing equally)    probabilities  softmax
 focal_loss                  one                                  probabilities  softmax-focal-recovery
 ldam_loss                   one, long tail                       probabilities  ldam
 topk_hinge_loss             one                                  nothing        none
@@ -20,11 +20,14 @@ binary_cross_entropy_loss   any number                           probabilities  
 asymmetric_focal_loss       any number                           probabilities  focal-recovery
 spa_loss                    any number                           probabilities  spa
 two_way_loss                any number                           nothing        none
-label_pair_penalty          any number; added to another         order          sigmoid
+label_pair_penalty          any number; added to another loss    order          sigmoid
 quasibinary_loss            any number                           probabilities  quasibinary
-uniform_outlier_loss        none; added to another               nothing        softmax
-confidence_outlier_loss     none; added to another               nothing        softmax
+uniform_outlier_loss        none; added to another loss          nothing        softmax
+confidence_outlier_loss     none; added to another loss          nothing        softmax
 =========================== ==================================== ============== =====================================
+
+The link turns the scores of a network trained with the loss into probabilities. Losses for one label per row
+take an ``ignore_index`` and, if they are a mean over rows, a ``weight`` per class, both as in ``torch.nn.CrossEntropyLoss``.
 """
 
 from shortlist.losses.average_k import AverageKLoss, average_k_loss
@@ -38,7 +41,7 @@ from shortlist.losses.hinges import (
     noised_topk_hinge_loss,
     topk_hinge_loss,
 )
-from shortlist.losses.loss import Loss
+from shortlist.losses.loss import Loss, LossState
 from shortlist.losses.multilabel import (
     AsymmetricFocalLoss,
     BinaryCrossEntropyLoss,
@@ -65,6 +68,7 @@ from shortlist.losses.single import (
 from shortlist.losses.smooth_hinge import SmoothTopkHingeLoss, smooth_topk_hinge_loss
 from shortlist.losses.sparse_top import SparseTopLoss, sparse_top_loss
 from shortlist.operators import expected_top_value, noised_top_value, soft_top_value, sparse_top
+from shortlist.tensors import TwoHeadScores
 
 __all__ = [
     "AssumeNegativeLoss",
@@ -80,6 +84,7 @@ __all__ = [
     "LabelPairPenalty",
     "LdamLoss",
     "Loss",
+    "LossState",
     "NoisedTopkHingeLoss",
     "PenalisedLoss",
     "QuasibinaryLoss",
@@ -89,6 +94,7 @@ __all__ = [
     "SpaLoss",
     "SparseTopLoss",
     "TopkHingeLoss",
+    "TwoHeadScores",
     "TwoWayLoss",
     "UniformOutlierLoss",
     "assume_negative_loss",

@@ -1,22 +1,27 @@
 """The two-head loss for average-k sets (Garcin 2023)."""
 
-import math
 from fractions import Fraction
+from typing import TypeVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, logsigmoid
+from torch.nn.functional import cross_entropy, logsigmoid, pad
 
 from shortlist.checks import number
 from shortlist.errors import InputError
 from shortlist.links import Link, Sigmoid
 from shortlist.losses.domains import domains
-from shortlist.losses.loss import Loss, global_rows, reduce_coupled
-from shortlist.processes import gathered, processes, total
-from shortlist.tensors import Reduction, Scores, Target, check_scores, check_single_label, one_hot, pick, shape_of, working
+from shortlist.losses.loss import Loss
+from shortlist.losses.rows import IGNORING, global_rows, integer_target, labels_of, reduce_coupled, sum_rows
+from shortlist.processes import gathered, processes, rank, total
+from shortlist.tensors import Reduction, Scores, Target, TwoHeadScores, check_scores, one_hot, pick, shape_of, working
+
+Rows = TypeVar("Rows", int, Tensor)
+
+FINEST_SHARE = 10**6  # the finest fraction that k is taken as, so that the count of pseudo-labels fits in 64 bits
 
 
-@domains(k=number(least=1), alpha=number(least=0))
+@domains(k=number(least=1), alpha=number(least=0), **IGNORING)
 def average_k_loss(
     scores: Scores,
     target: Target,
@@ -24,32 +29,34 @@ def average_k_loss(
     proposal_scores: Scores,
     k: float,
     alpha: float = 1.0,
+    ignore_index: int = -100,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    r"""Cross-entropy proposes which other labels could be right; the multi-label head learns to return them too.
+    r"""Binary cross-entropy of a multi-label head, whose extra positive labels are proposed by a second, softmax head.
 
     With ``P = softmax(proposal_scores)`` without gradient, the pseudo-positives S are the ``(k-1)·N`` largest entries of P
-    over the whole batch, the true ones left out, and the rest R is everything neither true nor in S:
+    over the whole batch, the true labels excluded, and R is everything that is neither true nor in S:
 
     .. math:: -\frac1N \sum_i \log \mathrm{softmax}_{target_i}(proposal\_scores_i)
               - \frac1N \sum_i \log σ(scores_{i, target_i})
               - \frac{alpha}{|S|} \sum_S \log σ(scores) - \frac{alpha}{|R|} \sum_R \log(1 - σ(scores))
 
     The first term trains the proposal head alone, the others the multi-label head alone. Exactly ``(k-1)·N`` entries are
-    chosen, rounded half up, ties by lower index; where S or R is empty its term is 0. Couples the batch: on several
-    processes it is the global one.
+    chosen, rounded half up, ties by lower index; if S or R is empty its term is 0. Couples the rows of the batch, which on
+    several processes is the global batch.
 
-    Elicits: the average-k sets of this k, and the order of the labels outside of them; labels inside all grow without end,
-    at no particular order. The proposal head elicits probabilities. Link: sigmoid (the paper thresholds a softmax of the
-    same scores; both order the labels of one row alike).
+    Elicits: the average-k sets of this k, and the order of the labels outside of them; scores of labels inside grow without
+    bound, in no particular order. The proposal head elicits probabilities. Link: sigmoid (the paper thresholds a softmax of the
+    same scores; both order the labels of a row in the same way).
 
     Args:
-        scores: (N, C), the multi-label head's.
-        target: int64 (N,).
-        proposal_scores: (N, C), the proposal head's.
-        k: labels a row on average, 1 to C, any real number.
+        scores: (N, C), from the multi-label head.
+        target: integers (N,).
+        proposal_scores: (N, C), from the proposal head.
+        k: average number of labels per row, 1 to C, any real number.
         alpha: weight of the pseudo-labels, 0.1 to 10; 0.3 suits CIFAR-100, 5 Pl@ntNet-300K.
-        reduction: "mean", or "sum", that times N.
+        ignore_index: rows with this label are left out of the batch.
+        reduction: "mean", or "sum", which is the mean times N.
 
     Shape: (N, C), (N,), (N, C) → scalar.
 
@@ -59,72 +66,114 @@ def average_k_loss(
 
     Garcin, Servajean, Joly, Salmon, "A two-head loss function for deep average-K classification", 2023, eqs. 10 to 14.
     """
-    check_single_label(scores, target)
+    given = integer_target(scores, target)
+    target, kept = labels_of(scores, given, ignore_index)
     check_scores(proposal_scores, "proposal_scores")
     if proposal_scores.shape != scores.shape:
         raise InputError(f"proposal_scores: expected floating point {tuple(scores.shape)}, got {shape_of(proposal_scores)}")
     if k > scores.shape[1]:
         raise InputError(f"k: expected at most the {scores.shape[1]} classes of scores, got {k:g}")
     scores, proposal_scores = working(scores), working(proposal_scores)
-    rows = global_rows(scores)
+    rows = global_rows(scores, kept)
     true = one_hot(target, scores.shape[1])
-    chosen = pseudo_positives(proposal_scores, true, k)
-    rest = ~(true | chosen)
-    proposal = total(cross_entropy(proposal_scores, target, reduction="sum")) / rows
-    observed = total(-logsigmoid(pick(scores, target)).sum()) / rows
+    barred = true if kept is None else true | ~kept[:, None]
+    chosen = pseudo_positives(proposal_scores, barred, kept, k)
+    rest = ~(barred | chosen)
+    proposal = total(cross_entropy(proposal_scores, given, reduction="sum", ignore_index=ignore_index)) / rows
+    observed = total(sum_rows(-logsigmoid(pick(scores, target)), kept)) / rows
     loss = proposal + observed + alpha * (_mean_over(-logsigmoid(scores), chosen) + _mean_over(-logsigmoid(-scores), rest))
     return reduce_coupled(loss, rows, reduction)
 
 
 def _mean_over(values: Tensor, marks: Tensor) -> Tensor:
-    """The mean of the marked values of the global batch, 0 where none is."""
+    """The mean of the marked values of the global batch, 0 if there are none."""
     return total(torch.where(marks, values, 0.0).sum()) / total(marks.sum().to(values.dtype)).clamp(min=1)
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 @torch.no_grad()
-def pseudo_positives(proposal_scores: Scores, true: Tensor, k: float) -> Tensor:
-    """The ``(k-1)·N`` most probable entries of the global batch that are not true, bool (N, C)."""
-    probs = proposal_scores.softmax(1).masked_fill_(true, -1.0).flatten()
-    rows = len(true) if processes() == 1 else int(gathered(torch.tensor(len(true), device=probs.device)).sum())
-    # k is the decimal that was typed: 1.3 · 5 in binary fractions is below 6.5.
-    wanted = min(math.floor((Fraction(str(float(k))) - 1) * rows + Fraction(1, 2)), rows * (true.shape[1] - 1))
-    mine = min(wanted, len(true) * (true.shape[1] - 1))
-    chosen = torch.zeros_like(true).flatten()
-    if wanted == 0:
-        return chosen.view(true.shape)
-    ordered = _largest(probs, mine)
+def pseudo_positives(proposal_scores: Scores, barred: Tensor, kept: Tensor | None, k: float) -> Tensor:
+    """The ``(k-1)·N`` most probable entries of the global batch, bool (N, C).
+
+    Args:
+        proposal_scores: (N, C).
+        barred: bool (N, C), the entries that cannot be chosen: true labels, and all entries of ignored rows.
+        kept: bool (N,), the rows that count; None for all.
+        k: average number of labels per row.
+    """
+    rows, classes = barred.shape
+    together = rows if processes() == 1 else int(gathered(torch.tensor(rows, device=barred.device)).sum())
+    most = number_chosen(k, together)  # reached if no row is ignored
+    if most == 0:
+        return torch.zeros_like(barred)
+    probs = proposal_scores.softmax(1).masked_fill_(barred, -1.0).flatten()
+    largest = probs.topk(min(most, rows * (classes - 1))).values
+    if kept is None and processes() == 1:
+        cut, free = largest[-1:], most - (largest > largest[-1]).sum()
+    else:
+        count = torch.tensor(rows, device=barred.device) if kept is None else kept.sum()
+        cut, free = _global_cut(largest, number_chosen(k, gathered(count).sum()))
+    tied = probs == cut
+    chosen = (probs > cut) | (tied & (tied.cumsum(0) <= free))
+    return chosen.view(barred.shape)
+
+
+def number_chosen(k: float, rows: Rows) -> Rows:
+    """``(k-1)·rows`` rounded half up, in whole numbers: k is the decimal that was typed, and 1.3 · 5 in binary is below 6.5."""
+    more = (Fraction(str(float(k))) - 1).limit_denominator(FINEST_SHARE)
+    return (2 * more.numerator * rows + more.denominator) // (2 * more.denominator)
+
+
+def _global_cut(largest: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """The ``wanted``-th largest probability over all processes, and how many entries equal to it this process may choose.
+
+    Nothing here waits for the device on one process. Ties go to the lower process first.
+
+    Args:
+        largest: the largest probabilities of this process, in decreasing order.
+        wanted: the number of entries to choose.
+    """
+    lists = largest[None]
     if processes() > 1:
-        ordered = ordered[: _share(probs[ordered], wanted)]
-    chosen[ordered] = True
-    return chosen.view(true.shape)
-
-
-def _largest(values: Tensor, number: int) -> Tensor:
-    """Places of the largest, in decreasing order, ties by lower index."""
-    if number == 0:
-        return torch.zeros(0, dtype=torch.int64, device=values.device)
-    cut = values.topk(number, sorted=False).values.amin()
-    above, tied = (values > cut).nonzero().squeeze(1), (values == cut).nonzero().squeeze(1)
-    above = above[values[above].sort(descending=True, stable=True).indices]
-    return torch.cat([above, tied[: number - len(above)]])
-
-
-def _share(values: Tensor, wanted: int) -> int:
-    """How many of this process's values, in decreasing order, are among the largest of all processes' together."""
-    rank = torch.distributed.get_rank()
-    longest = int(gathered(torch.tensor(len(values), device=values.device)).max())
-    padded = torch.nn.functional.pad(values, (0, longest - len(values)), value=-1.0)
-    everyone = gathered(padded)
-    order = everyone.flatten().sort(descending=True, stable=True).indices[:wanted]  # stable: the lower process first
-    return int(((order // max(1, longest)) == rank).sum())
+        longest = int(gathered(torch.tensor(len(largest), device=largest.device)).max())
+        lists = gathered(pad(largest, (0, longest - len(largest)), value=-1.0))
+    ordered = lists.flatten().sort(descending=True).values
+    cut = ordered.gather(0, (wanted - 1).clamp(min=0).reshape(1))
+    cut = torch.where(wanted > 0, cut, torch.inf)
+    return cut, wanted - (lists > cut).sum() - (lists[: rank()] == cut).sum()
 
 
 class AverageKLoss(Loss):
-    """Module form of :func:`average_k_loss`."""
+    """Module form of :func:`average_k_loss`, which also takes the output of a two-head network as it is.
+
+    >>> loss, scores = AverageKLoss(k=2, alpha=0.5), torch.tensor([[2.0, 1.0, 0.0]])
+    >>> loss(TwoHeadScores(scores, scores), torch.tensor([1]))
+    tensor(2.1309)
+    """
 
     function = staticmethod(average_k_loss)
     elicits = "average-k set"
     couples = True
+
+    def __init__(self, *, k: float, alpha: float = 1.0, ignore_index: int = -100, reduction: Reduction = "mean"):
+        super().__init__(k=k, alpha=alpha, ignore_index=ignore_index, reduction=reduction)
+
+    def forward(
+        self,
+        scores: Scores | TwoHeadScores | tuple[Scores, Scores],
+        target: Target,
+        *,
+        proposal_scores: Scores | None = None,
+    ) -> Tensor:
+        """The loss of the scores of both heads: a pair ``(scores, proposal_scores)``, or the second by keyword."""
+        if isinstance(scores, tuple) and len(scores) == 2 and proposal_scores is None:
+            scores, proposal_scores = scores
+        if isinstance(scores, tuple) or proposal_scores is None:
+            raise InputError(
+                "proposal_scores: expected the scores of two heads, as a pair (scores, proposal_scores) or with "
+                f"proposal_scores=…, got {'one tensor' if isinstance(scores, Tensor) else 'both'}"
+            )
+        return average_k_loss(scores, target, proposal_scores=proposal_scores, **self.keywords)
 
     def link(self) -> Link:
         """Sigmoid."""

@@ -1,4 +1,4 @@
-"""Domains of parameters, declared once at a loss's function: it checks them at each call, its module when it is made."""
+"""The domains of a loss's parameters, declared once at its function: checked at each call, and when the module is built."""
 
 import functools
 import inspect
@@ -13,7 +13,7 @@ P = ParamSpec("P")
 
 
 def domains(**checks: Check) -> Callable[[Callable[P, Tensor]], Callable[P, Tensor]]:
-    """Declares the domain of each parameter of a loss; the function checks them at each call, the module when it is made."""
+    """Declare the domain of each parameter of a loss function; :class:`~shortlist.losses.Loss` uses the same checks."""
 
     def declare(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
         defaults = {name: parameter.default for name, parameter in inspect.signature(function).parameters.items()}
@@ -22,11 +22,11 @@ def domains(**checks: Check) -> Callable[[Callable[P, Tensor]], Callable[P, Tens
         def checked(*positional: P.args, **keywords: P.kwargs) -> Tensor:
             for name, check in checks.items():
                 value = keywords.get(name, defaults[name])
-                if value is not inspect.Parameter.empty:  # what is missing, the function itself complains about
+                if value is not inspect.Parameter.empty:  # Python reports missing arguments itself
                     keywords[name] = check(name, value)
             return function(*positional, **keywords)
 
-        checked.checks = checks  # type: ignore[attr-defined]
+        checked.domains = checks  # type: ignore[attr-defined]
         return checked
 
     return declare

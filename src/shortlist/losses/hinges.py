@@ -1,6 +1,6 @@
-"""Hinges between the true score and the k-th largest, hard and smoothed (Garcin 2022, Table 1).
+"""Hinge losses between the true score and the k-th largest, plain and smoothed (Garcin 2022, Table 1).
 
-Shapes: scores (N, C), target int64 (N,). Papers: Lapin et al. 2015 and 2016, Yang and Koyejo 2020, Garcin et al. 2022.
+Shapes: scores (N, C), target integers (N,). Papers: Lapin et al. 2015 and 2016, Yang and Koyejo 2020, Garcin et al. 2022.
 """
 
 from typing import Literal, TypeAlias
@@ -12,33 +12,46 @@ from shortlist.checks import check_each_class, number, one_of, per_class, whole
 from shortlist.errors import InputError
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss
+from shortlist.losses.rows import WEIGHTING, labels_of, reduce_rows
 from shortlist.operators import expected_top_value, noised_top_value, soft_top_value
-from shortlist.tensors import Reduction, Scores, Target, check_single_label, pick, reduce, working
+from shortlist.tensors import Reduction, Scores, Target, pick, working
 
 Smoothing: TypeAlias = Literal["noised", "antithetic", "expected", "soft"]
 
-WHOLE = whole(1)
+SMOOTHINGS = ("noised", "antithetic", "expected", "soft")
+COUNT = whole(1)
 
 
 def check_rivals(scores: Scores, k: int) -> None:
-    """There is a (k+1)-th score."""
+    """The scores have a (k+1)-th largest."""
     if k + 1 > scores.shape[1]:
         raise InputError(f"k: expected at most {scores.shape[1] - 1}, one less than the classes of scores, got {k}")
 
 
-@domains(k=WHOLE, margin=number(least=0))
-def topk_hinge_loss(scores: Scores, target: Target, *, k: int, margin: float = 1.0, reduction: Reduction = "mean") -> Tensor:
+@domains(k=COUNT, margin=number(least=0), **WEIGHTING)
+def topk_hinge_loss(
+    scores: Scores,
+    target: Target,
+    *,
+    k: int,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Tensor:
     r"""Hinge between the true score and the k-th largest of the others.
 
     .. math:: (margin + \mathrm{top}_k(scores_{\setminus target}) - scores_{target})_+
 
-    Elicits: nothing (not top-k calibrated; ``tests/losses/test_elicitation.py`` shows a law where it fails). Link: none.
+    Elicits: nothing: it is not top-k calibrated (``tests/losses/test_elicitation.py`` has a counterexample). Link: none.
 
     Args:
         scores: (N, C).
-        target: int64 (N,).
+        target: integers (N,).
         k: 1 to C - 1.
-        margin: by how much the true score should win.
+        margin: by how much the true score should exceed the other; default 1.
+        weight: (C,), a weight for each class, which multiplies the loss of its rows; the mean is divided by their sum.
+        ignore_index: rows with this label count neither in the loss nor in its mean.
         reduction: "mean", "sum" or "none".
 
     Shape: (N, C), (N,) → scalar, or (N,) with ``reduction="none"``.
@@ -48,12 +61,12 @@ def topk_hinge_loss(scores: Scores, target: Target, *, k: int, margin: float = 1
 
     Lapin, Hein, Schiele, "Top-k multiclass SVM", 2015, eq. 7.
     """
-    check_single_label(scores, target)
+    labels, scores = labels_of(scores, target, ignore_index), working(scores)
     check_rivals(scores, k)
-    scores = working(scores)
-    others = scores.scatter(1, target[:, None], -torch.inf)
+    others = scores.scatter(1, labels.target[:, None], -torch.inf)
     rival = others.topk(k, dim=1).values[:, -1]
-    return reduce(torch.relu(margin + rival - pick(scores, target)), reduction)
+    hinge = torch.relu(margin + rival - pick(scores, labels.target))
+    return reduce_rows(hinge, labels, weight, reduction, scores)
 
 
 class TopkHingeLoss(Loss):
@@ -61,22 +74,42 @@ class TopkHingeLoss(Loss):
 
     function = staticmethod(topk_hinge_loss)
 
+    def __init__(
+        self,
+        *,
+        k: int,
+        margin: float = 1.0,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: Reduction = "mean",
+    ):
+        super().__init__(k=k, margin=margin, weight=weight, ignore_index=ignore_index, reduction=reduction)
 
-@domains(k=WHOLE, margin=number(least=0))
+
+@domains(k=COUNT, margin=number(least=0), **WEIGHTING)
 def convex_topk_hinge_loss(
-    scores: Scores, target: Target, *, k: int, margin: float = 1.0, reduction: Reduction = "mean"
+    scores: Scores,
+    target: Target,
+    *,
+    k: int,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
 ) -> Tensor:
     r"""Hinge between the true score and the mean of the k largest, the others raised by the margin.
 
     .. math:: \Big(\frac1k \sum_{i \le k} \mathrm{top}_i(scores + margin \cdot (1 - e_{target})) - scores_{target}\Big)_+
 
-    Elicits: nothing (not top-k calibrated; ``tests/losses/test_elicitation.py`` shows a law where it fails). Link: none.
+    Elicits: nothing: it is not top-k calibrated (``tests/losses/test_elicitation.py`` has a counterexample). Link: none.
 
     Args:
         scores: (N, C).
-        target: int64 (N,).
+        target: integers (N,).
         k: 1 to C - 1.
-        margin: by how much the true score should win.
+        margin: by how much the true score should exceed the other; default 1.
+        weight: (C,), a weight for each class, which multiplies the loss of its rows; the mean is divided by their sum.
+        ignore_index: rows with this label count neither in the loss nor in its mean.
         reduction: "mean", "sum" or "none".
 
     Shape: (N, C), (N,) → scalar, or (N,) with ``reduction="none"``.
@@ -86,12 +119,12 @@ def convex_topk_hinge_loss(
 
     Lapin, Hein, Schiele, 2015 (top-k hinge α); Garcin 2022, Table 1.
     """
-    check_single_label(scores, target)
+    labels, scores = labels_of(scores, target, ignore_index), working(scores)
     check_rivals(scores, k)
-    scores = working(scores)
-    own = pick(scores, target)
-    raised = (scores + margin).scatter(1, target[:, None], own[:, None])
-    return reduce(torch.relu(raised.topk(k, dim=1).values.mean(1) - own), reduction)
+    own = pick(scores, labels.target)
+    raised = (scores + margin).scatter(1, labels.target[:, None], own[:, None])
+    hinge = torch.relu(raised.topk(k, dim=1).values.mean(1) - own)
+    return reduce_rows(hinge, labels, weight, reduction, scores)
 
 
 class ConvexTopkHingeLoss(Loss):
@@ -99,23 +132,43 @@ class ConvexTopkHingeLoss(Loss):
 
     function = staticmethod(convex_topk_hinge_loss)
 
+    def __init__(
+        self,
+        *,
+        k: int,
+        margin: float = 1.0,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: Reduction = "mean",
+    ):
+        super().__init__(k=k, margin=margin, weight=weight, ignore_index=ignore_index, reduction=reduction)
 
-@domains(k=WHOLE, margin=number(least=0))
+
+@domains(k=COUNT, margin=number(least=0), **WEIGHTING)
 def calibrated_topk_hinge_loss(
-    scores: Scores, target: Target, *, k: int, margin: float = 1.0, reduction: Reduction = "mean"
+    scores: Scores,
+    target: Target,
+    *,
+    k: int,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
 ) -> Tensor:
     r"""Hinge between the true score and the (k+1)-th largest of all.
 
     .. math:: (margin + \mathrm{top}_{k+1}(scores) - scores_{target})_+
 
-    Elicits: the top-k set. It does not train deep networks: where the true class is itself the (k+1)-th its gradient is 0.
-    :func:`noised_topk_hinge_loss` is its smooth form. Link: none.
+    Elicits: the top-k set. It cannot train deep networks: its gradient is 0 where the true class is itself the (k+1)-th
+    largest. :func:`noised_topk_hinge_loss` is its smooth form. Link: none.
 
     Args:
         scores: (N, C).
-        target: int64 (N,).
+        target: integers (N,).
         k: 1 to C - 1.
-        margin: by how much the true score should win.
+        margin: by how much the true score should exceed the other; default 1.
+        weight: (C,), a weight for each class, which multiplies the loss of its rows; the mean is divided by their sum.
+        ignore_index: rows with this label count neither in the loss nor in its mean.
         reduction: "mean", "sum" or "none".
 
     Shape: (N, C), (N,) → scalar, or (N,) with ``reduction="none"``.
@@ -125,7 +178,9 @@ def calibrated_topk_hinge_loss(
 
     Yang, Koyejo, "On the consistency of top-k surrogate losses", 2020; Garcin 2022, eq. 17.
     """
-    return noised_topk_hinge_loss(scores, target, k=k, epsilon=0.0, margin=margin, reduction=reduction)
+    return noised_topk_hinge_loss(
+        scores, target, k=k, epsilon=0.0, margin=margin, weight=weight, ignore_index=ignore_index, reduction=reduction
+    )
 
 
 class CalibratedTopkHingeLoss(Loss):
@@ -134,17 +189,26 @@ class CalibratedTopkHingeLoss(Loss):
     function = staticmethod(calibrated_topk_hinge_loss)
     elicits = "top-k set"
 
-
-SMOOTHINGS = ("noised", "antithetic", "expected", "soft")
+    def __init__(
+        self,
+        *,
+        k: int,
+        margin: float = 1.0,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: Reduction = "mean",
+    ):
+        super().__init__(k=k, margin=margin, weight=weight, ignore_index=ignore_index, reduction=reduction)
 
 
 @domains(
-    k=WHOLE,
+    k=COUNT,
     epsilon=number(least=0),
-    samples=WHOLE,
+    samples=COUNT,
     margin=per_class(or_number=True),
     scale=number(above=0),
     smoothing=one_of(*SMOOTHINGS),
+    **WEIGHTING,
 )
 def noised_topk_hinge_loss(
     scores: Scores,
@@ -158,6 +222,8 @@ def noised_topk_hinge_loss(
     smoothing: Smoothing = "noised",
     noise: Tensor | None = None,
     generator: torch.Generator | None = None,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
     reduction: Reduction = "mean",
 ) -> Tensor:
     r"""Hinge between the true score and a smoothed (k+1)-th largest of all.
@@ -165,25 +231,28 @@ def noised_topk_hinge_loss(
     .. math:: (scale \cdot (margin_{target} + t - scores_{target}))_+, \quad
               t = \frac{1}{samples} \sum_b \mathrm{top}_{k+1}(scores + epsilon \cdot Z_b)
 
-    Balanced with a number as margin; imbalanced with :func:`class_margins` and cosine scores, scale 60, epsilon 0.01.
+    For balanced classes the margin is one number; for imbalanced ones use :func:`class_margins` and cosine scores, with scale
+    60 and epsilon 0.01.
 
-    Elicits: the top-k set, as long as epsilon is small enough beside the margin: epsilon times the expected largest of k + 1
-    normal numbers below it (0.85 for k = 2, 1.03 for k = 3, 1.27 for k = 5); beyond that k + 1 labels can tie at no cost.
-    With a margin for each class, the top-k set of ``margin_j · p_j``: rarer classes are favoured, as is meant. Link: none.
+    Elicits: the top-k set, as long as epsilon times the expected maximum of k + 1 standard normal numbers (0.85 for k = 2, 1.03
+    for k = 3, 1.27 for k = 5) is below the margin; beyond that, k + 1 labels can tie at no cost. With a margin for each class,
+    the top-k set of ``margin_j · p_j``, which favours rarer classes on purpose. Link: none.
 
     Args:
         scores: (N, C).
-        target: int64 (N,).
+        target: integers (N,).
         k: 1 to C - 1.
-        epsilon: scale of the noise, on the scores before ``scale``. With 0 the calibrated hinge. 0.2 suits CIFAR-100, 1.0
-            Pl@ntNet-300K.
-        samples: draws a row; 5 to 10.
+        epsilon: scale of the noise, which is added to the scores before ``scale`` is applied. 0 gives the calibrated hinge;
+            0.2 suits CIFAR-100, 1.0 Pl@ntNet-300K.
+        samples: draws per row; 5 to 10.
         margin: one number, or (C,), one for each class.
-        scale: multiplies the whole.
-        smoothing: "noised" as in the paper; "antithetic" draws pairs of opposite noise; "expected" is the expectation
-            itself (small C); "soft" the deterministic :func:`soft_top_value`, with no variance.
-        noise: the draws, (samples, N, C), in place of fresh ones.
-        generator: where fresh draws come from.
+        scale: multiplies the argument of the hinge.
+        smoothing: "noised" as in the paper; "antithetic" draws pairs of opposite noise; "expected" is the exact expectation
+            (for small C); "soft" is the deterministic :func:`soft_top_value`, without variance.
+        noise: the draws, (samples, N, C), instead of fresh ones.
+        generator: source of fresh draws.
+        weight: (C,), a weight for each class, which multiplies the loss of its rows; the mean is divided by their sum.
+        ignore_index: rows with this label count neither in the loss nor in its mean.
         reduction: "mean", "sum" or "none".
 
     Shape: (N, C), (N,) → scalar, or (N,) with ``reduction="none"``.
@@ -194,12 +263,12 @@ def noised_topk_hinge_loss(
 
     Garcin, Servajean, Joly, Salmon, 2022, eqs. 10 (balanced) and 13 (imbalanced).
     """
-    check_single_label(scores, target)
+    labels, scores = labels_of(scores, target, ignore_index), working(scores)
     check_rivals(scores, k)
-    scores = working(scores)
     rival = _smoothed(scores, k + 1, epsilon, samples, smoothing, noise, generator)
-    own = check_each_class(margin, scores, "margin")[target] if isinstance(margin, Tensor) and margin.ndim else margin
-    return reduce(torch.relu(scale * (own + rival - pick(scores, target))), reduction)
+    own = check_each_class(margin, scores, "margin")[labels.target] if isinstance(margin, Tensor) and margin.ndim else margin
+    hinge = torch.relu(scale * (own + rival - pick(scores, labels.target)))
+    return reduce_rows(hinge, labels, weight, reduction, scores)
 
 
 def _smoothed(
@@ -225,3 +294,39 @@ class NoisedTopkHingeLoss(Loss):
 
     function = staticmethod(noised_topk_hinge_loss)
     elicits = "top-k set"
+
+    def __init__(
+        self,
+        *,
+        k: int,
+        epsilon: float = 1.0,
+        samples: int = 5,
+        margin: float | Tensor = 1.0,
+        scale: float = 1.0,
+        smoothing: Smoothing = "noised",
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: Reduction = "mean",
+    ):
+        super().__init__(
+            k=k,
+            epsilon=epsilon,
+            samples=samples,
+            margin=margin,
+            scale=scale,
+            smoothing=smoothing,
+            weight=weight,
+            ignore_index=ignore_index,
+            reduction=reduction,
+        )
+
+    def forward(
+        self,
+        scores: Scores,
+        target: Target,
+        *,
+        noise: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """The loss of these scores, with the given noise or with draws from the generator."""
+        return noised_topk_hinge_loss(scores, target, **self.keywords, noise=noise, generator=generator)

@@ -1,8 +1,7 @@
-"""Any number of labels a row: losses that are a mean over labels of one of two partial losses (Cheng; Ridnik et al. 2021).
+"""Losses for any number of labels per row, means over labels of one of two partial losses (Cheng; Ridnik et al. 2021).
 
-Shapes: scores (N, C), target bool (N, C), or int64 (N,) where each row has one label. A pair of partial losses, ``ℓ⁺`` for
-labels that are there and ``ℓ⁻`` for those that are not, says everything about such a loss; each module gives its pair with
-:meth:`partial_losses`.
+Shapes: scores (N, C), target bool (N, C), or integers (N,) if each row has one label. Such a loss is defined by a pair of
+partial losses, ``ℓ⁺`` for present and ``ℓ⁻`` for absent labels; each module returns its pair from :meth:`partial_losses`.
 """
 
 from collections.abc import Callable
@@ -12,30 +11,20 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from shortlist.checks import number
 from shortlist.links import SPA, FocalRecovery, Link, Sigmoid
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss, softplus
-from shortlist.tensors import (
-    Reduction,
-    Scores,
-    Target,
-    check_label_range,
-    check_scores,
-    check_target,
-    one_hot,
-    reduce,
-    working,
-)
+from shortlist.losses.rows import label_marks
+from shortlist.tensors import Reduction, Scores, Target, reduce, working
 
 
 class PartialLoss(Loss):
-    """A loss made of two partial losses."""
+    """A loss that consists of two partial losses."""
 
     partials: ClassVar[Callable[..., tuple[Tensor, Tensor]]]
 
     def partial_losses(self, scores: Scores) -> tuple[Tensor, Tensor]:
-        """``ℓ⁺(scores)`` and ``ℓ⁻(scores)``, of any shape: what a label costs that is there, and one that is not."""
+        """``ℓ⁺(scores)`` and ``ℓ⁻(scores)``, the cost of a present and of an absent label; scores may have any shape."""
         keywords = {name: value for name, value in self.keywords.items() if name != "reduction"}
         return type(self).partials(working(scores), **keywords)
 
@@ -46,25 +35,22 @@ def _mean_over_labels(scores: Scores, target: Target, partials: Callable[[Scores
     return reduce(torch.where(marks, present, absent).sum(1) / max(1, scores.shape[1]), reduction)
 
 
-def label_marks(scores: Scores, target: Target, name: str = "scores") -> Tensor:
-    """The checked target as bool (N, C)."""
-    check_scores(scores, name)
-    check_target(scores, target, name)
-    check_label_range(target, scores.shape[1])
-    return one_hot(target, scores.shape[1])
-
-
 def _bce_partials(scores: Scores) -> tuple[Tensor, Tensor]:
     """``-log σ`` and ``-log(1 - σ)``."""
     return -logsigmoid(scores), -logsigmoid(-scores)
 
 
 def binary_cross_entropy_loss(scores: Scores, target: Target, *, reduction: Reduction = "mean") -> Tensor:
-    r"""Independent sigmoids.
+    r"""Binary cross-entropy: an independent sigmoid for each label.
 
     .. math:: \frac1C \sum_j \begin{cases} -\log σ(scores_j) & j \in target \\ -\log(1 - σ(scores_j)) & \text{else} \end{cases}
 
     Elicits: probabilities. Link: sigmoid.
+
+    Args:
+        scores: (N, C).
+        target: bool (N, C), or integers (N,).
+        reduction: "mean" (over rows and labels), "sum" (over rows) or "none".
 
     Shape: (N, C), (N, C) or (N,) → scalar, or (N,) with ``reduction="none"``.
 
@@ -80,6 +66,9 @@ class BinaryCrossEntropyLoss(PartialLoss):
     function = staticmethod(binary_cross_entropy_loss)
     partials = staticmethod(_bce_partials)
     elicits = "probabilities"
+
+    def __init__(self, *, reduction: Reduction = "mean"):
+        super().__init__(reduction=reduction)
 
     def link(self) -> Link:
         """Sigmoid."""
@@ -110,7 +99,7 @@ def _weighted(log_base: Tensor, gamma: float, loss: Tensor, detach: bool) -> Ten
     return weight * loss
 
 
-@domains(gamma_pos=number(least=0), gamma_neg=number(least=0), shift=number(least=0, below=1))
+@domains(**FocalRecovery.domains)
 def asymmetric_focal_loss(
     scores: Scores,
     target: Target,
@@ -121,25 +110,25 @@ def asymmetric_focal_loss(
     detach_weight: bool = False,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    r"""Independent sigmoids whose easy labels count less, absent ones by another power than present ones.
+    r"""Binary cross-entropy with less weight for easy labels, by different powers for present and absent ones.
 
     With ``p = σ(scores)`` and ``u = (p - shift)+``, the mean over labels of
 
     .. math:: ℓ^+ = -(1 - p)^{gamma\_pos} \log p, \qquad ℓ^- = -u^{gamma\_neg} \log(1 - u)
 
-    Focal loss with equal gammas and no shift; ASY with a shift (0.05 in the paper). Gammas 0 and no shift is BCE.
+    Equal gammas without shift give the focal loss, a shift gives ASY (0.05 in the paper), gammas 0 without shift give BCE.
 
     Elicits: probabilities, not through the sigmoid but through the link :class:`~shortlist.links.FocalRecovery`; with a
-    shift, those up to the largest that the link can give (and with ``gamma_neg`` 0, from shift / (1 + shift) on); with
-    ``detach_weight`` the order.
+    shift, only probabilities up to the largest value of the link (and with ``gamma_neg`` 0, only from shift / (1 + shift)
+    on); with ``detach_weight`` the order.
 
     Args:
         scores: (N, C).
-        target: bool (N, C).
-        gamma_pos: focus on present labels.
-        gamma_neg: focus on absent labels.
-        shift: absent labels less probable than this cost nothing.
-        detach_weight: stop the gradient through the powers, as released code of ASY does.
+        target: bool (N, C), or integers (N,).
+        gamma_pos: exponent for present labels; default 0.
+        gamma_neg: exponent for absent labels; default 4.
+        shift: absent labels with a smaller sigmoid cost nothing; default 0.
+        detach_weight: stop the gradient through the powers, as the released code of ASY does.
         reduction: "mean" (over rows and labels), "sum" (over rows) or "none".
 
     Shape: (N, C), (N, C) or (N,) → scalar, or (N,) with ``reduction="none"``.
@@ -169,6 +158,19 @@ class AsymmetricFocalLoss(PartialLoss):
     shift: float
     detach_weight: bool
 
+    def __init__(
+        self,
+        *,
+        gamma_pos: float = 0.0,
+        gamma_neg: float = 4.0,
+        shift: float = 0.0,
+        detach_weight: bool = False,
+        reduction: Reduction = "mean",
+    ):
+        super().__init__(
+            gamma_pos=gamma_pos, gamma_neg=gamma_neg, shift=shift, detach_weight=detach_weight, reduction=reduction
+        )
+
     def link(self) -> Link | None:
         """The map φ from the minimiser back to the probability; none with detached weights."""
         return None if self.detach_weight else FocalRecovery(self.gamma_pos, self.gamma_neg, self.shift)
@@ -177,18 +179,11 @@ class AsymmetricFocalLoss(PartialLoss):
 def _spa_partials(
     scores: Scores, *, zeta_pos: float, k_pos: float, b_pos: float, zeta_neg: float, k_neg: float, b_neg: float
 ) -> tuple[Tensor, Tensor]:
-    """Two softplus, each with its slope, its shift and its weight."""
+    """Two softplus functions, each with its slope, shift and weight."""
     return softplus(-k_pos * (scores - b_pos)) / zeta_pos, softplus(k_neg * (scores - b_neg)) / zeta_neg
 
 
-@domains(
-    zeta_pos=number(above=0),
-    k_pos=number(above=0),
-    b_pos=number(),
-    zeta_neg=number(above=0),
-    k_neg=number(above=0),
-    b_neg=number(),
-)
+@domains(**SPA.domains)
 def spa_loss(
     scores: Scores,
     target: Target,
@@ -201,7 +196,7 @@ def spa_loss(
     b_neg: float = 1.0,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    r"""The strictly proper asymmetric loss: asymmetric, and yet its scores say probabilities.
+    r"""The strictly proper asymmetric loss: asymmetric, yet its scores determine the probabilities.
 
     The mean over labels of
 
@@ -214,13 +209,13 @@ def spa_loss(
 
     Args:
         scores: (N, C).
-        target: bool (N, C).
+        target: bool (N, C), or integers (N,).
         zeta_pos: divides the loss of present labels.
-        k_pos: its slope.
-        b_pos: its shift.
+        k_pos: slope of that loss.
+        b_pos: shift of that loss.
         zeta_neg: divides the loss of absent labels.
-        k_neg: its slope.
-        b_neg: its shift.
+        k_neg: slope of that loss.
+        b_neg: shift of that loss.
         reduction: "mean" (over rows and labels), "sum" (over rows) or "none".
 
     Shape: (N, C), (N, C) or (N,) → scalar, or (N,) with ``reduction="none"``.
@@ -243,6 +238,21 @@ class SpaLoss(PartialLoss):
     function = staticmethod(spa_loss)
     partials = staticmethod(_spa_partials)
     elicits = "probabilities"
+
+    def __init__(
+        self,
+        *,
+        zeta_pos: float = 1.0,
+        k_pos: float = 1.0,
+        b_pos: float = 0.0,
+        zeta_neg: float = 5.0,
+        k_neg: float = 3.0,
+        b_neg: float = 1.0,
+        reduction: Reduction = "mean",
+    ):
+        super().__init__(
+            zeta_pos=zeta_pos, k_pos=k_pos, b_pos=b_pos, zeta_neg=zeta_neg, k_neg=k_neg, b_neg=b_neg, reduction=reduction
+        )
 
     def link(self) -> Link:
         """SPA with the same six numbers."""

@@ -1,7 +1,7 @@
-"""What a softmax should say about rows without a label: nothing in particular (Lee et al. 2018, Hein et al. 2019).
+"""Losses for rows without a label, which a softmax classifier should be unsure about (Lee et al. 2018, Hein et al. 2019).
 
-Shapes: scores (N, C); target bool (N, C), of which rows with a label have loss 0, or int64 (N,), which has none without, or
-None, where no row has a label.
+Shapes: scores (N, C); target bool (N, C), whose rows with a label have loss 0; or integers (N,), all of which have a label; or
+None if no row has one.
 """
 
 import math
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from shortlist.links import Link, Softmax
 from shortlist.losses.loss import Loss
-from shortlist.losses.multilabel import label_marks
+from shortlist.losses.rows import label_marks
 from shortlist.tensors import Reduction, Scores, Target, check_scores, reduce, working
 
 
@@ -20,9 +20,14 @@ def uniform_outlier_loss(scores: Scores, target: Target | None = None, *, reduct
 
     .. math:: -\log C - \frac1C \sum_j \log \mathrm{softmax}_j(scores)
 
-    Added with weight 1 to the cross-entropy of the rows that have one. The mean is over all rows.
+    Added with weight 1 to the cross-entropy of the rows with a label. The mean is over all rows.
 
-    Elicits: nothing (it asks for no label). Link: softmax.
+    Elicits: nothing (it favours no label). Link: softmax.
+
+    Args:
+        scores: (N, C).
+        target: bool (N, C), or integers (N,); default None, no row has a label.
+        reduction: "mean", "sum" or "none".
 
     Shape: (N, C), (N, C) → scalar, or (N,) with ``reduction="none"``.
 
@@ -37,10 +42,13 @@ def uniform_outlier_loss(scores: Scores, target: Target | None = None, *, reduct
 
 
 class OutlierLoss(Loss):
-    """A loss of rows without a label, read by a softmax."""
+    """A loss for rows without a label, with a softmax link."""
 
-    def forward(self, scores: Scores, target: Target | None = None) -> Tensor:  # type: ignore[override]
-        """The loss of the rows without a label; without a target, of all."""
+    def __init__(self, *, reduction: Reduction = "mean"):
+        super().__init__(reduction=reduction)
+
+    def forward(self, scores: Scores, target: Target | None = None) -> Tensor:
+        """The loss of the rows without a label; of all rows if there is no target."""
         return type(self).function(scores, target, **self.keywords)
 
     def link(self) -> Link:
@@ -59,9 +67,14 @@ def confidence_outlier_loss(scores: Scores, target: Target | None = None, *, red
 
     .. math:: \max_j \log \mathrm{softmax}_j(scores)
 
-    Added with weight 1 to the cross-entropy of the rows that have one. The mean is over all rows. Never above 0.
+    Added with weight 1 to the cross-entropy of the rows with a label. The mean is over all rows. Never above 0.
 
-    Elicits: nothing (it asks for no label). Link: softmax.
+    Elicits: nothing (it favours no label). Link: softmax.
+
+    Args:
+        scores: (N, C).
+        target: bool (N, C), or integers (N,); default None, no row has a label.
+        reduction: "mean", "sum" or "none".
 
     Shape: (N, C), (N, C) → scalar, or (N,) with ``reduction="none"``.
 

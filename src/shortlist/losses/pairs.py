@@ -1,6 +1,6 @@
-"""Losses between the labels that are there and those that are not: two-way (Kobayashi 2023), label pairs (Cheng).
+"""Losses that compare present with absent labels: two-way (Kobayashi 2023), label pairs (Cheng).
 
-Shapes: scores (N, C), target bool (N, C), or int64 (N,) where each row has one label.
+Shapes: scores (N, C), target bool (N, C), or integers (N,) if each row has one label.
 """
 
 import math
@@ -13,10 +13,10 @@ from torch import Tensor
 from shortlist.checks import number
 from shortlist.links import Link, Sigmoid
 from shortlist.losses.domains import domains
-from shortlist.losses.loss import Loss, global_rows, reduce_coupled, softplus
-from shortlist.losses.multilabel import label_marks
+from shortlist.losses.loss import Loss, softplus
+from shortlist.losses.rows import global_rows, label_marks, reduce_coupled
 from shortlist.processes import total, total_logsumexp
-from shortlist.tensors import Reduction, Scores, Target, reduce, working
+from shortlist.tensors import Reduction, Scores, Target, by_device, reduce, working
 
 
 @domains(positive_temperature=number(above=0), negative_temperature=number(above=0))
@@ -28,23 +28,24 @@ def two_way_loss(
     negative_temperature: float = 1.0,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    r"""The smoothly largest absent label against the smoothly smallest present one, in each row and in each class.
+    r"""Softplus of a smooth maximum of absent labels minus a smooth minimum of present ones, for each row and each class.
 
     .. math:: \log\big(1 + e^{T_n \log \sum_{absent} e^{scores / T_n} + T_p \log \sum_{present} e^{-scores / T_p}}\big)
 
     over the labels of each row that has a present one, averaged, plus the same over the rows of each class that has one,
-    averaged; a row or class with nothing absent counts 0. Couples the batch: on several processes it is the global one.
+    averaged; a row or class without absent labels counts 0. Couples the rows of the batch, which on several processes is the
+    global batch.
 
-    Elicits: nothing in general. Of one input alone with independent labels it elicits their order, but the class half pulls
-    the rows of a batch against each other (``tests/losses/test_elicits_order.py`` shows two inputs where it turns the order
-    of one around). Link: none.
+    Elicits: nothing in general. For a single input with independent labels it elicits their order, but the class term sets the
+    rows of a batch against each other (``tests/losses/test_elicits_order.py`` shows two inputs for one of which it reverses
+    the order). Link: none.
 
     Args:
         scores: (N, C).
-        target: bool (N, C).
+        target: bool (N, C), or integers (N,).
         positive_temperature: T_p, 4 in the paper.
         negative_temperature: T_n, 1 in the paper.
-        reduction: "mean", or "sum", that times N.
+        reduction: "mean", or "sum", which is the mean times N.
 
     Shape: (N, C), (N, C) or (N,) → scalar.
 
@@ -66,14 +67,14 @@ def two_way_loss(
 
 
 def _logsumexp(values: Tensor) -> Tensor:
-    """Along the row; -inf of nothing, with gradient 0."""
+    """``logsumexp`` of each row; -inf for a row of -inf, with gradient 0."""
     empty = (values == -torch.inf).all(1, keepdim=True)
     return torch.where(empty.squeeze(1), -torch.inf, torch.where(empty, 0.0, values).logsumexp(1))
 
 
 def _contrast(absent: Tensor, present: Tensor, temperatures: tuple[float, float]) -> Tensor:
-    """Softplus of the two, 0 where either side is empty."""
-    both = (absent != -torch.inf) & (present != -torch.inf)  # NaN is no emptiness: it must be seen
+    """Softplus of the two, 0 if either side is empty."""
+    both = (absent != -torch.inf) & (present != -torch.inf)  # NaN is not empty: it must show in the loss
     absent, present = torch.where(both, absent, 0.0), torch.where(both, present, 0.0)
     return torch.where(both, softplus(temperatures[0] * absent + temperatures[1] * present), 0.0)
 
@@ -84,16 +85,32 @@ class TwoWayLoss(Loss):
     function = staticmethod(two_way_loss)
     couples = True
 
+    def __init__(
+        self,
+        *,
+        positive_temperature: float = 4.0,
+        negative_temperature: float = 1.0,
+        reduction: Reduction = "mean",
+    ):
+        super().__init__(
+            positive_temperature=positive_temperature, negative_temperature=negative_temperature, reduction=reduction
+        )
+
 
 def label_pair_penalty(log_odds: Tensor, target: Target, *, reduction: Reduction = "mean") -> Tensor:
-    r"""Present labels should have larger odds than absent ones: a regularizer for any multi-label loss.
+    r"""Penalty for absent labels with larger odds than present ones, to be added to any multi-label loss.
 
     .. math:: \frac{2}{C(C-1)} \sum_{t \in target,\ u \notin target} \log(1 + e^{log\_odds_u - log\_odds_t})
 
-    Give it ``link.log_odds(scores)`` (the scores themselves where the link is the sigmoid) and add it with a weight. A row
-    without present or without absent labels has 0. The work is |present| · C, never C².
+    Pass it ``link.log_odds(scores)`` (the scores themselves if the link is the sigmoid); :class:`PenalisedLoss` does both. A
+    row without present or without absent labels has penalty 0. It costs |present| · C operations, not C².
 
-    Elicits: the order, and all ratios of odds, where labels are independent given the input. Link: sigmoid, of log-odds.
+    Elicits: the order, and all ratios of odds, if labels are independent given the input. Link: sigmoid, of log-odds.
+
+    Args:
+        log_odds: (N, C).
+        target: bool (N, C), or integers (N,).
+        reduction: "mean", "sum" or "none".
 
     Shape: (N, C), (N, C) or (N,) → scalar, or (N,) with ``reduction="none"``.
 
@@ -117,8 +134,11 @@ class LabelPairPenalty(Loss):
     elicits = "order"
     reads = "log-odds"
 
+    def __init__(self, *, reduction: Reduction = "mean"):
+        super().__init__(reduction=reduction)
+
     def link(self) -> Link:
-        """Sigmoid, because it is given log-odds."""
+        """Sigmoid, because it takes log-odds."""
         return Sigmoid()
 
 
@@ -127,9 +147,9 @@ class _Pairs(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, odds: Tensor, marks: Tensor) -> Tensor:
-        row, label = _places(marks)
+        row, label = by_device(PLACES, marks)(marks)
         own = odds[row, label]
-        # Present labels at -inf: they are nobody's rival.
+        # Present labels at -inf: they are compared with absent ones only.
         rivals = odds.index_put((row, label), odds.new_tensor(-torch.inf))
         gaps = rivals.index_select(0, row).sub_(own.unsqueeze(1))
         slopes = torch.sigmoid(gaps)
@@ -144,17 +164,23 @@ class _Pairs(torch.autograd.Function):
         return slopes * gradient[:, None], None
 
 
-def _places(marks: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows and labels of the marks; numpy finds them several times faster on the CPU."""
-    if marks.device.type != "cpu":
-        row, label = marks.nonzero(as_tuple=True)
-        return row, label
+def _places_torch(marks: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows and labels of the marks."""
+    row, label = marks.nonzero(as_tuple=True)
+    return row, label
+
+
+def _places_numpy(marks: Tensor) -> tuple[Tensor, Tensor]:
+    """The same, several times faster on the CPU."""
     rows, labels = np.divmod(np.flatnonzero(marks.numpy()), marks.shape[1])
     return torch.from_numpy(rows), torch.from_numpy(labels)
 
 
+PLACES = {"cpu": _places_numpy, "any": _places_torch}
+
+
 def _sum_of_softplus(x: Tensor, work: Tensor) -> Tensor:
-    """``Σ_j log(1 + exp(x_j))`` of each row; both arguments are used up.
+    """``Σ_j log(1 + exp(x_j))`` of each row; both arguments are overwritten.
 
     With softplus(x) = x+ + log(1 + e^-|x|), the logarithm is taken of products of the brackets, which lie between 1 and 2.
     """

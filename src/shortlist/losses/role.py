@@ -1,7 +1,8 @@
-"""ROLE: label estimates learnt together with the network (Cole et al. 2021), and where they are kept."""
+"""The ROLE loss (Cole et al. 2021), which learns label estimates together with the network, and the store that keeps them."""
 
 import math
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -11,15 +12,17 @@ from shortlist.checks import number, whole
 from shortlist.errors import InputError
 from shortlist.links import Link, Sigmoid
 from shortlist.losses.domains import domains
-from shortlist.losses.loss import Loss, global_rows, reduce_coupled
+from shortlist.losses.loss import Loss, LossState
 from shortlist.losses.positives import positives_excess
+from shortlist.losses.rows import IGNORING, Labels, global_rows, labels_of, reduce_coupled, sum_rows
 from shortlist.processes import processes, total
-from shortlist.tensors import Reduction, Scores, Target, check_scores, check_single_label, pick, shape_of, working
+from shortlist.tensors import Reduction, Scores, Target, TwoHeadScores, as_target, check_scores, pick, shape_of, working
 
 START, OBSERVED = 0.6, 0.995
+ESTIMATES_RATE = 1.0  # learning rate of the estimates relative to the network's; Garcin 2023 on CIFAR-100 (Cole: 10)
 
 
-@domains(k=number(above=0), weight=number(least=0))
+@domains(k=number(above=0), weight=number(least=0), **IGNORING)
 def role_loss(
     scores: Scores,
     target: Target,
@@ -27,9 +30,10 @@ def role_loss(
     estimates: Tensor,
     k: float,
     weight: float = 0.0,
+    ignore_index: int = -100,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    r"""Network and label estimates teach each other, both held to the observed label.
+    r"""Trains the network on label estimates and the estimates on the network, both tied to the observed label.
 
     With ``F = σ(scores)``, ``Θ = σ(estimates)``,
 
@@ -37,17 +41,18 @@ def role_loss(
 
     where a bar stops the gradient, ``ℓ⁺(A)`` is the mean of ``-log A`` at the observed label, ``H(A, B)`` the binary
     cross-entropy of A with soft targets B, summed over labels and averaged over rows, and ``R(A) = (K̂ - k)²`` with K̂ the
-    mean number of labels a row that A expects. Couples the batch: on several processes it is the global one.
+    mean number of labels per row that A expects. Couples the rows of the batch, which on several processes is the global batch.
 
-    Elicits: nothing by itself (without weight, "every label, always" has loss 0). Link: sigmoid.
+    Elicits: nothing by itself (with weight 0, predicting every label always has loss 0). Link: sigmoid.
 
     Args:
         scores: (N, C).
-        target: int64 (N,).
-        estimates: the batch's rows of :class:`RoleEstimates`, logits (N, C), with gradient.
-        k: the expected number of labels a row; it counts with a weight only.
-        weight: 0 as on CIFAR-100; 1/C is Cole's own.
-        reduction: "mean", or "sum", that times N.
+        target: integers (N,).
+        estimates: logits (N, C), with gradient: the batch's rows of :class:`RoleEstimates`.
+        k: the expected number of labels per row; it has no effect if the weight is 0.
+        weight: weight of the penalty R; 0 as on CIFAR-100, Cole's choice is 1/C.
+        ignore_index: rows with this label are left out of the batch.
+        reduction: "mean", or "sum", which is the mean times N.
 
     Shape: (N, C), (N,), (N, C) → scalar.
 
@@ -57,23 +62,24 @@ def role_loss(
 
     Cole, Mac Aodha, Lorieul, Perona, Morris, Jojic, "Multi-label learning from single positive labels", 2021.
     """
-    check_single_label(scores, target)
+    labels = labels_of(scores, target, ignore_index)
     check_scores(estimates, "estimates")
     if estimates.shape != scores.shape or estimates.device != scores.device:
         raise InputError(f"estimates: expected floating point {tuple(scores.shape)} like scores, got {shape_of(estimates)}")
     scores, estimates = working(scores), working(estimates)
-    rows = global_rows(scores)
-    halves = [_half(one, target, other.detach(), k, weight, rows) for one, other in ((scores, estimates), (estimates, scores))]
+    rows = global_rows(scores, labels.kept)
+    halves = [_half(one, labels, other.detach(), k, weight, rows) for one, other in ((scores, estimates), (estimates, scores))]
     return reduce_coupled((halves[0] + halves[1]) / 2, rows, reduction)
 
 
-def _half(logits: Tensor, target: Target, teacher: Tensor, k: float, weight: float, rows: Tensor) -> Tensor:
+def _half(logits: Tensor, labels: Labels, teacher: Tensor, k: float, weight: float, rows: Tensor) -> Tensor:
     """``ℓ⁺ + H + weight · R`` of one side."""
-    observed = -logsigmoid(pick(logits, target)).sum()
+    target, kept = labels
+    observed = sum_rows(-logsigmoid(pick(logits, target)), kept)
     soft = teacher.sigmoid()
-    cross = -(soft * logsigmoid(logits) + (1 - soft) * logsigmoid(-logits)).sum()
+    cross = sum_rows(-(soft * logsigmoid(logits) + (1 - soft) * logsigmoid(-logits)), kept)
     loss = total(observed + cross) / rows
-    return loss + weight * positives_excess(logits.sigmoid(), k, rows) if weight else loss
+    return loss + weight * positives_excess(logits.sigmoid(), kept, k, rows) if weight else loss
 
 
 class RoleLoss(Loss):
@@ -81,18 +87,30 @@ class RoleLoss(Loss):
 
     function = staticmethod(role_loss)
     couples = True
+    keeps_row_state = True
+
+    def __init__(self, *, k: float, weight: float = 0.0, ignore_index: int = -100, reduction: Reduction = "mean"):
+        super().__init__(k=k, weight=weight, ignore_index=ignore_index, reduction=reduction)
+
+    def forward(self, scores: Scores, target: Target, *, estimates: Tensor) -> Tensor:  # type: ignore[override]
+        """The loss of these scores and of the estimates of the same rows."""
+        return role_loss(scores, target, estimates=estimates, **self.keywords)
 
     def link(self) -> Link:
         """Sigmoid."""
         return Sigmoid()
 
+    def training_state(self, rows: int, classes: int, seed: int) -> "RoleState":
+        """A store of estimates for every training row."""
+        return RoleState(self, RoleEstimates(rows, classes, seed=seed))
+
 
 class RoleEstimates(nn.Module):
-    """A logit for every (training example, label), read and learnt by example index.
+    """A logit for every (training example, label), looked up and trained by example index.
 
-    In float16 it costs 2 n C bytes: 10 MB for CIFAR-100, 527 MB for Pl@ntNet-300K (243,916 × 1,081). With ``path`` that
-    lies in a file that is mapped into memory, so that only the rows in use need to be there; a file that exists is
-    continued. A row starts when it is first read: uniform logits up to ±logit 0.6, the observed label at logit 0.995.
+    In float16 it takes 2 n C bytes: 10 MB for CIFAR-100, 527 MB for Pl@ntNet-300K (243,916 × 1,081). With ``path`` it is a
+    memory-mapped file, so that only the rows in use need memory; an existing file is continued. A row is initialised when it
+    is first looked up: logits uniform up to ±logit(0.6), the observed label at logit(0.995).
 
     >>> store = RoleEstimates(1000, 3)
     >>> estimates = store(torch.tensor([7]), torch.tensor([1]))
@@ -100,14 +118,14 @@ class RoleEstimates(nn.Module):
     >>> loss.backward()
     >>> store.step(rate=0.1)
 
-    Steps are plain gradient descent on the rows last read, rounded to float16 at random in proportion, so that steps
-    smaller than its resolution are taken on average.
+    Steps are plain gradient descent on the rows looked up last, with stochastic rounding to float16, so that steps below its
+    resolution are taken on average.
 
     Args:
-        n: training examples.
-        classes: labels.
-        path: a file to keep the estimates in.
-        seed: of the start and of the rounding.
+        n: number of training examples.
+        classes: number of classes.
+        path: file for the estimates; default None, in memory.
+        seed: seed of the initial values and of the rounding.
     """
 
     logits: Tensor
@@ -122,6 +140,7 @@ class RoleEstimates(nn.Module):
 
     def forward(self, index: Tensor, target: Target) -> Tensor:
         """The estimates of these examples, float32 (N, C), a leaf whose gradient :meth:`step` uses."""
+        target = as_target(target)
         if index.ndim != 1 or index.dtype != torch.int64 or index.shape != target.shape:
             raise InputError(f"index: expected int64 (N,) like target, got {shape_of(index)}")
         place = index.to(self.logits.device)
@@ -129,7 +148,8 @@ class RoleEstimates(nn.Module):
             raise InputError(
                 f"index: expected examples from 0 to {len(self.logits) - 1}, got {_outside(place, len(self.logits))}"
             )
-        fresh = (self.logits[place] == 0).all(1)  # a row that has started has its observed label far from 0
+        fresh = (self.logits[place] == 0).all(1)  # an initialised row has its observed label far from 0
+        fresh &= ((target >= 0) & (target < self.logits.shape[1])).to(fresh.device)  # rows to be ignored have no label yet
         if fresh.any():
             self._start(place[fresh], target.to(self.logits.device)[fresh])
         rows = self.logits[place].float().to(index.device).requires_grad_()
@@ -137,11 +157,11 @@ class RoleEstimates(nn.Module):
         return rows
 
     def get_extra_state(self) -> Tensor:
-        """Where the random numbers stand, so that a training that is taken up again goes on as it would have."""
+        """The state of the random generator, so that a resumed training continues exactly."""
         return self._random.get_state()
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Go on from there."""
+        """Continue from this state of the random generator."""
         self._random.set_state(state)
 
     def _start(self, place: Tensor, target: Target) -> None:
@@ -152,18 +172,58 @@ class RoleEstimates(nn.Module):
 
     @torch.no_grad()
     def step(self, rate: float) -> None:
-        """Move the rows last read against their gradient; ten times the network's rate is Cole's choice."""
+        """Take a step of gradient descent on the rows looked up last; Cole uses ten times the network's learning rate."""
         number(above=0)("rate", rate)
         gradient = None if self._open is None else self._open[1].grad
         if self._open is None or gradient is None:
-            raise InputError("step: expected estimates with a gradient, got none: read them, call backward, then step")
-        # An example that came twice moves once, by both gradients.
+            raise InputError("step: expected estimates with a gradient, got none: look them up, call backward, then step")
+        # An example that occurs twice takes one step, by the sum of its gradients.
         place, inverse = self._open[0].unique(return_inverse=True)
-        # Losses multiply their gradient by the number of processes for the averaging of networks, which this is not.
+        # Losses multiply gradients by the number of processes, for an averaging that is not done here.
         gradient = gradient.to(self.logits.device) / processes()
         slope = gradient.new_zeros(len(place), gradient.shape[1]).index_add_(0, inverse, gradient)
         self.logits[place] = round_at_random(self.logits[place].float() - rate * slope, self._random)
         self._open = None
+
+
+class _Lookup(NamedTuple):
+    """The estimates that a micro-batch has looked up: a leaf that collects their gradient."""
+
+    rows: Tensor
+    target: Target
+    values: Tensor
+
+
+class RoleState(LossState):
+    """The label estimates of all training rows; they take one step with each step of the optimiser."""
+
+    def __init__(self, loss: RoleLoss, estimates: RoleEstimates):
+        super().__init__(loss)
+        self.estimates = estimates
+        self._lookups: list[_Lookup] = []  # of the micro-batches of the current step
+
+    def forward(self, output: Scores | TwoHeadScores, target: Target, rows: Tensor) -> Tensor:
+        """The loss of a micro-batch; its estimates are remembered until the step."""
+        rows = rows.to(target.device)
+        values: Tensor = self.estimates(rows, target)
+        self._lookups.append(_Lookup(rows, target, values))
+        loss: Tensor = self.loss(output, target, estimates=values)
+        return loss
+
+    def stepped(self, rate: float) -> None:
+        """Move the estimates of the step's rows; a rate of 0 moves nothing."""
+        lookups, self._lookups = self._lookups, []
+        if rate == 0:
+            return
+        self.estimates.step(rate * ESTIMATES_RATE)
+        for part in lookups[:-1]:
+            # The store moves the rows looked up last, so those of earlier micro-batches are looked up again.
+            self.estimates(part.rows, part.target).grad = part.values.grad
+            self.estimates.step(rate * ESTIMATES_RATE)
+
+    def skipped(self) -> None:
+        """Forget the lookups of a dropped step."""
+        self._lookups = []
 
 
 def _outside(place: Tensor, n: int) -> int:
@@ -178,7 +238,7 @@ def _mapped(path: Path, n: int, classes: int) -> Tensor:
 
 
 def round_at_random(values: Tensor, random: torch.Generator) -> Tensor:
-    """Float32 to float16, up or down in proportion to the distance, so that the expectation is the value."""
+    """Stochastic rounding of float32 to float16: up or down in proportion to the distance, unbiased."""
     # Neighbours are 2^-10 of the leading power of two apart, and never less than 2^-24.
     exponent = torch.frexp(values).exponent
     spacing = torch.ldexp(torch.ones_like(values), (exponent - 11).clamp(min=-24))

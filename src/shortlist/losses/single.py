@@ -1,6 +1,6 @@
-"""One label a row: cross-entropy and its relatives.
+"""Losses for one label per row: cross-entropy and its relatives.
 
-Shapes: scores (N, C), target int64 (N,). Cross-entropy also takes bool (N, C): a row's labels share its weight equally and a
+Shapes: scores (N, C), target integers (N,). Cross-entropy also takes bool (N, C): the labels of a row share it equally, and a
 row without labels has loss 0. Papers: Lin et al. 2017 (focal), Cao et al. 2019 (LDAM).
 """
 
@@ -9,51 +9,57 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from shortlist.checks import check_each_class, number, per_class
+from shortlist.checks import check_each_class, number
 from shortlist.errors import InputError
 from shortlist.links import LDAM, Link, Softmax, SoftmaxFocalRecovery
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss
-from shortlist.tensors import (
-    Reduction,
-    Scores,
-    Target,
-    as_tensor,
-    check_label_range,
-    check_single_label,
-    check_target,
-    is_single_label,
-    reduce,
-    shape_of,
-    working,
-)
+from shortlist.losses.rows import WEIGHTING, check_no_weight, integer_target, labels_of, reduce_rows
+from shortlist.tensors import Reduction, Scores, Target, as_tensor, is_single_label, reduce, shape_of, working
 
 
-def cross_entropy_loss(scores: Scores, target: Target, *, reduction: Reduction = "mean") -> Tensor:
+@domains(**WEIGHTING)
+def cross_entropy_loss(
+    scores: Scores,
+    target: Target,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Tensor:
     r"""Negative log-likelihood of the label under the softmax.
 
     .. math:: -\log \mathrm{softmax}_{target}(scores)
 
     With a bool target, the mean of that over the row's labels; 0 for a row without labels.
 
-    Elicits: probabilities; with several labels a row, the expected share of each among the row's labels. Link: softmax.
+    Elicits: probabilities; with several labels per row, the expected share of each among the row's labels. Link: softmax.
+
+    Args:
+        scores: (N, C).
+        target: integers (N,), or bool (N, C).
+        weight: (C,), a weight for each class, which multiplies the loss of its rows; the mean is divided by their sum. Only
+            with one label per row.
+        ignore_index: rows with this label count neither in the loss nor in its mean.
+        reduction: "mean", "sum" or "none".
 
     Shape: (N, C), (N,) or (N, C) → scalar, or (N,) with ``reduction="none"``.
 
     >>> cross_entropy_loss(torch.tensor([[2.0, 1.0, 0.0]]), torch.tensor([1]))
     tensor(1.4076)
     """
-    check_target(scores, target)
-    return reduce(_cross_entropy(working(scores), target), reduction)
+    target = integer_target(scores, target)
+    if not is_single_label(target):
+        check_no_weight(weight, target)
+        log_probs = torch.log_softmax(working(scores), dim=1)
+        return reduce(-torch.where(target, log_probs, 0.0).sum(1) / target.sum(1).clamp(min=1), reduction)
+    labels, scores = labels_of(scores, target, ignore_index), working(scores)
+    return reduce_rows(_cross_entropy(scores, labels.target), labels, weight, reduction, scores)
 
 
 def _cross_entropy(scores: Scores, target: Target) -> Tensor:
-    """Per row; the labels of a row share it equally."""
-    if is_single_label(target):
-        check_label_range(target, scores.shape[1])
-        return torch.nn.functional.cross_entropy(scores, target, reduction="none")
-    log_probs = torch.log_softmax(scores, dim=1)
-    return -torch.where(target, log_probs, 0.0).sum(1) / target.sum(1).clamp(min=1)
+    """The cross-entropy of each row, (N,)."""
+    return torch.nn.functional.cross_entropy(scores, target, reduction="none")
 
 
 class CrossEntropyLoss(Loss):
@@ -62,14 +68,25 @@ class CrossEntropyLoss(Loss):
     function = staticmethod(cross_entropy_loss)
     elicits = "probabilities"
 
+    def __init__(self, *, weight: Tensor | None = None, ignore_index: int = -100, reduction: Reduction = "mean"):
+        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
+
     def link(self) -> Link:
         """Softmax."""
         return Softmax()
 
 
-@domains(gamma=number(least=0))
-def focal_loss(scores: Scores, target: Target, *, gamma: float = 2.0, reduction: Reduction = "mean") -> Tensor:
-    r"""Cross-entropy that cares less about what is already right.
+@domains(**SoftmaxFocalRecovery.domains, **WEIGHTING)
+def focal_loss(
+    scores: Scores,
+    target: Target,
+    *,
+    gamma: float = 2.0,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""Cross-entropy that gives less weight to rows that are already classified well.
 
     .. math:: (1 - p)^{gamma} \cdot (-\log p), \quad p = \mathrm{softmax}_{target}(scores)
 
@@ -77,8 +94,10 @@ def focal_loss(scores: Scores, target: Target, *, gamma: float = 2.0, reduction:
 
     Args:
         scores: (N, C).
-        target: int64 (N,).
-        gamma: 0 is cross-entropy.
+        target: integers (N,).
+        gamma: exponent of the down-weighting; 0 is cross-entropy.
+        weight: (C,), a weight for each class, which multiplies the loss of its rows; the mean is divided by their sum.
+        ignore_index: rows with this label count neither in the loss nor in its mean.
         reduction: "mean", "sum" or "none".
 
     Shape: (N, C), (N,) → scalar, or (N,) with ``reduction="none"``.
@@ -88,15 +107,14 @@ def focal_loss(scores: Scores, target: Target, *, gamma: float = 2.0, reduction:
 
     Lin, Goyal, Girshick, He, Dollár, "Focal loss for dense object detection", 2017.
     """
-    check_single_label(scores, target)
-    scores = working(scores)
-    loss = _cross_entropy(scores, target)
-    if gamma == 0:
-        return reduce(loss, reduction)
-    # (1 - p)^γ has an infinite slope at p = 1 for γ < 1; the product's slope there is 0.
-    sure = loss <= 0
-    doubt = -torch.expm1(-torch.where(sure, 1.0, loss))
-    return reduce(torch.where(sure, 0.0, doubt**gamma * loss), reduction)
+    labels, scores = labels_of(scores, target, ignore_index), working(scores)
+    loss = _cross_entropy(scores, labels.target)
+    if gamma != 0:
+        # (1 - p)^γ has an infinite slope at p = 1 for γ < 1; the slope of the product there is 0.
+        certain = loss <= 0
+        doubt = -torch.expm1(-torch.where(certain, 1.0, loss))
+        loss = torch.where(certain, 0.0, doubt**gamma * loss)
+    return reduce_rows(loss, labels, weight, reduction, scores)
 
 
 class FocalLoss(Loss):
@@ -106,27 +124,48 @@ class FocalLoss(Loss):
     elicits = "probabilities"
     gamma: float
 
+    def __init__(
+        self,
+        *,
+        gamma: float = 2.0,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: Reduction = "mean",
+    ):
+        super().__init__(gamma=gamma, weight=weight, ignore_index=ignore_index, reduction=reduction)
+
     def link(self) -> Link:
         """The map from the minimiser back to the probabilities."""
         return SoftmaxFocalRecovery(self.gamma)
 
 
-@domains(margins=per_class(), scale=number(above=0))
-def ldam_loss(scores: Scores, target: Target, *, margins: Tensor, scale: float = 30.0, reduction: Reduction = "mean") -> Tensor:
-    r"""Cross-entropy of scaled scores, the true one lowered by its class's margin.
+@domains(**LDAM.domains, **WEIGHTING)
+def ldam_loss(
+    scores: Scores,
+    target: Target,
+    *,
+    margins: Tensor,
+    scale: float = 30.0,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""Cross-entropy of scaled scores, the true one lowered by the margin of its class.
 
     .. math:: \mathrm{CE}(scale \cdot (scores - margins_{target} e_{target}), target)
 
-    Made for a cosine head, with :func:`class_margins`, which are larger for rarer classes.
+    Meant for a cosine head and :func:`class_margins`, which are larger for rarer classes.
 
-    Elicits: probabilities, through the link :class:`~shortlist.links.LDAM`; read by a softmax they are too sure, and where
-    labels are about equally likely they favour the rarer.
+    Elicits: probabilities, through the link :class:`~shortlist.links.LDAM`. A softmax would be overconfident, and would favour
+    the rarer of labels that are about equally likely.
 
     Args:
         scores: (N, C), cosines.
-        target: int64 (N,).
+        target: integers (N,).
         margins: (C,), one for each class.
-        scale: multiplies scores and margins; the paper's 30, where cosines would be too flat.
+        scale: multiplies scores and margins; without it, probabilities from cosines would be too flat.
+        weight: (C,), a weight for each class, which multiplies the loss of its rows; the mean is divided by their sum.
+        ignore_index: rows with this label count neither in the loss nor in its mean.
         reduction: "mean", "sum" or "none".
 
     Shape: (N, C), (N,) → scalar, or (N,) with ``reduction="none"``.
@@ -136,11 +175,10 @@ def ldam_loss(scores: Scores, target: Target, *, margins: Tensor, scale: float =
 
     Cao, Wei, Gaidon, Arechiga, Ma, "Learning imbalanced datasets with label-distribution-aware margin loss", 2019.
     """
-    check_single_label(scores, target)
-    scores = working(scores)
-    own = check_each_class(margins, scores, "margins")[target]
-    lowered = scores.scatter_add(1, target[:, None], -own[:, None])
-    return reduce(_cross_entropy(scale * lowered, target), reduction)
+    labels, scores = labels_of(scores, target, ignore_index), working(scores)
+    own = check_each_class(margins, scores, "margins")[labels.target]
+    lowered = scores.scatter_add(1, labels.target[:, None], -own[:, None])
+    return reduce_rows(_cross_entropy(scale * lowered, labels.target), labels, weight, reduction, scores)
 
 
 class LdamLoss(Loss):
@@ -150,6 +188,17 @@ class LdamLoss(Loss):
     elicits = "probabilities"
     margins: Tensor
     scale: float
+
+    def __init__(
+        self,
+        *,
+        margins: Tensor,
+        scale: float = 30.0,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: Reduction = "mean",
+    ):
+        super().__init__(margins=margins, scale=scale, weight=weight, ignore_index=ignore_index, reduction=reduction)
 
     def link(self) -> Link:
         """The map from the minimiser back to the probabilities."""
@@ -165,7 +214,7 @@ def class_margins(counts: Any, max_margin: float = 0.5) -> Tensor:
         counts: training examples of each class, (C,), all at least 1.
         max_margin: the margin of the rarest class.
 
-    Shape: float64 (C,); the losses take them in the precision of their scores.
+    Shape: float64 (C,); losses convert them to the precision of their scores.
 
     >>> class_margins([16, 1], max_margin=0.5)
     tensor([0.2500, 0.5000], dtype=torch.float64)
@@ -181,6 +230,6 @@ def class_margins(counts: Any, max_margin: float = 0.5) -> Tensor:
         first = int(wrong.nonzero()[0])
         raise InputError(
             f"counts: expected at least 1 example of each class, got {numbers[first].item():g} of class {first}: "
-            "leave that class out, or merge it with another"
+            "remove that class, or merge it with another"
         )
     return max_margin * (numbers / numbers.min()) ** -0.25

@@ -1,17 +1,26 @@
-"""The sparse-top loss for one label or a set of them (thesis, section 6.2)."""
+"""The sparse-top loss, for one label or k labels per row (thesis, section 6.2)."""
 
 import torch
 from torch import Tensor
 
 from shortlist.links import Link, SparseTop
+from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss
-from shortlist.losses.multilabel import label_marks
+from shortlist.losses.rows import WEIGHTING, Labels, check_no_weight, integer_target, labels_of, reduce_rows
 from shortlist.operators.sparse_top import project
-from shortlist.tensors import Reduction, Scores, Target, reduce, working
+from shortlist.tensors import Reduction, Scores, Target, is_single_label, one_hot, working
 
 
-def sparse_top_loss(scores: Scores, target: Target, *, reduction: Reduction = "mean") -> Tensor:
-    r"""The Fenchel–Young loss of the projection onto the top-k simplex, k the number of the row's labels.
+@domains(**WEIGHTING)
+def sparse_top_loss(
+    scores: Scores,
+    target: Target,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    r"""The Fenchel–Young loss of the projection onto the top-k simplex, where k is the number of labels of the row.
 
     With ``q`` the projection of the scores onto ``{0 ≤ q ≤ 1, Σ q = |target|}`` and λ its shift,
 
@@ -21,7 +30,15 @@ def sparse_top_loss(scores: Scores, target: Target, *, reduction: Reduction = "m
     Convex, at least 0, and 0 exactly where the projection is the target; its gradient is ``q - target``. With one label it
     is the sparsemax loss. Without labels, or with all, it is 0.
 
-    Elicits: probabilities, where every row has the same number k of labels. Link: :class:`~shortlist.links.SparseTop` of k.
+    Elicits: probabilities, if every row has the same number k of labels. Link: :class:`~shortlist.links.SparseTop` of k.
+
+    Args:
+        scores: (N, C).
+        target: integers (N,), or bool (N, C).
+        weight: (C,), a weight for each class, which multiplies the loss of its rows; the mean is divided by their sum. Only
+            with one label per row.
+        ignore_index: rows with this label count neither in the loss nor in its mean.
+        reduction: "mean", "sum" or "none".
 
     Shape: (N, C), (N, C) or (N,) → scalar, or (N,) with ``reduction="none"``.
 
@@ -30,23 +47,34 @@ def sparse_top_loss(scores: Scores, target: Target, *, reduction: Reduction = "m
 
     Garcin, thesis, section 6.2; Martins, Astudillo, 2016.
     """
-    marks = label_marks(scores, target)
+    target = integer_target(scores, target)
+    if is_single_label(target):
+        labels = labels_of(scores, target, ignore_index)
+    else:
+        check_no_weight(weight, target)
+        labels = Labels(target, None)
     scores = working(scores)
-    labels = marks.sum(1, keepdim=True)
-    trivial = (labels == 0) | (labels == scores.shape[1])
+    values = _row_losses(scores, one_hot(labels.target, scores.shape[1]))
+    return reduce_rows(values, labels, weight, reduction, scores)
+
+
+def _row_losses(scores: Scores, marks: Tensor) -> Tensor:
+    """The loss of each row, (N,)."""
+    number = marks.sum(1, keepdim=True)
+    trivial = (number == 0) | (number == scores.shape[1])
     if scores.shape[1] == 1:
-        return reduce((0 * scores).sum(1), reduction)
+        return (0 * scores).sum(1)
     target_probs = marks.to(scores.dtype)
     with torch.no_grad():
-        probs, shifted = project(scores, torch.where(trivial, 1, labels).to(scores.dtype))
+        probs, shifted = project(scores, torch.where(trivial, 1, number).to(scores.dtype))
         probs = torch.where(trivial, target_probs, probs)
-    # Each term of this form is at least 0, so that nothing cancels; q and λ are held still, as the envelope theorem allows,
-    # and what is added to the shifted scores is 0 with their gradient.
+    # In this form each term is at least 0, so nothing cancels. q and λ are constants, by the envelope theorem; the term added
+    # to the shifted scores is 0 and carries the gradient.
     shifted = shifted + (scores - scores.detach())
     gap = probs - target_probs
-    # Where there is no gap there is no cost, however low the score, -inf included.
+    # Without a gap the cost is 0 however low the score, even at -inf.
     terms = torch.where(gap == 0, 0.0, gap * (shifted - (probs + target_probs) / 2))
-    return reduce(terms.sum(1), reduction)
+    return terms.sum(1)
 
 
 class SparseTopLoss(Loss):
@@ -55,6 +83,9 @@ class SparseTopLoss(Loss):
     function = staticmethod(sparse_top_loss)
     elicits = "probabilities"
 
+    def __init__(self, *, weight: Tensor | None = None, ignore_index: int = -100, reduction: Reduction = "mean"):
+        super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
+
     def link(self) -> Link:
-        """Sparsemax, the projection for one label a row; for k labels a row take ``SparseTop(k)``."""
+        """Sparsemax, the projection for one label per row; with k labels per row use ``SparseTop(k)``."""
         return SparseTop()

@@ -1,4 +1,4 @@
-"""Methods: what a person picks by name: a head, a loss and a link, with the paper's numbers."""
+"""Methods, chosen by name: a head, a loss and a link, with the parameters of the paper."""
 
 from shortlist.methods.menu import Method, all_methods, find_method
 from shortlist.methods.suggestions import Suggestion, suggest_parameters

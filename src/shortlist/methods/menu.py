@@ -1,4 +1,4 @@
-"""The menu: one entry for each method of the papers and its rivals."""
+"""The menu: one entry for each method of the papers and of those they compare with."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,27 +14,26 @@ from shortlist.losses import Loss, PenalisedLoss, class_margins
 from shortlist.models import make_head
 from shortlist.words import did_you_mean, shown
 
-Objective: TypeAlias = Loss | PenalisedLoss
-Maker: TypeAlias = Callable[..., Objective]
+Maker: TypeAlias = Callable[..., Loss]
+
+ANY_COUNTS = (1, 1)  # class counts for questions whose answer does not depend on them
 
 
 @dataclass(frozen=True)
 class Method:
-    """A head, a loss and a link under one name, and what is particular about them.
+    """A head, a loss and a link under one name, with the parameters of the paper.
 
     Args:
-        name: what a user picks.
-        summary: in a few words.
-        labels: of a row: exactly one, or any number.
-        make_loss: the parameters (after the counts, where it needs them) → the loss.
-        parameters: the loss's numbers.
-        reference: where they come from.
-        head_kind: of the head that it is trained with.
-        needs_counts: whether the loss is made from the training counts of the classes.
-        sets_of_k: whether it is trained for exactly k labels a row, rather than k on average or as many as there are.
-        sets_link: the link that makes the better sets of its scores, where that is not the loss's own.
-        moves_link: whether training moves the link, so that it needs no fit.
-        keeps_estimates: whether it keeps an estimate of every training row's labels.
+        name: the name that users choose it by.
+        summary: a few words about it.
+        labels: labels per row: exactly one, or any number.
+        make_loss: builds the loss from the parameters, after the class counts if it needs them.
+        parameters: the parameters of the loss.
+        reference: the paper they come from.
+        head_kind: the name of its head.
+        needs_counts: whether the loss needs the number of training examples of each class.
+        sets_of_k: whether it is trained for sets of exactly k labels, rather than k on average or any number.
+        sets_link: the link that gives better sets than the loss's own, if there is one.
 
     >>> method = find_method("average-k", k=5, alpha=0.3)
     >>> method.head(features=512, classes=100)
@@ -58,15 +57,13 @@ class Method:
     needs_counts: bool = False
     sets_of_k: bool = False
     sets_link: str | None = None
-    moves_link: bool = False
-    keeps_estimates: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Methods are copied and sent to other processes by name."""
+        """Methods are copied and pickled by name."""
         return _rebuilt, (self.name, dict(self.parameters))
 
     def with_parameters(self, **changes: Any) -> "Method":
-        """The same method with some of its numbers changed."""
+        """The same method with some parameters changed."""
         for name in changes:
             if name not in self.parameters:
                 known = ", ".join(self.parameters) or "no parameters"
@@ -77,8 +74,8 @@ class Method:
         """A new head."""
         return make_head(self.head_kind, features, classes)
 
-    def loss(self, counts: Any = None) -> Objective:
-        """The loss; methods for long tails make its margins from the training counts of the classes."""
+    def loss(self, counts: Any = None) -> Loss:
+        """The loss; methods for long tails compute its margins from the class counts of the training set."""
         if not self.needs_counts:
             return self.make_loss(**self.parameters)
         if counts is None:
@@ -86,28 +83,39 @@ class Method:
         return self.make_loss(counts, **self.parameters)
 
     def link(self, counts: Any = None) -> Link | None:
-        """The link that reads the scores; None where they have no reading as probabilities."""
+        """The link that turns scores into probabilities; None if they cannot be interpreted as such."""
         return self.loss(counts).link()
 
+    @property
+    def trains_link(self) -> bool:
+        """Whether training updates the link, so that it needs no fit."""
+        link = self.link(ANY_COUNTS)
+        return link is not None and link.running
 
-def _ldam(counts: Any, *, max_margin: float, scale: float) -> Objective:
+    @property
+    def keeps_row_state(self) -> bool:
+        """Whether training learns something about every training row, such as label estimates."""
+        return self.loss(ANY_COUNTS).keeps_row_state
+
+
+def _ldam(counts: Any, *, max_margin: float, scale: float) -> Loss:
     return losses.LdamLoss(margins=class_margins(counts, max_margin), scale=scale)
 
 
-def _imbalanced(counts: Any, *, k: int, epsilon: float, samples: int, max_margin: float, scale: float) -> Objective:
+def _imbalanced(counts: Any, *, k: int, epsilon: float, samples: int, max_margin: float, scale: float) -> Loss:
     margins = class_margins(counts, max_margin)
     return losses.NoisedTopkHingeLoss(k=k, epsilon=epsilon, samples=samples, margin=margins, scale=scale)
 
 
 def _with_pairs(loss: type[Loss]) -> Maker:
-    def make(*, pair_weight: float, **parameters: Any) -> Objective:
+    def make(*, pair_weight: float, **parameters: Any) -> Loss:
         return PenalisedLoss(loss(**parameters), losses.LabelPairPenalty(), pair_weight)
 
     return make
 
 
 def _with_outliers(term: type[Loss]) -> Maker:
-    def make(*, outlier_weight: float) -> Objective:
+    def make(*, outlier_weight: float) -> Loss:
         return PenalisedLoss(losses.CrossEntropyLoss(), term(), outlier_weight)
 
     return make
@@ -138,7 +146,7 @@ _IMBALANCED = {"k": 5, "epsilon": 0.01, "samples": 5, "max_margin": 0.2, "scale"
 
 _ALL = (
     _method("cross-entropy", "the baseline; consistent for top-k and average-k", "one", losses.CrossEntropyLoss),
-    _method("focal", "cares less about easy rows", "one", losses.FocalLoss, "Lin 2017", {"gamma": 2.0}),
+    _method("focal", "less weight for easy rows", "one", losses.FocalLoss, "Lin 2017", {"gamma": 2.0}),
     _method("ldam", "larger margins for rarer classes", "one", _ldam, "Cao 2019", {"max_margin": 0.2, "scale": 40.0}, **_TAIL),
     _method("topk-hinge", "not top-k calibrated", "one", losses.TopkHingeLoss, "Lapin 2015", {"k": 5}, sets_of_k=True),
     _method(
@@ -146,7 +154,7 @@ _ALL = (
     ),
     _method(
         "calibrated-topk-hinge",
-        "does not train deep networks",
+        "cannot train deep networks",
         "one",
         losses.CalibratedTopkHingeLoss,
         "Yang 2020",
@@ -155,7 +163,7 @@ _ALL = (
     ),
     _method(
         "smooth-topk",
-        "all sets of k at once",
+        "smooth over all sets of k",
         "one",
         losses.SmoothTopkHingeLoss,
         "Berrada 2018",
@@ -173,20 +181,12 @@ _ALL = (
         sets_of_k=True,
         **_TAIL,
     ),
-    _method("sparse-top", "probabilities that are exactly 0", "any", losses.SparseTopLoss, "Garcin thesis, 6.2"),
-    _method("assume-negative", "sigmoids, unseen labels absent", "one", losses.AssumeNegativeLoss, "Cole 2021"),
+    _method("sparse-top", "sparse probabilities", "any", losses.SparseTopLoss, "Garcin thesis, 6.2"),
+    _method("assume-negative", "sigmoids, unobserved labels absent", "one", losses.AssumeNegativeLoss, "Cole 2021"),
     _method(
         "expected-positive", "sigmoids, k on average", "one", losses.ExpectedPositiveLoss, "Cole 2021", {"k": 5, "beta": 0.01}
     ),
-    _method(
-        "role",
-        "label estimates learnt along",
-        "one",
-        losses.RoleLoss,
-        "Cole 2021",
-        {"k": 5, "weight": 0.0},
-        keeps_estimates=True,
-    ),
+    _method("role", "learns label estimates", "one", losses.RoleLoss, "Cole 2021", {"k": 5, "weight": 0.0}),
     _method(
         "average-k",
         "k on average",
@@ -198,24 +198,22 @@ _ALL = (
         sets_link="softmax",
     ),
     _method("bce", "independent sigmoids", "any", losses.BinaryCrossEntropyLoss),
-    _method("focal-multilabel", "easy labels count less", "any", losses.AsymmetricFocalLoss, "Cheng, eq. 7", _FOCAL),
-    _method("asy", "ASY, with its φ link", "any", losses.AsymmetricFocalLoss, "Ridnik 2021; Cheng, eqs. 8 and 14", _ASY),
+    _method("focal-multilabel", "less weight for easy labels", "any", losses.AsymmetricFocalLoss, "Cheng, eq. 7", _FOCAL),
+    _method("asy", "ASY, with its link φ", "any", losses.AsymmetricFocalLoss, "Ridnik 2021; Cheng, eqs. 8 and 14", _ASY),
     _method("two-way", "ranks labels and rows", "any", losses.TwoWayLoss, "Kobayashi 2023", _TWO_WAY),
     _method("spa", "asymmetric and calibrated", "any", losses.SpaLoss, "Cheng, eqs. 16 and 17", _SPA),
     _method(
         "spa-label-pair",
-        "the same, with label pairs",
+        "SPA with label pairs",
         "any",
         _with_pairs(losses.SpaLoss),
         "Cheng, section 3.4",
         {"pair_weight": 1.0, **_SPA},
     ),
-    _method(
-        "quasibinary", "zero, one or many, comparable", "any", losses.QuasibinaryLoss, "Liao, eqs. 10 to 12", moves_link=True
-    ),
+    _method("quasibinary", "zero, one or many labels", "any", losses.QuasibinaryLoss, "Liao, eqs. 10 to 12"),
     _method(
         "softmax-uniform",
-        "softmax; uniform where there is no label",
+        "softmax; uniform without a label",
         "any",
         _with_outliers(losses.UniformOutlierLoss),
         "Lee 2018",
@@ -223,7 +221,7 @@ _ALL = (
     ),
     _method(
         "softmax-confidence",
-        "softmax; unsure where there is no label",
+        "softmax; unsure without a label",
         "any",
         _with_outliers(losses.ConfidenceOutlierLoss),
         "Hein 2019",
@@ -234,7 +232,7 @@ METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method
 
 
 def all_methods() -> tuple[Method, ...]:
-    """Every method there is.
+    """All methods.
 
     >>> [method.name for method in all_methods() if method.head_kind == "cosine"]
     ['ldam', 'noised-topk-imbalanced']
@@ -243,7 +241,7 @@ def all_methods() -> tuple[Method, ...]:
 
 
 def find_method(name: str, **parameters: Any) -> Method:
-    """The method of this name, with some of its numbers changed.
+    """The method of this name, with some parameters changed.
 
     >>> find_method("noised-topk", k=3).parameters["k"]
     3

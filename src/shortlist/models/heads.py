@@ -1,21 +1,12 @@
 """Heads: features (N, F) → scores (N, C). A head owns the class weights."""
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 
 from shortlist.checks import whole
 from shortlist.errors import InputError
-from shortlist.tensors import Scores, working
-
-
-class TwoHeadScores(NamedTuple):
-    """What a two-head model returns: the multi-label scores, and the scores that propose pseudo-labels."""
-
-    scores: Scores
-    proposal_scores: Scores
+from shortlist.tensors import Scores, TwoHeadScores as TwoHeadScores, working
 
 
 class LinearHead(nn.Linear):

@@ -1,8 +1,8 @@
-"""How many of independent events happen: the Poisson-binomial distribution, by products of short polynomials.
+"""The distribution of the number of independent events that happen (Poisson-binomial), by products of short polynomials.
 
 The number of events with probabilities p_j has the generating polynomial ``Π (1 - p_j + p_j u)``. Its first coefficients are
-found by multiplying factors pairwise, level by level, keeping no power above the one that is asked for: O(C · most) in
-all. Every term is positive, so nothing cancels.
+computed by multiplying factors pairwise, level by level, without the powers that are not needed: O(C · most) in total. Every
+term is positive, so nothing cancels.
 """
 
 from typing import Any
@@ -17,15 +17,15 @@ def count_probs(happens: Tensor, fails: Tensor, most: int) -> Tensor:
 
     Args:
         happens: probability of each event, (N, C).
-        fails: one minus that, given apart because the subtraction would lose small numbers.
-        most: the largest number asked for; beyond C the probability is 0.
+        fails: one minus that, given separately because the subtraction would lose small numbers.
+        most: the largest number of events; beyond C the probability is 0.
     """
     found: Tensor = _CountProbs.apply(happens, fails, most)  # type: ignore[no-untyped-call]
     return found
 
 
 class _CountProbs(torch.autograd.Function):
-    """Products of ever fewer, ever longer polynomials, (powers, N, factors); backward walks the same levels down."""
+    """Products of fewer and longer polynomials at each level, (powers, N, factors); backward goes through the levels in reverse."""
 
     @staticmethod
     def forward(ctx: Any, happens: Tensor, fails: Tensor, most: int) -> Tensor:
@@ -49,7 +49,7 @@ class _CountProbs(torch.autograd.Function):
 
 
 def _multiplied(factors: Tensor, most: int) -> Tensor:
-    """Each factor of the first half times one of the second, without the powers above ``most``; an odd one is kept."""
+    """Each factor of the first half times one of the second, without powers above ``most``; an odd one is kept."""
     degree, rows, number = factors.shape
     pairs, odd = divmod(number, 2)
     powers = min(2 * degree - 1, most + 1)
@@ -68,7 +68,7 @@ def _multiplied(factors: Tensor, most: int) -> Tensor:
 
 
 def _slope_below(factors: Tensor, slope: Tensor) -> Tensor:
-    """The gradient of the factors from that of their products."""
+    """The gradient with respect to the factors, given that with respect to their products."""
     pairs, odd = divmod(factors.shape[2], 2)
     left, right = slice(0, pairs), slice(pairs, 2 * pairs)
     below = torch.empty_like(factors)

@@ -1,4 +1,4 @@
-"""The expectation of the noised k-th largest, by quadrature: exact, and the judge of the others."""
+"""The expectation of the noised k-th largest by quadrature: exact, as a reference for the other forms."""
 
 import math
 
@@ -9,8 +9,8 @@ from shortlist.operators.arguments import check_level, negligible
 from shortlist.operators.counts import count_probs
 from shortlist.tensors import Scores, working
 
-# Beyond this many deviations nothing is left in float64, and steps of this share of epsilon integrate what is smooth at the
-# scale of epsilon to its last digits (the trapezoid rule converges faster than any power where both ends are flat).
+# Beyond this many standard deviations the tails vanish in float64. Steps of this fraction of epsilon integrate functions that
+# are smooth at the scale of epsilon to the last digits (the trapezoidal rule converges exponentially if both ends are flat).
 TAIL, STEP = 8.5, 1 / 8
 
 
@@ -20,14 +20,14 @@ def expected_top_value(scores: Scores, k: int, epsilon: float = 1.0) -> Tensor:
     .. math:: E[\mathrm{top}_k(scores + epsilon \cdot Z)] =
               t_0 + \int_{t_0}^{∞} P(\#\{j : scores_j + epsilon \cdot Z_j > t\} \ge k)\, dt
 
-    The number that exceeds t is a sum of independent events (Poisson-binomial), so that value and gradient are integrals
-    in one dimension. The gradient in score j is the probability that j is the k-th largest. It costs some two hundred
-    times O(k C) a row: for small C, and to judge :func:`noised_top_value` and :func:`soft_top_value` by.
+    The number of scores that exceed t has a Poisson-binomial distribution, so value and gradient are integrals in one
+    dimension. The gradient in score j is the probability that j is the k-th largest. It costs about two hundred times O(k C)
+    per row: use it for small C, and as a reference for :func:`noised_top_value` and :func:`soft_top_value`.
 
     Args:
         scores: (N, C).
         k: 1 to C.
-        epsilon: the scale of the noise; with 0 the k-th largest itself.
+        epsilon: scale of the noise; 0 gives the k-th largest itself.
 
     Shape: (N,).
 
@@ -39,7 +39,7 @@ def expected_top_value(scores: Scores, k: int, epsilon: float = 1.0) -> Tensor:
     if negligible(epsilon, scores.dtype):
         return scores.topk(k, dim=1).values[:, -1]
     classes = scores.shape[1]
-    # The k-th largest moves by no more than the largest noise does.
+    # The k-th largest changes by at most the largest noise.
     reach = epsilon * (math.sqrt(2 * math.log(classes)) + TAIL)
     centre = scores.detach().topk(k, dim=1).values[:, -1:]
     steps = math.ceil(2 * reach / (epsilon * STEP))
@@ -54,7 +54,7 @@ def _integrated(row: Tensor, centre: Tensor, offsets: Tensor, k: int, epsilon: f
     happens, fails = torch.special.ndtr(x), torch.special.ndtr(-x)
     if 2 * k <= len(row) + 1:
         enough = 1 - count_probs(happens, fails, most).sum(0)
-    else:  # at least k happen where at most C - k fail
+    else:  # at least k happen if at most C - k fail
         enough = count_probs(fails, happens, len(row) - k).sum(0)
     step = offsets[1] - offsets[0]
     return centre[0] + offsets[0] + step * (enough.sum() - (enough[0] + enough[-1]) / 2)

@@ -1,10 +1,10 @@
-"""Draws of the k-th largest noised score that look closely only at the classes which can be it.
+"""Draws of the k-th largest noised score that complete the noise only of classes that can be the k-th.
 
-A normal number is the quantile of a uniform one, and a uniform one can be drawn a digit at a time. So: choose for each row
-a level that somewhat more than k noised scores will exceed; draw the leading 8 bits of every class's uniform number, which
-tell for all but a few that they stay below the level; draw the other bits of those few only. If k of them do exceed the
-level, the k-th largest of all is the k-th largest of them. If not (one row in some hundred), the other bits of all classes
-of that row are drawn too. Whatever the level, this is the distribution of the plain draw.
+A normal number is the quantile of a uniform one, and a uniform one can be drawn digit by digit. So, for each row: choose a
+level that slightly more than k noised scores are expected to exceed; draw the leading 8 bits of the uniform number of every
+class, which for most classes already show that they stay below the level; draw the remaining bits of the others. If k of them
+exceed the level, the k-th largest of all is the k-th largest of them. If not (about one row in a hundred), the remaining bits
+of all classes of that row are drawn. Whatever the level, the distribution is that of the plain draw.
 """
 
 import math
@@ -18,19 +18,25 @@ from shortlist.operators.level import LAWS, solve_level
 from shortlist.operators.plain_draws import plain_top_draws
 from shortlist.tensors import Array, Scores, row_blocks
 
-# Rows worked on at once, in entries: the bits of all samples stay in the processor's cache.
+# Entries processed at once: the bits of all samples then stay in the processor's cache.
 CACHED_ENTRIES = 2**19
 DIGITS = 256
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def lazy_top_draws(
-    scores: Scores, k: int, epsilon: float, samples: int, generator: torch.Generator | None
+    scores: Scores, k: int, epsilon: float, samples: int, antithetic: bool, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:
-    """The place of the k-th largest noised score in each draw, (N, samples), and the noise there, epsilon included."""
+    """The index of the k-th largest noised score in each draw, (N, samples), and the noise there, epsilon included.
+
+    Antithetic pairs need the noise of every class, so they are drawn plainly.
+    """
+    if antithetic:
+        draws: tuple[Tensor, Tensor] = plain_top_draws(scores, k, epsilon, samples, antithetic, generator)
+        return draws
     places = torch.empty(len(scores), samples, dtype=torch.int64)
     shifts = scores.new_empty(len(scores), samples)
-    # Numpy makes random bytes an order faster than torch, whose generator seeds it.
+    # Numpy generates random bytes ten times faster than torch; torch's generator gives the seed.
     stream = np.random.Generator(np.random.SFC64(torch.randint(2**62, (2,), generator=generator).tolist()))
     for rows in row_blocks(len(scores), scores.shape[1], CACHED_ENTRIES):
         block = _Block(scores[rows], k, epsilon)
@@ -42,23 +48,23 @@ def lazy_top_draws(
 
 
 class _Block:
-    """Some rows, the level of each, and for each class the leading digit up to which it may exceed the level."""
+    """A block of rows with their levels and, for each class, the largest leading digit with which it can exceed the level."""
 
     def __init__(self, scores: Scores, k: int, epsilon: float):
         self.scores, self.k, self.epsilon = scores, k, epsilon
         self.level, self.last_digits, self.hard = self._aim()
 
     def _aim(self) -> tuple[Tensor, Array, Tensor]:
-        """Level, last digits, and the rows for which no level will do: they are drawn elsewhere."""
+        """The levels, the largest digits, and the rows without a good level, which are drawn plainly."""
         rows, classes = self.scores.shape
-        # About this many exceed the level, so fewer than k do in a few rows of a thousand.
+        # With this many expected to exceed the level, fewer than k do so in a few rows out of a thousand.
         wanted = self.k + 3 * math.sqrt(self.k) + 2
         if wanted > 0.9 * classes:
             everything = np.full(rows * classes, DIGITS - 1, np.uint8)
             return self.scores.new_full((rows, 1), -math.inf), everything, torch.zeros(0, dtype=torch.int64)
         level, chance, hard = _aimed(self.scores, wanted, self.epsilon)
-        chance[hard], level[hard] = -1.0, math.inf  # next to nothing is looked at there
-        # 256 Φ, rounded up a little lest rounding leave a class out.
+        chance[hard], level[hard] = -1.0, math.inf  # almost nothing is completed there
+        # 256 Φ, slightly rounded up so that rounding excludes no class.
         digits = torch.add(chance.new_tensor(DIGITS / 2 + 1e-3), chance, alpha=DIGITS / 2, out=chance).clamp_(max=DIGITS - 1)
         return level, digits.to(torch.uint8).numpy().reshape(-1), hard
 
@@ -73,7 +79,7 @@ class _Block:
         best = np.partition(ranked, ranked.shape[1] - self.k, axis=1)[:, ranked.shape[1] - self.k]
         found = edges[:-1] + (ranked == best[:, None]).argmax(1)
         missing = ~(best.reshape(samples, rows) > self.level.numpy().reshape(-1))
-        found[missing.reshape(-1)] = 0  # there may be nothing to find
+        found[missing.reshape(-1)] = 0  # replaced below
         missing[:, self.hard.numpy()] = False
         short = np.flatnonzero(missing)
         places, shifts = np.append(hits, 0)[found] % classes, np.append(noise, noise.dtype.type(0))[found]
@@ -86,7 +92,7 @@ class _Block:
         return _by_row(places, rows), _by_row(shifts, rows)
 
     def _look(self, stream: np.random.Generator) -> tuple[Array, Array, Array]:
-        """Leading digits of all classes, where they leave it open whether the level is exceeded, and what they are there."""
+        """The leading digits of all classes, the places where they do not rule out the class, and the digits there."""
         size = len(self.last_digits)
         words = stream.integers(2**64 - 1, size=-(-size // 8), dtype=np.uint64, endpoint=True)
         digits = words.view(np.uint8)[:size]
@@ -94,13 +100,13 @@ class _Block:
         return digits, hits, digits[hits]
 
     def _noise(self, digits: Array, random: np.random.Generator) -> Array:
-        """Normal numbers whose uniform ones begin with these digits; the first digit, 0, is the upper tail."""
+        """Normal numbers whose uniform numbers begin with these digits; digit 0 is the upper tail."""
         kind = self.scores.numpy().dtype
         centred = random.random(len(digits), dtype=kind.type)
         centred += digits
         centred *= -2 / DIGITS
         centred += 1
-        # The ends would be infinite; the last number before them is beyond five standard deviations in float32.
+        # The ends would be infinite; the closest number to them is beyond five standard deviations in float32.
         limit = 1 - np.finfo(kind).epsneg
         np.clip(centred, -limit, limit, out=centred)
         return torch.from_numpy(centred).erfinv_().mul_(math.sqrt(2) * self.epsilon).numpy()
@@ -108,7 +114,7 @@ class _Block:
     def _draw_in_full(
         self, rows: Array, digits: Array, known: list[tuple[Array, Array]], stream: np.random.Generator
     ) -> tuple[Array, Array]:
-        """Draws in which too few exceeded: the numbers that are there stay, the others are completed."""
+        """Complete the draws in which fewer than k exceed the level; numbers drawn before are kept."""
         noise = self._noise(digits.reshape(-1), stream).reshape(digits.shape)
         for line, (places, values) in zip(noise, known, strict=True):
             line[places] = values
@@ -119,14 +125,14 @@ class _Block:
 
 
 def _aimed(scores: Scores, wanted: float, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
-    """A level for each row, (N, 1), ``erf`` of how far above it each score is, and the rows that have no good level.
+    """A level for each row, (N, 1), ``erf`` of the distance of each score above it, and the rows without a good level.
 
-    Those are rows whose noise is below the resolution of their scores, or with fewer classes than are wanted left unmasked.
+    Those are rows whose noise is below the resolution of their scores, or that have fewer unmasked classes than wanted.
     """
-    work = torch.empty_like(scores)  # fresh pages for each pass would cost as much as the pass
+    work = torch.empty_like(scores)  # fresh memory for each pass would cost as much as the pass
     level = _rough_level(scores, wanted, epsilon, work)
     chance = _chance(scores, level, epsilon, work)
-    # Scores in clumps are far from normal, and a level between clumps would leave the same too few above it in every draw.
+    # Clustered scores are far from normal: with a level between clusters, too few would exceed it in every draw.
     off = _badly_aimed(chance, wanted)
     if len(off):
         unit = epsilon * LAWS["normal"].unit
@@ -137,13 +143,13 @@ def _aimed(scores: Scores, wanted: float, epsilon: float) -> tuple[Tensor, Tenso
 
 
 def _badly_aimed(chance: Tensor, wanted: float) -> Tensor:
-    """The rows of which far fewer or far more than the wanted number exceed their level."""
+    """The rows in which far fewer or far more than the wanted number are expected to exceed the level."""
     count = chance.sum(1).add_(chance.shape[1]).mul_(0.5)
     return (~((count >= 0.7 * wanted) & (count <= 3 * wanted))).nonzero().squeeze(1)  # NaN too
 
 
 def _rough_level(scores: Scores, wanted: float, epsilon: float, work: Tensor) -> Tensor:
-    """A level that about the wanted number of noised scores exceed, (N, 1): a normal guess, corrected once by its count."""
+    """A level that about the wanted number of noised scores exceed, (N, 1): a normal guess, corrected once."""
     classes = scores.shape[1]
     reach = NormalDist().inv_cdf(1 - wanted / classes)
     mean = scores.mean(1, keepdim=True)
@@ -151,7 +157,7 @@ def _rough_level(scores: Scores, wanted: float, epsilon: float, work: Tensor) ->
     spread: Tensor = (square - mean * mean).clamp_(min=0).add_(epsilon**2).sqrt_()
     level = mean + reach * spread
     count = _chance(scores, level, epsilon, work).sum(1, keepdim=True).add_(classes).mul_(0.5)
-    # Never further than what puts one class above the level, or all but one.
+    # At most so far that one class, or all but one, is above the level.
     share = (count / classes).clamp_(1 / classes, 1 - 1 / classes)
     corrected: Tensor = level + spread * (reach + torch.special.ndtri(share))
     return corrected
@@ -163,7 +169,7 @@ def _chance(scores: Scores, level: Tensor, epsilon: float, out: Tensor) -> Tenso
 
 
 def _edges(hits: list[Array], rows: int, classes: int) -> Array:
-    """Where each row of each draw begins among all hits, and where the last ends."""
+    """The offsets at which each row of each draw begins among all hits, and the end of the last."""
     starts = np.arange(rows) * classes
     offsets = np.cumsum([0, *map(len, hits)])
     parts = [np.searchsorted(part, starts) + offset for part, offset in zip(hits, offsets[:-1], strict=True)]
@@ -171,7 +177,7 @@ def _edges(hits: list[Array], rows: int, classes: int) -> Array:
 
 
 def _padded(values: Array, edges: Array, least: int) -> Array:
-    """Ragged rows as a matrix, filled up with -inf."""
+    """Ragged rows as a matrix, padded with -inf."""
     lengths = np.diff(edges)
     width = max(least, int(lengths.max(initial=0)))
     matrix = np.full((len(lengths), width), -np.inf, values.dtype)

@@ -1,7 +1,7 @@
-"""The level that a given expected number of noised scores exceeds, by Halley's steps.
+"""The level that a given number of noised scores are expected to exceed, by Halley's method.
 
-Score j with noise exceeds the level τ with probability ``F((score_j - τ) / epsilon)``; the expected number of exceedances
-falls from C to 0 as τ rises, and ``solve_level`` finds the τ at which it is ``total``. Everything is per row.
+Score j with noise exceeds the level τ with probability ``F((score_j - τ) / epsilon)``. The expected number of exceedances
+falls from C to 0 as τ rises; ``solve_level`` finds the τ at which it equals ``total``, for each row.
 """
 
 import math
@@ -12,28 +12,28 @@ from typing import Literal, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from shortlist.errors import InputError
+from shortlist.checks import one_of
 from shortlist.tensors import Scores
 
 Noise: TypeAlias = Literal["normal", "logistic"]
 
-# Each step cubes the error, so that steps this small, in units of the noise, leave a few units of the last place.
+# Convergence is cubic, so steps this small, in units of the noise, leave an error of a few units in the last place.
 TOLERANCE = {torch.float32: 1.5e-2, torch.float64: 1e-5}
 FREE_STEPS, BRACKETED_STEPS = 5, 128
 OUT_OF_REACH = 100.0
 
 
 class Law(NamedTuple):
-    """A noise, in the unit in which its distribution function F is cheapest."""
+    """A noise distribution, in the unit in which its distribution function F is cheapest to compute."""
 
-    unit: float  # of the standard form's
-    deviation: float  # in units
+    unit: float  # relative to the standard form
+    deviation: float  # standard deviation, in this unit
     quantile: Callable[[float], float]
-    shares: Callable[[Tensor, Tensor], Tensor]  # (x, out) → F'(x) / Σ F' of each row, even where all of them underflow
-    sums: Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]  # (x, work), both used up → ΣF, ΣF', ΣF'' of each row
+    shares: Callable[[Tensor, Tensor], Tensor]  # (x, out) → F'(x) / Σ F' of each row, even if all of them underflow
+    sums: Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]  # (x, work), both overwritten → ΣF, ΣF', ΣF'' of each row
 
 
-# Powers of two are the fastest exponentials torch has on a CPU.
+# exp2 is torch's fastest exponential on the CPU.
 _LOG2_E = 1 / math.log(2)
 
 
@@ -48,7 +48,7 @@ def _normal_sums(x: Tensor, work: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     weights = torch.mul(x, x, out=work).mul_(-_LOG2_E).exp2_()
     slope = weights.sum(1, keepdim=True).mul_(1 / math.sqrt(math.pi))
     bend = weights.mul_(x).sum(1, keepdim=True).mul_(-2 / math.sqrt(math.pi))
-    # 1 is added before the sum: after it, the few that exceed would be the difference of two large numbers.
+    # 1 is added before the sum: afterwards, a small count would be the difference of two large numbers.
     return x.erf_().add_(1).sum(1, keepdim=True).mul_(0.5), slope, bend
 
 
@@ -79,10 +79,8 @@ LAWS = {
 
 
 def law_of(noise: str) -> Law:
-    """The law of this name."""
-    if noise not in LAWS:
-        raise InputError(f"noise: expected 'normal' or 'logistic', got {noise!r}")
-    return LAWS[noise]
+    """The noise distribution of this name."""
+    return LAWS[one_of(*LAWS)("noise", noise)]
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
@@ -92,16 +90,16 @@ def solve_level(
 ) -> Tensor:
     """τ with ``Σ_j F(scores_j - τ) = total`` in each row, (N, 1); ``0 < total < C``, scores in units of the law.
 
-    Halley's steps on the logarithm of the number of exceedances (or of the others, where those are fewer), from a guess
-    that is exact for normal scores. Rows that have not arrived after a few, of scores in far-away clumps for instance, go
-    on inside a bracket.
+    Halley's method on the logarithm of the number of exceedances (or of the others, if those are fewer), from a guess that is
+    exact for normal scores. Rows that have not converged after a few steps, such as scores in distant clusters, continue
+    inside a bracket.
 
     Args:
         scores: (N, C).
-        total: the wanted number of exceedances.
-        law: the noise.
-        tolerance: the step of Newton's after which a row has arrived.
-        work: memory to work in, (2, N, C): fresh pages would cost as much as the arithmetic.
+        total: the expected number of exceedances.
+        law: the noise distribution.
+        tolerance: a row has converged when its Newton step is smaller than this.
+        work: scratch memory, (2, N, C): allocating it would cost as much as the arithmetic.
     """
     nearly = TOLERANCE[scores.dtype] if tolerance is None else tolerance
     work = scores.new_empty(2, *scores.shape) if work is None else work
@@ -109,11 +107,11 @@ def solve_level(
 
 
 def _refine(scores: Scores, level: Tensor, total: float, law: Law, nearly: float, work: Tensor, steps: int) -> Tensor:
-    """Free steps, soon on the rows alone that need more; what has not arrived after them is bracketed."""
+    """Unbracketed steps, soon only on the rows that need more; rows that still have not converged are bracketed."""
     for left in reversed(range(steps)):
         step, gap, _ = _step(scores, level, total, law, work)
         level = level + step
-        away = (~(gap.abs() <= nearly)).squeeze(1).nonzero().squeeze(1)  # NaN is away
+        away = (~(gap.abs() <= nearly)).squeeze(1).nonzero().squeeze(1)  # NaN has not converged
         if not len(away):
             return level
         if 2 * len(away) < len(level):
@@ -123,20 +121,20 @@ def _refine(scores: Scores, level: Tensor, total: float, law: Law, nearly: float
 
 
 def _solve_bracketed(scores: Scores, total: float, law: Law, nearly: float, work: Tensor) -> Tensor:
-    """Steps that halve the bracket whenever they would leave it or grow."""
-    # The m largest alone give the total at one end, and all others with them no more than it at the other.
+    """Steps inside a bracket, by bisection whenever Halley's step would leave it or does not shrink."""
+    # At one end the m largest scores alone give the total; at the other, all scores together give at most the total.
     classes = scores.shape[1]
     below, above_m = math.floor(total) + 1, math.ceil(total)
     largest = scores.topk(below, dim=1).values
     low = largest[:, below - 1 : below] - law.quantile(total / below)
     high = largest[:, above_m - 1 : above_m] - law.quantile((total - above_m + 1) / (classes - above_m + 1))
-    # Classes that are masked out by -inf or a huge number are put where no noise reaches: infinities would not sum.
+    # Masked classes (-inf, or very low scores) are moved just out of reach of the noise: infinities would give NaN.
     scores = torch.maximum(scores, low - OUT_OF_REACH)
     level, reach, finest = low + (high - low) / 2, high - low, 2 * torch.finfo(scores.dtype).eps
     for _ in range(BRACKETED_STEPS):
         step, gap, above = _step(scores, level, total, law, work)
         low, high = torch.where(above, level, low), torch.where(above, high, level)
-        # Where nothing is near the level, slopes underflow and steps creep: they must at least halve, too.
+        # If no score is near the level, slopes underflow and steps become tiny: they must at least halve as well.
         good = (level + step >= low) & (level + step <= high) & (2 * step.abs() <= reach)
         arrived = (gap.abs() <= nearly) & good
         step = torch.where(good, step, low + (high - low) / 2 - level)
@@ -147,9 +145,9 @@ def _solve_bracketed(scores: Scores, total: float, law: Law, nearly: float, work
 
 
 def _step(scores: Scores, level: Tensor, total: float, law: Law, work: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Halley's step from this level, Newton's, and whether too many exceed the level.
+    """Halley's step from this level, Newton's step, and whether too many scores exceed the level.
 
-    Newton's is large, or not a number, wherever the level is far from the answer; Halley's need not be.
+    Newton's step is large, or NaN, wherever the level is far from the solution; Halley's need not be.
     """
     count, slope, bend = law.sums(torch.sub(scores, level, out=work[0]), work[1])
     above = count > total
@@ -163,7 +161,7 @@ def _step(scores: Scores, level: Tensor, total: float, law: Law, work: Tensor) -
 
 
 def guess_level(scores: Scores, total: float, law: Law, work: Tensor) -> Tensor:
-    """The level if scores and noise were both normal: right for scores that are, and a start for others."""
+    """The level if scores and noise were both normal: exact if they are, and a starting point otherwise."""
     classes = scores.shape[1]
     mean = scores.mean(1, keepdim=True)
     apart = torch.sub(scores, mean, out=work[0])

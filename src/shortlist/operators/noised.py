@@ -1,4 +1,4 @@
-"""The k-th largest of a row with noise, averaged over draws (Garcin 2022)."""
+"""The k-th largest score of a row with noise, averaged over draws (Garcin 2022)."""
 
 import torch
 from torch import Tensor
@@ -8,7 +8,9 @@ from shortlist.errors import InputError
 from shortlist.operators.arguments import check_level, negligible
 from shortlist.operators.lazy_draws import lazy_top_draws
 from shortlist.operators.plain_draws import plain_top_draws
-from shortlist.tensors import Scores, shape_of, working
+from shortlist.tensors import Scores, by_device, shape_of, working
+
+DRAWS = {"cpu": lazy_top_draws, "any": plain_top_draws}
 
 
 def noised_top_value(
@@ -21,7 +23,7 @@ def noised_top_value(
     noise: Tensor | None = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    r"""The mean over draws of the k-th largest score with noise: a k-th largest with a useful gradient.
+    r"""The mean over draws of the k-th largest noised score: a k-th largest with a useful gradient.
 
     .. math:: \frac{1}{samples} \sum_b \mathrm{top}_k(scores + epsilon \cdot Z_b), \quad Z_b \sim N(0, I)
 
@@ -31,16 +33,16 @@ def noised_top_value(
     Args:
         scores: (N, C).
         k: 1 to C.
-        epsilon: the scale of the noise; with 0 the k-th largest itself, ties by lower index.
-        samples: draws a row.
-        antithetic: draw in pairs of opposite noise. Less variance in the value, hardly any in the gradient.
-        noise: the draws themselves, (samples, N, C); their number is then the number of samples.
-        generator: where the draws come from.
+        epsilon: scale of the noise; 0 gives the k-th largest itself, ties by lower index.
+        samples: draws per row.
+        antithetic: draw pairs of opposite noise. This reduces the variance of the value, but hardly that of the gradient.
+        noise: the draws themselves, (samples, N, C), instead of fresh ones; ``samples`` is then ignored.
+        generator: source of the draws.
 
     Shape: (N,).
 
-    On the CPU only what can reach the k-th place is drawn in full, exact in distribution (see ``lazy_draws.py``); beyond a
-    block of rows nothing of the size (samples, N, C) is made.
+    On the CPU only classes that can be the k-th are drawn in full, with the same distribution (see ``lazy_draws.py``), and no
+    tensor of shape (samples, N, C) is allocated.
 
     >>> z = torch.tensor([[.2, -.1, .1, .3], [.1, .1, -.1, .1], [-.1, -.1, .1, -.1]])[:, None]
     >>> noised_top_value(torch.tensor([[2.4, 2.6, 2.3, 0.5]]), 2, 1.0, noise=z)
@@ -58,10 +60,8 @@ def noised_top_value(
         draws = _given_draws(scores.detach(), k, epsilon, _checked_noise(noise, scores))
     elif negligible(epsilon, scores.dtype):
         draws = _given_draws(scores.detach(), k, 0.0, scores.new_zeros(1, 1, 1))
-    elif scores.device.type == "cpu" and not antithetic:
-        draws = lazy_top_draws(scores.detach(), k, epsilon, samples, generator)
     else:
-        draws = plain_top_draws(scores.detach(), k, epsilon, samples, antithetic, generator)
+        draws = by_device(DRAWS, scores)(scores.detach(), k, epsilon, samples, antithetic, generator)
     places, shifts = draws
     return (scores.gather(1, places) + shifts).mean(1)
 
@@ -75,7 +75,7 @@ def _checked_noise(noise: Tensor, scores: Scores) -> Tensor:
 
 
 def _given_draws(scores: Scores, k: int, epsilon: float, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """The place of the k-th largest in each draw, (N, samples), and what the noise adds there."""
+    """The index of the k-th largest in each draw, (N, samples), and the noise there."""
     places, shifts = [], []
     for z in noise:
         place, value = kth_largest(scores + epsilon * z, k)
@@ -85,9 +85,9 @@ def _given_draws(scores: Scores, k: int, epsilon: float, noise: Tensor) -> tuple
 
 
 def kth_largest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The place of the k-th largest of each row, ties by lower index, and its value, (N, 1) each."""
+    """The index of the k-th largest of each row, ties by lower index, and its value, (N, 1) each."""
     value = values.topk(k, dim=1).values[:, -1:]
     above = (values > value).sum(1, keepdim=True)
-    # Among those that tie with it, in order of index, it is the (k - above)-th.
+    # Among the entries equal to it, in order of index, it is the (k - above)-th.
     tied = values == value
     return (tied & (tied.cumsum(1) == k - above)).to(torch.uint8).argmax(1, keepdim=True), value

@@ -1,4 +1,4 @@
-"""Draws of the k-th largest noised score with noise for every class: for GPUs, antithetic pairs, and rows beyond laziness."""
+"""Draws of the k-th largest noised score with noise for every class: for GPUs, antithetic pairs, and unusual rows."""
 
 import torch
 from torch import Tensor
@@ -10,9 +10,9 @@ from shortlist.tensors import Scores
 def plain_top_draws(
     scores: Scores, k: int, epsilon: float, samples: int, antithetic: bool, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:
-    """The place of the k-th largest noised score in each draw, (N, samples), and the noise there, epsilon included.
+    """The index of the k-th largest noised score in each draw, (N, samples), and the noise there, epsilon included.
 
-    One draw after the other, so that no more than two matrices like the scores are held.
+    One draw at a time, so that at most two tensors of the size of the scores are held.
     """
     places, shifts = [], []
     z = scores

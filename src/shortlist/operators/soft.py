@@ -1,4 +1,4 @@
-"""The k-th largest of a row, smoothed without sampling."""
+"""The k-th largest score of a row, smoothed without sampling."""
 
 from typing import Any
 
@@ -8,26 +8,26 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 
 from shortlist.operators.arguments import check_level, negligible
 from shortlist.operators.level import Law, Noise, law_of, solve_level
-from shortlist.tensors import Scores, row_blocks, working
+from shortlist.tensors import Scores, by_device, row_blocks, working
 
-# Blocks of rows this large stay in the processor's cache with their temporaries; on a GPU one block is best.
-CACHED_ENTRIES = {"cpu": 2**19}
+# Entries processed at once: on the CPU a block and its temporaries stay in the cache; on a GPU one block is best.
+ENTRIES_AT_ONCE = {"cpu": 2**19, "any": 2**62}
 
 
 def soft_top_value(scores: Scores, k: int, epsilon: float = 1.0, *, noise: Noise = "normal") -> Tensor:
-    r"""The level that k - ½ of the noised scores exceed in expectation: a k-th largest with a smooth gradient.
+    r"""The level that k - ½ noised scores are expected to exceed: a k-th largest with a smooth gradient.
 
     .. math:: τ \text{ such that } \sum_j F\!\left(\frac{scores_j - τ}{epsilon}\right) = k - \tfrac12
 
-    No sampling, no variance, O(C). Its gradient in score j is ``F'_j / Σ F'``: non-negative, summing to 1. As epsilon
-    tends to 0 it tends to the k-th largest score (with k in place of k - ½ it would tend to the middle between that and
-    the next). It is close to :func:`expected_top_value`, not equal.
+    It needs no sampling, has no variance and costs O(C). Its gradient in score j is ``F'_j / Σ F'``: non-negative, with sum 1.
+    As epsilon tends to 0 it tends to the k-th largest score (with k instead of k - ½ it would tend to the midpoint between
+    that and the next). It is close to :func:`expected_top_value`, but not equal.
 
     Args:
         scores: (N, C).
         k: 1 to C.
-        epsilon: the width of the smoothing, above 0; with 0 the k-th largest itself.
-        noise: F, the normal or the logistic distribution function.
+        epsilon: width of the smoothing; 0 gives the k-th largest itself.
+        noise: the distribution function F, "normal" or "logistic".
 
     Shape: (N,).
 
@@ -49,7 +49,7 @@ def _soft_top(scores: Scores, total: float, epsilon: float, law: Law) -> Tensor:
 
 
 class _SoftTop(torch.autograd.Function):
-    """Forward solves for the level, backward is the implicit function theorem."""
+    """Forward solves for the level; backward uses the implicit function theorem."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, scores: Scores, total: float, epsilon: float, law: Law) -> Tensor:
@@ -57,7 +57,7 @@ class _SoftTop(torch.autograd.Function):
         level = scores.new_empty(len(scores), 1)
         weights = torch.empty_like(scores) if ctx.needs_input_grad[0] else None  # type: ignore[attr-defined]
         work = None
-        for rows in row_blocks(len(scores), scores.shape[1], CACHED_ENTRIES.get(scores.device.type, 2**62)):
+        for rows in row_blocks(len(scores), scores.shape[1], by_device(ENTRIES_AT_ONCE, scores)):
             part = scores[rows]
             work = scores.new_empty(3, *part.shape) if work is None else work[:, : len(part)]
             part = torch.div(part, unit, out=work[2])

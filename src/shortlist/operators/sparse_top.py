@@ -5,20 +5,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from shortlist.checks import number
 from shortlist.errors import InputError
 from shortlist.tensors import Scores, check_scores, working
 
-# Selecting so many of a row costs less than the secants of a wider bracket.
+# Selecting this many entries of a row costs less than secant steps in a wider bracket.
 FEW = 8
 MOST_STEPS = 200
 
 
 def sparse_top(scores: Scores, k: float) -> Tensor:
-    r"""The nearest point to the scores with entries from 0 to 1 that sum to k.
+    r"""The nearest point to the scores whose entries are between 0 and 1 and sum to k.
 
     .. math:: q_j = \mathrm{clip}(scores_j - λ, 0, 1), \quad \sum_j q_j = k
 
-    With k = 1 it is sparsemax. Its Jacobian is ``Diag(m) - m mᵀ / |m|``, m the indicator of ``0 < q < 1``.
+    For k = 1 it is sparsemax. Its Jacobian is ``Diag(m) - m mᵀ / |m|``, where m is the indicator of ``0 < q < 1``.
 
     Args:
         scores: (N, C).
@@ -32,7 +33,8 @@ def sparse_top(scores: Scores, k: float) -> Tensor:
     Garcin, thesis, section 6.2.
     """
     check_scores(scores)
-    if not 0 <= k <= scores.shape[1]:
+    number(least=0)("k", k)
+    if k > scores.shape[1]:
         raise InputError(f"k: expected a number from 0 to the {scores.shape[1]} classes of scores, got {k}")
     scores = working(scores)
     totals = torch.full((len(scores), 1), float(k), dtype=scores.dtype, device=scores.device)
@@ -63,16 +65,16 @@ class _SparseTop(torch.autograd.Function):
 def project(scores: Scores, totals: Tensor) -> tuple[Tensor, Tensor]:
     """The projection of each row onto its own total, (N, 1) strictly between 0 and C, and ``scores - λ``, (N, C).
 
-    ``Σ clip(s - λ, 0, 1)`` falls with λ in straight pieces. Secants that keep λ between their ends (the Illinois rule)
-    find the piece in a few steps, and the next one is exact.
+    ``Σ clip(s - λ, 0, 1)`` is decreasing and piecewise linear in λ. Secant steps that keep λ bracketed (the Illinois method)
+    find the right piece in a few steps, and the next step is exact.
     """
     work = torch.empty_like(scores)
     low, high = _bracket(scores, totals, work)
-    # λ is looked for as a distance from here, because a number common to all scores would swallow its digits.
+    # λ is computed relative to this pivot: a large number common to all scores would cost its digits.
     pivot = high
     scores, low, high = scores - pivot, low - pivot, high - pivot
     over, under = _excess(scores, low, totals, work), _excess(scores, high, totals, work)
-    # Where all scores are within 1 of each other, none is clipped and this is the answer.
+    # If all scores are within 1 of each other, none is clipped and this is the solution.
     level = (scores.mean(1, keepdim=True) - totals / scores.shape[1]).clamp_(low, high)
     small, was_above = 4 * torch.finfo(scores.dtype).eps, None
     for _ in range(MOST_STEPS):
@@ -81,11 +83,11 @@ def project(scores: Scores, totals: Tensor) -> tuple[Tensor, Tensor]:
             break
         above = excess > 0
         low, high = torch.where(above, level, low), torch.where(above, high, level)
-        # An end that stays twice counts half, lest it stay for ever.
+        # The value at an end that is kept twice in a row is halved, so that it does not stay for ever.
         twice = 1.0 if was_above is None else torch.where(above == was_above, 0.5, 1.0)
         over, under = torch.where(above, excess, over * twice), torch.where(above, under * twice, excess)
         was_above = above
-        # 0/0 where both ends are the answer.
+        # 0/0 if both ends are the solution.
         level = low + (high - low) * (over / (over - under)).nan_to_num_(0.0).clamp_(0, 1)
     shifted = scores.sub_(level)
     return torch.clamp(shifted, 0, 1, out=work), shifted
@@ -96,23 +98,23 @@ def _excess(scores: Scores, level: Tensor, totals: Tensor, work: Tensor) -> Tens
 
 
 def _bracket(scores: Scores, totals: Tensor, work: Tensor) -> tuple[Tensor, Tensor]:
-    """λ from below and above, (N, 1)."""
+    """Lower and upper bounds of λ, (N, 1)."""
     if not len(scores):
         return totals, totals
     ranks = totals.ceil().long().clamp(min=1)
     most = int(ranks.max())
-    if most <= FEW:  # it is at most 1 below the ceil(total)-th largest score
+    if most <= FEW:  # λ is at most 1 below the ceil(total)-th largest score
         high = scores.amax(1, keepdim=True) if most == 1 else scores.topk(most, dim=1).values.gather(1, ranks - 1)
         return high - 1, high
     low, high = scores.amin(1, keepdim=True) - 1, scores.amax(1, keepdim=True)
     mean = scores.mean(1, keepdim=True)
     deviation = torch.linalg.vector_norm(torch.sub(scores, mean, out=work), dim=1, keepdim=True) / scores.shape[1] ** 0.5
-    guess = mean - deviation * torch.special.ndtri(totals / scores.shape[1]) - 0.5  # right for normal scores
+    guess = mean - deviation * torch.special.ndtri(totals / scores.shape[1]) - 0.5  # exact for normal scores
     for end in (guess - 0.5, guess + 0.5):
         end = end.nan_to_num().clamp(low, high)
         above = _excess(scores, end, totals, work) > 0
         low, high = torch.where(above, end, low), torch.where(above, high, end)
-    wide = (~(high - low <= 2)).squeeze(1).nonzero().squeeze(1)  # scores in far-away clumps
+    wide = (~(high - low <= 2)).squeeze(1).nonzero().squeeze(1)  # scores in distant clusters
     if len(wide):
         high[wide] = scores[wide].topk(most, dim=1).values.gather(1, ranks[wide] - 1)
         low[wide] = high[wide] - 1

@@ -69,7 +69,7 @@ def _values(loss: Loss, scores: Tensor) -> Tensor:
     with torch.no_grad():
         if not loss.couples:
             return type(loss).function(scores, target, **{**loss.keywords, "reduction": "none"}, **_draws(loss, scores))
-        name = {AverageKLoss: "proposal_scores", RoleLoss: "estimates"}.get(type(loss))
+        name = "proposal_scores" if isinstance(loss, AverageKLoss) else "estimates" if isinstance(loss, RoleLoss) else None
         rows = [loss(row[None], target[:1], **({name: row[None]} if name else {})) for row in scores]
     return torch.stack(rows)
 

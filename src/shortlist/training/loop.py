@@ -26,12 +26,12 @@ from shortlist.training.checkpoint import (
     save_checkpoint,
     under,
 )
+from shortlist.training.criterion import Criterion
 from shortlist.training.device_state import Statistics, Told, seed_step
 from shortlist.training.failures import is_out_of_memory, keep_batch, largest_batch, nonfinite, out_of_memory
 from shortlist.training.interruption import Interrupted, Stop, first_interrupt_waits
 from shortlist.training.material import check_readable
 from shortlist.training.monitor import Monitor
-from shortlist.training.objective import TrainingObjective
 from shortlist.training.optimizers import make_optimizer, optimizer_tensors, restore_optimizer
 from shortlist.training.plan import MicroBatch, Plan, derived_seed
 from shortlist.training.raw_model import RawModel, compiled
@@ -68,7 +68,7 @@ class Loop:
         self,
         recipe: Recipe,
         network: Network,
-        objective: TrainingObjective,
+        criterion: Criterion,
         inputs: Inputs,
         train: Rows,
         validation: Rows,
@@ -79,7 +79,7 @@ class Loop:
         self.monitor, self.stage, self.moment = monitor, stage, Moment()
         accelerator = stage.accelerator
         self.network = network.to(accelerator.device)
-        self.objective = objective.to(accelerator.device)
+        self.criterion = criterion.to(accelerator.device)
         self.plan = Plan(len(train), recipe.batch_size, recipe.seed, recipe.accumulate, recipe.epoch_rows)
         self.rate = learning_rate(recipe, self.plan.steps_per_epoch)
         self.steps = recipe.epochs * self.plan.steps_per_epoch
@@ -112,7 +112,7 @@ class Loop:
                 self._train(stop)
         if self.best is not None:
             self.kept.load_state_dict(self.best)
-            self.objective.restore_link(self.best_link)
+            self.criterion.restore_link(self.best_link)
         self.kept.eval()
         return moment
 
@@ -189,7 +189,7 @@ class Loop:
             if self.recipe.clip is not None:
                 accelerator.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
             (self.optimizer if accelerator.scaler is None else self._scaled).step()
-            self.objective.stepped(rate)
+            self.criterion.stepped(rate)
             if self.average is not None:
                 self.average.update(self.network, step)
             running = self.moment.running
@@ -210,7 +210,7 @@ class Loop:
                 if self.augmenter is not None:
                     draws = self.augmenter.draw(batch.inputs, step * len(parts) + number, part.start, part.together)
                 output = self.model(batch.inputs, *draws)
-                loss = self.objective(output, batch.target, batch.rows, part.together, self.plan.size)
+                loss = self.criterion(output, batch.target, batch.rows, part.together, self.plan.size)
                 summed = loss.detach() if summed is None else summed + loss.detach()
                 if last:
                     told = Told(accelerator.reduce(summed, "mean") if accelerator.num_processes > 1 else summed)
@@ -228,6 +228,7 @@ class Loop:
     def _refuse(self, step: int, loss: float, batches: list[Batch], before: Statistics | None) -> None:
         """Leave the step out, or stop."""
         self.moment.skipped += 1
+        self.criterion.skipped()
         if before is not None:
             before.restore()
         if self.moment.skipped > self.recipe.skip_nonfinite:
@@ -240,7 +241,7 @@ class Loop:
 
     def _running(self) -> list[nn.Module]:
         """Whatever keeps running statistics."""
-        return [self.network] if self.objective.link is None else [self.network, self.objective.link]
+        return [self.network] if self.criterion.link is None else [self.network, self.criterion.link]
 
     def _too_large(self, rows: int, batch: Batch) -> InputError:
         device = self.stage.accelerator.device
@@ -322,7 +323,7 @@ class Loop:
         if better:
             self.moment.best, self.moment.best_epoch = value, epoch
             self.best = {name: tensor.clone() for name, tensor in self.kept.state_dict().items()}
-            self.best_link = {name: tensor.clone() for name, tensor in self.objective.link_tensors().items()}
+            self.best_link = {name: tensor.clone() for name, tensor in self.criterion.link_tensors().items()}
         return {"monitor": self.monitor.deciding, "value": value, "best": better, "metrics": metrics}
 
     def _share_buffers(self) -> None:
@@ -339,7 +340,7 @@ class Loop:
             return
         state, plain = optimizer_tensors(self.optimizer)
         tensors = under("network", self.network.state_dict()) | under("optimizer", state)
-        tensors |= under("objective", self.objective.own_tensors())
+        tensors |= under("criterion", self.criterion.tensors())
         if self.average is not None:
             tensors |= under("average", self.average.network.state_dict())
         if self.best is not None:
@@ -362,8 +363,8 @@ class Loop:
         try:
             self.network.load_state_dict(below("network", tensors))
             restore_optimizer(self.optimizer, below("optimizer", tensors), plain["optimizer"])
-            self.objective.restore(below("objective", tensors))
-            self.objective.to(device)  # a link that had no numbers yet takes them from where the file was read to
+            self.criterion.restore(below("criterion", tensors))
+            self.criterion.to(device)  # a link that had no numbers yet takes them from where the file was read to
             if self.average is not None:
                 self.average.network.load_state_dict(below("average", tensors))
         except (RuntimeError, ValueError, KeyError) as error:

@@ -53,7 +53,7 @@ def monitor_of(recipe: Recipe, link: Link | None, classes: int) -> Monitor:
     k = min(recipe.k, classes)
     method = recipe.chosen_method
     single = not (method.labels == "any" or recipe.labels == "any")
-    probabilities = link is not None and (link.fitted or method.moves_link)
+    probabilities = link is not None and (link.fitted or method.trains_link)
     names = validation_names(k, classes, single_label=single, probabilities=probabilities)
     usual = (f"macro-top-{whole_size(k, classes)}" if method.sets_of_k else f"average-{k:g}") if single else "map"
     if recipe.monitor is not None and recipe.monitor not in names:

@@ -31,13 +31,13 @@ from shortlist.models.backbones import check_backbone
 from shortlist.models.classifier import Classifier
 from shortlist.models.network import Network
 from shortlist.predictions import Predictions
+from shortlist.training.criterion import Criterion
 from shortlist.training.devices import Device, make_accelerator
 from shortlist.training.division import TEST, VAL, Division, divide
 from shortlist.training.finishing import finish, scored
 from shortlist.training.loop import Loop, Stage
 from shortlist.training.material import Material, Progress, gather_material
 from shortlist.training.monitor import monitor_of
-from shortlist.training.objective import TrainingObjective
 from shortlist.training.provenance import provenance
 from shortlist.training.reading import base_link
 from shortlist.training.recipe import PATH, Recipe
@@ -178,16 +178,17 @@ def run_recipe(folder: str | Path) -> Recipe:
 
 
 def _check_processes(recipe: Recipe, accelerator: Accelerator) -> None:
-    estimates = recipe.chosen_method.keeps_estimates
-    if estimates and recipe.precision == "float16":
+    row_state = recipe.chosen_method.keeps_row_state
+    if row_state and recipe.precision == "float16":
         raise InputError(
-            f"method {recipe.method}: its estimates know nothing of the scaling that float16 needs: use bfloat16 or float32"
+            f"method {recipe.method}: what it learns about each training row does not support the gradient scaling of float16: "
+            "use bfloat16 or float32"
         )
     if accelerator.num_processes == 1:
         return
-    if estimates:
+    if row_state:
         raise InputError(
-            f"method {recipe.method} keeps an estimate of every training row, which processes cannot share: use one process"
+            f"method {recipe.method} learns something about every training row, which processes cannot share: use one process"
         )
     smallest = recipe.batch_size // recipe.accumulate
     if smallest < accelerator.num_processes:
@@ -216,14 +217,14 @@ def _prepared(recipe: Recipe, division: Division, material: Material, stage: Sta
     network = Network(recipe.backbone, recipe.chosen_method.head_kind, material.inputs, classes, pretrained=recipe.pretrained)
     _check_space(stage.folder, network)
     counts = material.splits[TRAIN].counts(classes)
-    objective = TrainingObjective(recipe, counts, len(material.splits[TRAIN]))
-    monitor = monitor_of(recipe, base_link(recipe, objective.link), classes)
-    if recipe.accumulate > 1 and objective.loss.couples:
+    criterion = Criterion(recipe, counts, len(material.splits[TRAIN]))
+    monitor = monitor_of(recipe, base_link(recipe, criterion.link), classes)
+    if recipe.accumulate > 1 and criterion.loss.couples:
         stage.watcher.said(
             f"{recipe.method} couples the rows of a batch: with accumulate={recipe.accumulate} it couples those of each "
             f"micro-batch of {recipe.batch_size // recipe.accumulate} rows"
         )
-    return Loop(recipe, network, objective, material.inputs, material.rows[TRAIN], material.rows[VAL], monitor, stage)
+    return Loop(recipe, network, criterion, material.inputs, material.rows[TRAIN], material.rows[VAL], monitor, stage)
 
 
 def _check_space(folder: Path, network: Network) -> None:
@@ -262,7 +263,7 @@ def _finished(recipe: Recipe, division: Division, material: Material, loop: Loop
         )
         found[name] = scored(scores, splits[name], classes, counts)
     about = _about(recipe, division, material, history)
-    link = loop.objective.link
+    link = loop.criterion.link
     classifier, predictions, remarks = finish(recipe, network.cpu(), None if link is None else link.cpu(), found, about)
     about["remarks"] = [*division.remarks, *remarks]
     about["numbers"] = card_numbers(measure(predictions[TEST], classifier.rule))

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from shortlist.errors import InputError
-from shortlist.links import Identity, Link, Quasibinary, parse_link
+from shortlist.links import Identity, Link, parse_link
 from shortlist.links.fitted import FittedLink
 from shortlist.methods import Method, find_method
 from shortlist.words import did_you_mean, shown
@@ -106,8 +106,8 @@ def link_text(text: str | None) -> str | None:
     if kind is not None and issubclass(kind, FittedLink):
         raise InputError(f"link: {text} is fitted on validation rows: expected calibration={text} in its place")
     link = parse_link(text)
-    if isinstance(link, Quasibinary):
-        raise InputError(f"link: {text} has a normaliser that is learnt in training: use method=quasibinary, and link=own")
+    if link is not None and link.running:
+        raise InputError(f"link: {text} is learnt during training: use method={link.kind} with link=own")
     if isinstance(link, Identity):
         raise InputError("link: expected one that makes probabilities of scores, such as softmax or sigmoid, got 'identity'")
     return text

@@ -6,7 +6,7 @@ import torch
 from shortlist.links import Quasibinary
 from shortlist.methods import all_methods, find_method
 from shortlist.models.heads import TwoHeadScores
-from shortlist.training.objective import TrainingObjective
+from shortlist.training.criterion import Criterion
 from shortlist.training.recipe import Recipe
 from tests.references import losses as reference
 
@@ -14,8 +14,8 @@ ROWS, C = 10, 6
 COUNTS = torch.tensor([50, 20, 10, 5, 2, 1])
 
 
-def objective(method, rows=ROWS, **parameters):
-    return TrainingObjective(Recipe("mine", "flora", method=method, parameters=parameters, seed=3), COUNTS, rows)
+def criterion(method, rows=ROWS, **parameters):
+    return Criterion(Recipe("mine", "flora", method=method, parameters=parameters, seed=3), COUNTS, rows)
 
 
 def draw(many=False, seed=0):
@@ -45,7 +45,7 @@ PARTS = [(10,), (5, 5), (4, 3, 3), (1, 9), (10, 0), (1,) * 10]
 @pytest.mark.parametrize("method", UNCOUPLED)
 @pytest.mark.parametrize("sizes", PARTS, ids=str)
 def test_parts_of_a_batch_sum_to_the_mean_over_its_rows(method, sizes):
-    made = objective(method)
+    made = criterion(method)
     scores, target = draw(many=find_method(method).labels == "any")
     scores.requires_grad_()
     assert not made.loss.couples
@@ -60,8 +60,8 @@ def test_parts_of_a_batch_sum_to_the_mean_over_its_rows(method, sizes):
 
 
 def test_processes_average_to_the_mean_over_all_rows(monkeypatch):
-    monkeypatch.setattr("shortlist.training.objective.processes", lambda: 3)
-    made = objective("cross-entropy")
+    monkeypatch.setattr("shortlist.training.criterion.processes", lambda: 3)
+    made = criterion("cross-entropy")
     scores, target = draw()
     shares = [made(scores[rows], target[rows], rows, ROWS, ROWS) for rows in torch.arange(ROWS).tensor_split(3)]
     values = reference.cross_entropy_loss(scores.numpy(), labels(target))
@@ -69,7 +69,7 @@ def test_processes_average_to_the_mean_over_all_rows(monkeypatch):
 
 
 def test_a_coupled_loss_of_a_whole_batch_is_the_loss():
-    made = objective("expected-positive", k=2, beta=0.5)
+    made = criterion("expected-positive", k=2, beta=0.5)
     scores, target = draw()
     assert made.loss.couples
     found = made(scores, target, torch.arange(ROWS), ROWS, ROWS)
@@ -78,7 +78,7 @@ def test_a_coupled_loss_of_a_whole_batch_is_the_loss():
 
 @pytest.mark.parametrize("sizes", [(5, 5), (4, 6), (1, 9)])
 def test_a_coupled_loss_in_parts_is_the_mean_over_parts_weighted_by_rows(sizes):
-    made = objective("expected-positive", k=2, beta=0.5)
+    made = criterion("expected-positive", k=2, beta=0.5)
     scores, target = draw()
     found = wanted = 0.0
     for rows in torch.arange(ROWS).split(sizes):
@@ -89,7 +89,7 @@ def test_a_coupled_loss_in_parts_is_the_mean_over_parts_weighted_by_rows(sizes):
 
 
 def test_a_coupled_loss_counts_with_the_rows_of_all_processes():
-    made = objective("expected-positive", k=2, beta=0.5)
+    made = criterion("expected-positive", k=2, beta=0.5)
     scores, target = draw()
     rows = torch.arange(4)  # this process's part of a micro-batch of 8 in a batch of 20
     part = reference.expected_positive_loss(scores[rows].numpy(), labels(target[rows]), k=2, beta=0.5)
@@ -97,7 +97,7 @@ def test_a_coupled_loss_counts_with_the_rows_of_all_processes():
 
 
 def test_two_heads_are_told_apart():
-    made = objective("average-k", k=2, alpha=0.3)
+    made = criterion("average-k", k=2, alpha=0.3)
     (scores, target), (proposal, _) = draw(), draw(seed=1)
     found = made(TwoHeadScores(scores, proposal), target, torch.arange(ROWS), ROWS, ROWS)
     wanted = reference.average_k_loss(scores.numpy(), labels(target), proposal.numpy(), k=2, alpha=0.3)
@@ -106,7 +106,7 @@ def test_two_heads_are_told_apart():
 
 @pytest.mark.parametrize("method", all_methods(), ids=lambda method: method.name)
 def test_every_method_gives_a_loss_with_a_gradient(method):
-    made = objective(method.name, **({"k": 1} if "topk" in method.name else {}))  # hinges of more are at rest
+    made = criterion(method.name, **({"k": 1} if "topk" in method.name else {}))  # hinges of more are at rest
     scores, target = draw(many=method.labels == "any")
     scores.requires_grad_()
     output = TwoHeadScores(scores, scores.detach()) if method.head_kind == "two-head" else scores
@@ -125,7 +125,7 @@ def log_normalizer(scores, target):
 
 
 def test_the_running_normaliser_follows_the_batches():
-    made = objective("quasibinary")
+    made = criterion("quasibinary")
     assert isinstance(made.link, Quasibinary)
     (first, marks), (second, others) = draw(many=True), draw(many=True, seed=1)
     loss = made(first, marks, torch.arange(ROWS), ROWS, ROWS)
@@ -137,7 +137,7 @@ def test_the_running_normaliser_follows_the_batches():
 
 
 def test_a_batch_without_labels_uses_the_normaliser_and_leaves_it():
-    made = objective("quasibinary")
+    made = criterion("quasibinary")
     scores, marks = draw(many=True)
     made(scores, marks, torch.arange(ROWS), ROWS, ROWS)
     before = made.link.log_normalizer.clone()
@@ -150,7 +150,7 @@ def test_a_batch_without_labels_uses_the_normaliser_and_leaves_it():
 
 
 def test_a_first_batch_without_labels_costs_nothing():
-    made = objective("quasibinary")
+    made = criterion("quasibinary")
     scores, marks = draw(many=True)
     scores.requires_grad_()
     loss = made(scores, torch.zeros_like(marks), torch.arange(ROWS), ROWS, ROWS)
@@ -161,7 +161,7 @@ def test_a_first_batch_without_labels_costs_nothing():
 
 
 def test_the_normaliser_has_no_gradient_and_scores_are_left_alone():
-    made = objective("quasibinary")
+    made = criterion("quasibinary")
     scores, marks = draw(many=True)
     scores.requires_grad_()
     before = scores.detach().clone()
@@ -174,15 +174,15 @@ def role_step(made, scores, target, parts):
     """A step of training in parts; the estimates before and after."""
     scores = scores.clone().requires_grad_()
     for rows in parts:  # rows that are read for the first time start then
-        made.estimates(rows, target[rows])
-    before = made.estimates.logits.float()
+        made.state.estimates(rows, target[rows])
+    before = made.state.estimates.logits.float()
     sum(made(scores[rows], target[rows], rows, len(rows), ROWS) for rows in parts).backward()
     made.stepped(50.0)
-    return before, made.estimates.logits.float()
+    return before, made.state.estimates.logits.float()
 
 
 def test_label_estimates_follow_their_gradient():
-    made, (scores, target) = objective("role", k=2), draw()
+    made, (scores, target) = criterion("role", k=2), draw()
     before, after = role_step(made, scores, target, [torch.arange(ROWS)])
     held = {"scores": scores.tolist(), "estimates": before.tolist()}
     step = 1e-5
@@ -197,59 +197,60 @@ def test_label_estimates_follow_their_gradient():
 
 
 def test_label_estimates_are_those_of_the_rows():
-    made, (scores, target) = objective("role", rows=30, k=2), draw()
+    made, (scores, target) = criterion("role", rows=30, k=2), draw()
     rows = torch.arange(ROWS) * 3
     loss = made(scores, target, rows, ROWS, ROWS)
-    estimates = made.estimates.logits[rows].float().tolist()
+    estimates = made.state.estimates.logits[rows].float().tolist()
     assert loss.item() == pytest.approx(reference.role_loss(scores.tolist(), labels(target), estimates, k=2), rel=1e-5)
     untouched = [row for row in range(30) if row % 3]
-    assert not made.estimates.logits[untouched].any()
+    assert not made.state.estimates.logits[untouched].any()
 
 
 def test_label_estimates_of_every_micro_batch_move():
-    made, (scores, target) = objective("role", k=2), draw()
+    made, (scores, target) = criterion("role", k=2), draw()
     parts = list(torch.arange(ROWS).split(4))
     before, after = role_step(made, scores, target, parts)
     assert (before != after).any(1).all()
     for rows in parts:  # each as if it were a step by itself, its loss weighted by its share
-        alone = objective("role", k=2)
-        alone.estimates.logits.copy_(before.half())
+        alone = criterion("role", k=2)
+        alone.state.estimates.logits.copy_(before.half())
         alone(scores[rows].clone().requires_grad_(), target[rows], rows, len(rows), ROWS).backward()
         alone.stepped(50.0)
-        wanted = alone.estimates.logits[rows].float()
+        wanted = alone.state.estimates.logits[rows].float()
         torch.testing.assert_close(after[rows], wanted, rtol=2e-3, atol=2e-3)  # float16, rounded at random
 
 
 def test_label_estimates_of_a_step_that_was_left_out_do_not_move():
-    made, (scores, target) = objective("role", rows=2 * ROWS, k=2), draw()
+    made, (scores, target) = criterion("role", rows=2 * ROWS, k=2), draw()
     rows = torch.arange(ROWS)
     for part in rows.split(5):
         made(torch.full_like(scores[part], torch.nan, requires_grad=True), target[part], part, len(part), ROWS).backward()
-    before = made.estimates.logits.clone()
+    made.skipped()
+    before = made.state.estimates.logits.clone()
     for part in rows.split(5):
         made(scores[part].clone().requires_grad_(), target[part], part + ROWS, len(part), ROWS).backward()
     made.stepped(50.0)
-    assert torch.equal(made.estimates.logits[:ROWS], before[:ROWS])
-    assert made.estimates.logits.isfinite().all()
+    assert torch.equal(made.state.estimates.logits[:ROWS], before[:ROWS])
+    assert made.state.estimates.logits.isfinite().all()
 
 
 def test_label_estimates_stand_still_at_a_rate_of_zero():
-    made, (scores, target) = objective("role", k=2), draw()
+    made, (scores, target) = criterion("role", k=2), draw()
     made(scores.requires_grad_(), target, torch.arange(ROWS), ROWS, ROWS).backward()
-    before = made.estimates.logits.clone()
+    before = made.state.estimates.logits.clone()
     made.stepped(0.0)
-    assert torch.equal(made.estimates.logits, before)
+    assert torch.equal(made.state.estimates.logits, before)
     made(scores, target, torch.arange(ROWS), ROWS, ROWS).backward()
     made.stepped(50.0)
-    assert not torch.equal(made.estimates.logits, before)
+    assert not torch.equal(made.state.estimates.logits, before)
 
 
 def test_seeds_start_label_estimates_differently():
     target, rows = torch.zeros(ROWS, dtype=torch.int64), torch.arange(ROWS)
     found = []
     for seed in (0, 0, 1):
-        made = TrainingObjective(Recipe("mine", "flora", method="role", seed=seed), COUNTS, ROWS)
-        found.append(made.estimates(rows, target).detach())
+        made = Criterion(Recipe("mine", "flora", method="role", seed=seed), COUNTS, ROWS)
+        found.append(made.state.estimates(rows, target).detach())
     assert torch.equal(found[0], found[1])
     assert not torch.equal(found[0], found[2])
 
@@ -259,11 +260,11 @@ def test_what_is_kept_beside_the_network_is_put_back(method):
     many = method == "quasibinary"
     (scores, target), (later, others) = draw(many), draw(many, seed=1)
     rows = torch.arange(ROWS)
-    made = objective(method)
+    made = criterion(method)
     made(scores.clone().requires_grad_(), target, rows, ROWS, ROWS).backward()
     made.stepped(1.0)
-    kept = {name: tensor.clone() for name, tensor in made.own_tensors().items()}
-    again = objective(method)
+    kept = {name: tensor.clone() for name, tensor in made.tensors().items()}
+    again = criterion(method)
     again.restore(kept)
 
     def goes_on(one):
@@ -271,7 +272,7 @@ def test_what_is_kept_beside_the_network_is_put_back(method):
         loss = one(own, others, rows.flip(0), ROWS, ROWS)
         loss.backward()
         one.stepped(1.0)
-        return loss, own.grad, one.own_tensors()
+        return loss, own.grad, one.tensors()
 
     (loss, gradient, tensors), (same, like, others_tensors) = goes_on(made), goes_on(again)
     assert torch.equal(loss, same)
@@ -281,7 +282,7 @@ def test_what_is_kept_beside_the_network_is_put_back(method):
 
 
 def test_before_the_first_step_there_is_nothing_to_keep_of_a_running_link():
-    made = objective("quasibinary")
-    assert made.own_tensors() == {}
+    made = criterion("quasibinary")
+    assert made.tensors() == {}
     made.restore({})
     assert made.link.log_normalizer is None

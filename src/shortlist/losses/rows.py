@@ -1,0 +1,123 @@
+"""What losses share about the rows of a batch: which of them count, by how much, and how they are reduced to one number."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from shortlist.checks import LARGEST_COUNT, Check, check_each_class, optional, per_class, whole
+from shortlist.errors import InputError
+from shortlist.processes import total
+from shortlist.tensors import (
+    Reduction,
+    Scores,
+    Target,
+    as_target,
+    check_label_range,
+    check_scores,
+    check_target,
+    check_tensor,
+    is_single_label,
+    one_hot,
+    reduce,
+    shape_of,
+)
+
+IGNORING: dict[str, Check] = {"ignore_index": whole(-LARGEST_COUNT)}
+WEIGHTING: dict[str, Check] = {"weight": optional(per_class(least=0)), **IGNORING}
+
+
+class Labels(NamedTuple):
+    """One label per row, and which rows count.
+
+    Args:
+        target: int64 (N,); class 0 for ignored rows, so that it can be used as an index everywhere.
+        kept: bool (N,), False for ignored rows; None if every row is known to count.
+    """
+
+    target: Target
+    kept: Tensor | None
+
+
+def integer_target(scores: Scores, target: Target, name: str = "scores") -> Target:
+    """The target, checked against the scores; integer labels of any dtype become int64."""
+    check_scores(scores, name)
+    check_tensor(target, "target")
+    target = as_target(target)
+    check_target(scores, target, name)
+    return target
+
+
+def labels_of(scores: Scores, target: Target, ignore_index: int) -> Labels:
+    """The checked labels of a loss that takes one label per row.
+
+    On the CPU the labels are looked at: those out of range are refused, and without an ignored row nothing has to be masked.
+    Elsewhere that would wait for the device.
+    """
+    target = integer_target(scores, target)
+    if not is_single_label(target):
+        raise InputError(f"target: expected int64 ({scores.shape[0]},), one label per row, got {shape_of(target)}")
+    kept = target != ignore_index
+    if target.device.type == "cpu" and not torch.compiler.is_compiling():
+        if kept.all():
+            check_label_range(target, scores.shape[1])
+            return Labels(target, None)
+        check_label_range(target[kept], scores.shape[1])
+    return Labels(torch.where(kept, target, 0), kept)
+
+
+def label_marks(scores: Scores, target: Target, name: str = "scores") -> Tensor:
+    """The checked target of a loss that takes any number of labels per row, as bool (N, C)."""
+    target = integer_target(scores, target, name)
+    check_label_range(target, scores.shape[1])
+    return one_hot(target, scores.shape[1])
+
+
+def reduce_rows(values: Tensor, labels: Labels, weight: Tensor | None, reduction: Reduction, scores: Scores) -> Tensor:
+    """Mean, sum or rows of the values (N,): ignored rows are 0, the others are multiplied by the weight of their class.
+
+    The mean is ``Σ weight_y · value / Σ weight_y`` over the rows that count, and 0 if there are none.
+    """
+    if labels.kept is None and weight is None:
+        return reduce(values, reduction)
+    shares = torch.ones_like(values) if weight is None else check_each_class(weight, scores, "weight")[labels.target]
+    if labels.kept is not None:
+        values, shares = torch.where(labels.kept, values, 0.0), torch.where(labels.kept, shares, 0.0)
+    values = values if weight is None else shares * values
+    if reduction != "mean":
+        return reduce(values, reduction)
+    whole = shares.sum()
+    return values.sum() / torch.where(whole > 0, whole, 1.0)
+
+
+def check_no_weight(weight: Tensor | None, target: Target) -> None:
+    """Class weights are for one label per row: with several, a row has no class of its own."""
+    if weight is not None:
+        raise InputError(f"weight: expected none unless target has one label per row, got a target of {shape_of(target)}")
+
+
+def sum_rows(values: Tensor, kept: Tensor | None) -> Tensor:
+    """The sum of the values of the rows that count; values are (N,) or (N, C)."""
+    if kept is None:
+        return values.sum()
+    return torch.where(kept, values if values.ndim == 1 else values.sum(1), 0.0).sum()
+
+
+def check_reduction(reduction: str, *, couples: bool) -> None:
+    """The reduction is known; losses that couple the rows of a batch have no value per row."""
+    if reduction not in ("mean", "sum", "none"):
+        raise InputError(f"reduction: expected 'mean', 'sum' or 'none', got {reduction!r}")
+    if couples and reduction == "none":
+        raise InputError("reduction: expected 'mean' or 'sum', got 'none': this loss couples the rows of a batch")
+
+
+def reduce_coupled(mean: Tensor, rows: Tensor, reduction: str) -> Tensor:
+    """The reduction of a loss that is computed as the mean over the global batch; its sum is the mean times the rows."""
+    check_reduction(reduction, couples=True)
+    return mean * rows if reduction == "sum" else mean
+
+
+def global_rows(scores: Scores, kept: Tensor | None = None) -> Tensor:
+    """The number of rows of the global batch that count, clamped to 0.5 so that 0/0 gives 0."""
+    own = scores.new_tensor(float(len(scores))) if kept is None else kept.sum().to(scores.dtype)
+    return total(own).clamp(min=0.5)
