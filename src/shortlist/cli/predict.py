@@ -141,7 +141,7 @@ class _Work:
 
     @property
     def things(self) -> str:
-        return "pictures" if self.model.inputs.pictures else "rows"
+        return "pictures" if self.model.inputs.is_pictures else "rows"
 
     def _scored(self) -> Iterator[tuple[Tensor, Scores]]:
         """Row numbers and scores; unreadable pictures are noted and left out."""
@@ -195,13 +195,13 @@ def _check_inputs(model: "Classifier", rows: "NewRows", source: str) -> None:
     """Pictures for a classifier of pictures, as many features as it was trained on for one of features."""
 
     if not isinstance(rows.inputs, Tensor):
-        if not model.inputs.pictures:
+        if not model.inputs.is_pictures:
             raise InputError(
                 f"{source}: expected a table of {model.inputs.size} features, which this classifier reads, got pictures"
             )
         return
     number = rows.inputs.shape[1]
-    if model.inputs.pictures:
+    if model.inputs.is_pictures:
         raise InputError(f"{source}: expected pictures, which this classifier reads, got a table of {number} features")
     if number != model.inputs.size:
         named = f": {quoted(rows.columns)}" if rows.columns else ""
@@ -291,7 +291,7 @@ def export(
     model = load_classifier(classifier)
     model.export_onnx(out, opset=opset)
     inputs = model.inputs
-    name, kind = ("images", "uint8") if inputs.pictures else ("features", "float32")
+    name, kind = ("images", "uint8") if inputs.is_pictures else ("features", "float32")
     say(f"{name}, {kind} (batch, {', '.join(map(str, inputs.shape))}) in; {_outputs(model)} out → {out}")
     say("the names of the classes are in its metadata, under shortlist.classes; shortlist export --help says how to run it")
 

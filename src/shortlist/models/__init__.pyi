@@ -8,5 +8,6 @@ from .heads import (
     TwoHeadScores as TwoHeadScores,
     make_head as make_head,
 )
-from .inputs import Inputs as Inputs
+from .factories import NetworkNeededError as NetworkNeededError
+from .input_spec import InputSpec as InputSpec
 from .network import Network as Network

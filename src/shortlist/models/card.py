@@ -46,7 +46,7 @@ def _what(classifier: Classifier) -> str:
         classifier.inputs,
         "exactly one label" if classifier.single_label else "any number of labels, none included",
     )
-    fed = f"pictures of {inputs.size} × {inputs.size} pixels" if inputs.pictures else f"rows of {inputs.size} features"
+    fed = f"pictures of {inputs.size} × {inputs.size} pixels" if inputs.is_pictures else f"rows of {inputs.size} features"
     return (
         f"It reads {fed} and answers with a set of labels out of {len(classifier.classes):,} classes. It was trained on rows "
         f"that have {labels}."
@@ -54,9 +54,9 @@ def _what(classifier: Classifier) -> str:
 
 
 def _use(classifier: Classifier) -> str:
-    given = '["leaf.jpg", "flower.jpg"]' if classifier.inputs.pictures else "features"
-    comment = "" if classifier.inputs.pictures else f"  # numbers (N, {classifier.inputs.size})"
-    file = "leaf.jpg" if classifier.inputs.pictures else "rows.csv"
+    given = '["leaf.jpg", "flower.jpg"]' if classifier.inputs.is_pictures else "features"
+    comment = "" if classifier.inputs.is_pictures else f"  # numbers (N, {classifier.inputs.size})"
+    file = "leaf.jpg" if classifier.inputs.is_pictures else "rows.csv"
     return "\n".join(
         [
             "```python",

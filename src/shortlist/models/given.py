@@ -11,7 +11,7 @@ from torch import Tensor
 
 from shortlist.data.pictures import PictureArray, Pictures, row_numbers
 from shortlist.errors import InputError
-from shortlist.models.inputs import CHANNELS, Inputs, check_finite_features
+from shortlist.models.input_spec import CHANNELS, InputSpec, check_finite_features
 from shortlist.tensors import as_tensor, shape_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ EXPECTED = (
 )
 
 
-def as_source(given: Any, inputs: Inputs) -> Pictures | Tensor:
+def as_source(given: Any, inputs: InputSpec) -> Pictures | Tensor:
     """Pictures, or features (N, D), out of what was given.
 
     Args:
@@ -30,10 +30,10 @@ def as_source(given: Any, inputs: Inputs) -> Pictures | Tensor:
             :class:`~shortlist.data.Pictures`; for features numbers (N, D) or (D,), or a data frame.
         inputs: what the network is fed with.
 
-    >>> len(as_source(["oak.jpg", "elm.jpg"], Inputs("pictures", 8, mean=(0, 0, 0), std=(1, 1, 1))))
+    >>> len(as_source(["oak.jpg", "elm.jpg"], InputSpec("pictures", 8, mean=(0, 0, 0), std=(1, 1, 1))))
     2
     """
-    return _pictures(given) if inputs.pictures else _features(given, inputs.size)
+    return _pictures(given) if inputs.is_pictures else _features(given, inputs.size)
 
 
 def _features(given: Any, number: int) -> Tensor:

@@ -256,7 +256,7 @@ def _finished(recipe: Recipe, division: Division, material: Material, loop: Loop
     for name, rows in material.rows.items():
         if name == TRAIN:
             continue
-        scores, numbers = score_rows(network, rows, material.inputs, batch_size=loop.stage.validation_batch, dtype=None)
+        scores, numbers = score_rows(network, rows, batch_size=loop.stage.validation_batch, dtype=None)
         splits[name] = (
             material.splits[name].rows(numbers) if len(numbers) < len(material.splits[name]) else material.splits[name]
         )
