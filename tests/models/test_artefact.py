@@ -421,7 +421,7 @@ def test_card_tells_what_there_is_to_tell():
         "| a\\|b | – | – | – |",
         "rule: `lac:0.2,cap:3`",
         classifier.rule.guarantee,
-        "It knows 4 classes and nothing else",
+        "It knows 4 classes",
         "0 to 2,000, 1 had none",
         "ash, birch, elm, oak",
         "## Licence\n\nCC BY 4.0",

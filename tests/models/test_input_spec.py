@@ -227,7 +227,8 @@ def test_constructors_give_the_numbers_they_name():
 def test_raw_inputs_reach_the_network_as_they_are():
     pixels = torch.arange(48, dtype=torch.uint8).view(1, 3, 4, 4)
     found = InputSpec.pictures(4, raw=True).prepare(pixels)
-    assert found.dtype == torch.uint8 and torch.equal(found, pixels)
+    assert found.dtype == torch.uint8
+    assert torch.equal(found, pixels)
     features = torch.tensor([[1.5, -2.5]], dtype=torch.float64)
     assert torch.equal(InputSpec.features(2).prepare(features), features.float())
 
@@ -235,4 +236,5 @@ def test_raw_inputs_reach_the_network_as_they_are():
 @pytest.mark.parametrize("inputs", [InputSpec.pictures(4, raw=True), InputSpec.features(2)])
 def test_raw_inputs_are_recorded_as_such(inputs):
     assert InputSpec.from_record(json.loads(json.dumps(inputs.record()))) == inputs
-    assert inputs.raw and not PICTURES.raw
+    assert inputs.raw
+    assert not PICTURES.raw

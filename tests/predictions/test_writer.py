@@ -8,12 +8,12 @@ import weakref
 import pytest
 import torch
 from safetensors import safe_open
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from shortlist import Predictions
 from shortlist.errors import InputError
 from shortlist.links import Temperature
 from shortlist.predictions import PredictionsWriter
+from tests.allocations import LargestTensor
 
 FORMATS = [".safetensors", ".npz", ".parquet"]
 NAMES = ["ash", "elm", "oak"]
@@ -51,8 +51,10 @@ def test_blocks_make_the_file_that_the_whole_makes(tmp_path, suffix, form, dtype
             writer.append(part, labels, ids[start : start + len(part)])
             start += len(part)
     found = Predictions.load(tmp_path / f"a{suffix}")
-    assert found.scores.dtype == dtype and torch.equal(found.scores, scores)
-    assert (found.target is None) == (target is None) and (target is None or torch.equal(found.target, target))
+    assert found.scores.dtype == dtype
+    assert torch.equal(found.scores, scores)
+    assert (found.target is None) == (target is None)
+    assert target is None or torch.equal(found.target, target)
     assert (found.ids, found.classes, found.superclasses) == (tuple(ids), tuple(NAMES), ("ashes", "elms", "elms"))
     assert found.train_counts.tolist() == [5, 0, 2]
     assert torch.equal(found.probs(), Predictions(scores, link=link).probs())
@@ -88,9 +90,14 @@ def test_a_failure_between_blocks_leaves_the_old_file_and_nothing_else(tmp_path,
     path = tmp_path / f"a{suffix}"
     Predictions(draw(4)).save(path)
     before = path.read_bytes()
-    with pytest.raises(type(error)), PredictionsWriter(path) as writer:
-        writer.append(draw(5))
-        raise error
+
+    def write():
+        with PredictionsWriter(path) as writer:
+            writer.append(draw(5))
+            raise error
+
+    with pytest.raises(type(error)):
+        write()
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == [path.name]
 
@@ -110,12 +117,14 @@ def test_a_failure_between_blocks_leaves_the_old_file_and_nothing_else(tmp_path,
 )
 def test_blocks_that_do_not_go_together_are_refused(tmp_path, second, message):
     block = {"scores": draw(2), "target": torch.tensor([0, 1])}
-    with (
-        pytest.raises(InputError, match=message),
-        PredictionsWriter(tmp_path / "a.safetensors", NAMES) as writer,
-    ):
-        writer.append(**block, ids=["a", "b"])
-        writer.append(**(block | {"ids": ["c", "d"]} | second))
+
+    def write():
+        with PredictionsWriter(tmp_path / "a.safetensors", NAMES) as writer:
+            writer.append(**block, ids=["a", "b"])
+            writer.append(**(block | {"ids": ["c", "d"]} | second))
+
+    with pytest.raises(InputError, match=message):
+        write()
     assert os.listdir(tmp_path) == []
 
 
@@ -137,18 +146,6 @@ def test_every_tensor_is_aligned(tmp_path, rows, classes, dtype):
     assert header % 8 == 0
 
 
-class Largest(TorchDispatchMode):
-    """Remembers how many entries the largest tensor had that was made inside."""
-
-    entries = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        made = func(*args, **(kwargs or {}))
-        if isinstance(made, torch.Tensor):
-            self.entries = max(self.entries, made.numel())
-        return made
-
-
 @pytest.mark.parametrize("suffix", FORMATS)
 @pytest.mark.parametrize("form", ["one", "many"])
 def test_the_whole_is_never_in_memory(tmp_path, suffix, form, monkeypatch):
@@ -159,7 +156,7 @@ def test_the_whole_is_never_in_memory(tmp_path, suffix, form, monkeypatch):
     Predictions(draw(2), targets(2, form)).save(tmp_path / f"first{suffix}")  # imports what it needs
     tracemalloc.start()
     try:
-        with Largest() as largest, PredictionsWriter(tmp_path / f"a{suffix}") as writer:
+        with LargestTensor() as largest, PredictionsWriter(tmp_path / f"a{suffix}") as writer:
             for number in range(blocks):
                 part = draw(rows, classes, seed=number)
                 alive.add(part)
@@ -180,8 +177,10 @@ def test_the_whole_is_never_in_memory(tmp_path, suffix, form, monkeypatch):
 def test_saving_a_mapped_file_again_reads_it_in_blocks(tmp_path, monkeypatch):
     Predictions(draw(1000, 50)).save(tmp_path / "a.safetensors")
     mapped = Predictions.load(tmp_path / "a.safetensors")
-    monkeypatch.setattr("shortlist.predictions.record.row_blocks", lambda rows, *_: (slice(n, n + 10) for n in range(0, rows, 10)))
-    with Largest() as largest:
+    monkeypatch.setattr(
+        "shortlist.predictions.record.row_blocks", lambda rows, *_: (slice(n, n + 10) for n in range(0, rows, 10))
+    )
+    with LargestTensor() as largest:
         mapped.save(tmp_path / "b.safetensors")
     assert largest.entries <= 10 * 50
     assert torch.equal(Predictions.load(tmp_path / "b.safetensors").scores, mapped.scores)

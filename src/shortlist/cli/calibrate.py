@@ -34,6 +34,7 @@ def calibrate(
     rule: Annotated[
         str | None, typer.Option("--rule", "-r", help="Of a classifier: a new set rule, such as lac:0.1; else its old one.")
     ] = None,
+    network: options.NetworkPath = None,
     same_rows: options.SameRows = False,
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
@@ -55,7 +56,9 @@ def calibrate(
                 raise InputError(f"{name}: expected with a file of scores, got a classifier, which knows its own")
         if same_rows:
             raise InputError("--same-rows: expected with a file of scores; of a classifier nothing is measured here")
-        return recalibrate(scores, out, on, METHODS.get(method), rule)
+        return recalibrate(scores, out, on, METHODS.get(method), rule, network)
+    if network is not None:
+        raise InputError("--network: expected with a classifier, got a file of scores, which needs none")
     if rule is not None:
         raise InputError("--rule: expected a classifier or a run to give the rule to, got a file of scores: use shortlist sets")
     if on is None:

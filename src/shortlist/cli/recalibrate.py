@@ -25,14 +25,16 @@ def holds_classifier(path: Path) -> bool:
     return path.is_dir() and (Run.at(path) is not None or (path / "config.json").is_file())
 
 
-def recalibrate(path: Path, out: Path, on: Path | None, kind: type[FittedLink] | None, rule: str | None) -> None:
+def recalibrate(
+    path: Path, out: Path, on: Path | None, kind: type[FittedLink] | None, rule: str | None, network: str | None = None
+) -> None:
     """Fit the link on one half of the rows and the rule on the other, and write the classifier to a new folder.
 
     Of a run, the link is fitted on its validation rows and the rule on its calibration rows, unless others are named.
     """
     if out.resolve() == classifier_folder(path).resolve():
         raise InputError(f"{out}: expected another folder than the classifier's own, which is kept")
-    classifier = load_classifier(path)
+    classifier = load_classifier(path, network=network)
     if kind is None and rule is not None and on is None and Run.at(path) is None and not parse_rule(rule, UNKNOWN).needs_fit:
         classifier.with_rule(parse_rule(rule)).save(out)
         return say(f"rule {rule}, which needs no fit\nthe classifier → {out}")

@@ -11,7 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
+from shortlist.cli import options
 from shortlist.cli.console import Bar, Outcome, emit, say, show, warn
+from shortlist.cli.networks import networks_by_option
 from shortlist.cli.runs import REPORT, Run
 from shortlist.errors import InputError
 from shortlist.report import Table, evaluate, headline, write_report
@@ -47,6 +49,7 @@ def train(
     ] = None,
     epochs: Annotated[int | None, typer.Option("--epochs", "-e", help="How many.")] = None,
     backbone: Annotated[str | None, typer.Option("--backbone", "-b", help="resnet-18, densenet-40-40, timm:NAME, …")] = None,
+    network: options.NetworkPath = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Of everything random.")] = None,
     settings: Settings = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the run; runs/NAME unless given.")] = None,
@@ -61,7 +64,9 @@ def train(
         data, recipe, {name: value for name, value in given.items() if value is not None}, settings or [], out, resume
     )
     folder = out or Path("runs") / chosen.name
-    run_training(chosen, folder, resume=resume, device=device, tensorboard=tensorboard)
+    if network is not None and backbone is not None:
+        raise InputError("expected --network or --backbone, got both: the network has a backbone of its own")
+    run_training(chosen, folder, resume=resume, device=device, tensorboard=tensorboard, network=network)
 
 
 def resolve(
@@ -166,10 +171,13 @@ def _pairs(settings: Sequence[str]) -> dict[str, Any]:
     return pairs
 
 
-def run_training(recipe: Recipe, folder: Path, *, resume: bool, device: str, tensorboard: bool = True) -> None:
+def run_training(
+    recipe: Recipe, folder: Path, *, resume: bool, device: str, tensorboard: bool = True, network: str | None = None
+) -> None:
     """Train, then show and write what came of it; only the first process of several speaks."""
     try:
-        _train_and_tell(recipe, folder, resume, device, tensorboard)
+        with networks_by_option():
+            _train_and_tell(recipe, folder, resume, device, tensorboard, network)
     except KeyboardInterrupt as how:
         if _speaks():
             say(Run(folder).stopped(how))
@@ -180,7 +188,7 @@ def _speaks() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def _train_and_tell(recipe: Recipe, folder: Path, resume: bool, device: str, tensorboard: bool) -> None:
+def _train_and_tell(recipe: Recipe, folder: Path, resume: bool, device: str, tensorboard: bool, network: str | None) -> None:
     from accelerate import PartialState
 
     from shortlist.cli.watching import TrainingBar
@@ -195,8 +203,17 @@ def _train_and_tell(recipe: Recipe, folder: Path, resume: bool, device: str, ten
         if done == total:
             bars[name].__exit__(None, None, None)
 
-    with TrainingBar(recipe.epochs, f"{recipe.method} by {recipe.backbone} on {recipe.data} → {folder}") as bar:
-        trained = run(recipe, folder, resume=resume, device=device, watcher=bar, progress=reading, tensorboard=tensorboard)  # type: ignore[arg-type]
+    with TrainingBar(recipe.epochs, f"{recipe.method} by {network or recipe.backbone} on {recipe.data} → {folder}") as bar:
+        trained = run(
+            recipe,
+            folder,
+            resume=resume,
+            device=device,  # type: ignore[arg-type]
+            watcher=bar,
+            progress=reading,
+            network=network,
+            tensorboard=tensorboard,
+        )
     if not PartialState().is_main_process:
         return
     classifier, test = trained.classifier, trained.predictions["test"]

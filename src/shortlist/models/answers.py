@@ -81,9 +81,7 @@ class Answers:
     def predictions(self) -> Predictions:
         """The scores as predictions without labels, to be saved, or to apply another rule to."""
         ids = self.ids if len(set(self.ids)) == len(self.ids) else None  # duplicate names: rows are numbered instead
-        return Predictions(
-            self.scores, None, self.classes, self.link, ids, self.train_counts, superclasses=self.superclasses
-        )
+        return Predictions(self.scores, None, self.classes, self.link, ids, self.train_counts, superclasses=self.superclasses)
 
     def __repr__(self) -> str:
         size = f", {float(self.sets.sum()) / len(self):.3g} labels on average" if len(self) else ""

@@ -113,17 +113,19 @@ def _damage_named(path: Path) -> Iterator[None]:
 
 def _needs_network(path: Path, config: dict[str, Any]) -> NetworkNeededError:
     """What to write to load a classifier whose network was written elsewhere."""
-    factory, parts = config.get("factory"), config["foreign"]
+    factory, foreign = config.get("factory"), config["foreign"]
     place = printable(str(path))
     code = f'Classifier.load("{place}", network="{factory}")' if factory else f'Classifier.load("{place}", network=…)'
     if factory:
         how = f"it was made by {factory}, which is imported only if you name it"
-    elif parts == ["network"]:
+    elif foreign == ["network"]:
         how = f"with a module of class {config['backbone']}, or a function that returns one"
-    elif parts == ["backbone"]:
+    elif foreign == ["backbone"]:
         how = f"with its backbone, a module of class {config['backbone']}, or a function that returns one"
     else:
-        how = f"with Network({config['backbone']}, {config['head']}, inputs, {config['classes']}), or a function that returns it"
+        how = (
+            f"with Network({config['backbone']}, {config['head']}, inputs, {config['classes']}), or a function that returns it"
+        )
     return NetworkNeededError(f"{place}: the network of this classifier is code of your own: {code}: {how}", factory)
 
 
@@ -287,9 +289,7 @@ def _check_weights(tensors: dict[str, Tensor], where: str, *, foreign: bool) -> 
                 raise InputError(f"{where}: expected finite numbers in {name}, got {tensor[wrong].flatten()[0].item()}")
 
 
-def _build(
-    path: Path, config: dict[str, Any], classes: list[str], tensors: dict[str, Tensor], network: Network
-) -> Classifier:
+def _build(path: Path, config: dict[str, Any], classes: list[str], tensors: dict[str, Tensor], network: Network) -> Classifier:
     parts = {part: _below(tensors, f"{part}.") for part in PARTS}
     unknown = next((name for name in tensors if name.split(".")[0] not in PARTS), None)
     if unknown is not None:

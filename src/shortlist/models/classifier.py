@@ -238,9 +238,7 @@ class Classifier(nn.Module):
         save(self, path)
 
     @staticmethod
-    def load(
-        path: str | Path, device: str | torch.device = "cpu", *, network: GivenNetwork | None = None
-    ) -> "Classifier":
+    def load(path: str | Path, device: str | torch.device = "cpu", *, network: GivenNetwork | None = None) -> "Classifier":
         """The classifier that :meth:`save` wrote.
 
         Args:
@@ -267,9 +265,7 @@ class Classifier(nn.Module):
 
     def _no_rows(self) -> Predictions:
         empty = torch.empty(0, self.network.num_classes)
-        return Predictions(
-            empty, None, self.classes, self.link, None, self.train_counts, superclasses=self.superclasses
-        )
+        return Predictions(empty, None, self.classes, self.link, None, self.train_counts, superclasses=self.superclasses)
 
     def _check_rule(self, rule: SetRule) -> None:
         if not isinstance(rule, SetRule):
@@ -325,5 +321,7 @@ def _plain(about: Mapping[str, Any]) -> dict[str, Any]:
     try:
         plain: dict[str, Any] = json.loads(json.dumps(dict(about), allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"about: expected values that JSON can hold (text, finite numbers, lists, dictionaries): {error}") from None
+        raise InputError(
+            f"about: expected values that JSON can hold (text, finite numbers, lists, dictionaries): {error}"
+        ) from None
     return plain

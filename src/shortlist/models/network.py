@@ -48,9 +48,7 @@ class Network(nn.Module):
     #: the import path of the function that made them, ``package.module:function``, if there is one
     factory: str | None = None
 
-    def __init__(
-        self, backbone: str | nn.Module, head: Head, inputs: InputSpec, classes: int, pretrained: bool = False
-    ):
+    def __init__(self, backbone: str | nn.Module, head: Head, inputs: InputSpec, classes: int, pretrained: bool = False):
         super().__init__()
         self._keep(inputs, classes)
         parts = (("backbone", backbone), ("head", head))
@@ -90,7 +88,7 @@ class Network(nn.Module):
     def forward(self, prepared: Tensor) -> Scores | TwoHeadScores:
         """Scores (N, C), or the pair of a two-head network."""
         output = self.head(self.features(prepared))
-        return as_scores(output, self.num_classes) if self.foreign else output  # type: ignore[no-any-return]
+        return as_scores(output, self.num_classes) if self.foreign else output
 
     def features(self, prepared: Tensor) -> Tensor:
         """The embeddings that the head turns into scores, (N, F)."""
@@ -203,7 +201,7 @@ def _came(output: Any) -> str:
     return type(output).__name__
 
 
-def _made_head(head: Head, features: int, classes: int) -> tuple[nn.Module, str]:
+def _made_head(head: Any, features: int, classes: int) -> tuple[nn.Module, str]:
     """The head and its name."""
     if isinstance(head, str):
         return make_head(head, features, classes), head

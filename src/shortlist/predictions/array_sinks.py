@@ -150,7 +150,11 @@ class NpzSink(Sink):
         if self._kind.target is not None:
             arrays["target"] = _mapped(rows.targets, self._kind.target, rows.target_shape)
         arrays |= {name: tensor.numpy() for name, tensor in small_tensors(header).items()}
-        named = (("classes", header.classes), ("superclasses", header.superclasses), ("ids", rows.ids if self._kind.ids else None))
+        named = (
+            ("classes", header.classes),
+            ("superclasses", header.superclasses),
+            ("ids", rows.ids if self._kind.ids else None),
+        )
         arrays |= {name: _as_text(texts, name) for name, texts in named if texts is not None}
         np.savez(self._path, **arrays, link=np.array(json.dumps(header.link)), format=np.array(VERSION))
 
@@ -168,9 +172,8 @@ def small_tensors(header: Header) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 
-def _raw(tensor: Tensor) -> memoryview:
-    array = np.ascontiguousarray(tensor.detach().cpu().numpy())
-    return memoryview(array.reshape(-1).view(np.uint8))
+def _raw(tensor: Tensor) -> bytes:
+    return tensor.detach().cpu().contiguous().numpy().tobytes()
 
 
 def _bytes(dtype: torch.dtype, shape: tuple[int, ...]) -> int:

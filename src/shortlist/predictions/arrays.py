@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 from safetensors import SafetensorError, safe_open
-from torch import Tensor
 
 from shortlist.errors import InputError
 from shortlist.predictions.stored import VERSION, Keys, Stored

@@ -114,9 +114,7 @@ class Keys:
         wanted = self.scores or "scores"
         found = [name for name in names if name == wanted] or [n for n in names if fnmatch.fnmatchcase(n, wanted)]
         if not found:
-            raise InputError(
-                f"expected scores under {wanted!r}, found {quoted(names)}: set scores_key"
-            )
+            raise InputError(f"expected scores under {wanted!r}, found {quoted(names)}: set scores_key")
         return found
 
     def find_target(self, names: Iterable[str]) -> str | None:
@@ -124,9 +122,7 @@ class Keys:
         names = list(names)
         wanted = self.target or "target"
         if wanted not in names and self.target is not None:
-            raise InputError(
-                f"expected a target under {wanted!r}, found {quoted(names)}: set target_key"
-            )
+            raise InputError(f"expected a target under {wanted!r}, found {quoted(names)}: set target_key")
         return wanted if wanted in names else None
 
     def find_ids(self, names: Iterable[str], usual: str) -> str | None:

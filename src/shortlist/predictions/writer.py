@@ -95,14 +95,12 @@ class PredictionsWriter:
             raise InputError(f"ids: expected different names, got {twice!r} more than once")
         self._names.update(block.ids or ())
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if error is None and self._sink is None:
             classes = self._columns["classes"]
             if classes is None:
                 raise InputError("scores: expected at least one block, or classes, to write a file without rows; got neither")
-            self._begin(Predictions(torch.empty(0, len(classes)), **self._columns))  # type: ignore[arg-type]
+            self._begin(Predictions(torch.empty(0, len(classes)), **self._columns))
         self._open.__exit__(kind, error, trace)
 
 

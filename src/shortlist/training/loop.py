@@ -308,9 +308,7 @@ class Loop:
     def _validate(self, epoch: int) -> dict[str, Any]:
         self._share_buffers()
         self.kept.eval()
-        scores, numbers = score_rows(
-            self.kept, self.validation, batch_size=self.stage.validation_batch, dtype=self.stage.dtype
-        )
+        scores, numbers = score_rows(self.kept, self.validation, batch_size=self.stage.validation_batch, dtype=self.stage.dtype)
         self.network.train()
         if not scores.isfinite().all():
             metrics = {self.monitor.deciding: float("nan")}

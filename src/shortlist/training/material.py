@@ -25,8 +25,6 @@ DEFAULT_SIZE, SMALL = 64, 64
 FEW_UNREADABLE = 3  # pictures that a training does without, however small the data
 SAMPLE = 2_000  # pictures whose mean and spread stand for all
 DEVICE_SHARE, HOST_SHARE = 0.4, 0.5  # of the free memory that pictures may take
-# The statistics with which published weights were trained (ImageNet).
-PRETRAINED_MEAN, PRETRAINED_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 @dataclass(frozen=True)
@@ -133,7 +131,7 @@ def _limits(device: torch.device, processes_here: int) -> _Limits:
 
 def _inputs(division: Division, recipe: Recipe, rows: Rows, size: int) -> InputSpec:
     if recipe.pretrained:
-        return InputSpec("pictures", size, PRETRAINED_MEAN, PRETRAINED_STD)
+        return InputSpec.imagenet(size)  # the statistics that published weights were trained with
     if isinstance(rows, DeviceRows | HostRows):
         return InputSpec.from_pictures(rows.inputs.index_select(0, _sample(len(rows)).to(rows.inputs.device)).cpu(), size)
     pictures = division.splits[TRAIN].inputs
