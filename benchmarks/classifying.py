@@ -17,7 +17,7 @@ from PIL import Image
 from benchmarks.harness import record
 from shortlist.data import PictureFiles
 from shortlist.links import Softmax
-from shortlist.models import Classifier, Inputs, Network
+from shortlist.models import Classifier, InputSpec, Network
 from shortlist.sets import average_k
 
 CLASSES = 100
@@ -25,7 +25,7 @@ SETTINGS = (("resnet-18", 32, 40_000, 512), ("torchvision:resnet50", 224, 40_000
 
 
 def _classifier(backbone: str, side: int) -> Classifier:
-    inputs = Inputs("pictures", side, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
+    inputs = InputSpec("pictures", side, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
     network = Network(backbone, "linear", inputs, CLASSES).eval()
     rule = average_k(5).fit(torch.rand(2_000, CLASSES).softmax(1))
     return Classifier(network, [str(label) for label in range(CLASSES)], link=Softmax(), rule=rule).cuda()

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from benchmarks.harness import record
 from shortlist.data import Dataset, PictureArray, Split
 from shortlist.losses import AverageKLoss, CrossEntropyLoss
-from shortlist.models import Inputs, Network
+from shortlist.models import InputSpec, Network
 from shortlist.training import Recipe, Watcher
 from shortlist.training.run import train
 
@@ -66,7 +66,7 @@ def by_hand(recipe: Recipe, images: Tensor, target: Tensor, classes: int) -> lis
     """The loop that one writes in an afternoon for this one case."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     images, target = images[max(2 * classes, 200) :].to(device), target[max(2 * classes, 200) :].to(device)
-    inputs = Inputs("pictures", SIDE, (0.5, 0.5, 0.5), (0.29, 0.29, 0.29))
+    inputs = InputSpec("pictures", SIDE, (0.5, 0.5, 0.5), (0.29, 0.29, 0.29))
     network = Network(recipe.backbone, recipe.chosen_method.head_kind, inputs, classes).to(device)
     network.to(memory_format=torch.channels_last)
     model = torch.compile(network) if recipe.compile else network

@@ -5,7 +5,7 @@ from PIL import Image
 
 from shortlist.links import Softmax
 from shortlist.models.classifier import Classifier
-from shortlist.models.inputs import Inputs
+from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
 
 NAMES = ["ash", "birch", "elm", "oak"]
@@ -37,17 +37,17 @@ def labels(n, classes=len(NAMES), many=False, seed=0):
 
 def of_pictures(backbone="plain-4-8", head="linear", link=None, size=8, **options):
     torch.manual_seed(0)
-    inputs = Inputs("pictures", size, mean=(0.5, 0.4, 0.3), std=(0.2, 0.25, 0.3))
+    inputs = InputSpec("pictures", size, mean=(0.5, 0.4, 0.3), std=(0.2, 0.25, 0.3))
     return Classifier(Network(backbone, head, inputs, len(NAMES)), NAMES, link=link or Softmax(), **options)
 
 
 def of_features(backbone="mlp-8", head="linear", link=None, features=3, **options):
     torch.manual_seed(0)
-    inputs = Inputs("features", features, mean=(0.5,) * features, std=(2.0,) * features)
+    inputs = InputSpec("features", features, mean=(0.5,) * features, std=(2.0,) * features)
     return Classifier(Network(backbone, head, inputs, len(NAMES)), NAMES, link=link or Softmax(), **options)
 
 
 def fitted(classifier, rule="average-k:2", many=False):
     """With this rule, fitted on random rows."""
-    given = pictures(60, classifier.inputs.size) if classifier.inputs.pictures else rows(200, classifier.inputs.size)
+    given = pictures(60, classifier.inputs.size) if classifier.inputs.is_pictures else rows(200, classifier.inputs.size)
     return classifier.fit_rule(rule, classifier.predictions(given, labels(len(given), many=many)))

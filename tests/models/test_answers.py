@@ -12,7 +12,7 @@ from shortlist.errors import InputError
 from shortlist.links import Sigmoid, Softmax
 from shortlist.models.answers import Answers
 from shortlist.models.classifier import Classifier
-from shortlist.models.inputs import Inputs
+from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
 from shortlist.sets import top_k
 from tests.models.classifiers import NAMES, fitted, image, of_features, of_pictures, pictures, rows
@@ -78,7 +78,7 @@ def test_images_of_other_modes_are_read_as_their_files_are(tmp_path):
 
 @pytest.mark.parametrize("fit", ["crop", "stretch", "pad"])
 def test_pictures_become_squares_as_the_inputs_say(fit, tmp_path):
-    network = Network("plain-4", "linear", Inputs("pictures", 6, (0, 0, 0), (1, 1, 1), fit), 4)
+    network = Network("plain-4", "linear", InputSpec("pictures", 6, (0, 0, 0), (1, 1, 1), fit), 4)
     classifier = Classifier(network, NAMES, link=Softmax(), rule=top_k(1))
     drawn = image(12, 24)
     drawn.save(tmp_path / "x.png")
@@ -201,7 +201,7 @@ def test_answers_are_link_and_rule_of_the_scores():
 
 def test_without_a_link_answers_hold_scores():
     torch.manual_seed(0)
-    network = Network("features", "linear", Inputs("features", 3, (0,) * 3, (1,) * 3), 4)
+    network = Network("features", "linear", InputSpec("features", 3, (0,) * 3, (1,) * 3), 4)
     answers = Classifier(network, NAMES, rule=top_k(2)).predict(rows(5))
     assert torch.equal(answers.probabilities, answers.scores)
     assert answers.predictions().link is None

@@ -15,7 +15,7 @@ from shortlist.links import SPA, Identity, Isotonic, Platt, Quasibinary, Sigmoid
 from shortlist.models.artefact import is_classifier
 from shortlist.models.card import model_card
 from shortlist.models.classifier import Classifier
-from shortlist.models.inputs import Inputs
+from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
 from shortlist.sets import SizeSummary, top_k
 from tests.links.test_link_battery import FORMS, ready
@@ -390,7 +390,7 @@ def test_a_link_to_a_folder_is_followed(saved, tmp_path):
     (tmp_path / "latest").symlink_to(saved)
     of_pictures(rule=top_k(1)).save(tmp_path / "latest")
     assert (tmp_path / "latest").is_symlink()
-    assert Classifier.load(saved).inputs.pictures
+    assert Classifier.load(saved).inputs.is_pictures
 
 
 # The card
@@ -423,7 +423,7 @@ def test_card_tells_what_there_is_to_tell():
         "| a\\|b | – | – | – |",
         "rule: `lac:0.2,cap:3`",
         classifier.rule.guarantee,
-        "It knows 4 classes and nothing else",
+        "It knows 4 classes",
         "0 to 2,000, 1 had none",
         "ash, birch, elm, oak",
         "## Licence\n\nCC BY 4.0",
@@ -432,7 +432,7 @@ def test_card_tells_what_there_is_to_tell():
 
 
 def test_card_of_little_is_whole():
-    network = Network("features", "linear", Inputs("features", 3, (0,) * 3, (1,) * 3), 4)
+    network = Network("features", "linear", InputSpec("features", 3, (0,) * 3, (1,) * 3), 4)
     card = model_card(Classifier(network, NAMES, single_label=False))
     assert "rows of 3 features" in card
     assert "Its scores are no probabilities" in card
@@ -453,7 +453,7 @@ def test_card_escapes_names():
 
 
 def test_card_of_many_classes_is_short():
-    network = Network("features", "linear", Inputs("features", 3, (0,) * 3, (1,) * 3), 1000)
+    network = Network("features", "linear", InputSpec("features", 3, (0,) * 3, (1,) * 3), 1000)
     card = model_card(Classifier(network, [f"class{n}" for n in range(1000)]))
     assert "… and 800 more in `classes.json`" in card
     assert "class200" not in card

@@ -225,12 +225,12 @@ def test_asking_whether_a_randomised_rule_fits_does_not_change_its_answers():
         ({"classes": ["a", "b"]}, "classes: expected 4 names, got 2"),
         ({"classes": ["a", "b", "c", "a"]}, "'a' more than once"),
         ({"classes": ["a", "b", "c", ""]}, "empty one"),
-        ({"classes": "abcd"}, "classes: expected a list of 4 names, got str"),
+        ({"classes": "abcd"}, "classes: expected a list of names, got str"),
         ({"link": "softmax"}, "link: expected a link or None, got str"),
         ({"train_counts": [1, 2]}, "train_counts: expected one number for each of 4 classes"),
-        ({"about": {"value": float("nan")}}, "about: expected what JSON can hold"),
-        ({"about": {"value": object()}}, "about: expected what JSON can hold"),
-        ({"network": torch.nn.Linear(1, 1)}, "network: expected a Network, got Linear"),
+        ({"about": {"value": float("nan")}}, "about: .*JSON"),
+        ({"about": {"value": object()}}, "about: .*JSON"),
+        ({"network": torch.nn.Linear(1, 1)}, "inputs: expected what the network reads"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(changes, message):
@@ -266,7 +266,7 @@ def test_classifier_shows_itself_on_one_line():
 
 def test_network_refuses_what_it_cannot_be_made_of():
     inputs = of_features().inputs
-    with pytest.raises(InputError, match="inputs: expected Inputs"):
+    with pytest.raises(InputError, match="inputs: expected an InputSpec.*got int"):
         Network("mlp-8", "linear", 3, 4)
     with pytest.raises(InputError, match="head: expected one of"):
         Network("mlp-8", "round", inputs, 4)

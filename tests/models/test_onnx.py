@@ -375,7 +375,7 @@ def test_what_cannot_be_exported_is_said_in_one_sentence(tmp_path):
 
     classifier = of_features("features")
     classifier.network.backbone = Branching()
-    with pytest.raises(InputError, match="cannot export the backbone features to ONNX: ") as caught:
+    with pytest.raises(InputError, match="cannot export features to ONNX: ") as caught:
         classifier.export_onnx(tmp_path / "x.onnx")
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []

@@ -62,6 +62,7 @@ def assert_same(found, expected):
             assert torch.equal(ours, theirs)
     assert found.classes == expected.classes
     assert found.ids == expected.ids
+    assert found.superclasses == expected.superclasses
     assert (found.link is None) == (expected.link is None)
     if found.link is not None:
         assert found.link.config() == expected.link.config()
@@ -134,7 +135,9 @@ def test_parts_transposed_and_differentiable_scores_are_saved(tmp_path, suffix):
 
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_large_files_are_written_in_several_blocks(tmp_path, suffix, monkeypatch):
-    monkeypatch.setattr("shortlist.predictions.tables.row_blocks", lambda rows, _: (slice(i, i + 3) for i in range(0, rows, 3)))
+    blocks = [slice(i, min(i + 3, 10)) for i in range(0, 10, 3)]
+    monkeypatch.setattr("shortlist.predictions.record.row_blocks", lambda *_: iter(blocks))
+    monkeypatch.setattr("shortlist.predictions.tables.BLOCK_ENTRIES", 8)
     predictions = Predictions(draw(10, 4), targets(10, 4)["many"], ids=map(str, range(10)))
     assert_same(through(predictions, tmp_path, suffix), predictions)
 
@@ -191,11 +194,10 @@ def test_interrupted_write_leaves_the_old_file_and_nothing_else(tmp_path, monkey
     Predictions(draw(4, 3)).save(path)
     before = path.read_bytes()
 
-    def half(stored, temporary):
-        temporary.write_bytes(before[: len(before) // 2])
+    def fails(sink):
         raise failure
 
-    monkeypatch.setitem(storage.WRITERS, suffix, half)
+    monkeypatch.setattr(storage.SINKS[suffix], "finish", fails)
     with pytest.raises(type(failure)):
         Predictions(draw(9, 3)).save(path)
     assert path.read_bytes() == before
@@ -247,3 +249,10 @@ def test_given_link_replaces_the_one_of_the_file(tmp_path, suffix):
     assert isinstance(Predictions.load(path, link="softmax").link, Softmax)
     with pytest.raises(InputError, match=r"a\..*identity expects probabilities"):
         Predictions.load(path, link="identity")
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_superclasses_come_back(tmp_path, suffix):
+    given = Predictions(draw(5, 3), classes=["a", "b", "c"], superclasses=["Ñ — 鳥", "x", "x"])
+    assert through(given, tmp_path, suffix).superclasses == ("Ñ — 鳥", "x", "x")
+    assert through(Predictions(draw(5, 3)), tmp_path, suffix).superclasses is None

@@ -162,7 +162,7 @@ def test_class_names_are_gathered_from_many_batches(tmp_path):
         ({"s0": ["a", "b"]}, "expected numbers in 's0', got string"),
         ({"s0": [[1.0], [1.0, 2.0]]}, "expected lists of one length in 's0'"),
         ({"s0": [0.5, 0.5], "y": ["1", "0"]}, r"target: '1' is not one of the 1 classes"),
-        ({"s0": [[0.5], [0.5]], "y": ["1", "0"]}, "does not say which classes there are"),
+        ({"s0": [[0.5], [0.5]], "y": ["1", "0"]}, "target: .*does not list the classes"),
         ({"s0": [[0.5], [0.5]], "y": [[0], [1]]}, "expected labels from 0 to 0, got 0 to 1"),
         ({"s0": [0.5, 0.5], "y": [0, None]}, "expected a value in every row of 'y'"),
         ({"s0": [0.5, 0.5], "y": [0.5, 0.5]}, "expected class numbers, lists of them or class names"),
@@ -178,9 +178,9 @@ def test_tables_that_cannot_be_read_say_why(tmp_path, columns, message):
 def test_keys_that_are_not_there_are_answered_with_those_that_are(tmp_path, suffix):
     path = tmp_path / f"a{suffix}"
     Predictions(torch.zeros(2, 1200)).save(path)
-    with pytest.raises(InputError, match=r"expected scores under 'logits', found .*'scores'.*--scores-key"):
+    with pytest.raises(InputError, match=r"expected scores under 'logits', found .*'scores'.*scores_key"):
         Predictions.load(path, scores_key="logits")
-    with pytest.raises(InputError, match=r"expected a target under 'y', found .*'scores'.*--target-key"):
+    with pytest.raises(InputError, match=r"expected a target under 'y', found .*'scores'.*target_key"):
         Predictions.load(path, target_key="y")
 
 
@@ -265,20 +265,20 @@ def test_rows_are_named_by_the_column_that_is_said(tmp_path):
 
 def test_names_of_rows_that_are_not_there_are_asked_for(tmp_path):
     (tmp_path / "a.csv").write_text(TABLE)
-    with pytest.raises(InputError, match=r"expected names of rows under 'file', found '', 'image'.*--ids-key"):
+    with pytest.raises(InputError, match=r"expected row names under 'file', found '', 'image'.*ids_key"):
         Predictions.load(tmp_path / "a.csv", scores_key="p_*", ids_key="file", link="identity")
     write_arrays(tmp_path / "a.safetensors", scores=SCORES, names=LABELS)
-    with pytest.raises(InputError, match="safetensors files hold no texts"):
+    with pytest.raises(InputError, match="ids_key: .*safetensors"):
         Predictions.load(tmp_path / "a.safetensors", ids_key="names", link="sigmoid")
 
 
 @pytest.mark.parametrize(("second", "fault"), [("x", "name several rows 'x'"), ("", "leave some rows without a name")])
 def test_ids_that_tell_no_rows_apart_are_said(tmp_path, second, fault):
     (tmp_path / "a.csv").write_text(f"id,p_cat\nx,0.5\n{second},0.1\n")
-    with pytest.warns(ShortlistWarning, match=f"the ids {fault}, so rows go by their numbers"):
+    with pytest.warns(ShortlistWarning, match=f"the ids {fault}"):
         found = Predictions.load(tmp_path / "a.csv", scores_key="p_*", link="identity")
     assert found.ids is None
-    with pytest.raises(InputError, match=f"tell rows apart, and it does not: its entries {fault}"):
+    with pytest.raises(InputError, match=f"ids_key: .*'id'.*{fault}"):
         Predictions.load(tmp_path / "a.csv", scores_key="p_*", ids_key="id", link="identity")
 
 
@@ -306,7 +306,7 @@ def test_the_numbering_of_pandas_is_no_class(tmp_path):
 @pytest.mark.parametrize("key", ["target", "classes", "scores"])
 def test_ids_are_nothing_else(tmp_path, key):
     np.savez(tmp_path / "a.npz", scores=SCORES, target=LABELS, classes=np.array(list("xyz")))
-    with pytest.raises(InputError, match=f"expected names of rows, got '{key}', which is something else"):
+    with pytest.raises(InputError, match=f"ids_key: expected the row names, got '{key}', which holds something else"):
         Predictions.load(tmp_path / "a.npz", ids_key=key, link="sigmoid")
 
 

@@ -119,7 +119,7 @@ def test_names_counts_and_links_that_do_not_fit_are_refused(fields, message):
 @pytest.mark.parametrize("value", [-0.01, 1.01, 7.0])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
 def test_identity_refuses_what_is_no_probability(value, dtype):
-    with pytest.raises(InputError, match=r"probabilities from 0 to 1, got .* in row 3, class 1: name the link"):
+    with pytest.raises(InputError, match=r"probabilities from 0 to 1, got .* in row 3, class 1"):
         Predictions(with_value(value, dtype=dtype), link="identity")
     with pytest.raises(InputError, match="row 3, class 1"):
         Predictions(with_value(value, dtype=dtype)).with_link(Identity())
@@ -195,7 +195,7 @@ def test_probs_keep_no_graph():
 
 def test_without_a_link_there_are_scores_but_no_probs():
     predictions = example(link=None)
-    with pytest.raises(InputError, match="no reading as probabilities: name the link"):
+    with pytest.raises(InputError, match="scores: cannot be interpreted as probabilities"):
         predictions.probs()
     assert predictions.plausibility() is predictions.scores
 
@@ -287,3 +287,16 @@ def test_split_depends_on_the_seed_alone():
 def test_split_refuses_a_share_that_is_none(share):
     with pytest.raises(InputError, match="share: expected a number between 0 and 1"):
         example().split(share)
+
+
+def test_superclasses_stay_with_the_classes():
+    given = Predictions(torch.zeros(3, 2), superclasses=["oaks", "oaks"])
+    assert given.superclasses == ("oaks", "oaks")
+    for derived in (given.rows([0, 2]), given.with_link("softmax"), *given.blocks(), *given.split(0.5)):
+        assert derived.superclasses == ("oaks", "oaks")
+
+
+@pytest.mark.parametrize(("names", "came"), [(["oaks"], "1"), (["oaks", ""], "an empty one"), ([], "0")])
+def test_superclasses_name_every_class(names, came):
+    with pytest.raises(InputError, match=f"superclasses: expected 2 names.*got {came}"):
+        Predictions(torch.zeros(3, 2), superclasses=names)

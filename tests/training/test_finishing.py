@@ -7,7 +7,7 @@ from shortlist.data.dataset import Split
 from shortlist.errors import InputError, NotConvergedError
 from shortlist.links import Isotonic, Platt, Sigmoid, Softmax, Temperature
 from shortlist.methods import all_methods, find_method
-from shortlist.models.inputs import Inputs
+from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
 from shortlist.predictions import Predictions
 from shortlist.sets import average_k, lac
@@ -211,7 +211,7 @@ def test_a_fit_that_does_not_converge_leaves_many_labels_with_a_rule_all_the_sam
     assert remarks == ["the link could not be calibrated: platt: no maximum"]
     assert link is None
     found = {name: drawn(many=True, seed=seed) for seed, name in enumerate(("val", "calibration", "test"))}
-    network = Network("mlp-4", "linear", Inputs("features", 2, (0.0, 0.0), (1.0, 1.0)), C)
+    network = Network("mlp-4", "linear", InputSpec("features", 2, (0.0, 0.0), (1.0, 1.0)), C)
     classifier, _, remarks = finish(recipe("two-way"), network, None, found, {})
     assert classifier.rule.text == "top-k:5"
     assert remarks[-1].startswith("threshold:0.5 needs probabilities")
@@ -233,7 +233,7 @@ def test_the_classifier_has_the_link_of_validation_and_the_rule_of_calibration(c
     found = {name: drawn(seed=seed) for seed, name in enumerate(("val", "calibration", "test"))}
     if not calibration:
         del found["calibration"]
-    network = Network("mlp-4", "linear", Inputs("features", 2, (0.0, 0.0), (1.0, 1.0)), C)
+    network = Network("mlp-4", "linear", InputSpec("features", 2, (0.0, 0.0), (1.0, 1.0)), C)
     classifier, predictions, remarks = finish(recipe(rule=rule, parameters={"k": 2}), network, Sigmoid(), found, {})
     link = Temperature(Softmax()).fit(found["val"].scores, found["val"].target)
     rows = found["calibration" if calibration else "val"].with_link(link)

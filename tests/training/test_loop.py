@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from shortlist.errors import InputError
-from shortlist.models import Inputs, Network
+from shortlist.models import InputSpec, Network
 from shortlist.training.criterion import Criterion
 from shortlist.training.failures import NonFiniteLossError, OutOfMemoryError
 from shortlist.training.loop import Loop
@@ -40,7 +40,7 @@ def literal_sgd(settings, steps):
     """SGD with Nesterov momentum and a cosine schedule on cross-entropy, every update written out, from the same start."""
     data = dataset()
     images, target = data.splits["train"].inputs.images, data.splits["train"].target
-    inputs = Inputs.of_pictures(images, 8)
+    inputs = InputSpec.from_pictures(images, 8)
     torch.manual_seed(settings.seed)
     network = Network(settings.backbone, "linear", inputs, len(data.classes)).double()
     plan = Plan(len(target), settings.batch_size, settings.seed)

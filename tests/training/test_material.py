@@ -10,9 +10,10 @@ from PIL import Image
 from shortlist.data.dataset import Dataset, Split
 from shortlist.data.pictures import PictureArray, PictureFiles
 from shortlist.errors import InputError
+from shortlist.models.input_spec import IMAGENET_MEAN, IMAGENET_STD
 from shortlist.training import material
 from shortlist.training.division import Division
-from shortlist.training.material import PRETRAINED_MEAN, PRETRAINED_STD, gather_material, picture_size
+from shortlist.training.material import gather_material, picture_size
 from shortlist.training.recipe import Recipe
 from shortlist.training.rows import DeviceRows, HostRows, StreamedRows
 
@@ -198,7 +199,7 @@ def test_streamed_pictures_are_standardised_by_those_of_training(one_damaged, mo
 
 def test_published_weights_bring_their_own_numbers():
     found = gather_material(arrays(), recipe(pretrained=True), CPU).inputs
-    assert (found.mean, found.std) == (PRETRAINED_MEAN, PRETRAINED_STD)
+    assert (found.mean, found.std) == (IMAGENET_MEAN, IMAGENET_STD)
 
 
 @pytest.mark.parametrize("rows", [3_000, 5_000])

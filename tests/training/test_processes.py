@@ -39,18 +39,18 @@ def settings(method, accumulate=1):
 
 def exactly():
     """Train in float64 from here on, so that the order of sums does not show."""
-    from shortlist.models.inputs import Inputs
+    from shortlist.models.input_spec import InputSpec
     from shortlist.models.network import Network
     from shortlist.training import run as module
 
-    prepare = Inputs.prepare
+    prepare = InputSpec.prepare
 
     class Exact(Network):
         def __init__(self, *arguments, **keywords):
             super().__init__(*arguments, **keywords)
             self.double()
 
-    Inputs.prepare = lambda self, batch: prepare(self, batch).double()
+    InputSpec.prepare = lambda self, batch: prepare(self, batch).double()
     module.Network = Exact
 
 

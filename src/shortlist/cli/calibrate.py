@@ -48,6 +48,7 @@ def calibrate(
             help="For a classifier: a new rule, such as lac:0.1; by default the old one is fitted again.",
         ),
     ] = None,
+    network: options.NetworkPath = None,
     same_rows: options.SameRows = False,
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
@@ -70,7 +71,9 @@ def calibrate(
                 raise InputError(f"{name} applies only to score files, got a classifier, which has its own")
         if same_rows:
             raise InputError("--same-rows applies only to score files, got a classifier")
-        return recalibrate(scores, out, on, METHODS.get(method), rule)
+        return recalibrate(scores, out, on, METHODS.get(method), rule, network)
+    if network is not None:
+        raise InputError("--network applies only to a classifier, got a file of scores")
     if rule is not None:
         raise InputError("--rule applies only to a classifier or a run, got a file of scores: use shortlist sets")
     if on is None:

@@ -81,3 +81,12 @@ IdsKey: TypeAlias = Annotated[
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
 Csv: TypeAlias = Annotated[bool, typer.Option("--csv", help="Write CSV to standard output.")]
 Strict: TypeAlias = Annotated[bool, typer.Option("--strict", help="Exit with code 3 if there was a warning.")]
+NetworkPath: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--network",
+        metavar="MODULE:FUNCTION",
+        help="A network of your own: a function, called with classes= (and inputs= if it takes it), that returns a torch "
+        "module. Modules in the current folder are found.",
+    ),
+]

@@ -1,5 +1,6 @@
 """``shortlist predict`` and ``shortlist export``: a trained classifier at work, here or in another program."""
 
+import copy
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -13,14 +14,16 @@ import typer
 from torch import Tensor
 
 from shortlist.checks import check_finite
+from shortlist.cli import options
 from shortlist.cli.console import Bar, emit, say, show, warn
+from shortlist.cli.networks import networks_by_option
 from shortlist.cli.prepare import check_outputs
 from shortlist.cli.runs import Run
 from shortlist.data.dataset import target_among
 from shortlist.data.problems import LABELS_NOT_USED, Problem, problem_lines
 from shortlist.data.sources import open_dataset
 from shortlist.errors import InputError
-from shortlist.predictions import Predictions
+from shortlist.predictions import PredictionsWriter
 from shortlist.report import Table
 from shortlist.selection import count_rows
 from shortlist.sets.lists import LabelList, label_lists, list_writer
@@ -55,6 +58,7 @@ def predict(
     pictures: Annotated[list[str], typer.Argument(metavar="PICTURES…", help=PICTURES)],
     out: Annotated[Path | None, typer.Option("--out", "-o", help=OUT)] = None,
     split: Annotated[str | None, typer.Option("--split", metavar="NAME", help=SPLIT)] = None,
+    network: options.NetworkPath = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Pictures at once.")] = 256,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines on standard output.")] = False,
@@ -64,9 +68,9 @@ def predict(
         raise InputError(f"--out: expected a name that ends in {', '.join((*LISTS, *SCORES))}, got {out}")
     if out is not None and as_json:
         raise InputError("expected --out or --json, got both: --json writes to standard output")
-    if out is not None and out.is_dir():  # told now rather than after the work
+    if out is not None and out.is_dir():  # refused before the work rather than after
         raise InputError(f"--out: expected a name for a file, got the folder {out}")
-    model = load_classifier(classifier, _device(device))
+    model = load_classifier(classifier, _device(device), network)
     to_scores = out is not None and out.suffix in SCORES
     if model.rule is None and not to_scores:
         raise InputError(
@@ -91,11 +95,12 @@ def classifier_folder(path: Path) -> Path:
     return path  # whatever else may be wrong with it, the reader says
 
 
-def load_classifier(path: Path, device: str = "cpu") -> "Classifier":
-    """The classifier of a folder, or of a run."""
+def load_classifier(path: Path, device: str = "cpu", network: str | None = None) -> "Classifier":
+    """The classifier of a folder, or of a run; with the import path of its network, where that is the user's own."""
     from shortlist.models import Classifier
 
-    return Classifier.load(classifier_folder(path), device)
+    with networks_by_option():
+        return Classifier.load(classifier_folder(path), device, network=network)
 
 
 def _what_is_in(folder: Path) -> str:
@@ -113,9 +118,7 @@ def _device(name: str) -> str:
     if name not in ("auto", "cpu", "cuda"):
         raise InputError(f"--device: expected auto, cpu or cuda, got {name!r}")
     if name == "cuda" and not torch.cuda.is_available():
-        raise InputError(
-            "--device: expected a GPU, which was asked for, and torch finds none: use --device cpu or leave it out"
-        )
+        raise InputError("--device: cuda was requested, but torch found no GPU: use --device cpu, or leave it out")
     return "cuda" if name != "cpu" and torch.cuda.is_available() else "cpu"
 
 
@@ -127,7 +130,7 @@ def _named_files(texts: Sequence[str]) -> list[Path]:
 
 @dataclass
 class _Work:
-    """Rows on their way through a classifier, and what is learnt about them on the way."""
+    """The rows to classify, and what is learnt about them on the way."""
 
     model: "Classifier"
     rows: "Split"
@@ -144,7 +147,7 @@ class _Work:
 
     @property
     def things(self) -> str:
-        return "pictures" if self.model.inputs.pictures else "rows"
+        return "pictures" if self.model.inputs.is_pictures else "rows"
 
     def _scored(self) -> Iterator[tuple[Tensor, Scores]]:
         """Row numbers and scores; unreadable pictures are noted and left out."""
@@ -177,7 +180,7 @@ class _Work:
 
 
 def _begin(model: "Classifier", texts: list[str], split: str | None, batch_size: int) -> _Work:
-    """Read what was given, and answer for the first batch: before that nothing is written."""
+    """Read the input and score the first batch; nothing is written before that works."""
     dataset = open_dataset(texts, require_labels=False, split=split, input_kind=model.inputs.kind)
     (rows,) = dataset.splits.values()
     _check_inputs(model, dataset, printable(texts[0]) + (", …" if len(texts) > 1 else ""))
@@ -208,13 +211,13 @@ def _check_inputs(model: "Classifier", dataset: "Dataset", source: str) -> None:
     """Raise an error unless these are pictures, or as many features as the classifier was trained on."""
     (rows,) = dataset.splits.values()
     if not isinstance(rows.inputs, Tensor):
-        if not model.inputs.pictures:
+        if not model.inputs.is_pictures:
             raise InputError(
                 f"{source}: expected a table of {model.inputs.size} features, which this classifier reads, got pictures"
             )
         return
     number = rows.inputs.shape[1]
-    if model.inputs.pictures:
+    if model.inputs.is_pictures:
         raise InputError(f"{source}: expected pictures, which this classifier reads, got a table of {number} features")
     if number != model.inputs.size:
         named = f": {quoted(dataset.feature_names)}" if dataset.feature_names else ""
@@ -244,27 +247,19 @@ def _labels(row: LabelList) -> str:
 
 
 def _write_scores(work: _Work, out: Path) -> None:
-    """All scores as one record; a rule that is there tells what its sets would look like."""
-    model, rows = work.model, work.rows
-    scores, kept = torch.empty(len(rows), len(model.classes)), torch.zeros(len(rows), dtype=torch.bool)
-    for numbers, part in work.batches:
-        scores[numbers], kept[numbers] = part, True
-        if model.rule is not None:
-            work.count(model.decide(part)[1])
-    places = kept.nonzero()[:, 0]
-    ids: Sequence[str] = rows.ids
+    """Append the scores of each batch to the file; the rule, if there is one, gives the sizes of their sets."""
+    model, ids = work.model, work.rows.ids
     if len(set(ids)) < len(ids):
-        say("some rows share a name, so all go by their number")
+        say("some rows share a name, so all are numbered instead")
         ids = [str(row) for row in range(len(ids))]
-    model.to("cpu")  # the link is written beside scores on the CPU
-    Predictions(
-        scores if kept.all() else scores[places],
-        None if work.target is None else work.target[places],
-        model.classes,
-        model.link,
-        [ids[row] for row in places.tolist()],
-        model.train_counts,
-    ).save(out)
+    link = copy.deepcopy(model.link).cpu() if model.link is not None else None
+    counts, superclasses = model.train_counts, model.superclasses
+    with PredictionsWriter(out, model.classes, link, train_counts=counts, superclasses=superclasses) as writer:
+        for numbers, scores in work.batches:
+            if model.rule is not None:
+                work.count(model.decide(scores)[1])
+            target = None if work.target is None else work.target[numbers]
+            writer.append(scores, target, [ids[row] for row in numbers.tolist()])
 
 
 def _conclude(work: _Work, out: Path | None, to_scores: bool) -> None:
@@ -292,6 +287,7 @@ def _conclude(work: _Work, out: Path | None, to_scores: bool) -> None:
 def export(
     classifier: ClassifierPath,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the graph goes: a name that ends in .onnx.")],
+    network: options.NetworkPath = None,
     opset: Annotated[int | None, typer.Option("--opset", metavar="N", help="Version of the ONNX operators.")] = None,
 ) -> None:
     """Write a classifier as one ONNX file, from raw pixels or features to sets, for programs without torch.
@@ -301,10 +297,10 @@ def export(
     """
     if out.suffix != ONNX:
         raise InputError(f"--out: expected a name that ends in {ONNX}, got {out}")
-    model = load_classifier(classifier)
+    model = load_classifier(classifier, network=network)
     model.export_onnx(out, opset=opset)
     inputs = model.inputs
-    name, kind = ("images", "uint8") if inputs.pictures else ("features", "float32")
+    name, kind = ("images", "uint8") if inputs.is_pictures else ("features", "float32")
     say(f"{name}, {kind} (batch, {', '.join(map(str, inputs.shape))}) in; {_outputs(model)} out → {out}")
     say("the names of the classes are in its metadata, under shortlist.classes; shortlist export --help says how to run it")
 

@@ -1,6 +1,7 @@
 """From options to predictions and a fitted rule: the first step of ``sets``, ``evaluate`` and ``report``."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from shortlist.links import Softmax
 from shortlist.predictions import Predictions
 from shortlist.sets import SetRule, SizeSummary, bound_cost, parse_rule
 from shortlist.sets.rule import origin_of
+
+KEYS = ("scores_key", "target_key", "ids_key")
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class Reading:
         if path.is_dir():
             raise InputError(f"{path}: expected a file of scores, got a folder: write one with shortlist predict")
         found: list[str] = []
-        with noticed(found):
+        with noticed(found), _parameters_as_options():
             predictions = Predictions.load(
                 path, scores_key=self.scores_key, target_key=self.target_key, ids_key=self.ids_key, link=self.link
             )
@@ -44,6 +47,18 @@ class Reading:
         if looks_like_probabilities(predictions):
             warn(f"{path}: the scores look like probabilities, but the link is softmax; if they are, pass --link identity")
         return predictions
+
+
+@contextmanager
+def _parameters_as_options() -> Iterator[None]:
+    """Messages of the library name its parameters; here they are options of the command."""
+    try:
+        yield
+    except InputError as error:
+        text = str(error)
+        for name in KEYS:
+            text = text.replace(name, f"--{name.replace('_', '-')}")
+        raise InputError(text) from error
 
 
 def check_there(path: Path) -> None:

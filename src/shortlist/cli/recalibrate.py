@@ -24,14 +24,16 @@ def holds_classifier(path: Path) -> bool:
     return path.is_dir() and (Run.at(path) is not None or (path / "config.json").is_file())
 
 
-def recalibrate(path: Path, out: Path, on: Path | None, kind: type[FittedLink] | None, rule: str | None) -> None:
+def recalibrate(
+    path: Path, out: Path, on: Path | None, kind: type[FittedLink] | None, rule: str | None, network: str | None = None
+) -> None:
     """Fit the link on one half of the rows and the rule on the other, and write the classifier to a new folder.
 
     For a run, the link is fitted on its validation rows and the rule on its calibration rows, unless ``on`` names others.
     """
     if out.resolve() == classifier_folder(path).resolve():
         raise InputError(f"{out}: expected a new folder, got that of the classifier itself")
-    classifier = load_classifier(path)
+    classifier = load_classifier(path, network=network)
     old = copy.deepcopy(classifier.rule)
     if kind is None and rule is not None and on is None and Run.at(path) is None and not parse_rule(rule, UNKNOWN).needs_fit:
         classifier.with_rule(parse_rule(rule)).save(out)

@@ -55,9 +55,9 @@ class Run:
 
     def rule(self) -> SetRule:
         """The classifier's rule, fitted."""
-        from shortlist.models import Classifier
+        from shortlist.models.artefact import load_rule
 
-        rule = Classifier.load(self.classifier).rule
+        rule = load_rule(self.classifier)
         if rule is None:
             raise InputError(f"{self.classifier} has no rule: name one with --rule")
         return rule
@@ -94,9 +94,9 @@ class Run:
 
     def remarks(self) -> list[str]:
         """What training found a person should know, in sentences."""
-        from shortlist.models import Classifier
+        from shortlist.models.artefact import load_about
 
-        return [str(remark) for remark in Classifier.load(self.classifier).about.get("remarks", [])]
+        return [str(remark) for remark in load_about(self.classifier).get("remarks", [])]
 
     def stopped(self, how: KeyboardInterrupt) -> str:
         """What a person who pressed Ctrl-C should know: how far the run got, and how it goes on."""

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from shortlist.cli import options
 from shortlist.cli.console import Bar, Outcome, emit, say, show, warn
+from shortlist.cli.networks import networks_by_option
 from shortlist.cli.runs import REPORT, Run
 from shortlist.errors import InputError
 from shortlist.evaluation import measure
@@ -51,6 +53,7 @@ def train(
     ] = None,
     epochs: Annotated[int | None, typer.Option("--epochs", "-e", help="How many.")] = None,
     backbone: Annotated[str | None, typer.Option("--backbone", "-b", help="resnet-18, densenet-40-40, timm:NAME, …")] = None,
+    network: options.NetworkPath = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Of everything random.")] = None,
     settings: Settings = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the run; runs/NAME unless given.")] = None,
@@ -65,7 +68,9 @@ def train(
         data, recipe, {name: value for name, value in given.items() if value is not None}, settings or [], out, resume
     )
     folder = out or Path("runs") / chosen.name
-    run_training(chosen, folder, resume=resume, device=device, dataset=dataset, tensorboard=tensorboard)
+    if network is not None and backbone is not None:
+        raise InputError("expected --network or --backbone, got both: the network has a backbone of its own")
+    run_training(chosen, folder, resume=resume, device=device, dataset=dataset, tensorboard=tensorboard, network=network)
 
 
 def resolve(
@@ -174,10 +179,12 @@ def run_training(
     device: str,
     dataset: "Dataset | None" = None,
     tensorboard: bool = True,
+    network: str | None = None,
 ) -> None:
     """Train, then show and write what came of it; only the first process of several speaks."""
     try:
-        _train_and_tell(recipe, folder, resume, device, dataset, tensorboard)
+        with networks_by_option():
+            _train_and_tell(recipe, folder, resume, device, dataset, tensorboard, network)
     except KeyboardInterrupt as how:
         if _speaks():
             say(Run(folder).stopped(how))
@@ -189,7 +196,13 @@ def _speaks() -> bool:
 
 
 def _train_and_tell(
-    recipe: Recipe, folder: Path, resume: bool, device: str, dataset: "Dataset | None", tensorboard: bool
+    recipe: Recipe,
+    folder: Path,
+    resume: bool,
+    device: str,
+    dataset: "Dataset | None",
+    tensorboard: bool,
+    network: str | None,
 ) -> None:
     from accelerate import PartialState
 
@@ -205,7 +218,7 @@ def _train_and_tell(
         if done == total:
             bars[name].__exit__(None, None, None)
 
-    with TrainingBar(recipe.epochs, f"{recipe.method} by {recipe.backbone} on {recipe.data} → {folder}") as bar:
+    with TrainingBar(recipe.epochs, f"{recipe.method} by {network or recipe.backbone} on {recipe.data} → {folder}") as bar:
         trained = run(
             recipe,
             folder,
@@ -214,6 +227,7 @@ def _train_and_tell(
             watcher=bar,
             progress=reading,
             dataset=dataset,
+            network=network,
             tensorboard=tensorboard,
         )
     if not PartialState().is_main_process:

@@ -1,4 +1,4 @@
-"""Answers: the sets of a classifier for some rows, with names and probabilities."""
+"""Answers: the sets that a classifier predicts for some rows, with names and probabilities."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,18 +18,19 @@ SHOWN_ROWS, SHOWN_LABELS = 5, 5
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Answers:
-    """Sets of labels, one a row.
+    """Sets of labels, one per row.
 
-    ``answers[i]`` is the list of (name, probability) of row i, most probable first; a slice is the answers of its rows.
+    ``answers[i]`` is the list of (name, probability) of row i, most probable first; a slice gives the answers of its rows.
 
     Args:
-        scores: float32 (N, C), what the network put out.
-        probabilities: (N, C), what the link makes of the scores; the scores themselves where there is no link.
+        scores: float32 (N, C), the output of the network.
+        probabilities: (N, C), from the link; the scores themselves if there is no link.
         sets: bool (N, C).
         classes: C names.
-        ids: what each row is called: the path of a file, or its number.
-        link: the link that read the scores; None where they have no reading as probabilities.
-        train_counts: how many training examples each class had, (C,), where that is known.
+        ids: the name of each row: the path of its file, or its number.
+        link: the link that turned scores into probabilities; None if there is none.
+        train_counts: the number of training examples of each class, (C,), if known.
+        superclasses: the name of the superclass of each class, if known.
 
     >>> import torch
     >>> probs = torch.tensor([[0.25, 0.75], [0.5, 0.5]])
@@ -49,6 +50,7 @@ class Answers:
     ids: Sequence[str]
     link: Link | None = None
     train_counts: Tensor | None = None
+    superclasses: Sequence[str] | None = None
 
     @cached_property
     def _lists(self) -> list[list[tuple[str, float]]]:
@@ -73,13 +75,13 @@ class Answers:
     def __getitem__(self, row: int | slice) -> "list[tuple[str, float]] | Answers":
         if isinstance(row, slice):
             parts = (self.scores[row], self.probabilities[row], self.sets[row])
-            return Answers(*parts, self.classes, self.ids[row], self.link, self.train_counts)
+            return Answers(*parts, self.classes, self.ids[row], self.link, self.train_counts, self.superclasses)
         return self._lists[row]
 
     def predictions(self) -> Predictions:
-        """The scores as a record that can be saved, evaluated and decided on again, without labels."""
-        ids = self.ids if len(set(self.ids)) == len(self.ids) else None  # rows given twice go by their numbers
-        return Predictions(self.scores, None, self.classes, self.link, ids, self.train_counts)
+        """The scores as predictions without labels, to be saved, or to apply another rule to."""
+        ids = self.ids if len(set(self.ids)) == len(self.ids) else None  # duplicate names: rows are numbered instead
+        return Predictions(self.scores, None, self.classes, self.link, ids, self.train_counts, superclasses=self.superclasses)
 
     def __repr__(self) -> str:
         size = f", {float(self.sets.sum()) / len(self):.3g} labels on average" if len(self) else ""

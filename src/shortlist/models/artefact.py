@@ -1,6 +1,8 @@
-"""A classifier as one folder: weights, configuration, class names and a model card. Nothing in it is executed when read."""
+"""A classifier as one folder: weights, configuration, class names and a model card. Reading it runs no code from it."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,10 @@ from shortlist.errors import InputError
 from shortlist.files import folder_replaced_whole, folder_written_whole, folders_left_aside
 from shortlist.links import link_from_config
 from shortlist.models.classifier import Classifier
-from shortlist.models.inputs import Inputs
+from shortlist.models.factories import GivenNetwork, NetworkNeededError, build_network
+from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
-from shortlist.sets import rule_from_record
+from shortlist.sets import SetRule, rule_from_record
 from shortlist.tensors import shape_of
 from shortlist.versions import version_of
 from shortlist.words import printable
@@ -28,7 +31,7 @@ NEEDED = ("backbone", "head", "inputs", "classes", "single_label", "link", "rule
 
 
 def save(classifier: Classifier, path: str | Path) -> None:
-    """Write the classifier's folder, whole or not at all; one that holds a classifier is replaced."""
+    """Write the classifier's folder, whole or not at all; a folder that holds a classifier is replaced."""
     from shortlist.models.card import model_card
 
     path = Path(path).resolve()
@@ -50,34 +53,104 @@ def _write(path: Path, texts: dict[str, str], tensors: dict[str, Tensor]) -> Non
             (folder / name).write_text(text, encoding="utf-8")
         try:
             save_file(tensors, folder / WEIGHTS, metadata={"format": FORMAT})
-        except SafetensorError as error:  # a full disk, most of all
+        except SafetensorError as error:  # most often a full disk
             raise InputError(f"cannot write {path}: {error}") from error
-        (folder / WEIGHTS).chmod((folder / CONFIG).stat().st_mode)  # safetensors lets nobody else read what it writes
+        (folder / WEIGHTS).chmod((folder / CONFIG).stat().st_mode)  # safetensors writes files that only the user can read
 
 
-def load(path: str | Path, device: str | torch.device = "cpu") -> Classifier:
-    """The classifier that :func:`save` wrote."""
+def load(path: str | Path, device: str | torch.device = "cpu", given: GivenNetwork | None = None) -> Classifier:
+    """The classifier that :func:`save` wrote; ``given`` is its network, where that was written elsewhere."""
     path = Path(path)
     config = _read_config(path)
+    if given is None and config.get("foreign"):
+        raise _needs_network(path, config)
     classes = _read_json(path / CLASSES)
     number = config["classes"]
     if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
         raise InputError(f"{path / CLASSES}: expected a list of names")
     if len(classes) != number:
         raise InputError(f"{path / CLASSES}: expected {number} names, as {CONFIG} says, got {len(classes)}")
-    tensors = _read_tensors(path / WEIGHTS, config["tensors"])
+    tensors = _read_tensors(path / WEIGHTS, config)
+    with _damage_named(path):
+        inputs = InputSpec.from_record(config["inputs"])
+        network = None if given is not None else _named_network(config, inputs)
+    if given is not None:  # its errors are not those of the file
+        network = _given_network(config, inputs, given)
+    assert network is not None
+    with _damage_named(path):
+        classifier = _build(path, config, classes, tensors, network)
+    return _moved(classifier.eval(), device)
+
+
+def load_rule(path: str | Path) -> SetRule | None:
+    """The rule of a saved classifier, fitted; the network is neither needed nor built."""
+    path = Path(path)
+    config = _read_config(path)
+    if config["rule"] is None:
+        return None
+    tensors = _read_tensors(path / WEIGHTS, config)
+    with _damage_named(path):
+        return rule_from_record(config["rule"], _below(tensors, "rule."))
+
+
+def load_about(path: str | Path) -> dict[str, Any]:
+    """The facts for the model card of a saved classifier; the network is neither needed nor built."""
+    about: dict[str, Any] = _read_config(Path(path)).get("about") or {}
+    return about
+
+
+@contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    """Errors inside as sentences that name the folder."""
     try:
-        classifier = _build(path, config, classes, tensors)
+        yield
     except InputError as error:
         text = str(error)
         raise InputError(text if text.startswith(str(path)) else f"{path}: {text}") from error
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise InputError(f"{path / CONFIG}: the file is damaged ({_one_line(error)})") from error
-    return _moved(classifier.eval(), device)
+
+
+def _needs_network(path: Path, config: dict[str, Any]) -> NetworkNeededError:
+    """What to write to load a classifier whose network was written elsewhere."""
+    factory, foreign = config.get("factory"), config["foreign"]
+    place = printable(str(path))
+    code = f'Classifier.load("{place}", network="{factory}")' if factory else f'Classifier.load("{place}", network=…)'
+    if factory:
+        how = f"it was made by {factory}, which is imported only if you name it"
+    elif foreign == ["network"]:
+        how = f"with a module of class {config['backbone']}, or a function that returns one"
+    elif foreign == ["backbone"]:
+        how = f"with its backbone, a module of class {config['backbone']}, or a function that returns one"
+    else:
+        how = (
+            f"with Network({config['backbone']}, {config['head']}, inputs, {config['classes']}), or a function that returns it"
+        )
+    return NetworkNeededError(f"{place}: the network of this classifier is code of your own: {code}: {how}", factory)
+
+
+def _named_network(config: dict[str, Any], inputs: InputSpec) -> Network:
+    """The network that is built from names, with weights still to be filled in."""
+    with torch.random.fork_rng(devices=[]):  # initial weights are random: loading must not change the caller's numbers
+        return Network(config["backbone"], config["head"], inputs, config["classes"])
+
+
+def _given_network(config: dict[str, Any], inputs: InputSpec, given: GivenNetwork) -> Network:
+    """The network that the caller gave, or whose factory the caller named."""
+    foreign, classes = config.get("foreign", []), config["classes"]
+    if not foreign:
+        raise InputError(f"network: expected None, since {config['backbone']} is built from its name, got one")
+    with torch.random.fork_rng(devices=[]):
+        if foreign == ["backbone"] and isinstance(given, nn.Module) and not isinstance(given, Network):
+            return Network(given, config["head"], inputs, classes)
+        network = build_network(given, inputs, classes)
+    network.inputs = inputs  # those that the weights were trained with
+    network.factory = network.factory or config.get("factory")
+    return network
 
 
 def is_classifier(path: str | Path) -> bool:
-    """Whether this is a folder that holds a classifier, of this version or another."""
+    """Whether this folder holds a classifier, of this version or another."""
     try:
         config = json.loads((Path(path) / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -104,21 +177,24 @@ def _check_place(path: Path) -> None:
 def _tensors(classifier: Classifier) -> dict[str, Tensor]:
     """Weights in float32; the numbers of link and rule in the precision that they were fitted in."""
     if classifier.link is not None:
-        with torch.no_grad():  # says what to call first, if it has not been fitted
+        with torch.no_grad():  # raises if it has not been fitted
             classifier.link.probs(torch.zeros(1, len(classifier.classes), device=classifier.device))
     found: dict[str, Tensor] = {}
     for part in PARTS:
         module = getattr(classifier, part)
         for name, tensor in module.state_dict().items() if module is not None else ():
+            if not isinstance(tensor, Tensor):
+                raise InputError(f"cannot save the classifier: expected tensors, got {type(tensor).__name__} in {part}.{name}")
             dtype = torch.float32 if part == "network" and tensor.is_floating_point() else tensor.dtype
-            # A copy of its own in plain order: the format knows no shared memory and no other order.
+            # A contiguous copy of each: the format has neither shared memory nor other strides.
             found[f"{part}.{name}"] = tensor.detach().to("cpu", dtype).clone(memory_format=torch.contiguous_format)
-    _check_weights(found, "cannot save the classifier")
+    _check_weights(found, "cannot save the classifier", foreign=bool(classifier.network.foreign))
     return found
 
 
 def _config(classifier: Classifier, tensors: dict[str, Tensor]) -> dict[str, Any]:
     network, counts = classifier.network, classifier.train_counts
+    optional = {"foreign": list(network.foreign), "factory": network.factory, "superclasses": classifier.superclasses}
     return {
         "format": FORMAT,
         "backbone": network.backbone_name,
@@ -131,15 +207,15 @@ def _config(classifier: Classifier, tensors: dict[str, Tensor]) -> dict[str, Any
         "train_counts": None if counts is None else counts.tolist(),
         "about": classifier.about,
         "versions": {name: version_of(name) for name in ("shortlist", "torch")},
-        "tensors": sorted(tensors),  # those of link and rule appear with a fit: a file without them must not pass
-    }
+        "tensors": sorted(tensors),  # those of link and rule exist only after a fit: a file without them must not pass
+    } | {name: value for name, value in optional.items() if value}
 
 
 def _json(value: Any, indent: int | None = None) -> str:
     text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     try:
         text.encode()
-    except UnicodeEncodeError:  # names of files that were not UTF-8 hold halves of characters, which only escapes can say
+    except UnicodeEncodeError:  # file names that were not UTF-8 hold lone surrogates, which need escapes
         text = json.dumps(value, indent=indent, allow_nan=False)
     return text
 
@@ -168,7 +244,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _interrupted(path: Path) -> str:
-    """Where the classifier is, if saving another in its place was broken off at the worst moment."""
+    """Where the classifier is, if the process died at the worst moment while it was being replaced."""
     left = [printable(str(folder)) for folder in folders_left_aside(path) if is_classifier(folder)]
     name = printable(path.name)
     return f": it was being replaced, and the one before is {' or '.join(left)}: rename that to {name}" if left else ""
@@ -181,7 +257,8 @@ def _read_json(path: Path) -> Any:
         raise InputError(f"{path}: expected JSON: {error}") from error
 
 
-def _read_tensors(path: Path, wanted: Any) -> dict[str, Tensor]:
+def _read_tensors(path: Path, config: dict[str, Any]) -> dict[str, Tensor]:
+    wanted = config["tensors"]
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
@@ -190,32 +267,33 @@ def _read_tensors(path: Path, wanted: Any) -> dict[str, Tensor]:
     missing = next((name for name in wanted if name not in tensors), None) if isinstance(wanted, list) else None
     if missing is not None:
         raise InputError(f"{path}: expected the tensors that {CONFIG} lists; {missing} is missing")
-    _check_weights(tensors, f"{path}")
+    _check_weights(tensors, f"{path}", foreign=bool(config.get("foreign")))
     return tensors
 
 
-def _check_weights(tensors: dict[str, Tensor], where: str) -> None:
-    """Finite weights, and a threshold that is a number: it may be infinite, where every label passes."""
+def _check_weights(tensors: dict[str, Tensor], where: str, *, foreign: bool) -> None:
+    """Refuse weights that are NaN or infinite.
+
+    A threshold may be infinite, where every label passes, and so may the masks of a network that was written elsewhere.
+    """
     for name, tensor in tensors.items():
         threshold = name == "rule.threshold"
         if (threshold or name.startswith("network.")) and tensor.is_floating_point():
-            wrong = tensor.isnan() if threshold else ~tensor.isfinite()
+            wrong = tensor.isnan() if threshold or foreign else ~tensor.isfinite()
             if wrong.any():
                 raise InputError(f"{where}: expected finite numbers in {name}, got {tensor[wrong].flatten()[0].item()}")
 
 
-def _build(path: Path, config: dict[str, Any], classes: list[str], tensors: dict[str, Tensor]) -> Classifier:
+def _build(path: Path, config: dict[str, Any], classes: list[str], tensors: dict[str, Tensor], network: Network) -> Classifier:
     parts = {part: _below(tensors, f"{part}.") for part in PARTS}
     unknown = next((name for name in tensors if name.split(".")[0] not in PARTS), None)
     if unknown is not None:
         raise InputError(f"{path / WEIGHTS}: expected tensors of network, link and rule, got {unknown}")
-    with torch.random.fork_rng(devices=[]):  # first weights are drawn at random: nobody's numbers should change for that
-        network = Network(config["backbone"], config["head"], Inputs.from_record(config["inputs"]), config["classes"])
     _fill(network, parts["network"], path / WEIGHTS)
     link = None if config["link"] is None else link_from_config(config["link"], parts["link"])
     if link is not None:
         with torch.no_grad():
-            link.probs(torch.zeros(1, len(classes)))  # tensors that do not go together show here
+            link.probs(torch.zeros(1, len(classes)))  # raises if its tensors do not go together
     counts = config.get("train_counts")
     return Classifier(
         network,
@@ -223,6 +301,7 @@ def _build(path: Path, config: dict[str, Any], classes: list[str], tensors: dict
         link=link,
         rule=None if config["rule"] is None else rule_from_record(config["rule"], parts["rule"]),
         train_counts=None if counts is None else torch.tensor(counts),
+        superclasses=config.get("superclasses"),
         about=config.get("about") or {},
         single_label=config["single_label"],
     )
@@ -252,5 +331,5 @@ def _one_line(error: BaseException) -> str:
 def _moved(classifier: Classifier, device: str | torch.device) -> Classifier:
     try:
         return classifier.to(device)
-    except (RuntimeError, AssertionError) as error:  # an unknown name, or a GPU that is not there
+    except (RuntimeError, AssertionError) as error:  # an unknown name, or a missing GPU
         raise InputError(f"device: cannot move the classifier to {device}: {_one_line(error)}") from error

@@ -1,4 +1,4 @@
-"""The model card: what a classifier is, how to use it, what it promises and what it cannot do, as Markdown."""
+"""The model card: what a classifier is, how to use it, what it guarantees and what it cannot do, as Markdown."""
 
 import math
 import re
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from shortlist.models.classifier import Classifier
+from shortlist.models.network import Network
 from shortlist.words import printable
 
 SHOWN_CLASSES = 200
@@ -16,7 +17,7 @@ LEADING = re.compile(r"^(\d*)([-+#=.)])")  # what makes a list or a heading at t
 def model_card(classifier: Classifier) -> str:
     """The card of a classifier, Markdown.
 
-    ``classifier.about`` is told where it says anything: ``name``, ``data`` and ``method`` (text, or a mapping of text),
+    Facts come from ``classifier.about``, if it has them: ``name``, ``data`` and ``method`` (text, or a mapping of text),
     ``numbers`` (a list of ``{"name", "value", "n", "error"}``, the last two optional), ``licence``.
     """
     about = classifier.about
@@ -30,7 +31,7 @@ def model_card(classifier: Classifier) -> str:
         "## Method",
         _method(classifier),
         *_numbers(about.get("numbers")),
-        "## What is promised",
+        "## Guarantee",
         _promise(classifier),
         "## Limits",
         _limits(classifier),
@@ -46,38 +47,49 @@ def _what(classifier: Classifier) -> str:
         classifier.inputs,
         "exactly one label" if classifier.single_label else "any number of labels, none included",
     )
-    fed = f"pictures of {inputs.size} × {inputs.size} pixels" if inputs.pictures else f"rows of {inputs.size} features"
+    fed = f"pictures of {inputs.size} × {inputs.size} pixels" if inputs.is_pictures else f"rows of {inputs.size} features"
     return (
-        f"It reads {fed} and answers with a set of labels out of {len(classifier.classes):,} classes. It was trained on rows "
-        f"that have {labels}."
+        f"This classifier reads {fed} and predicts a set of labels out of {len(classifier.classes):,} classes. "
+        f"It was trained on rows that have {labels}."
     )
 
 
 def _use(classifier: Classifier) -> str:
-    given = '["leaf.jpg", "flower.jpg"]' if classifier.inputs.pictures else "features"
-    comment = "" if classifier.inputs.pictures else f"  # numbers (N, {classifier.inputs.size})"
-    file = "leaf.jpg" if classifier.inputs.pictures else "rows.csv"
+    given = '["leaf.jpg", "flower.jpg"]' if classifier.inputs.is_pictures else "features"
+    comment = "" if classifier.inputs.is_pictures else f"  # numbers (N, {classifier.inputs.size})"
+    file = "leaf.jpg" if classifier.inputs.is_pictures else "rows.csv"
     return "\n".join(
         [
             "```python",
             "from shortlist.models import Classifier",
-            'classifier = Classifier.load("FOLDER")',
+            f'classifier = Classifier.load("FOLDER"{_code(classifier)})',
             f"print(classifier.predict({given})){comment}",
             "```",
             "",
             "```sh",
-            f"shortlist predict FOLDER {file}",
+            f"shortlist predict FOLDER {file}{_option(classifier)}",
             "```",
         ]
     )
 
 
+def _code(classifier: Classifier) -> str:
+    """The argument of ``load`` for a network that was written elsewhere."""
+    network = classifier.network
+    return "" if not network.foreign else f', network="{network.factory}"' if network.factory else ", network=…"
+
+
+def _option(classifier: Classifier) -> str:
+    network = classifier.network
+    return f" --network {network.factory or 'MODULE:FUNCTION'}" if network.foreign else ""
+
+
 def _method(classifier: Classifier) -> str:
     network, rule = classifier.network, classifier.rule
-    link = "none: the scores have no reading as probabilities" if classifier.link is None else f"`{classifier.link!r}`"
+    link = "none: the scores cannot be interpreted as probabilities" if classifier.link is None else f"`{classifier.link!r}`"
     weights = sum(weight.numel() for weight in network.parameters())
     lines = [
-        f"- backbone `{network.backbone_name}`, {network.head_kind} head, {weights:,} weights",
+        f"- {_network(network)}, {weights:,} weights",
         f"- link: {link}",
         f"- rule: {'none' if rule is None else f'`{rule.text}`'}",
     ]
@@ -86,6 +98,13 @@ def _method(classifier: Classifier) -> str:
     lines += [f"- note on the rule: {_escaped(note)}" for note in (rule.notes if rule is not None else ())]
     told = classifier.about.get("method")
     return "\n".join([*lines, *_lines(told if isinstance(told, Mapping) else told and {"method": told})])
+
+
+def _network(network: Network) -> str:
+    """Its parts by name; of one that was written elsewhere, where from."""
+    if "network" not in network.foreign:
+        return f"backbone `{network.backbone_name}`, {network.head_kind} head"
+    return f"network `{network.backbone_name}`" + (f" made by `{network.factory}`" if network.factory else "")
 
 
 def _numbers(numbers: Any) -> list[str]:
@@ -107,28 +126,30 @@ def _shown(value: Any) -> str:
 
 def _promise(classifier: Classifier) -> str:
     if classifier.rule is None:
-        return "Nothing: no set rule has been chosen yet."
+        return "None: the classifier has no set rule yet."
     return (
-        f"{classifier.rule.guarantee} Rows from another source than those that the rule was fitted on (another place, season, "
-        "camera) are outside of that."
+        f"{classifier.rule.guarantee} This does not extend to rows from another source than those that the rule was fitted on "
+        "(another place, season or camera)."
     )
 
 
 def _limits(classifier: Classifier) -> str:
     lines = [
-        f"- It knows {len(classifier.classes):,} classes and nothing else: whatever is shown to it, it answers with these.",
-        "- Inputs unlike those that it was trained on get an answer too, which means little.",
+        f"- It knows {len(classifier.classes):,} classes and answers with these whatever it is shown.",
+        "- It also answers for inputs unlike its training data; such answers mean little.",
     ]
     if classifier.link is None:
-        lines.append("- Its scores are no probabilities: only their order within a row means something.")
+        lines.append("- Its scores are not probabilities: only their order within a row is meaningful.")
     else:
-        lines.append("- Its probabilities are as good as the rows that link and network were fitted on are like the new ones.")
+        lines.append("- Its probabilities are only as good as new rows are like those it was fitted on.")
     if classifier.rule is None or not classifier.rule.least:
-        lines.append("- A set may be empty, where the rule allows it: nothing was plausible enough.")
+        lines.append("- A set may be empty, if the rule allows it: no label was plausible enough.")
     counts = classifier.train_counts
     if counts is not None and len(counts):
         never = int((counts == 0).sum())
-        lines.append(f"- Training examples a class: {counts.min().item():,g} to {counts.max().item():,g}, {never:,} had none.")
+        lines.append(
+            f"- Training examples per class: {counts.min().item():,g} to {counts.max().item():,g}, {never:,} had none."
+        )
     return "\n".join(lines)
 
 

@@ -1,9 +1,8 @@
-"""Classifier: network, link, rule and class names together; what is saved, exported and asked."""
+"""Classifier: network, link, rule and class names together; what is saved, exported and used to predict."""
 
 import copy
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,62 +10,72 @@ import torch
 from torch import Tensor, nn
 
 from shortlist.checks import check_finite, whole
+from shortlist.data.dataset import Split
 from shortlist.errors import InputError
 from shortlist.links import Link
 from shortlist.models.answers import Answers
+from shortlist.models.factories import GivenNetwork, build_network
 from shortlist.models.given import as_source
-from shortlist.models.network import Network
-from shortlist.models.scoring import raw_batches, scored_batches
+from shortlist.models.input_spec import InputSpec
+from shortlist.models.network import Network, evaluating
+from shortlist.models.scoring import raw_batches, score_batch, scored_batches
 from shortlist.predictions import Predictions
 from shortlist.sets import SetRule, parse_rule
 from shortlist.tensors import Scores, Sets, as_tensor, row_blocks
 
 if TYPE_CHECKING:
+    from shortlist.data.pictures import Pictures
     from shortlist.data.problems import Problem
 
 
 class Classifier(nn.Module):
-    """Pictures or features → sets of labels: a network, the link that reads its scores, and the rule that makes sets.
+    """Pictures or features → sets of labels: a network, the link that turns scores into probabilities, and a set rule.
 
-    The network, the link and the rule are shared with whoever made them, as modules are; ``.to(device)`` moves all three.
+    The three modules are used as they are, not copied; ``.to(device)`` moves all of them.
 
     Args:
-        network: backbone and head.
+        network: a :class:`Network`; any ``nn.Module`` whose output is scores (N, C), a ``TwoHeadScores`` pair or has
+            ``.logits``; or a function that returns one, called with ``classes=`` and, if it takes it, ``inputs=``.
         classes: the names of the classes, all different, in the order of the scores.
-        link: how the scores read as probabilities; None: they do not.
-        rule: a fitted rule; None where only scores and probabilities are wanted.
-        train_counts: how many training examples each class had, (C,).
-        about: what the model card tells: ``"data"``, ``"method"``, ``"numbers"``, ``"licence"`` and anything else that JSON
-            can hold.
-        single_label: whether each row was trained to have exactly one label.
+        inputs: what the network reads, such as ``InputSpec.imagenet(224)``; needed unless the network is a :class:`Network`,
+            which knows it.
+        link: turns scores into probabilities; None if the scores cannot be interpreted as such.
+        rule: a fitted set rule; None if only scores and probabilities are needed.
+        train_counts: the number of training examples of each class, (C,).
+        superclasses: the name of the superclass of each class (its genus, its coarse label), C names; None if there are none.
+        about: facts for the model card: ``"data"``, ``"method"``, ``"numbers"``, ``"licence"`` and any others, as JSON values.
+        single_label: whether each training row had exactly one label.
 
     >>> from shortlist.links import Softmax
-    >>> from shortlist.models.inputs import Inputs
     >>> from shortlist.sets import top_k
-    >>> network = Network("features", "linear", Inputs("features", 2, mean=(0, 0), std=(1, 1)), classes=3)
+    >>> network = Network("features", "linear", InputSpec.features(2), classes=3)
     >>> classifier = Classifier(network, ["ash", "elm", "oak"], link=Softmax(), rule=top_k(2))
     >>> classifier.predict(torch.zeros(4, 2)).sets.sum(1)
     tensor([2, 2, 2, 2])
+    >>> Classifier(nn.Linear(2, 3), ["ash", "elm", "oak"], inputs=InputSpec.features(2))
+    Classifier(Linear, 3 classes, link None, rule None)
     """
 
     def __init__(
         self,
-        network: Network,
+        network: GivenNetwork,
         classes: Sequence[str],
         *,
+        inputs: InputSpec | None = None,
         link: Link | None = None,
         rule: SetRule | None = None,
         train_counts: Any = None,
+        superclasses: Sequence[str] | None = None,
         about: Mapping[str, Any] | None = None,
         single_label: bool = True,
     ):
         super().__init__()
-        if not isinstance(network, Network):
-            raise InputError(f"network: expected a Network, got {type(network).__name__}")
         if isinstance(classes, str) or not isinstance(classes, Sequence):
-            raise InputError(f"classes: expected a list of {network.num_classes} names, got {type(classes).__name__}")
-        self.network, self.inputs = network, network.inputs
+            raise InputError(f"classes: expected a list of names, got {type(classes).__name__}")
+        self.network = _network(network, inputs, len(classes))
+        self.inputs = self.network.inputs
         self.classes = tuple(str(name) for name in classes)
+        self.superclasses = None if superclasses is None else tuple(str(name) for name in superclasses)
         self.single_label = bool(single_label)
         self.train_counts = None if train_counts is None else as_tensor(train_counts, "train_counts").detach().cpu()
         self.about: dict[str, Any] = _plain(about or {})
@@ -78,22 +87,17 @@ class Classifier(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the network is."""
-        return next(self.network.parameters()).device
+        """The device of the network."""
+        return self.network.device
 
     def scores(self, batch: Tensor) -> Scores:
-        """What the network says, float32 (N, C), on its device; of two heads, the multi-label one.
+        """Scores of one raw batch, float32 (N, C), on the network's device; of two heads, the multi-label one.
 
         Args:
-            batch: a raw batch: uint8 (N, 3, size, size), or features (N, D); it is standardised here.
+            batch: uint8 (N, 3, size, size), or features (N, D); it is standardised here.
         """
-        with _evaluating(self.network), torch.inference_mode():
-            scores = self._score(batch.to(self.device, non_blocking=True))
-        return scores.clone()  # a tensor like any other, which outside of inference mode can be worked on further
-
-    def _score(self, batch: Tensor) -> Scores:
-        weight = next(self.network.parameters())
-        return self.network.label_scores(self.inputs.prepare(batch).to(weight.dtype)).float()
+        with evaluating(self.network):
+            return score_batch(self.network, batch.to(self.device, non_blocking=True))
 
     def score_batches(
         self,
@@ -110,56 +114,53 @@ class Classifier(nn.Module):
 
         Args:
             source: as in :meth:`predict`.
-            batch_size: rows at once.
-            workers: threads that decode; one for each core by default.
-            device: move the classifier there first; by default it works where it is.
-            problems: a list that pictures which cannot be read are added to, and remarks on unusual ones; the rows of the
-                first are then left out. Without a list, one that cannot be read raises.
+            batch_size: rows per batch.
+            workers: threads that decode pictures; one per core by default.
+            device: move the classifier there first; by default it stays where it is.
+            problems: a list to which unreadable pictures are added, and remarks on unusual ones; unreadable rows are then
+                skipped. Without a list, an unreadable picture raises.
         """
         found, batch_size = as_source(source, self.inputs), whole(1)("batch_size", batch_size)
         if device is not None:
             self.to(device)
-        return self._stream(raw_batches(found, self.inputs, batch_size, workers, problems))
-
-    def _stream(self, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[tuple[Tensor, Scores]]:
-        with _evaluating(self.network):
-            yield from scored_batches(batches, self._score_quietly, self.device)
-
-    def _score_quietly(self, batch: Tensor) -> Scores:
-        # Entered batch by batch: a mode that is open over a yield would hold for whoever loops as well.
-        with torch.inference_mode():
-            return self._score(batch)
+        return scored_batches(self.network, raw_batches(found, self.inputs, batch_size, workers, problems))
 
     def predict(self, images: Any, *, batch_size: int = 256, workers: int | None = None) -> Answers:
         """The set of labels of each picture, or of each row of features.
 
-        Pictures of another size become squares by the very function that files are loaded with, so a picture answers the same
-        from its file and from its pixels (large JPEG files, which are decoded at a smaller scale to save time, nearly so).
+        Pictures of other sizes are resized by the function that files are loaded with, so a picture gets the same answer from
+        its file and from its pixels (nearly so for large JPEG files, which are decoded at a smaller scale to save time).
 
         Args:
             images: uint8 (N, 3, H, W) or (3, H, W); the path of a picture file, the bytes of one, a Pillow image, or a list of
-                any of these; :class:`~shortlist.data.Pictures`; or, for a classifier of tables, features (N, D) or (D,).
-            batch_size: rows at once.
-            workers: threads that decode; one for each core by default.
+                these; :class:`~shortlist.data.Pictures`; for a classifier of features, numbers (N, D) or (D,), or a data
+                frame; a :class:`~shortlist.data.Split` of either kind.
+            batch_size: rows per batch.
+            workers: threads that decode pictures; one per core by default.
         """
         if self.rule is None:
             raise InputError(
                 "this classifier has no set rule: fit one on predictions for rows that it was not trained on, "
-                'classifier.fit_rule("average-k:5", predictions), or take one that needs no fit, '
+                'classifier.fit_rule("average-k:5", predictions), or use one that needs no fit, '
                 'classifier.with_rule(parse_rule("top-k:5"))'
             )
         source = as_source(images, self.inputs)
-        scores = torch.empty(len(source), len(self.classes))
-        for rows, part in self.score_batches(source, batch_size=batch_size, workers=workers):
-            scores[rows] = part
+        scores = self._all_scores(source, batch_size, workers)
         check_finite(scores)
         probabilities, sets = self.decide(scores)
         ids = [str(row) for row in range(len(source))] if isinstance(source, Tensor) else list(source.ids)
-        return Answers(scores, probabilities, sets, self.classes, ids, _on_cpu(self.link), self.train_counts)
+        known = (_on_cpu(self.link), self.train_counts, self.superclasses)
+        return Answers(scores, probabilities, sets, self.classes, ids, *known)
+
+    def _all_scores(self, source: "Pictures | Tensor", batch_size: int, workers: int | None) -> Scores:
+        scores = torch.empty(len(source), len(self.classes))
+        for rows, part in self.score_batches(source, batch_size=batch_size, workers=workers):
+            scores[rows] = part
+        return scores
 
     @torch.no_grad()
     def decide(self, scores: Scores) -> tuple[Tensor, Sets]:
-        """Probabilities (N, C), or the scores where there is no link, and sets bool (N, C), both on the CPU."""
+        """Probabilities (N, C), or the scores themselves without a link, and sets bool (N, C), both on the CPU."""
         if self.rule is None:
             raise InputError("this classifier has no set rule: give it one with with_rule(rule)")
         probabilities, sets = torch.empty(scores.shape), torch.empty(scores.shape, dtype=torch.bool)
@@ -170,33 +171,43 @@ class Classifier(nn.Module):
         return probabilities, sets
 
     def predictions(self, source: Any, target: Any = None, *, batch_size: int = 256, workers: int | None = None) -> Predictions:
-        """The scores of these rows as a record, with their labels where they are given: what links and rules are fitted on."""
+        """The scores of these rows as predictions, to fit links and rules on.
+
+        Args:
+            source: as in :meth:`predict`.
+            target: the labels, if they are known; those of a :class:`~shortlist.data.Split` by default.
+            batch_size: rows per batch.
+            workers: threads that decode pictures; one per core by default.
+        """
         found = as_source(source, self.inputs)
-        scores = torch.empty(len(found), len(self.classes))
-        for rows, part in self.score_batches(found, batch_size=batch_size, workers=workers):
-            scores[rows] = part
-        ids = None if isinstance(found, Tensor) or len(set(found.ids)) < len(found) else found.ids
-        return Predictions(scores, target, self.classes, _on_cpu(self.link), ids, self.train_counts)
+        scores = self._all_scores(found, batch_size, workers)
+        if target is None and isinstance(source, Split):
+            target = source.target
+        names = source.ids if isinstance(source, Split) else () if isinstance(found, Tensor) else found.ids
+        ids = names if len(names) and len(set(names)) == len(names) else None
+        return Predictions(
+            scores, target, self.classes, _on_cpu(self.link), ids, self.train_counts, superclasses=self.superclasses
+        )
 
     def with_link(self, link: Link | None) -> "Classifier":
-        """The same network read by another link; a fitted rule, whose threshold belongs to the old link, is left behind."""
+        """The same network with another link; a fitted rule is dropped, since its threshold belongs to the old link."""
         rule = self.rule
         if rule is not None and not _same(link, self.link):
             rule = None if rule.needs_fit else _unmeasured(rule)
         return self._with(link, rule)
 
     def with_rule(self, rule: SetRule | None) -> "Classifier":
-        """The same network and link with another rule, which must have been fitted on probabilities of this link."""
+        """The same network and link with another rule, which has to be fitted on probabilities of this link."""
         return self._with(self.link, rule)
 
     def fit_rule(self, rule: SetRule | str, predictions: Predictions) -> "Classifier":
-        """The same classifier with this rule, fitted on predictions of its own for rows that it was not trained on.
+        """The same classifier with this rule, fitted on its own predictions for rows that it was not trained on.
 
-        The sizes of the sets on these rows are kept, ``rule.calibrated``: sets of other sizes tell that new rows are not alike.
+        The sizes of the sets on these rows are kept as ``rule.calibrated``: sets of other sizes show that new rows differ.
 
         Args:
             rule: a rule or its text, such as ``"average-k:5"`` or ``"lac:0.1"``.
-            predictions: scores of this classifier, with labels where the rule needs them; they are read by its link.
+            predictions: scores of this classifier, with labels if the rule needs them; its link turns them into probabilities.
         """
         read = predictions.with_link(_on_cpu(self.link))
         chosen = parse_rule(rule, prior=lambda: read.prior) if isinstance(rule, str) else rule
@@ -209,7 +220,8 @@ class Classifier(nn.Module):
             link=link,
             rule=rule,
             train_counts=self.train_counts,
-            # Numbers that were measured with another link or rule are not this classifier's.
+            superclasses=self.superclasses,
+            # Numbers measured with another link or rule do not describe this classifier.
             about={name: value for name, value in self.about.items() if name != "numbers"},
             single_label=self.single_label,
         )
@@ -217,21 +229,30 @@ class Classifier(nn.Module):
     def save(self, path: str | Path) -> None:
         """Write the folder that :meth:`load` reads: weights, configuration, class names and a model card; whole or not at all.
 
-        A folder that holds a classifier is replaced; any other folder with files in it is left alone, with an error.
+        A folder that holds a classifier is replaced; any other folder with files in it is refused. Of a network that was
+        written elsewhere the weights are saved, and the import path of the function that made it, but no code.
         """
         from shortlist.models.artefact import save
 
         save(self, path)
 
     @staticmethod
-    def load(path: str | Path, device: str | torch.device = "cpu") -> "Classifier":
-        """The classifier that :meth:`save` wrote, on this device."""
+    def load(path: str | Path, device: str | torch.device = "cpu", *, network: GivenNetwork | None = None) -> "Classifier":
+        """The classifier that :meth:`save` wrote.
+
+        Args:
+            path: its folder.
+            device: where to put it.
+            network: needed only if the network was not built from names alone: a module of the same architecture, which
+                receives the saved weights; a function that returns one; or the import path of such a function,
+                ``"package.module:function"``. Nothing is imported unless it is named here.
+        """
         from shortlist.models.artefact import load
 
-        return load(path, device)
+        return load(path, device, network)
 
     def export_onnx(self, path: str | Path, *, opset: int | None = None) -> None:
-        """One ONNX file from raw pictures to sets; see :func:`shortlist.models.onnx.export_onnx`."""
+        """Write one ONNX file, from raw inputs to sets; see :func:`shortlist.models.onnx.export_onnx`."""
         from shortlist.models.onnx import export_onnx
 
         export_onnx(self, path, opset=opset)
@@ -243,7 +264,7 @@ class Classifier(nn.Module):
 
     def _no_rows(self) -> Predictions:
         empty = torch.empty(0, self.network.num_classes)
-        return Predictions(empty, None, self.classes, self.link, None, self.train_counts)
+        return Predictions(empty, None, self.classes, self.link, None, self.train_counts, superclasses=self.superclasses)
 
     def _check_rule(self, rule: SetRule) -> None:
         if not isinstance(rule, SetRule):
@@ -257,25 +278,28 @@ class Classifier(nn.Module):
             rule(torch.full((1, len(self.classes)), 1 / len(self.classes), device=threshold.device))
 
     def __repr__(self) -> str:
-        network = self.network
-        parts = [network.backbone_name, f"{network.head_kind} head", f"{len(self.classes)} classes"]
-        return f"Classifier({', '.join(parts)}, link {self.link!r}, rule {None if self.rule is None else self.rule.text})"
+        rule = None if self.rule is None else self.rule.text
+        return f"Classifier({self.network.describe()}, {len(self.classes)} classes, link {self.link!r}, rule {rule})"
 
 
-@contextmanager
-def _evaluating(network: nn.Module) -> Iterator[None]:
-    """Dropout off and batch normalisation by its running numbers, inside; a network that was training goes on training."""
-    training = [module for module in network.modules() if module.training]
-    try:
-        network.eval()
-        yield
-    finally:
-        for module in training:
-            module.training = True
+def _network(given: GivenNetwork, inputs: InputSpec | None, classes: int) -> Network:
+    """The network as it is, or wrapped together with what it reads."""
+    if isinstance(given, Network):
+        if inputs is not None and inputs != given.inputs:
+            raise InputError(f"inputs: expected those of the network, {given.inputs}, or None, got {inputs}")
+        return given
+    if not callable(given) and not isinstance(given, str):  # modules are callable
+        raise InputError(f"network: expected a Network, a torch.nn.Module or a function, got {type(given).__name__}")
+    if inputs is None:
+        raise InputError(
+            "inputs: expected what the network reads, such as InputSpec.imagenet(224), InputSpec.pictures(32, mean=0.5, "
+            "std=0.25) or InputSpec.features(20), got None"
+        )
+    return build_network(given, inputs, classes)
 
 
 def _on_cpu(link: Link | None) -> Link | None:
-    """The link beside scores on the CPU; a copy where its numbers lie elsewhere."""
+    """The link on the CPU, where scores are; a copy if its tensors are elsewhere."""
     moved = link is not None and any(buffer.device.type != "cpu" for buffer in link.buffers())
     return copy.deepcopy(link).cpu() if link is not None and moved else link
 
@@ -285,16 +309,18 @@ def _same(one: Link | None, other: Link | None) -> bool:
 
 
 def _unmeasured(rule: SetRule) -> SetRule:
-    """The rule without the sizes of its sets, which are those of another link."""
+    """The rule without the sizes of its sets, which belong to another link."""
     fresh = copy.deepcopy(rule)
     fresh.calibrated = None
     return fresh
 
 
 def _plain(about: Mapping[str, Any]) -> dict[str, Any]:
-    """What JSON makes of it, so that a classifier knows the same about itself before and after it was saved."""
+    """The values as JSON keeps them, so that they are the same before and after saving."""
     try:
         plain: dict[str, Any] = json.loads(json.dumps(dict(about), allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"about: expected what JSON can hold (text, finite numbers, lists, dictionaries): {error}") from None
+        raise InputError(
+            f"about: expected values that JSON can hold (text, finite numbers, lists, dictionaries): {error}"
+        ) from None
     return plain

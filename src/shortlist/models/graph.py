@@ -1,9 +1,9 @@
 """A classifier as a graph without branches on data: raw inputs → scores, probabilities, sets, for export.
 
-Two things differ from the classifier itself, and neither changes what is computed. Rules look at every row alike, where
-:class:`~shortlist.sets.SetRule` takes short cuts for the rows that allow them. And elementary functions that runtimes compute
-with less care than torch does (a logistic function that ends at -18, ``log(1 + x)`` by its letters) are spelled out in plainer
-ones that every runtime gets right.
+Two things differ from the classifier itself; neither changes the results. Rules take the same steps for every row, where
+:class:`~shortlist.sets.SetRule` takes shortcuts for rows that allow them. And elementary functions that runtimes compute less
+accurately than torch (a logistic function that is 0 below -18, a literal ``log(1 + x)``) are written in terms of simpler ones
+that every runtime computes well.
 """
 
 import copy
@@ -18,16 +18,15 @@ from torch.overrides import TorchFunctionMode
 from shortlist.errors import InputError
 from shortlist.links import Link, SparseTop
 from shortlist.models.classifier import Classifier
-from shortlist.models.inputs import Inputs
 from shortlist.sets import SetRule
 from shortlist.sets.orderings import GivenLevel, Prefix, threshold_in_dtype
 from shortlist.tensors import Probs, Scores, Sets
 
-HALVINGS = 28  # of an interval of length 1: what is left is shorter than float32 can tell
+HALVINGS = 28  # bisections of an interval of length 1: the rest is below the resolution of float32
 
 
 class Graph(nn.Module):
-    """Raw batch → ``(scores, probs, sets)``, less what the classifier has not: a copy of it, on the CPU, in float32."""
+    """Raw batch → ``(scores, probs, sets)``, without those the classifier lacks: a copy of it, on the CPU, in float32."""
 
     center: Tensor
     spread: Tensor
@@ -39,13 +38,13 @@ class Graph(nn.Module):
         self.network = copy.deepcopy(classifier.network).cpu().float().eval()
         self.link = None if classifier.link is None else plain_link(copy.deepcopy(classifier.link).cpu())
         self.rule = None if classifier.rule is None else GraphRule(copy.deepcopy(classifier.rule).cpu())
-        center, spread = _standardisation(classifier.inputs)
-        self.register_buffer("center", center)
-        self.register_buffer("spread", spread)
+        self.raw = classifier.inputs.raw
+        for name, numbers in zip(("center", "spread"), classifier.inputs.standardisation(), strict=True):
+            self.register_buffer(name, numbers[None])
 
     def forward(self, batch: Tensor) -> tuple[Tensor, ...]:
-        """What :attr:`outputs` names, in that order."""
-        scores = self.network.label_scores((batch.float() - self.center) / self.spread)
+        """The tensors that :attr:`outputs` names, in that order."""
+        scores = self.network.label_scores(batch if self.raw else (batch.float() - self.center) / self.spread)
         found = [scores]
         with Careful():
             if self.link is not None:
@@ -62,22 +61,15 @@ def outputs_of(classifier: Classifier) -> list[str]:
 
 
 def check_exportable(classifier: Classifier) -> None:
-    """Everything that the classifier does is a function of its input."""
+    """Refuse a classifier whose answer is not a function of its input."""
     rule = classifier.rule
     if rule is not None and getattr(rule.ordering, "generator", None) is not None:
         raise InputError(
-            f"cannot export {rule.text}: it is randomised and a graph answers the same every time: fit it without :random"
+            f"cannot export {rule.text}: it is randomised, and a graph gives the same answer every time: fit it without :random"
         )
     if classifier.link is not None:
-        with torch.no_grad():  # says what to call first, if it has not been fitted
+        with torch.no_grad():  # raises if it has not been fitted
             classifier.link.probs(torch.zeros(1, len(classifier.classes), device=classifier.device))
-
-
-def _standardisation(inputs: Inputs) -> tuple[Tensor, Tensor]:
-    """Mean and spread as ``Inputs.prepare`` has them, in the very float32 numbers."""
-    shape, unit = ((1, -1, 1, 1), 255.0) if inputs.pictures else ((1, -1), 1.0)
-    mean, std = (torch.tensor(numbers, dtype=torch.float32).view(shape) * unit for numbers in (inputs.mean, inputs.std))
-    return mean, std
 
 
 class GraphRule(nn.Module):
@@ -114,7 +106,7 @@ class GraphRule(nn.Module):
 
 
 def _choose(which: Tensor, one: Sets, other: Sets) -> Sets:
-    """``where`` for booleans, which onnxruntime has none for."""
+    """``where`` for booleans, which onnxruntime lacks."""
     return (which & one) | (~which & other)
 
 
@@ -126,7 +118,7 @@ def ranks_of(values: Tensor) -> Tensor:
 
 
 class PlainSparseTop(SparseTop):
-    """The projection by halving an interval so often, where :func:`~shortlist.operators.sparse_top` stops when it may."""
+    """The projection by a fixed number of bisections, where :func:`~shortlist.operators.sparse_top` stops early."""
 
     def _probs(self, scores: Scores) -> Probs:
         """``clip(scores - λ, 0, 1)`` with ``λ`` within 1 below the ⌈k⌉-th largest score."""
@@ -165,10 +157,10 @@ def plain_link(link: Link) -> Link:
 
 
 class Careful(TorchFunctionMode):
-    """Inside, functions that runtimes compute carelessly are spelled out in plainer ones."""
+    """Inside, functions that runtimes compute inaccurately are replaced by simpler ones."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """The function itself, or what is spelled out for it."""
+        """The function itself, or its replacement."""
         return SPELLED_OUT.get(func, func)(*args, **(kwargs or {}))
 
 

@@ -1,4 +1,9 @@
-"""Network: a backbone and a head, both by name, so that a file can say how to build it again."""
+"""Network: any module from prepared inputs to scores, either a backbone and a head or a whole network written elsewhere."""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -7,49 +12,245 @@ from shortlist.checks import whole
 from shortlist.errors import InputError
 from shortlist.models.backbones import make_backbone
 from shortlist.models.heads import TwoHeadScores, make_head
-from shortlist.models.inputs import Inputs
-from shortlist.tensors import Scores
+from shortlist.models.input_spec import InputSpec
+from shortlist.tensors import Scores, shape_of
+from shortlist.words import listed
+
+Head: TypeAlias = str | nn.Module | Callable[[int, int], nn.Module]
+EXPECTED = "scores (N, C), a TwoHeadScores pair, or an output with logits"
 
 
 class Network(nn.Module):
-    """Prepared inputs → scores: a backbone, and a head on its features.
+    """Prepared inputs → scores: a backbone, and a head on its features. Both are names or modules.
+
+    A network that is one module, without a backbone and a head of its own, is wrapped by :meth:`wrapping`.
 
     Args:
-        backbone: its name, see :func:`~shortlist.models.make_backbone`.
-        head: ``"linear"``, ``"cosine"`` or ``"two-head"``.
-        inputs: what the network is fed with.
-        classes: how many classes the head tells apart.
-        pretrained: start from published weights, where the backbone has any.
+        backbone: a name, see :func:`~shortlist.models.make_backbone`, or a module from prepared inputs to features (N, F). F
+            is found by running the module once, in evaluation mode, on a batch of zeros.
+        head: ``"linear"``, ``"cosine"``, ``"two-head"``, a module from features to scores, or a function
+            ``(features, classes) → module``.
+        inputs: what the network reads.
+        classes: the number of classes, C.
+        pretrained: start from published weights, if the named backbone has any.
 
-    Shape: ``inputs.prepare(batch)``, (N, 3, size, size) or (N, features) → (N, C), or two of those from two heads.
+    Shape: ``inputs.prepare(batch)``, (N, 3, size, size) or (N, features) → (N, C), or a pair of those from two heads.
 
-    >>> inputs = Inputs("features", 2, mean=(0.0, 0.0), std=(1.0, 1.0))
+    >>> inputs = InputSpec.features(2)
     >>> Network("mlp-8", "linear", inputs, classes=3)(torch.zeros(5, 2)).shape
     torch.Size([5, 3])
+    >>> Network(nn.Sequential(nn.Linear(2, 7), nn.ReLU()), "cosine", inputs, classes=3).features(torch.zeros(5, 2)).shape
+    torch.Size([5, 7])
     """
 
-    def __init__(self, backbone: str, head: str, inputs: Inputs, classes: int, pretrained: bool = False):
+    #: which parts are modules written elsewhere, which a file cannot build: "backbone", "head", "network"
+    foreign: tuple[str, ...] = ()
+    #: the import path of the function that made them, ``package.module:function``, if there is one
+    factory: str | None = None
+
+    def __init__(self, backbone: str | nn.Module, head: Head, inputs: InputSpec, classes: int, pretrained: bool = False):
         super().__init__()
-        if not isinstance(inputs, Inputs):
-            raise InputError(f"inputs: expected Inputs, such as Inputs.of_pictures(images), got {type(inputs).__name__}")
-        self.backbone_name, self.head_kind, self.inputs = backbone, head, inputs
-        self.num_classes = whole(1)("classes", classes)
-        self.backbone = make_backbone(backbone, pretrained=pretrained, features=inputs.features)
-        self.head = make_head(head, int(self.backbone.num_features), self.num_classes)  # type: ignore[arg-type]
-        if inputs.pictures:
-            # Prepared pictures come in this memory format; weights in another would be turned round at every call.
-            self.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._keep(inputs, classes)
+        parts = (("backbone", backbone), ("head", head))
+        self.foreign = tuple(name for name, part in parts if not isinstance(part, str))
+        if isinstance(backbone, nn.Module):
+            if pretrained:
+                raise InputError("pretrained: expected False with a backbone that is a module, which has weights of its own")
+            self.backbone_name, self.backbone = type(backbone).__name__, backbone
+            width = _probed_width(self)
+        else:
+            self.backbone_name = backbone
+            self.backbone = make_backbone(backbone, pretrained=pretrained, features=inputs.num_features)
+            width = int(self.backbone.num_features)  # type: ignore[arg-type]
+            if inputs.is_pictures:
+                # Prepared pictures come in this memory format; weights in another would be converted at every call.
+                self.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.head, self.head_kind = _made_head(head, width, self.num_classes)
+        if not isinstance(head, str):
+            self.check_output()
+
+    def _keep(self, inputs: InputSpec, classes: int) -> None:
+        if not isinstance(inputs, InputSpec):
+            raise InputError(f"inputs: expected an InputSpec, such as InputSpec.pictures(224), got {type(inputs).__name__}")
+        self.inputs, self.num_classes = inputs, whole(1)("classes", classes)
+
+    @staticmethod
+    def wrapping(module: nn.Module, inputs: InputSpec, classes: int) -> "Network":
+        """A network around a whole module, whose output is scores (N, C), a ``TwoHeadScores`` pair or has ``.logits``.
+
+        The module is run once, in evaluation mode, on a batch of zeros, to check its output.
+
+        >>> Network.wrapping(nn.Linear(2, 3), InputSpec.features(2), classes=3)
+        Network(Linear, features 2, 3 classes)
+        """
+        return module if isinstance(module, Network) else WholeNetwork(module, inputs, classes)
 
     def forward(self, prepared: Tensor) -> Scores | TwoHeadScores:
-        """Scores (N, C), or the two of a two-head network."""
-        scores: Scores | TwoHeadScores = self.head(self.backbone(prepared))
-        return scores
+        """Scores (N, C), or the pair of a two-head network."""
+        output = self.head(self.features(prepared))
+        return as_scores(output, self.num_classes) if self.foreign else output
+
+    def features(self, prepared: Tensor) -> Tensor:
+        """The embeddings that the head turns into scores, (N, F)."""
+        # Modules written elsewhere may flatten by .view, which channels-last memory does not allow.
+        given = prepared.contiguous() if "backbone" in self.foreign else prepared
+        features: Tensor = self.backbone(given)
+        return features
 
     def label_scores(self, prepared: Tensor) -> Scores:
-        """The scores that sets are made of, (N, C): of two heads, the multi-label one."""
+        """The scores that sets are made from, (N, C); of two heads, the multi-label one."""
         scores = self(prepared)
         return scores.scores if isinstance(scores, TwoHeadScores) else scores
 
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights; the CPU for a network without any."""
+        return _first_tensor(self).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The floating-point type of the weights."""
+        return _first_tensor(self).dtype
+
+    def cast(self, prepared: Tensor) -> Tensor:
+        """Prepared inputs in the floating-point type of the weights; raw bytes stay bytes."""
+        return prepared.to(self.dtype) if prepared.is_floating_point() else prepared
+
+    def check_output(self) -> Scores | TwoHeadScores:
+        """Run the network once, in evaluation mode, on a batch of zeros; raises if the output is not scores."""
+        with probing(self, self.inputs) as prepared:
+            output: Scores | TwoHeadScores = self(prepared)
+        return output
+
+    def describe(self) -> str:
+        """The parts by name: ``resnet-18, linear head``."""
+        return f"{self.backbone_name}, {self.head_kind} head"
+
     def __repr__(self) -> str:
         shape = " × ".join(map(str, self.inputs.shape))
-        return f"Network({self.backbone_name}, {self.head_kind} head, {self.inputs.kind} {shape}, {self.num_classes} classes)"
+        return f"Network({self.describe()}, {self.inputs.kind} {shape}, {self.num_classes} classes)"
+
+
+class WholeNetwork(Network):
+    """A network around one module written elsewhere; see :meth:`Network.wrapping`."""
+
+    foreign = ("network",)
+
+    def __init__(self, module: nn.Module, inputs: InputSpec, classes: int):
+        nn.Module.__init__(self)
+        if not isinstance(module, nn.Module):
+            raise InputError(f"network: expected a torch.nn.Module, got {type(module).__name__}")
+        self._keep(inputs, classes)
+        self.backbone_name, self.head_kind, self.module = type(module).__name__, "own", module
+        self.check_output()
+
+    def forward(self, prepared: Tensor) -> Scores | TwoHeadScores:
+        """Scores (N, C), or the pair of a two-head network."""
+        return as_scores(self.module(prepared.contiguous()), self.num_classes)
+
+    def features(self, prepared: Tensor) -> Tensor:
+        """The embeddings (N, F), if the module has a method for them: ``features``, or timm's ``forward_features``."""
+        module: Any = self.module
+        own = inspect.ismethod(getattr(module, "features", None))  # in torchvision, features may be a submodule
+        if not own and not callable(getattr(module, "forward_features", None)):
+            raise InputError(
+                f"network: expected {type(module).__name__} to have a method features(inputs) or forward_features(inputs) that "
+                "returns embeddings (N, F), got neither: add one, or build Network(backbone, head, inputs, classes)"
+            )
+        prepared = prepared.contiguous()
+        found = module.features(prepared) if own else module.forward_features(prepared)
+        if not own and callable(getattr(module, "forward_head", None)):
+            found = module.forward_head(found, pre_logits=True)
+        if not isinstance(found, Tensor) or found.ndim != 2:
+            raise InputError(f"network: expected {type(module).__name__} to return embeddings (N, F), got {_came(found)}")
+        return found
+
+    def describe(self) -> str:
+        """The class of the module."""
+        return self.backbone_name
+
+
+def as_scores(output: Any, classes: int) -> Scores | TwoHeadScores:
+    """What a module returned, as scores (N, C) or a pair of them.
+
+    >>> as_scores({"logits": torch.zeros(2, 3)}, classes=3).shape
+    torch.Size([2, 3])
+    """
+    if isinstance(output, TwoHeadScores):
+        return TwoHeadScores(*(_checked_scores(scores, classes, output) for scores in output))
+    if not isinstance(output, Tensor):
+        logits = output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None)
+        return _checked_scores(logits, classes, output)
+    return _checked_scores(output, classes, output)
+
+
+def _checked_scores(scores: Any, classes: int, output: Any) -> Scores:
+    if not isinstance(scores, Tensor) or scores.ndim != 2 or scores.shape[1] != classes or not scores.is_floating_point():
+        raise InputError(f"network: expected {EXPECTED}, for {classes} classes; got {_came(output)}")
+    return scores
+
+
+def _came(output: Any) -> str:
+    """What a module returned, in a few words."""
+    if isinstance(output, Tensor):
+        return shape_of(output)
+    if isinstance(output, Mapping):
+        return f"{type(output).__name__} with {listed([str(key) for key in output])}"
+    if isinstance(output, tuple | list):
+        return f"{type(output).__name__} of {listed([_came(part) for part in output], 4) or 'nothing'}"
+    return type(output).__name__
+
+
+def _made_head(head: Any, features: int, classes: int) -> tuple[nn.Module, str]:
+    """The head and its name."""
+    if isinstance(head, str):
+        return make_head(head, features, classes), head
+    made = head if isinstance(head, nn.Module) else head(features, classes) if callable(head) else None
+    if not isinstance(made, nn.Module):
+        came = type(head if made is None else made).__name__
+        raise InputError(f"head: expected a name, a module, or a function (features, classes) that returns one, got {came}")
+    return made, type(made).__name__
+
+
+def _probed_width(network: Network) -> int:
+    """The number of features that a backbone returns, from one run; its own ``num_features``, if any, has to agree."""
+    with probing(network.backbone, network.inputs) as prepared:
+        features = network.features(prepared)
+    if not isinstance(features, Tensor) or features.ndim != 2:
+        hint = "; pool and flatten them first" if isinstance(features, Tensor) and features.ndim > 2 else ""
+        raise InputError(f"backbone: expected {network.backbone_name} to return features (N, F), got {_came(features)}{hint}")
+    told = getattr(network.backbone, "num_features", None)
+    if isinstance(told, int) and told != features.shape[1]:
+        raise InputError(
+            f"backbone: expected {told} features, as num_features of {network.backbone_name} says, got {features.shape[1]}; "
+            "if it ends in a classifier, wrap it whole: Network.wrapping(module, inputs, classes)"
+        )
+    return features.shape[1]
+
+
+@contextmanager
+def probing(module: nn.Module, inputs: InputSpec) -> Iterator[Tensor]:
+    """A prepared batch of zeros where the module is; inside, nothing is trained, counted or drawn."""
+    tensor = _first_tensor(module)
+    devices = [tensor.device] if tensor.device.type == "cuda" else []
+    with evaluating(module), torch.no_grad(), torch.random.fork_rng(devices=devices):
+        prepared = inputs.prepare(inputs.example(device=tensor.device))
+        yield prepared.to(tensor.dtype) if prepared.is_floating_point() else prepared
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside; afterwards every submodule is back in the mode it was in."""
+    training = [part for part in module.modules() if part.training]
+    try:
+        module.eval()
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+def _first_tensor(module: nn.Module) -> Tensor:
+    """A floating-point weight or buffer, which tells the device and the dtype of all."""
+    tensors = (tensor for source in (module.parameters(), module.buffers()) for tensor in source)
+    return next((tensor for tensor in tensors if tensor.is_floating_point()), torch.zeros(()))

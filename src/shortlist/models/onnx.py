@@ -24,7 +24,7 @@ from shortlist.words import printable
 FORMAT = "shortlist-onnx/1"
 MOST_BYTES = 2**31 - 2**24  # a protobuf file ends at 2 GiB: the weights, and room for the rest
 NEEDED = ("onnx", "onnxscript")
-CHATTER = r".*isinstance\(treespec, LeafSpec\)"  # how torch's exporter reads its own trees
+CHATTER = r".*isinstance\(treespec, LeafSpec\)"  # a warning of torch's exporter about its own code
 CHATTERERS = ("torch.onnx", "onnxscript")
 OLDEST_OPSET = 18  # of the exporter
 
@@ -33,32 +33,31 @@ def export_onnx(classifier: Classifier, path: str | Path, *, opset: int | None =
     """Write one graph from raw inputs to sets, for any number of rows at once.
 
     Input ``images`` uint8 (batch, 3, size, size), or ``features`` float32 (batch, D). Outputs ``scores`` float32 (batch, C);
-    ``probs`` float32 (batch, C), where the classifier has a link; ``sets`` bool (batch, C), where it has a rule. Pictures are
-    standardised inside; to resize them is left to the caller. The names of the classes, the link, the rule and what it promises
-    are in the metadata of the file, under ``shortlist.*``, as JSON.
+    ``probs`` float32 (batch, C), where the classifier has a link; ``sets`` bool (batch, C), where it has a rule. Inputs are
+    standardised inside the graph; resizing pictures is left to the caller. Class names, link, rule and guarantee are in the
+    metadata of the file, under ``shortlist.*``, as JSON.
 
     Scores agree with torch's up to rounding, so a set may differ where a label lies within rounding of the threshold. Where
-    many do, as with ``aps`` and ``raps`` on a classifier so sure that its threshold is all but 1, many sets may.
+    many labels do, as with ``aps`` and ``raps`` on a classifier so confident that its threshold is almost 1, many sets may.
 
-    Weights beyond 2 GB, which the format cannot hold, go to a file of the same name with ``.data`` at its end.
+    Weights beyond 2 GB, which the format cannot hold, go to a second file of the same name followed by ``.data``.
 
     Args:
-        classifier: whatever its device and precision, it is exported in float32.
+        classifier: exported in float32, whatever its device and precision.
         path: the file, such as ``leaves.onnx``.
         opset: version of the ONNX operators, from 18; torch's choice by default.
     """
     _check_packages()
     path = Path(path).resolve()
-    if path.is_dir():  # told now rather than after the work
+    if path.is_dir():  # refused before the work rather than after
         raise InputError(f"cannot write {printable(str(path))}: it is a folder")
     opset = None if opset is None else _checked_opset(opset)
     graph, inputs = Graph(classifier), classifier.inputs
-    example = torch.zeros(2, *inputs.shape, dtype=torch.uint8 if inputs.pictures else torch.float32)
     try:
-        program = translated(graph, example, "images" if inputs.pictures else "features", graph.outputs, opset)
-    except Exception as error:  # whatever torch's exporter meets in somebody's backbone
+        program = translated(graph, inputs.example(), "images" if inputs.is_pictures else "features", graph.outputs, opset)
+    except Exception as error:  # torch's exporter can fail in many ways on an unusual network
         reason = " ".join(str(_first_cause(error)).split())[:200]
-        raise InputError(f"cannot export the backbone {classifier.network.backbone_name} to ONNX: {reason}") from error
+        raise InputError(f"cannot export {classifier.network.backbone_name} to ONNX: {reason}") from error
     reached = program.model.opset_imports[""]
     if opset is not None and reached != opset:  # the exporter keeps what it has where it cannot go further
         raise InputError(f"opset: expected a version that this torch and onnx can write, such as {reached}, got {opset}")
@@ -80,7 +79,7 @@ def _check_packages() -> None:
 
 
 def _checked_opset(opset: int) -> int:
-    """A version that onnx has heard of; told now rather than after the work."""
+    """A version that the installed onnx knows; checked before the work rather than after."""
     from onnx.defs import onnx_opset_version
 
     opset, newest = whole(OLDEST_OPSET)("opset", opset), onnx_opset_version()
@@ -92,7 +91,7 @@ def _checked_opset(opset: int) -> int:
 
 
 def translated(graph: nn.Module, example: Tensor, given: str, outputs: list[str], opset: int | None = None) -> Any:
-    """torch's ONNX program of a module of one input, any number of rows at once, an axis that is called ``batch``."""
+    """The ONNX program of a module with one input, for any number of rows; that axis is called ``batch``."""
     axes = ({0: torch.export.Dim("batch")},)
     with _quiet(), torch.no_grad():
         exported = torch.export.export(graph, (example,), dynamic_shapes=axes, strict=False)
@@ -132,11 +131,13 @@ def _metadata(classifier: Classifier) -> dict[str, str]:
         "rule": None if rule is None else rule.text,
         "guarantee": None if rule is None else rule.guarantee,
     }
+    if classifier.superclasses is not None:
+        told["superclasses"] = list(classifier.superclasses)
     return {f"shortlist.{name}": json.dumps(value) for name, value in told.items()}
 
 
 def _save_in_two(program: Any, path: Path) -> None:
-    """Graph and weights in two files: the weights move into place first, since nothing asks for them without the graph."""
+    """Graph and weights in two files; the weights are moved first, since nothing reads them without the graph."""
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
@@ -150,7 +151,7 @@ def _save_in_two(program: Any, path: Path) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what the exporter tells its own developers; anything else is heard."""
+    """Without the exporter's messages to its own developers; all others get through."""
     loggers = [logging.getLogger(name) for name in CHATTERERS]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

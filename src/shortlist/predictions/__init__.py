@@ -1,5 +1,5 @@
-"""Predictions: scores, and whatever is known about their rows and columns. The waist of the library."""
+"""Predictions: scores, and what is known about their rows and columns. The waist of the library."""
 
-from shortlist.predictions.record import Predictions
+import lazy_loader
 
-__all__ = ["Predictions"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

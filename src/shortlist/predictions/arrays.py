@@ -1,4 +1,4 @@
-"""Predictions as named arrays: safetensors and npz, both memory-mapped when read."""
+"""Predictions read from named arrays: safetensors and npz, both memory-mapped."""
 
 import json
 import math
@@ -10,11 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.lib import format as npy
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor
 
 from shortlist.errors import InputError
 from shortlist.predictions.stored import VERSION, Keys, Stored
@@ -22,15 +19,6 @@ from shortlist.tensors import Array, as_tensor
 
 UNREADABLE = (SafetensorError, zipfile.BadZipFile, zlib.error, EOFError)
 LINK_PREFIX = "link."
-
-
-def write_safetensors(stored: Stored, path: Path) -> None:
-    """Tensors under their field names; names of rows as UTF-8 bytes, classes and link as JSON in the header."""
-    tensors = {name: tensor.contiguous() for name, tensor in _tensors(stored).items()}
-    if stored.ids is not None:
-        tensors["ids"] = torch.from_numpy(_to_bytes(stored.ids))
-    header = {"format": VERSION, "classes": json.dumps(stored.classes), "link": json.dumps(stored.link)}
-    save_file(tensors, path, metadata=header)
 
 
 def read_safetensors(path: Path, keys: Keys) -> Stored:
@@ -41,26 +29,16 @@ def read_safetensors(path: Path, keys: Keys) -> Stored:
         tensors = {name: file.get_tensor(name) for name in _wanted(names, keys)}
     ours = header.get("format") == VERSION
     if keys.ids is not None:
-        raise InputError("ids_key (--ids-key): safetensors files hold no texts; name the rows in an npz file or a table")
+        raise InputError("ids_key: expected None, as safetensors files hold no text; name the rows in an npz file or a table")
     ids = tensors.pop("ids", None)
     return _assemble(
         tensors,
         keys,
         ids=_from_bytes(ids.numpy()) if ours and ids is not None else None,
         classes=json.loads(header["classes"]) if ours else None,
+        superclasses=json.loads(header.get("superclasses", "null")) if ours else None,
         link=json.loads(header["link"]) if ours else None,
     )
-
-
-def write_npz(stored: Stored, path: Path) -> None:
-    """Arrays under their field names, uncompressed, so that they can be mapped; names as arrays of text."""
-    arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in _tensors(stored).items()}
-    for name, texts in (("classes", stored.classes), ("ids", stored.ids)):
-        if texts is not None:
-            arrays[name] = _to_text(texts, name)
-    arrays["link"] = np.array(json.dumps(stored.link))
-    arrays["format"] = np.array(VERSION)
-    np.savez(path, **arrays)
 
 
 def read_npz(path: Path, keys: Keys) -> Stored:
@@ -69,7 +47,7 @@ def read_npz(path: Path, keys: Keys) -> Stored:
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
         arrays = {name: _member(path, archive, members[name]) for name in _wanted([*members], keys)}
     ours = "format" in arrays and str(arrays.pop("format")) == VERSION
-    classes, ids = (None if texts is None else texts.astype(str).tolist() for texts in _texts(arrays, keys))
+    classes, superclasses, ids = (None if texts is None else texts.astype(str).tolist() for texts in _texts(arrays, keys))
     link = arrays.pop("link", None)
     words = {name: array.astype(str).tolist() for name, array in arrays.items() if array.dtype.kind in "US"}
     return _assemble(
@@ -77,33 +55,27 @@ def read_npz(path: Path, keys: Keys) -> Stored:
         keys,
         ids=ids if ours or ids is None else keys.check_ids(ids),
         classes=classes,
+        superclasses=superclasses if ours else None,
         link=json.loads(str(link)) if ours and link is not None else None,
     )
 
 
-def _texts(arrays: dict[str, Any], keys: Keys) -> tuple[Any, Any]:
-    """The names of classes and of rows, taken out of the arrays."""
-    classes, ids = arrays.pop("classes", None), arrays.pop(keys.ids or "ids", None)
+def _texts(arrays: dict[str, Any], keys: Keys) -> tuple[Any, Any, Any]:
+    """The names of classes, superclasses and rows, taken out of the arrays."""
+    classes, superclasses, ids = (arrays.pop(name, None) for name in ("classes", "superclasses", keys.ids or "ids"))
     if ids is not None and ids.ndim != 1:
         raise InputError(f"ids: expected one name for each row, got an array of shape {ids.shape}")
-    return classes, ids
+    return classes, superclasses, ids
 
 
 def _wanted(names: Sequence[str], keys: Keys) -> list[str]:
-    """Only what will be used: a foreign file may hold much else."""
+    """Only what will be used: a file of another program may hold much else."""
     scores = keys.find_scores(names)
     if len(scores) > 1:
         raise InputError(f"expected one array of scores, {keys.scores!r} matches {', '.join(scores)}")
     target = keys.find_target(names)
-    ours = {"classes", keys.find_ids(names, "ids"), "train_counts", "link", "format"}
+    ours = {"classes", "superclasses", keys.find_ids(names, "ids"), "train_counts", "link", "format"}
     return [n for n in names if n in scores or n == target or n in ours or n.startswith(LINK_PREFIX)]
-
-
-def _tensors(stored: Stored) -> dict[str, Tensor]:
-    assert stored.target is None or isinstance(stored.target, Tensor)
-    tensors = {"scores": stored.scores, "target": stored.target, "train_counts": stored.train_counts}
-    tensors |= {LINK_PREFIX + name: tensor for name, tensor in stored.link_tensors.items()}
-    return {name: tensor.detach().cpu() for name, tensor in tensors.items() if tensor is not None}
 
 
 def _assemble(
@@ -112,6 +84,7 @@ def _assemble(
     *,
     ids: Sequence[str] | None,
     classes: Sequence[str] | None,
+    superclasses: Sequence[str] | None,
     link: dict[str, Any] | None,
 ) -> Stored:
     target = keys.find_target(tensors)
@@ -119,6 +92,7 @@ def _assemble(
         scores=tensors[keys.find_scores(tensors)[0]],
         target=None if target is None else tensors[target],
         classes=classes,
+        superclasses=superclasses,
         ids=ids,
         train_counts=tensors.get("train_counts"),
         link=link,
@@ -149,7 +123,7 @@ def _member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Arra
     return np.memmap(path, dtype, "c", offset, shape, order="F" if fortran else "C")
 
 
-def _to_bytes(texts: Sequence[str]) -> Array:
+def texts_to_bytes(texts: Sequence[str]) -> Array:
     """UTF-8 bytes (n, longest), padded with zeros."""
     if any("\0" in text for text in texts):
         raise InputError("ids: expected text without NUL characters")
@@ -160,9 +134,3 @@ def _to_bytes(texts: Sequence[str]) -> Array:
 def _from_bytes(matrix: Array) -> list[str]:
     rows = np.ascontiguousarray(matrix).view(f"S{matrix.shape[1]}").reshape(-1)
     return [row.decode() for row in rows.tolist()]
-
-
-def _to_text(texts: Sequence[str], what: str) -> Array:
-    if any(text.endswith("\0") for text in texts):
-        raise InputError(f"{what}: expected text without NUL characters")
-    return np.array(texts, dtype=str)

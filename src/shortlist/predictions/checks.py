@@ -1,4 +1,4 @@
-"""The values of predictions, checked once, where data enters. Messages name the first row or class that is wrong."""
+"""Checks of the values of predictions, where data enters. Messages name the first row or class that is wrong."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from torch import Tensor
 from shortlist.errors import InputError
 from shortlist.tensors import Scores, row_blocks, shape_of
 
-# Rounding in somebody's softmax leaves values a little outside [0, 1]; more than this is no rounding.
+# Rounding in a softmax leaves values a little outside [0, 1]; more than this is not rounding.
 PROBABILITY_SLACK = 1e-4
 
 
@@ -23,7 +23,7 @@ def check_probabilities(scores: Scores) -> None:
             row, column = outside.nonzero()[0].tolist()
             raise InputError(
                 f"scores: the link identity expects probabilities from 0 to 1, got {block[row, column].item():.6g} "
-                f"in row {rows.start + row}, class {column}: name the link of these scores (softmax, sigmoid, …), or divide "
+                f"in row {rows.start + row}, class {column}: set the link of these scores (softmax, sigmoid, …), or divide "
                 "percentages by 100"
             )
 
@@ -39,6 +39,13 @@ def check_names(names: Sequence[str] | None, number: int, what: str) -> None:
         raise InputError(f"{what}: expected {number} different names, got {twice!r} more than once")
     if what == "classes" and "" in names:
         raise InputError(f"classes: expected {number} names, got an empty one for class {list(names).index('')}")
+
+
+def check_superclasses(names: Sequence[str] | None, classes: int) -> None:
+    """One name for each class; several classes may share it."""
+    if names is not None and (len(names) != classes or "" in names):
+        came = "an empty one" if len(names) == classes else str(len(names))
+        raise InputError(f"superclasses: expected {classes} names, one for each class, got {came}")
 
 
 def check_counts(counts: Tensor, classes: int) -> None:

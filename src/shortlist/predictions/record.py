@@ -1,11 +1,11 @@
-"""Predictions: scores, and whatever is known about their rows and columns. The waist of the library.
+"""Predictions: scores, and what is known about their rows and columns. The waist of the library.
 
-Everything that trains ends here, everything that decides starts here. Values are checked once, on entry; large arrays stay
-memory-mapped in their file and are worked on in row blocks.
+Training ends here and decisions start here. Values are checked once, on entry; large arrays stay memory-mapped in their file
+and are processed in row blocks.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch import Tensor
 from shortlist.checks import check_finite, check_labels
 from shortlist.errors import InputError
 from shortlist.links import Identity, Link, parse_link
-from shortlist.predictions.checks import check_counts, check_names, check_probabilities
+from shortlist.predictions.checks import check_counts, check_names, check_probabilities, check_superclasses
 from shortlist.tensors import (
     BLOCK_ENTRIES,
     Probs,
@@ -32,15 +32,16 @@ from shortlist.tensors import (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Predictions:
-    """Scores of N rows for C classes, with their target, names and the link that reads them.
+    """Scores of N rows for C classes, with their target, names, and the link that turns scores into probabilities.
 
     Args:
-        scores: float32, float16 or float64 (N, C); numpy arrays are taken as they are.
-        target: int64 (N,), bool (N, C), or None where the labels are not known.
-        classes: C names, all different; None counts them from 0.
-        link: how the scores read as probabilities (a link or its text); None: they do not.
-        ids: N names of rows; None counts them from 0.
-        train_counts: how many training examples each class had, (C,).
+        scores: float32, float16 or float64 (N, C); numpy arrays are used without a copy.
+        target: int64 (N,), bool (N, C), or None if the labels are not known.
+        classes: C names, all different; None numbers them from 0.
+        link: turns scores into probabilities (a link or its text); None if scores cannot be interpreted as probabilities.
+        ids: N names of rows, all different; None numbers them from 0.
+        train_counts: the number of training examples of each class, (C,).
+        superclasses: the name of the superclass of each class (its genus, its coarse label), C names; None if there are none.
 
     >>> predictions = Predictions([[2.0, 0.0], [0.0, 1.0]], target=[0, 1], classes=["yes", "no"], link="softmax")
     >>> predictions.probs()
@@ -53,6 +54,7 @@ class Predictions:
     link: Link | None = None
     ids: Sequence[str] | None = None
     train_counts: Tensor | None = None
+    superclasses: Sequence[str] | None = None
 
     def __init__(
         self,
@@ -62,6 +64,7 @@ class Predictions:
         link: Link | str | None = None,
         ids: Sequence[str] | None = None,
         train_counts: Any = None,
+        superclasses: Sequence[str] | None = None,
     ):
         def keep(name: str, value: Any) -> None:
             object.__setattr__(self, name, value)
@@ -73,6 +76,7 @@ class Predictions:
         keep("link", parse_link(link) if isinstance(link, str) else link)
         keep("ids", None if ids is None else tuple(str(name) for name in ids))
         keep("train_counts", None if train_counts is None else as_tensor(train_counts, "train_counts"))
+        keep("superclasses", None if superclasses is None else tuple(str(name) for name in superclasses))
         self._check()
 
     def _check(self) -> None:
@@ -85,6 +89,7 @@ class Predictions:
             check_labels(self.target, classes)
         check_names(self.classes, classes, "classes")
         check_names(self.ids, rows, "ids")
+        check_superclasses(self.superclasses, classes)
         if self.train_counts is not None:
             check_counts(self.train_counts, classes)
         if self.link is not None and not isinstance(self.link, Link):
@@ -125,23 +130,23 @@ class Predictions:
         """Probabilities (N, C) by the link; row blocks of a large file come from ``block.probs()``."""
         if self.link is None:
             raise InputError(
-                "the scores have no reading as probabilities: name the link they were trained for "
+                "scores: cannot be interpreted as probabilities: set the link they were trained for "
                 "(softmax, sigmoid, …), or identity if they are probabilities"
             )
         with torch.no_grad():
             return self.link.probs(self.scores)
 
     def plausibility(self) -> Tensor:
-        """Probabilities where there is a link, else the scores themselves: what rules that need only an order act on."""
+        """Probabilities if there is a link, else the scores themselves: enough for rules that need only an order."""
         return self.scores if self.link is None else self.probs()
 
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator["Predictions"]:
-        """The same rows in order, a block of about ``entries`` scores at a time."""
+        """The same rows in order, in blocks of about ``entries`` scores."""
         for rows in row_blocks(len(self), self.num_classes, entries):
             yield self._rows(rows)
 
     def rows(self, index: Any) -> "Predictions":
-        """These rows (numbers, booleans or a slice), in this order; where they had no ids, their numbers become their ids."""
+        """These rows (numbers, booleans or a slice), in this order; without ids, row numbers become ids."""
         if isinstance(index, slice):
             return self._rows(index)
         places = as_tensor(index, "rows")
@@ -154,12 +159,12 @@ class Predictions:
         return self._rows(places.long())
 
     def split(self, share: float = 0.5, *, seed: int = 0) -> tuple["Predictions", "Predictions"]:
-        """Two parts drawn at random without overlap, the first with this share of the rows, both in the order of the rows."""
+        """Two disjoint random parts, the first with this share of the rows, each in the order of the rows."""
         first, second = self.split_rows(share, seed=seed)
         return self.rows(first), self.rows(second)
 
     def split_rows(self, share: float = 0.5, *, seed: int = 0) -> tuple[Tensor, Tensor]:
-        """The row numbers of the two parts of :meth:`split`, for whoever needs them one after the other."""
+        """The row numbers of the two parts of :meth:`split`."""
         if not 0 < share < 1:
             raise InputError(f"share: expected a number between 0 and 1, got {share}")
         order = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))
@@ -169,8 +174,8 @@ class Predictions:
         return order[:first].sort().values, order[first:].sort().values
 
     def with_link(self, link: Link | str | None) -> "Predictions":
-        """The same scores, read by another link."""
-        return Predictions(self.scores, self.target, self.classes, link, self.ids, self.train_counts)
+        """The same scores with another link."""
+        return replace(self, link=link)  # type: ignore[arg-type]
 
     def save(self, path: str | Path) -> None:
         """Write to ``.safetensors``, ``.npz`` or ``.parquet``, whole or not at all."""
@@ -187,7 +192,15 @@ class Predictions:
         ids_key: str | None = None,
         link: Link | str | None = None,
     ) -> "Predictions":
-        """Read a file that :meth:`save` wrote, or somebody else's by the names of its arrays and its link."""
+        """Read a file that :meth:`save` wrote, or any other by the names of its arrays and its link.
+
+        Args:
+            path: ``.safetensors``, ``.npz``, ``.parquet`` or ``.csv``.
+            scores_key: the array or column of the scores; ``*`` stands for any text, one column per class.
+            target_key: the array or column of the labels.
+            ids_key: the array or column of the row names.
+            link: replaces the link of the file.
+        """
         from shortlist.predictions.storage import load
 
         return load(Path(path), scores_key=scores_key, target_key=target_key, ids_key=ids_key, link=link)
@@ -202,6 +215,7 @@ class Predictions:
             "classes": self.classes,
             "link": self.link,
             "train_counts": self.train_counts,
+            "superclasses": self.superclasses,
         }
         for name, value in fields.items():
             object.__setattr__(part, name, value)
@@ -210,4 +224,4 @@ class Predictions:
 
 def _take(names: Sequence[str] | range, index: Tensor | slice) -> Sequence[str] | None:
     taken = names[index] if isinstance(index, slice) else [names[row] for row in index.tolist()]
-    return tuple(map(str, taken)) if len(set(taken)) == len(taken) else None  # rows taken twice go by their numbers
+    return tuple(map(str, taken)) if len(set(taken)) == len(taken) else None  # duplicate rows are numbered instead

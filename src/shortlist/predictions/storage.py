@@ -1,10 +1,11 @@
 """Predictions in files: safetensors (the default), npz, Parquet; CSV is read only.
 
-All formats hold the same :class:`Stored` fields under the same names, so that going from one to another loses nothing.
-A file of somebody else's is read by the names of its arrays or columns; nothing is guessed from values.
+All formats hold the same fields under the same names, so that converting from one to another loses nothing. Files of other
+programs are read by the names of their arrays or columns; nothing is guessed from values.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +16,40 @@ from shortlist.errors import InputError
 from shortlist.files import written_whole
 from shortlist.links import Link, link_from_config, parse_link
 from shortlist.predictions import arrays, tables
+from shortlist.predictions.array_sinks import NpzSink, SafetensorsSink
 from shortlist.predictions.record import Predictions
-from shortlist.predictions.stored import Keys, Stored
+from shortlist.predictions.stored import Header, Keys, RowKind, Sink, Stored
 
 UNREADABLE = (*arrays.UNREADABLE, *tables.UNREADABLE)
 
 
 def save(predictions: Predictions, path: Path) -> None:
     """Write the file by its suffix, whole or not at all."""
-    write = _by_suffix(WRITERS, path, "write")
+    with sink_for(path, header_of(predictions), predictions) as sink:
+        for block in predictions.blocks():  # a block numbers rows that have no names
+            sink.add(block.scores, block.target, block.ids if predictions.ids is not None else None)
+
+
+@contextmanager
+def sink_for(path: Path, header: Header, first: Predictions) -> Iterator[Sink]:
+    """A file to append rows like those of ``first`` to; it appears when the block ends, and not at all after an error."""
+    kind = RowKind.of(first.scores, first.target, first.ids)
+    make: type[Sink] = _by_suffix(SINKS, path, "write")
     with written_whole(path) as temporary:
         try:
-            write(_stored(predictions), temporary)
-        except UNREADABLE as error:  # a full disk, most of all
+            sink = make(temporary, header, kind)
+            try:
+                yield sink
+                sink.finish()
+            finally:
+                sink.close()
+        except UNREADABLE as error:  # most often a full disk
             raise InputError(f"cannot write {path}: {_first_line(error)}") from error
+
+
+def check_suffix(path: Path) -> None:
+    """Refuse a path whose suffix names no format that can be written."""
+    _by_suffix(SINKS, path, "write")
 
 
 def load(
@@ -59,11 +80,7 @@ READERS: dict[str, Callable[[Path, Keys], Stored]] = {
     ".parquet": tables.read_parquet,
     ".csv": tables.read_csv,
 }
-WRITERS: dict[str, Callable[[Stored, Path], None]] = {
-    ".safetensors": arrays.write_safetensors,
-    ".npz": arrays.write_npz,
-    ".parquet": tables.write_parquet,
-}
+SINKS: dict[str, type[Sink]] = {".safetensors": SafetensorsSink, ".npz": NpzSink, ".parquet": tables.ParquetSink}
 
 
 def _by_suffix(table: dict[str, Any], path: Path, verb: str) -> Any:
@@ -72,13 +89,12 @@ def _by_suffix(table: dict[str, Any], path: Path, verb: str) -> Any:
     return table[path.suffix.lower()]
 
 
-def _stored(predictions: Predictions) -> Stored:
+def header_of(predictions: Predictions) -> Header:
+    """Everything about the columns of predictions, as files hold it."""
     link = predictions.link
-    return Stored(
-        scores=predictions.scores,
-        target=predictions.target,
+    return Header(
         classes=None if predictions.classes is None else list(predictions.classes),
-        ids=predictions.ids,
+        superclasses=None if predictions.superclasses is None else list(predictions.superclasses),
         train_counts=predictions.train_counts,
         link=None if link is None else link.config(),
         link_tensors={} if link is None else dict(link.state_dict()),
@@ -100,13 +116,14 @@ def _predictions(stored: Stored, link: Link | str | None) -> Predictions:
         link,
         stored.ids,
         stored.train_counts,
+        stored.superclasses,
     )
 
 
 def _numbers(names: Sequence[str], classes: Sequence[str] | None) -> Tensor:
     """Class names as class numbers."""
     if classes is None:
-        raise InputError("the target holds class names and the file does not say which classes there are")
+        raise InputError("target: holds class names, but the file does not list the classes")
     number = {name: label for label, name in enumerate(classes)}
     unknown = next((name for name in names if name not in number), None)
     if unknown is not None:
@@ -115,7 +132,7 @@ def _numbers(names: Sequence[str], classes: Sequence[str] | None) -> Tensor:
 
 
 def _foreign_target(target: Tensor, classes: int) -> Tensor:
-    """Other forms in which labels are kept: a column (N, 1), and zeros and ones (N, C) of any dtype."""
+    """Other forms of labels: a column (N, 1), and zeros and ones (N, C) of any dtype."""
     if target.ndim == 2 and target.shape[1] == 1 < classes and target.dtype != torch.bool:
         target = target.squeeze(1)
     if target.ndim == 2 and target.dtype != torch.bool:

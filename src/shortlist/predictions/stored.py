@@ -1,13 +1,16 @@
-"""What every file format holds, between a file and a record."""
+"""What every file format holds, and how it is written and found."""
 
 import fnmatch
 import re
 import warnings
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from shortlist.errors import InputError, ShortlistWarning
@@ -17,22 +20,81 @@ VERSION = "shortlist-predictions/1"
 NUMBERING = re.compile(r"|__index_level_\d+__")  # columns in which pandas writes the numbers of rows
 
 
-@dataclass
-class Stored:
-    """The fields of predictions in the forms that files can hold."""
+@dataclass(kw_only=True)
+class Header:
+    """What a file holds besides its rows, in the forms that files can hold."""
 
-    scores: Tensor
-    target: Tensor | Sequence[str] | None = None  # names of classes where a foreign file has them
     classes: Sequence[str] | None = None
-    ids: Sequence[str] | None = None
+    superclasses: Sequence[str] | None = None
     train_counts: Tensor | None = None
     link: dict[str, Any] | None = None
     link_tensors: dict[str, Tensor] = field(default_factory=dict)
 
 
+@dataclass(kw_only=True)
+class Stored(Header):
+    """A whole file: what it says about its columns, and its rows."""
+
+    scores: Tensor
+    target: Tensor | Sequence[str] | None = None  # class names, if that is what the file of another program holds
+    ids: Sequence[str] | None = None
+
+
+@dataclass(frozen=True)
+class RowKind:
+    """What each row of a file holds, known from its first block.
+
+    Args:
+        classes: the number of scores.
+        scores: their dtype.
+        target: the dtype of the labels: int64 (one) or bool (any number); None without labels.
+        ids: whether rows have names.
+    """
+
+    classes: int
+    scores: torch.dtype
+    target: torch.dtype | None
+    ids: bool
+
+    @staticmethod
+    def of(scores: Tensor, target: Tensor | None, ids: Sequence[str] | None) -> "RowKind":
+        """The kind of these rows."""
+        return RowKind(scores.shape[1], scores.dtype, None if target is None else target.dtype, ids is not None)
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether a row may have any number of labels."""
+        return self.target == torch.bool
+
+
+class Sink(ABC):
+    """A file that is written a block of rows at a time; nothing of the size of the whole is held in memory.
+
+    Args:
+        path: the file to write.
+        header: what it holds besides its rows.
+        kind: what each of its rows holds.
+    """
+
+    @abstractmethod
+    def __init__(self, path: Path, header: Header, kind: RowKind): ...
+
+    @abstractmethod
+    def add(self, scores: Tensor, target: Tensor | None, ids: Sequence[str] | None) -> None:
+        """Append rows of this kind."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Complete the file."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the file, complete or not."""
+
+
 @dataclass(frozen=True)
 class Keys:
-    """The names under which a file holds scores, target and the names of rows; None: the names that we write."""
+    """The names under which a file holds scores, target and row names; None stands for the names that we write."""
 
     scores: str | None = None
     target: str | None = None
@@ -40,43 +102,39 @@ class Keys:
 
     def __post_init__(self) -> None:
         if self.ids in (self.scores or "scores", self.target or "target", "classes", ""):
-            raise InputError(f"ids_key (--ids-key): expected names of rows, got {self.ids!r}, which is something else")
+            raise InputError(f"ids_key: expected the row names, got {self.ids!r}, which holds something else")
 
     def find_scores(self, names: Iterable[str]) -> list[str]:
-        """The array or columns that hold the scores; ``*`` stands for any text, the target and ``id`` aside.
+        """The array or columns that hold the scores; ``*`` stands for any text.
 
-        So are the columns in which pandas writes the numbers of rows.
+        The target, ``id`` and the columns in which pandas writes row numbers never match.
         """
         aside = (self.target or "target", self.ids, "id")
         names = [name for name in names if name not in aside and not NUMBERING.fullmatch(name)]
         wanted = self.scores or "scores"
         found = [name for name in names if name == wanted] or [n for n in names if fnmatch.fnmatchcase(n, wanted)]
         if not found:
-            raise InputError(
-                f"expected scores under {wanted!r}, found {quoted(names)}: name them with scores_key (--scores-key)"
-            )
+            raise InputError(f"expected scores under {wanted!r}, found {quoted(names)}: set scores_key")
         return found
 
     def find_target(self, names: Iterable[str]) -> str | None:
-        """The array or column that holds the target, if there is one; one that was asked for must be there."""
+        """The array or column of the target, if there is one; an error if it was named and is missing."""
         names = list(names)
         wanted = self.target or "target"
         if wanted not in names and self.target is not None:
-            raise InputError(
-                f"expected a target under {wanted!r}, found {quoted(names)}: name it with target_key (--target-key)"
-            )
+            raise InputError(f"expected a target under {wanted!r}, found {quoted(names)}: set target_key")
         return wanted if wanted in names else None
 
     def find_ids(self, names: Iterable[str], usual: str) -> str | None:
-        """The array or column that names the rows, if there is one; one that was asked for must be there."""
+        """The array or column of the row names, if there is one; an error if it was named and is missing."""
         names = list(names)
         wanted = usual if self.ids is None else self.ids
         if wanted not in names and self.ids is not None:
-            raise InputError(f"expected names of rows under {wanted!r}, found {quoted(names)}: see ids_key (--ids-key)")
+            raise InputError(f"expected row names under {wanted!r}, found {quoted(names)}: set ids_key")
         return wanted if wanted in names else None
 
     def check_ids(self, ids: Sequence[str]) -> Sequence[str] | None:
-        """The names of rows of somebody's file, or None, with a warning, if they tell no rows apart; asked for, they must."""
+        """The row names if they are unique; else None, with a warning, or an error if the column was named."""
         counts = Counter(ids)
         nameless = "" in counts
         twice = next((name for name, count in counts.items() if count > 1), None)
@@ -84,6 +142,6 @@ class Keys:
             return ids
         fault = "leave some rows without a name" if nameless else f"name several rows {twice!r}"
         if self.ids is not None:
-            raise InputError(f"expected {self.ids!r} to tell rows apart, and it does not: its entries {fault}")
-        warnings.warn(f"the ids {fault}, so rows go by their numbers from 0", ShortlistWarning, stacklevel=2)
+            raise InputError(f"ids_key: expected {self.ids!r} to name every row differently; its entries {fault}")
+        warnings.warn(f"the ids {fault}, so rows are numbered from 0 instead", ShortlistWarning, stacklevel=2)
         return None

@@ -1,8 +1,8 @@
-"""Predictions as tables: Parquet for exchange, CSV to read.
+"""Predictions as tables: Parquet for exchange, CSV for reading only.
 
-Up to 1,000 classes have a column each, ``scores.NAME``; more go into one column of lists. A multi-label target is a column
-of lists of class numbers. A table is read a batch of rows at a time into memory, or beyond 256 MB into a temporary mapped
-file, so a table need not fit in memory.
+Up to 1,000 classes have a column each, ``scores.NAME``; more share one column of lists. A multi-label target is a column of
+lists of class numbers. A table is read in batches of rows, into memory or, beyond 256 MB, into a temporary memory-mapped file,
+so it need not fit in memory.
 """
 
 import json
@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
-from shortlist.predictions.stored import VERSION, Keys, Stored
-from shortlist.tensors import Array, is_single_label, row_blocks
+from shortlist.predictions.stored import VERSION, Header, Keys, RowKind, Sink, Stored
+from shortlist.tensors import BLOCK_ENTRIES, Array, is_single_label
 
 UNREADABLE = (pa.ArrowException,)
 COLUMN_PER_CLASS = 1000
@@ -29,32 +29,74 @@ MAPPED_ABOVE = 2**28
 HEADER = b"shortlist"
 
 
-def write_parquet(stored: Stored, path: Path) -> None:
+class ParquetSink(Sink):
     """A row group for each block of rows; everything that is not a row is JSON in the schema."""
-    header = {
-        "format": VERSION,
-        "classes": stored.classes,
-        "link": stored.link,
-        "link_tensors": {name: _to_json(tensor) for name, tensor in stored.link_tensors.items()},
-        "train_counts": None if stored.train_counts is None else _to_json(stored.train_counts),
-        "multi_label": isinstance(stored.target, Tensor) and not is_single_label(stored.target),
-        "num_classes": stored.scores.shape[1],
-    }
-    schema = _block(stored, slice(0, 0)).schema.with_metadata({HEADER: json.dumps(header).encode()})
-    with pq.ParquetWriter(path, schema) as writer:
-        for rows in row_blocks(*stored.scores.shape):
-            writer.write_table(_block(stored, rows).cast(schema))
+
+    def __init__(self, path: Path, header: Header, kind: RowKind):
+        self._names = list(header.classes or [str(label) for label in range(kind.classes)])
+        told = {
+            "format": VERSION,
+            "classes": header.classes,
+            "link": header.link,
+            "link_tensors": {name: _to_json(tensor) for name, tensor in header.link_tensors.items()},
+            "train_counts": None if header.train_counts is None else _to_json(header.train_counts),
+            "multi_label": kind.multi_label,
+            "num_classes": kind.classes,
+        }
+        if header.superclasses is not None:
+            told["superclasses"] = header.superclasses
+        empty = torch.empty((0, kind.classes), dtype=kind.scores)
+        target = None if kind.target is None else torch.empty((0, kind.classes) if kind.multi_label else 0, dtype=kind.target)
+        self._waiting: list[pa.Table] = []
+        schema = self._table(empty, target, [] if kind.ids else None).schema
+        self._schema = schema.with_metadata({HEADER: json.dumps(told).encode()})
+        self._writer = pq.ParquetWriter(path, self._schema)
+        self._group = max(1, BLOCK_ENTRIES // max(1, kind.classes))  # rows
+
+    def add(self, scores: Tensor, target: Tensor | None, ids: Sequence[str] | None) -> None:
+        """Append rows; small blocks wait until they make a row group."""
+        self._waiting.append(self._table(scores, target, ids).cast(self._schema))
+        if sum(table.num_rows for table in self._waiting) >= self._group:
+            self._write()
+
+    def finish(self) -> None:
+        """Write the last row group and the footer."""
+        if self._waiting:
+            self._write()
+        self._writer.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._writer.close()
+
+    def _write(self) -> None:
+        self._writer.write_table(pa.concat_tables(self._waiting), row_group_size=self._group)
+        self._waiting = []
+
+    def _table(self, scores: Tensor, target: Tensor | None, ids: Sequence[str] | None) -> pa.Table:
+        scores = scores.detach().cpu().contiguous()
+        columns: dict[str, Any] = {}
+        if ids is not None:
+            columns["id"] = pa.array(ids, pa.string())
+        if target is not None:
+            columns["target"] = _target_column(target.detach().cpu())
+        if scores.shape[1] <= COLUMN_PER_CLASS:
+            by_class = np.ascontiguousarray(scores.numpy().T)
+            columns |= {PREFIX + name: pa.array(values) for name, values in zip(self._names, by_class, strict=True)}
+        else:
+            columns["scores"] = pa.FixedSizeListArray.from_arrays(pa.array(scores.numpy().reshape(-1)), scores.shape[1])
+        return pa.table(columns)
 
 
 def read_parquet(path: Path, keys: Keys) -> Stored:
-    """A table that we wrote, or anybody's with scores in one list column or in one column a class."""
+    """A table that we wrote, or any other with scores in one list column or in one column per class."""
     with pq.ParquetFile(path) as file:
         header = json.loads((file.schema_arrow.metadata or {}).get(HEADER, b"{}"))
         return _read(file.schema_arrow, file.metadata.num_rows, header, keys, lambda names: _batches(file, names))
 
 
 def read_csv(path: Path, keys: Keys) -> Stored:
-    """Anybody's table with one column a class."""
+    """A table with one column per class."""
     ids = keys.ids or "id"
     as_written = {} if ids == keys.scores else {ids: pa.string()}  # 007 is not 7
     table = pyarrow.csv.read_csv(path, convert_options=pyarrow.csv.ConvertOptions(column_types=as_written))
@@ -64,22 +106,6 @@ def read_csv(path: Path, keys: Keys) -> Stored:
 def _batches(file: pq.ParquetFile, names: list[str]) -> Iterator[pa.RecordBatch]:
     rows = max(1, 2**22 // max(1, file.metadata.num_columns))
     yield from file.iter_batches(batch_size=min(rows, 2**16), columns=names)
-
-
-def _block(stored: Stored, rows: slice) -> pa.Table:
-    scores = stored.scores[rows].detach().cpu().contiguous()
-    columns: dict[str, Any] = {}
-    if stored.ids is not None:
-        columns["id"] = pa.array(stored.ids[rows], pa.string())
-    if isinstance(stored.target, Tensor):
-        columns["target"] = _target_column(stored.target[rows])
-    if scores.shape[1] <= COLUMN_PER_CLASS:
-        names = stored.classes or [str(label) for label in range(scores.shape[1])]
-        by_class = np.ascontiguousarray(scores.numpy().T)
-        columns |= {PREFIX + name: pa.array(values) for name, values in zip(names, by_class, strict=True)}
-    else:
-        columns["scores"] = pa.FixedSizeListArray.from_arrays(pa.array(scores.numpy().reshape(-1)), scores.shape[1])
-    return pa.table(columns)
 
 
 def _target_column(target: Tensor) -> pa.Array:
@@ -208,6 +234,7 @@ class _Gathered:
             scores=scores,
             target=target,
             classes=header["classes"] if ours else None if self.lists else [n.removeprefix(prefix) for n in self.found],
+            superclasses=header.get("superclasses"),
             ids=self.ids if ours or self.ids is None else keys.check_ids(self.ids),
             train_counts=None if counts is None else _from_json(counts),
             link=header.get("link"),
@@ -216,12 +243,12 @@ class _Gathered:
 
 
 def _name(value: Any) -> str:
-    """The name of a row; of a cell without a value none."""
+    """The name of a row; empty for an empty cell."""
     return "" if value is None or value != value else value.decode() if isinstance(value, bytes) else str(value)
 
 
 def _room(rows: int, columns: int, dtype: np.dtype[Any]) -> Tensor:
-    """Space for a matrix: memory, or a mapped temporary file that vanishes with its last user."""
+    """Space for a matrix: memory, or a mapped temporary file that disappears with its last reference."""
     size = rows * columns * dtype.itemsize
     if size < MAPPED_ABOVE:
         return torch.from_numpy(np.zeros((rows, columns), dtype))

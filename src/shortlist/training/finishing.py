@@ -1,7 +1,7 @@
 """From trained weights to a classifier: predictions, the link that calibrates them, the rule, the numbers."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -22,11 +22,13 @@ from shortlist.training.recipe import Recipe
 FITTED: Mapping[str, type[FittedLink]] = {"temperature": Temperature, "platt": Platt, "isotonic": Isotonic}
 
 
-def scored(scores: Scores, split: Split, classes: list[str], counts: torch.Tensor) -> Predictions:
+def scored(
+    scores: Scores, split: Split, classes: list[str], counts: torch.Tensor, superclasses: Sequence[str] | None = None
+) -> Predictions:
     """Scores of a split as predictions, still without a link."""
     ids = list(split.ids)
     unique = ids if len(set(ids)) == len(ids) else None
-    return Predictions(scores, split.target, classes, None, unique, counts)
+    return Predictions(scores, split.target, classes, None, unique, counts, superclasses)
 
 
 def fitted_link(recipe: Recipe, base: Link | None, validation: Predictions, remarks: list[str]) -> Link | None:
@@ -82,6 +84,7 @@ def finish(
         link=link,
         rule=rule,
         train_counts=test.train_counts,
+        superclasses=test.superclasses,
         single_label=test.target is not None and is_single_label(test.target),
         about=about,
     )

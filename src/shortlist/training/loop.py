@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from shortlist.data.randomness import Purpose
 from shortlist.errors import InputError
-from shortlist.models.inputs import Inputs
+from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
 from shortlist.training.augmentation import Augmenter
 from shortlist.training.averaging import AveragedWeights
@@ -69,7 +69,7 @@ class Loop:
         recipe: Recipe,
         network: Network,
         criterion: Criterion,
-        inputs: Inputs,
+        inputs: InputSpec,
         train: Rows,
         validation: Rows,
         monitor: Monitor,
@@ -84,7 +84,7 @@ class Loop:
         self.rate = learning_rate(recipe, self.plan.steps_per_epoch)
         self.steps = recipe.epochs * self.plan.steps_per_epoch
         self.optimizer = make_optimizer(self.network, recipe)
-        augmenter = Augmenter(recipe.augmentation, inputs.size, recipe.seed) if inputs.pictures else None
+        augmenter = Augmenter(recipe.augmentation, inputs.size, recipe.seed) if inputs.is_pictures else None
         whole = RawModel(self.network, inputs, augmenter)
         replay = accelerator.device.type == "cuda" and accelerator.num_processes == 1 and recipe.accumulate == 1
         model = compiled(whole, replay=replay) if recipe.compile else whole
@@ -309,9 +309,7 @@ class Loop:
     def _validate(self, epoch: int) -> dict[str, Any]:
         self._share_buffers()
         self.kept.eval()
-        scores, numbers = score_rows(
-            self.kept, self.validation, self.inputs, batch_size=self.stage.validation_batch, dtype=self.stage.dtype
-        )
+        scores, numbers = score_rows(self.kept, self.validation, batch_size=self.stage.validation_batch, dtype=self.stage.dtype)
         self.network.train()
         if not scores.isfinite().all():
             metrics = {self.monitor.deciding: float("nan")}

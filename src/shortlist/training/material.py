@@ -14,7 +14,7 @@ from shortlist.data.loading import UNREADABLE, load_pictures
 from shortlist.data.pictures import PictureArray, Pictures
 from shortlist.data.problems import Problem, check_tolerance
 from shortlist.errors import InputError
-from shortlist.models.inputs import Inputs, check_finite_features
+from shortlist.models.input_spec import InputSpec, check_finite_features
 from shortlist.processes import agreed
 from shortlist.training.augmentation import loaded_side
 from shortlist.training.division import Division
@@ -25,8 +25,6 @@ DEFAULT_SIZE, SMALL = 64, 64
 FEW_UNREADABLE = 3  # pictures that a training does without, however small the data
 SAMPLE = 2_000  # pictures whose mean and spread stand for all
 DEVICE_SHARE, HOST_SHARE = 0.4, 0.5  # of the free memory that pictures may take
-# The statistics with which published weights were trained (ImageNet).
-PRETRAINED_MEAN, PRETRAINED_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class Material:
         problems: what was odd about the pictures.
     """
 
-    inputs: Inputs
+    inputs: InputSpec
     rows: Mapping[str, Rows]
     splits: Mapping[str, Split]
     problems: list[Problem]
@@ -131,18 +129,18 @@ def _limits(device: torch.device, processes_here: int) -> _Limits:
     return _Limits(host, DEVICE_SHARE * free)
 
 
-def _inputs(division: Division, recipe: Recipe, rows: Rows, size: int) -> Inputs:
+def _inputs(division: Division, recipe: Recipe, rows: Rows, size: int) -> InputSpec:
     if recipe.pretrained:
-        return Inputs("pictures", size, PRETRAINED_MEAN, PRETRAINED_STD)
+        return InputSpec.imagenet(size)  # the statistics that published weights were trained with
     if isinstance(rows, DeviceRows | HostRows):
-        return Inputs.of_pictures(rows.inputs.index_select(0, _sample(len(rows)).to(rows.inputs.device)).cpu(), size)
+        return InputSpec.from_pictures(rows.inputs.index_select(0, _sample(len(rows)).to(rows.inputs.device)).cpu(), size)
     pictures = division.splits[TRAIN].inputs
     assert isinstance(pictures, Pictures)
     sample = _sample(len(rows))
     loaded = load_pictures(pictures, size=size, rows=sample, tolerance=1.0)
     if not len(loaded):
         raise InputError(f"{division.dataset.name}: expected pictures that can be read, got none in {len(sample)} tries")
-    return Inputs.of_pictures(loaded.images, size)
+    return InputSpec.from_pictures(loaded.images, size)
 
 
 def _sample(rows: int) -> Tensor:
@@ -152,7 +150,7 @@ def _sample(rows: int) -> Tensor:
 
 def _of_features(division: Division, device: torch.device) -> Material:
     rows: dict[str, Rows] = {}
-    inputs = Inputs.of_features(division.splits[TRAIN].inputs)  # type: ignore[arg-type]
+    inputs = InputSpec.from_features(division.splits[TRAIN].inputs)  # type: ignore[arg-type]
     for name, split in division.splits.items():
         assert isinstance(split.inputs, Tensor)
         features = split.inputs.float()

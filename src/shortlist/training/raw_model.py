@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from shortlist.models.heads import TwoHeadScores
-from shortlist.models.inputs import Inputs
+from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
 from shortlist.training.augmentation import Augmenter
 
@@ -14,7 +14,7 @@ from shortlist.training.augmentation import Augmenter
 class RawModel(nn.Module):
     """Raw inputs and the draws of their augmentation → scores."""
 
-    def __init__(self, network: Network, inputs: Inputs, augmenter: Augmenter | None):
+    def __init__(self, network: Network, inputs: InputSpec, augmenter: Augmenter | None):
         super().__init__()
         self.network, self.inputs, self.augmenter = network, inputs, augmenter
         # What standardising keeps on the device is brought there now, lest it become part of a compiled graph.

@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,9 @@ from shortlist.evaluation import card_numbers, measure
 from shortlist.files import write_text
 from shortlist.models.backbones import check_backbone
 from shortlist.models.classifier import Classifier
+from shortlist.models.factories import GivenNetwork, NetworkNeededError, build_network, import_factory
+from shortlist.models.heads import TwoHeadScores
+from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
 from shortlist.predictions import Predictions
 from shortlist.training.criterion import Criterion
@@ -78,6 +81,8 @@ def train(
     progress: Progress | None = None,
     checkpoint_seconds: float = 30.0,
     dataset: Dataset | None = None,
+    network: GivenNetwork | None = None,
+    inputs: InputSpec | None = None,
     tensorboard: bool = False,
 ) -> Trained:
     """Train, calibrate and measure a classifier; everything goes into the folder.
@@ -91,10 +96,16 @@ def train(
         folder: where the run goes; new or empty, unless it is to be resumed.
         resume: go on with what is there.
         device: ``"auto"`` takes a GPU where there is one.
-        watcher: is told how it goes.
-        progress: is told how many pictures have been read.
+        watcher: callbacks, called after each step and epoch and with remarks.
+        progress: callback, called with the number of pictures read so far.
         checkpoint_seconds: the least time between checkpoints.
         dataset: in place of the recipe's data, which then only names them.
+        network: in place of the recipe's backbone and its method's head: any ``nn.Module`` whose output is scores (N, C), or a
+            ``TwoHeadScores`` pair where the method needs one; a function that returns a module, called with ``classes=`` and,
+            if it takes it, ``inputs=``; or the import path of such a function. To put the method's head on a backbone of
+            your own, return ``Network(backbone, head, inputs, classes)``.
+        inputs: what the network reads; by default its own, or derived from the data: the recipe's size, and the mean and
+            standard deviation of the training rows.
         tensorboard: also write curves for TensorBoard, where it is installed.
 
     >>> import tempfile
@@ -106,8 +117,13 @@ def train(
     folder = Path(folder)
     if PATH in recipe.data and dataset is None:
         raise InputError(f"recipe {recipe.name} needs data: give the path of {recipe.data.replace(PATH, '…')}")
+    recipe, inputs = _sized(recipe, network, inputs)
     _check_folder(folder, recipe, resume)
-    check_backbone(recipe.backbone)
+    if network is None:
+        _check_needs_no_network(folder, resume)
+        check_backbone(recipe.backbone)
+    elif isinstance(network, str):
+        import_factory(network)  # a path that leads nowhere is refused before any data is read
     accelerator = make_accelerator(recipe.precision, device)
     division = divide(open_dataset(recipe.data) if dataset is None else dataset, recipe)
     _check_processes(recipe, accelerator)
@@ -119,15 +135,51 @@ def train(
     )
     for line in problem_lines(material.problems):
         watchers.said(line)
-    loop = _prepared(recipe, division, material, Stage(accelerator, folder, watchers, checkpoint_seconds))
+    if inputs is not None:
+        material = replace(material, inputs=inputs)
+    loop = _prepared(recipe, division, material, Stage(accelerator, folder, watchers, checkpoint_seconds), network)
     if accelerator.is_main_process and not resume:
-        write_text(folder / RECIPE, json.dumps({"recipe": recipe.record()} | provenance(), indent=2, ensure_ascii=False) + "\n")
+        described = {"recipe": recipe.record()} | _network_record(loop.network) | provenance()
+        write_text(folder / RECIPE, json.dumps(described, indent=2, ensure_ascii=False) + "\n")
     if resume:
         _clear_leftovers(folder, accelerator)
         if not loop.restore():
             watchers.said("no checkpoint yet: from the beginning")
     moment = loop.run()
     return _finished(recipe, division, material, loop, moment.history)
+
+
+def _sized(recipe: Recipe, network: GivenNetwork | None, inputs: InputSpec | None) -> tuple[Recipe, InputSpec | None]:
+    """What the network reads, where that is known before the data, and the recipe with pictures of that size."""
+    if inputs is not None and network is None:
+        raise InputError("inputs: expected None without a network of your own, which it describes; got an InputSpec")
+    if inputs is None and isinstance(network, Network):
+        inputs = network.inputs
+    if inputs is None or not inputs.is_pictures:
+        return recipe, inputs
+    if inputs.fit != "crop":
+        raise InputError(f"inputs: expected fit 'crop', which is how training pictures become squares, got {inputs.fit!r}")
+    if recipe.size not in (None, inputs.size):
+        raise InputError(f"inputs: expected pictures of size {recipe.size}, as the recipe says, got {inputs.size}")
+    return recipe.with_settings(size=inputs.size), inputs
+
+
+def _check_needs_no_network(folder: Path, resume: bool) -> None:
+    """A run that was begun with a network of the user's own goes on with it."""
+    made = run_network(folder) if resume else None
+    if made is not None:
+        factory = made.get("factory")
+        shown = f"network={factory!r}" if factory else f"network=…, a {made.get('class')} or a function that returns one"
+        raise NetworkNeededError(f"{folder}: this run trains a network of your own: resume it with {shown}", factory)
+
+
+def run_network(folder: str | Path) -> dict[str, Any] | None:
+    """The class and factory of the network of a run, where it was not built from names; None where it was."""
+    return _described(folder).get("network")
+
+
+def _network_record(network: Network) -> dict[str, Any]:
+    return {"network": {"class": network.describe(), "factory": network.factory}} if network.foreign else {}
 
 
 def _check_folder(folder: Path, recipe: Recipe, resume: bool) -> None:
@@ -168,12 +220,20 @@ def _nearest(folder: Path) -> Path:
 
 def run_recipe(folder: str | Path) -> Recipe:
     """The recipe of the run in a folder."""
+    try:
+        return Recipe.from_record(_described(folder)["recipe"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"cannot read {Path(folder) / RECIPE}: {error}") from error
+
+
+def _described(folder: str | Path) -> dict[str, Any]:
     path = Path(folder) / RECIPE
     try:
-        return Recipe.from_record(json.loads(path.read_text(encoding="utf-8"))["recipe"])
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return found
     except FileNotFoundError as error:
         raise InputError(f"{folder}: expected the folder of a run, with a {RECIPE} in it") from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"cannot read {path}: {error}") from error
 
 
@@ -210,11 +270,11 @@ def _watchers(folder: Path, watcher: Watcher | None, accelerator: Accelerator, t
     return Watchers(MetricsFile(folder), *others, *([watcher] if watcher is not None else []))
 
 
-def _prepared(recipe: Recipe, division: Division, material: Material, stage: Stage) -> Loop:
+def _prepared(recipe: Recipe, division: Division, material: Material, stage: Stage, given: GivenNetwork | None = None) -> Loop:
     """The loop, ready for its first step; what cannot work is found out here."""
     classes = len(division.dataset.classes)
     torch.manual_seed(recipe.seed)
-    network = Network(recipe.backbone, recipe.chosen_method.head_kind, material.inputs, classes, pretrained=recipe.pretrained)
+    network = _network(recipe, material.inputs, classes, given)
     _check_space(stage.folder, network)
     counts = material.splits[TRAIN].counts(classes)
     criterion = Criterion(recipe, counts, len(material.splits[TRAIN]))
@@ -224,7 +284,25 @@ def _prepared(recipe: Recipe, division: Division, material: Material, stage: Sta
             f"{recipe.method} couples the rows of a batch: with accumulate={recipe.accumulate} it couples those of each "
             f"micro-batch of {recipe.batch_size // recipe.accumulate} rows"
         )
-    return Loop(recipe, network, criterion, material.inputs, material.rows[TRAIN], material.rows[VAL], monitor, stage)
+    return Loop(recipe, network, criterion, network.inputs, material.rows[TRAIN], material.rows[VAL], monitor, stage)
+
+
+def _network(recipe: Recipe, inputs: InputSpec, classes: int, given: GivenNetwork | None) -> Network:
+    """The network to train: the recipe's, or the one that was given, whose output has to suit the method."""
+    head = recipe.chosen_method.head_kind
+    if given is None:
+        return Network(recipe.backbone, head, inputs, classes, pretrained=recipe.pretrained)
+    network = build_network(given, inputs, classes)
+    if not any(weight.requires_grad for weight in network.parameters()):
+        raise InputError(f"network: expected weights that can be trained, got none in {network.describe()}")
+    pair = isinstance(network.check_output(), TwoHeadScores)
+    if pair != (head == "two-head"):
+        wanted, came = ("a TwoHeadScores pair", "scores") if not pair else ("scores", "a TwoHeadScores pair")
+        raise InputError(
+            f"network: expected {wanted} as output, which method {recipe.method} is trained with, got {came}: choose another "
+            f"method, such as cross-entropy, or return Network(backbone, {head!r}, inputs, classes)"
+        )
+    return network
 
 
 def _check_space(folder: Path, network: Network) -> None:
@@ -257,11 +335,11 @@ def _finished(recipe: Recipe, division: Division, material: Material, loop: Loop
     for name, rows in material.rows.items():
         if name == TRAIN:
             continue
-        scores, numbers = score_rows(network, rows, material.inputs, batch_size=loop.stage.validation_batch, dtype=None)
+        scores, numbers = score_rows(network, rows, batch_size=loop.stage.validation_batch, dtype=None)
         splits[name] = (
             material.splits[name].rows(numbers) if len(numbers) < len(material.splits[name]) else material.splits[name]
         )
-        found[name] = scored(scores, splits[name], classes, counts)
+        found[name] = scored(scores, splits[name], classes, counts, division.dataset.superclasses)
     about = _about(recipe, division, material, history)
     link = loop.criterion.link
     classifier, predictions, remarks = finish(recipe, network.cpu(), None if link is None else link.cpu(), found, about)

@@ -1,39 +1,32 @@
-"""Scores of many rows by a network in training, on one process or shared among several."""
+"""Scoring during training, on one process or shared among several."""
 
 import torch
 from torch import Tensor
 
-from shortlist.models.inputs import Inputs
 from shortlist.models.network import Network
+from shortlist.models.scoring import scored_batches
 from shortlist.processes import gathered, processes
 from shortlist.training.rows import Rows, plain_batches
 
 
-@torch.no_grad()
-def score_rows(
-    network: Network, rows: Rows, inputs: Inputs, *, batch_size: int, dtype: torch.dtype | None
-) -> tuple[Tensor, Tensor]:
+def score_rows(network: Network, rows: Rows, *, batch_size: int, dtype: torch.dtype | None) -> tuple[Tensor, Tensor]:
     """Scores float32 (M, C) and the numbers int64 (M,) of the rows that could be read, in order, the same on every process.
 
     Args:
-        network: in the mode it is to be used in, ``eval`` as a rule.
+        network: what scores, in evaluation mode while it does.
         rows: what to score.
-        inputs: how raw inputs are prepared.
-        batch_size: rows at a time on each process.
-        dtype: of autocast, None without.
+        batch_size: rows per batch on each process.
+        dtype: for autocast; None computes in the precision of the weights.
     """
     process = torch.distributed.get_rank() if processes() > 1 else 0
     mine = torch.arange(len(rows)).tensor_split(processes())[process]
-    found: list[Tensor] = []
-    kept: list[Tensor] = []
-    for batch in rows.batches([mine[place] for place in plain_batches(len(mine), batch_size)]):
-        with torch.autocast(rows.device.type, dtype or torch.bfloat16, enabled=dtype is not None):
-            found.append(network.label_scores(inputs.prepare(batch.inputs)).float())
-        kept.append(batch.rows)
-    scores = torch.cat(found) if found else torch.zeros(0, 0, device=rows.device)
-    numbers = torch.cat(kept) if kept else torch.zeros(0, dtype=torch.int64)
-    if processes() > 1:
-        scores, numbers = _together(scores, numbers.to(rows.device))
+    wanted = [mine[place] for place in plain_batches(len(mine), batch_size)]
+    batches = ((batch.rows, batch.inputs) for batch in rows.batches(wanted))
+    found = list(scored_batches(network, batches, autocast=dtype))
+    scores = torch.cat([part for _, part in found]) if found else torch.zeros(0, 0)
+    numbers = torch.cat([places for places, _ in found]) if found else torch.zeros(0, dtype=torch.int64)
+    if processes() > 1:  # by the device, which is what processes talk through
+        scores, numbers = _together(scores.to(rows.device), numbers.to(rows.device))
     return scores.cpu(), numbers.cpu()
 
 

@@ -17,7 +17,7 @@ from shortlist.models.backbones.pictures import PlainNet, check_plain
 from shortlist.models.backbones.resnet import ResNet, check_resnet
 from shortlist.words import similar
 
-Inputs: TypeAlias = Literal["pictures", "tables"]
+InputKind: TypeAlias = Literal["pictures", "tables"]
 NUMBER = r"0|[1-9][0-9]{0,8}"  # one way to write each, so that a network has one name
 
 
@@ -39,7 +39,7 @@ class Family:
     pattern: str
     check: Callable[..., None] = field(repr=False)
     make: Callable[..., nn.Module] = field(repr=False)
-    inputs: Inputs = "pictures"
+    inputs: InputKind = "pictures"
     examples: tuple[str, ...] = ()
     own: bool = True
 
@@ -112,7 +112,7 @@ def check_backbone(name: str, *, pretrained: bool = False) -> None:
     _checked(name, pretrained)
 
 
-def backbone_inputs(name: str) -> Inputs:
+def backbone_inputs(name: str) -> InputKind:
     """What the backbone of this name reads: ``"pictures"``, (N, channels, H, W), or ``"tables"``, (N, D).
 
     >>> backbone_inputs("resnet-20"), backbone_inputs("mlp-64")

@@ -1,0 +1,2 @@
+from .record import Predictions as Predictions
+from .writer import PredictionsWriter as PredictionsWriter
