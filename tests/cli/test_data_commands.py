@@ -138,7 +138,7 @@ def test_strict_info_heeds_every_warning(run, straddling):
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("flroa", "flroa: there is no such folder or file, nor is it NAME:PATH; names like it: flora"),
+        ("flroa", "flroa: there is no such folder or file, nor is it NAME:PATH; similar names: flora"),
         ("nowhere", "nowhere: there is no such folder or file, nor is it NAME:PATH"),
         ("archive,superclas=first-word", "expected options among superclass, got 'superclas'"),
     ],
