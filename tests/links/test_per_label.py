@@ -198,7 +198,7 @@ def test_every_buffer_is_checked_against_the_number_of_classes(make, second):
         link.check_classes(4)
     getattr(link, second).resize_(2, *getattr(link, second).shape[1:])
     with pytest.raises(
-        InputError, match=rf"expected fitted numbers of one shape, one row a class, got .*, {second} \(2,.*: fit it"
+        InputError, match=rf"got .*, {second} \(2,.*: fit it"
     ):
         link.probs(torch.zeros(1, 3))
 
@@ -206,7 +206,7 @@ def test_every_buffer_is_checked_against_the_number_of_classes(make, second):
 def test_steps_of_another_length_are_refused():
     link = Isotonic().fit(*draw(0))
     link.levels = link.levels[:, :-1]
-    with pytest.raises(InputError, match="expected fitted numbers of one shape"):
+    with pytest.raises(InputError, match="expected fitted .*got"):
         link.check_classes(3)
 
 

@@ -329,8 +329,8 @@ LINKS = [
     ("temperature", "link: temperature is fitted on validation rows: expected calibration=temperature in its place"),
     ("Platt", "link: platt is fitted on validation rows: expected calibration=platt in its place"),
     ("isotonic", "link: isotonic is fitted on validation rows"),
-    ("quasibinary", "link: quasibinary has a normaliser that is learnt in training: use method=quasibinary, and link=own"),
-    ("quasibinary:0.5", "link: quasibinary:0.5 has a normaliser"),
+    ("quasibinary", "link: quasibinary is learnt during training: use method=quasibinary with link=own"),
+    ("quasibinary:0.5", "link: quasibinary:0.5 is learnt during training"),
     ("identity", "link: expected one that makes probabilities of scores, such as softmax or sigmoid, got 'identity'"),
 ]
 

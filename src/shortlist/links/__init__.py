@@ -1,23 +1,23 @@
-"""Links: what scores say as probabilities.
+"""Links: modules that turn scores into probabilities.
 
 ============== ==================================================== =========================================
 name           probabilities of scores v                            for
 ============== ==================================================== =========================================
-identity       v                                                    probabilities that come as such
-softmax        exp(v) / Σ exp(v)                                    cross-entropy, one label a row
-sigmoid        1 / (1 + exp(-v))                                    binary cross-entropy, many labels
+identity       v                                                    scores that are probabilities
+softmax        exp(v) / Σ exp(v)                                    cross-entropy, one label per row
+sigmoid        1 / (1 + exp(-v))                                    binary cross-entropy, several labels
 assume-        sigmoid of v - log(C - 1)                            assume-negative loss
 negative
 spa            the inverse of the SPA loss (Cheng)                  strictly proper asymmetric loss
 focal-recovery φ(σ(v))                                              asymmetric focal loss, ASY
-softmax-focal- softmax, recovered from the focal loss's minimiser   focal loss, one label a row
+softmax-focal- softmax, recovered from the focal loss's minimiser   focal loss, one label per row
 recovery
 ldam           softmax, recovered from LDAM's minimiser             label-distribution-aware margins
 sparse-top     projection onto {0 ≤ p ≤ 1, Σ p = k}                 sparse-top loss, sparsemax
 quasibinary    exp(v) / running normaliser                          zero, one or many labels (Liao)
-temperature    softmax or sigmoid of v / T, T fitted                any of the above, miscalibrated
+temperature    softmax or sigmoid of v / T, T fitted                recalibrating any of the above
 platt          sigmoid of slope·log-odds + intercept, per label     the same
-isotonic       non-decreasing step map of the log-odds, per label   the same, with much data
+isotonic       non-decreasing step map of the log-odds, per label   the same, with many rows
 ============== ==================================================== =========================================
 """
 

@@ -1,4 +1,4 @@
-"""Links with nothing to fit: identity, softmax, sigmoid, assume-negative."""
+"""Links without anything to fit: identity, softmax, sigmoid, assume-negative."""
 
 import math
 
@@ -10,7 +10,7 @@ from shortlist.tensors import Probs, Scores
 
 
 class Identity(Link):
-    """The scores are probabilities already.
+    """Scores that are probabilities already.
 
     >>> Identity().probs(torch.tensor([[0.25, 0.75]]))
     tensor([[0.2500, 0.7500]])
@@ -19,7 +19,7 @@ class Identity(Link):
     kind = "identity"
 
     def _probs(self, scores: Scores) -> Probs:
-        return scores.clamp(0, 1)  # float32 rounding leaves some a hair outside
+        return scores.clamp(0, 1)  # float32 rounding can leave some slightly outside
 
     def _scores(self, probs: Probs) -> Scores:
         return probs
@@ -42,7 +42,7 @@ class Sigmoid(Link):
 
 
 class AssumeNegative(Link):
-    """``probs = σ(scores - log(C - 1))``, the link of the assume-negative loss: C - 1 absent labels have the weight of one.
+    """``probs = σ(scores - log(C - 1))``, the link of the assume-negative loss, whose absent labels together weigh as one.
 
     >>> AssumeNegative().probs(torch.tensor([[math.log(2), 0.0, 0.0]]))
     tensor([[0.5000, 0.3333, 0.3333]])
@@ -58,7 +58,7 @@ class AssumeNegative(Link):
 
 
 class Softmax(Link):
-    """``probs = exp(scores) / Σ_j exp(scores_j)``, the link of cross-entropy; its inverse is up to a constant a row.
+    """``probs = exp(scores) / Σ_j exp(scores_j)``, the link of cross-entropy; its inverse is defined up to a constant per row.
 
     >>> Softmax().probs(torch.tensor([[0.0, 0.0]]))
     tensor([[0.5000, 0.5000]])
@@ -77,14 +77,14 @@ class Softmax(Link):
 
 
 def softmax_log_odds(scores: Scores) -> Tensor:
-    """``s_j - log Σ_{i≠j} exp(s_i)`` for every j, (N, C), exact where class j is all but certain; of one class, infinite."""
-    # Each side is taken relative to a score of its own size: a large number common to all would swallow the differences.
+    """``s_j - log Σ_{i≠j} exp(s_i)`` for every j, (N, C), accurate even if class j is near certain; infinite if C = 1."""
+    # Each side is computed relative to a score of its own size: a large common number would cost the differences.
     top = scores.argmax(dim=1, keepdim=True)
     best = scores.gather(1, top)
     rest = scores.scatter(1, top, -torch.inf)
     second = rest.detach().amax(dim=1, keepdim=True)
     second = torch.where(second.isinf(), best.detach(), second)
-    # At the maximum the others are summed by themselves; off it p ≤ 1/2, so log(1 - p) loses nothing.
+    # At the maximum the others are summed separately; elsewhere p ≤ 1/2, so log(1 - p) is accurate.
     at_best = (best - second) - (rest - second).logsumexp(dim=1, keepdim=True)
     centred = scores - best.detach()
     everything = centred.logsumexp(dim=1, keepdim=True)

@@ -1,8 +1,7 @@
-"""Links with a map of their own for each label: Platt and isotonic.
+"""Links with a separate map for each label: Platt and isotonic.
 
-For one label a row they are fitted one label against the rest, and the probabilities of a row are then divided by their
-sum. A label that the rows to fit on never show, or always, keeps the probabilities of the base link: there is nothing to
-learn its map from.
+For one label per row each label is fitted against the rest, and the probabilities of a row are then divided by their sum. A
+label that occurs in none or in all of the calibration rows keeps the probabilities of the base link.
 """
 
 from collections.abc import Iterator
@@ -18,14 +17,14 @@ from shortlist.tensors import BLOCK_ENTRIES, Array, Probs, Scores, Target, one_h
 
 
 class PerLabelLink(FittedLink):
-    """One map a label, on the log-odds of the base link."""
+    """A map for each label, on the log-odds of the base link."""
 
     def check_classes(self, classes: int) -> None:
-        """As many classes as it was fitted on."""
+        """Raise unless there are as many classes as it was fitted on."""
         shapes = {name: tuple(buffer.shape) for name, buffer in self._buffers.items() if buffer is not None}
-        if len(set(shapes.values())) > 1:  # of a damaged file
+        if len(set(shapes.values())) > 1:  # a damaged file
             told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-            raise InputError(f"{self}: expected fitted numbers of one shape, one row a class, got {told}: fit it again")
+            raise InputError(f"{self}: expected fitted tensors of one shape, one row per class, got {told}: fit it again")
         fitted = next((shape[0] if shape else 0 for shape in shapes.values()), classes)
         if classes != fitted:
             raise InputError(f"scores: the link {self} was fitted on {fitted} classes, got {classes}")
@@ -37,10 +36,10 @@ class PerLabelLink(FittedLink):
         self._fit_labels(odds, marks, shown)
 
     def _fit_labels(self, odds: Tensor, marks: Tensor, shown: Tensor) -> None:
-        raise TypeError(f"{type(self).__name__} does not say how it is fitted")
+        raise NotImplementedError(f"{type(self).__name__} does not implement _fit_labels")
 
     def _each(self, odds: Tensor) -> Probs:
-        raise TypeError(f"{type(self).__name__} does not say what it does")
+        raise NotImplementedError(f"{type(self).__name__} does not implement _each")
 
     def _probs(self, scores: Scores) -> Probs:
         probs = self._each(self._odds_of_base(scores))
@@ -51,10 +50,10 @@ class PerLabelLink(FittedLink):
 
 
 class Platt(PerLabelLink):
-    r"""``sigmoid(slope · log_odds + intercept)``, the two fitted for each label by maximum likelihood.
+    r"""``sigmoid(slope · log_odds + intercept)``, with both fitted for each label by maximum likelihood.
 
-    The outcomes are Platt's, ``(n₊ + 1) / (n₊ + 2)`` and ``1 / (n₋ + 2)`` in place of 1 and 0, so that an optimum exists
-    where one threshold tells all positives from all negatives.
+    The targets are Platt's, ``(n₊ + 1) / (n₊ + 2)`` and ``1 / (n₋ + 2)`` instead of 1 and 0, so that an optimum exists even if
+    a threshold separates all positives from all negatives.
 
     >>> scores = torch.tensor([[-1.0], [0.0], [1.0], [2.0]])
     >>> link = Platt().fit(scores, torch.tensor([[False], [True], [False], [True]]))
@@ -93,7 +92,7 @@ class Platt(PerLabelLink):
 
 
 class Isotonic(PerLabelLink):
-    """A non-decreasing map of the log-odds for each label, least squares, linear between its knots, flat outside them.
+    """A non-decreasing map of the log-odds for each label, fitted by least squares; linear between knots, constant outside.
 
     >>> scores = torch.tensor([[-1.0], [0.0], [1.0], [2.0]])
     >>> link = Isotonic().fit(scores, torch.tensor([[False], [True], [False], [True]]))
@@ -109,7 +108,7 @@ class Isotonic(PerLabelLink):
 
     def __init__(self, base: Base = None, single: bool | None = None):
         super().__init__(base, single)
-        self.register_buffer("knots", None)  # (C, K), rows padded by repeating the last knot; NaN where nothing was shown
+        self.register_buffer("knots", None)  # (C, K), padded by repeating the last knot; NaN for labels without a map
         self.register_buffer("levels", None)
 
     def _fit_labels(self, odds: Tensor, marks: Tensor, shown: Tensor) -> None:
@@ -139,12 +138,12 @@ class Isotonic(PerLabelLink):
 
 def _column_blocks(shown: Tensor, rows: int) -> Iterator[Tensor]:
     labels = shown.nonzero().squeeze(1)
-    if len(labels):  # splitting nothing gives one empty piece
+    if len(labels):  # split of an empty tensor gives one empty piece
         yield from labels.split(max(1, BLOCK_ENTRIES // max(1, rows)))
 
 
 def _fit_platt(odds: Tensor, marks: Tensor) -> tuple[Tensor, Tensor]:
-    """Newton's method on all columns together, each with its own step length; odds are float64 (n, L)."""
+    """Newton's method on all columns at once, each with its own step length; odds are float64 (n, L)."""
     positives = marks.sum(0).double()
     high, low = (positives + 1) / (positives + 2), 1 / (len(odds) - positives + 2)
     outcome = torch.where(marks, high, low)
@@ -176,14 +175,14 @@ def _fit_platt(odds: Tensor, marks: Tensor) -> tuple[Tensor, Tensor]:
         slope, intercept = slope - length * step_a, intercept - length * step_b
     else:
         if gradient.abs().max() > 1e-8:
-            raise NotConvergedError("platt: Newton's method did not settle in 100 steps")
+            raise NotConvergedError("platt: Newton's method did not converge in 100 steps")
     slope = torch.where(spread > 0, slope / torch.where(spread > 0, spread, 1.0), 0.0)
     return slope, intercept - slope * centre
 
 
 def _fit_isotonic(odds: Array, marks: Array) -> tuple[Array, Array]:
-    """Knots and levels: the ends of every flat stretch of the least-squares non-decreasing map."""
-    from scipy.optimize import isotonic_regression  # SciPy's optimisers cost a third of a second to import
+    """Knots and levels: the ends of every constant piece of the least-squares non-decreasing map."""
+    from scipy.optimize import isotonic_regression  # takes a third of a second to import
 
     knots, place, counts = np.unique(odds, return_inverse=True, return_counts=True)
     means = np.bincount(place, weights=marks) / counts

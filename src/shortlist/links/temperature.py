@@ -1,4 +1,4 @@
-"""Temperature scaling: one number that makes all probabilities bolder or more modest."""
+"""Temperature scaling: one number that makes all probabilities more or less confident."""
 
 import math
 from collections.abc import Callable
@@ -14,14 +14,14 @@ from shortlist.tensors import Probs, Scores, Target, is_single_label, pick, row_
 
 
 class Temperature(FittedLink):
-    r"""``softmax(scores / T)``, or ``sigmoid(scores / T)`` for many labels, T minimising the negative log-likelihood.
+    r"""``softmax(scores / T)``, or ``sigmoid(scores / T)`` for several labels, where T minimises the negative log-likelihood.
 
-    The likelihood is concave in 1/T, so the optimum is unique; it is found by Newton's method inside a bracket.
-    There is none where every label already ranks first by some margin (T would go to 0) or where the scores are no better
-    than chance (T would go to infinity): both raise.
+    The log-likelihood is concave in 1/T, so the optimum is unique; it is found by Newton's method inside a bracket. There is
+    no optimum if every label ranks first (T would tend to 0) or if the scores are no better than chance (T would tend to
+    infinity); both raise an error.
 
     >>> scores, target = torch.tensor([[4.0, 0.0], [4.0, 0.0], [4.0, 0.0], [4.0, 0.0]]), torch.tensor([0, 0, 0, 1])
-    >>> Temperature().fit(scores, target).probs(scores[:1])  # 3 of 4 are right
+    >>> Temperature().fit(scores, target).probs(scores[:1])  # 3 of 4 are correct
     tensor([[0.7500, 0.2500]])
 
     Guo, Pleiss, Sun, Weinberger, "On calibration of modern neural networks", 2017.
@@ -44,17 +44,17 @@ class Temperature(FittedLink):
 
         self.temperature = torch.tensor(1 / _root(slope), dtype=torch.float64, device=scores.device)
 
-    def _cooled(self, scores: Scores) -> Tensor:
+    def _scaled(self, scores: Scores) -> Tensor:
         temperature = self.fitted_buffer("temperature")
         return self._scores_of_base(scores) / temperature
 
     def _probs(self, scores: Scores) -> Probs:
-        cooled = self._cooled(scores)
-        return torch.softmax(cooled, dim=1) if self.single else torch.sigmoid(cooled)
+        scaled = self._scaled(scores)
+        return torch.softmax(scaled, dim=1) if self.single else torch.sigmoid(scaled)
 
     def _log_odds(self, scores: Scores) -> Tensor:
-        cooled = self._cooled(scores)
-        return Softmax().log_odds(cooled) if self.single else cooled
+        scaled = self._scaled(scores)
+        return Softmax().log_odds(scaled) if self.single else scaled
 
     def _scores(self, probs: Probs) -> Scores:
         base = self._fitted_base()
@@ -78,14 +78,14 @@ def _root(slope: Callable[[float], tuple[float, float]]) -> float:
     """The scale above 0 where an increasing slope crosses zero."""
     if slope(0.0)[0] >= 0:
         raise NotConvergedError(
-            "temperature: the likelihood grows as the temperature goes to infinity, so scores and labels do not go together: "
-            "check that they belong to each other, or fit platt, which can also shift"
+            "temperature: the likelihood has no maximum, because the scores are no better than chance: check that scores and "
+            "labels belong to the same rows, or fit platt, which can also shift"
         )
     low, high = 0.0, 1.0
     while slope(high)[0] <= 0:
         low, high = high, high * 2
         if high > 2.0**40:
-            raise NotConvergedError("temperature: every label ranks first, so the likelihood has no maximum; add rows")
+            raise NotConvergedError("temperature: the likelihood has no maximum: every label ranks first, so fit on more rows")
     scale = (low + high) / 2
     for _ in range(200):
         first, second = slope(scale)
@@ -95,4 +95,4 @@ def _root(slope: Callable[[float], tuple[float, float]]) -> float:
         if abs(step - scale) <= 1e-12 * scale:
             return step
         scale = step
-    raise NotConvergedError("temperature: Newton's method did not settle in 200 steps")
+    raise NotConvergedError("temperature: Newton's method did not converge in 200 steps")

@@ -1,4 +1,4 @@
-"""Links as text, for the command line: ``softmax``, ``spa:1:1:0:5:3:1``."""
+"""Links as text: ``softmax``, ``spa:1:1:0:5:3:1``."""
 
 from shortlist.errors import InputError
 from shortlist.links.fitted import FittedLink
@@ -7,7 +7,7 @@ from shortlist.words import did_you_mean
 
 
 def parse_link(text: str) -> Link | None:
-    """The link of a text: a name, and where it takes them its numbers in order, separated by colons; ``none`` is None.
+    """The link that a text names: a kind, and its parameters in order, separated by colons; ``none`` gives None.
 
     >>> parse_link("focal-recovery:0:4:0.05")
     focal-recovery:0.0:4.0:0.05
@@ -17,8 +17,8 @@ def parse_link(text: str) -> Link | None:
         return None
     if kind in Link.kinds and issubclass(Link.kinds[kind], FittedLink):
         raise InputError(
-            f"link: {kind} is fitted on labelled rows, a name does not make one: use shortlist calibrate --method {kind}, or "
-            f"{Link.kinds[kind].__name__}().fit(scores, target)"
+            f"link: expected a link that needs no fit, got {text!r}: fit it with {Link.kinds[kind].__name__}().fit(scores, "
+            f"target), or from the command line with shortlist calibrate --method {kind}"
         )
     if kind not in Link.kinds:
         named = [name for name, link in Link.kinds.items() if not issubclass(link, FittedLink)]

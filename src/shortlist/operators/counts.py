@@ -25,7 +25,7 @@ def count_probs(happens: Tensor, fails: Tensor, most: int) -> Tensor:
 
 
 class _CountProbs(torch.autograd.Function):
-    """Products of fewer and longer polynomials at each level, (powers, N, factors); backward goes through the levels in reverse."""
+    """Products of fewer and longer polynomials at each level, (powers, N, factors); backward reverses the levels."""
 
     @staticmethod
     def forward(ctx: Any, happens: Tensor, fails: Tensor, most: int) -> Tensor:
