@@ -137,7 +137,7 @@ def test_strict_heeds_every_warning(run, tied):
         (("--rule", "majority", "--users", "u.json"), "--users: expected a name that ends in .csv or .parquet, got u.json"),
         (("--rule", "majority", "--out", "votes.csv"), "votes.csv is read by this command and would be overwritten"),
         (("--rule", "majority", "--users", "./votes.csv"), "votes.csv is read by this command and would be overwritten"),
-        (("--rule", "majority", "--out", "x.csv", "--users", "x.csv"), "expected different names for what is written"),
+        (("--rule", "majority", "--out", "x.csv", "--users", "x.csv"), "expected different names"),
         (("--rule", "majority", "--label-column", "species"), "expected a column 'species' (label), got user, item, label"),
         (("--rule", "majority", "--author-column", "wrote"), "expected a column 'wrote' (author), got user, item, label"),
     ],
