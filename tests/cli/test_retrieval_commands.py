@@ -261,7 +261,7 @@ def test_replacing_rows_does_not_lose_their_pictures(tmp_path, album, run, fails
     whole = ["--replace", "--pictures", "photos", "--thumbnails", 16]
     assert "4 of them replacing old ones" in run("index", "add", album, "a", *whole).err
     predictions(2, ids=["x", "y"]).save("more.safetensors")
-    assert "path and thumbnail of pictures, and the new rows have none" in run("index", "add", "more.safetensors", "a").err
+    assert "the new rows lack columns that the index has: path, thumbnail" in run("index", "add", "more.safetensors", "a").err
     assert "2 of them in the place" in run("index", "add", "more.safetensors", "a", "--replace").err  # they never had any
     predictions(2).save("nameless.safetensors")
     assert "expected scores whose rows have ids" in fails("index", "add", "nameless.safetensors", "a", "--replace")
