@@ -1,0 +1,23 @@
+"""A classifier as one ONNX file: raw inputs in, sets out, without Python or torch."""
+
+import tempfile
+
+import numpy as np
+import onnxruntime
+import torch
+
+import shortlist as sl
+
+torch.manual_seed(0)
+inputs = torch.randn(900, 4)
+labels = (inputs @ torch.randn(4, 5) + 0.5 * torch.randn(900, 5)).argmax(dim=1)
+
+with tempfile.TemporaryDirectory() as folder:
+    run = sl.train((inputs, labels), folder=f"{folder}/run", backbone="mlp-32", method="cross-entropy", rule="lac:0.1", epochs=5)
+    run.classifier.export_onnx(f"{folder}/model.onnx")
+    session = onnxruntime.InferenceSession(f"{folder}/model.onnx")
+    rows = inputs[:4].numpy()
+    outputs = dict(zip([output.name for output in session.get_outputs()], session.run(None, {"features": rows}), strict=True))
+
+print({name: value.shape for name, value in outputs.items()})
+assert np.array_equal(outputs["sets"], run.classifier.predict(rows).sets.numpy())
