@@ -19,19 +19,19 @@ from benchmarks.harness import record
 from shortlist.data import Dataset, PictureArray, Split
 from shortlist.losses import AverageKLoss, CrossEntropyLoss
 from shortlist.models import InputSpec, Network
-from shortlist.training import Recipe, Watcher
+from shortlist.training import Callback, Recipe
 from shortlist.training.run import train
 
 SIDE, PAD = 32, 4
 
 
-class EpochTimes(Watcher):
+class EpochTimes(Callback):
     """When each epoch ended, the work of the device included."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
 
-    def measured(self, line: dict[str, Any], history: Any) -> None:
+    def epoch_ended(self, line: dict[str, Any], history: Any) -> None:
         _wait()
         self.times.append(time.perf_counter())
 
@@ -56,10 +56,10 @@ def ours(recipe: Recipe, images: Tensor, target: Tensor, classes: int) -> list[f
         for name, rows in parts.items()
     }
     data = Dataset("random", [str(label) for label in range(classes)], splits)
-    watcher = EpochTimes()
+    callback = EpochTimes()
     with tempfile.TemporaryDirectory() as folder:
-        train(recipe, Path(folder) / "run", watcher=watcher, checkpoint_seconds=math.inf, dataset=data)
-    return [after - before for before, after in zip(watcher.times, watcher.times[1:], strict=False)][:-1]
+        train(recipe, Path(folder) / "run", callback=callback, checkpoint_seconds=math.inf, dataset=data)
+    return [after - before for before, after in zip(callback.times, callback.times[1:], strict=False)][:-1]
 
 
 def by_hand(recipe: Recipe, images: Tensor, target: Tensor, classes: int) -> list[float]:

@@ -18,4 +18,6 @@ adaptive = sl.sets.average_k(5).fit(probs[:2000])
 for name, rule in {"average-k:5": adaptive, "top-k:5": sl.sets.top_k(5)}.items():
     sets = rule.predict(probs[2000:])
     sizes = sets.sum(axis=1)
-    print(f"{name:12} coverage {sl.metrics.coverage(sets, labels[2000:]):.3f}, {sizes.mean():.2f} labels, from {sizes.min()} to {sizes.max()}")
+    print(
+        f"{name:12} coverage {sl.metrics.coverage(sets, labels[2000:]):.3f}, {sizes.mean():.2f} labels, from {sizes.min()} to {sizes.max()}"
+    )

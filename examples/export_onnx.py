@@ -13,7 +13,9 @@ inputs = torch.randn(900, 4)
 labels = (inputs @ torch.randn(4, 5) + 0.5 * torch.randn(900, 5)).argmax(dim=1)
 
 with tempfile.TemporaryDirectory() as folder:
-    run = sl.train((inputs, labels), folder=f"{folder}/run", backbone="mlp-32", method="cross-entropy", rule="lac:0.1", epochs=5)
+    run = sl.train(
+        (inputs, labels), folder=f"{folder}/run", backbone="mlp-32", method="cross-entropy", rule="lac:0.1", epochs=5
+    )
     run.classifier.export_onnx(f"{folder}/model.onnx")
     session = onnxruntime.InferenceSession(f"{folder}/model.onnx")
     rows = inputs[:4].numpy()

@@ -10,6 +10,7 @@ from . import (
     recipes as recipes,
     report as report,
     retrieval as retrieval,
+    runs as runs,
     sets as sets,
     sklearn as sklearn,
     training as training,
@@ -17,5 +18,6 @@ from . import (
 from .models import Classifier as Classifier
 from .predictions import Predictions as Predictions
 from .report import evaluate as evaluate
+from .runs import Run as Run, train as train
 
 __version__: str

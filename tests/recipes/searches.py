@@ -23,7 +23,7 @@ class FakeTraining:
     def __init__(self, values, monitor="average-2"):
         self.values, self.monitor, self.calls = values, monitor, []
 
-    def __call__(self, recipe, folder, *, resume, device, watcher, dataset):
+    def __call__(self, recipe, folder, *, resume, device, callback, dataset):
         key = (recipe.lr, recipe.parameters["alpha"])
         self.calls.append((folder.name, key, resume))
         assert resume == (folder / "recipe.json").exists()

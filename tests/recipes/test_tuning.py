@@ -8,7 +8,7 @@ import pytest
 
 from shortlist.errors import InputError
 from shortlist.recipes import Trial, tune
-from shortlist.training import Recipe, Watcher
+from shortlist.training import Callback, Recipe
 from shortlist.training.failures import NonFiniteLossError
 from tests.recipes.searches import GRID, NAMES, RECIPE, VALUES, history, lines, search
 
@@ -133,15 +133,15 @@ def test_several_processes_are_refused(tmp_path, monkeypatch):
 
 
 def test_whoever_watches_is_told(tmp_path):
-    class Listener(Watcher):
+    class Listener(Callback):
         def __init__(self):
             self.heard = []
 
-        def said(self, sentence):
+        def message(self, sentence):
             self.heard.append(sentence)
 
     listener = Listener()
-    search(tmp_path / "s", VALUES | {(0.1, 1.0): InputError("too hot")}, watcher=listener)
+    search(tmp_path / "s", VALUES | {(0.1, 1.0): InputError("too hot")}, callback=listener)
     assert listener.heard == [
         "trial 1 of 4: lr=0.1 alpha=0.5",
         "trial 2 of 4: lr=0.1 alpha=1.0",

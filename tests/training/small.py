@@ -40,14 +40,14 @@ def recipe(**settings):
     return start.with_settings(**chosen)
 
 
-def run(folder, data=None, *, resume=False, watcher=None, checkpoint_seconds=0.0, **settings):
+def run(folder, data=None, *, resume=False, callback=None, checkpoint_seconds=0.0, **settings):
     """Train, on the processor."""
     return train(
         recipe(**settings),
         folder,
         resume=resume,
         device="cpu",
-        watcher=watcher,
+        callback=callback,
         checkpoint_seconds=checkpoint_seconds,
         dataset=dataset() if data is None else data,
     )

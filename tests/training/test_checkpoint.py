@@ -11,9 +11,9 @@ from safetensors.torch import save_file
 
 from shortlist.errors import InputError
 from shortlist.training import checkpoint
-from shortlist.training.checkpoint import Moment, below, load_checkpoint, save_checkpoint, under
+from shortlist.training.checkpoint import TrainingState, below, load_checkpoint, save_checkpoint, under
 
-MOMENT = Moment(
+MOMENT = TrainingState(
     step=17,
     history=[{"epoch": 1, "loss": 0.1 + 0.2, "metrics": {"top-1": 1 / 3}, "best": True}, {"epoch": 2, "loss": None}],
     best=1 / 3,
@@ -38,8 +38,8 @@ PLAIN = {"optimizer": {"groups": [{"lr": 0.1, "params": [0, 1], "fused": None}],
 def test_everything_comes_back_bit_for_bit(tmp_path):
     path = tmp_path / "deep" / "checkpoint.safetensors"
     save_checkpoint(path, MOMENT, TENSORS, PLAIN)
-    moment, tensors, plain = load_checkpoint(path)
-    assert (moment, plain) == (MOMENT, PLAIN)
+    state, tensors, plain = load_checkpoint(path)
+    assert (state, plain) == (MOMENT, PLAIN)
     assert tensors.keys() == TENSORS.keys()
     for name, tensor in TENSORS.items():
         assert tensors[name].dtype == tensor.dtype
@@ -48,12 +48,12 @@ def test_everything_comes_back_bit_for_bit(tmp_path):
 
 
 def test_a_first_moment_without_tensors_comes_back(tmp_path):
-    save_checkpoint(tmp_path / "a", Moment(), {}, {})
-    assert load_checkpoint(tmp_path / "a") == (Moment(), {}, {})
+    save_checkpoint(tmp_path / "a", TrainingState(), {}, {})
+    assert load_checkpoint(tmp_path / "a") == (TrainingState(), {}, {})
 
 
 def test_numbers_that_are_none_come_back(tmp_path):
-    save_checkpoint(tmp_path / "a", Moment(history=[{"value": math.nan}, {"value": math.inf}]), {}, {})
+    save_checkpoint(tmp_path / "a", TrainingState(history=[{"value": math.nan}, {"value": math.inf}]), {}, {})
     first, second = load_checkpoint(tmp_path / "a")[0].history
     assert math.isnan(first["value"])
     assert second["value"] == math.inf
@@ -61,7 +61,7 @@ def test_numbers_that_are_none_come_back(tmp_path):
 
 def test_views_and_weights_with_a_gradient_are_written_as_they_look(tmp_path):
     whole = torch.arange(12.0).view(3, 4).requires_grad_()
-    save_checkpoint(tmp_path / "a", Moment(), {"across": whole.T, "column": whole[:, 1]}, {})
+    save_checkpoint(tmp_path / "a", TrainingState(), {"across": whole.T, "column": whole[:, 1]}, {})
     _, tensors, _ = load_checkpoint(tmp_path / "a")
     assert torch.equal(tensors["across"], whole.detach().T)
     assert tensors["column"].tolist() == [1.0, 5.0, 9.0]
@@ -69,9 +69,9 @@ def test_views_and_weights_with_a_gradient_are_written_as_they_look(tmp_path):
 
 def test_a_later_checkpoint_takes_the_place_of_an_earlier_one(tmp_path):
     for step in range(3):
-        save_checkpoint(tmp_path / "a", Moment(step=step), {"w": torch.full((2,), float(step))}, {})
-    moment, tensors, _ = load_checkpoint(tmp_path / "a")
-    assert (moment.step, tensors["w"].tolist()) == (2, [2.0, 2.0])
+        save_checkpoint(tmp_path / "a", TrainingState(step=step), {"w": torch.full((2,), float(step))}, {})
+    state, tensors, _ = load_checkpoint(tmp_path / "a")
+    assert (state.step, tensors["w"].tolist()) == (2, [2.0, 2.0])
     assert len(list(tmp_path.iterdir())) == 1
 
 
@@ -87,7 +87,7 @@ def test_a_full_disk_leaves_the_old_checkpoint_whole(tmp_path, monkeypatch, writ
 
     monkeypatch.setattr(checkpoint, "save_file", full)
     with pytest.raises(InputError) as error:
-        save_checkpoint(path, Moment(step=99), TENSORS, PLAIN)
+        save_checkpoint(path, TrainingState(step=99), TENSORS, PLAIN)
     assert f"cannot write the checkpoint {path}: " in str(error.value)
     assert "no space left on device; the one before is kept: make room and go on with --resume" in str(error.value)
     assert path.read_bytes() == before
@@ -104,7 +104,7 @@ def test_a_disk_that_fails_late_leaves_the_old_checkpoint_whole(tmp_path, monkey
 
     monkeypatch.setattr(checkpoint.os, "fsync", failed)
     with pytest.raises(InputError, match=r"cannot write the checkpoint .*Input/output error"):
-        save_checkpoint(path, Moment(step=99), {}, {})
+        save_checkpoint(path, TrainingState(step=99), {}, {})
     assert load_checkpoint(path)[0] == MOMENT
     assert len(list(tmp_path.iterdir())) == 1
 
@@ -118,18 +118,18 @@ def test_a_killed_write_leaves_the_old_checkpoint_whole(tmp_path, monkeypatch):
 
     monkeypatch.setattr(checkpoint, "save_file", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        save_checkpoint(path, Moment(step=99), {}, {})
+        save_checkpoint(path, TrainingState(step=99), {}, {})
     assert load_checkpoint(path)[0] == MOMENT
 
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write the checkpoint"):
-        save_checkpoint(tmp_path / "file" / "checkpoint.safetensors", Moment(), {}, {})
+        save_checkpoint(tmp_path / "file" / "checkpoint.safetensors", TrainingState(), {}, {})
 
 
 def header(**changes):
-    return {"format": checkpoint.FORMAT, "moment": json.dumps(vars(Moment())), "plain": "{}"} | changes
+    return {"format": checkpoint.FORMAT, "state": json.dumps(vars(TrainingState())), "plain": "{}"} | changes
 
 
 FOREIGN = {
@@ -137,10 +137,10 @@ FOREIGN = {
     "text": lambda path: path.write_text("this is no checkpoint, and long enough for a header"),
     "no header": lambda path: save_file({"w": torch.zeros(2)}, path),
     "other format": lambda path: save_file({"w": torch.zeros(2)}, path, metadata=header(format="shortlist-checkpoint/2")),
-    "no moment": lambda path: save_file({}, path, metadata={"format": checkpoint.FORMAT}),
-    "half a moment": lambda path: save_file({}, path, metadata=header(moment='{"step": 1')),
-    "strange moment": lambda path: save_file({}, path, metadata=header(moment='{"stepp": 1}')),
-    "list for a moment": lambda path: save_file({}, path, metadata=header(moment="[1]")),
+    "no state": lambda path: save_file({}, path, metadata={"format": checkpoint.FORMAT}),
+    "half a state": lambda path: save_file({}, path, metadata=header(state='{"step": 1')),
+    "strange state": lambda path: save_file({}, path, metadata=header(state='{"stepp": 1}')),
+    "list for a state": lambda path: save_file({}, path, metadata=header(state="[1]")),
     "half of plain": lambda path: save_file({}, path, metadata=header(plain="{")),
     "missing": lambda path: None,
     "folder": lambda path: path.mkdir(),
@@ -176,7 +176,7 @@ def test_a_file_cut_short_anywhere_is_refused(tmp_path):
 def test_weights_that_two_layers_share_can_be_kept(tmp_path):
     shared = torch.arange(4.0).view(2, 2)
     tensors = {"network.in": shared, "network.out": shared, "part": shared[1:], "turned": shared.T, "none": shared[:0]}
-    save_checkpoint(tmp_path / "a", Moment(), tensors, {})
+    save_checkpoint(tmp_path / "a", TrainingState(), tensors, {})
     found = load_checkpoint(tmp_path / "a")[1]
     assert found.keys() == tensors.keys()
     assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())

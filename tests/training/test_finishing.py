@@ -12,7 +12,7 @@ from shortlist.models.network import Network
 from shortlist.predictions import Predictions
 from shortlist.sets import average_k, lac
 from shortlist.training.finishing import finish, fitted_link, fitted_rule, scored
-from shortlist.training.reading import base_link, usual_rule
+from shortlist.training.link_and_rule import base_link, usual_rule
 from shortlist.training.recipe import Recipe
 
 N, C = 200, 6

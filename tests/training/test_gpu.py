@@ -17,10 +17,10 @@ METHODS = ["average-k", "ldam", "noised-topk", "cross-entropy", *MULTI]
 GIGABYTE = 2**30
 
 
-def run(folder, data, *, resume=False, watcher=None, **settings):
+def run(folder, data, *, resume=False, callback=None, **settings):
     """Train, on the GPU."""
     return train(
-        recipe(**settings), folder, resume=resume, device="cuda", watcher=watcher, checkpoint_seconds=0.0, dataset=data
+        recipe(**settings), folder, resume=resume, device="cuda", callback=callback, checkpoint_seconds=0.0, dataset=data
     )
 
 
@@ -30,7 +30,7 @@ def test_a_training_that_was_cut_goes_on(tmp_path, method):
     data = dataset(multi=method in MULTI)
     whole = run(tmp_path / "whole", data, **settings)
     with pytest.raises(PowerCut):
-        run(tmp_path / "cut", data, watcher=CutAfter(7), **settings)
+        run(tmp_path / "cut", data, callback=CutAfter(7), **settings)
     again = run(tmp_path / "cut", data, resume=True, **settings)
     assert [line["step"] for line in again.history] == [line["step"] for line in whole.history]
     for name, expected in weights(whole).items():  # atomic additions of the backward pass come in any order

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
+from shortlist.training.callbacks import Callback
 from shortlist.training.interruption import Interrupted, first_interrupt_waits
-from shortlist.training.watching import Watcher
 from tests.training.small import run, same, weights
 
 STEPS = 10  # of two epochs
@@ -20,18 +20,18 @@ def usual_handler():
     signal.signal(signal.SIGINT, before)
 
 
-class Presses(Watcher):
+class Presses(Callback):
     """Ctrl-C once or more often, after a step."""
 
     def __init__(self, step, times=1):
         self.step, self.times, self.said_so = step, times, []
 
-    def stepped(self, step, loss):
+    def step_ended(self, step, loss):
         if step == self.step:
             for _ in range(self.times):
                 signal.raise_signal(signal.SIGINT)
 
-    def said(self, sentence):
+    def message(self, sentence):
         self.said_so.append(sentence)
 
 
@@ -39,32 +39,32 @@ class Presses(Watcher):
 def test_the_step_in_hand_is_kept_and_the_run_ends_as_it_would_have(tmp_path, step, epoch):
     whole = run(tmp_path / "whole")
     with pytest.raises(Interrupted, match=rf"^stopped after step {step} of 10, epoch {epoch} of 2$"):
-        run(tmp_path / "cut", watcher=Presses(step), checkpoint_seconds=1e9)
+        run(tmp_path / "cut", callback=Presses(step), checkpoint_seconds=1e9)
     assert (tmp_path / "cut" / "checkpoint.safetensors").exists()
     assert not (tmp_path / "cut" / "classifier").exists()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     steps = []
     again = Presses(None)
     again.stepped = lambda number, loss: steps.append(number)
-    assert same(weights(whole), weights(run(tmp_path / "cut", resume=True, watcher=again)))
+    assert same(weights(whole), weights(run(tmp_path / "cut", resume=True, callback=again)))
     assert steps == list(range(step + 1, STEPS + 1))
     assert "no checkpoint yet: from the beginning" not in again.said_so
 
 
 def test_a_second_press_leaves_at_once(tmp_path):
     with pytest.raises(KeyboardInterrupt) as left:
-        run(tmp_path / "cut", watcher=Presses(3, times=2), checkpoint_seconds=1e9)
+        run(tmp_path / "cut", callback=Presses(3, times=2), checkpoint_seconds=1e9)
     assert not isinstance(left.value, Interrupted)
     assert not (tmp_path / "cut" / "checkpoint.safetensors").exists()
-    watcher = Presses(None)
-    run(tmp_path / "cut", resume=True, watcher=watcher)
-    assert "no checkpoint yet: from the beginning" in watcher.said_so
+    callback = Presses(None)
+    run(tmp_path / "cut", resume=True, callback=callback)
+    assert "no checkpoint yet: from the beginning" in callback.said_so
 
 
 def test_a_handler_of_the_program_s_own_is_kept(tmp_path):
     heard = []
     signal.signal(signal.SIGINT, lambda *_: heard.append(True))
-    run(tmp_path / "run", watcher=Presses(3))
+    run(tmp_path / "run", callback=Presses(3))
     assert heard == [True]
 
 

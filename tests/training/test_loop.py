@@ -10,29 +10,29 @@ from safetensors.torch import load_file
 
 from shortlist.errors import InputError
 from shortlist.models import InputSpec, Network
+from shortlist.training.callbacks import Callback
 from shortlist.training.criterion import Criterion
 from shortlist.training.failures import NonFiniteLossError, OutOfMemoryError
 from shortlist.training.loop import Loop
 from shortlist.training.monitor import Monitor
-from shortlist.training.plan import Plan
-from shortlist.training.watching import Watcher
+from shortlist.training.sampler import StepSampler
 from tests.training.small import dataset, recipe, run, same, weights
 
 METHODS = ["cross-entropy", "average-k", "noised-topk", "expected-positive", "role", "ldam", "focal"]
 MULTI = ["bce", "spa-label-pair", "quasibinary", "two-way", "softmax-uniform"]
 
 
-class Lines(Watcher):
+class Lines(Callback):
     def __init__(self):
         self.lines, self.sentences, self.losses = [], [], []
 
-    def stepped(self, step, loss):
+    def step_ended(self, step, loss):
         self.losses.append(loss)
 
-    def measured(self, line, history):
+    def epoch_ended(self, line, history):
         self.lines.append(line)
 
-    def said(self, sentence):
+    def message(self, sentence):
         self.sentences.append(sentence)
 
 
@@ -43,7 +43,7 @@ def literal_sgd(settings, steps):
     inputs = InputSpec.from_pictures(images, 8)
     torch.manual_seed(settings.seed)
     network = Network(settings.backbone, "linear", inputs, len(data.classes)).double()
-    plan = Plan(len(target), settings.batch_size, settings.seed)
+    plan = StepSampler(len(target), settings.batch_size, settings.seed)
     velocity = {name: torch.zeros_like(p) for name, p in network.named_parameters()}
     total = settings.epochs * plan.steps_per_epoch
     for step in range(steps):
@@ -94,9 +94,9 @@ def test_micro_batches_give_the_step_of_the_batch(tmp_path):
 
 
 def test_a_coupled_loss_says_that_it_couples_micro_batches(tmp_path):
-    watcher = Lines()
-    run(tmp_path / "run", method="average-k", accumulate=2, watcher=watcher, epochs=1)
-    assert any("couples those of each micro-batch of 6 rows" in sentence for sentence in watcher.sentences)
+    callback = Lines()
+    run(tmp_path / "run", method="average-k", accumulate=2, callback=callback, epochs=1)
+    assert any("couples those of each micro-batch of 6 rows" in sentence for sentence in callback.sentences)
 
 
 def test_the_average_of_the_weights_is_what_is_kept(tmp_path):
@@ -155,16 +155,16 @@ def test_a_loss_that_is_not_finite_stops_before_it_harms_and_keeps_its_batch(tmp
         run(tmp_path / "run")
     batch = load_file(tmp_path / "run" / "failed-batch.safetensors")
     assert batch["inputs"].shape == (12, 3, 8, 8)
-    assert torch.equal(batch["rows"], Plan(60, 12, 0).step(7)[0].rows)
+    assert torch.equal(batch["rows"], StepSampler(60, 12, 0).step(7)[0].rows)
     checkpoint = load_file(tmp_path / "run" / "checkpoint.safetensors")
     assert all(tensor.isfinite().all() for tensor in checkpoint.values() if tensor.is_floating_point())
 
 
 def test_steps_that_are_not_finite_can_be_left_out_and_change_nothing(tmp_path, monkeypatch):
-    watcher = Lines()
+    callback = Lines()
     nan_at({3, 8}, monkeypatch)
-    trained = run(tmp_path / "run", backbone="resnet-8", skip_nonfinite=2, watcher=watcher)
-    assert sum("the step is left out" in sentence for sentence in watcher.sentences) == 2
+    trained = run(tmp_path / "run", backbone="resnet-8", skip_nonfinite=2, callback=callback)
+    assert sum("the step is left out" in sentence for sentence in callback.sentences) == 2
     assert all(tensor.isfinite().all() for tensor in weights(trained).values())
     assert trained.history[0]["loss"] == trained.history[0]["loss"]
 
@@ -283,9 +283,9 @@ def test_a_running_link_is_kept_as_it_was_in_the_best_epoch(tmp_path, monkeypatc
 
 def test_pictures_that_cannot_be_read_on_the_way_are_named_once_and_fatal_above_a_share(tmp_path, monkeypatch):
     from shortlist.data.problems import Problem
-    from shortlist.training.rows import DeviceRows
+    from shortlist.training.row_sources import DeviceRows
 
-    watcher, bad = Lines(), {"one.png"}
+    callback, bad = Lines(), {"one.png"}
     batches = DeviceRows.batches
 
     def failing(self, wanted):
@@ -294,8 +294,8 @@ def test_pictures_that_cannot_be_read_on_the_way_are_named_once_and_fatal_above_
             yield batch
 
     monkeypatch.setattr(DeviceRows, "batches", failing)
-    run(tmp_path / "few", dataset(120), watcher=watcher)
-    assert watcher.sentences.count("one.png: cut short") == 1
+    run(tmp_path / "few", dataset(120), callback=callback)
+    assert callback.sentences.count("one.png: cut short") == 1
     bad |= {"two.png", "three.png"}
     run(tmp_path / "handful", dataset(120))
     bad |= {"four.png"}

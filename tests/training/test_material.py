@@ -1,4 +1,4 @@
-"""Rows brought to where they are trained on: at one size, aligned with their labels, in the memory that holds them."""
+"""RowSource brought to where they are trained on: at one size, aligned with their labels, in the memory that holds them."""
 
 from types import SimpleNamespace
 
@@ -15,7 +15,7 @@ from shortlist.training import material
 from shortlist.training.division import Division
 from shortlist.training.material import gather_material, picture_size
 from shortlist.training.recipe import Recipe
-from shortlist.training.rows import DeviceRows, HostRows, StreamedRows
+from shortlist.training.row_sources import DeviceRows, HostRows, StreamedRows
 
 CPU = torch.device("cpu")
 FILES, SIDE, C = 120, 4, 3

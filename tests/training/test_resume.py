@@ -15,8 +15,8 @@ import torch
 from shortlist import Predictions
 from shortlist.errors import InputError
 from shortlist.training import run_recipe
+from shortlist.training.callbacks import Callback
 from shortlist.training.loop import Loop
-from shortlist.training.watching import Watcher
 from tests.training.small import dataset, recipe, run, same, weights
 
 METHODS = ["average-k", "quasibinary", "role", "noised-topk"]
@@ -27,11 +27,11 @@ class PowerCut(BaseException):
     """Nothing catches it."""
 
 
-class CutAfter(Watcher):
+class CutAfter(Callback):
     def __init__(self, step):
         self.step = step
 
-    def stepped(self, step, loss):
+    def step_ended(self, step, loss):
         if step == self.step:
             raise PowerCut
 
@@ -50,7 +50,7 @@ def test_a_training_cut_at_any_step_ends_with_the_same_weights(tmp_path, method)
     for step in random.Random(method).sample(range(1, STEPS + 1), 3):
         folder = tmp_path / str(step)
         with pytest.raises(PowerCut):
-            run(folder, data_of(method), watcher=CutAfter(step), **settings_of(method))
+            run(folder, data_of(method), callback=CutAfter(step), **settings_of(method))
         again = run(folder, data_of(method), resume=True, **settings_of(method))
         assert same(weights(whole), weights(again)), f"cut after step {step}"
         assert [{**line, "seconds": 0, "rows_per_second": 0} for line in again.history] == [
@@ -66,14 +66,14 @@ def test_adamw_goes_on_as_well(tmp_path):
     changes = {"optimizer": "adamw", "lr": 1e-3, "epochs": 2}
     whole = run(tmp_path / "whole", **changes)
     with pytest.raises(PowerCut):
-        run(tmp_path / "cut", watcher=CutAfter(7), **changes)
+        run(tmp_path / "cut", callback=CutAfter(7), **changes)
     assert same(weights(whole), weights(run(tmp_path / "cut", resume=True, **changes)))
 
 
 def test_a_training_cut_before_its_first_checkpoint_begins_again(tmp_path):
     whole = run(tmp_path / "whole")
     with pytest.raises(PowerCut):
-        run(tmp_path / "cut", watcher=CutAfter(1), checkpoint_seconds=1e9)
+        run(tmp_path / "cut", callback=CutAfter(1), checkpoint_seconds=1e9)
     assert not (tmp_path / "cut" / "checkpoint.safetensors").exists()
     assert same(weights(whole), weights(run(tmp_path / "cut", resume=True)))
 
@@ -232,7 +232,7 @@ def test_hidden_files_of_others_outlive_a_resume(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / ".env").write_text("mine")
     with pytest.raises(PowerCut):
-        run(tmp_path / "run", watcher=CutAfter(3))
+        run(tmp_path / "run", callback=CutAfter(3))
     (tmp_path / "run" / ".checkpoint.abc.safetensors").write_text("half")
     run(tmp_path / "run", resume=True)
     assert (tmp_path / "run" / ".env").read_text() == "mine"

@@ -15,7 +15,7 @@ COMMANDS = {
     "calibrate": "calibrate:calibrate",
     "data": "data:app",
     "train": "train:train",
-    "tune": "train:tune",
+    "tune": "tune:tune",
     "recipes": "train:recipes",
     "predict": "predict:predict",
     "export": "predict:export",

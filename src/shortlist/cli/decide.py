@@ -10,7 +10,7 @@ import typer
 from shortlist.cli import options
 from shortlist.cli.console import Bar, Outcome, emit, say, show, warn
 from shortlist.cli.prepare import Fitting, Prepared, Reading, check_outputs, prepare_all
-from shortlist.cli.runs import REPORT, Run
+from shortlist.cli.runs import run_at
 from shortlist.errors import InputError
 from shortlist.evaluation import Evaluation, measure
 from shortlist.report import Table, headline, write_report
@@ -18,6 +18,7 @@ from shortlist.report.optimum import Optimum
 from shortlist.selection import count_rows
 from shortlist.sets.lists import LabelList, check_list_path, list_writer, lists_of
 from shortlist.sets.sizes import SizeSummary
+from shortlist.training.run_folder import REPORT
 
 SHOWN = 10
 
@@ -161,16 +162,16 @@ def report(
         same_rows or None,
         link,
     )  # with any of them, the page is not the one that training wrote
-    own = Run.at(scores[0]) if len(scores) == 1 and all(other is None for other in others) else None
-    out = out or (Path(REPORT) if own is None else own.folder / REPORT)
+    own = run_at(scores[0]) if len(scores) == 1 and all(other is None for other in others) else None
+    out = out or (Path(REPORT) if own is None else own.report_path)
     check_outputs([out], [*scores, *(calibration or ())])
     fitting = Fitting(rule or [], calibration or (), split, seed, same_rows)
     reading = Reading(scores_key, target_key, link)
-    prepared, evaluations = _measured(scores, reading, fitting, None if own is None else own.recipe().name)
+    prepared, evaluations = _measured(scores, reading, fitting, None if own is None else own.recipe.name)
     warnings = [text for one in prepared for text in (*one.warnings, *one.notes)]
     if own is not None:
-        title = title or own.recipe().title
-        warnings = [*own.remarks(), *warnings]
+        title = title or own.recipe.title
+        warnings = [*own.remarks, *warnings]
     whole = {} if split is not None else _trained(scores)  # the optimum of all rows is not that of a part
     write_report(evaluations, out, title=title or "Shortlist report", warnings=warnings, **whole)
     say(f"report on {prepared[0].name if len(prepared) == 1 else f'{len(prepared)} evaluations'} → {out}")
@@ -179,9 +180,9 @@ def report(
 
 def _trained(paths: list[Path]) -> dict[str, Any]:
     """The training history of runs among the paths, and the optimum on their test rows if all share it."""
-    runs = {path.resolve().name: run for path in paths if (run := Run.at(path)) is not None}
-    histories = {name: history for name, run in runs.items() if (history := run.history())}
-    optima = [run.optimum() for run in runs.values()]
+    runs = {path.resolve().name: run for path in paths if (run := run_at(path)) is not None}
+    histories = {name: history for name, run in runs.items() if (history := run.history)}
+    optima = [run.optimum for run in runs.values()]
     found: dict[str, Any] = {"history": histories} if histories else {}
     if len(optima) == len(paths) and optima[0] is not None and all(_same_optimum(one, optima[0]) for one in optima):
         found["optimum"] = optima[0]

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from shortlist.cli.console import say
-from shortlist.cli.runs import Run
 
 FLORA, SCORES = Path("runs/demo"), Path("runs/demo-scores")
 
@@ -25,11 +24,13 @@ def demo(
 
     from shortlist.cli.train import run_training
     from shortlist.recipes import find_recipe
+    from shortlist.runs import Job
     from shortlist.training.devices import processor_computes_bfloat16
+    from shortlist.training.run_folder import RunFolder
 
     folder = out or FLORA
     recipe = find_recipe("flora-minutes")
     if not torch.cuda.is_available() and processor_computes_bfloat16():
         recipe = recipe.with_settings(precision="bfloat16")
-    run_training(recipe, folder, resume=Run.at(folder) is not None, device="auto", tensorboard=False)
+    run_training(Job(recipe, folder), resume=RunFolder.holds_run(folder), device="auto", tensorboard=False)
     say(f"now try: shortlist predict {folder} flora:test=5, or shortlist evaluate {folder} --rule lac:0.05")

@@ -18,7 +18,7 @@ from shortlist.cli import options
 from shortlist.cli.console import Bar, emit, say, show, warn
 from shortlist.cli.networks import networks_by_option
 from shortlist.cli.prepare import check_outputs
-from shortlist.cli.runs import Run
+from shortlist.cli.runs import run_at
 from shortlist.data.dataset import target_among
 from shortlist.data.problems import LABELS_NOT_USED, Problem, problem_lines
 from shortlist.data.sources import open_dataset
@@ -87,9 +87,9 @@ def predict(
 
 def classifier_folder(path: Path) -> Path:
     """The folder of a classifier, be it that of a run or its own; what is there instead is said."""
-    run = Run.at(path)
+    run = run_at(path)
     if run is not None:
-        return run.classifier
+        return run.classifier_path
     if path.is_dir() and not (path / "config.json").exists():
         raise InputError(f"{printable(str(path))}: expected the folder of a classifier or of a run, got {_what_is_in(path)}")
     return path  # whatever else may be wrong with it, the reader says
@@ -107,7 +107,7 @@ def _what_is_in(folder: Path) -> str:
     from shortlist.models.artefact import is_classifier
 
     entries = sorted(folder.iterdir())
-    inside = next((entry for entry in entries if entry.is_dir() and (Run.at(entry) or is_classifier(entry))), None)
+    inside = next((entry for entry in entries if entry.is_dir() and (run_at(entry) or is_classifier(entry))), None)
     if inside is not None:
         return f"a folder above one: {printable(str(inside))} is one"
     more = f" and {len(entries) - NAMED:,} more" if len(entries) > NAMED else ""

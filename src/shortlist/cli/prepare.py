@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from shortlist.cli.console import Bar, noticed, warn
-from shortlist.cli.runs import RECIPE, Run
+from shortlist.cli.runs import run_at
 from shortlist.errors import InputError
 from shortlist.links import Softmax
 from shortlist.predictions import Predictions
@@ -65,8 +65,8 @@ def check_there(path: Path) -> None:
     """Raise an error unless this is a file, or the folder of a run or of a classifier."""
     if not path.exists():
         raise InputError(f"{path}: there is no such file or folder")
-    if path.is_dir() and Run.at(path) is None and not (path / "config.json").is_file():
-        raise InputError(f"{path}: expected a file of scores or the folder of a run, got a folder without a {RECIPE}")
+    if path.is_dir() and run_at(path) is None and not (path / "config.json").is_file():
+        raise InputError(f"{path}: expected a file of scores or the folder of a run, got a folder without recipe.json")
 
 
 def looks_like_probabilities(predictions: Predictions) -> bool:
@@ -129,15 +129,15 @@ def prepare_all(paths: Sequence[Path], reading: Reading, fitting: Fitting) -> li
     found = []
     for n, (path, name) in enumerate(zip(paths, short_names(paths), strict=True)):
         check_there(path)
-        run = Run.at(path)
+        run = run_at(path)
         if run is None and not fitting.rules:
             raise InputError(
                 "--rule: expected a rule, such as average-k:5 or lac:0.1, got none; only the folder of a run has its own"
             )
-        scores = path if run is None else run.test
-        calibration = files[n] if files else None if run is None else run.calibration
+        scores = path if run is None else run.predictions_path()
+        calibration = files[n] if files else None if run is None else run.calibration_path
         shown = name if len(paths) > 1 or run is not None else ""
-        rules: Sequence[str | SetRule] = fitting.rules or ([run.rule()] if run is not None else [])
+        rules: Sequence[str | SetRule] = fitting.rules or ([run.rule] if run is not None else [])
         found += _prepare(scores, shown, rules, reading, fitting, calibration)
     return found
 

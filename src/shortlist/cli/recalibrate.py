@@ -8,7 +8,7 @@ import torch
 from shortlist.cli.console import noticed, say, warn
 from shortlist.cli.predict import classifier_folder, load_classifier
 from shortlist.cli.prepare import check_there
-from shortlist.cli.runs import Run
+from shortlist.cli.runs import run_at
 from shortlist.errors import InputError
 from shortlist.links import Link
 from shortlist.links.fitted import FittedLink
@@ -21,7 +21,7 @@ UNKNOWN = torch.ones(1)  # stands for a prior when only the kind of rule matters
 
 def holds_classifier(path: Path) -> bool:
     """Whether this is the folder of a classifier or of a run."""
-    return path.is_dir() and (Run.at(path) is not None or (path / "config.json").is_file())
+    return path.is_dir() and (run_at(path) is not None or (path / "config.json").is_file())
 
 
 def recalibrate(
@@ -35,7 +35,7 @@ def recalibrate(
         raise InputError(f"{out}: expected a new folder, got that of the classifier itself")
     classifier = load_classifier(path, network=network)
     old = copy.deepcopy(classifier.rule)
-    if kind is None and rule is not None and on is None and Run.at(path) is None and not parse_rule(rule, UNKNOWN).needs_fit:
+    if kind is None and rule is not None and on is None and run_at(path) is None and not parse_rule(rule, UNKNOWN).needs_fit:
         classifier.with_rule(parse_rule(rule)).save(out)
         return say(f"rule {rule}, which needs no fit\nthe classifier → {out}")
     for_link, for_rule = _rows(path, on, classifier, both=kind is not None)
@@ -67,16 +67,16 @@ def _chosen(text: str | None, old: SetRule | None, rows: Predictions) -> SetRule
 
 
 def _rows(path: Path, on: Path | None, classifier: Classifier, both: bool) -> tuple[Predictions, Predictions]:
-    run = Run.at(path)
+    run = run_at(path)
     if on is None and run is None:
         raise InputError("--on: expected labelled scores of this classifier, as shortlist predict writes them, got none")
     if on is None and run is not None:
-        if run.calibration.name != "calibration.safetensors":
+        if run.calibration_path.name != "calibration.safetensors":
             warn(
                 "the run has no calibration rows: the rule is fitted on the validation rows, which chose the epoch, so "
                 "that its guarantee does not hold exactly"
             )
-        parts = Predictions.load(run.folder / "val.safetensors"), Predictions.load(run.calibration)
+        parts = run.predictions("val"), Predictions.load(run.calibration_path)
     else:
         assert on is not None
         check_there(on)

@@ -233,10 +233,10 @@ def _open(path: Path) -> "Index":
 
 def _load(path: Path, scores_key: str | None, ids_key: str | None, link: str | None) -> "Predictions":
     from shortlist.cli.prepare import Reading
-    from shortlist.cli.runs import Run
+    from shortlist.cli.runs import run_at
 
-    run = Run.at(path)
-    return Reading(scores_key, None, link, ids_key).load(path if run is None else run.test)
+    run = run_at(path)
+    return Reading(scores_key, None, link, ids_key).load(path if run is None else run.predictions_path())
 
 
 def _columns(

@@ -10,7 +10,7 @@ import typer
 from shortlist.cli import options
 from shortlist.cli.console import Bar, emit, say, show, warn
 from shortlist.cli.prepare import Reading, check_outputs, looks_like_probabilities, short_names
-from shortlist.cli.runs import Run
+from shortlist.cli.runs import run_at
 from shortlist.errors import InputError
 from shortlist.metrics import RetrievalScores, evaluate_retrieval, logs_of
 from shortlist.predictions import Predictions
@@ -60,8 +60,8 @@ def retrieval_eval(
 
 
 def _load(path: Path, reading: Reading) -> Predictions:
-    run = Run.at(path)
-    predictions = reading.load(path if run is None else run.test)
+    run = run_at(path)
+    predictions = reading.load(path if run is None else run.predictions_path())
     _check(predictions, path)
     return predictions
 

@@ -18,8 +18,8 @@ from shortlist.checks import whole
 from shortlist.data.decoding import PictureError
 from shortlist.data.pictures import PictureArray, Pictures
 from shortlist.data.problems import Problem, check_tolerance
-from shortlist.data.threads import usable_cores
 from shortlist.errors import InputError
+from shortlist.machine import usable_cores
 
 Framing: TypeAlias = Literal["crop", "stretch", "pad"]
 UNREADABLE = "unreadable picture"

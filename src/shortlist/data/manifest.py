@@ -16,8 +16,8 @@ from typing import Literal, TypeAlias
 from shortlist.data.dataset import Dataset
 from shortlist.data.pictures import PictureFiles
 from shortlist.data.problems import Problem
-from shortlist.data.threads import usable_cores
 from shortlist.errors import InputError
+from shortlist.machine import usable_cores
 from shortlist.tensors import is_single_label
 
 Placing: TypeAlias = Literal["link", "copy", "none"]

@@ -8,7 +8,6 @@ trial-000, trial-001, …   the run of each, as :func:`~shortlist.training.train
 """
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -18,9 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from shortlist.data.sources import open_dataset
 from shortlist.errors import InputError
 from shortlist.files import write_text
+from shortlist.machine import launched_processes
 from shortlist.recipes.grids import checked_grid, trial_recipes, written
+from shortlist.training.callbacks import Callback, Callbacks
 from shortlist.training.recipe import PATH, Recipe
-from shortlist.training.watching import Watcher, Watchers
 
 if TYPE_CHECKING:
     from shortlist.data.dataset import Dataset
@@ -99,7 +99,7 @@ def tune(
     grid: Mapping[str, Sequence[Any]] | None = None,
     resume: bool = False,
     device: "Device" = "auto",
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
     train: Train | None = None,
     dataset: "Dataset | None" = None,
 ) -> Tuned:
@@ -115,7 +115,7 @@ def tune(
         grid: settings, each with its values; None: those that the recipe declares.
         resume: go on with what is there.
         device: as for :func:`~shortlist.training.train`.
-        watcher: is told how each trial goes.
+        callback: is told how each trial goes.
         train: what trains; None: :func:`~shortlist.training.train`.
         dataset: used in place of the recipe's data; opened from the recipe by default.
 
@@ -129,11 +129,11 @@ def tune(
     folder = Path(folder)
     if PATH in recipe.data and dataset is None:
         raise InputError(f"recipe {recipe.name} needs data: give the path of {recipe.data.replace(PATH, '…')}")
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if launched_processes() > 1:
         raise InputError("expected one process, as the trials of a search come one after another, got several: start it alone")
     checked = checked_grid(recipe.grid if grid is None else grid, recipe)
     wanted = trial_recipes(recipe, checked)
-    search = _Search(folder, recipe, checked, wanted, device, watcher, train, dataset)
+    search = _Search(folder, recipe, checked, wanted, device, callback, train, dataset)
     search.check_folder(resume)
     trials = search.run()
     best = _best(trials)
@@ -173,12 +173,12 @@ class _Search:
         grid: Mapping[str, Sequence[Any]],
         wanted: Sequence[Recipe],
         device: "Device",
-        watcher: Watcher | None,
+        callback: Callback | None,
         train: Train | None,
         dataset: "Dataset | None",
     ):
         self.folder, self.recipe, self.grid, self.wanted = folder, recipe, grid, wanted
-        self.device, self.watcher, self.train = device, watcher, train
+        self.device, self.callback, self.train = device, callback, train
         self._dataset = dataset
         self._heard: set[str] = set()
 
@@ -234,8 +234,8 @@ class _Search:
         # A run that was cut short, or that ended while its line was not written yet: both go on from what is there.
         begun = (place / BEGUN).exists()
         try:
-            watcher = None if self.watcher is None else _Once(self.watcher, self._heard)
-            trained = self._train()(wanted, place, resume=begun, device=self.device, watcher=watcher, dataset=self._dataset)
+            callback = None if self.callback is None else _Once(self.callback, self._heard)
+            trained = self._train()(wanted, place, resume=begun, device=self.device, callback=callback, dataset=self._dataset)
         except InputError as error:
             self._say(f"{name} failed: {error}")
             return Trial(name, values, failed=str(error))
@@ -249,8 +249,8 @@ class _Search:
         return train
 
     def _say(self, sentence: str) -> None:
-        if self.watcher is not None:
-            self.watcher.said(sentence)
+        if self.callback is not None:
+            self.callback.message(sentence)
 
     def _write(self, trials: Sequence[Trial]) -> None:
         lines = [json.dumps(_plain(trial.record()), ensure_ascii=False) for trial in trials]
@@ -261,22 +261,22 @@ class _Search:
         return {trial.folder: trial for trial in trials_in(self.folder) if trial.failed is None}
 
 
-class _Once(Watchers):
+class _Once(Callbacks):
     """Passes on what a trial says, but for what trials before it have said of the same data before they began to train."""
 
-    def __init__(self, watcher: Watcher, heard: set[str]):
-        super().__init__(watcher)
+    def __init__(self, callback: Callback, heard: set[str]):
+        super().__init__(callback)
         self.heard, self.begun = heard, False
 
-    def started(self, steps: int, steps_per_epoch: int, rows: int, done: int) -> None:
+    def training_started(self, steps: int, steps_per_epoch: int, rows: int, done: int) -> None:
         """From here on it is about this trial."""
         self.begun = True
-        super().started(steps, steps_per_epoch, rows, done)
+        super().training_started(steps, steps_per_epoch, rows, done)
 
-    def said(self, sentence: str) -> None:
+    def message(self, sentence: str) -> None:
         """Once, if it is about the data."""
         if self.begun or sentence not in self.heard:
-            super().said(sentence)
+            super().message(sentence)
         if not self.begun:
             self.heard.add(sentence)
 

@@ -277,6 +277,16 @@ class DistanceToOptimum(Panels):
         sizes = self.optimum.k.tolist()
         return {name: [math.nan if curve is None else curve.at(k) for k in sizes] for name, curve in curves.items()}
 
+    def sentence(self, k: float) -> str:
+        """The distance of the first evaluation at the size closest to k, in one sentence."""
+        place = min(range(len(self.optimum.k)), key=lambda row: abs(float(self.optimum.k[row]) - k))
+        reached = self.reached(self.evaluations[0])["average_k"][place]
+        best = float(self.optimum.average_k[place])
+        return (
+            f"with {self.optimum.k[place]:g} labels on average, the best possible classifier covers {best:.1%} of these rows "
+            f"and this one {reached:.1%}: {100 * (best - reached):.1f} points away"
+        )
+
     def panels(self) -> list[Display]:
         """Top-k, and average-k if probabilities are known."""
         known = any(evaluation.size_curve is not None for evaluation in self.evaluations)

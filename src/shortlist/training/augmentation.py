@@ -12,8 +12,8 @@ from torch.nn.functional import pad
 
 from shortlist.data.randomness import Purpose
 from shortlist.data.transforms import flip_rows, random_boxes, resized_crop, windows
-from shortlist.training.plan import derived_seed
 from shortlist.training.recipe import Augmentation
+from shortlist.training.sampler import derived_seed
 
 LARGER = 8 / 7  # pictures that windows are cut from: 256 for 224
 SHIFT = 1 / 8  # of the side: 4 pixels of 32

@@ -1,4 +1,4 @@
-"""A training at one moment, in one safetensors file that appears whole or not at all, and outlives a power cut."""
+"""Checkpoints: the state of a training in one safetensors file, written atomically and flushed to disk."""
 
 import json
 import os
@@ -18,7 +18,7 @@ FORMAT = "shortlist-checkpoint/1"
 
 
 @dataclass
-class Moment:
+class TrainingState:
     """Where a training stands.
 
     Args:
@@ -41,9 +41,9 @@ class Moment:
     finished: bool = False
 
 
-def save_checkpoint(path: Path, moment: Moment, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
-    """Write the moment with its tensors and plain values, and wait until the disk has them."""
-    header = {"format": FORMAT, "moment": json.dumps(vars(moment)), "plain": json.dumps(plain)}
+def save_checkpoint(path: Path, state: TrainingState, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
+    """Write the state with its tensors and plain values, and wait until the disk has them."""
+    header = {"format": FORMAT, "state": json.dumps(vars(state)), "plain": json.dumps(plain)}
     try:
         with written_whole(path) as temporary:
             save_file(_apart(tensors), temporary, metadata=header)
@@ -68,7 +68,7 @@ def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return ready
 
 
-def load_checkpoint(path: Path) -> tuple[Moment, dict[str, Tensor], dict[str, Any]]:
+def load_checkpoint(path: Path) -> tuple[TrainingState, dict[str, Tensor], dict[str, Any]]:
     """What :func:`save_checkpoint` wrote."""
     try:
         with safe_open(path, framework="pt") as file:
@@ -79,7 +79,7 @@ def load_checkpoint(path: Path) -> tuple[Moment, dict[str, Tensor], dict[str, An
     if header.get("format") != FORMAT:
         raise InputError(f"cannot read the checkpoint {path}: expected the format {FORMAT}, got {header.get('format')}")
     try:
-        return Moment(**json.loads(header["moment"])), tensors, json.loads(header["plain"])
+        return TrainingState(**json.loads(header["state"])), tensors, json.loads(header["plain"])
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"cannot read the checkpoint {path}: it is damaged ({error})") from error
 

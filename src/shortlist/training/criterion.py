@@ -7,8 +7,8 @@ from shortlist.links import Link
 from shortlist.losses import Loss
 from shortlist.processes import processes
 from shortlist.tensors import Scores, Target, TwoHeadScores
-from shortlist.training.plan import derived_seed
 from shortlist.training.recipe import Recipe
+from shortlist.training.sampler import derived_seed
 
 
 class Criterion(nn.Module):

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 
-class Told:
+class PendingNumber:
     """A number on its way from the device, waited for only when it is asked for: the device meanwhile goes on."""
 
     def __init__(self, number: Tensor):
@@ -32,11 +32,11 @@ def seed_step(seed: int, device: torch.device) -> None:
         torch.cuda.default_generators[device.index or 0].manual_seed(seed)
 
 
-class Statistics:
+class BufferSnapshot:
     """Buffers of some modules as they are now, to be put back: those that a forward pass would change or make.
 
     >>> norm = nn.BatchNorm1d(2)
-    >>> before = Statistics([norm])
+    >>> before = BufferSnapshot([norm])
     >>> _ = norm(torch.full((3, 2), torch.nan))
     >>> before.restore()
     >>> norm.running_mean

@@ -1,6 +1,5 @@
 """Where to train: the processor or a GPU, alone or among several processes, and in which precision."""
 
-import os
 from typing import Literal, TypeAlias
 
 import torch
@@ -8,6 +7,7 @@ from accelerate import Accelerator, DistributedDataParallelKwargs
 from accelerate.state import AcceleratorState
 
 from shortlist.errors import InputError
+from shortlist.machine import launched_processes
 from shortlist.training.recipe import Precision
 
 Device: TypeAlias = Literal["auto", "cpu", "cuda"]
@@ -27,7 +27,7 @@ def make_accelerator(precision: Precision = "auto", device: Device = "auto") -> 
     if on_gpu:
         torch.backends.cudnn.benchmark = True
     # A second training in one process may want another precision, and where it is alone another device.
-    AcceleratorState._reset_state(reset_partial_state=int(os.environ.get("WORLD_SIZE", "1")) == 1)
+    AcceleratorState._reset_state(reset_partial_state=launched_processes() == 1)
     return Accelerator(
         cpu=not on_gpu,
         mixed_precision=_mixed(precision, on_gpu),

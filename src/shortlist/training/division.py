@@ -16,7 +16,7 @@ from shortlist.data.splits import grouped_split, stratified_split
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.methods import find_method
 from shortlist.tensors import Target, is_single_label, one_hot
-from shortlist.training.reading import check_reading
+from shortlist.training.link_and_rule import check_reading
 from shortlist.training.recipe import Recipe
 from shortlist.training.settings import method_numbers
 from shortlist.words import counted, listed

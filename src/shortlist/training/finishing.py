@@ -16,7 +16,7 @@ from shortlist.predictions import Predictions
 from shortlist.sets import SetRule, parse_rule
 from shortlist.tensors import Scores, is_single_label
 from shortlist.training.division import CALIBRATION, TEST, VAL
-from shortlist.training.reading import base_link, make_rule, rule_without_probabilities
+from shortlist.training.link_and_rule import base_link, make_rule, rule_without_probabilities
 from shortlist.training.recipe import Recipe
 
 FITTED: Mapping[str, type[FittedLink]] = {"temperature": Temperature, "platt": Platt, "isotonic": Isotonic}

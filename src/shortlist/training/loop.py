@@ -18,8 +18,9 @@ from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
 from shortlist.training.augmentation import Augmenter
 from shortlist.training.averaging import AveragedWeights
+from shortlist.training.callbacks import Callback
 from shortlist.training.checkpoint import (
-    Moment,
+    TrainingState,
     below,
     difference,
     load_checkpoint,
@@ -27,22 +28,21 @@ from shortlist.training.checkpoint import (
     under,
 )
 from shortlist.training.criterion import Criterion
-from shortlist.training.device_state import Statistics, Told, seed_step
+from shortlist.training.device_state import BufferSnapshot, PendingNumber, seed_step
 from shortlist.training.failures import is_out_of_memory, keep_batch, largest_batch, nonfinite, out_of_memory
 from shortlist.training.interruption import Interrupted, Stop, first_interrupt_waits
 from shortlist.training.material import check_readable
 from shortlist.training.monitor import Monitor
 from shortlist.training.optimizers import make_optimizer, optimizer_tensors, restore_optimizer
-from shortlist.training.plan import MicroBatch, Plan, derived_seed
 from shortlist.training.raw_model import RawModel, compiled
 from shortlist.training.recipe import Recipe
-from shortlist.training.rows import Batch, Rows
+from shortlist.training.row_sources import Batch, RowSource
+from shortlist.training.run_folder import RunFolder
+from shortlist.training.sampler import MicroBatch, StepSampler, derived_seed
 from shortlist.training.schedules import learning_rate
 from shortlist.training.scoring import score_rows
-from shortlist.training.watching import Watcher
 
 MOST_TOLD = 10  # pictures that cannot be read, by name
-CHECKPOINT, FAILED_BATCH = "checkpoint.safetensors", "failed-batch.safetensors"
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Stage:
     """Where a training takes place: what does not change its result."""
 
     accelerator: Accelerator
-    folder: Path
-    watcher: Watcher = field(default_factory=Watcher)
+    run: RunFolder
+    callback: Callback = field(default_factory=Callback)
     checkpoint_seconds: float = 30.0
     validation_batch: int = 1024
 
@@ -70,19 +70,19 @@ class Loop:
         network: Network,
         criterion: Criterion,
         inputs: InputSpec,
-        train: Rows,
-        validation: Rows,
+        train: RowSource,
+        validation: RowSource,
         monitor: Monitor,
         stage: Stage,
     ):
         self.recipe, self.inputs, self.train, self.validation = recipe, inputs, train, validation
-        self.monitor, self.stage, self.moment = monitor, stage, Moment()
+        self.monitor, self.stage, self.state = monitor, stage, TrainingState()
         accelerator = stage.accelerator
         self.network = network.to(accelerator.device)
         self.criterion = criterion.to(accelerator.device)
-        self.plan = Plan(len(train), recipe.batch_size, recipe.seed, recipe.accumulate, recipe.epoch_rows)
-        self.rate = learning_rate(recipe, self.plan.steps_per_epoch)
-        self.steps = recipe.epochs * self.plan.steps_per_epoch
+        self.sampler = StepSampler(len(train), recipe.batch_size, recipe.seed, recipe.accumulate, recipe.epoch_rows)
+        self.rate = learning_rate(recipe, self.sampler.steps_per_epoch)
+        self.steps = recipe.epochs * self.sampler.steps_per_epoch
         self.optimizer = make_optimizer(self.network, recipe)
         augmenter = Augmenter(recipe.augmentation, inputs.size, recipe.seed) if inputs.is_pictures else None
         whole = RawModel(self.network, inputs, augmenter)
@@ -103,29 +103,29 @@ class Loop:
         """The network that is evaluated: the average of the weights where there is one."""
         return self.network if self.average is None else self.average.network
 
-    def run(self) -> Moment:
+    def run(self) -> TrainingState:
         """Train to the end, and leave the best weights in :attr:`kept`; a person's Ctrl-C ends it between two steps."""
-        moment = self.moment
-        self.stage.watcher.started(self.steps, self.plan.steps_per_epoch, self.plan.size, moment.step)
-        if not moment.finished:
+        state = self.state
+        self.stage.callback.training_started(self.steps, self.sampler.steps_per_epoch, self.sampler.size, state.step)
+        if not state.finished:
             with first_interrupt_waits() as stop:
                 self._train(stop)
         if self.best is not None:
             self.kept.load_state_dict(self.best)
             self.criterion.restore_link(self.best_link)
         self.kept.eval()
-        return moment
+        return state
 
     def _train(self, stop: Stop) -> None:
         """Steps until the last, or until somebody asks to stop; then the checkpoint."""
-        moment, epoch_steps = self.moment, self.plan.steps_per_epoch
+        state, epoch_steps = self.state, self.sampler.steps_per_epoch
         last_saved = time.monotonic()
         self.network.train()
         self._clock = time.perf_counter()
-        for parts, batches in self._work(moment.step, self.steps):
+        for parts, batches in self._work(state.step, self.steps):
             self._step_unless_left(stop, parts, batches)
-            moment.step += 1
-            if moment.step % epoch_steps == 0 and self._epoch_ends(moment.step // epoch_steps):
+            state.step += 1
+            if state.step % epoch_steps == 0 and self._epoch_ends(state.step // epoch_steps):
                 break
             if self._stops(stop):
                 self.save()
@@ -133,7 +133,7 @@ class Loop:
             if time.monotonic() - last_saved >= self.stage.checkpoint_seconds:
                 self.save()
                 last_saved = time.monotonic()
-        moment.finished = True
+        state.finished = True
         self.save()
         if self._stops(stop):
             raise self._interrupted()
@@ -145,24 +145,24 @@ class Loop:
     def _step_unless_left(self, stop: Stop, parts: list[MicroBatch], batches: list[Batch]) -> None:
         """A step; where the first process has stopped and left the others waiting for it, they stop too."""
         try:
-            self._step(self.moment.step, parts, batches)
+            self._step(self.state.step, parts, batches)
         except RuntimeError as error:
             if stop.asked and not self.stage.accelerator.is_main_process:
                 raise self._interrupted() from error
             raise
 
     def _interrupted(self) -> Interrupted:
-        step = self.moment.step
-        epoch = max(0, step - 1) // self.plan.steps_per_epoch + 1
+        step = self.state.step
+        epoch = max(0, step - 1) // self.sampler.steps_per_epoch + 1
         return Interrupted(f"stopped after step {step:,} of {self.steps:,}, epoch {epoch} of {self.recipe.epochs}")
 
     def _work(self, first: int, end: int) -> Iterator[tuple[list[MicroBatch], list[Batch]]]:
         """The micro-batches of each step, made ready as the rows can be."""
         accelerator = self.stage.accelerator
         process, processes = accelerator.process_index, accelerator.num_processes
-        planned = (part.rows for parts in self.plan.steps(first, end, process, processes) for part in parts)
+        planned = (part.rows for parts in self.sampler.steps(first, end, process, processes) for part in parts)
         ready = self.train.batches(planned)
-        for parts in self.plan.steps(first, end, process, processes):
+        for parts in self.sampler.steps(first, end, process, processes):
             yield parts, [next(ready) for _ in parts]
 
     def _step(self, step: int, parts: list[MicroBatch], batches: list[Batch]) -> None:
@@ -173,7 +173,7 @@ class Loop:
         # Dropout, noise of losses: a function of the seed, the step and the process, so that there is no state to save.
         own = step * accelerator.num_processes + accelerator.process_index
         seed_step(derived_seed(self.recipe.seed, Purpose.TRAINING_STEP, own), accelerator.device)
-        before = Statistics(self._running()) if self.recipe.skip_nonfinite else None
+        before = BufferSnapshot(self._running()) if self.recipe.skip_nonfinite else None
         full = False
         try:
             loss = self._gradient(step, parts, batches)
@@ -192,17 +192,17 @@ class Loop:
             self.criterion.stepped(rate)
             if self.average is not None:
                 self.average.update(self.network, step)
-            running = self.moment.running
+            running = self.state.running
             running["loss"] = running.get("loss", 0.0) + loss
             running["steps"] = running.get("steps", 0.0) + 1
         self.optimizer.zero_grad()
-        self.stage.watcher.stepped(step + 1, loss)
+        self.stage.callback.step_ended(step + 1, loss)
 
     def _gradient(self, step: int, parts: list[MicroBatch], batches: list[Batch]) -> float:
         """Forward and backward of a step; its loss, which is known before the backward pass has ended."""
         accelerator = self.stage.accelerator
         summed: Tensor | None = None
-        told: Told | None = None
+        told: PendingNumber | None = None
         for number, (part, batch) in enumerate(zip(parts, batches, strict=True)):
             last = number == len(parts) - 1
             with nullcontext() if last else accelerator.no_sync(self.model):
@@ -210,10 +210,10 @@ class Loop:
                 if self.augmenter is not None:
                     draws = self.augmenter.draw(batch.inputs, step * len(parts) + number, part.start, part.together)
                 output = self.model(batch.inputs, *draws)
-                loss = self.criterion(output, batch.target, batch.rows, part.together, self.plan.size)
+                loss = self.criterion(output, batch.target, batch.rows, part.together, self.sampler.size)
                 summed = loss.detach() if summed is None else summed + loss.detach()
                 if last:
-                    told = Told(accelerator.reduce(summed, "mean") if accelerator.num_processes > 1 else summed)
+                    told = PendingNumber(accelerator.reduce(summed, "mean") if accelerator.num_processes > 1 else summed)
                 self._backward(loss)
         assert told is not None
         return told.value()
@@ -225,19 +225,19 @@ class Loop:
         else:
             self.stage.accelerator.backward(loss)
 
-    def _refuse(self, step: int, loss: float, batches: list[Batch], before: Statistics | None) -> None:
+    def _refuse(self, step: int, loss: float, batches: list[Batch], before: BufferSnapshot | None) -> None:
         """Leave the step out, or stop."""
-        self.moment.skipped += 1
+        self.state.skipped += 1
         self.criterion.skipped()
         if before is not None:
             before.restore()
-        if self.moment.skipped > self.recipe.skip_nonfinite:
-            path = self.stage.folder / FAILED_BATCH
+        if self.state.skipped > self.recipe.skip_nonfinite:
+            path = self.stage.run.failed_batch_path
             if self.stage.accelerator.is_main_process:
                 batch = batches[-1]
                 keep_batch(path, {"inputs": batch.inputs, "target": batch.target, "rows": batch.rows})
-            raise nonfinite(step + 1, loss, path, self.moment.skipped - 1)
-        self.stage.watcher.said(f"step {step + 1}: the loss is {loss}; the step is left out")
+            raise nonfinite(step + 1, loss, path, self.state.skipped - 1)
+        self.stage.callback.message(f"step {step + 1}: the loss is {loss}; the step is left out")
 
     def _running(self) -> list[nn.Module]:
         """Whatever keeps running statistics."""
@@ -269,33 +269,33 @@ class Loop:
 
     def _epoch_ends(self, epoch: int) -> bool:
         """Validate, write the line of the epoch, and say whether to stop."""
-        recipe, moment = self.recipe, self.moment
+        recipe, state = self.recipe, self.state
         self._count_seconds()
-        running, moment.running = moment.running, {}
+        running, state.running = state.running, {}
         steps = running.get("steps", 0.0)
         line: dict[str, Any] = {
             "epoch": epoch,
-            "step": moment.step,
+            "step": state.step,
             "loss": running.get("loss", 0.0) / steps if steps else None,
-            "lr": self.rate(moment.step - 1),
+            "lr": self.rate(state.step - 1),
             "seconds": round(running.get("seconds", 0.0), 3),
         }
-        line["rows_per_second"] = round(self.plan.steps_per_epoch * self.plan.size / max(1e-9, line["seconds"]), 1)
+        line["rows_per_second"] = round(self.sampler.steps_per_epoch * self.sampler.size / max(1e-9, line["seconds"]), 1)
         last = epoch == recipe.epochs
         if epoch % recipe.validate_every == 0 or last:
             line |= self._validate(epoch)
-        moment.history.append(line)
+        state.history.append(line)
         self._tell_problems()
-        self.stage.watcher.measured(line, moment.history)
+        self.stage.callback.epoch_ended(line, state.history)
         self._clock = time.perf_counter()
-        return last or (recipe.patience is not None and moment.stale >= recipe.patience)
+        return last or (recipe.patience is not None and state.stale >= recipe.patience)
 
     def _tell_problems(self) -> None:
         """Pictures that could not be read on the way: named once, and fatal above the recipe's tolerance."""
         found = {problem.where: problem for problem in self.train.problems}
         for where, problem in found.items():
             if where not in self._told_of and len(self._told_of) < MOST_TOLD:
-                self.stage.watcher.said(str(problem))
+                self.stage.callback.message(str(problem))
             self._told_of.add(where)
         self.train.problems.clear()
         check_readable(list(found.values()), len(self.train), self.recipe)
@@ -303,7 +303,7 @@ class Loop:
     def _count_seconds(self) -> None:
         """Add the time since the last count to that of the epoch: of steps and of waiting for rows, not of validation."""
         now = time.perf_counter()
-        self.moment.running["seconds"] = self.moment.running.get("seconds", 0.0) + now - self._clock
+        self.state.running["seconds"] = self.state.running.get("seconds", 0.0) + now - self._clock
         self._clock = now
 
     def _validate(self, epoch: int) -> dict[str, Any]:
@@ -316,10 +316,10 @@ class Loop:
         else:
             metrics = self.monitor.measure(scores, self.validation.target[numbers])
         value = metrics[self.monitor.deciding]
-        better = self.monitor.better(value, self.moment.best)
-        self.moment.stale = 0 if better else self.moment.stale + 1
+        better = self.monitor.better(value, self.state.best)
+        self.state.stale = 0 if better else self.state.stale + 1
         if better:
-            self.moment.best, self.moment.best_epoch = value, epoch
+            self.state.best, self.state.best_epoch = value, epoch
             self.best = {name: tensor.clone() for name, tensor in self.kept.state_dict().items()}
             self.best_link = {name: tensor.clone() for name, tensor in self.criterion.link_tensors().items()}
         return {"monitor": self.monitor.deciding, "value": value, "best": better, "metrics": metrics}
@@ -332,7 +332,7 @@ class Loop:
 
     def save(self) -> None:
         """Write the checkpoint."""
-        if not self.moment.finished:
+        if not self.state.finished:
             self._count_seconds()
         if not self.stage.accelerator.is_main_process:
             return
@@ -343,15 +343,15 @@ class Loop:
             tensors |= under("average", self.average.network.state_dict())
         if self.best is not None:
             tensors |= under("best", self.best) | under("best_link", self.best_link)
-        save_checkpoint(self.stage.folder / CHECKPOINT, self.moment, tensors, {"optimizer": plain})
+        save_checkpoint(self.stage.run.checkpoint_path, self.state, tensors, {"optimizer": plain})
 
     def restore(self) -> bool:
         """Go on from the folder's checkpoint; False where there is none."""
-        path = self.stage.folder / CHECKPOINT
+        path = self.stage.run.checkpoint_path
         if not path.exists():
             return False
         device = self.stage.accelerator.device
-        moment, tensors, plain = load_checkpoint(path)
+        state, tensors, plain = load_checkpoint(path)
         states = {"network": self.network} | ({} if self.average is None else {"average": self.average.network})
         here = {name: tensor for part, module in states.items() for name, tensor in under(part, module.state_dict()).items()}
         there = {name: tensor for name, tensor in tensors.items() if name.split(".")[0] in states}
@@ -367,7 +367,7 @@ class Loop:
                 self.average.network.load_state_dict(below("average", tensors))
         except (RuntimeError, ValueError, KeyError) as error:
             raise self._foreign(path, str(error).strip().splitlines()[-1].strip()) from error
-        self.moment = moment
+        self.state = state
         self.best = {name: tensor.to(device) for name, tensor in below("best", tensors).items()} or None
         self.best_link = {name: tensor.to(device) for name, tensor in below("best_link", tensors).items()}
         return True

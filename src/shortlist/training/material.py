@@ -19,7 +19,7 @@ from shortlist.processes import agreed
 from shortlist.training.augmentation import loaded_side
 from shortlist.training.division import Division
 from shortlist.training.recipe import Recipe
-from shortlist.training.rows import DeviceRows, HostRows, Rows, StreamedRows
+from shortlist.training.row_sources import DeviceRows, HostRows, RowSource, StreamedRows
 
 DEFAULT_SIZE, SMALL = 64, 64
 FEW_UNREADABLE = 3  # pictures that a training does without, however small the data
@@ -39,7 +39,7 @@ class Material:
     """
 
     inputs: InputSpec
-    rows: Mapping[str, Rows]
+    rows: Mapping[str, RowSource]
     splits: Mapping[str, Split]
     problems: list[Problem]
 
@@ -63,7 +63,7 @@ def gather_material(
     needed = {name: len(split) * 3 * (side if name == TRAIN else size) ** 2 for name, split in division.splits.items()}
     # Free memory differs from process to process; where rows are kept must not, for the order of rows hangs on it.
     streamed, on_device = agreed([sum(needed.values()) > fit_in.host, sum(needed.values()) < fit_in.device])
-    rows: dict[str, Rows] = {}
+    rows: dict[str, RowSource] = {}
     splits: dict[str, Split] = {}
     problems: list[Problem] = []
     for name, split in division.splits.items():
@@ -129,7 +129,7 @@ def _limits(device: torch.device, processes_here: int) -> _Limits:
     return _Limits(host, DEVICE_SHARE * free)
 
 
-def _inputs(division: Division, recipe: Recipe, rows: Rows, size: int) -> InputSpec:
+def _inputs(division: Division, recipe: Recipe, rows: RowSource, size: int) -> InputSpec:
     if recipe.pretrained:
         return InputSpec.imagenet(size)  # the statistics that published weights were trained with
     if isinstance(rows, DeviceRows | HostRows):
@@ -149,7 +149,7 @@ def _sample(rows: int) -> Tensor:
 
 
 def _of_features(division: Division, device: torch.device) -> Material:
-    rows: dict[str, Rows] = {}
+    rows: dict[str, RowSource] = {}
     inputs = InputSpec.from_features(division.splits[TRAIN].inputs)  # type: ignore[arg-type]
     for name, split in division.splits.items():
         assert isinstance(split.inputs, Tensor)

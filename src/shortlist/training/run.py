@@ -1,17 +1,5 @@
-"""One run: a recipe and a folder → a classifier, its predictions and its history, and everything needed to do it again.
+"""One training: a recipe and a folder → a classifier, its predictions and its history, and what is needed to repeat it."""
 
-========================= =======================================================================================
-recipe.json               the resolved recipe, the versions of what computed, the commit
-metrics.jsonl             a line an epoch
-checkpoint.safetensors    where training stands, or stood when it ended
-classifier/               weights, configuration, class names, model card
-val, calibration, test    predictions, .safetensors each
-========================= =======================================================================================
-"""
-
-import json
-import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,12 +9,12 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from shortlist.data.dataset import TRAIN, Dataset
+from shortlist.data.adapters import as_dataset
+from shortlist.data.dataset import TRAIN
 from shortlist.data.problems import problem_lines
-from shortlist.data.sources import open_dataset
 from shortlist.errors import InputError
 from shortlist.evaluation import card_numbers, measure
-from shortlist.files import write_text
+from shortlist.machine import local_processes
 from shortlist.models.backbones import check_backbone
 from shortlist.models.classifier import Classifier
 from shortlist.models.factories import GivenNetwork, NetworkNeededError, build_network, import_factory
@@ -34,34 +22,34 @@ from shortlist.models.heads import TwoHeadScores
 from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
 from shortlist.predictions import Predictions
+from shortlist.training.callbacks import Callback, Callbacks, MetricsFile, tensorboard_if_installed
 from shortlist.training.criterion import Criterion
 from shortlist.training.devices import Device, make_accelerator
 from shortlist.training.division import TEST, VAL, Division, divide
 from shortlist.training.finishing import finish, scored
+from shortlist.training.link_and_rule import base_link
 from shortlist.training.loop import Loop, Stage
 from shortlist.training.material import Material, Progress, gather_material
 from shortlist.training.monitor import monitor_of
 from shortlist.training.provenance import provenance
-from shortlist.training.reading import base_link
 from shortlist.training.recipe import PATH, Recipe
+from shortlist.training.run_folder import RunFolder
 from shortlist.training.scoring import score_rows
-from shortlist.training.watching import MetricsFile, Watcher, Watchers, tensorboard_if_installed
 
-RECIPE, CLASSIFIER = "recipe.json", "classifier"
 WEIGHTS_KEPT = 11  # copies of the weights: network, optimiser (two), average, best, in an old and a new file; the classifier
-WRITTEN = ("recipe", "metrics", "checkpoint", "failed-batch", "val", "calibration", "test", CLASSIFIER, "optimum", "report")
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What a run leaves.
+    """What a training returns.
 
     Args:
-        classifier: ready to answer.
-        predictions: by split, with the classifier's link: val, calibration, test.
-        history: a line an epoch, as in metrics.jsonl.
+        classifier: the trained classifier, with its link and rule.
+        predictions: by split (val, calibration, test), with the classifier's link.
+        history: one dictionary per epoch, as in metrics.jsonl.
         posterior: of the test rows, where it is known.
-        remarks: what a person should know, in sentences.
+        remarks: notes on the data, the link and the rule, in sentences.
+        is_main_process: whether this process writes the files; of several, one does.
     """
 
     classifier: Classifier
@@ -69,6 +57,7 @@ class Trained:
     history: list[dict[str, Any]]
     posterior: Tensor | None = None
     remarks: list[str] = field(default_factory=list)
+    is_main_process: bool = True
 
 
 def train(
@@ -77,36 +66,36 @@ def train(
     *,
     resume: bool = False,
     device: Device = "auto",
-    watcher: Watcher | None = None,
+    callback: Callback | None = None,
     progress: Progress | None = None,
     checkpoint_seconds: float = 30.0,
-    dataset: Dataset | None = None,
+    dataset: Any = None,
     network: GivenNetwork | None = None,
     inputs: InputSpec | None = None,
     tensorboard: bool = False,
 ) -> Trained:
     """Train, calibrate and measure a classifier; everything goes into the folder.
 
-    A run that was killed goes on with ``resume`` and ends with the weights that it would have had, bit for bit on a CPU with
-    the same number of threads. At Ctrl-C the step in hand ends, the checkpoint is written, and
-    :class:`~shortlist.training.interruption.Interrupted`, a ``KeyboardInterrupt``, is raised; a second leaves at once.
+    A run that was killed continues with ``resume=True`` and ends with the weights that it would have had, bit for bit on a CPU
+    with the same number of threads. Ctrl-C finishes the current step, writes a checkpoint and raises
+    :class:`~shortlist.training.interruption.Interrupted`, a ``KeyboardInterrupt``; a second Ctrl-C stops immediately.
 
     Args:
         recipe: what to do.
-        folder: where the run goes; new or empty, unless it is to be resumed.
-        resume: go on with what is there.
-        device: ``"auto"`` takes a GPU where there is one.
-        watcher: callbacks, called after each step and epoch and with remarks.
-        progress: callback, called with the number of pictures read so far.
-        checkpoint_seconds: the least time between checkpoints.
-        dataset: in place of the recipe's data, which then only names them.
-        network: in place of the recipe's backbone and its method's head: any ``nn.Module`` whose output is scores (N, C), or a
-            ``TwoHeadScores`` pair where the method needs one; a function that returns a module, called with ``classes=`` and,
+        folder: folder of the run; new or empty, unless the run is resumed.
+        resume: continue the run in the folder.
+        device: ``"auto"`` uses a GPU if there is one.
+        callback: called after each step and each epoch, and with remarks.
+        progress: called with the name of a split, the rows read so far and their total.
+        checkpoint_seconds: minimum time between checkpoints.
+        dataset: used in place of the recipe's data; anything that :func:`~shortlist.data.as_dataset` takes.
+        network: used in place of the recipe's backbone and the method's head: any ``nn.Module`` whose output is scores (N, C),
+            or a ``TwoHeadScores`` pair if the method needs one; a function that returns a module, called with ``classes=`` and,
             if it takes it, ``inputs=``; or the import path of such a function. To put the method's head on a backbone of
             your own, return ``Network(backbone, head, inputs, classes)``.
         inputs: what the network reads; by default its own, or derived from the data: the recipe's size, and the mean and
             standard deviation of the training rows.
-        tensorboard: also write curves for TensorBoard, where it is installed.
+        tensorboard: also write curves for TensorBoard, if it is installed.
 
     >>> import tempfile
     >>> recipe = Recipe("tiny", "flora:species=6,genera=2,train=64,val=32,test=32,size=8", backbone="plain-8", epochs=1)
@@ -114,39 +103,44 @@ def train(
     ...     train(recipe.with_settings(k=2, batch_size=32), folder).classifier.rule.text
     'average-k:2'
     """
-    folder = Path(folder)
     if PATH in recipe.data and dataset is None:
         raise InputError(f"recipe {recipe.name} needs data: give the path of {recipe.data.replace(PATH, '…')}")
     recipe, inputs = _sized(recipe, network, inputs)
-    _check_folder(folder, recipe, resume)
-    if network is None:
-        _check_needs_no_network(folder, resume)
-        check_backbone(recipe.backbone)
-    elif isinstance(network, str):
-        import_factory(network)  # a path that leads nowhere is refused before any data is read
+    run = RunFolder(folder)
+    if resume:
+        run.check_resumable(recipe)
+    else:
+        run.check_new()
+    _check_network(run, recipe, network, resume)
     accelerator = make_accelerator(recipe.precision, device)
-    division = divide(open_dataset(recipe.data) if dataset is None else dataset, recipe)
+    division = divide(as_dataset(recipe.data if dataset is None else dataset), recipe)
     _check_processes(recipe, accelerator)
-    watchers = _watchers(folder, watcher, accelerator, tensorboard)
+    callbacks = _callbacks(run, callback, accelerator, tensorboard)
     for remark in division.remarks:
-        watchers.said(remark)
+        callbacks.message(remark)
     material = gather_material(
-        division, recipe, accelerator.device, processes_here=_local_processes(accelerator), progress=progress
+        division, recipe, accelerator.device, processes_here=local_processes(accelerator.num_processes), progress=progress
     )
     for line in problem_lines(material.problems):
-        watchers.said(line)
+        callbacks.message(line)
     if inputs is not None:
         material = replace(material, inputs=inputs)
-    loop = _prepared(recipe, division, material, Stage(accelerator, folder, watchers, checkpoint_seconds), network)
-    if accelerator.is_main_process and not resume:
-        described = {"recipe": recipe.record()} | _network_record(loop.network) | provenance()
-        write_text(folder / RECIPE, json.dumps(described, indent=2, ensure_ascii=False) + "\n")
+    loop = _prepared(recipe, division, material, Stage(accelerator, run, callbacks, checkpoint_seconds), network)
     if resume:
-        _clear_leftovers(folder, accelerator)
-        if not loop.restore():
-            watchers.said("no checkpoint yet: from the beginning")
-    moment = loop.run()
-    return _finished(recipe, division, material, loop, moment.history)
+        _restore(loop)
+    elif accelerator.is_main_process:
+        run.write_recipe(recipe, **_network_record(loop.network), **provenance())
+    state = loop.run()
+    return _finished(recipe, division, material, loop, state.history)
+
+
+def _restore(loop: Loop) -> None:
+    """Continue from the checkpoint, if there is one."""
+    stage = loop.stage
+    if stage.accelerator.is_main_process:
+        stage.run.remove_leftovers()
+    if not loop.restore():
+        stage.callback.message("there is no checkpoint yet: training starts from the beginning")
 
 
 def _sized(recipe: Recipe, network: GivenNetwork | None, inputs: InputSpec | None) -> tuple[Recipe, InputSpec | None]:
@@ -164,77 +158,22 @@ def _sized(recipe: Recipe, network: GivenNetwork | None, inputs: InputSpec | Non
     return recipe.with_settings(size=inputs.size), inputs
 
 
-def _check_needs_no_network(folder: Path, resume: bool) -> None:
-    """A run that was begun with a network of the user's own goes on with it."""
-    made = run_network(folder) if resume else None
+def _check_network(run: RunFolder, recipe: Recipe, network: GivenNetwork | None, resume: bool) -> None:
+    """Raise an error, before any data is read, if the network cannot be built."""
+    if isinstance(network, str):
+        import_factory(network)
+    if network is not None:
+        return
+    check_backbone(recipe.backbone)
+    made = run.network_record if resume else None
     if made is not None:
         factory = made.get("factory")
         shown = f"network={factory!r}" if factory else f"network=…, a {made.get('class')} or a function that returns one"
-        raise NetworkNeededError(f"{folder}: this run trains a network of your own: resume it with {shown}", factory)
-
-
-def run_network(folder: str | Path) -> dict[str, Any] | None:
-    """The class and factory of the network of a run, where it was not built from names; None where it was."""
-    return _described(folder).get("network")
+        raise NetworkNeededError(f"{run.path}: this run trains a network of your own: resume it with {shown}", factory)
 
 
 def _network_record(network: Network) -> dict[str, Any]:
     return {"network": {"class": network.describe(), "factory": network.factory}} if network.foreign else {}
-
-
-def _check_folder(folder: Path, recipe: Recipe, resume: bool) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: expected a folder for the run, got a file")
-    described = folder / RECIPE
-    if not resume:
-        if described.exists():
-            raise InputError(f"{folder} holds a run already: go on with it by --resume, or choose another folder with --out")
-        if folder.exists() and any(not entry.name.startswith(".") for entry in folder.iterdir()):
-            raise InputError(f"{folder} has files in it: expected a new or empty folder for the run")
-        _check_place(folder)
-        return
-    if not described.exists():
-        raise InputError(f"{folder} holds no run to resume: leave --resume out to begin one")
-    theirs = run_recipe(folder)
-    changed = recipe.differences(theirs)
-    if changed:
-        shown = "; ".join(f"{name} {new!r} here, {old!r} there" for name, (new, old) in list(changed.items())[:5])
-        raise InputError(
-            f"{folder} holds a run of another recipe ({shown}): resume it with its own settings, or choose another folder"
-        )
-
-
-def _check_place(folder: Path) -> None:
-    """Something can be written there, as far as can be known before anything is; room for it is another question."""
-    there = _nearest(folder)
-    # Systems show themselves as folders, such as /proc, in which there is no disk at all.
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK) or not shutil.disk_usage(there).total:
-        what = "nothing can be written in" if there.is_dir() else "there is a file at"
-        raise InputError(f"cannot write {folder}: {what} {there}: choose another folder with --out")
-
-
-def _nearest(folder: Path) -> Path:
-    """The folder, or the first above it that there is."""
-    return next((above for above in (folder, *folder.parents) if above.exists()), Path())
-
-
-def run_recipe(folder: str | Path) -> Recipe:
-    """The recipe of the run in a folder."""
-    try:
-        return Recipe.from_record(_described(folder)["recipe"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"cannot read {Path(folder) / RECIPE}: {error}") from error
-
-
-def _described(folder: str | Path) -> dict[str, Any]:
-    path = Path(folder) / RECIPE
-    try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return found
-    except FileNotFoundError as error:
-        raise InputError(f"{folder}: expected the folder of a run, with a {RECIPE} in it") from error
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path}: {error}") from error
 
 
 def _check_processes(recipe: Recipe, accelerator: Accelerator) -> None:
@@ -258,16 +197,12 @@ def _check_processes(recipe: Recipe, accelerator: Accelerator) -> None:
         )
 
 
-def _local_processes(accelerator: Accelerator) -> int:
-    return int(os.environ.get("LOCAL_WORLD_SIZE", accelerator.num_processes))
-
-
-def _watchers(folder: Path, watcher: Watcher | None, accelerator: Accelerator, tensorboard: bool) -> Watcher:
-    """The first process speaks for all."""
+def _callbacks(run: RunFolder, callback: Callback | None, accelerator: Accelerator, tensorboard: bool) -> Callback:
+    """All callbacks of the main process; the others have none."""
     if not accelerator.is_main_process:
-        return Watcher()
-    others = tensorboard_if_installed(folder) if tensorboard else []
-    return Watchers(MetricsFile(folder), *others, *([watcher] if watcher is not None else []))
+        return Callback()
+    others = tensorboard_if_installed(run.path) if tensorboard else []
+    return Callbacks(MetricsFile(run.metrics_path), *others, *([callback] if callback is not None else []))
 
 
 def _prepared(recipe: Recipe, division: Division, material: Material, stage: Stage, given: GivenNetwork | None = None) -> Loop:
@@ -275,12 +210,13 @@ def _prepared(recipe: Recipe, division: Division, material: Material, stage: Sta
     classes = len(division.dataset.classes)
     torch.manual_seed(recipe.seed)
     network = _network(recipe, material.inputs, classes, given)
-    _check_space(stage.folder, network)
+    weights = sum(tensor.numel() * tensor.element_size() for tensor in network.state_dict().values())
+    stage.run.check_space(WEIGHTS_KEPT * weights)
     counts = material.splits[TRAIN].counts(classes)
     criterion = Criterion(recipe, counts, len(material.splits[TRAIN]))
     monitor = monitor_of(recipe, base_link(recipe, criterion.link), classes)
     if recipe.accumulate > 1 and criterion.loss.couples:
-        stage.watcher.said(
+        stage.callback.message(
             f"{recipe.method} couples the rows of a batch: with accumulate={recipe.accumulate} it couples those of each "
             f"micro-batch of {recipe.batch_size // recipe.accumulate} rows"
         )
@@ -305,27 +241,6 @@ def _network(recipe: Recipe, inputs: InputSpec, classes: int, given: GivenNetwor
     return network
 
 
-def _check_space(folder: Path, network: Network) -> None:
-    """The disk has room for what the run will write."""
-    size = sum(tensor.numel() * tensor.element_size() for tensor in network.state_dict().values())
-    free = shutil.disk_usage(_nearest(folder)).free
-    if free < WEIGHTS_KEPT * size:
-        raise InputError(
-            f"{folder}: expected {WEIGHTS_KEPT * size / 1e6:,.0f} MB of free space for checkpoints and the classifier, got "
-            f"{free / 1e6:,.0f} MB: make room, or choose another folder with --out"
-        )
-
-
-def _clear_leftovers(folder: Path, accelerator: Accelerator) -> None:
-    """Temporaries of writes that were cut short."""
-    if accelerator.is_main_process:
-        for entry in (entry for stem in WRITTEN for entry in folder.glob(f".{stem}.*")):
-            if entry.is_dir():
-                shutil.rmtree(entry, ignore_errors=True)
-            else:
-                entry.unlink(missing_ok=True)
-
-
 def _finished(recipe: Recipe, division: Division, material: Material, loop: Loop, history: list[dict[str, Any]]) -> Trained:
     """Score the held-out rows with the kept weights, calibrate, measure and write."""
     classes, counts = list(division.dataset.classes), material.splits[TRAIN].counts(len(division.dataset.classes))
@@ -348,10 +263,11 @@ def _finished(recipe: Recipe, division: Division, material: Material, loop: Loop
     classifier.about = about
     if loop.stage.accelerator.is_main_process:
         for name, part in predictions.items():
-            part.save(loop.stage.folder / f"{name}.safetensors")
-        classifier.save(loop.stage.folder / CLASSIFIER)
+            loop.stage.run.write_predictions(name, part)
+        loop.stage.run.write_classifier(classifier)
     loop.stage.accelerator.wait_for_everyone()
-    return Trained(classifier, predictions, history, splits[TEST].posterior, about["remarks"])
+    main = loop.stage.accelerator.is_main_process
+    return Trained(classifier, predictions, history, splits[TEST].posterior, about["remarks"], main)
 
 
 def _about(recipe: Recipe, division: Division, material: Material, history: list[dict[str, Any]]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ report.html               the report
 """
 
 import json
+import os
 import shlex
 import shutil
 from collections.abc import Mapping
@@ -57,13 +58,53 @@ class RunFolder:
             raise InputError(f"{self.path}: expected the folder of a run, which contains {RECIPE}")
         try:
             return Recipe.from_record(_read_json(path)["recipe"])
-        except (KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"cannot read {path}: {error}") from error
 
-    def write_recipe(self, recipe: "Recipe", provenance: Mapping[str, Any]) -> None:
-        """Write the recipe and what it runs on."""
-        record = {"recipe": recipe.record(), **provenance}
+    @property
+    def network_record(self) -> dict[str, Any] | None:
+        """The class and the factory of the user's own network; None for a network built from names."""
+        record: dict[str, Any] | None = _read_json(self.path / RECIPE).get("network")
+        return record
+
+    def write_recipe(self, recipe: "Recipe", **more: Any) -> None:
+        """Write the recipe, with more facts by name."""
+        record = {"recipe": recipe.record(), **more}
         write_text(self.path / RECIPE, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+
+    def check_new(self) -> None:
+        """Raise an error unless a new run can be written here."""
+        self._check_folder()
+        if self.holds_run(self.path):
+            raise InputError(f"{self.path} already holds a run: resume it, or choose another folder")
+        if self.path.exists() and any(not entry.name.startswith(".") for entry in self.path.iterdir()):
+            raise InputError(f"{self.path}: expected a new or empty folder for the run, got one with files in it")
+        there = _nearest(self.path)
+        # Virtual file systems such as /proc look like folders but have no disk at all.
+        if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK) or not shutil.disk_usage(there).total:
+            what = "is not writable" if there.is_dir() else "is a file"
+            raise InputError(f"cannot write {self.path}: {there} {what}: choose another folder")
+
+    def check_resumable(self, recipe: "Recipe") -> None:
+        """Raise an error unless this is a run of the same recipe."""
+        self._check_folder()
+        if not self.holds_run(self.path):
+            raise InputError(f"{self.path} holds no run to resume: start a new one")
+        changed = recipe.differences(self.recipe)
+        if changed:
+            shown = "; ".join(f"{name} {new!r} here, {old!r} there" for name, (new, old) in list(changed.items())[:5])
+            raise InputError(
+                f"{self.path} holds a run of another recipe ({shown}): resume it with its own settings, or choose another folder"
+            )
+
+    def check_space(self, needed: int) -> None:
+        """Raise an error unless the disk has this many bytes free."""
+        free = shutil.disk_usage(_nearest(self.path)).free
+        if free < needed:
+            raise InputError(
+                f"{self.path}: expected {needed / 1e6:,.1f} MB of free space for checkpoints and the classifier, got "
+                f"{free / 1e6:,.1f} MB: free some space, or choose another folder"
+            )
 
     @property
     def history(self) -> list[dict[str, Any]]:
@@ -118,6 +159,16 @@ class RunFolder:
         return self.path / CHECKPOINT
 
     @property
+    def failed_batch_path(self) -> Path:
+        """Where a batch goes whose loss was not finite."""
+        return self.path / FAILED_BATCH
+
+    @property
+    def metrics_path(self) -> Path:
+        """Where the history goes."""
+        return self.path / METRICS
+
+    @property
     def report_path(self) -> Path:
         """Where the report goes."""
         return self.path / REPORT
@@ -151,6 +202,10 @@ class RunFolder:
             return f"stopped before the first checkpoint: {command} starts again"
         return "stopped before training began"
 
+    def _check_folder(self) -> None:
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"{self.path}: expected a folder for the run, got a file")
+
     def _predictions_path(self, split: str) -> Path:
         return self.path / f"{split}.safetensors"
 
@@ -162,6 +217,11 @@ class RunFolder:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.path)!r})"
+
+
+def _nearest(folder: Path) -> Path:
+    """The folder, or its closest parent that exists."""
+    return next((above for above in (folder, *folder.parents) if above.exists()), Path())
 
 
 def _read_json(path: Path) -> Any:

@@ -6,10 +6,10 @@ from torch import Tensor
 from shortlist.models.network import Network
 from shortlist.models.scoring import scored_batches
 from shortlist.processes import gathered, processes
-from shortlist.training.rows import Rows, plain_batches
+from shortlist.training.row_sources import RowSource, plain_batches
 
 
-def score_rows(network: Network, rows: Rows, *, batch_size: int, dtype: torch.dtype | None) -> tuple[Tensor, Tensor]:
+def score_rows(network: Network, rows: RowSource, *, batch_size: int, dtype: torch.dtype | None) -> tuple[Tensor, Tensor]:
     """Scores float32 (M, C) and the numbers int64 (M,) of the rows that could be read, in order, the same on every process.
 
     Args:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import whole
-from shortlist.data.threads import usable_cores
 from shortlist.errors import InputError
+from shortlist.machine import usable_cores
 from shortlist.tensors import Array
 
 SMALLEST, LARGEST = 8, 1024

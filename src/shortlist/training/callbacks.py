@@ -9,65 +9,63 @@ from typing import Any
 from shortlist.errors import InputError
 from shortlist.files import PlaceError, write_text
 
-METRICS = "metrics.jsonl"
 
-
-class Watcher:
+class Callback:
     """Is told what happens, and does nothing about it; subclasses do."""
 
-    def started(self, steps: int, steps_per_epoch: int, rows: int, done: int) -> None:
+    def training_started(self, steps: int, steps_per_epoch: int, rows: int, done: int) -> None:
         """Training of so many steps of so many rows begins, or goes on after ``done``."""
 
-    def stepped(self, step: int, loss: float) -> None:
+    def step_ended(self, step: int, loss: float) -> None:
         """So many steps are done."""
 
-    def measured(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
+    def epoch_ended(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
         """An epoch is over; its line is the last of the history."""
 
-    def said(self, sentence: str) -> None:
+    def message(self, sentence: str) -> None:
         """Something that a person should know."""
 
 
-class Watchers(Watcher):
+class Callbacks(Callback):
     """Several at once."""
 
-    def __init__(self, *watchers: Watcher):
-        self.watchers = watchers
+    def __init__(self, *callbacks: Callback):
+        self.callbacks = callbacks
 
-    def started(self, steps: int, steps_per_epoch: int, rows: int, done: int) -> None:
+    def training_started(self, steps: int, steps_per_epoch: int, rows: int, done: int) -> None:
         """To all."""
-        for watcher in self.watchers:
-            watcher.started(steps, steps_per_epoch, rows, done)
+        for callback in self.callbacks:
+            callback.training_started(steps, steps_per_epoch, rows, done)
 
-    def stepped(self, step: int, loss: float) -> None:
+    def step_ended(self, step: int, loss: float) -> None:
         """To all."""
-        for watcher in self.watchers:
-            watcher.stepped(step, loss)
+        for callback in self.callbacks:
+            callback.step_ended(step, loss)
 
-    def measured(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
+    def epoch_ended(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
         """To all."""
-        for watcher in self.watchers:
-            watcher.measured(line, history)
+        for callback in self.callbacks:
+            callback.epoch_ended(line, history)
 
-    def said(self, sentence: str) -> None:
+    def message(self, sentence: str) -> None:
         """To all."""
-        for watcher in self.watchers:
-            watcher.said(sentence)
+        for callback in self.callbacks:
+            callback.message(sentence)
 
 
-class MetricsFile(Watcher):
+class MetricsFile(Callback):
     """``metrics.jsonl``, a line an epoch, rewritten whole each time so that it never ends in half a line."""
 
-    def __init__(self, folder: Path):
-        self.path = folder / METRICS
+    def __init__(self, path: Path):
+        self.path = path
 
-    def measured(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
+    def epoch_ended(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
         """Write all lines."""
         try:
             write_text(self.path, "".join(json.dumps(_plain(entry)) + "\n" for entry in history))
         except OSError as error:
             reason = error.reason if isinstance(error, PlaceError) else str(error)
-            raise InputError(f"cannot write {self.path}: {reason}; make room and go on with --resume") from error
+            raise InputError(f"cannot write {self.path}: {reason}; free some space and resume the run") from error
 
 
 def _plain(value: Any) -> Any:
@@ -79,7 +77,7 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-class TensorBoard(Watcher):
+class TensorBoard(Callback):
     """Curves for TensorBoard, where it is installed."""
 
     def __init__(self, folder: Path):
@@ -88,11 +86,11 @@ class TensorBoard(Watcher):
         self._make: Any = lambda: SummaryWriter(str(folder / "tensorboard"))
         self._writer: Any = None
 
-    def started(self, steps: int, steps_per_epoch: int, rows: int, done: int) -> None:
+    def training_started(self, steps: int, steps_per_epoch: int, rows: int, done: int) -> None:
         """Nothing is written before there is something to train."""
         self._writer = self._make()
 
-    def measured(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
+    def epoch_ended(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
         """Loss, rate, speed and every metric of the epoch."""
         if self._writer is None:
             self._writer = self._make()
@@ -103,8 +101,8 @@ class TensorBoard(Watcher):
         self._writer.flush()
 
 
-def tensorboard_if_installed(folder: Path) -> list[Watcher]:
-    """A TensorBoard watcher, or none."""
+def tensorboard_if_installed(folder: Path) -> list[Callback]:
+    """A TensorBoard callback, or none."""
     try:
         return [TensorBoard(folder)]
     except (ImportError, RuntimeError, AttributeError):

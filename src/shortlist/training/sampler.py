@@ -32,13 +32,13 @@ class MicroBatch:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StepSampler:
     """The rows of every step, in an order drawn anew for every pass over the data.
 
     A step takes ``batch_size`` rows; what is left at the end of a pass is left out, and comes up in another. The rows of a
     micro-batch lie side by side over the processes, so that processes divide a batch and never change it.
 
-    >>> plan = Plan(rows=10, batch_size=4, seed=0)
+    >>> plan = StepSampler(rows=10, batch_size=4, seed=0)
     >>> plan.steps_per_pass, [len(part.rows) for part in plan.step(0, process=1, processes=2)]
     (2, [2])
     """

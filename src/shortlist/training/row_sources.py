@@ -1,6 +1,5 @@
-"""Rows ready to train on: in the memory of the device, of the machine, or decoded by worker processes as they are needed."""
+"""Rows ready to train on: in GPU memory, in main memory, or decoded by worker processes when needed."""
 
-import os
 import queue
 import threading
 from abc import ABC, abstractmethod
@@ -13,9 +12,9 @@ from torch import Tensor
 from shortlist.data.loading import UNREADABLE, Framing
 from shortlist.data.pictures import Pictures
 from shortlist.data.problems import Problem
-from shortlist.data.threads import usable_cores
 from shortlist.data.worker_processes import blocks_by_processes
 from shortlist.errors import InputError
+from shortlist.machine import cores_per_process
 from shortlist.tensors import Target
 
 AHEAD = 3  # batches made ready before they are asked for
@@ -23,14 +22,14 @@ AHEAD = 3  # batches made ready before they are asked for
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows on the device: raw inputs (uint8 pictures or float features), their target, and which rows they are."""
+    """RowSource on the device: raw inputs (uint8 pictures or float features), their target, and which rows they are."""
 
     inputs: Tensor
     target: Target
     rows: Tensor
 
 
-class Rows(ABC):
+class RowSource(ABC):
     """Inputs with their target, given out in batches of row numbers, on one device."""
 
     target: Target
@@ -45,7 +44,7 @@ class Rows(ABC):
         """A batch for each of these tensors of row numbers, in order."""
 
 
-class DeviceRows(Rows):
+class DeviceRows(RowSource):
     """Everything in the memory of the device: a batch is one gather."""
 
     def __init__(self, inputs: Tensor, target: Target, device: torch.device):
@@ -59,7 +58,7 @@ class DeviceRows(Rows):
             yield Batch(self.inputs.index_select(0, place), self._labels.index_select(0, place), rows)
 
 
-class HostRows(Rows):
+class HostRows(RowSource):
     """Everything in the memory of the machine: a thread gathers and pins the next batches while the device works."""
 
     def __init__(self, inputs: Tensor, target: Target, device: torch.device):
@@ -77,7 +76,7 @@ class HostRows(Rows):
             yield Batch(inputs.to(self.device, non_blocking=True), target.to(self.device, non_blocking=True), rows)
 
 
-class StreamedRows(Rows):
+class StreamedRows(RowSource):
     """Pictures decoded by worker processes, a few batches ahead; rows that cannot be read are left out and reported."""
 
     def __init__(
@@ -86,7 +85,7 @@ class StreamedRows(Rows):
         self.target, self.device = target, device
         self.problems: list[Problem] = []
         self._pictures, self._side, self._fit = pictures, side, fit
-        self._workers = workers_here() if workers is None else workers
+        self._workers = cores_per_process() if workers is None else workers
 
     def batches(self, wanted: Iterable[Tensor]) -> Iterator[Batch]:
         """Decoded batches, shorter by the rows that could not be read."""
@@ -99,11 +98,6 @@ class StreamedRows(Rows):
             self.problems += [problem for problem in loaded.problems if problem.kind == UNREADABLE]
             target = self.target.index_select(0, loaded.rows)
             yield Batch(loaded.images.to(self.device, non_blocking=True), _moved(target, self.device), loaded.rows)
-
-
-def workers_here() -> int:
-    """Processes that decode, for each process that trains: the cores of the machine divided among them."""
-    return max(1, usable_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
 
 def _moved(tensor: Tensor, device: torch.device) -> Tensor:

@@ -9,13 +9,13 @@ from typing import Any, Self
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from shortlist.cli.console import error_console, say
-from shortlist.training.watching import Watcher
+from shortlist.training.callbacks import Callback
 
 SMOOTHING = 0.95  # of the loss that the bar shows
 
 
-class TrainingBar(Watcher):
-    """The watcher of a person.
+class TrainingBar(Callback):
+    """The callback of a person.
 
     Args:
         epochs: how many there will be.
@@ -42,7 +42,7 @@ class TrainingBar(Watcher):
             say(self.heading)
         self.heading = ""
 
-    def started(self, steps: int, steps_per_epoch: int, rows: int, done: int) -> None:
+    def training_started(self, steps: int, steps_per_epoch: int, rows: int, done: int) -> None:
         """Show the bar."""
         self.begin()
         self._rows, self._done, self._per_epoch, self._since = rows, done, steps_per_epoch, time.monotonic()
@@ -61,7 +61,7 @@ class TrainingBar(Watcher):
         self.progress.add_task("training", total=steps, completed=done, epoch=epoch, epochs=self.epochs, speed=0.0, loss=0.0)
         self.progress.start()
 
-    def stepped(self, step: int, loss: float) -> None:
+    def step_ended(self, step: int, loss: float) -> None:
         """Move it."""
         if self.progress is None:
             return
@@ -71,7 +71,7 @@ class TrainingBar(Watcher):
         epoch = min((step - 1) // self._per_epoch + 1, self.epochs)
         self.progress.update(self.progress.task_ids[0], completed=step, epoch=epoch, speed=speed, loss=self._loss or 0.0)
 
-    def measured(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
+    def epoch_ended(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
         """A line an epoch."""
         loss = f"loss {line['loss']:.4f}" if line["loss"] is not None else "no loss"
         value = f"  {_measured(line)}{' *' if line['best'] else ''}" if "value" in line else ""
@@ -81,7 +81,7 @@ class TrainingBar(Watcher):
         else:
             self.progress.console.print(text, highlight=False)
 
-    def said(self, sentence: str) -> None:
+    def message(self, sentence: str) -> None:
         """As it is."""
         self.begin()
         self.heard.add(sentence)
@@ -97,15 +97,15 @@ def _measured(line: dict[str, Any]) -> str:
     return f"{line['monitor']} {line['value']:{form}}"
 
 
-class TrialLines(Watcher):
+class TrialLines(Callback):
     """A line for each trial of a search that ends."""
 
-    def measured(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
+    def epoch_ended(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
         """Where the trial stands, in place of the line before."""
         if sys.stderr.isatty():
             value = _measured(line) if "value" in line else ""
             error_console().print(f"epoch {line['epoch']}  {value}", end="\r", highlight=False)
 
-    def said(self, sentence: str) -> None:
+    def message(self, sentence: str) -> None:
         """As it is."""
         say(sentence)

@@ -11,7 +11,7 @@ from shortlist.data.loading import load_pictures
 from shortlist.data.pictures import PictureFiles, Pictures
 from shortlist.errors import InputError
 from shortlist.training import rows as module
-from shortlist.training.rows import DeviceRows, HostRows, StreamedRows, plain_batches
+from shortlist.training.row_sources import DeviceRows, HostRows, StreamedRows, plain_batches
 
 CPU = torch.device("cpu")
 ROWS, SIDE, DAMAGED = 12, 6, 7

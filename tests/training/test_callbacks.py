@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 from shortlist.errors import InputError
-from shortlist.training.watching import METRICS, MetricsFile, Watcher, Watchers, tensorboard_if_installed
+from shortlist.training.callbacks import METRICS, Callback, Callbacks, MetricsFile, tensorboard_if_installed
 
 LINES = [
     {
@@ -79,47 +79,47 @@ def test_the_file_always_holds_the_whole_history(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == [METRICS]
 
 
-class Told(Watcher):
+class Told(Callback):
     def __init__(self, log, name):
         self.log, self.name = log, name
 
-    def started(self, steps, steps_per_epoch, rows, done):
+    def training_started(self, steps, steps_per_epoch, rows, done):
         self.log.append((self.name, "started", steps, steps_per_epoch, rows, done))
 
-    def stepped(self, step, loss):
+    def step_ended(self, step, loss):
         self.log.append((self.name, "stepped", step, loss))
 
-    def measured(self, line, history):
+    def epoch_ended(self, line, history):
         self.log.append((self.name, "measured", line, history))
 
-    def said(self, sentence):
+    def message(self, sentence):
         self.log.append((self.name, "said", sentence))
 
 
-def tell(watcher):
-    watcher.started(100, 10, 32, 5)
-    watcher.stepped(6, 0.5)
-    watcher.measured(LINES[0], LINES[:1])
-    watcher.said("a sentence")
+def tell(callback):
+    callback.training_started(100, 10, 32, 5)
+    callback.step_ended(6, 0.5)
+    callback.epoch_ended(LINES[0], LINES[:1])
+    callback.message("a sentence")
 
 
-def test_all_watchers_are_told_everything_in_order():
+def test_all_callbacks_are_told_everything_in_order():
     log, alone = [], []
-    tell(Watchers(Told(log, "a"), Watchers(Told(log, "b"))))
+    tell(Callbacks(Told(log, "a"), Callbacks(Told(log, "b"))))
     tell(Told(alone, "a"))
     assert log[::2] == alone
     assert log[1::2] == [("b", *entry[1:]) for entry in alone]
     assert [entry[1] for entry in alone] == ["started", "stepped", "measured", "said"]
 
 
-def test_a_watcher_does_nothing_of_its_own(tmp_path):
-    tell(Watcher())
-    tell(Watchers())
+def test_a_callback_does_nothing_of_its_own(tmp_path):
+    tell(Callback())
+    tell(Callbacks())
 
 
 def test_every_thing_that_can_be_told_is_passed_on():
-    public = [name for name in vars(Watcher) if not name.startswith("_")]
-    assert all(name in vars(Watchers) for name in public)
+    public = [name for name in vars(Callback) if not name.startswith("_")]
+    assert all(name in vars(Callbacks) for name in public)
 
 
 def test_curves_are_written_where_tensorboard_is_installed(tmp_path):
@@ -137,7 +137,7 @@ def test_curves_are_written_where_tensorboard_is_installed(tmp_path):
         assert name in content
 
 
-def test_without_tensorboard_there_is_no_watcher(tmp_path, monkeypatch):
+def test_without_tensorboard_there_is_no_callback(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch.utils.tensorboard", None)
     assert tensorboard_if_installed(tmp_path) == []
     assert list(tmp_path.iterdir()) == []

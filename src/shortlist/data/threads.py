@@ -1,8 +1,0 @@
-"""The number of usable cores."""
-
-import os
-
-
-def usable_cores() -> int:
-    """The cores that this process may use, which can be fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,122 @@
+"""Job: what a call of ``train`` asks for, resolved: a complete recipe, the folder of the run, and the data if already open."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shortlist.data import Dataset, as_dataset
+from shortlist.errors import InputError
+from shortlist.recipes import all_recipes, find_recipe
+from shortlist.training.recipe import PATH, Recipe
+from shortlist.training.run_folder import RunFolder
+from shortlist.training.settings import parse_value
+
+RUNS = Path("runs")  # where runs go unless told otherwise
+PICTURE_SOURCES = ("flora", "cifar10", "cifar100")  # known to hold pictures without opening them, which takes a while
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training to do.
+
+    Args:
+        recipe: complete, with its data.
+        folder: where the run goes.
+        dataset: the data, if they had to be opened to choose the recipe.
+    """
+
+    recipe: Recipe
+    folder: Path
+    dataset: Dataset | None = None
+
+
+def resolve_job(
+    data: Any = None,
+    recipe: str | Recipe | None = None,
+    settings: Mapping[str, Any] | None = None,
+    folder: str | Path | None = None,
+    *,
+    resume: bool = False,
+) -> Job:
+    """The job that data, a recipe and settings describe; a resumed run keeps its own recipe where nothing is said.
+
+    Args:
+        data: a folder, a table, ``NAME:PATH``, a :class:`~shortlist.data.Dataset`, or anything that
+            :func:`~shortlist.data.as_dataset` takes; for a recipe that needs a path, that path.
+        recipe: the name of a recipe or a recipe; without one, ``pictures`` or ``table``, whichever the data are.
+        settings: of the recipe or of its method, as values or as text; ``k`` goes to all parts that have a set size.
+        folder: of the run; ``runs/NAME`` by default.
+        resume: continue the run in ``folder``.
+    """
+    changes = dict(settings or {})
+    if resume and data is None and recipe is None:
+        if folder is None:
+            raise InputError("resume: expected the folder of the run, or the same data and settings as before")
+        return Job(with_size(RunFolder(folder).recipe, changes), Path(folder))
+    base, dataset = _base(data, recipe)
+    chosen = with_size(base, changes)
+    if data is not None and recipe is None:
+        chosen = chosen.with_settings(name=_run_name(data, dataset, chosen))
+    return Job(chosen, RUNS / chosen.name if folder is None else Path(folder), dataset)
+
+
+def with_size(base: Recipe, changes: dict[str, Any]) -> Recipe:
+    """The recipe with these settings; ``k`` goes to the method, the rule and the metric that have a set size."""
+    size = changes.pop("k", None)
+    recipe = base.with_settings(**changes)
+    if size is None:
+        return recipe
+    number = float(parse_value("k", size, float))
+    sized: dict[str, Any] = {"k": int(number) if number.is_integer() else number} if "k" in recipe.parameters else {}
+    kind = (recipe.rule or "").split(":")[0]
+    if kind in ("average-k", "top-k") and "rule" not in changes:
+        sized["rule"] = f"{kind}:{number:g}"
+    elif not sized and recipe.rule is None:
+        sized["rule"] = f"average-k:{number:g}"
+    elif not sized and "rule" in changes:
+        raise InputError(f"k: expected a method or a rule with a set size, got method {recipe.method} and rule {recipe.rule}")
+    if recipe.monitor is not None and "monitor" not in changes and recipe.monitor.rpartition("-")[2].isdigit():
+        sized["monitor"] = None
+    return recipe.with_settings(**sized)
+
+
+def _base(data: Any, recipe: str | Recipe | None) -> tuple[Recipe, Dataset | None]:
+    """The recipe before any setting, and the dataset if it had to be opened."""
+    if recipe is not None:
+        return _given_recipe(data, find_recipe(recipe) if isinstance(recipe, str) else recipe)
+    if data is None:
+        raise InputError("data: expected data to train on, or the name of a recipe")
+    if isinstance(data, str | Path):
+        return _recipe_for_source(str(data))
+    dataset = as_dataset(data)
+    return find_recipe("pictures" if dataset.input_kind == "pictures" else "table").at(dataset.name), dataset
+
+
+def _given_recipe(data: Any, recipe: Recipe) -> tuple[Recipe, Dataset | None]:
+    if data is None and PATH in recipe.data:
+        raise InputError(f"data: recipe {recipe.name} needs the path of {recipe.data.replace(PATH, 'PATH')}")
+    if data is None or isinstance(data, str | Path):
+        return (recipe if data is None else recipe.at(str(data))), None
+    dataset = as_dataset(data)
+    return (recipe.at(dataset.name) if PATH in recipe.data else recipe.with_settings(data=dataset.name)), dataset
+
+
+def _recipe_for_source(source: str) -> tuple[Recipe, Dataset | None]:
+    names = {recipe.name for recipe in all_recipes() if PATH not in recipe.data}
+    if not Path(source).exists() and source in names:
+        raise InputError(f"data: expected data to train on, got the name of a recipe: use recipe={source!r}")
+    if re.split("[:,]", source)[0].strip().lower() in PICTURE_SOURCES:
+        return find_recipe("pictures").at(source), None
+    dataset = as_dataset(source)
+    return find_recipe("pictures" if dataset.input_kind == "pictures" else "table").at(source), dataset
+
+
+def _run_name(data: Any, dataset: Dataset | None, recipe: Recipe) -> str:
+    if not isinstance(data, str | Path):
+        return f"{dataset.name if dataset is not None else 'data'}-{recipe.method}"
+    source, _, rest = str(data).partition(":")
+    place = rest.split(",")[0]
+    stem = Path(place if place and "=" not in place else source.split(",")[0]).name or "data"
+    return f"{stem}-{recipe.method}"

@@ -1,0 +1,79 @@
+"""Run: a finished training, from its folder to numbers, a report and answers."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from shortlist.errors import InputError
+from shortlist.models.artefact import load_about, load_rule
+from shortlist.models.classifier import Classifier
+from shortlist.report import DistanceToOptimum, EvaluationReport, Optimum, evaluate, write_report
+from shortlist.sets import SetRule
+from shortlist.training.run_folder import TEST, RunFolder
+
+
+class Run(RunFolder):
+    """A training run on disk: its classifier, predictions, history and report.
+
+    Args:
+        path: the folder that :func:`~shortlist.train` or ``shortlist train`` wrote.
+        network: the module or factory of a network that is not one of ours, see :meth:`Classifier.load`.
+
+    >>> run = Run("runs/leaves")
+    >>> run.path.name
+    'leaves'
+    """
+
+    def __init__(self, path: str | Path, network: Any = None):
+        super().__init__(path)
+        self._network = network
+
+    @cached_property
+    def classifier(self) -> Classifier:
+        """The trained classifier with its link and its rule."""
+        return Classifier.load(self.classifier_path, network=self._network)
+
+    @cached_property
+    def rule(self) -> SetRule:
+        """The classifier's fitted rule; read without building the network."""
+        rule = load_rule(self.classifier_path)
+        if rule is None:
+            raise InputError(f"{self.classifier_path} has no set rule: give one")
+        return rule
+
+    @property
+    def optimum(self) -> Optimum | None:
+        """The best possible result on the test rows, where the distribution of the data is known."""
+        record = self.read_optimum()
+        return None if record is None else Optimum.from_record(record)
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """What training had to say about the data, the link and the rule, in sentences."""
+        return [str(remark) for remark in load_about(self.classifier_path).get("remarks", [])]
+
+    def evaluate(self, split: str = TEST, rule: SetRule | None = None) -> EvaluationReport:
+        """Measure a rule, by default the classifier's own, on the predictions of a split."""
+        return evaluate(self.predictions(split), rule=rule or self.rule, name=self.recipe.name)
+
+    def distance_to_optimum(self) -> DistanceToOptimum | None:
+        """How far the test result is from the best possible, where that is known."""
+        optimum = self.optimum
+        return None if optimum is None else DistanceToOptimum(self.evaluate(), optimum)
+
+    def report(self, path: str | Path | None = None) -> Path:
+        """Write the report of the test split, with the training curves and, where it is known, the distance to the optimum.
+
+        Args:
+            path: an ``.html`` file; ``report.html`` in the run's folder by default.
+
+        Returns:
+            The path of the report.
+        """
+        target = self.report_path if path is None else Path(path)
+        recipe = self.recipe
+        write_report(
+            self.evaluate(), target, title=recipe.title, history=self.history, optimum=self.optimum, warnings=self.remarks
+        )
+        return target
