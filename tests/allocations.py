@@ -1,15 +1,15 @@
-"""How large the tensors are that something allocates."""
+"""How large the tensors are that something makes."""
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
 
 
-class LargestTensor(TorchDispatchMode):
-    """Remembers how many entries the largest tensor had that was made inside."""
+class LargestTensor(TorchFunctionMode):
+    """Remembers how many entries the largest tensor had that was made inside, by Python code."""
 
     entries = 0
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
         made = func(*args, **(kwargs or {}))
         if isinstance(made, torch.Tensor):
             self.entries = max(self.entries, made.numel())

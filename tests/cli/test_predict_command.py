@@ -13,7 +13,7 @@ from shortlist import Predictions
 from shortlist.cli import predict as command
 from shortlist.data import read_class_folders, read_picture_table
 from shortlist.links import Sigmoid
-from shortlist.models import Classifier
+from shortlist.models import Classifier, Network
 from shortlist.sets import parse_rule, top_k
 from tests.data.drawings import write_picture
 from tests.models.classifiers import NAMES, fitted, image, labels, of_features, of_pictures, rows
@@ -242,7 +242,7 @@ def test_rows_of_a_table_of_features(run, made, tmp_path):
 
 def test_rows_that_share_a_name_go_by_their_number(run, made, tmp_path):
     outcome = run("predict", made / "features", table(tmp_path / "rows.csv", rows(3), id=["a", "b", "a"]), "--out", "s.npz")
-    assert "go by their number" in outcome.err
+    assert "share a name" in outcome.err
     assert list(Predictions.load(tmp_path / "s.npz").ids) == ["0", "1", "2"]
 
 
@@ -302,10 +302,10 @@ def test_an_end_in_the_middle_leaves_no_file(fails, made, leaves, monkeypatch, t
 
 
 def test_a_gpu_without_room_is_said_in_words(fails, made, leaves, monkeypatch):
-    def full(self, batch):
+    def full(self, prepared):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(Classifier, "_score", full)
+    monkeypatch.setattr(Network, "label_scores", full)
     assert fails("predict", made / "pictures", leaves) == "the GPU has no room for 256 pictures: pass --batch-size"
 
 
@@ -359,7 +359,7 @@ def test_arguments_that_make_no_sense_are_refused_in_a_sentence(arguments, words
 
 def test_a_gpu_that_is_not_there_is_said(fails, made, leaves, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert "torch finds none" in fails("predict", made / "pictures", leaves, "--device", "cuda")
+    assert "--device: cuda" in fails("predict", made / "pictures", leaves, "--device", "cuda")
 
 
 def test_inputs_are_not_overwritten(fails, made, tmp_path):

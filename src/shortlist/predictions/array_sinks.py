@@ -3,12 +3,14 @@
 import json
 import struct
 import tempfile
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import torch
+from numpy.lib import format as npy
 from torch import Tensor
 
 from shortlist.errors import InputError
@@ -144,19 +146,19 @@ class NpzSink(Sink):
         self._rows.add(self._scores, scores, target, ids)
 
     def finish(self) -> None:
-        """Write the archive, from the temporary files."""
-        rows, header = self._rows, self._header
-        arrays: dict[str, Any] = {"scores": _mapped(self._scores, self._kind.scores, (rows.number, self._kind.classes))}
-        if self._kind.target is not None:
-            arrays["target"] = _mapped(rows.targets, self._kind.target, rows.target_shape)
-        arrays |= {name: tensor.numpy() for name, tensor in small_tensors(header).items()}
-        named = (
-            ("classes", header.classes),
-            ("superclasses", header.superclasses),
-            ("ids", rows.ids if self._kind.ids else None),
-        )
-        arrays |= {name: _as_text(texts, name) for name, texts in named if texts is not None}
-        np.savez(self._path, **arrays, link=np.array(json.dumps(header.link)), format=np.array(VERSION))
+        """Write the archive, the rows from the temporary files."""
+        rows, header, kind = self._rows, self._header, self._kind
+        arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in small_tensors(header).items()}
+        named = {"classes": header.classes, "superclasses": header.superclasses, "ids": rows.ids if kind.ids else None}
+        arrays |= {name: _as_text(texts, name) for name, texts in named.items() if texts is not None}
+        arrays |= {"link": np.array(json.dumps(header.link)), "format": np.array(VERSION)}
+        with zipfile.ZipFile(self._path, "w", zipfile.ZIP_STORED) as archive:
+            _store_file(archive, "scores", self._scores, kind.scores, (rows.number, kind.classes))
+            if kind.target is not None:
+                _store_file(archive, "target", rows.targets, kind.target, rows.target_shape)
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    npy.write_array(member, array, allow_pickle=False)
 
     def close(self) -> None:
         """Close the temporary files."""
@@ -199,12 +201,12 @@ def _copy(source: IO[bytes], target: IO[bytes]) -> None:
         target.write(part)
 
 
-def _mapped(file: IO[bytes], dtype: torch.dtype, shape: tuple[int, ...]) -> Array:
-    kind = torch.empty(0, dtype=dtype).numpy().dtype
-    if 0 in shape:
-        return np.empty(shape, kind)
-    file.flush()
-    return np.memmap(file, kind, "r", 0, shape)
+def _store_file(archive: zipfile.ZipFile, name: str, file: IO[bytes], dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    """Add an array whose bytes are in a file."""
+    described = {"descr": npy.dtype_to_descr(torch.empty(0, dtype=dtype).numpy().dtype), "fortran_order": False, "shape": shape}
+    with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+        npy.write_array_header_1_0(member, described)
+        _copy(file, member)
 
 
 def _as_text(texts: Sequence[str], what: str) -> Array:
