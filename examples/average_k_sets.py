@@ -18,6 +18,5 @@ adaptive = sl.sets.average_k(5).fit(probs[:2000])
 for name, rule in {"average-k:5": adaptive, "top-k:5": sl.sets.top_k(5)}.items():
     sets = rule.predict(probs[2000:])
     sizes = sets.sum(axis=1)
-    print(
-        f"{name:12} coverage {sl.metrics.coverage(sets, labels[2000:]):.3f}, {sizes.mean():.2f} labels, from {sizes.min()} to {sizes.max()}"
-    )
+    covered = sl.metrics.coverage(sets, labels[2000:])
+    print(f"{name:12} coverage {covered:.3f}, {sizes.mean():.2f} labels on average, from {sizes.min()} to {sizes.max()}")

@@ -1,7 +1,7 @@
 """A set rule of your own.
 
-A rule is an ordering (how plausible each label is) and a constraint (what the threshold is chosen for). Here the ordering is the
-ratio to the best label of the row; the constraint is a coverage of 90 %, the library's own.
+A rule is an ordering (how plausible each label is) and a constraint (what the threshold is chosen for). Here the ordering is
+the ratio to the best label of the row; the constraint is a coverage of 90 %, the library's own.
 """
 
 import tempfile
@@ -20,6 +20,7 @@ class RatioToBest(Ordering):
     descending = True
 
     def forward(self, probs: Tensor) -> Tensor:
+        """The ratio of every label."""
         return probs / probs.amax(dim=1, keepdim=True)
 
 

@@ -1,7 +1,7 @@
 """A network of your own: trained, calibrated, saved and loaded.
 
-Any module that maps a batch to scores (N, C) will do. Training, calibration, the rule, the report and the saved folder are the same
-as for the networks of this library.
+Any module that maps a batch to scores (N, C) will do. Training, calibration, the rule, the report and the saved folder are the
+same as for the networks of this library.
 """
 
 import tempfile

@@ -15,7 +15,7 @@ PAGE = (ROOT / "docs" / "datasets.md").read_text()
 
 
 def run(script, *arguments):
-    command = [sys.executable, str(ROOT / "examples" / script), *map(str, arguments)]
+    command = [sys.executable, str(ROOT / "examples" / "conversion" / script), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -178,9 +178,11 @@ def test_files_that_are_not_what_they_should_be_are_named(tmp_path):
     assert "expected JSON, got a file that is not" in refused(tmp_path, *vispr)
 
 
-@pytest.mark.parametrize("script", sorted(path.name for path in (ROOT / "examples").glob("convert_*.py")))
+@pytest.mark.parametrize("script", sorted(path.name for path in (ROOT / "examples" / "conversion").glob("convert_*.py")))
 def test_the_page_and_the_script_tell_the_same_command(script):
     told = next(
-        line.strip() for line in (ROOT / "examples" / script).read_text().splitlines() if line.strip().startswith("python")
+        line.strip()
+        for line in (ROOT / "examples" / "conversion" / script).read_text().splitlines()
+        if line.strip().startswith("python")
     )
     assert told in PAGE

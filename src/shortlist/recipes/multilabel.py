@@ -106,7 +106,7 @@ def coco_quasibinary() -> Recipe:
 
 
 def nus_wide_quasibinary() -> Recipe:
-    """The quasibinary classifier on NUS-WIDE, as the table that ``examples/convert_nus_wide.py`` writes.
+    """The quasibinary classifier on NUS-WIDE, as the table that ``examples/conversion/convert_nus_wide.py`` writes.
 
     The table lies beside the folder Flickr, as its paths start there. 150,000 pictures train and 50,000 test in the paper.
     """

@@ -19,7 +19,7 @@ from .page import (
     worst_classes as worst_classes,
     write_report as write_report,
 )
-from .retrieval_pictures import QueryReliability as QueryReliability, RetrievalByLength as RetrievalByLength
+from .retrieval_plots import QueryReliability as QueryReliability, RetrievalByLength as RetrievalByLength
 from .sheet import contact_sheet as contact_sheet
 from .table import Table as Table
 from .training_plots import TrainingCurves as TrainingCurves

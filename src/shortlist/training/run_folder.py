@@ -94,7 +94,7 @@ class RunFolder:
         if changed:
             shown = "; ".join(f"{name} {new!r} here, {old!r} there" for name, (new, old) in list(changed.items())[:5])
             raise InputError(
-                f"{self.path} holds a run of another recipe ({shown}): resume it with its own settings, or choose another folder"
+                f"{self.path} holds a run of another recipe ({shown}): resume with its own settings, or choose another folder"
             )
 
     def check_space(self, needed: int) -> None:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from shortlist.errors import InputError
 from shortlist.metrics import evaluate_retrieval
 from shortlist.report import QueryReliability, RetrievalByLength
-from shortlist.report.retrieval_pictures import MapByLength, PrecisionByLength
+from shortlist.report.retrieval_plots import MapByLength, PrecisionByLength
 from shortlist.report.style import DASHES, SERIES, themed_svg
 
 COLUMNS = {

@@ -1,6 +1,6 @@
 """NUS-WIDE as a table of pictures and labels.
 
-    python examples/convert_nus_wide.py NUS-WIDE nus-wide.csv
+    python examples/conversion/convert_nus_wide.py NUS-WIDE nus-wide.csv
 
 reads below NUS-WIDE
 

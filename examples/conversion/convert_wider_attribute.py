@@ -1,6 +1,6 @@
 """WIDER Attribute as a table of pictures and labels.
 
-    python examples/convert_wider_attribute.py WIDER wider-attribute.csv
+    python examples/conversion/convert_wider_attribute.py WIDER wider-attribute.csv
 
 reads below WIDER
 

@@ -1,6 +1,6 @@
 """VISPR as a table of pictures and labels.
 
-    python examples/convert_vispr.py VISPR attributes.tsv vispr.csv
+    python examples/conversion/convert_vispr.py VISPR attributes.tsv vispr.csv
 
 reads every ``.json`` file below VISPR, one a picture with the fields image_path (from VISPR on) and labels, and attributes.tsv,
 with the columns idx and attribute_id; attributes without an idx are not used. It writes the columns path, labels (between them
