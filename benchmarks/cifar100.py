@@ -54,7 +54,7 @@ def one(path: str, method: str, seed: int, epochs: int | None = None) -> dict[st
         trained = train(recipe, Path(folder) / "run")
         rule = trained.classifier.rule
         assert rule is not None
-        evaluation = evaluate(trained.predictions["test"], rule, name=f"{method}, seed {seed}")
+        evaluation = evaluate(trained.predictions["test"], rule=rule, name=f"{method}, seed {seed}")
         write_report(evaluation, Path(folder) / "report.html", history=trained.history)
     seconds = time.perf_counter() - start
     found = measured(trained) | {"accuracy": _percent(evaluation.coverage), "size": evaluation.size.mean, "seconds": seconds}

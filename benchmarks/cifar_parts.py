@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from shortlist.data.threads import usable_cores
+from shortlist.machine import usable_cores
 from shortlist.files import folder_written_whole
 
 PARTS = {"train.bin": ("train_0.npz", "train_1.npz"), "test.bin": ("test.npz",)}

@@ -50,7 +50,7 @@ def walk(run: Callable[[], Any]) -> Walk:
         run()
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
     return found
 
 
@@ -74,14 +74,11 @@ def run() -> None:
         }
         index = str(folder / "index")
         command("index", "build", scores, index)
-        walks["search"] = walk(lambda: command("search", index, f'"{_a_label(scores)}"'))
+        label = shortlist.Predictions.load(scores).class_names[0]
+        walks["search"] = walk(lambda: command("search", f'"{label}"', index))
         for title, found in walks.items():
             files = {file for file, _ in found.places()}
             print(f"{title}: {len(files)} files, {len(found.places())} functions\n  {' > '.join(found.rooms())}")
-
-
-def _a_label(scores: str) -> str:
-    return str(shortlist.Predictions.load(scores).class_names[0])
 
 
 if __name__ == "__main__":
