@@ -197,9 +197,7 @@ def test_every_buffer_is_checked_against_the_number_of_classes(make, second):
     with pytest.raises(InputError, match=r"was fitted on 3 classes, got 4"):
         link.check_classes(4)
     getattr(link, second).resize_(2, *getattr(link, second).shape[1:])
-    with pytest.raises(
-        InputError, match=rf"got .*, {second} \(2,.*: fit it"
-    ):
+    with pytest.raises(InputError, match=rf"got .*, {second} \(2,.*: fit it"):
         link.probs(torch.zeros(1, 3))
 
 
