@@ -231,7 +231,7 @@ def full_disk(*_, **__):
     [
         ("sets", "out.jsonl", "shortlist.sets.lists.json.dumps"),
         ("report", "out.html", "pathlib.Path.write_text"),
-        ("calibrate", "out.safetensors", "shortlist.predictions.arrays.save_file"),
+        ("calibrate", "out.safetensors", "shortlist.predictions.array_sinks.SafetensorsSink.add"),
     ],
 )
 def test_a_full_disk_is_told_with_the_file_and_what_to_do(command, name, written, fails, new, old, tmp_path, monkeypatch):

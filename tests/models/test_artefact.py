@@ -435,8 +435,8 @@ def test_card_of_little_is_whole():
     network = Network("features", "linear", InputSpec("features", 3, (0,) * 3, (1,) * 3), 4)
     card = model_card(Classifier(network, NAMES, single_label=False))
     assert "rows of 3 features" in card
-    assert "Its scores are no probabilities" in card
-    assert "no set rule has been chosen yet" in card
+    assert "Its scores are not probabilities" in card
+    assert "no set rule yet" in card
     assert "any number of labels" in card
     assert "## Data" not in card
     assert "## Numbers" not in card

@@ -126,7 +126,7 @@ def _shown(value: Any) -> str:
 
 def _promise(classifier: Classifier) -> str:
     if classifier.rule is None:
-        return "None: the classifier has no set rule yet."
+        return "No guarantee: the classifier has no set rule yet."
     return (
         f"{classifier.rule.guarantee} This does not extend to rows from another source than those that the rule was fitted on "
         "(another place, season or camera)."
