@@ -27,6 +27,7 @@ ROOMS = (
     "recipes",
     "report",
     "retrieval",
+    "runs",
     "sets",
     "training",
 )

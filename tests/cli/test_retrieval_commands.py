@@ -262,7 +262,7 @@ def test_replacing_rows_does_not_lose_their_pictures(tmp_path, album, run, fails
     assert "4 of them replacing old ones" in run("index", "add", album, "a", *whole).err
     predictions(2, ids=["x", "y"]).save("more.safetensors")
     assert "the new rows lack columns that the index has: path, thumbnail" in run("index", "add", "more.safetensors", "a").err
-    assert "2 of them in the place" in run("index", "add", "more.safetensors", "a", "--replace").err  # they never had any
+    assert "2 rows added, 2 of them" in run("index", "add", "more.safetensors", "a", "--replace").err  # they never had any
     predictions(2).save("nameless.safetensors")
     assert "expected scores whose rows have ids" in fails("index", "add", "nameless.safetensors", "a", "--replace")
 

@@ -14,7 +14,7 @@ import torch
 
 from shortlist import Predictions
 from shortlist.errors import InputError
-from shortlist.training import run_recipe
+from shortlist.training.run_folder import RunFolder
 from shortlist.training.callbacks import Callback
 from shortlist.training.loop import Loop
 from tests.training.small import dataset, recipe, run, same, weights
@@ -125,7 +125,7 @@ def test_a_full_disk_keeps_the_last_checkpoint_and_says_so(tmp_path, monkeypatch
 
 def test_the_folder_tells_the_whole_recipe(tmp_path):
     run(tmp_path / "run", method="average-k", lr=0.01)
-    assert run_recipe(tmp_path / "run") == recipe(method="average-k", lr=0.01)
+    assert RunFolder(tmp_path / "run").recipe == recipe(method="average-k", lr=0.01)
     written = json.loads((tmp_path / "run" / "recipe.json").read_text())
     assert written["recipe"]["lr"] == 0.01
     assert written["versions"]["torch"] == torch.__version__.split("+")[0] or written["versions"]["torch"]
