@@ -1,4 +1,4 @@
-"""The README's example runs where `shortlist demo --scores` has been run: its doctest gets a folder with what that makes."""
+"""Settings that all tests and all examples in docstrings and pages share."""
 
 import os
 
@@ -9,17 +9,19 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
-@pytest.fixture(scope="session")
-def demo_folder(tmp_path_factory):
-    """A folder in which the demo was run."""
-    from shortlist.cli.demo_scores import demo_scores
-
-    folder = tmp_path_factory.mktemp("readme")
-    demo_scores(folder / "runs" / "demo-scores")
-    return folder
-
-
 @pytest.fixture(autouse=True)
-def _in_the_demo_folder(request, monkeypatch):
-    if request.node.path.name == "README.md":
-        monkeypatch.chdir(request.getfixturevalue("demo_folder"))
+def _examples_register_for_themselves(request):
+    """What the example of a docstring or a page registers is forgotten after it."""
+    if not isinstance(request.node, pytest.DoctestItem):
+        yield
+        return
+    from shortlist.data.sources import SOURCES
+    from shortlist.methods.menu import METHODS
+    from shortlist.sets.registry import MODIFIERS, RULES
+
+    tables: list[dict] = [SOURCES, METHODS, MODIFIERS, RULES]
+    before = [dict(table) for table in tables]
+    yield
+    for table, known in zip(tables, before, strict=True):
+        table.clear()
+        table.update(known)

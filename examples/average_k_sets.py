@@ -1,7 +1,7 @@
-"""Sets of five labels on average, without any label.
+"""Five labels on average, fitted without labels.
 
-Sets of a fixed size waste labels on clear rows and lack them on ambiguous ones. `average_k(5)` needs unlabelled rows only: one
-threshold on the probabilities gives five labels on average, fewer where a row is clear and more where it is not.
+Sets of a fixed size waste labels on clear rows and lack them on ambiguous ones. `average_k(5)` chooses one threshold on the
+probabilities so that sets have five labels on average: fewer where a row is clear, more where it is not.
 """
 
 import numpy as np

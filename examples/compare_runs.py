@@ -1,13 +1,13 @@
-"""Two trainings side by side.
+"""Two training runs side by side.
 
-The same data, two methods: every run leaves predictions on disk, which are evaluated and written into one report.
+The same data and two methods. A run keeps its predictions on disk; evaluations of several runs go into one table or one report.
 """
 
 import tempfile
 
 import shortlist as sl
 
-data = "flora:species=12,genera=4,train=600,val=200,test=200,size=16"
+data = "flora:species=12,genera=4,train=400,val=200,test=200,size=16"
 
 with tempfile.TemporaryDirectory() as folder:
     runs = {

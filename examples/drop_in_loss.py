@@ -1,7 +1,7 @@
 """A loss of this library in a training loop of your own.
 
-Every loss is a module that takes scores and labels, as `torch.nn.CrossEntropyLoss` does. Here the noised top-k hinge loss trains
-a small network so that the true label is among the three highest scores.
+Each loss is a module that takes scores and labels, as `torch.nn.CrossEntropyLoss` does. Here the noised top-k hinge loss trains a
+small network so that the true label is among the three highest scores.
 """
 
 import torch
@@ -18,7 +18,7 @@ network = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 10))
 criterion = NoisedTopkHingeLoss(k=3, epsilon=0.5)  # in place of nn.CrossEntropyLoss()
 optimizer = torch.optim.AdamW(network.parameters(), lr=3e-3)
 
-for _ in range(10):
+for _ in range(5):
     for rows in torch.randperm(1500).split(100):
         loss = criterion(network(inputs[rows]), labels[rows])
         optimizer.zero_grad()

@@ -1,11 +1,13 @@
-"""Numbers and a plot from arrays, in one call."""
+"""Evaluate and plot, in one call each.
 
-import matplotlib as mpl
+`evaluate` takes probabilities, labels and a fitted rule. The result prints as a table, plots in a notebook or with `plt.show()`,
+and `shortlist.report.write_report(evaluation, "report.html")` writes the full page.
+"""
+
 import numpy as np
 
 import shortlist as sl
 
-mpl.use("Agg")  # in a notebook leave this out
 rng = np.random.default_rng(0)
 probs = rng.dirichlet(0.4 * np.ones(8), size=2000)
 labels = np.array([rng.choice(8, p=row) for row in probs])

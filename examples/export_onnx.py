@@ -1,4 +1,7 @@
-"""A classifier as one ONNX file: raw inputs in, sets out, without Python or torch."""
+"""A classifier as one ONNX file.
+
+The file contains the preparation of inputs, the network, the link and the rule: raw inputs in, sets out, without torch.
+"""
 
 import tempfile
 
@@ -14,7 +17,7 @@ labels = (inputs @ torch.randn(4, 5) + 0.5 * torch.randn(900, 5)).argmax(dim=1)
 
 with tempfile.TemporaryDirectory() as folder:
     run = sl.train(
-        (inputs, labels), folder=f"{folder}/run", backbone="mlp-32", method="cross-entropy", rule="lac:0.1", epochs=5
+        (inputs, labels), folder=f"{folder}/run", backbone="mlp-32", method="cross-entropy", rule="lac:0.1", epochs=3
     )
     run.classifier.export_onnx(f"{folder}/model.onnx")
     session = onnxruntime.InferenceSession(f"{folder}/model.onnx")

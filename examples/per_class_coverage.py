@@ -1,7 +1,7 @@
 """The same coverage for every class.
 
 One threshold for all classes covers frequent classes well and rare ones badly. `classwise` gives each class its own threshold,
-so that every class is covered at the requested level, at the price of larger sets.
+so that every class reaches the requested coverage, at the price of larger sets.
 """
 
 import numpy as np

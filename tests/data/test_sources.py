@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shortlist.data import Dataset
-from shortlist.data.sources import SOURCES, open_dataset
+from shortlist.data import Dataset, as_dataset
+from shortlist.data.sources import SOURCES, open_dataset, register_source
 from shortlist.errors import InputError
 from tests.data.drawings import write_picture
 
@@ -87,7 +87,7 @@ def test_the_garden(root):
         ("cifar100", "cifar100: expected cifar100:PATH, or ./cifar100 for a folder of that name"),
         ("coco:", "coco:: expected coco:PATH"),
         ("coco:,year=2014", "expected coco:PATH"),
-        ("flora:50", "flora:50: expected options, such as flora:species=50, got '50'"),
+        ("flora:50", "flora:50: .*got '50'"),
         ("flora:specis=50", "expected options among species, genera, .*, got 'specis'"),
         ("flora:species=many", "species: expected a number, got 'many'"),
         ("flora:species=1.5", "species: expected a number, got '1.5'"),
@@ -119,3 +119,59 @@ def test_the_page_lists_every_name_and_no_other():
     forms = {source.form(name) for name, source in SOURCES.items()}
     listed = set(re.findall(r"`([a-z0-9-]+(?::PATH)?)`", "".join(re.findall(r"^\| `.*$", PAGE.read_text(), re.M))))
     assert forms == {form for form in listed if form == "flora" or form.endswith(":PATH")}
+
+
+@pytest.fixture
+def own_sources(monkeypatch):
+    """Names that a test registers are forgotten after it."""
+    monkeypatch.setattr("shortlist.data.sources.SOURCES", SOURCES.copy())
+
+
+@pytest.mark.usefixtures("own_sources")
+def test_a_registered_reader_opens_its_path_with_typed_options(tmp_path):
+    @register_source("points")
+    def points(path, scale: float = 1.0, flip: bool = False) -> Dataset:
+        values = [float(line) * scale for line in Path(path).read_text().split()]
+        return as_dataset(([[-value if flip else value] for value in values], [0, 1, 1]), name="points")
+
+    (tmp_path / "three.txt").write_text("1 2 3")
+    rows = open_dataset(f"points:{tmp_path / 'three.txt'},scale=0.5,flip=yes").splits["all"]
+    assert rows.inputs.tolist() == [[-0.5], [-1.0], [-1.5]]
+    assert rows.target.tolist() == [0, 1, 1]
+    with pytest.raises(InputError, match="got 'colour'"):
+        open_dataset(f"points:{tmp_path / 'three.txt'},colour=red")
+    with pytest.raises(InputError, match="expected points:PATH"):
+        open_dataset("points:")
+
+
+@pytest.mark.usefixtures("own_sources")
+def test_a_registered_reader_without_a_path_takes_options_only():
+    @register_source("line", takes_path=False)
+    def line(rows: int = 4) -> Dataset:
+        return as_dataset(([[float(row)] for row in range(rows)], [row % 2 for row in range(rows)]), name="line")
+
+    assert len(open_dataset("line").splits["all"]) == 4
+    assert len(open_dataset("line:rows=6").splits["all"]) == 6
+
+
+@pytest.mark.usefixtures("own_sources")
+def test_a_name_is_registered_once_but_its_function_may_be_defined_again():
+    def define():
+        @register_source("line", takes_path=False)
+        def line(rows: int = 4) -> Dataset:
+            return as_dataset(([[0.0]], [0]))
+
+        return line
+
+    define()
+    define()
+    with pytest.raises(InputError, match="name: 'line' is already .*define"):
+        register_source("line")(lambda path: None)
+    with pytest.raises(InputError, match="name: 'flora' is already"):
+        register_source("flora")(lambda path: None)
+
+
+@pytest.mark.parametrize("name", ["", "c", "My-Data", "a:b", "a b"])
+def test_a_name_that_a_text_cannot_start_with_is_refused(name):
+    with pytest.raises(InputError, match=f"name: .*got {name!r}"):
+        register_source(name)

@@ -11,7 +11,7 @@ import torch
 from shortlist import losses
 from shortlist.errors import InputError
 from shortlist.losses import PenalisedLoss
-from shortlist.methods import all_methods, find_method
+from shortlist.methods import Method, all_methods, find_method, menu, register_method
 from shortlist.models import TwoHeadScores
 
 COUNTS = [100, 50, 20, 10, 5, 1, 1]
@@ -132,3 +132,38 @@ def test_every_method_is_in_the_guide():
     guide = (Path(__file__).parent.parent.parent / "docs" / "losses.md").read_text()
     table = re.findall(r"`([a-z-]+)`", guide[guide.index("## Methods") :])
     assert set(NAMES) <= set(table)
+
+
+@pytest.fixture
+def own_methods(monkeypatch):
+    """Methods that a test registers are forgotten after it."""
+    monkeypatch.setattr(menu, "METHODS", dict(menu.METHODS))
+
+
+@pytest.mark.usefixtures("own_methods")
+def test_a_registered_method_is_found_by_name_with_its_parameters():
+    given = {"gamma": 5.0}
+    method = register_method(Method("sharp", "a toy", "one", losses.FocalLoss, given))
+    given["gamma"] = 6.0
+    assert method in all_methods()
+    assert find_method("sharp").loss().gamma == 5.0
+    assert find_method("sharp", gamma=3.0).loss().gamma == 3.0
+    assert pickle.loads(pickle.dumps(find_method("sharp", gamma=3.0))).parameters == {"gamma": 3.0}
+    assert find_method("sharp").link().kind == losses.FocalLoss(gamma=5.0).link().kind
+
+
+@pytest.mark.usefixtures("own_methods")
+def test_a_method_is_registered_once_but_may_be_defined_again():
+    register_method(Method("sharp", "a toy", "one", losses.FocalLoss, {"gamma": 5.0}))
+    register_method(Method("sharp", "a toy", "one", losses.FocalLoss, {"gamma": 4.0}))
+    assert find_method("sharp").parameters["gamma"] == 4.0
+    with pytest.raises(InputError, match="name: 'sharp' is already .*FocalLoss"):
+        register_method(Method("sharp", "another", "one", losses.CrossEntropyLoss))
+    with pytest.raises(InputError, match="name: 'average-k' is already .*AverageKLoss"):
+        register_method(Method("average-k", "another", "one", losses.CrossEntropyLoss))
+
+
+@pytest.mark.parametrize("name", ["", "Sharp", "a b", "a:b", "a,b"])
+def test_a_method_needs_a_name_that_a_command_line_can_hold(name):
+    with pytest.raises(InputError, match=f"name: .*got {name!r}"):
+        register_method(Method(name, "a toy", "one", losses.CrossEntropyLoss))

@@ -130,7 +130,7 @@ def test_sources_and_their_options_exist(recipe):
     source = SOURCES[name]
     path, options = path_and_options(rest if source.takes_path else f",{rest}")
     assert path == ("{path}" if source.takes_path else "")
-    assert set(options) <= set(reader_options(source.reader()))
+    assert set(options) <= set(reader_options(source))
 
 
 @each([recipe for recipe in RECIPES if "{path}" in recipe.data])

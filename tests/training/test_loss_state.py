@@ -1,7 +1,5 @@
 """A loss with a state of its own trains, resumes and is told of its steps without a line in training that knows it."""
 
-from types import MappingProxyType
-
 import pytest
 import torch
 
@@ -16,7 +14,7 @@ from shortlist.losses import (
     label_pair_penalty,
     quasibinary_loss,
 )
-from shortlist.methods import menu
+from shortlist.methods import Method, menu, register_method
 from tests.training.small import CLASSES, run, same, weights
 
 
@@ -57,8 +55,8 @@ class CentredState(LossState):
 @pytest.fixture
 def loss(monkeypatch):
     made = CentredLoss()
-    method = menu._method("centred", "a toy", "one", lambda: made)
-    monkeypatch.setattr(menu, "METHODS", MappingProxyType({**menu.METHODS, "centred": method}))
+    monkeypatch.setattr(menu, "METHODS", dict(menu.METHODS))
+    register_method(Method("centred", "a toy", "one", lambda: made))
     return made
 
 

@@ -51,7 +51,7 @@ from .readers.picture_table import read_picture_table as read_picture_table
 from .readers.plantnet import read_plantnet as read_plantnet
 from .readers.tiny_imagenet import read_tiny_imagenet as read_tiny_imagenet
 from .readers.voc import read_voc as read_voc
-from .sources import open_dataset as open_dataset
+from .sources import open_dataset as open_dataset, register_source as register_source
 from .splits import ceil_split as ceil_split, grouped_split as grouped_split, stratified_split as stratified_split
 from .statistics import LongTail as LongTail
 from .transforms import (

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias, get_args, get_type_hints
+from typing import Any, TypeAlias, TypeVar, get_args, get_type_hints
 
 from shortlist.data.dataset import Dataset, InputKind
 from shortlist.data.flora.garden import Flora
@@ -19,6 +19,8 @@ from shortlist.words import printable, quoted, similar
 
 PathText: TypeAlias = str | os.PathLike[str]
 SPLIT, REQUIRE_LABELS = "split", "require_labels"  # parameters of readers that open_dataset passes on
+NAME = re.compile(r"[a-z][a-z0-9-]+")  # one letter may be a drive of Windows
+Reader = TypeVar("Reader", bound=Callable[..., Dataset])
 OPTION = re.compile(r"[a-z][a-z_0-9]*=.*", re.DOTALL)
 TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
@@ -28,20 +30,21 @@ class Source:
     """A kind of dataset that has a name.
 
     Args:
-        module: the module of its reader, below :mod:`shortlist.data`; imported when it is first used.
-        function: the reader.
+        read: the reader, or ``MODULE:FUNCTION`` below :mod:`shortlist.data`, which is imported when it is first used.
         what: a short description of the dataset.
         takes_path: whether a path follows the name.
     """
 
-    module: str
-    function: str
+    read: Callable[..., Dataset] | str
     what: str
     takes_path: bool = True
 
     def reader(self) -> Callable[..., Dataset]:
         """The function that reads it."""
-        loaded: Callable[..., Dataset] = getattr(importlib.import_module(f"shortlist.data.{self.module}"), self.function)
+        if not isinstance(self.read, str):
+            return self.read
+        module, _, function = self.read.partition(":")
+        loaded: Callable[..., Dataset] = getattr(importlib.import_module(f"shortlist.data.{module}"), function)
         return loaded
 
     def form(self, name: str) -> str:
@@ -49,25 +52,61 @@ class Source:
         return f"{name}:PATH" if self.takes_path else name
 
 
-SOURCES: Mapping[str, Source] = {
-    "flora": Source("sources", "_flora", "the procedural garden, drawn when it is opened", takes_path=False),
-    "folders": Source("readers.class_folders", "read_class_folders", "a folder of class folders, in splits or not"),
-    "benchmark": Source("readers.benchmark", "read_benchmark", "a folder that `shortlist data build` wrote"),
-    "table": Source("readers.picture_table", "read_picture_table", "a table of pictures and labels, CSV or Parquet"),
-    "features": Source("readers.feature_table", "read_feature_table", "a table of features and labels, CSV, Parquet or npz"),
-    "arff": Source("readers.arff", "read_arff", "an ARFF file, with labels=FILE.xml or MEKA's -C"),
-    "mulan": Source("readers.arff", "read_mulan", "a folder with NAME-train.arff, NAME-test.arff and NAME.xml"),
-    "cifar10": Source("readers.cifar", "read_cifar10", "CIFAR-10, binary version"),
-    "cifar100": Source("readers.cifar", "read_cifar100", "CIFAR-100, binary version"),
-    "tiny-imagenet": Source("readers.tiny_imagenet", "read_tiny_imagenet", "Tiny ImageNet"),
-    "imagenet": Source("readers.imagenet", "read_imagenet", "ImageNet (ILSVRC 2012)"),
-    "imagenet-lt": Source("readers.imagenet", "read_imagenet_lt", "ImageNet-LT, by the lists of its authors"),
-    "plantnet-300k": Source("readers.plantnet", "read_plantnet", "Pl@ntNet-300K"),
-    "inaturalist": Source("readers.inaturalist", "read_inaturalist", "iNaturalist 2017, 2018, 2019 or 2021"),
-    "coco": Source("readers.coco", "read_coco", "MS-COCO 2014 or 2017, labels from instances"),
-    "voc": Source("readers.voc", "read_voc", "PASCAL VOC 2007 or 2012, labels from ImageSets/Main"),
-    "omniglot": Source("readers.omniglot", "read_omniglot", "Omniglot"),
+SOURCES: dict[str, Source] = {
+    "flora": Source("sources:_flora", "the procedural garden, drawn when it is opened", takes_path=False),
+    "folders": Source("readers.class_folders:read_class_folders", "a folder of class folders, in splits or not"),
+    "benchmark": Source("readers.benchmark:read_benchmark", "a folder that `shortlist data build` wrote"),
+    "table": Source("readers.picture_table:read_picture_table", "a table of pictures and labels, CSV or Parquet"),
+    "features": Source("readers.feature_table:read_feature_table", "a table of features and labels, CSV, Parquet or npz"),
+    "arff": Source("readers.arff:read_arff", "an ARFF file, with labels=FILE.xml or MEKA's -C"),
+    "mulan": Source("readers.arff:read_mulan", "a folder with NAME-train.arff, NAME-test.arff and NAME.xml"),
+    "cifar10": Source("readers.cifar:read_cifar10", "CIFAR-10, binary version"),
+    "cifar100": Source("readers.cifar:read_cifar100", "CIFAR-100, binary version"),
+    "tiny-imagenet": Source("readers.tiny_imagenet:read_tiny_imagenet", "Tiny ImageNet"),
+    "imagenet": Source("readers.imagenet:read_imagenet", "ImageNet (ILSVRC 2012)"),
+    "imagenet-lt": Source("readers.imagenet:read_imagenet_lt", "ImageNet-LT, by the lists of its authors"),
+    "plantnet-300k": Source("readers.plantnet:read_plantnet", "Pl@ntNet-300K"),
+    "inaturalist": Source("readers.inaturalist:read_inaturalist", "iNaturalist 2017, 2018, 2019 or 2021"),
+    "coco": Source("readers.coco:read_coco", "MS-COCO 2014 or 2017, labels from instances"),
+    "voc": Source("readers.voc:read_voc", "PASCAL VOC 2007 or 2012, labels from ImageSets/Main"),
+    "omniglot": Source("readers.omniglot:read_omniglot", "Omniglot"),
 }
+
+
+def register_source(name: str, what: str = "", *, takes_path: bool = True) -> Callable[[Reader], Reader]:
+    """Decorator: give a function that reads a dataset a name, so that ``NAME:PATH`` opens it wherever data are named.
+
+    The function takes the path first, unless ``takes_path`` is False, and returns a :class:`~shortlist.data.Dataset`. Its other
+    parameters are options, written after commas (``NAME:PATH,size=64``) and converted to their annotated types.
+
+    Args:
+        name: lower case, at least two characters.
+        what: a short description of the dataset.
+        takes_path: whether a path follows the name.
+
+    >>> from shortlist.data import as_dataset
+    >>> @register_source("evens", "even and odd numbers", takes_path=False)
+    ... def evens(rows: int = 10) -> Dataset:
+    ...     return as_dataset(([[float(n)] for n in range(rows)], [("even", "odd")[n % 2] for n in range(rows)]), name="evens")
+    >>> open_dataset("evens:rows=4")
+    Dataset('evens', 2 classes; all 4)
+    """
+    if not NAME.fullmatch(name):
+        raise InputError(f"name: expected small letters, digits and hyphens, at least two, got {name!r}")
+
+    def decorate(reader: Reader) -> Reader:
+        known = SOURCES.get(name)
+        # A notebook cell or a reloaded module may define the same function again.
+        if known is not None and _origin(known.reader()) != _origin(reader):
+            raise InputError(f"name: {name!r} is already {'.'.join(_origin(known.reader()))}")
+        SOURCES[name] = Source(reader, what, takes_path)
+        return reader
+
+    return decorate
+
+
+def _origin(function: Callable[..., Any]) -> tuple[str, str]:
+    return function.__module__, function.__qualname__
 
 
 def open_dataset(
@@ -107,7 +146,7 @@ def open_dataset(
     text = _one_text(source)
     chosen, path, written = _understood(text, options, input_kind)
     reader = chosen.reader()
-    allowed = reader_options(reader)
+    allowed = reader_options(chosen)
     given = {**{key: _value(key, value, allowed.get(key)) for key, value in written.items()}, **options}
     unknown = next((key for key in given if key not in allowed), None)
     if unknown is not None:
@@ -174,7 +213,7 @@ def _understood(source: str, options: Mapping[str, Any], input_kind: InputKind |
     if chosen.takes_path and not path:
         raise InputError(f"{source}: expected {chosen.form(name)}, or ./{name} for a folder of that name")
     if path and not chosen.takes_path:
-        raise InputError(f"{source}: expected options, such as {name}:species=50, got {path.strip(',')!r}")
+        raise InputError(f"{source}: expected NAME=VALUE after {name}:, got {path.strip(',')!r}")
     return chosen, path, written
 
 
@@ -240,17 +279,18 @@ def _reader_of_table(path: Path, options: Mapping[str, Any], input_kind: InputKi
     return "features" if paths is None else "table"
 
 
-def reader_options(reader: Callable[..., Dataset]) -> dict[str, Any]:
-    """The options of a reader that a text may give after the path, with their types.
+def reader_options(source: Source) -> dict[str, Any]:
+    """The options that a text may give to the reader of a source, with their types.
 
-    >>> list(reader_options(SOURCES["mulan"].reader()))
+    >>> list(reader_options(SOURCES["mulan"]))
     ['name', 'tolerance']
     """
+    reader = source.reader()
     if reader is _flora:
         hints = {**get_type_hints(Flora.__init__), **get_type_hints(flora_dataset)}
         return {name: hint for name, hint in hints.items() if name not in ("flora", "return")}
     hints = get_type_hints(reader)
-    parameters = list(inspect.signature(reader).parameters)[1:]
+    parameters = list(inspect.signature(reader).parameters)[1 if source.takes_path else 0 :]
     return {name: hints.get(name) for name in parameters if name not in (SPLIT, REQUIRE_LABELS)}
 
 

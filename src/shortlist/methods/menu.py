@@ -24,11 +24,11 @@ class Method:
     """A head, a loss and a link under one name, with the parameters of the paper.
 
     Args:
-        name: the name that users choose it by.
+        name: the name that users choose it by, in lower case.
         summary: a few words about it.
         labels: labels per row: exactly one, or any number.
         make_loss: builds the loss from the parameters, after the class counts if it needs them.
-        parameters: the parameters of the loss.
+        parameters: the parameters of the loss, with their defaults.
         reference: the paper they come from.
         head_kind: the name of its head.
         needs_counts: whether the loss needs the number of training examples of each class.
@@ -51,8 +51,8 @@ class Method:
     summary: str
     labels: Literal["one", "any"]
     make_loss: Maker = field(repr=False)
-    parameters: Mapping[str, Any]
-    reference: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    reference: str = ""
     head_kind: str = "linear"
     needs_counts: bool = False
     sets_of_k: bool = False
@@ -228,7 +228,7 @@ _ALL = (
         {"outlier_weight": 1.0},
     ),
 )
-METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in _ALL})
+METHODS: dict[str, Method] = {method.name: method for method in _ALL}
 
 
 def all_methods() -> tuple[Method, ...]:
@@ -249,6 +249,35 @@ def find_method(name: str, **parameters: Any) -> Method:
     if name not in METHODS:
         raise InputError(f"method: {did_you_mean(name, METHODS)}expected one of {', '.join(METHODS)}; got {shown(name)}")
     return METHODS[name].with_parameters(**parameters)
+
+
+def register_method(method: Method) -> Method:
+    """Add a method, so that it can be trained with by name: ``shortlist.train(data, method="NAME")``.
+
+    A process that resumes the run must register the method too; on the command line, ``--import`` names the module that does.
+
+    Args:
+        method: the method; its name must be free, or belong to the same method defined again, as in a notebook.
+
+    Returns:
+        The method.
+
+    >>> from shortlist.losses import FocalLoss
+    >>> method = register_method(Method("sharp-focal", "focal with a large gamma", "one", FocalLoss, {"gamma": 5.0}))
+    >>> find_method("sharp-focal").loss()
+    FocalLoss(gamma=5.0)
+    """
+    if not method.name or method.name != method.name.lower() or any(sign in method.name for sign in ":, "):
+        raise InputError(f"name: expected lower case without spaces, commas and colons, got {shown(method.name)}")
+    known = METHODS.get(method.name)
+    if known is not None and _origin(known.make_loss) != _origin(method.make_loss):
+        raise InputError(f"name: {shown(method.name)} is already the method with {'.'.join(_origin(known.make_loss))}")
+    METHODS[method.name] = replace(method, parameters=MappingProxyType(dict(method.parameters)))
+    return METHODS[method.name]
+
+
+def _origin(maker: Maker) -> tuple[str, str]:
+    return maker.__module__, maker.__qualname__
 
 
 def _rebuilt(name: str, parameters: dict[str, Any]) -> Method:

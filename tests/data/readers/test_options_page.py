@@ -24,12 +24,12 @@ def told():
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_option_is_on_the_page(name):
-    assert sorted(told().get(name, {})) == sorted(reader_options(SOURCES[name].reader()))
+    assert sorted(told().get(name, {})) == sorted(reader_options(SOURCES[name]))
 
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_choice_of_an_option_is_on_the_page(name):
-    for option, hint in reader_options(SOURCES[name].reader()).items():
+    for option, hint in reader_options(SOURCES[name]).items():
         for part in (hint, *get_args(hint)):
             for choice in get_args(part) if get_origin(part) is Literal else ():
                 assert f"`{choice}`" in told()[name][option]
