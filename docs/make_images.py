@@ -1,7 +1,7 @@
 """The images of the README and of the landing page, from a run on Flora: ``python docs/make_images.py [RUN]``.
 
-``make demo`` writes the run, ``runs/demo``. ``answer.png`` shows pictures with their sets; ``report.png`` is the top of the report,
-photographed by a headless Chromium.
+``make demo`` writes the run, ``runs/demo``. ``answer.png`` shows pictures with their sets; ``report.png`` is the top of the
+report in a headless Chromium.
 """
 
 import subprocess
@@ -30,7 +30,7 @@ GREEN, GREY = "#2e7d5b", "#9aa4b2"
 def draw_answers(run: Run, path: Path) -> None:
     """One picture for each set size, with the probabilities of its set; the true species is green."""
     garden, classifier = Flora(), run.classifier
-    small, labels, _ = garden.specimens(ROWS, seed=SEED, size=classifier.input_spec.size)
+    small, labels, _ = garden.specimens(ROWS, seed=SEED, size=classifier.inputs.size)
     large, _, _ = garden.specimens(ROWS, seed=SEED, size=SHOWN)
     answers = classifier.predict(small)
     with mpl.rc_context(SETTINGS):
@@ -51,8 +51,7 @@ def _row_of_size(answers: Answers, labels: torch.Tensor, size: int) -> int:
 
 
 def _bars(axes: Axes, answers: Answers, row: int, truth: str) -> None:
-    found = answers.lists[row]
-    names, probs = list(found.names), list(found.probs)
+    names, probs = zip(*answers[row], strict=True)
     axes.barh(range(len(names)), probs, height=0.72, color=[GREEN if name == truth else GREY for name in names])
     for place, (name, prob) in enumerate(zip(names, probs, strict=True)):
         axes.text(1.02, place, f"{name}  {prob:.0%}", va="center", fontsize=7.5)
@@ -65,15 +64,9 @@ def photograph_report(run: Run, path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         report = run.report(Path(folder) / "report.html")
         shot = Path(folder) / "shot.png"
-        command = [
-            "chromium",
-            "--headless",
-            "--no-sandbox",
-            "--hide-scrollbars",
-            f"--screenshot={shot}",
-            "--window-size=1100,1000",
-        ]
-        subprocess.run([*command, report.resolve().as_uri()], check=True, capture_output=True)
+        browser = ["chromium", "--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1100,1000"]
+        address = report.resolve().as_uri()
+        subprocess.run([*browser, f"--screenshot={shot}", address], check=True, capture_output=True)
         Image.open(shot).convert("RGB").save(path)
 
 

@@ -34,14 +34,9 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def shown(name: str, output: str) -> str:
     """An example as a section: its docstring as title and text, its code, and its output."""
     title, text, code = parts(name)
-    sections = [
-        f"### {title}",
-        text,
-        f'```python title="examples/{name}.py"\n{code}\n```',
-        "It prints:",
-        f"```text\n{output}\n```",
-    ]
-    return "\n\n".join(section for section in sections if section)
+    program = f'```python title="examples/{name}.py"\n{code}\n```'
+    printed = f'```text title="Output"\n{output}\n```'
+    return "\n\n".join(section for section in (f"### {title}", text, program, printed) if section) + "\n"
 
 
 def parts(name: str) -> tuple[str, str, str]:

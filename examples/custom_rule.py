@@ -1,8 +1,8 @@
 """A set rule of your own.
 
-A rule is an ordering (how plausible each label is) and a constraint (what its threshold is chosen for). Here the ordering is the
-ratio to the best label of the row, and the constraint is the library's own for coverage. Once registered, the rule has a text,
-can be saved and loaded, and goes wherever the library's rules go.
+A rule is an ordering (how plausible each label is) and a constraint (what its threshold is chosen for). Here the ordering is
+the ratio to the best label of the row, and the constraint is the library's own for coverage. Once registered, the rule has a
+text, can be saved and loaded, and goes wherever the library's rules go.
 """
 
 import tempfile

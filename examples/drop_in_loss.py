@@ -1,7 +1,7 @@
 """A loss of this library in a training loop of your own.
 
-Each loss is a module that takes scores and labels, as `torch.nn.CrossEntropyLoss` does. Here the noised top-k hinge loss trains a
-small network so that the true label is among the three highest scores.
+Each loss is a module that takes scores and labels like `torch.nn.CrossEntropyLoss`. Here the noised top-k hinge loss trains
+a small network so that the true label is among the three highest scores.
 """
 
 import torch

@@ -1,7 +1,7 @@
 """Evaluate and plot, in one call each.
 
-`evaluate` takes probabilities, labels and a fitted rule. The result prints as a table, plots in a notebook or with `plt.show()`,
-and `shortlist.report.write_report(evaluation, "report.html")` writes the full page.
+`evaluate` takes probabilities, labels and a fitted rule. The result prints as a table, plots in a notebook or with
+`plt.show()`, and `shortlist.report.write_report(evaluation, "report.html")` writes the full page.
 """
 
 import numpy as np
