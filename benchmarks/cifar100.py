@@ -18,12 +18,12 @@ from shortlist.predictions import Predictions
 from shortlist.recipes import find_recipe
 from shortlist.report import evaluate, write_report
 from shortlist.sets import average_k
-from shortlist.training.run import Trained, train
+from shortlist.training.run import TrainingResult, train
 
 METHODS, SEEDS = ("average-k", "cross-entropy"), (0, 1, 2)
 
 
-def measured(trained: Trained, k: int = 5) -> dict[str, Any]:
+def measured(trained: TrainingResult, k: int = 5) -> dict[str, Any]:
     """Test accuracies in percent, thresholds from validation; by softmax and by sigmoid of the same scores."""
     calibration, test = trained.predictions["calibration"], trained.predictions["test"]
     found: dict[str, Any] = {f"top-{n}": _percent(top_k_accuracy(test.scores, test.target, n)) for n in (1, 5)}
@@ -44,7 +44,7 @@ def _percent(share: Any) -> float:
 
 def one(path: str, method: str, seed: int, epochs: int | None = None) -> dict[str, Any]:
     """One training, from the files to the report."""
-    recipe = find_recipe("cifar100-resnet18").at(path)
+    recipe = find_recipe("cifar100-resnet18").with_path(path)
     changes: dict[str, Any] = {"seed": seed} | ({} if epochs is None else {"epochs": epochs})
     recipe = recipe.with_settings(**changes)
     if method != recipe.method:

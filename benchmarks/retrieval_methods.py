@@ -38,7 +38,7 @@ def recipe_of(dataset: str, folder: str, method: str, seed: int) -> Recipe:
     if dataset == QUADRATS:
         start = find_recipe(dataset).with_settings(epochs=30)  # the recipe's 5 are for two cores; this wants a GPU
     else:
-        start = mulan(NAMES.get(dataset, dataset)).at(f"{folder}/{dataset}")
+        start = mulan(NAMES.get(dataset, dataset)).with_path(f"{folder}/{dataset}")
     return start.with_settings(method=method, seed=seed, calibration="none", rule="top-k:1")  # no link and no rule is needed
 
 

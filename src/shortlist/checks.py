@@ -75,6 +75,28 @@ def one_of(*choices: str) -> Check:
     return check
 
 
+def text(name: str, value: Any) -> str:
+    """Any text.
+
+    >>> text("name", "mine")
+    'mine'
+    """
+    if not isinstance(value, str):
+        raise InputError(f"{name}: expected text, got {shown(value)}")
+    return value
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False.
+
+    >>> flag("compile", True)
+    True
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name}: expected True or False, got {shown(value)}")
+    return bool(value)
+
+
 def optional(check: Check) -> Check:
     """None, or a value that passes the given check.
 

@@ -1,29 +1,29 @@
-"""Where this process stands: the cores it may use, and its place among the processes of a launcher such as torchrun.
+"""The cores that this process may use, and its place among the processes of a launcher such as torchrun.
 
-The only module that reads the environment for it, and one that does not import torch: the command line asks before torch is
-loaded.
+The only module that reads these from the environment. It does not import torch, so that the command line can use it before
+torch is loaded.
 """
 
 import os
 
 
 def usable_cores() -> int:
-    """Cores that this process may run on."""
+    """Number of cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def launched_processes() -> int:
-    """Processes that a launcher started, over all machines; 1 without a launcher."""
+    """Number of processes that a launcher started on all machines; 1 without a launcher."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def local_processes(default: int = 1) -> int:
-    """Processes that a launcher started on this machine."""
+    """Number of processes that a launcher started on this machine; ``default`` without a launcher."""
     return int(os.environ.get("LOCAL_WORLD_SIZE", default))
 
 
 def is_first_process() -> bool:
-    """Whether this is the process that prints and writes files; always, without a launcher."""
+    """Whether this process prints and writes files; True without a launcher."""
     return os.environ.get("RANK", "0") == "0"
 
 

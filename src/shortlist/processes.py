@@ -1,8 +1,7 @@
-"""The global batch: sums over all processes of a group, with gradients. On one process these functions do nothing.
+"""Reductions over all processes of a distributed training, with gradients; with one process they do nothing.
 
-A loss that couples the rows of a batch is the same function of the global batch, however many processes share it: every
-process gets its value. The gradient that each process gets for its own rows is multiplied by the number of processes, because
-data-parallel training divides by that number when it averages.
+A loss that couples the rows of a batch is computed on the global batch, and every process gets its value. The gradient that a
+process gets for its own rows is multiplied by the number of processes, because data-parallel training averages gradients.
 """
 
 from typing import Any
@@ -17,7 +16,7 @@ def processes() -> int:
 
 
 def rank() -> int:
-    """The number of this process among them, from 0."""
+    """The number of this process, from 0."""
     return distributed.get_rank() if processes() > 1 else 0
 
 
@@ -48,8 +47,8 @@ def gathered(values: Tensor) -> Tensor:
     return torch.stack(parts)
 
 
-def agreed(answers: list[bool]) -> list[bool]:
-    """The answers of the first process, on every process."""
+def decided_by_first(answers: list[bool]) -> list[bool]:
+    """The answers of the first process, in every process."""
     if processes() == 1:
         return answers
     shared: list[Any] = [answers]

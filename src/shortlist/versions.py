@@ -1,11 +1,11 @@
-"""Versions of this package and of those it stands on, for whoever wants to know what computed a number."""
+"""Versions of this package and of its dependencies, recorded with results."""
 
 import sys
 from importlib.metadata import PackageNotFoundError, version
 
 
 def version_of(package: str) -> str | None:
-    """The version of an installed package, None where it is not installed; of this one also where it runs from its source.
+    """The version of an installed package; None if it is not installed. That of this package is known without installation.
 
     >>> version_of("no-such-package") is None
     True

@@ -165,7 +165,7 @@ def test_ctrl_c_before_training_began_says_so(run, tmp_path, monkeypatch):
     def pressed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "divide", pressed)
+    monkeypatch.setattr(module, "split_for_training", pressed)
     outcome = run("train", TINY, "-k", 2, *QUICK, "--out", "cut")
     assert (outcome.code, outcome.err) == (130, "stopped before training began\n")
     assert not (tmp_path / "cut").exists()

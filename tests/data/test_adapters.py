@@ -381,9 +381,9 @@ def test_labels_that_do_not_fit_are_refused():
 
 
 def test_arrays_of_numpy_train_like_tables():
-    from shortlist.training.division import divide
+    from shortlist.training.splits import split_for_training
     from shortlist.training.recipe import Recipe
 
     labels = np.arange(100) % 4
-    division = divide(as_dataset((np.zeros((100, 3)), labels)), Recipe("mine", "flora", parameters={"k": 2}))
-    assert {name: len(split) for name, split in division.splits.items()}["train"] > 50
+    chosen = split_for_training(as_dataset((np.zeros((100, 3)), labels)), Recipe("mine", "flora", parameters={"k": 2}))
+    assert {name: len(split) for name, split in chosen.splits.items()}["train"] > 50

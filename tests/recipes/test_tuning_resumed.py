@@ -5,7 +5,7 @@ import json
 import pytest
 
 from shortlist.errors import InputError
-from shortlist.recipes import Tuned, tune, tuning
+from shortlist.recipes import TuningResult, tune, tuning
 from shortlist.training import train
 from tests.recipes.searches import NAMES, RECIPE, VALUES, Killed, lines, search
 
@@ -98,17 +98,17 @@ def test_words_that_only_describe_a_recipe_may_change(tmp_path):
 
 
 def test_folders(tmp_path):
-    with pytest.raises(InputError, match="holds no search to resume: leave --resume out"):
+    with pytest.raises(InputError, match="holds no search to resume"):
         search(tmp_path / "s", resume=True)
     search(tmp_path / "s")
-    with pytest.raises(InputError, match="holds a search already: go on with it by --resume"):
+    with pytest.raises(InputError, match="already holds a search"):
         search(tmp_path / "s")
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / ".left").touch()  # of a write that was cut short
     search(tmp_path / "t")
     (tmp_path / "u").mkdir()
     (tmp_path / "u" / "thesis.txt").touch()
-    with pytest.raises(InputError, match="has files in it: expected a new or empty folder for the search"):
+    with pytest.raises(InputError, match="expected a new or empty folder for the search, got one with files"):
         search(tmp_path / "u")
     with pytest.raises(InputError, match="expected a folder for the search, got a file"):
         search(tmp_path / "u" / "thesis.txt")
@@ -135,7 +135,7 @@ def test_damaged_files(tmp_path, file, text, message):
 def test_real_trainings_killed_and_resumed(tmp_path, monkeypatch):
     grid = {"alpha": (0.5, 1.0)}
     whole = tune(RECIPE, tmp_path / "whole", grid=grid, device="cpu")
-    assert isinstance(whole, Tuned)
+    assert isinstance(whole, TuningResult)
     assert {trial.monitor for trial in whole.trials} == {"average-2"}
     for trial in whole.trials:
         line = json.loads((tmp_path / "whole" / trial.folder / "metrics.jsonl").read_text())

@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy import stats
 
-from shortlist.training.augmentation import Augmenter, loaded_side
+from shortlist.training.augmentation import Augmenter, loading_size
 from tests.references import training as reference, transforms
 
 KINDS = ["none", "flip", "shift-flip", "crop-flip", "resized-crop-flip"]
@@ -18,7 +18,7 @@ FALSE_ALARM = 1e-6  # of each test of a law, over seeds; the seeds are fixed
 
 def pictures(count, kind, size, seed=0):
     """Pixels from 1 to 255, so that no window of a padded picture looks like another."""
-    side = loaded_side(kind, size)
+    side = loading_size(kind, size)
     return torch.randint(1, 256, (count, 3, side, side), generator=torch.Generator().manual_seed(seed), dtype=torch.uint8)
 
 
@@ -83,7 +83,7 @@ def test_every_picture_is_a_window_of_its_own_flipped_or_not(kind, size):
 
 
 def test_every_resized_picture_is_a_box_of_its_own_flipped_or_not():
-    size, side = 4, loaded_side("resized-crop-flip", 4)
+    size, side = 4, loading_size("resized-crop-flip", 4)
     images = pictures(6, "resized-crop-flip", size)
     made = Augmenter("resized-crop-flip", size, seed=2)(images, 0, 0, 6)
     boxes = list(reference.coarse_windows(side, 0.08, 3 / 4, 4 / 3))
@@ -119,8 +119,8 @@ def test_places_of_neighbours_and_of_the_next_batch_have_nothing_in_common():
 def test_the_side_that_pictures_are_kept_at(kind):
     for size in (1, 6, 7, 32, 64, 224):
         larger = kind in ("crop-flip", "resized-crop-flip")
-        assert loaded_side(kind, size) == (-(-size * 8 // 7) if larger else size)
-    assert loaded_side("crop-flip", 224) == 256
+        assert loading_size(kind, size) == (-(-size * 8 // 7) if larger else size)
+    assert loading_size("crop-flip", 224) == 256
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,4 +1,4 @@
-"""Who is told how training goes, and what is written of it."""
+"""Callbacks, and the files that they write."""
 
 import json
 import math
@@ -7,7 +7,8 @@ import warnings
 import pytest
 
 from shortlist.errors import InputError
-from shortlist.training.callbacks import METRICS, Callback, Callbacks, MetricsFile, tensorboard_if_installed
+from shortlist.training.callbacks import Callback, Callbacks, MetricsFile, tensorboard_if_installed
+from shortlist.training.run_folder import METRICS
 
 LINES = [
     {
@@ -33,7 +34,7 @@ def strict(text):
 
 
 def test_metrics_are_lines_of_json_with_null_for_what_is_no_number(tmp_path):
-    MetricsFile(tmp_path).measured(LINES[-1], LINES)
+    MetricsFile(tmp_path / METRICS).epoch_ended(LINES[-1], LINES)
     text = (tmp_path / METRICS).read_text(encoding="utf-8")
     assert text.endswith("\n")
     found = [strict(line) for line in text.removesuffix("\n").split("\n")]
@@ -43,7 +44,7 @@ def test_metrics_are_lines_of_json_with_null_for_what_is_no_number(tmp_path):
 
 
 def test_the_history_itself_keeps_its_numbers(tmp_path):
-    MetricsFile(tmp_path).measured(LINES[1], LINES[:2])
+    MetricsFile(tmp_path / METRICS).epoch_ended(LINES[1], LINES[:2])
     assert math.isnan(LINES[1]["value"])
 
 
@@ -59,27 +60,27 @@ def test_the_history_itself_keeps_its_numbers(tmp_path):
     ids=str,
 )
 def test_other_values_that_json_lacks_become_null(tmp_path, value, written):
-    MetricsFile(tmp_path).measured({"value": value}, [{"value": value}])
+    MetricsFile(tmp_path / METRICS).epoch_ended({"value": value}, [{"value": value}])
     assert strict((tmp_path / METRICS).read_text()) == {"value": written}
 
 
 def test_a_file_that_cannot_be_written_is_a_sentence(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"^cannot write .*metrics.jsonl: .*; make room and go on with --resume$"):
-        MetricsFile(tmp_path / "file").measured(LINES[2], LINES)
+    with pytest.raises(InputError, match=r"^cannot write .*metrics.jsonl: .*resume the run$"):
+        MetricsFile(tmp_path / "file" / METRICS).epoch_ended(LINES[2], LINES)
 
 
 def test_the_file_always_holds_the_whole_history(tmp_path):
-    file = MetricsFile(tmp_path)
+    file = MetricsFile(tmp_path / METRICS)
     for end in range(1, 4):
-        file.measured(LINES[end - 1], LINES[:end])
+        file.epoch_ended(LINES[end - 1], LINES[:end])
         assert len((tmp_path / METRICS).read_text(encoding="utf-8").removesuffix("\n").split("\n")) == end
-    file.measured(LINES[0], LINES[:1])  # a training taken up again from an earlier checkpoint
+    file.epoch_ended(LINES[0], LINES[:1])  # a training taken up again from an earlier checkpoint
     assert len((tmp_path / METRICS).read_text(encoding="utf-8").removesuffix("\n").split("\n")) == 1
     assert [entry.name for entry in tmp_path.iterdir()] == [METRICS]
 
 
-class Told(Callback):
+class Recorder(Callback):
     def __init__(self, log, name):
         self.log, self.name = log, name
 
@@ -87,13 +88,13 @@ class Told(Callback):
         self.log.append((self.name, "started", steps, steps_per_epoch, rows, done))
 
     def step_ended(self, step, loss):
-        self.log.append((self.name, "stepped", step, loss))
+        self.log.append((self.name, "step", step, loss))
 
     def epoch_ended(self, line, history):
-        self.log.append((self.name, "measured", line, history))
+        self.log.append((self.name, "epoch", line, history))
 
     def message(self, sentence):
-        self.log.append((self.name, "said", sentence))
+        self.log.append((self.name, "message", sentence))
 
 
 def tell(callback):
@@ -105,11 +106,11 @@ def tell(callback):
 
 def test_all_callbacks_are_told_everything_in_order():
     log, alone = [], []
-    tell(Callbacks(Told(log, "a"), Callbacks(Told(log, "b"))))
-    tell(Told(alone, "a"))
+    tell(Callbacks(Recorder(log, "a"), Callbacks(Recorder(log, "b"))))
+    tell(Recorder(alone, "a"))
     assert log[::2] == alone
     assert log[1::2] == [("b", *entry[1:]) for entry in alone]
-    assert [entry[1] for entry in alone] == ["started", "stepped", "measured", "said"]
+    assert [entry[1] for entry in alone] == ["started", "step", "epoch", "message"]
 
 
 def test_a_callback_does_nothing_of_its_own(tmp_path):
@@ -129,7 +130,7 @@ def test_curves_are_written_where_tensorboard_is_installed(tmp_path):
         if not found:
             pytest.skip("tensorboard is not installed")
         for place in range(2):
-            found[0].measured(LINES[place], LINES[: place + 1])
+            found[0].epoch_ended(LINES[place], LINES[: place + 1])
         (file,) = (tmp_path / "tensorboard").iterdir()
         content = file.read_bytes()
     assert file.name.startswith("events.out.tfevents")

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 from shortlist.errors import InputError
 from shortlist.training import checkpoint
-from shortlist.training.checkpoint import TrainingState, below, load_checkpoint, save_checkpoint, under
+from shortlist.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint, with_prefix, without_prefix
 
 MOMENT = TrainingState(
     step=17,
@@ -89,7 +89,7 @@ def test_a_full_disk_leaves_the_old_checkpoint_whole(tmp_path, monkeypatch, writ
     with pytest.raises(InputError) as error:
         save_checkpoint(path, TrainingState(step=99), TENSORS, PLAIN)
     assert f"cannot write the checkpoint {path}: " in str(error.value)
-    assert "no space left on device; the one before is kept: make room and go on with --resume" in str(error.value)
+    assert "no space left on device; the previous one is kept" in str(error.value)
     assert path.read_bytes() == before
     assert load_checkpoint(path)[0] == MOMENT
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
@@ -184,10 +184,10 @@ def test_weights_that_two_layers_share_can_be_kept(tmp_path):
 
 def test_prefixes_are_put_before_and_taken_off():
     inner = {"weight": torch.zeros(1), "deep.weight": torch.ones(1)}
-    both = under("network", inner) | under("net", {"x": torch.zeros(2)})
+    both = with_prefix("network", inner) | with_prefix("net", {"x": torch.zeros(2)})
     assert set(both) == {"network.weight", "network.deep.weight", "net.x"}
-    assert below("network", both).keys() == inner.keys()
-    assert below("network", both)["deep.weight"] is inner["deep.weight"]
-    assert set(below("net", both)) == {"x"}
-    assert below("nothing", both) == {}
-    assert set(below("best", under("best", under("best", inner)))) == {"best.weight", "best.deep.weight"}
+    assert without_prefix("network", both).keys() == inner.keys()
+    assert without_prefix("network", both)["deep.weight"] is inner["deep.weight"]
+    assert set(without_prefix("net", both)) == {"x"}
+    assert without_prefix("nothing", both) == {}
+    assert set(without_prefix("best", with_prefix("best", with_prefix("best", inner)))) == {"best.weight", "best.deep.weight"}

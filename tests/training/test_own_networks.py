@@ -10,7 +10,7 @@ from shortlist.data import Dataset, Split
 from shortlist.errors import InputError
 from shortlist.models import Classifier, InputSpec, Network, NetworkNeededError
 from shortlist.training import train
-from shortlist.training.run import run_network
+from shortlist.training.run_folder import RunFolder
 from tests.models.own_networks import Body, HandWritten, Pair, RawPixels, make, make_on_backbone
 from tests.training.small import CLASSES, dataset, recipe
 
@@ -103,7 +103,7 @@ def test_what_cannot_be_trained_is_refused(tmp_path, network, options, message):
 def test_a_run_goes_on_with_its_network(tmp_path):
     whole = run(tmp_path / "whole", make)
     run(tmp_path / "run", make)
-    assert run_network(tmp_path / "run") == {"class": "HandWritten", "factory": f"{HERE}:make"}
+    assert RunFolder(tmp_path / "run").network_record == {"class": "HandWritten", "factory": f"{HERE}:make"}
     (tmp_path / "run/test.safetensors").unlink()
     with pytest.raises(NetworkNeededError, match=f"network='{HERE}:make'"):
         run(tmp_path / "run", None, resume=True)

@@ -10,8 +10,8 @@ from PIL import Image
 from shortlist.data.loading import load_pictures
 from shortlist.data.pictures import PictureFiles, Pictures
 from shortlist.errors import InputError
-from shortlist.training import rows as module
-from shortlist.training.row_sources import DeviceRows, HostRows, StreamedRows, plain_batches
+from shortlist.training import row_sources as module
+from shortlist.training.row_sources import DeviceRows, HostRows, StreamedRows, sequential_batches
 
 CPU = torch.device("cpu")
 ROWS, SIDE, DAMAGED = 12, 6, 7
@@ -187,8 +187,8 @@ def test_errors_of_the_reader_are_raised_to_whoever_waits():
 
 
 def test_plain_batches_hold_every_row_in_order():
-    assert [part.tolist() for part in plain_batches(7, 3)] == [[0, 1, 2], [3, 4, 5], [6]]
-    assert [part.tolist() for part in plain_batches(2, 100)] == [[0, 1]]
-    assert list(plain_batches(0, 3)) == []
-    with pytest.raises(InputError, match="batch size: .*got 0"):
-        plain_batches(3, 0)
+    assert [part.tolist() for part in sequential_batches(7, 3)] == [[0, 1, 2], [3, 4, 5], [6]]
+    assert [part.tolist() for part in sequential_batches(2, 100)] == [[0, 1]]
+    assert list(sequential_batches(0, 3)) == []
+    with pytest.raises(InputError, match="batch_size: .*got 0"):
+        sequential_batches(3, 0)

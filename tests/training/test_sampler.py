@@ -40,7 +40,7 @@ def test_processes_and_micro_batches_divide_a_batch_and_never_change_it(rows, ba
         for micro in zip(*everyone, strict=True):
             together = [row for part in micro for row in part.rows.tolist()]
             for part in micro:
-                assert part.together == len(together)
+                assert part.total == len(together)
                 assert together[part.start : part.start + len(part.rows)] == part.rows.tolist()
             assert max(len(part.rows) for part in micro) - min(len(part.rows) for part in micro) <= 1
             found.append(together)
@@ -73,7 +73,7 @@ def test_steps_from_the_middle_are_those_of_the_whole(first, count, processes):
         for number, parts in enumerate(found):
             wanted = plan.step(first + number, process, processes)
             assert [part.rows.tolist() for part in parts] == [part.rows.tolist() for part in wanted]
-            assert [(part.start, part.together) for part in parts] == [(part.start, part.together) for part in wanted]
+            assert [(part.start, part.total) for part in parts] == [(part.start, part.total) for part in wanted]
 
 
 @pytest.mark.parametrize(
@@ -97,11 +97,11 @@ def test_all_rows_come_up_over_the_passes_although_each_leaves_some_out():
 def test_more_processes_than_rows_leave_some_without():
     parts = [StepSampler(3, 8, 0).step(0, process, 5)[0] for process in range(5)]
     assert [len(part.rows) for part in parts] == [1, 1, 1, 0, 0]
-    assert [(part.start, part.together) for part in parts] == [(0, 3), (1, 3), (2, 3), (3, 3), (3, 3)]
+    assert [(part.start, part.total) for part in parts] == [(0, 3), (1, 3), (2, 3), (3, 3), (3, 3)]
 
 
-def test_plans_of_nothing_and_of_too_many_parts_are_refused():
-    with pytest.raises(InputError, match="expected rows to train on, got none"):
+def test_no_rows_and_too_many_micro_batches_raise():
+    with pytest.raises(InputError, match="rows: .*got 0"):
         StepSampler(0, 4, 0)
     with pytest.raises(InputError, match="accumulate: .*got 4"):
         StepSampler(3, 8, 0, accumulate=4)

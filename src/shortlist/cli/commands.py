@@ -25,7 +25,7 @@ COMMANDS = {
     "demo": "demo:demo",
 }
 SETTINGS = {"help_option_names": ["-h", "--help"]}
-LOOSE = ("search",)  # commands that are given unexpected words, to explain them in a message of their own
+LOOSE = ("search",)  # commands that accept unexpected words, to explain them in messages of their own
 
 
 def load_command(name: str) -> Any:
@@ -60,7 +60,7 @@ def _without_types(parameters: list[Any]) -> list[Any]:
 
 
 class _Loaded(MutableMapping[str, Any]):
-    """Names of commands, and the commands that were loaded so far."""
+    """All commands by name, loaded on first use."""
 
     def __init__(self) -> None:
         self._there: dict[str, Any] = {}

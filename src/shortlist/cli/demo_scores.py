@@ -1,4 +1,4 @@
-"""``shortlist demo --scores``: the decision half on real data, in seconds: handwritten digits, a logistic regression, sets."""
+"""``shortlist demo --scores``: from the scores of a logistic regression on handwritten digits to sets, in seconds."""
 
 from pathlib import Path
 
@@ -13,17 +13,16 @@ from shortlist.sets import average_k, lac, top_k
 from shortlist.sets.lists import list_writer, lists_of
 from shortlist.tensors import Array
 
-# Training examples of zero, one, …, nine: each digit four fifths as many as the one before.
+# Training examples of zero, one, …, nine: a long tail, each digit having four fifths as many as the one before.
 SHOWN = (70, 56, 45, 36, 29, 23, 18, 15, 12, 9)
 
 
 def demo_scores(out: Path) -> None:
-    """Handwritten digits: train a small classifier, calibrate it, choose sets three ways, write a report."""
+    """Score handwritten digits, calibrate the scores, compare three set rules, write a report."""
     calibration, test, temperature = digits()
     calibration.save(out / "calibration.safetensors")
     test.save(out / "test.safetensors")
-    say(f"a logistic regression sees digits as 4 × 4 pixels; its link is given the temperature {temperature:.3f}")
-    say(f"its scores → {out}/calibration.safetensors, {out}/test.safetensors")
+    say(f"logistic regression on handwritten digits of 4 × 4 pixels, calibrated with temperature {temperature:.3f}")
 
     rules = [top_k(2), average_k(2).fit(calibration), lac(0.05).fit(calibration)]
     evaluations = [evaluate(test, rule, name=rule.text, source="digits") for rule in rules]
@@ -31,16 +30,17 @@ def demo_scores(out: Path) -> None:
     with list_writer(out / "sets.jsonl") as write:
         for _, lists in lists_of(test, rules[1]):
             write(lists)
-    write_report(evaluations, out / "report.html", title="Handwritten digits, three ways to answer with a set")
-    say(f"the sets of average-k:2 → {out}/sets.jsonl")
-    say(f"the report → {out}/report.html")
+    write_report(evaluations, out / "report.html", title="Handwritten digits: three set rules")
+    say(f"scores: {out}/calibration.safetensors and {out}/test.safetensors")
+    say(f"sets of average-k:2: {out}/sets.jsonl")
+    say(f"report: {out}/report.html")
 
 
 def digits() -> tuple[Predictions, Predictions, float]:
-    """Calibration and test scores of a logistic regression, and the temperature that its link was given.
+    """Calibration and test scores of a logistic regression, and the temperature of its link.
 
-    It sees digits as 4 × 4 pixels, so that some look alike, and few of the higher ones, so that there is a long tail. Four
-    parts, none shared: one trains, one fits the temperature, one is to fit rules on, one to measure on.
+    Digits are reduced to 4 × 4 pixels, which makes some of them ambiguous, and higher digits have fewer training rows. The rows
+    are divided into four parts: to train, to fit the temperature, to fit rules, and to test.
     """
     try:
         from sklearn.datasets import load_digits

@@ -1,4 +1,4 @@
-"""Networks of the user's own on the command line: ``--network package.module:function``."""
+"""The user's own networks on the command line: ``--network package.module:function``."""
 
 import sys
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from shortlist.errors import InputError
 
 @contextmanager
 def networks_by_option() -> Iterator[None]:
-    """Inside, modules in the current folder can be imported, and a network that is missing is asked for by its option."""
+    """Context in which modules in the current folder can be imported, and errors about a missing network name the option."""
     from shortlist.models import NetworkNeededError
 
     sys.path.insert(0, "")

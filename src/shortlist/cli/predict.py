@@ -1,4 +1,4 @@
-"""``shortlist predict`` and ``shortlist export``: a trained classifier at work, here or in another program."""
+"""``shortlist predict`` and ``shortlist export``."""
 
 import copy
 import json
@@ -43,14 +43,14 @@ ONNX = ".onnx"
 
 ClassifierPath = Annotated[Path, typer.Argument(metavar="CLASSIFIER", help="The folder of a classifier, or of its run.")]
 PICTURES = (
-    "Picture files and folders of them; or one table, .csv, .tsv, .parquet or .npz, with labels or without; or one dataset, "
+    "Picture files and folders of pictures; or a table (.csv, .tsv, .parquet, .npz), with or without labels; or a dataset, "
     "NAME:PATH, such as folders:leaves."
 )
 OUT = (
-    "Sets go to a .jsonl; scores, for shortlist sets, evaluate and report, to a .safetensors, .npz or .parquet. Without it the "
-    "first ten sets are shown."
+    "Write the sets to a .jsonl file, or the scores to a .safetensors, .npz or .parquet file, for shortlist sets, evaluate "
+    "and report. By default the first ten sets are printed."
 )
-SPLIT = "Of a dataset, test unless given; of a table that has splits, all."
+SPLIT = "The split to classify; by default the test split of a dataset, and all rows of a table."
 
 
 def predict(
@@ -59,22 +59,22 @@ def predict(
     out: Annotated[Path | None, typer.Option("--out", "-o", help=OUT)] = None,
     split: Annotated[str | None, typer.Option("--split", metavar="NAME", help=SPLIT)] = None,
     network: options.NetworkPath = None,
-    device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
-    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Pictures at once.")] = 256,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON lines on standard output.")] = False,
+    device: Annotated[str, typer.Option("--device", help="auto (a GPU if there is one), cpu or cuda.")] = "auto",
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Number of pictures per batch.")] = 256,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON lines to standard output.")] = False,
 ) -> None:
-    """Answer for new pictures with sets of labels, or write their scores."""
+    """Predict sets of labels for new pictures or rows, or write their scores."""
     if out is not None and out.suffix not in (*LISTS, *SCORES):
         raise InputError(f"--out: expected a name that ends in {', '.join((*LISTS, *SCORES))}, got {out}")
     if out is not None and as_json:
         raise InputError("expected --out or --json, got both: --json writes to standard output")
-    if out is not None and out.is_dir():  # refused before the work rather than after
+    if out is not None and out.is_dir():  # before the work rather than after it
         raise InputError(f"--out: expected a name for a file, got the folder {out}")
     model = load_classifier(classifier, _device(device), network)
     to_scores = out is not None and out.suffix in SCORES
     if model.rule is None and not to_scores:
         raise InputError(
-            f"{classifier} has no set rule: write scores, --out scores.safetensors, for shortlist sets to decide on"
+            f"{classifier} has no set rule: write scores with --out scores.safetensors and make sets with shortlist sets"
         )
     check_outputs([out], [*classifier_folder(classifier).iterdir(), *_named_files(pictures)])
     work = _begin(model, pictures, split, batch_size)
@@ -86,13 +86,13 @@ def predict(
 
 
 def classifier_folder(path: Path) -> Path:
-    """The folder of a classifier, be it that of a run or its own; what is there instead is said."""
+    """The folder of a classifier, given by itself or as the folder of its run; an error says what is there instead."""
     run = run_at(path)
     if run is not None:
         return run.classifier_path
     if path.is_dir() and not (path / "config.json").exists():
         raise InputError(f"{printable(str(path))}: expected the folder of a classifier or of a run, got {_what_is_in(path)}")
-    return path  # whatever else may be wrong with it, the reader says
+    return path  # other errors are raised when it is read
 
 
 def load_classifier(path: Path, device: str = "cpu", network: str | None = None) -> "Classifier":
@@ -130,7 +130,7 @@ def _named_files(texts: Sequence[str]) -> list[Path]:
 
 @dataclass
 class _Work:
-    """The rows to classify, and what is learnt about them on the way."""
+    """The rows to classify, and counts and problems that are collected on the way."""
 
     model: "Classifier"
     rows: "Split"
@@ -162,7 +162,9 @@ class _Work:
             except RuntimeError as error:
                 if not is_out_of_memory(error):
                     raise
-                raise InputError(f"the GPU has no room for {self.batch_size} {self.things}: pass --batch-size") from None
+                raise InputError(
+                    f"the GPU has too little memory for {self.batch_size} {self.things} at once: reduce --batch-size"
+                ) from None
 
     def lists(self) -> Iterator[list[LabelList]]:
         """The sets as lists, a batch at a time."""
@@ -175,7 +177,7 @@ class _Work:
             yield label_lists(sets, probs, self.model.classes, ids, target, called)
 
     def count(self, sets: Tensor) -> None:
-        """Add up the sizes."""
+        """Count the sets by their size."""
         self.counts += count_rows(sets).bincount(minlength=len(self.counts))
 
 
@@ -192,12 +194,12 @@ def _begin(model: "Classifier", texts: list[str], split: str | None, batch_size:
         raise InputError(f"none of the {len(rows):,} {work.things} could be read{cause}")
     work.batches = chain([first], work.batches)
     if reason is not None:
-        say(f"labels are left out: {reason}")
+        say(f"labels are ignored: {reason}")
     return work
 
 
 def _target(dataset: "Dataset", classes: Sequence[str]) -> tuple[Target | None, str | None]:
-    """The labels of the rows, numbered as the classifier's classes; None, with the reason if there are labels to leave out."""
+    """The labels of the rows, numbered as the classes of the classifier; None, with the reason, if they cannot be used."""
     (rows,) = dataset.splits.values()
     if rows.target is None:
         return None, next((problem.what for problem in dataset.problems if problem.kind == LABELS_NOT_USED), None)
@@ -250,7 +252,7 @@ def _write_scores(work: _Work, out: Path) -> None:
     """Append the scores of each batch to the file; the rule, if there is one, gives the sizes of their sets."""
     model, ids = work.model, work.rows.ids
     if len(set(ids)) < len(ids):
-        say("some rows share a name, so all are numbered instead")
+        say("some rows have the same name, so rows are numbered instead")
         ids = [str(row) for row in range(len(ids))]
     link = copy.deepcopy(model.link).cpu() if model.link is not None else None
     counts, superclasses = model.train_counts, model.superclasses
@@ -263,7 +265,7 @@ def _write_scores(work: _Work, out: Path) -> None:
 
 
 def _conclude(work: _Work, out: Path | None, to_scores: bool) -> None:
-    """What was left out, and one line on what was done."""
+    """Print what was skipped, and one line on what was done."""
     from shortlist.data.loading import UNREADABLE
 
     seconds = max(time.monotonic() - work.started, 1e-9)
@@ -271,7 +273,7 @@ def _conclude(work: _Work, out: Path | None, to_scores: bool) -> None:
         warn(line)
     unreadable = sum(problem.kind == UNREADABLE for problem in work.problems)
     if unreadable:
-        warn(f"left out, since they could not be read: {unreadable:,} of the {len(work.rows):,} pictures")
+        warn(f"skipped {unreadable:,} of the {len(work.rows):,} pictures, which could not be read")
     parts = [f"{work.done:,} {'rows of scores' if to_scores else 'sets'}"]
     if work.model.rule is not None:
         size = SizeSummary.of(work.counts)
@@ -281,19 +283,19 @@ def _conclude(work: _Work, out: Path | None, to_scores: bool) -> None:
             warn(shift)
     rate = work.done / seconds
     speed = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
-    say(", ".join([*parts, f"{speed} {work.things}/s on {work.device}"]) + (f" → {out}" if out else ""))
+    say(", ".join([*parts, f"{speed} {work.things}/s on {work.device}"]) + (f", in {out}" if out else ""))
 
 
 def export(
     classifier: ClassifierPath,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the graph goes: a name that ends in .onnx.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write, such as model.onnx.")],
     network: options.NetworkPath = None,
-    opset: Annotated[int | None, typer.Option("--opset", metavar="N", help="Version of the ONNX operators.")] = None,
+    opset: Annotated[int | None, typer.Option("--opset", metavar="N", help="Version of the ONNX operator set.")] = None,
 ) -> None:
-    """Write a classifier as one ONNX file, from raw pixels or features to sets, for programs without torch.
+    """Export a classifier as an ONNX file, from raw pixels or features to sets, for use without torch.
 
-    In Python: onnxruntime.InferenceSession("model.onnx").run(["sets"], {"images": pixels}), pixels as uint8 (N, 3, size, size);
-    of a classifier of features {"features": numbers}, float32 (N, D). Names of classes are in the metadata, as JSON.
+    In Python: onnxruntime.InferenceSession("model.onnx").run(["sets"], {"images": pixels}) with pixels as uint8 (N, 3, size,
+    size), or {"features": numbers} as float32 (N, D) for a classifier of features. Class names are in the metadata, as JSON.
     """
     if out.suffix != ONNX:
         raise InputError(f"--out: expected a name that ends in {ONNX}, got {out}")
@@ -301,8 +303,8 @@ def export(
     model.export_onnx(out, opset=opset)
     inputs = model.inputs
     name, kind = ("images", "uint8") if inputs.is_pictures else ("features", "float32")
-    say(f"{name}, {kind} (batch, {', '.join(map(str, inputs.shape))}) in; {_outputs(model)} out → {out}")
-    say("the names of the classes are in its metadata, under shortlist.classes; shortlist export --help says how to run it")
+    say(f"{out}: input {name} {kind} (batch, {', '.join(map(str, inputs.shape))}); outputs {_outputs(model)}")
+    say("class names are in its metadata, as shortlist.classes; shortlist export --help shows how to run it")
 
 
 def _outputs(model: "Classifier") -> str:

@@ -1,4 +1,4 @@
-"""How a training shows itself on a terminal: a bar that moves, and a line an epoch; in a pipe, the lines alone."""
+"""The progress of a training on a terminal: a progress bar and one line per epoch; in a pipe, only the lines."""
 
 import sys
 import time
@@ -11,19 +11,19 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from shortlist.cli.console import error_console, say
 from shortlist.training.callbacks import Callback
 
-SMOOTHING = 0.95  # of the loss that the bar shows
+SMOOTHING = 0.95  # of the loss in the progress bar
 
 
 class TrainingBar(Callback):
-    """The callback of a person.
+    """Callback that prints the progress of a training.
 
     Args:
-        epochs: how many there will be.
-        heading: the first line, which waits until there is something below it: what cannot be trained has not begun.
+        epochs: number of epochs.
+        heading: the first line; printed only once training has passed its checks.
     """
 
     def __init__(self, epochs: int, heading: str = ""):
-        self.epochs, self.heading, self.heard = epochs, heading, set[str]()
+        self.epochs, self.heading, self.messages = epochs, heading, set[str]()
         self.progress: Progress | None = None
         self._rows = self._done = self._per_epoch = 0
         self._since = time.monotonic()
@@ -36,18 +36,18 @@ class TrainingBar(Callback):
         if self.progress is not None:
             self.progress.stop()
 
-    def begin(self) -> None:
-        """The heading, once."""
+    def print_heading(self) -> None:
+        """Print the heading, once."""
         if self.heading:
             say(self.heading)
         self.heading = ""
 
     def training_started(self, steps: int, steps_per_epoch: int, rows: int, done: int) -> None:
-        """Show the bar."""
-        self.begin()
+        """Show the progress bar."""
+        self.print_heading()
         self._rows, self._done, self._per_epoch, self._since = rows, done, steps_per_epoch, time.monotonic()
         if done and done < steps:
-            say(f"going on after step {done:,} of {steps:,}")
+            say(f"resuming after step {done:,} of {steps:,}")
         if not sys.stderr.isatty():
             return
         columns = (
@@ -62,7 +62,7 @@ class TrainingBar(Callback):
         self.progress.start()
 
     def step_ended(self, step: int, loss: float) -> None:
-        """Move it."""
+        """Update the progress bar."""
         if self.progress is None:
             return
         if loss == loss:
@@ -72,8 +72,8 @@ class TrainingBar(Callback):
         self.progress.update(self.progress.task_ids[0], completed=step, epoch=epoch, speed=speed, loss=self._loss or 0.0)
 
     def epoch_ended(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
-        """A line an epoch."""
-        loss = f"loss {line['loss']:.4f}" if line["loss"] is not None else "no loss"
+        """Print a line about the epoch."""
+        loss = "every step was skipped" if line["loss"] is None else f"loss {line['loss']:.4f}"
         value = f"  {_measured(line)}{' *' if line['best'] else ''}" if "value" in line else ""
         text = f"epoch {line['epoch']:>{len(str(self.epochs))}}  {loss}{value}  {line['rows_per_second']:,.0f} rows/s"
         if self.progress is None:
@@ -82,9 +82,9 @@ class TrainingBar(Callback):
             self.progress.console.print(text, highlight=False)
 
     def message(self, sentence: str) -> None:
-        """As it is."""
-        self.begin()
-        self.heard.add(sentence)
+        """Print the message."""
+        self.print_heading()
+        self.messages.add(sentence)
         if self.progress is None:
             say(sentence)
         else:
@@ -92,20 +92,20 @@ class TrainingBar(Callback):
 
 
 def _measured(line: dict[str, Any]) -> str:
-    """The deciding metric; shares in percent."""
+    """The monitored metric; shares in percent."""
     form = ".4f" if line["monitor"] == "nll" else ".2%"
     return f"{line['monitor']} {line['value']:{form}}"
 
 
 class TrialLines(Callback):
-    """A line for each trial of a search that ends."""
+    """Callback that prints the progress of a grid search."""
 
     def epoch_ended(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
-        """Where the trial stands, in place of the line before."""
+        """Print the progress of the trial, over the line before."""
         if sys.stderr.isatty():
             value = _measured(line) if "value" in line else ""
             error_console().print(f"epoch {line['epoch']}  {value}", end="\r", highlight=False)
 
     def message(self, sentence: str) -> None:
-        """As it is."""
+        """Print the message."""
         say(sentence)

@@ -1,4 +1,4 @@
-"""Folders of runs, as the commands meet them."""
+"""Folders of runs as arguments of commands."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""``shortlist train`` and ``shortlist recipes``: from pictures or a table to a classifier that answers with sets."""
+"""``shortlist train`` and ``shortlist recipes``."""
 
 import json
 from collections.abc import Sequence
@@ -19,20 +19,32 @@ Source = Annotated[
     str | None,
     typer.Argument(
         metavar="[DATA]",
-        help="A folder of class folders, a table, or NAME:PATH (see shortlist data info); for a recipe, the path it needs.",
+        help="A folder with one subfolder per class, a table, or NAME:PATH, such as cifar100:data. With --recipe: the path of "
+        "its data, if it needs one.",
     ),
 ]
-RecipeName = Annotated[str | None, typer.Option("--recipe", metavar="NAME", help="A recipe; shortlist recipes lists them.")]
+RecipeName = Annotated[
+    str | None, typer.Option("--recipe", metavar="NAME", help="Train a recipe; `shortlist recipes` lists them.")
+]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", "-s", metavar="NAME=VALUE", help="Change a setting of the recipe or of its method; repeatable."),
+    typer.Option(
+        "--set",
+        "-s",
+        metavar="NAME=VALUE",
+        help="Change a setting of the recipe or of its method, such as lr=0.05; repeatable.",
+    ),
 ]
-DeviceName = Annotated[str, typer.Option("--device", metavar="DEVICE", help="auto, cpu or cuda.")]
+DeviceName = Annotated[str, typer.Option("--device", metavar="DEVICE", help="auto (a GPU if there is one), cpu or cuda.")]
 MethodName = Annotated[
-    str | None, typer.Option("--method", "-m", metavar="NAME", help="Training method; by default the recipe's, average-k.")
+    str | None,
+    typer.Option(
+        "--method", "-m", metavar="NAME", help="Training method, such as cross-entropy; that of the recipe by default."
+    ),
 ]
 Size = Annotated[
-    float | None, typer.Option("-k", metavar="K", help="Labels per set, exactly or on average, depending on the method.")
+    float | None,
+    typer.Option("-k", metavar="K", help="Number of labels per set, exactly or on average, depending on the method."),
 ]
 
 
@@ -42,35 +54,42 @@ def train(
     method: MethodName = None,
     k: Size = None,
     rule: Annotated[
-        str | None, typer.Option("--rule", "-r", metavar="RULE", help="Set rule, such as lac:0.1; by default the method's own.")
+        str | None,
+        typer.Option("--rule", "-r", metavar="RULE", help="Set rule, such as lac:0.1; that of the method by default."),
     ] = None,
     epochs: Annotated[int | None, typer.Option("--epochs", "-e", metavar="N", help="Number of epochs.")] = None,
     backbone: Annotated[
-        str | None, typer.Option("--backbone", "-b", metavar="NAME", help="resnet-18, densenet-40-40, timm:NAME, …")
+        str | None,
+        typer.Option(
+            "--backbone",
+            "-b",
+            metavar="NAME",
+            help="Backbone, such as resnet-18, densenet-40-40 or timm:NAME; that of the recipe by default.",
+        ),
     ] = None,
     network: options.NetworkPath = None,
-    seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of everything random.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of all random numbers.")] = None,
     settings: Settings = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Folder of the run; by default runs/NAME.")
+        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Folder of the run; runs/NAME by default.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
     device: DeviceName = "auto",
     compiled: Annotated[bool | None, typer.Option("--compile/--no-compile", help="Compile the network.")] = None,
     tensorboard: Annotated[
-        bool, typer.Option("--tensorboard/--no-tensorboard", help="Write TensorBoard curves, if it is installed.")
+        bool, typer.Option("--tensorboard/--no-tensorboard", help="Also write curves for TensorBoard, if it is installed.")
     ] = True,
 ) -> None:
-    """Train a classifier that answers with sets, calibrate it, measure it and write a report, all into one folder."""
+    """Train a classifier that answers with sets of labels, calibrate and test it, and write a report."""
     if network is not None and backbone is not None:
-        raise InputError("expected --network or --backbone, got both: the network has a backbone of its own")
+        raise InputError("expected --network or --backbone, got both: --network replaces the backbone")
     given = {"method": method, "k": k, "rule": rule, "epochs": epochs, "backbone": backbone, "seed": seed, "compile": compiled}
     job = resolve_job(data, recipe, changes(given, settings), out, resume=resume)
     run_training(job, resume=resume, device=device, tensorboard=tensorboard, network=network)
 
 
 def changes(given: dict[str, Any], settings: Sequence[str] | None) -> dict[str, Any]:
-    """The settings that were given by options of their own or by ``--set``."""
+    """The settings given as options or with ``--set``."""
     found = {name: value for name, value in given.items() if value is not None}
     for text in settings or ():
         name, equals, value = text.partition("=")
@@ -100,12 +119,12 @@ def _train_and_show(job: Job, **how: Any) -> None:
 
     def reading(name: str, done: int, total: int) -> None:
         if is_first_process():
-            bar.begin()
+            bar.print_heading()
         bars.setdefault(name, Bar(f"reading {name}", total)).at(done)
         if done == total:
             bars[name].__exit__(None, None, None)
 
-    heading = f"{recipe.method} by {how['network'] or recipe.backbone} on {recipe.data} → {job.folder}"
+    heading = f"training {how['network'] or recipe.backbone} with {recipe.method} on {recipe.data}, in {job.folder}"
     with TrainingBar(recipe.epochs, heading) as bar:
         run, trained = train_job(job, callback=bar, progress=reading, **how)
     if not trained.is_main_process:
@@ -116,23 +135,23 @@ def _train_and_show(job: Job, **how: Any) -> None:
     if distance is not None:
         say(distance.sentence(recipe.k))
     for remark in dict.fromkeys(trained.remarks):
-        if remark not in bar.heard:
+        if remark not in bar.messages:
             warn(remark)
-    say(f"the classifier → {run.classifier_path}\nthe report → {run.report_path}")
+    say(f"classifier: {run.classifier_path}\nreport: {run.report_path}")
 
 
 def recipes(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show all settings of this recipe.")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """List the recipes, or show one with all its settings, the published numbers and the grid to search."""
+    """List the recipes, or show one of them: its settings, the published numbers, and the grid of `shortlist tune`."""
     from shortlist.recipes import all_recipes, find_recipe
 
     if name is None:
         if as_json:
             emit(json.dumps([recipe.record() for recipe in all_recipes()], indent=2, ensure_ascii=False) + "\n")
         else:
-            show(Table(["recipe", "method", "what"], [[one.name, one.method, one.summary] for one in all_recipes()]))
+            show(Table(["recipe", "method", "summary"], [[one.name, one.method, one.summary] for one in all_recipes()]))
         return
     recipe = find_recipe(name)
     if as_json:
@@ -140,7 +159,7 @@ def recipes(
         return
     settings = recipe.settings()
     show(Table(["setting", "value"], [[key, "–" if value is None else str(value)] for key, value in settings.items()]))
-    for heading, numbers in (("published, in percent", recipe.expected), ("grid of shortlist tune", recipe.grid)):
+    for heading, numbers in (("published numbers, in percent", recipe.expected), ("grid of shortlist tune", recipe.grid)):
         if numbers:
             say(f"{heading}: " + "; ".join(f"{key} {_shown(value)}" for key, value in numbers.items()))
 

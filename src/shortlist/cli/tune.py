@@ -1,4 +1,4 @@
-"""``shortlist tune``: a search over a recipe's settings, chosen on validation rows."""
+"""``shortlist tune``: grid search over the settings of a recipe."""
 
 import json
 import math
@@ -12,7 +12,7 @@ import typer
 from shortlist.cli import options
 from shortlist.cli.console import Outcome, emit, say, show
 from shortlist.cli.train import DeviceName, MethodName, RecipeName, Settings, Size, Source, changes
-from shortlist.runs import Job, resolve_job, with_size
+from shortlist.runs import Job, resolve_job, with_settings_and_k
 
 
 def tune(
@@ -22,24 +22,29 @@ def tune(
     k: Size = None,
     grid: Annotated[
         list[str] | None,
-        typer.Option("--grid", "-g", metavar="NAME=V1,V2,…", help="Values to try; by default the recipe's grid."),
+        typer.Option(
+            "--grid",
+            "-g",
+            metavar="NAME=V1,V2,…",
+            help="Values to try, such as lr=0.1,0.3; repeatable. The grid of the recipe by default.",
+        ),
     ] = None,
     settings: Settings = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Folder of the search; by default runs/tune-NAME.")
+        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Folder of the search; runs/tune-NAME by default.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the search in --out.")] = False,
     device: DeviceName = "auto",
     as_json: options.Json = False,
 ) -> None:
-    """Search a recipe's grid on validation rows; every trial is a run of its own, and is recorded."""
+    """Search over a grid of settings and choose the best on validation rows; every trial is a run of its own."""
     from shortlist.cli.progress import TrialLines
     from shortlist.recipes import parse_grid, tune as search
     from shortlist.recipes.tuning import search_in
 
     wanted = changes({"method": method, "k": k}, settings)
     if resume and data is None and recipe is None and out is not None:
-        job = Job(with_size(search_in(out)[0], wanted), out)
+        job = Job(with_settings_and_k(search_in(out)[0], wanted), out)
     else:
         job = resolve_job(data, recipe, wanted)
     folder = out or Path("runs") / f"tune-{job.recipe.name}"
@@ -64,7 +69,7 @@ def tune(
     else:
         show(found.table())
     best = ", ".join(f"{name} {value}" for name, value in found.best.values.items())
-    say(f"best on validation: {best} → {folder / found.best.folder}")
+    say(f"best on validation: {best}, in {folder / found.best.folder}")
 
 
 def _how_to_resume(folder: Path) -> str:

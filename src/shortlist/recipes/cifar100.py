@@ -28,9 +28,9 @@ TRAINING: dict[str, Any] = {
 
 
 def cifar100_top5(label_noise: float = 0.0) -> Recipe:
-    """The noised top-5 loss, on labels of which a share is drawn again within the superclass.
+    """The noised top-5 loss, with a share of the training labels replaced by others of the same superclass.
 
-    Expected numbers are those of all five shares: ``top-5 at noise 0.3``. The rivals are ``method=cross-entropy`` and
+    Expected numbers are given for all five shares: ``top-5 at noise 0.3``. The baselines are ``method=cross-entropy`` and
     ``method=smooth-topk``, whose default temperature 1 is the paper's.
 
     Args:
@@ -44,14 +44,14 @@ def cifar100_top5(label_noise: float = 0.0) -> Recipe:
         "cifar100:{path}",
         method="noised-topk",
         parameters={"k": 5, "epsilon": 0.2, "samples": 10},
-        summary="top-5 sets by the noised loss, DenseNet 40-40, with label noise as in the paper by label_noise=0.3",
+        summary="top-5 sets with the noised loss, DenseNet 40-40; label_noise=0.3 adds label noise as in the paper",
         reference=f"{GARCIN_2022}, Table 4",
         expected=_by_noise("", (94.4, 91.9, 90.7, 89.7, 87.8))
         | _by_noise("cross-entropy: ", (94.2, 90.3, 87.6, 85.7, 83.6))
         | _by_noise("smooth-topk: ", (93.3, 92.2, 90.4, 88.8, 87.4)),
         grid={"epsilon": (0.01, 0.1, 0.2, 1.0, 10.0)},  # those of Table 2 that train, and the paper's choice
         label_noise=label_noise,
-        # Said, as rivals that are not made for top-5 would be decided and answer otherwise.
+        # Set explicitly: methods that are not designed for top-5 have other defaults.
         monitor="top-5",
         rule="top-k:5",
         **TRAINING,
@@ -67,7 +67,7 @@ def _by_noise(method: str, accuracies: tuple[float, ...]) -> dict[str, float]:
 def cifar100_average5() -> Recipe:
     """The two-head loss for sets of 5 labels on average.
 
-    Rivals: ``method=cross-entropy``, ``role``, ``assume-negative``, ``expected-positive`` (all at the paper's parameters by
+    Baselines: ``method=cross-entropy``, ``role``, ``assume-negative``, ``expected-positive`` (all at the paper's parameters by
     default) and ``noised-topk`` with ``epsilon=0.2 samples=10``.
 
     >>> cifar100_average5().expected["average-5"] - cifar100_average5().expected["cross-entropy: average-5"]
@@ -78,7 +78,7 @@ def cifar100_average5() -> Recipe:
         "cifar100:{path}",
         method="average-k",
         parameters={"k": 5, "alpha": 0.3},
-        summary="sets of 5 labels on average by the two-head loss, DenseNet 40-40",
+        summary="sets of 5 labels on average with the two-head loss, DenseNet 40-40",
         reference=f"{GARCIN_2023}, Table 1",
         expected={
             "average-5": 97.35,
@@ -91,7 +91,7 @@ def cifar100_average5() -> Recipe:
         grid={"alpha": ALPHAS},
         monitor="average-5",
         rule="average-k:5",
-        # The paper thresholds the softmax of every method's scores, and calibrates none.
+        # The paper thresholds the softmax of the scores of every method, without calibration.
         link="softmax",
         calibration="none",
         **TRAINING,
@@ -99,7 +99,7 @@ def cifar100_average5() -> Recipe:
 
 
 def cifar100_resnet18() -> Recipe:
-    """Sets of 5 labels on average by a ResNet-18, in minutes on one GPU. The setting is ours, so no number is published."""
+    """Sets of 5 labels on average with a ResNet-18, in minutes on one GPU. The settings are ours: no published numbers."""
     return Recipe(
         "cifar100-resnet18",
         "cifar100:{path}",

@@ -1,4 +1,4 @@
-"""Flora: recipes for the garden whose optimum is known. They need no data but a seed, so anybody can run them anywhere."""
+"""Recipes for Flora, a synthetic dataset whose optimum is known. They need no files: the pictures are drawn from a seed."""
 
 from shortlist.training.recipe import Recipe
 
@@ -28,9 +28,9 @@ def flora_seconds() -> Recipe:
 def flora_minutes() -> Recipe:
     """The demo: 120 species with a long tail, every training picture seen once.
 
-    Pictures are drawn rather than collected, so that one pass over many of them replaces several passes over few, and nothing
-    can be learnt by heart; augmentation has nothing to add, and neither has a loss that is made for few pictures: cross-entropy
-    comes nearer to the best possible sets (2.0 points away after 300,000 pictures, average-k 2.4; one run each).
+    Since pictures are generated, one pass over many of them replaces several passes over few, and the network cannot memorise
+    them. Augmentation and losses designed for little data therefore do not help: cross-entropy comes closer to the best
+    possible sets (2.0 points away after 300,000 pictures, average-k 2.4; one run each).
 
     >>> recipe = flora_minutes()
     >>> recipe.epochs * recipe.epoch_rows
@@ -55,17 +55,17 @@ def flora_minutes() -> Recipe:
 
 
 def flora_quadrats() -> Recipe:
-    """Plots with any number of species, none included: the calibrated multi-label loss with its pairs of labels.
+    """Plots with any number of species, possibly none: the calibrated multi-label loss with label pairs.
 
-    The loss is a mean over 120 labels, nearly all absent, so its gradients are small: SGD hardly moves. AdamW, which does not
-    see their size, doubles the mean average precision of the same ten epochs (25 % and 11 % for binary cross-entropy, one run
-    each on an H200).
+    The loss is a mean over 120 labels, nearly all absent, so its gradients are small: SGD hardly moves. AdamW, which is
+    invariant to their scale, doubles the mean average precision of the same ten epochs
+    (25 % and 11 % for binary cross-entropy, one run each on an H200).
     """
     return Recipe(
         "flora-quadrats",
         "flora:kind=quadrats,train=40000,val=4000,test=8000",
         method="spa-label-pair",
-        summary="plots of any number of species, 64 x 64: calibrated presence of each species; minutes on two cores",
+        summary="plots with any number of species, 64 x 64: calibrated probability of each species; minutes on two cores",
         grid={"pair_weight": (0.3, 1.0, 3.0), "lr": (0.003, 0.01)},
         backbone="resnet-8x2/4",
         augmentation="flip",
@@ -79,12 +79,12 @@ def flora_quadrats() -> Recipe:
 
 
 def flora_open_set() -> Recipe:
-    """Specimens of which some are of no species with a name: the classifier that may answer with nothing."""
+    """Specimens some of which belong to no known species: the classifier may answer with the empty set."""
     return Recipe(
         "flora-open-set",
         "flora:kind=open-set,train=60000,val=4000,test=8000",
         method="quasibinary",
-        summary="specimens of which some have no name: answers with one species or none; minutes on two cores",
+        summary="specimens some of which belong to no known species: one label or none; minutes on two cores",
         grid={"lr": (0.03, 0.1, 0.3)},
         backbone="resnet-8x2/2",
         augmentation="none",

@@ -1,4 +1,4 @@
-"""Grids: settings with the values to try, checked before anything is trained."""
+"""Grids: settings with the values to try, checked before training starts."""
 
 import itertools
 import json
@@ -7,32 +7,33 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from shortlist.errors import InputError
+from shortlist.training.monitor import make_monitor
 from shortlist.training.recipe import Recipe
 from shortlist.words import did_you_mean
 
 MOST_TRIALS = 1000
-# Their values hold commas, so that semicolons part them.
+# Settings whose values contain commas; their values are separated by semicolons.
 WITH_COMMAS = ("milestones", "rule")
-# Settings that no search can be over, with the reason.
-APART = {
+# Settings that cannot be searched over, with the reason.
+NOT_SEARCHABLE = {
     "name": "only names the recipe",
     "summary": "only describes the recipe",
     "reference": "only describes the recipe",
-    "data": "decides which rows validate, and numbers of different rows do not compare",
-    "labels": "decides what validation measures, and different metrics do not compare",
-    "monitor": "is the metric that decides, and different metrics do not compare",
+    "data": "determines the validation rows, and numbers of different rows cannot be compared",
+    "labels": "determines the validation metric, and different metrics cannot be compared",
+    "monitor": "is the metric that trials are compared by",
 }
-MANY = 2**31  # classes, so that no k is too large to name a metric
+MANY = 2**31  # classes: more than any k
 
 
 def parse_grid(texts: Iterable[str], recipe: Recipe) -> dict[str, tuple[Any, ...]]:
-    """A grid from lines such as ``alpha=0.1,0.3,1``: settings of the recipe or of its method, each with its values.
+    """Parse a grid from texts such as ``alpha=0.1,0.3,1``: settings of the recipe or of its method, each with its values.
 
-    Values of ``milestones`` and ``rule``, which hold commas, are parted by semicolons: ``milestones=10,15;12,18``.
+    Values of ``milestones`` and ``rule``, which contain commas, are separated by semicolons: ``milestones=10,15;12,18``.
 
     Args:
-        texts: a line for each setting.
-        recipe: whose settings these are.
+        texts: one text per setting.
+        recipe: the recipe that the settings belong to.
 
     >>> recipe = Recipe("mine", data="flora")
     >>> parse_grid(["alpha=0.1,0.3,1", "milestones=10,15;20"], recipe)
@@ -44,7 +45,7 @@ def parse_grid(texts: Iterable[str], recipe: Recipe) -> dict[str, tuple[Any, ...
         if not equals or not name:
             raise InputError(f"grid: expected a setting and its values, such as lr=0.1,0.3, got {text!r}")
         if name in grid:
-            raise InputError(f"grid: expected each setting once, got {name!r} twice: give all its values together")
+            raise InputError(f"grid: expected each setting once, got {name!r} twice: give all its values at once")
         parts = [part.strip() for part in values.split(";" if name in WITH_COMMAS else ",")]
         if not all(parts):
             raise InputError(f"grid: expected values of {name!r}, such as {name}=VALUE,VALUE, got {text!r}")
@@ -53,15 +54,14 @@ def parse_grid(texts: Iterable[str], recipe: Recipe) -> dict[str, tuple[Any, ...
 
 
 def checked_grid(grid: Mapping[str, Sequence[Any]], recipe: Recipe) -> dict[str, tuple[Any, ...]]:
-    """The grid with every value as the setting takes it, or a sentence that says what is wrong.
+    """Check a grid, and convert every value to the type of its setting.
 
     >>> checked_grid({"batch_size": ["32", 64]}, Recipe("mine", data="flora"))
     {'batch_size': (32, 64)}
     """
     if not grid:
         raise InputError(
-            f"grid: expected settings with values to try, got none, and recipe {recipe.name} declares none: add some, such as "
-            "lr=0.1,0.3"
+            f"grid: expected settings with values to try, such as lr=0.1,0.3, got none, and recipe {recipe.name} has no grid"
         )
     checked = {name: _values(name, values, recipe) for name, values in grid.items()}
     number = math.prod(map(len, checked.values()))
@@ -72,9 +72,9 @@ def checked_grid(grid: Mapping[str, Sequence[Any]], recipe: Recipe) -> dict[str,
 
 
 def _values(name: str, values: Any, recipe: Recipe) -> tuple[Any, ...]:
-    known = [setting for setting in recipe.settings() if setting not in APART]
-    if name in APART:
-        raise InputError(f"grid: {name!r} {APART[name]}: expected one of {', '.join(known)}")
+    known = [setting for setting in recipe.settings() if setting not in NOT_SEARCHABLE]
+    if name in NOT_SEARCHABLE:
+        raise InputError(f"grid: {name!r} {NOT_SEARCHABLE[name]}: expected one of {', '.join(known)}")
     if name not in known:
         raise InputError(f"grid: {did_you_mean(name, known)}expected one of {', '.join(known)}; got {name!r}")
     if isinstance(values, str) or not isinstance(values, Sequence) or not values:
@@ -87,13 +87,13 @@ def _values(name: str, values: Any, recipe: Recipe) -> tuple[Any, ...]:
 
 
 def _taken(name: str, value: Any, recipe: Recipe) -> Any:
-    """The value as the setting takes it; what it needs of other settings is seen when all are put together."""
+    """The value, converted; whether it fits the other settings is checked for each combination."""
     if name == "milestones":
         return recipe.with_settings(schedule="step", milestones=value).milestones
     if name == "schedule" and value == "step":
         return value
     changed = recipe.with_settings(**{name: value}).settings()[name]
-    # A number where the method's default has a fraction is the same number.
+    # 1 and 1.0 are the same value where the default is a float.
     return float(changed) if isinstance(recipe.settings()[name], float) and type(changed) is int else changed
 
 
@@ -102,7 +102,7 @@ def _text(value: Any) -> str:
 
 
 def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Every combination, the last setting changing fastest.
+    """All combinations; the last setting changes fastest.
 
     >>> combinations({"lr": (0.1, 0.3), "k": (3, 5)})
     [{'lr': 0.1, 'k': 3}, {'lr': 0.1, 'k': 5}, {'lr': 0.3, 'k': 3}, {'lr': 0.3, 'k': 5}]
@@ -111,7 +111,7 @@ def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 
 def trial_recipes(recipe: Recipe, grid: Mapping[str, Sequence[Any]]) -> list[Recipe]:
-    """The recipe of every combination; refused where one cannot be, or where different metrics would decide.
+    """The recipe of every combination; an error if one is invalid, or if they would be compared by different metrics.
 
     >>> [trial.lr for trial in trial_recipes(Recipe("mine", data="flora"), {"lr": (0.1, 0.3)})]
     [0.1, 0.3]
@@ -120,27 +120,25 @@ def trial_recipes(recipe: Recipe, grid: Mapping[str, Sequence[Any]]) -> list[Rec
     for values in combinations(grid):
         try:
             trial = recipe.with_settings(**values)
-            trial.chosen_method.loss([2, 1])  # its parameters are in their ranges; counts for methods that need some
+            trial.chosen_method.loss([2, 1])  # checks its parameters; class counts for methods that need them
         except InputError as error:
-            raise InputError(f"grid: {written(values)} cannot be: {error}") from error
+            raise InputError(f"grid: {written(values)} is not a valid combination: {error}") from error
         trials.append(trial)
     deciding = list(dict.fromkeys(map(_deciding, trials)))
     if len(deciding) > 1:
         raise InputError(
-            f"grid: expected trials that one metric decides, got {' and '.join(deciding[:3])}: set a monitor that all have, "
-            "such as top-1"
+            f"grid: expected trials with the same validation metric, got {' and '.join(deciding[:3])}: set a monitor that all "
+            "of them have, such as top-1"
         )
     return trials
 
 
 def _deciding(recipe: Recipe) -> str:
-    from shortlist.training.monitor import monitor_of
-
-    return recipe.monitor or monitor_of(recipe, None, MANY).deciding
+    return recipe.monitor or make_monitor(recipe, None, MANY).deciding
 
 
 def written(values: Mapping[str, Any]) -> str:
-    """Values as a person would type them.
+    """The values as they would be typed.
 
     >>> written({"lr": 0.1, "milestones": (10, 15), "ema": None})
     'lr=0.1 milestones=10,15 ema=none'

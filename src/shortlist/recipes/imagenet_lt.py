@@ -23,7 +23,7 @@ SIZES = (1, 3, 5)
 
 
 def imagenet_lt_top_k(k: int = 5) -> Recipe:
-    """Top-k sets by the noised loss with larger margins for rarer classes.
+    """Top-k sets with the noised loss and larger margins for rarer classes.
 
     Not given: momentum, the size of pictures and what is done to them, where the weights start (here at random) and the scale
     of the cosines, which is the 50 that appendix E calls a good default. The rivals at the paper's parameters:

@@ -1,4 +1,4 @@
-"""Every recipe by name."""
+"""All recipes, by name."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -26,7 +26,7 @@ from shortlist.words import did_you_mean, shown
 
 @cache
 def _by_name() -> Mapping[str, Recipe]:
-    """Made when first asked for."""
+    """All recipes, built on first use."""
     recipes = (
         own_pictures(),
         own_table(),
@@ -54,7 +54,7 @@ def _by_name() -> Mapping[str, Recipe]:
 
 
 def all_recipes() -> tuple[Recipe, ...]:
-    """Every recipe there is.
+    """All recipes.
 
     >>> [recipe.name for recipe in all_recipes() if recipe.data.startswith("flora")]
     ['flora-seconds', 'flora-minutes', 'flora-quadrats', 'flora-open-set']
@@ -63,7 +63,7 @@ def all_recipes() -> tuple[Recipe, ...]:
 
 
 def find_recipe(name: str) -> Recipe:
-    """The recipe of this name.
+    """The recipe with this name.
 
     >>> find_recipe("flora-minutes").rule
     'average-k:5'

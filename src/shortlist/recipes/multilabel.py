@@ -51,7 +51,7 @@ VOC: Mapping[str, Row] = {
 
 
 def coco_spa() -> Recipe:
-    """The calibrated asymmetric loss on COCO 2014; rivals by ``method=bce``, ``asy``, ``focal-multilabel`` or ``two-way``.
+    """The calibrated asymmetric loss on COCO 2014; baselines ``method=bce``, ``asy``, ``focal-multilabel`` or ``two-way``.
 
     >>> coco_spa().expected["ACE"], coco_spa().expected["bce: ACE"]
     (5.3, 8.2)
@@ -60,7 +60,7 @@ def coco_spa() -> Recipe:
 
 
 def coco_spa_label_pair() -> Recipe:
-    """The same with pairs of labels.
+    """The same with label pairs.
 
     >>> coco_spa_label_pair().expected["MCE"]
     9.3
@@ -69,12 +69,12 @@ def coco_spa_label_pair() -> Recipe:
 
 
 def voc_spa() -> Recipe:
-    """The calibrated asymmetric loss on VOC 2012; rivals by ``method=bce``, ``asy``, ``focal-multilabel`` or ``two-way``."""
+    """The calibrated asymmetric loss on VOC 2012; baselines ``method=bce``, ``asy``, ``focal-multilabel`` or ``two-way``."""
     return _cheng("voc-spa", "voc:{path},year=2012", "spa", VOC, "objects in VOC 2012")
 
 
 def voc_spa_label_pair() -> Recipe:
-    """The same with pairs of labels."""
+    """The same with label pairs."""
     return _cheng("voc-spa-label-pair", "voc:{path},year=2012", "spa-label-pair", VOC, "objects in VOC 2012")
 
 
@@ -88,7 +88,7 @@ def _cheng(name: str, data: str, method: str, table: Mapping[str, Row], what: st
         name,
         data,
         method=method,
-        summary=f"{what}, calibrated probabilities by SPA{' and pairs of labels' if pairs else ''}, ECA-ResNet50-T",
+        summary=f"{what}, calibrated probabilities with SPA{' and label pairs' if pairs else ''}, ECA-ResNet50-T",
         reference=f"{CHENG}, Table 3",
         expected=expected,
         grid={"lr": RATES} | ({"pair_weight": PAIR_WEIGHTS} if pairs else {}),
@@ -97,7 +97,7 @@ def _cheng(name: str, data: str, method: str, table: Mapping[str, Row], what: st
 
 
 def coco_quasibinary() -> Recipe:
-    """The quasibinary classifier on COCO 2014, answering with 4 labels; rival by ``method=bce``.
+    """The quasibinary classifier on COCO 2014, answering with 4 labels; baseline with ``method=bce``.
 
     >>> coco_quasibinary().expected["ECE of the top 4"], coco_quasibinary().expected["bce: ECE of the top 4"]
     (2.8, 26.8)
@@ -120,7 +120,7 @@ def _liao(name: str, data: str, own: tuple[float, float], binary: tuple[float, f
         name,
         data,
         method="quasibinary",
-        summary=f"{what}, 4 labels a picture with comparable probabilities, VGG-16 from ImageNet's weights",
+        summary=f"{what}, 4 labels per picture, VGG-16 pretrained on ImageNet",
         reference=f"{LIAO}, Table III",
         expected=dict(zip(metrics, own, strict=True))
         | {f"bce: {metric}": number for metric, number in zip(metrics, binary, strict=True)},

@@ -6,7 +6,7 @@ LIAO = 'Liao, Gavves, Oh, Snoek, "Quasibinary classifier for images with zero an
 
 
 def cifar60_40() -> Recipe:
-    """The quasibinary classifier, which may answer that a picture shows nothing with a name.
+    """The quasibinary classifier, which may answer with the empty set: none of the known classes.
 
     The paper says "momentum set to 1e-4", which is read as momentum 0.9 and weight decay 1e-4. Not given: augmentation, and
     which classes lose their label. The rivals: ``method=bce``, ``softmax-uniform`` and ``softmax-confidence``.
@@ -22,7 +22,7 @@ def cifar60_40() -> Recipe:
         "cifar60-40",
         "cifar100:{path},unlabelled=2",
         method="quasibinary",
-        summary="one label or none: 40 of CIFAR-100's classes have lost their label, ResNet-18",
+        summary="one label or none: CIFAR-100 with the labels of 40 classes removed, ResNet-18",
         reference=f"{LIAO}, Table II",
         expected=_numbers("", 80.6, 6.9, 91.3)
         | _numbers("bce: ", 77.8, 14.7, 90.1)

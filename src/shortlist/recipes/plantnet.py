@@ -9,7 +9,7 @@ from shortlist.training.recipe import Recipe
 # Garcin 2022, appendix E.
 MARGINS, EPSILONS = (0.2, 0.3, 0.4, 0.5), (0.01, 0.05, 0.1)
 
-# Both papers: ImageNet's weights to begin with, 30 epochs, Nesterov momentum 0.9, batches of 32. Not given there: the size of
+# Both papers: pretrained on ImageNet, 30 epochs, Nesterov momentum 0.9, batches of 32. Not given there: the size of
 # pictures and what is done to them; the data's own paper (Garcin 2021; thesis, section 3.5) resizes to 256 and cuts windows of
 # 224. It does not speak of flips, without which there is no window here.
 TRAINING: dict[str, Any] = {
@@ -51,7 +51,7 @@ FEW_SHOT = {  # the same of classes with fewer than 20 training pictures
 
 
 def plantnet_top_k(k: int = 5) -> Recipe:
-    """Top-k sets of rare species too, by the noised loss with larger margins for rarer classes.
+    """Top-k sets with the noised loss and larger margins for rarer classes.
 
     The rivals at the paper's parameters: ``method=cross-entropy``, ``focal``, ``ldam``, ``noised-topk`` (all by default) and
     ``smooth-topk`` with ``temperature=0.1``.
@@ -68,7 +68,7 @@ def plantnet_top_k(k: int = 5) -> Recipe:
         "plantnet-300k:{path}",
         method="noised-topk-imbalanced",
         parameters={"k": k, "epsilon": 0.01, "samples": 5, "max_margin": 0.2, "scale": 60.0},
-        summary=f"top-{k} sets for a long tail, macro accuracy, ResNet-50 from ImageNet's weights",
+        summary=f"top-{k} sets for a long tail, macro accuracy, ResNet-50 pretrained on ImageNet",
         reference=f"{GARCIN_2022}, Table 5",
         expected={f"{method}macro-top-{k}": numbers[place] for method, numbers in MACRO_TOP.items()},
         grid={"max_margin": MARGINS, "epsilon": EPSILONS, "scale": (50.0, 60.0)},
@@ -81,7 +81,7 @@ def plantnet_top_k(k: int = 5) -> Recipe:
 
 
 def plantnet_average_k(k: int = 5) -> Recipe:
-    """Sets of k labels on average by the two-head loss.
+    """Sets of k labels on average with the two-head loss.
 
     The rivals at the paper's parameters: ``method=cross-entropy``, ``assume-negative``, ``noised-topk`` (by default) and
     ``expected-positive`` with ``beta=0.001``.
@@ -98,7 +98,7 @@ def plantnet_average_k(k: int = 5) -> Recipe:
         "plantnet-300k:{path}",
         method="average-k",
         parameters={"k": k, "alpha": 5.0},
-        summary=f"sets of {k} labels on average by the two-head loss, ResNet-18 from ImageNet's weights",
+        summary=f"sets of {k} labels on average with the two-head loss, ResNet-18 pretrained on ImageNet",
         reference=f"{GARCIN_2023}, Table 2",
         expected={f"{method}average-{k}": numbers[place] for method, numbers in AVERAGE.items()}
         | {f"{method}average-{k}, few shot": numbers[place] for method, numbers in FEW_SHOT.items()},

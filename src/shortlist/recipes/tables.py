@@ -1,4 +1,4 @@
-"""Mulan's tables: a few thousand rows of features, several labels each. The settings are ours, so no number is published."""
+"""Mulan's tables: a few thousand rows of features, several labels each. The settings are ours: no published numbers."""
 
 from shortlist.training.recipe import Recipe
 
@@ -6,7 +6,7 @@ MULAN = 'Tsoumakas, Spyromitros-Xioufis, Vilcek, Vlahavas, "Mulan", JMLR 12:2411
 
 
 def mulan(name: str) -> Recipe:
-    """Calibrated probabilities of every label by a small network on a table of Mulan.
+    """Calibrated probabilities of every label with a small network on a table of Mulan.
 
     The rows are few, so the network is small, its weights decay, and a running average of them is what is kept.
     ``backbone=features`` makes the model linear.
@@ -21,7 +21,7 @@ def mulan(name: str) -> Recipe:
         f"mulan-{name}",
         f"mulan:{{path}},name={name}",
         method="spa-label-pair",
-        summary=f"the table {name} of Mulan, calibrated presence of each label; seconds on a laptop",
+        summary=f"the table {name} of Mulan, calibrated probability of each label; seconds on a laptop",
         reference=MULAN,
         grid={"lr": (3e-4, 1e-3, 3e-3), "pair_weight": (0.3, 1.0, 3.0)},
         backbone="mlp-256",

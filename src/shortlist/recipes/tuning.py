@@ -1,9 +1,9 @@
-"""Search over a grid: every combination is trained, and validation alone chooses.
+"""Grid search: every combination is trained, and the best one is chosen on validation rows.
 
 ========================= =======================================================================================
 tuning.json               the recipe and the grid
-trials.jsonl              a line for each trial that has ended: its values, what validation gave, where it is
-trial-000, trial-001, …   the run of each, as :func:`~shortlist.training.train` leaves it
+trials.jsonl              one line per finished trial: its values, its validation result, its folder
+trial-000, trial-001, …   the run of each trial, as :func:`~shortlist.training.train` writes it
 ========================= =======================================================================================
 """
 
@@ -14,37 +14,38 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from shortlist.data.sources import open_dataset
+from shortlist.data.adapters import as_dataset
 from shortlist.errors import InputError
 from shortlist.files import write_text
 from shortlist.machine import launched_processes
 from shortlist.recipes.grids import checked_grid, trial_recipes, written
+from shortlist.report.table import Table
 from shortlist.training.callbacks import Callback, Callbacks
+from shortlist.training.monitor import Monitor
 from shortlist.training.recipe import PATH, Recipe
+from shortlist.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from shortlist.data.dataset import Dataset
-    from shortlist.report.table import Table
     from shortlist.training.devices import Device
-    from shortlist.training.run import Trained
+    from shortlist.training.run import TrainingResult
 
-TUNING, TRIALS, BEGUN = "tuning.json", "trials.jsonl", "recipe.json"
+TUNING, TRIALS = "tuning.json", "trials.jsonl"
 FORMAT = "shortlist-tuning/1"
-Train: TypeAlias = Callable[..., "Trained"]
+Train: TypeAlias = Callable[..., "TrainingResult"]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One combination, and what validation said about it.
+    """One combination of the grid and its validation result.
 
     Args:
-        folder: of its run, inside that of the search.
-        values: the settings that it differs in.
-        monitor: the validation metric that decides; None for a trial that failed.
+        folder: name of the folder of its run, inside that of the search.
+        values: the values of the settings that are searched over.
+        monitor: the validation metric that trials are compared by; None for a failed trial.
         value: its best value over the epochs.
-        epoch: the epoch that had it.
-        seconds: of training, over all epochs.
-        failed: the sentence it failed with; None for one that did not.
+        epoch: the epoch with this value.
+        seconds: training time, over all epochs.
+        failed: the error message of a failed trial, else None.
     """
 
     folder: str
@@ -56,33 +57,31 @@ class Trial:
     failed: str | None = None
 
     def __post_init__(self) -> None:
-        # Lists are what JSON has for tuples.
+        # JSON has lists for tuples.
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in self.values.items()}
         object.__setattr__(self, "values", MappingProxyType(values))
 
     def record(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """The trial as plain values, for JSON."""
         return {part.name: getattr(self, part.name) for part in fields(self)} | {"values": dict(self.values)}
 
 
 @dataclass(frozen=True)
-class Tuned:
-    """What a search found.
+class TuningResult:
+    """The result of a grid search.
 
     Args:
-        trials: in the order of the grid.
-        best: the one with the best validation value, the first of several.
-        recipe: with the values of the best.
+        trials: all trials, in the order of the grid.
+        best: the trial with the best validation value; the first one of equals.
+        recipe: the recipe with the values of the best trial.
     """
 
     trials: Sequence[Trial]
     best: Trial
     recipe: Recipe
 
-    def table(self) -> "Table":
-        """A row for each trial, the best value of validation and its epoch; failed ones with their sentence."""
-        from shortlist.report.table import Table
-
+    def table(self) -> Table:
+        """One row per trial: its values, its best validation value and epoch, or the reason why it failed."""
         names = list(self.best.values)
         rows = [
             [trial.folder, *(trial.values[name] for name in names), trial.value, trial.epoch, trial.seconds, trial.failed or ""]
@@ -101,23 +100,23 @@ def tune(
     device: "Device" = "auto",
     callback: Callback | None = None,
     train: Train | None = None,
-    dataset: "Dataset | None" = None,
-) -> Tuned:
-    """Train every combination of a grid and keep the one with the best validation value.
+    dataset: Any = None,
+) -> TuningResult:
+    """Train every combination of a grid and find the one with the best validation value.
 
-    Nothing looks at test rows to choose: a trial's value is that by which its own epochs were chosen. A search that was killed
-    goes on with ``resume``: trials that ended well are kept, one that was cut short goes on from its checkpoint, one that
-    failed is tried again.
+    Test rows are never used to choose: the value of a trial is that of the metric by which its own epoch was chosen. A search
+    that was killed continues with ``resume=True``: finished trials are kept, an interrupted one continues from its checkpoint,
+    failed ones are tried again.
 
     Args:
-        recipe: what to train.
-        folder: where the search goes; new or empty, unless it is to be resumed.
-        grid: settings, each with its values; None: those that the recipe declares.
-        resume: go on with what is there.
-        device: as for :func:`~shortlist.training.train`.
-        callback: is told how each trial goes.
-        train: what trains; None: :func:`~shortlist.training.train`.
-        dataset: used in place of the recipe's data; opened from the recipe by default.
+        recipe: the recipe to start from.
+        folder: folder of the search; new or empty, unless the search is resumed.
+        grid: settings, each with its values; by default the grid of the recipe.
+        resume: continue the search in the folder.
+        device: ``"auto"`` uses a GPU if there is one.
+        callback: notified as each trial proceeds.
+        train: the function that trains; :func:`~shortlist.training.train` by default.
+        dataset: used in place of the recipe's data; anything that :func:`~shortlist.data.as_dataset` takes.
 
     >>> import tempfile
     >>> recipe = Recipe("tiny", "flora:species=6,genera=2,train=64,val=32,test=32,size=8", backbone="plain-8", epochs=1)
@@ -128,23 +127,27 @@ def tune(
     """
     folder = Path(folder)
     if PATH in recipe.data and dataset is None:
-        raise InputError(f"recipe {recipe.name} needs data: give the path of {recipe.data.replace(PATH, '…')}")
+        wanted_data = recipe.data.replace(PATH, "PATH")
+        raise InputError(f"data: recipe {recipe.name} needs a path ({wanted_data}): give it with recipe.with_path(path)")
     if launched_processes() > 1:
-        raise InputError("expected one process, as the trials of a search come one after another, got several: start it alone")
+        raise InputError(
+            "tune: expected a single process, since trials run one after another, got several: start it without a launcher"
+        )
     checked = checked_grid(recipe.grid if grid is None else grid, recipe)
     wanted = trial_recipes(recipe, checked)
-    search = _Search(folder, recipe, checked, wanted, device, callback, train, dataset)
+    opened = None if dataset is None else as_dataset(dataset)
+    search = _Search(folder, recipe, checked, wanted, device, callback, train, opened)
     search.check_folder(resume)
     trials = search.run()
     best = _best(trials)
-    return Tuned(tuple(trials), best, recipe.with_settings(**best.values))
+    return TuningResult(tuple(trials), best, recipe.with_settings(**best.values))
 
 
 def search_in(folder: str | Path) -> tuple[Recipe, dict[str, tuple[Any, ...]]]:
     """The recipe and the grid of the search in a folder."""
     described = Path(folder) / TUNING
     if not described.exists():
-        raise InputError(f"{folder} holds no search to resume: leave --resume out to begin one")
+        raise InputError(f"{folder} holds no search to resume: start a new one")
     found = _read_json(described)
     if not isinstance(found, dict) or found.get("format") != FORMAT or not isinstance(found.get("grid"), dict):
         raise InputError(f"cannot read {described}: expected a search of the format {FORMAT}")
@@ -153,7 +156,7 @@ def search_in(folder: str | Path) -> tuple[Recipe, dict[str, tuple[Any, ...]]]:
 
 
 def trials_in(folder: str | Path) -> list[Trial]:
-    """The trials that have ended so far of the search in a folder."""
+    """The finished trials of the search in a folder."""
     path = Path(folder) / TRIALS
     if not path.exists():
         return []
@@ -164,7 +167,7 @@ def trials_in(folder: str | Path) -> list[Trial]:
 
 
 class _Search:
-    """A search in its folder."""
+    """A grid search and its folder."""
 
     def __init__(
         self,
@@ -175,24 +178,24 @@ class _Search:
         device: "Device",
         callback: Callback | None,
         train: Train | None,
-        dataset: "Dataset | None",
+        dataset: Any,
     ):
         self.folder, self.recipe, self.grid, self.wanted = folder, recipe, grid, wanted
         self.device, self.callback, self.train = device, callback, train
         self._dataset = dataset
-        self._heard: set[str] = set()
+        self._messages: set[str] = set()
 
     def check_folder(self, resume: bool) -> None:
-        """The folder is free, or holds this very search."""
+        """Raise an error unless the folder is new or, to resume, holds this search."""
         folder, described = self.folder, self.folder / TUNING
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{folder}: expected a folder for the search, got a file")
         if resume:
             self._check_same()
         elif described.exists():
-            raise InputError(f"{folder} holds a search already: go on with it by --resume, or choose another folder with --out")
+            raise InputError(f"{folder} already holds a search: resume it, or choose another folder")
         elif folder.exists() and any(not entry.name.startswith(".") for entry in folder.iterdir()):
-            raise InputError(f"{folder} has files in it: expected a new or empty folder for the search")
+            raise InputError(f"{folder}: expected a new or empty folder for the search, got one with files in it")
 
     def _check_same(self) -> None:
         theirs, grid = search_in(self.folder)
@@ -210,10 +213,10 @@ class _Search:
             )
 
     def run(self) -> list[Trial]:
-        """Every trial that has not ended well, in the order of the grid."""
+        """Train all trials that have not succeeded yet, in the order of the grid."""
         found = self._ended()
         if self._dataset is None and not all(name in found for name in self._names()):
-            self._dataset = open_dataset(self.recipe.data)  # once: every trial has the same rows
+            self._dataset = as_dataset(self.recipe.data)  # opened once for all trials
         if not (self.folder / TUNING).exists():
             record = {"format": FORMAT, "recipe": self.recipe.record(), "grid": _plain(self.grid)}
             write_text(self.folder / TUNING, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
@@ -231,10 +234,9 @@ class _Search:
 
     def _trial(self, name: str, values: Mapping[str, Any], wanted: Recipe) -> Trial:
         place = self.folder / name
-        # A run that was cut short, or that ended while its line was not written yet: both go on from what is there.
-        begun = (place / BEGUN).exists()
+        begun = RunFolder.holds_run(place)  # interrupted, or finished but not yet recorded
         try:
-            callback = None if self.callback is None else _Once(self.callback, self._heard)
+            callback = None if self.callback is None else _Once(self.callback, self._messages)
             trained = self._train()(wanted, place, resume=begun, device=self.device, callback=callback, dataset=self._dataset)
         except InputError as error:
             self._say(f"{name} failed: {error}")
@@ -244,7 +246,7 @@ class _Search:
     def _train(self) -> Train:
         if self.train is not None:
             return self.train
-        from shortlist.training.run import train
+        from shortlist.training.run import train  # imports accelerate, which listing recipes does not need
 
         return train
 
@@ -257,43 +259,43 @@ class _Search:
         write_text(self.folder / TRIALS, "".join(line + "\n" for line in lines))
 
     def _ended(self) -> dict[str, Trial]:
-        """The trials that ended well, by the name of their folder."""
+        """The successful trials, by the name of their folder."""
         return {trial.folder: trial for trial in trials_in(self.folder) if trial.failed is None}
 
 
 class _Once(Callbacks):
-    """Passes on what a trial says, but for what trials before it have said of the same data before they began to train."""
+    """Passes on the messages of a trial, except those about the data that earlier trials have already given."""
 
-    def __init__(self, callback: Callback, heard: set[str]):
+    def __init__(self, callback: Callback, messages: set[str]):
         super().__init__(callback)
-        self.heard, self.begun = heard, False
+        self.messages, self.begun = messages, False
 
     def training_started(self, steps: int, steps_per_epoch: int, rows: int, done: int) -> None:
-        """From here on it is about this trial."""
+        """Messages from here on are about this trial."""
         self.begun = True
         super().training_started(steps, steps_per_epoch, rows, done)
 
     def message(self, sentence: str) -> None:
-        """Once, if it is about the data."""
-        if self.begun or sentence not in self.heard:
+        """Pass it on; only once if it is about the data."""
+        if self.begun or sentence not in self.messages:
             super().message(sentence)
         if not self.begun:
-            self.heard.add(sentence)
+            self.messages.add(sentence)
 
 
 def _measured(name: str, values: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> Trial:
-    """The trial by the last epoch that was better than all before."""
+    """The trial with the result of its best epoch."""
     seconds = round(sum(line.get("seconds") or 0.0 for line in history), 3)
     best = next((line for line in reversed(history) if line.get("best")), None)
     if best is None:
-        return Trial(name, values, seconds=seconds, failed="validation gave no number in any epoch: lower lr, or set clip=1")
+        return Trial(
+            name, values, seconds=seconds, failed="the validation metric was NaN in every epoch: lower lr, or set clip=1"
+        )
     return Trial(name, values, str(best["monitor"]), float(best["value"]), int(best["epoch"]), seconds)
 
 
 def _best(trials: Sequence[Trial]) -> Trial:
-    """The best by the metric that decided all of them; the first of equals."""
-    from shortlist.training.monitor import Monitor
-
+    """The trial with the best value; the first one of equals."""
     best: Trial | None = None
     for trial in trials:
         if trial.value is not None and trial.monitor is not None:
@@ -301,7 +303,7 @@ def _best(trials: Sequence[Trial]) -> Trial:
             if monitor.better(trial.value, None if best is None else best.value):
                 best = trial
     if best is None:
-        raise InputError(f"every trial failed, so none can be chosen; the first, {trials[0].folder}: {trials[0].failed}")
+        raise InputError(f"every trial failed; the first, {trials[0].folder}, with: {trials[0].failed}")
     return best
 
 
@@ -313,7 +315,7 @@ def _read_json(path: Path) -> Any:
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """As JSON gives it back."""
+    """The values after a round trip through JSON."""
     found: dict[str, Any] = json.loads(json.dumps(dict(values)))
     return found
 

@@ -1,4 +1,4 @@
-"""Runs: one call from data to a trained classifier, and the folder that it leaves."""
+"""Runs: from data to a trained classifier in one call, and the folder that a training writes."""
 
 import lazy_loader
 

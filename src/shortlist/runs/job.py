@@ -13,8 +13,8 @@ from shortlist.training.recipe import PATH, Recipe
 from shortlist.training.run_folder import RunFolder
 from shortlist.training.settings import parse_value
 
-RUNS = Path("runs")  # where runs go unless told otherwise
-PICTURE_SOURCES = ("flora", "cifar10", "cifar100")  # known to hold pictures without opening them, which takes a while
+RUNS = Path("runs")  # default folder of runs
+PICTURE_SOURCES = ("flora", "cifar10", "cifar100")  # known to contain pictures; opening them takes a while
 
 
 @dataclass(frozen=True)
@@ -40,30 +40,31 @@ def resolve_job(
     *,
     resume: bool = False,
 ) -> Job:
-    """The job that data, a recipe and settings describe; a resumed run keeps its own recipe where nothing is said.
+    """The job that data, a recipe and settings describe; a run that is resumed without data keeps its own recipe.
 
     Args:
         data: a folder, a table, ``NAME:PATH``, a :class:`~shortlist.data.Dataset`, or anything that
             :func:`~shortlist.data.as_dataset` takes; for a recipe that needs a path, that path.
-        recipe: the name of a recipe or a recipe; without one, ``pictures`` or ``table``, whichever the data are.
-        settings: of the recipe or of its method, as values or as text; ``k`` goes to all parts that have a set size.
-        folder: of the run; ``runs/NAME`` by default.
+        recipe: the name of a recipe, or a recipe; by default ``pictures`` or ``table``, depending on the data.
+        settings: settings of the recipe or of its method, as values or as text; ``k`` applies to the method, the rule and the
+            metric.
+        folder: the folder of the run; ``runs/NAME`` by default.
         resume: continue the run in ``folder``.
     """
     changes = dict(settings or {})
     if resume and data is None and recipe is None:
         if folder is None:
-            raise InputError("resume: expected the folder of the run, or the same data and settings as before")
-        return Job(with_size(RunFolder(folder).recipe, changes), Path(folder))
+            raise InputError("resume: expected the folder of the run, got None")
+        return Job(with_settings_and_k(RunFolder(folder).recipe, changes), Path(folder))
     base, dataset = _base(data, recipe)
-    chosen = with_size(base, changes)
+    chosen = with_settings_and_k(base, changes)
     if data is not None and recipe is None:
         chosen = chosen.with_settings(name=_run_name(data, dataset, chosen))
     return Job(chosen, RUNS / chosen.name if folder is None else Path(folder), dataset)
 
 
-def with_size(base: Recipe, changes: dict[str, Any]) -> Recipe:
-    """The recipe with these settings; ``k`` goes to the method, the rule and the metric that have a set size."""
+def with_settings_and_k(base: Recipe, changes: dict[str, Any]) -> Recipe:
+    """The recipe with these settings; ``k`` applies to the method, the rule and the metric, if they have a set size."""
     size = changes.pop("k", None)
     recipe = base.with_settings(**changes)
     if size is None:
@@ -87,20 +88,22 @@ def _base(data: Any, recipe: str | Recipe | None) -> tuple[Recipe, Dataset | Non
     if recipe is not None:
         return _given_recipe(data, find_recipe(recipe) if isinstance(recipe, str) else recipe)
     if data is None:
-        raise InputError("data: expected data to train on, or the name of a recipe")
+        raise InputError("data: expected data to train on, or a recipe, got neither")
     if isinstance(data, str | Path):
         return _recipe_for_source(str(data))
     dataset = as_dataset(data)
-    return find_recipe("pictures" if dataset.input_kind == "pictures" else "table").at(dataset.name), dataset
+    return find_recipe("pictures" if dataset.input_kind == "pictures" else "table").with_path(dataset.name), dataset
 
 
 def _given_recipe(data: Any, recipe: Recipe) -> tuple[Recipe, Dataset | None]:
     if data is None and PATH in recipe.data:
-        raise InputError(f"data: recipe {recipe.name} needs the path of {recipe.data.replace(PATH, 'PATH')}")
+        raise InputError(
+            f"data: expected the path of the data of recipe {recipe.name} ({recipe.data.replace(PATH, 'PATH')}), got None"
+        )
     if data is None or isinstance(data, str | Path):
-        return (recipe if data is None else recipe.at(str(data))), None
+        return (recipe if data is None else recipe.with_path(str(data))), None
     dataset = as_dataset(data)
-    return (recipe.at(dataset.name) if PATH in recipe.data else recipe.with_settings(data=dataset.name)), dataset
+    return (recipe.with_path(dataset.name) if PATH in recipe.data else recipe.with_settings(data=dataset.name)), dataset
 
 
 def _recipe_for_source(source: str) -> tuple[Recipe, Dataset | None]:
@@ -108,9 +111,9 @@ def _recipe_for_source(source: str) -> tuple[Recipe, Dataset | None]:
     if not Path(source).exists() and source in names:
         raise InputError(f"data: expected data to train on, got the name of a recipe: use recipe={source!r}")
     if re.split("[:,]", source)[0].strip().lower() in PICTURE_SOURCES:
-        return find_recipe("pictures").at(source), None
+        return find_recipe("pictures").with_path(source), None
     dataset = as_dataset(source)
-    return find_recipe("pictures" if dataset.input_kind == "pictures" else "table").at(source), dataset
+    return find_recipe("pictures" if dataset.input_kind == "pictures" else "table").with_path(source), dataset
 
 
 def _run_name(data: Any, dataset: Dataset | None, recipe: Recipe) -> str:

@@ -1,4 +1,4 @@
-"""Run: a finished training, from its folder to numbers, a report and answers."""
+"""Run: the results of a training, read from its folder."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -36,34 +36,39 @@ class Run(RunFolder):
 
     @cached_property
     def rule(self) -> SetRule:
-        """The classifier's fitted rule; read without building the network."""
+        """The fitted rule of the classifier, read without building the network."""
         rule = load_rule(self.classifier_path)
         if rule is None:
-            raise InputError(f"{self.classifier_path} has no set rule: give one")
+            raise InputError(f"{self.classifier_path} has no set rule: pass one as rule=")
         return rule
 
     @property
     def optimum(self) -> Optimum | None:
-        """The best possible result on the test rows, where the distribution of the data is known."""
+        """The best possible result on the test rows; None unless the data come with their true class probabilities."""
         record = self.read_optimum()
         return None if record is None else Optimum.from_record(record)
 
     @property
     def remarks(self) -> Sequence[str]:
-        """What training had to say about the data, the link and the rule, in sentences."""
+        """Remarks of the training on the data, the link and the rule, in sentences."""
         return [str(remark) for remark in load_about(self.classifier_path).get("remarks", [])]
 
     def evaluate(self, split: str = TEST, rule: SetRule | None = None) -> EvaluationReport:
-        """Measure a rule, by default the classifier's own, on the predictions of a split."""
+        """Evaluate a rule on the predictions of a split.
+
+        Args:
+            split: ``"val"``, ``"calibration"`` or ``"test"``.
+            rule: a fitted rule; that of the classifier by default.
+        """
         return evaluate(self.predictions(split), rule=rule or self.rule, name=self.recipe.name)
 
     def distance_to_optimum(self) -> DistanceToOptimum | None:
-        """How far the test result is from the best possible, where that is known."""
+        """The distance of the test result from the best possible one; None where that is unknown."""
         optimum = self.optimum
         return None if optimum is None else DistanceToOptimum(self.evaluate(), optimum)
 
     def report(self, path: str | Path | None = None) -> Path:
-        """Write the report of the test split, with the training curves and, where it is known, the distance to the optimum.
+        """Write the report on the test split, with training curves and, where it is known, the distance to the optimum.
 
         Args:
             path: an ``.html`` file; ``report.html`` in the run's folder by default.

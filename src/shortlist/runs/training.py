@@ -1,4 +1,4 @@
-"""``shortlist.train``: from data to a run, in one call."""
+"""``shortlist.train``: from data to a trained, calibrated and measured classifier in one call."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from shortlist.runs.job import Job, resolve_job
 from shortlist.runs.run import Run
 from shortlist.tensors import is_single_label
 from shortlist.training.recipe import Recipe
-from shortlist.training.run import Trained, train as run_training
+from shortlist.training.run import TrainingResult, train as run_training
 
 
 def train(
@@ -26,19 +26,30 @@ def train(
     """Train a classifier that answers with sets, calibrate it, measure it and write a report.
 
     Args:
-        data: a folder of class folders, a table, ``NAME:PATH``, a :class:`~shortlist.data.Dataset`, a torch dataset, or arrays;
-            see :func:`~shortlist.data.as_dataset`.
-        recipe: the name of a recipe, or a recipe; ``pictures`` or ``table`` by default, whichever the data are.
-        folder: where the run goes; ``runs/NAME`` by default.
+        data: a folder with one subfolder per class, a table, ``NAME:PATH``, a :class:`~shortlist.data.Dataset`, a torch
+            dataset, or arrays ``(X, y)``; see :func:`~shortlist.data.as_dataset`.
+        recipe: the name of a recipe, or a recipe; by default ``pictures`` or ``table``, depending on the data.
+        folder: the folder of the run, new or empty; ``runs/NAME`` by default.
         resume: continue the run in ``folder``.
-        network: a module, or a function ``classes → module``, in place of the recipe's backbone and head.
-        report: whether to write the report too.
-        device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
+        network: a module, or a function that returns one, called with ``classes=``; it replaces the backbone and the head of
+            the recipe. See :func:`shortlist.training.train`.
+        report: whether to write the report.
+        device: ``"auto"`` (a GPU if there is one), ``"cpu"`` or ``"cuda"``.
         callback: a :class:`~shortlist.training.Callback`.
-        **settings: of the recipe or of its method: ``method``, ``k``, ``rule``, ``epochs``, ``backbone``, ``lr``, …
+        **settings: settings of the recipe or of its method: ``method``, ``k``, ``rule``, ``epochs``, ``backbone``, ``lr``, …
 
     Returns:
         The run: ``run.classifier``, ``run.predictions("test")``, ``run.history``, ``run.report()``.
+
+    >>> import tempfile
+    >>> import torch
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> features = torch.randn(200, 4, generator=generator)
+    >>> labels = features.argmax(1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = train((features, labels), folder=folder, k=2, epochs=1, device="cpu", report=False)
+    ...     run.classifier.predict(features[:3]).sets.shape
+    torch.Size([3, 4])
     """
     job = resolve_job(data, recipe, settings, folder, resume=resume)
     return train_job(job, resume=resume, network=network, report=report, device=device, callback=callback)[0]
@@ -46,8 +57,8 @@ def train(
 
 def train_job(
     job: Job, *, resume: bool = False, network: Any = None, report: bool = True, **options: Any
-) -> tuple[Run, Trained]:
-    """Train a job; keep the optimum where it is known, and write the report."""
+) -> tuple[Run, TrainingResult]:
+    """Train a job, and write the optimum, if it is known, and the report."""
     result = run_training(job.recipe, job.folder, resume=resume, dataset=job.dataset, network=network, **options)
     run = Run(job.folder, network)
     if not result.is_main_process:

@@ -1,7 +1,7 @@
-"""What is done to training pictures: drawn for the whole batch at once, each process applying its own rows of it.
+"""Augmentation of training pictures: drawn for the whole batch at once, of which each process applies its own rows.
 
-The draws depend on the seed and the step alone, so a batch looks the same on one process or several, before and after a
-training was taken up again. Drawing and applying are apart, so that what is applied can be compiled with the network.
+The draws depend only on the seed and the step, so a batch looks the same on one process or several, before and after a run is
+resumed. Drawing and applying are separate, so that applying can be compiled together with the network.
 """
 
 import math
@@ -15,22 +15,22 @@ from shortlist.data.transforms import flip_rows, random_boxes, resized_crop, win
 from shortlist.training.recipe import Augmentation
 from shortlist.training.sampler import derived_seed
 
-LARGER = 8 / 7  # pictures that windows are cut from: 256 for 224
-SHIFT = 1 / 8  # of the side: 4 pixels of 32
+LARGER = 8 / 7  # size of the pictures that crops are taken from, relative to the crop: 256 for 224
+SHIFT = 1 / 8  # largest shift, relative to the side: 4 pixels of 32
 
 
-def loaded_side(kind: Augmentation, size: int) -> int:
-    """The side at which training pictures are kept, for windows of this size."""
+def loading_size(kind: Augmentation, size: int) -> int:
+    """The side at which training pictures are loaded, for crops of this size."""
     return math.ceil(size * LARGER) if kind in ("crop-flip", "resized-crop-flip") else size
 
 
 class Augmenter:
-    """Pictures uint8 (m, 3, H, W) of one process → the same as the network is to see them, uint8 (m, 3, size, size).
+    """Augmentation of the pictures of one process: uint8 (m, 3, H, W) → uint8 (m, 3, size, size).
 
     Args:
-        kind: what is done.
+        kind: the kind of augmentation.
         size: side of the result.
-        seed: of the draws.
+        seed: seed of the draws.
     """
 
     def __init__(self, kind: Augmentation, size: int, seed: int):
@@ -38,26 +38,26 @@ class Augmenter:
         self.margin = max(1, round(size * SHIFT)) if kind == "shift-flip" else 0
         self._generators: dict[torch.device, torch.Generator] = {}
 
-    def draw(self, images: Tensor, number: int, start: int, together: int) -> tuple[Tensor, ...]:
-        """The draws (flips, corners or boxes) of rows ``start`` and on of the ``together`` rows of batch ``number``."""
+    def draw(self, images: Tensor, number: int, start: int, total: int) -> tuple[Tensor, ...]:
+        """The random flips, corners or boxes of the rows from ``start`` on, out of the ``total`` rows of batch ``number``."""
         if self.kind == "none":
             return ()
         device, mine = images.device, slice(start, start + len(images))
         generator = self._generators.setdefault(device, torch.Generator(device))
         generator.manual_seed(derived_seed(self.seed, Purpose.AUGMENTATION, number))
-        uniform = torch.rand(3, together, generator=generator, device=device)[:, mine]
+        uniform = torch.rand(3, total, generator=generator, device=device)[:, mine]
         flips = uniform[0] < 0.5
         if self.kind == "flip":
             return (flips,)
         if self.kind == "resized-crop-flip":
-            alike = images.new_empty(1, *images.shape[1:]).expand(together, -1, -1, -1)  # a process may have no row
+            alike = images.new_empty(1, *images.shape[1:]).expand(total, -1, -1, -1)  # a process may have no row
             return flips, random_boxes(alike, generator=generator)[mine]
         room = images.shape[-1] + 2 * self.margin - self.size
-        # Every place equally likely; a draw just below 1 may round up to the end.
+        # Every position equally likely; a draw just below 1 may round up, hence the clamp.
         return flips, (uniform[1:] * (room + 1)).long().clamp_(max=room)
 
     def apply(self, images: Tensor, *draws: Tensor) -> Tensor:
-        """The pictures, changed by these draws."""
+        """Apply these draws to the pictures."""
         if not draws:
             return images
         flips, *places = draws
@@ -68,6 +68,6 @@ class Augmenter:
             images = windows(pad(images, (self.margin,) * 4) if self.margin else images, top, left, self.size, self.size)
         return flip_rows(images, flips)
 
-    def __call__(self, images: Tensor, number: int, start: int, together: int) -> Tensor:
+    def __call__(self, images: Tensor, number: int, start: int, total: int) -> Tensor:
         """Draw and apply."""
-        return self.apply(images, *self.draw(images, number, start, together))
+        return self.apply(images, *self.draw(images, number, start, total))

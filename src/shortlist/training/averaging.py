@@ -1,4 +1,4 @@
-"""An exponential moving average of the weights, which generalises better than the last of them."""
+"""An exponential moving average of the weights, which often generalises better than the last weights."""
 
 import copy
 from typing import Generic, TypeVar
@@ -12,8 +12,8 @@ N = TypeVar("N", bound=nn.Module)
 class AveragedWeights(Generic[N]):
     """A second network whose weights follow those of the first: ``average ← decay · average + (1 - decay) · weights``.
 
-    The first steps use the smaller of ``decay`` and (1 + step) / (10 + step), so that the start is forgotten quickly. Numbers
-    that are not floating point (how many batches a normalisation has seen) are copied; a weight that layers share moves once.
+    The first steps use the smaller of ``decay`` and (1 + step) / (10 + step), so that the initial weights fade
+    quickly. Integer buffers (such as the batch counter of batch norm) are copied; a weight that layers share is updated once.
 
     >>> follower = AveragedWeights(torch.nn.Linear(2, 1, bias=False), decay=0.99)
     >>> follower.network.weight.requires_grad
@@ -29,7 +29,7 @@ class AveragedWeights(Generic[N]):
 
     @torch.no_grad()
     def update(self, network: nn.Module, step: int) -> None:
-        """Follow the network after its step number ``step``, counted from 0."""
+        """Update the average after step ``step``, counted from 0."""
         decay = min(self.decay, (1 + step) / (10 + step))
         ours, theirs = _floats(self.network), _floats(network)
         torch._foreach_lerp_(ours, theirs, 1 - decay)
@@ -39,6 +39,6 @@ class AveragedWeights(Generic[N]):
 
 
 def _floats(network: nn.Module) -> list[Tensor]:
-    """What a checkpoint would keep, each tensor once however many names it has."""
+    """The floating-point tensors of the state, each once however many names it has."""
     each = {id(tensor): tensor for tensor in network.state_dict(keep_vars=True).values()}
     return [tensor for tensor in each.values() if tensor.is_floating_point()]

@@ -1,4 +1,4 @@
-"""Whoever wants to know how a training goes: a progress bar, a file of metrics, TensorBoard."""
+"""Callbacks: notified as training proceeds, for a progress bar, a file of metrics, or TensorBoard."""
 
 import json
 import math
@@ -11,50 +11,62 @@ from shortlist.files import PlaceError, write_text
 
 
 class Callback:
-    """Is told what happens, and does nothing about it; subclasses do."""
+    """Base class of callbacks; every method does nothing unless overridden.
+
+    >>> class PrintLoss(Callback):
+    ...     def epoch_ended(self, line, history):
+    ...         print(line["epoch"], line["loss"])
+    """
 
     def training_started(self, steps: int, steps_per_epoch: int, rows: int, done: int) -> None:
-        """Training of so many steps of so many rows begins, or goes on after ``done``."""
+        """Called before the first step.
+
+        Args:
+            steps: number of steps in all.
+            steps_per_epoch: number of steps of an epoch.
+            rows: number of rows of a step.
+            done: number of steps done before, if the run is resumed.
+        """
 
     def step_ended(self, step: int, loss: float) -> None:
-        """So many steps are done."""
+        """Called after step number ``step``, counted from 1, with its loss."""
 
     def epoch_ended(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
-        """An epoch is over; its line is the last of the history."""
+        """Called after each epoch with its entry of the history: loss, learning rate, validation metrics, speed."""
 
     def message(self, sentence: str) -> None:
-        """Something that a person should know."""
+        """Called with remarks for the user, in sentences."""
 
 
 class Callbacks(Callback):
-    """Several at once."""
+    """Several callbacks as one."""
 
     def __init__(self, *callbacks: Callback):
         self.callbacks = callbacks
 
     def training_started(self, steps: int, steps_per_epoch: int, rows: int, done: int) -> None:
-        """To all."""
+        """Call it of all."""
         for callback in self.callbacks:
             callback.training_started(steps, steps_per_epoch, rows, done)
 
     def step_ended(self, step: int, loss: float) -> None:
-        """To all."""
+        """Call it of all."""
         for callback in self.callbacks:
             callback.step_ended(step, loss)
 
     def epoch_ended(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
-        """To all."""
+        """Call it of all."""
         for callback in self.callbacks:
             callback.epoch_ended(line, history)
 
     def message(self, sentence: str) -> None:
-        """To all."""
+        """Call it of all."""
         for callback in self.callbacks:
             callback.message(sentence)
 
 
 class MetricsFile(Callback):
-    """``metrics.jsonl``, a line an epoch, rewritten whole each time so that it never ends in half a line."""
+    """Writes ``metrics.jsonl``, one line per epoch; rewritten as a whole each time, so that no line is ever incomplete."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -69,7 +81,7 @@ class MetricsFile(Callback):
 
 
 def _plain(value: Any) -> Any:
-    """NaN and infinities are no JSON: null."""
+    """NaN and infinities as None, since JSON cannot hold them."""
     if isinstance(value, dict):
         return {name: _plain(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -78,7 +90,7 @@ def _plain(value: Any) -> Any:
 
 
 class TensorBoard(Callback):
-    """Curves for TensorBoard, where it is installed."""
+    """Writes curves for TensorBoard."""
 
     def __init__(self, folder: Path):
         from torch.utils.tensorboard import SummaryWriter
@@ -87,11 +99,11 @@ class TensorBoard(Callback):
         self._writer: Any = None
 
     def training_started(self, steps: int, steps_per_epoch: int, rows: int, done: int) -> None:
-        """Nothing is written before there is something to train."""
+        """Open the writer; not earlier, so that a run that fails its checks leaves no files."""
         self._writer = self._make()
 
     def epoch_ended(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
-        """Loss, rate, speed and every metric of the epoch."""
+        """Write loss, learning rate, speed and every metric of the epoch."""
         if self._writer is None:
             self._writer = self._make()
         numbers = {name: line[name] for name in ("loss", "lr", "rows_per_second") if line.get(name) is not None}
@@ -102,7 +114,7 @@ class TensorBoard(Callback):
 
 
 def tensorboard_if_installed(folder: Path) -> list[Callback]:
-    """A TensorBoard callback, or none."""
+    """A list of one TensorBoard callback, or an empty list if TensorBoard is not installed."""
     try:
         return [TensorBoard(folder)]
     except (ImportError, RuntimeError, AttributeError):

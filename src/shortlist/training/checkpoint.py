@@ -19,16 +19,17 @@ FORMAT = "shortlist-checkpoint/1"
 
 @dataclass
 class TrainingState:
-    """Where a training stands.
+    """The progress of a training.
 
     Args:
-        step: steps done, which says where the sampler, the schedule and every random number stand too.
-        history: a line an epoch, as in metrics.jsonl.
-        best: the best value of the deciding metric, and its epoch.
-        stale: validations since then.
-        skipped: steps left out because their loss was not finite.
-        running: sums over the steps of the epoch in progress.
-        finished: whether training is over.
+        step: number of steps done; the sampler, the schedule and all random numbers are functions of it.
+        history: one dictionary per epoch, as in metrics.jsonl.
+        best: the best value of the monitored metric so far.
+        best_epoch: the epoch that reached it.
+        stale: number of validations since then.
+        skipped: number of steps skipped because their loss was not finite.
+        running: sums over the steps of the current epoch.
+        finished: whether training has ended.
     """
 
     step: int = 0
@@ -42,22 +43,22 @@ class TrainingState:
 
 
 def save_checkpoint(path: Path, state: TrainingState, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
-    """Write the state with its tensors and plain values, and wait until the disk has them."""
+    """Write the state with its tensors and plain values, and flush them to disk."""
     header = {"format": FORMAT, "state": json.dumps(vars(state)), "plain": json.dumps(plain)}
     try:
         with written_whole(path) as temporary:
-            save_file(_apart(tensors), temporary, metadata=header)
+            save_file(_separate(tensors), temporary, metadata=header)
             with temporary.open("rb") as file:
                 os.fsync(file.fileno())
     except (SafetensorError, OSError) as error:
         reason = error.reason if isinstance(error, PlaceError) else str(error)
         raise InputError(
-            f"cannot write the checkpoint {path}: {reason}; the one before is kept: make room and go on with --resume"
+            f"cannot write the checkpoint {path}: {reason}; the previous one is kept: free some space and resume the run"
         ) from error
 
 
-def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """On the CPU, none in the memory of another: safetensors refuses weights that layers share."""
+def _separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors on the CPU, none sharing memory with another, which safetensors would refuse."""
     ready: dict[str, Tensor] = {}
     taken: set[int] = set()
     for name, tensor in tensors.items():
@@ -69,7 +70,7 @@ def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def load_checkpoint(path: Path) -> tuple[TrainingState, dict[str, Tensor], dict[str, Any]]:
-    """What :func:`save_checkpoint` wrote."""
+    """Read what :func:`save_checkpoint` wrote: the state, the tensors and the plain values."""
     try:
         with safe_open(path, framework="pt") as file:
             header = file.metadata() or {}
@@ -84,17 +85,17 @@ def load_checkpoint(path: Path) -> tuple[TrainingState, dict[str, Tensor], dict[
         raise InputError(f"cannot read the checkpoint {path}: it is damaged ({error})") from error
 
 
-def difference(there: Mapping[str, Tensor], here: Mapping[str, Tensor]) -> str | None:
-    """The first tensor that one of two states lacks or has in another shape, in words; None where they fit.
+def first_difference(saved: Mapping[str, Tensor], here: Mapping[str, Tensor]) -> str | None:
+    """The first tensor that one of two states lacks or has in another shape, in words; None if they match.
 
     >>> import torch
-    >>> difference({"head.weight": torch.zeros(30, 8)}, {"head.weight": torch.zeros(29, 8)})
-    'head.weight is 30 x 8 there and 29 x 8 here'
+    >>> first_difference({"head.weight": torch.zeros(30, 8)}, {"head.weight": torch.zeros(29, 8)})
+    'head.weight is 30 x 8 in the checkpoint and 29 x 8 here'
     """
-    for name in dict.fromkeys([*here, *there]):
-        shapes = ["missing" if name not in part else _shape(part[name]) for part in (there, here)]
+    for name in dict.fromkeys([*here, *saved]):
+        shapes = ["missing" if name not in part else _shape(part[name]) for part in (saved, here)]
         if shapes[0] != shapes[1]:
-            return f"{name} is {shapes[0]} there and {shapes[1]} here"
+            return f"{name} is {shapes[0]} in the checkpoint and {shapes[1]} here"
     return None
 
 
@@ -102,11 +103,11 @@ def _shape(tensor: Tensor) -> str:
     return " x ".join(map(str, tensor.shape)) or "one number"
 
 
-def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors with a prefix before their names."""
+def with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors with ``prefix.`` before their names."""
     return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
 
 
-def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Those that have the prefix, without it."""
+def without_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names start with ``prefix.``, without it."""
     return {name.removeprefix(f"{prefix}."): tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}.")}

@@ -30,17 +30,17 @@ class Criterion(nn.Module):
         """The link that turns scores into probabilities; some losses update it during training."""
         return self.state.link
 
-    def forward(self, output: Scores | TwoHeadScores, target: Target, rows: Tensor, together: int, batch: int) -> Tensor:
+    def forward(self, output: Scores | TwoHeadScores, target: Target, rows: Tensor, total: int, batch: int) -> Tensor:
         """The share of these rows in the loss of the step.
 
         Args:
             output: the network's output.
             target: the labels.
             rows: the row numbers in the training set.
-            together: number of rows of this micro-batch on all processes.
+            total: number of rows of this micro-batch on all processes.
             batch: number of rows of the whole step.
         """
-        weight = together / batch if self.loss.couples else len(target) * processes() / batch
+        weight = total / batch if self.loss.couples else len(target) * processes() / batch
         value: Tensor = self.state(output, target, rows) * weight
         return value
 

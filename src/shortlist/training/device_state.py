@@ -1,4 +1,4 @@
-"""What a step reads from and leaves on its device beside weights: a number on its way, random states, running statistics."""
+"""State on the device besides the weights: a loss on its way to the CPU, random generators, running statistics."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class PendingNumber:
-    """A number on its way from the device, waited for only when it is asked for: the device meanwhile goes on."""
+    """A number being copied from the device; :meth:`value` waits for it, and the device keeps working meanwhile."""
 
     def __init__(self, number: Tensor):
         self._event = None
@@ -19,21 +19,21 @@ class PendingNumber:
             self._number = number
 
     def value(self) -> float:
-        """The number."""
+        """Wait for the number and return it."""
         if self._event is not None:
             self._event.synchronize()
         return float(self._number)
 
 
 def seed_step(seed: int, device: torch.device) -> None:
-    """The generators that a step can draw from; ``torch.manual_seed`` also keeps a list for devices that are not there."""
+    """Seed the generators that a step can draw from; faster than ``torch.manual_seed``, which handles all kinds of devices."""
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         torch.cuda.default_generators[device.index or 0].manual_seed(seed)
 
 
 class BufferSnapshot:
-    """Buffers of some modules as they are now, to be put back: those that a forward pass would change or make.
+    """A copy of the buffers of some modules, to undo what a forward pass does to them.
 
     >>> norm = nn.BatchNorm1d(2)
     >>> before = BufferSnapshot([norm])
@@ -53,10 +53,10 @@ class BufferSnapshot:
 
     @torch.no_grad()
     def restore(self) -> None:
-        """Put them back."""
+        """Restore the buffers."""
         for module, name, value in self._kept:
             held = module._buffers[name]
             if value is None or held is None:
                 module._buffers[name] = value
             else:
-                held.copy_(value)  # in place: a compiled graph knows where they lie
+                held.copy_(value)  # in place: a compiled graph refers to this memory

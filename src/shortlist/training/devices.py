@@ -1,4 +1,4 @@
-"""Where to train: the processor or a GPU, alone or among several processes, and in which precision."""
+"""Where to train: on the CPU or a GPU, in one process or several, and in which precision."""
 
 from typing import Literal, TypeAlias
 
@@ -6,6 +6,7 @@ import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
 from accelerate.state import AcceleratorState
 
+from shortlist.checks import one_of
 from shortlist.errors import InputError
 from shortlist.machine import launched_processes
 from shortlist.training.recipe import Precision
@@ -14,32 +15,31 @@ Device: TypeAlias = Literal["auto", "cpu", "cuda"]
 
 
 def make_accelerator(precision: Precision = "auto", device: Device = "auto") -> Accelerator:
-    """The accelerator of this process; under ``accelerate launch`` or ``torchrun`` it joins the others."""
-    if device not in ("auto", "cpu", "cuda"):
-        raise InputError(f"device: expected auto, cpu or cuda, got {device!r}")
+    """The accelerator of this process; under ``accelerate launch`` or ``torchrun``, as one of several."""
+    one_of("auto", "cpu", "cuda")("device", device)
     if device == "cuda" and not torch.cuda.is_available():
-        raise InputError("device: expected a GPU, which was asked for, and torch finds none: use --device cpu, or leave it out")
+        raise InputError("device: 'cuda' was requested, but torch found no GPU: use 'cpu' or 'auto'")
     on_gpu = torch.cuda.is_available() and device != "cpu"
     if precision == "float16" and not on_gpu:
-        raise InputError("precision: float16 needs a GPU: use bfloat16 or float32")
+        raise InputError("precision: 'float16' needs a GPU: use bfloat16 or float32")
     if precision == "bfloat16" and on_gpu and not torch.cuda.is_bf16_supported():
-        raise InputError("precision: this GPU has no bfloat16: use float16 or float32")
+        raise InputError("precision: 'bfloat16' is not supported by this GPU: use float16 or float32")
     if on_gpu:
         torch.backends.cudnn.benchmark = True
-    # A second training in one process may want another precision, and where it is alone another device.
+    # accelerate keeps global state; a second training in this process may use another precision or device.
     AcceleratorState._reset_state(reset_partial_state=launched_processes() == 1)
     return Accelerator(
         cpu=not on_gpu,
         mixed_precision=_mixed(precision, on_gpu),
-        # Running statistics of one process are handed to the others before they are used, not at every step.
+        # Running statistics are broadcast before validation, not at every step.
         kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)],
     )
 
 
-def processor_computes_bfloat16() -> bool:
-    """Whether the processor has instructions for bfloat16; without them it would be slower than float32, not faster."""
-    asked = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
-    return any(bool(getattr(torch.cpu, name, lambda: False)()) for name in asked)
+def cpu_has_bfloat16() -> bool:
+    """Whether the CPU has instructions for bfloat16; without them bfloat16 is slower than float32."""
+    features = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    return any(bool(getattr(torch.cpu, name, lambda: False)()) for name in features)
 
 
 def _mixed(precision: Precision, on_gpu: bool) -> str:

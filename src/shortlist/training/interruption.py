@@ -1,4 +1,4 @@
-"""A person's Ctrl-C: the first lets the step in hand end and be kept, a second leaves at once."""
+"""Ctrl-C: the first one lets the current step finish and saves a checkpoint, the second stops immediately."""
 
 import signal
 import threading
@@ -9,34 +9,34 @@ from types import FrameType
 
 
 class Interrupted(KeyboardInterrupt):
-    """A training was stopped by a person between two steps, with its checkpoint written; the message says how far it got."""
+    """Training was stopped by Ctrl-C between two steps, and its checkpoint saved; the message says how far it got."""
 
 
 @dataclass
-class Stop:
-    """Whether somebody has asked to stop."""
+class StopRequest:
+    """Whether the user has asked to stop."""
 
-    asked: bool = False
+    requested: bool = False
 
 
 @contextmanager
-def first_interrupt_waits() -> Iterator[Stop]:
-    """Inside, the first Ctrl-C only sets :attr:`Stop.asked`; the next does what it did before.
+def deferred_interrupt() -> Iterator[StopRequest]:
+    """Context in which the first Ctrl-C only sets :attr:`StopRequest.requested`; the next one works as usual.
 
-    A program that has a handler of its own, or ignores the signal, keeps it; and only the main thread hears of signals.
+    A handler that the program has installed is left alone. Only the main thread receives signals.
 
-    >>> with first_interrupt_waits() as stop:
-    ...     stop.asked
+    >>> with deferred_interrupt() as stop:
+    ...     stop.requested
     False
     """
-    stop = Stop()
+    stop = StopRequest()
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
         yield stop
         return
 
     def ask(number: int, frame: FrameType | None) -> None:
-        stop.asked = True
+        stop.requested = True
         signal.signal(signal.SIGINT, before)
 
     signal.signal(signal.SIGINT, ask)

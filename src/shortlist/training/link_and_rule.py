@@ -1,4 +1,4 @@
-"""How the scores of a recipe are read: its link and its rule, made from their texts; what cannot work is found out early."""
+"""The link and the rule of a recipe, built from their texts and checked before training starts."""
 
 import warnings
 
@@ -9,16 +9,16 @@ from shortlist.errors import InputError, ShortlistWarning
 from shortlist.links import Link, parse_link
 from shortlist.sets import SetRule, parse_rule
 from shortlist.training.recipe import Recipe
-from shortlist.training.settings import rule_size
+from shortlist.training.setting_checks import rule_size
 
-TRIED = 64  # made-up rows that a rule is tried on
+TRIED = 64  # artificial rows that a rule is tried on
 
 
 def base_link(recipe: Recipe, own: Link | None) -> Link | None:
-    """How the method's scores read before anything is fitted.
+    """The link of a recipe before calibration.
 
-    Scores of a two-head model were trained with sigmoids, and softmax of them makes the better sets (Garcin 2023 thresholds
-    softmax too; on CIFAR-100 average-5 accuracy is 96.5 % by softmax and 94.9 % by sigmoid, three seeds; ``docs/choosing.md``).
+    Two-head models are trained with sigmoids, but their softmax gives better sets: on CIFAR-100 average-5 accuracy is 96.5 %
+    with softmax and 94.9 % with sigmoid (three seeds, ``docs/choosing.md``); Garcin 2023 thresholds softmax too.
     """
     if recipe.link is not None:
         return parse_link(recipe.link)
@@ -26,10 +26,10 @@ def base_link(recipe: Recipe, own: Link | None) -> Link | None:
     return own if text is None else parse_link(text)
 
 
-def usual_rule(recipe: Recipe, classes: int) -> str:
-    """The rule that the method is for.
+def default_rule(recipe: Recipe, classes: int) -> str:
+    """The rule that the method is designed for.
 
-    >>> usual_rule(Recipe("mine", "flora", method="noised-topk", parameters={"k": 3}), classes=100)
+    >>> default_rule(Recipe("mine", "flora", method="noised-topk", parameters={"k": 3}), classes=100)
     'top-k:3'
     """
     method, k = recipe.chosen_method, min(recipe.k, classes)
@@ -39,7 +39,7 @@ def usual_rule(recipe: Recipe, classes: int) -> str:
 
 
 def rule_without_probabilities(recipe: Recipe, classes: int) -> str:
-    """The rule for scores that only order the labels of a row.
+    """The rule for scores that only rank the labels of a row.
 
     >>> rule_without_probabilities(Recipe("mine", "flora", method="two-way"), classes=3)
     'top-k:3'
@@ -48,27 +48,27 @@ def rule_without_probabilities(recipe: Recipe, classes: int) -> str:
 
 
 def make_rule(recipe: Recipe, classes: int, prior: Tensor | None) -> SetRule:
-    """The recipe's rule or the usual one, not fitted yet.
+    """The recipe's rule, by default that of the method, not yet fitted.
 
     Args:
-        recipe: whose.
-        classes: how many there are.
-        prior: shares of the classes among the training rows, used by rules that divide by it.
+        recipe: names the rule.
+        classes: number of classes.
+        prior: class frequencies of the training rows, for rules that divide by them.
     """
-    text = recipe.rule or usual_rule(recipe, classes)
+    text = recipe.rule or default_rule(recipe, classes)
     return parse_rule(text, prior=prior, generator=torch.Generator().manual_seed(recipe.seed))
 
 
-def check_reading(recipe: Recipe, counts: Tensor, *, single: bool) -> None:
-    """The link and the rule can be fitted on such rows, as far as can be known before there are scores.
+def check_link_and_rule(recipe: Recipe, counts: Tensor, *, single: bool) -> None:
+    """Raise an error if the link or the rule cannot work with such rows, as far as that is known before training.
 
     Args:
-        recipe: what to do.
-        counts: training rows of each class.
+        recipe: names the link and the rule.
+        counts: number of training rows of each class.
         single: whether every row has exactly one label.
     """
     classes = len(counts)
-    text = recipe.rule or usual_rule(recipe, classes)
+    text = recipe.rule or default_rule(recipe, classes)
     size = rule_size(text)
     if size is not None and size > classes:
         raise _too_many(f"rule {text}", size, classes)
@@ -80,8 +80,8 @@ def check_reading(recipe: Recipe, counts: Tensor, *, single: bool) -> None:
         raise _too_many("floor", rule.least, classes)
     if rule.needs_probabilities and recipe.calibration == "none" and base_link(recipe, _own(recipe, counts)) is None:
         raise InputError(
-            f"rule {text} needs probabilities, and without a link and with calibration=none there are none: set "
-            f"calibration=auto, or a rule that needs none, such as {rule_without_probabilities(recipe, classes)}"
+            f"rule {text} needs probabilities, but there is no link and calibration is none: set calibration=auto, or a rule "
+            f"that does not need them, such as {rule_without_probabilities(recipe, classes)}"
         )
     _try(rule, classes, single)
 
@@ -91,12 +91,12 @@ def _own(recipe: Recipe, counts: Tensor) -> Link | None:
 
 
 def _try(rule: SetRule, classes: int, single: bool) -> None:
-    """Fit the rule on made-up rows: one for another kind of labels says so now rather than after training."""
+    """Fit the rule on artificial rows, so that one for another kind of labels fails now and not after training."""
     generator = torch.Generator().manual_seed(0)
     probs = torch.rand(TRIED, classes, generator=generator).softmax(1)
     target = torch.arange(TRIED) % classes
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ShortlistWarning)  # of rows that mean nothing
+        warnings.simplefilter("ignore", ShortlistWarning)  # the rows are artificial
         try:
             rule.fit(probs, target if single else torch.nn.functional.one_hot(target, classes).bool())
         except InputError as error:

@@ -48,7 +48,7 @@ class Monitor:
         return numbers
 
 
-def monitor_of(recipe: Recipe, link: Link | None, classes: int) -> Monitor:
+def make_monitor(recipe: Recipe, link: Link | None, classes: int) -> Monitor:
     """The monitor of a recipe: its own, or else the number that its method is designed for."""
     k = min(recipe.k, classes)
     method = recipe.chosen_method

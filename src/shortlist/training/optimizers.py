@@ -1,4 +1,4 @@
-"""Optimisers: which there are, and their state as named tensors for a checkpoint."""
+"""Optimisers, and their state as named tensors for a checkpoint."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from shortlist.training.recipe import Recipe
 
 
 def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """SGD with Nesterov momentum, or AdamW, in one kernel where the device has it."""
+    """SGD with Nesterov momentum, or AdamW; fused on a GPU."""
     fused = next(network.parameters()).device.type == "cuda"
     if recipe.optimizer == "adamw":
         return torch.optim.AdamW(network.parameters(), lr=recipe.lr, weight_decay=recipe.weight_decay, fused=fused)
@@ -43,7 +43,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tenso
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
-    """Put that state back."""
+    """Restore the state that :func:`optimizer_tensors` returned."""
     state: dict[int, dict[str, Any]] = {int(number): dict(entries) for number, entries in plain["state"].items()}
     for key, tensor in tensors.items():
         number, _, name = key.partition(".")
@@ -52,5 +52,5 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Te
     for parameter, entries in optimizer.state.items():
         for name, value in entries.items():
             if isinstance(value, Tensor) and value.shape == parameter.shape:
-                # Files know no strides, and one kernel for all weights wants a state laid out as they are.
+                # Files do not keep strides, and the fused kernel needs the state in the layout of the weights.
                 entries[name] = torch.empty_like(parameter, dtype=value.dtype, requires_grad=False).copy_(value)

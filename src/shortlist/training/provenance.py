@@ -1,4 +1,4 @@
-"""What a run has to say about where it came from: versions and the commit."""
+"""Where a run came from: versions of the software, and the commit."""
 
 import platform
 import subprocess
@@ -11,7 +11,7 @@ PACKAGES = ("shortlist", "torch", "accelerate", "numpy", "pillow")
 
 
 def provenance() -> dict[str, Any]:
-    """Versions of what computes, and the commit of the code where it is kept in git."""
+    """Versions of the packages used, and the commit of the code if it runs from a git clone."""
     return {
         "versions": {"python": platform.python_version()} | {name: version_of(name) for name in PACKAGES},
         "commit": _commit(),
@@ -19,10 +19,10 @@ def provenance() -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """Of the folder that holds this package; None where that is no clone of it."""
+    """The commit of the clone that this package runs from; None if it is installed."""
     here = Path(__file__)
     if _git(here.parent, "ls-files", "--error-unmatch", here.name) is None:
-        return None  # installed beside somebody else's code
+        return None  # installed inside the clone of another project
     return _git(here.parent, "rev-parse", "HEAD")
 
 

@@ -1,4 +1,4 @@
-"""Rows ready to train on: in GPU memory, in main memory, or decoded by worker processes when needed."""
+"""Sources of batches: rows in GPU memory, in main memory, or decoded by worker processes when needed."""
 
 import queue
 import threading
@@ -9,20 +9,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from shortlist.checks import whole
 from shortlist.data.loading import UNREADABLE, Framing
 from shortlist.data.pictures import Pictures
 from shortlist.data.problems import Problem
 from shortlist.data.worker_processes import blocks_by_processes
-from shortlist.errors import InputError
 from shortlist.machine import cores_per_process
 from shortlist.tensors import Target
 
-AHEAD = 3  # batches made ready before they are asked for
+AHEAD = 3  # batches prepared in advance
 
 
 @dataclass(frozen=True)
 class Batch:
-    """RowSource on the device: raw inputs (uint8 pictures or float features), their target, and which rows they are."""
+    """A batch on the device: raw inputs (uint8 pictures or float features), their target, and their row numbers."""
 
     inputs: Tensor
     target: Target
@@ -30,42 +30,42 @@ class Batch:
 
 
 class RowSource(ABC):
-    """Inputs with their target, given out in batches of row numbers, on one device."""
+    """Inputs with their targets, from which batches are taken by row numbers."""
 
     target: Target
     device: torch.device
-    problems: list[Problem]  # rows that could not be read so far
+    problems: list[Problem]  # unreadable rows so far
 
     def __len__(self) -> int:
         return len(self.target)
 
     @abstractmethod
     def batches(self, wanted: Iterable[Tensor]) -> Iterator[Batch]:
-        """A batch for each of these tensors of row numbers, in order."""
+        """Yield a batch for each of these tensors of row numbers, in order."""
 
 
 class DeviceRows(RowSource):
-    """Everything in the memory of the device: a batch is one gather."""
+    """Rows in the memory of the device: a batch is one gather."""
 
     def __init__(self, inputs: Tensor, target: Target, device: torch.device):
         self.inputs, self.target, self.device, self.problems = inputs.to(device), target, device, []
         self._labels = target.to(device)
 
     def batches(self, wanted: Iterable[Tensor]) -> Iterator[Batch]:
-        """Gathers on the device."""
+        """Gather on the device."""
         for rows in wanted:
             place = _moved(rows, self.device)
             yield Batch(self.inputs.index_select(0, place), self._labels.index_select(0, place), rows)
 
 
 class HostRows(RowSource):
-    """Everything in the memory of the machine: a thread gathers and pins the next batches while the device works."""
+    """Rows in main memory: a thread gathers and pins the next batches while the device works."""
 
     def __init__(self, inputs: Tensor, target: Target, device: torch.device):
         self.inputs, self.target, self.device, self.problems = inputs, target, device, []
 
     def batches(self, wanted: Iterable[Tensor]) -> Iterator[Batch]:
-        """Gathers on the machine, copies to the device."""
+        """Gather in main memory and copy to the device."""
         pin = self.device.type == "cuda"
 
         def gather(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -77,7 +77,7 @@ class HostRows(RowSource):
 
 
 class StreamedRows(RowSource):
-    """Pictures decoded by worker processes, a few batches ahead; rows that cannot be read are left out and reported."""
+    """Pictures decoded by worker processes, a few batches ahead; unreadable ones are skipped and reported."""
 
     def __init__(
         self, pictures: Pictures, target: Target, device: torch.device, side: int, fit: Framing, workers: int | None = None
@@ -88,7 +88,7 @@ class StreamedRows(RowSource):
         self._workers = cores_per_process() if workers is None else workers
 
     def batches(self, wanted: Iterable[Tensor]) -> Iterator[Batch]:
-        """Decoded batches, shorter by the rows that could not be read."""
+        """Decode the pictures; a batch lacks the rows that could not be read."""
         ahead = max(1, AHEAD // max(1, self._workers))
         pin = self.device.type == "cuda"
         decoded = blocks_by_processes(
@@ -101,14 +101,14 @@ class StreamedRows(RowSource):
 
 
 def _moved(tensor: Tensor, device: torch.device) -> Tensor:
-    """On the device, without waiting for it."""
+    """Copy to the device, without waiting for it."""
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 def _ahead(
     work: Callable[[Tensor], tuple[Tensor, Tensor, Tensor]], wanted: Iterable[Tensor]
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """What ``work`` makes of each, made by a thread a few items ahead; its errors are raised here."""
+    """The results of ``work`` on each item, computed by a thread a few items ahead; its errors are raised here."""
     ready: queue.Queue[tuple[Tensor, Tensor, Tensor] | BaseException | None] = queue.Queue(AHEAD)
     stop = threading.Event()
 
@@ -127,7 +127,7 @@ def _ahead(
                 if not put(work(item)):
                     return
             put(None)
-        except BaseException as error:  # handed to whoever waits
+        except BaseException as error:  # raised in the consuming thread
             put(error)
 
     thread = threading.Thread(target=run, daemon=True)
@@ -142,8 +142,6 @@ def _ahead(
         thread.join()
 
 
-def plain_batches(rows: int, size: int) -> Sequence[Tensor]:
-    """Row numbers in order, so many at a time."""
-    if size < 1:
-        raise InputError(f"batch size: expected at least 1, got {size}")
-    return torch.arange(rows).split(size) if rows else ()
+def sequential_batches(rows: int, size: int) -> Sequence[Tensor]:
+    """Row numbers in order, ``size`` at a time."""
+    return torch.arange(rows).split(whole(1)("batch_size", size)) if rows else ()

@@ -1,4 +1,4 @@
-"""One training: a recipe and a folder → a classifier, its predictions and its history, and what is needed to repeat it."""
+"""``train``: a recipe and a folder → a trained, calibrated and measured classifier, with its predictions and history."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -22,34 +22,34 @@ from shortlist.models.heads import TwoHeadScores
 from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
 from shortlist.predictions import Predictions
+from shortlist.training.assembly import as_predictions, assemble_classifier
 from shortlist.training.callbacks import Callback, Callbacks, MetricsFile, tensorboard_if_installed
 from shortlist.training.criterion import Criterion
 from shortlist.training.devices import Device, make_accelerator
-from shortlist.training.division import TEST, VAL, Division, divide
-from shortlist.training.finishing import finish, scored
 from shortlist.training.link_and_rule import base_link
-from shortlist.training.loop import Loop, Stage
-from shortlist.training.material import Material, Progress, gather_material
-from shortlist.training.monitor import monitor_of
+from shortlist.training.loaded_data import LoadedData, Progress, load_data
+from shortlist.training.loop import Loop, TrainingContext
+from shortlist.training.monitor import make_monitor
 from shortlist.training.provenance import provenance
 from shortlist.training.recipe import PATH, Recipe
 from shortlist.training.run_folder import RunFolder
 from shortlist.training.scoring import score_rows
+from shortlist.training.splits import TEST, VAL, TrainingSplits, split_for_training
 
-WEIGHTS_KEPT = 11  # copies of the weights: network, optimiser (two), average, best, in an old and a new file; the classifier
+WEIGHTS_KEPT = 11  # copies of the weights on disk: network, optimiser (two), average, best, in two checkpoints; classifier
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainingResult:
     """What a training returns.
 
     Args:
         classifier: the trained classifier, with its link and rule.
         predictions: by split (val, calibration, test), with the classifier's link.
         history: one dictionary per epoch, as in metrics.jsonl.
-        posterior: of the test rows, where it is known.
+        posterior: the true class probabilities of the test rows, if the data come with them.
         remarks: notes on the data, the link and the rule, in sentences.
-        is_main_process: whether this process writes the files; of several, one does.
+        is_main_process: whether this process writes the files.
     """
 
     classifier: Classifier
@@ -73,7 +73,7 @@ def train(
     network: GivenNetwork | None = None,
     inputs: InputSpec | None = None,
     tensorboard: bool = False,
-) -> Trained:
+) -> TrainingResult:
     """Train, calibrate and measure a classifier; everything goes into the folder.
 
     A run that was killed continues with ``resume=True`` and ends with the weights that it would have had, bit for bit on a CPU
@@ -104,7 +104,8 @@ def train(
     'average-k:2'
     """
     if PATH in recipe.data and dataset is None:
-        raise InputError(f"recipe {recipe.name} needs data: give the path of {recipe.data.replace(PATH, '…')}")
+        wanted = recipe.data.replace(PATH, "PATH")
+        raise InputError(f"data: recipe {recipe.name} needs a path ({wanted}): give it with recipe.with_path(path)")
     recipe, inputs = _sized(recipe, network, inputs)
     run = RunFolder(folder)
     if resume:
@@ -113,34 +114,34 @@ def train(
         run.check_new()
     _check_network(run, recipe, network, resume)
     accelerator = make_accelerator(recipe.precision, device)
-    division = divide(as_dataset(recipe.data if dataset is None else dataset), recipe)
+    data = split_for_training(as_dataset(recipe.data if dataset is None else dataset), recipe)
     _check_processes(recipe, accelerator)
     callbacks = _callbacks(run, callback, accelerator, tensorboard)
-    for remark in division.remarks:
+    for remark in data.remarks:
         callbacks.message(remark)
-    material = gather_material(
-        division, recipe, accelerator.device, processes_here=local_processes(accelerator.num_processes), progress=progress
+    loaded = load_data(
+        data, recipe, accelerator.device, processes_here=local_processes(accelerator.num_processes), progress=progress
     )
-    for line in problem_lines(material.problems):
+    for line in problem_lines(loaded.problems):
         callbacks.message(line)
     if inputs is not None:
-        material = replace(material, inputs=inputs)
-    loop = _prepared(recipe, division, material, Stage(accelerator, run, callbacks, checkpoint_seconds), network)
+        loaded = replace(loaded, inputs=inputs)
+    loop = _prepared(recipe, data, loaded, TrainingContext(accelerator, run, callbacks, checkpoint_seconds), network)
     if resume:
         _restore(loop)
     elif accelerator.is_main_process:
         run.write_recipe(recipe, **_network_record(loop.network), **provenance())
     state = loop.run()
-    return _finished(recipe, division, material, loop, state.history)
+    return _finished(recipe, data, loaded, loop, state.history)
 
 
 def _restore(loop: Loop) -> None:
     """Continue from the checkpoint, if there is one."""
-    stage = loop.stage
-    if stage.accelerator.is_main_process:
-        stage.run.remove_leftovers()
+    context = loop.context
+    if context.accelerator.is_main_process:
+        context.run.remove_leftovers()
     if not loop.restore():
-        stage.callback.message("there is no checkpoint yet: training starts from the beginning")
+        context.callback.message("no checkpoint yet: training starts from the beginning")
 
 
 def _sized(recipe: Recipe, network: GivenNetwork | None, inputs: InputSpec | None) -> tuple[Recipe, InputSpec | None]:
@@ -205,22 +206,24 @@ def _callbacks(run: RunFolder, callback: Callback | None, accelerator: Accelerat
     return Callbacks(MetricsFile(run.metrics_path), *others, *([callback] if callback is not None else []))
 
 
-def _prepared(recipe: Recipe, division: Division, material: Material, stage: Stage, given: GivenNetwork | None = None) -> Loop:
-    """The loop, ready for its first step; what cannot work is found out here."""
-    classes = len(division.dataset.classes)
+def _prepared(
+    recipe: Recipe, data: TrainingSplits, loaded: LoadedData, context: TrainingContext, given: GivenNetwork | None = None
+) -> Loop:
+    """Build the training loop; errors that can be known before the first step are raised here."""
+    classes = len(data.dataset.classes)
     torch.manual_seed(recipe.seed)
-    network = _network(recipe, material.inputs, classes, given)
+    network = _network(recipe, loaded.inputs, classes, given)
     weights = sum(tensor.numel() * tensor.element_size() for tensor in network.state_dict().values())
-    stage.run.check_space(WEIGHTS_KEPT * weights)
-    counts = material.splits[TRAIN].counts(classes)
-    criterion = Criterion(recipe, counts, len(material.splits[TRAIN]))
-    monitor = monitor_of(recipe, base_link(recipe, criterion.link), classes)
+    context.run.check_space(WEIGHTS_KEPT * weights)
+    counts = loaded.splits[TRAIN].counts(classes)
+    criterion = Criterion(recipe, counts, len(loaded.splits[TRAIN]))
+    monitor = make_monitor(recipe, base_link(recipe, criterion.link), classes)
     if recipe.accumulate > 1 and criterion.loss.couples:
-        stage.callback.message(
+        context.callback.message(
             f"{recipe.method} couples the rows of a batch: with accumulate={recipe.accumulate} it couples those of each "
             f"micro-batch of {recipe.batch_size // recipe.accumulate} rows"
         )
-    return Loop(recipe, network, criterion, network.inputs, material.rows[TRAIN], material.rows[VAL], monitor, stage)
+    return Loop(recipe, network, criterion, network.inputs, loaded.rows[TRAIN], loaded.rows[VAL], monitor, context)
 
 
 def _network(recipe: Recipe, inputs: InputSpec, classes: int, given: GivenNetwork | None) -> Network:
@@ -241,40 +244,42 @@ def _network(recipe: Recipe, inputs: InputSpec, classes: int, given: GivenNetwor
     return network
 
 
-def _finished(recipe: Recipe, division: Division, material: Material, loop: Loop, history: list[dict[str, Any]]) -> Trained:
-    """Score the held-out rows with the kept weights, calibrate, measure and write."""
-    classes, counts = list(division.dataset.classes), material.splits[TRAIN].counts(len(division.dataset.classes))
-    network = loop.kept
+def _finished(
+    recipe: Recipe, data: TrainingSplits, loaded: LoadedData, loop: Loop, history: list[dict[str, Any]]
+) -> TrainingResult:
+    """Score the held-out rows with the best weights, calibrate, measure, and write everything to the folder."""
+    classes, counts = list(data.dataset.classes), loaded.splits[TRAIN].counts(len(data.dataset.classes))
+    network = loop.evaluated
     assert isinstance(network, Network)
     found, splits = {}, {}
-    for name, rows in material.rows.items():
+    for name, rows in loaded.rows.items():
         if name == TRAIN:
             continue
-        scores, numbers = score_rows(network, rows, batch_size=loop.stage.validation_batch, dtype=None)
-        splits[name] = (
-            material.splits[name].rows(numbers) if len(numbers) < len(material.splits[name]) else material.splits[name]
-        )
-        found[name] = scored(scores, splits[name], classes, counts, division.dataset.superclasses)
-    about = _about(recipe, division, material, history)
+        scores, numbers = score_rows(network, rows, batch_size=loop.context.validation_batch, dtype=None)
+        splits[name] = loaded.splits[name].rows(numbers) if len(numbers) < len(loaded.splits[name]) else loaded.splits[name]
+        found[name] = as_predictions(scores, splits[name], classes, counts, data.dataset.superclasses)
+    about = _about(recipe, data, loaded, history)
     link = loop.criterion.link
-    classifier, predictions, remarks = finish(recipe, network.cpu(), None if link is None else link.cpu(), found, about)
-    about["remarks"] = [*division.remarks, *remarks]
+    classifier, predictions, remarks = assemble_classifier(
+        recipe, network.cpu(), None if link is None else link.cpu(), found, about
+    )
+    about["remarks"] = [*data.remarks, *remarks]
     about["numbers"] = card_numbers(measure(predictions[TEST], classifier.rule))
     classifier.about = about
-    if loop.stage.accelerator.is_main_process:
+    if loop.context.accelerator.is_main_process:
         for name, part in predictions.items():
-            loop.stage.run.write_predictions(name, part)
-        loop.stage.run.write_classifier(classifier)
-    loop.stage.accelerator.wait_for_everyone()
-    main = loop.stage.accelerator.is_main_process
-    return Trained(classifier, predictions, history, splits[TEST].posterior, about["remarks"], main)
+            loop.context.run.write_predictions(name, part)
+        loop.context.run.write_classifier(classifier)
+    loop.context.accelerator.wait_for_everyone()
+    main = loop.context.accelerator.is_main_process
+    return TrainingResult(classifier, predictions, history, splits[TEST].posterior, about["remarks"], main)
 
 
-def _about(recipe: Recipe, division: Division, material: Material, history: list[dict[str, Any]]) -> dict[str, Any]:
-    rows = {name: len(split) for name, split in material.splits.items()}
+def _about(recipe: Recipe, data: TrainingSplits, loaded: LoadedData, history: list[dict[str, Any]]) -> dict[str, Any]:
+    rows = {name: len(split) for name, split in loaded.splits.items()}
     return {
         "name": recipe.name,
-        "data": {"name": division.dataset.name, "rows": rows, "reference": division.dataset.reference},
+        "data": {"name": data.dataset.name, "rows": rows, "reference": data.dataset.reference},
         "method": {"name": recipe.method, "parameters": dict(recipe.parameters), "reference": recipe.chosen_method.reference},
         "epochs": len(history),
     }

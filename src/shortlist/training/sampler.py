@@ -1,4 +1,4 @@
-"""Which rows each step takes: a function of the seed and the step, the same however many processes share the batch."""
+"""Which rows each step takes: a function of the seed and the step, whatever the number of processes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from shortlist.errors import InputError
 
 
 def derived_seed(seed: int, purpose: Purpose, number: int) -> int:
-    """A seed of its own for number ``number`` of a purpose."""
+    """A seed for the use ``number`` of a purpose, independent of all others."""
     return int(words(seed, purpose, number, 1, 1)[0, 0]) >> 1
 
 
@@ -21,25 +21,32 @@ class MicroBatch:
     """The rows of one process in one micro-batch.
 
     Args:
-        rows: their numbers, int64 (m,).
-        start: their place in the rows that all processes have in this micro-batch together.
-        together: how many those are.
+        rows: their row numbers, int64 (m,).
+        start: their position among the rows of all processes in this micro-batch.
+        total: the number of rows of all processes in this micro-batch.
     """
 
     rows: Tensor
     start: int
-    together: int
+    total: int
 
 
 @dataclass(frozen=True)
 class StepSampler:
-    """The rows of every step, in an order drawn anew for every pass over the data.
+    """The rows of every step, shuffled again for every pass over the data.
 
-    A step takes ``batch_size`` rows; what is left at the end of a pass is left out, and comes up in another. The rows of a
-    micro-batch lie side by side over the processes, so that processes divide a batch and never change it.
+    A step takes ``batch_size`` rows; an incomplete batch at the end of a pass is dropped. Processes divide the rows of a
+    micro-batch among them, so the batch is the same for any number of processes.
 
-    >>> plan = StepSampler(rows=10, batch_size=4, seed=0)
-    >>> plan.steps_per_pass, [len(part.rows) for part in plan.step(0, process=1, processes=2)]
+    Args:
+        rows: number of training rows.
+        batch_size: rows of a step.
+        seed: seed of the order.
+        accumulate: micro-batches per step.
+        epoch_rows: rows that count as an epoch; by default all.
+
+    >>> sampler = StepSampler(rows=10, batch_size=4, seed=0)
+    >>> sampler.steps_per_pass, [len(part.rows) for part in sampler.step(0, process=1, processes=2)]
     (2, [2])
     """
 
@@ -51,23 +58,23 @@ class StepSampler:
 
     def __post_init__(self) -> None:
         if self.rows < 1:
-            raise InputError("expected rows to train on, got none")
+            raise InputError("rows: expected at least one row to train on, got 0")
         if self.accumulate > self.size:
             raise InputError(f"accumulate: expected at most the {self.size} rows of a step, got {self.accumulate}")
 
     @property
     def size(self) -> int:
-        """Rows of a step: the batch size, or all rows where there are fewer."""
+        """Rows of a step: the batch size, or all rows if there are fewer."""
         return min(self.batch_size, self.rows)
 
     @property
     def steps_per_pass(self) -> int:
-        """Steps until every row (but a rest smaller than a batch) has been taken once."""
+        """Steps of one pass over the data."""
         return self.rows // self.size
 
     @property
     def steps_per_epoch(self) -> int:
-        """Steps that count as an epoch."""
+        """Steps of an epoch."""
         return self.steps_per_pass if self.epoch_rows is None else max(1, self.epoch_rows // self.size)
 
     def step(self, step: int, process: int = 0, processes: int = 1) -> list[MicroBatch]:
@@ -81,7 +88,7 @@ class StepSampler:
         return parts
 
     def steps(self, first: int, end: int, process: int = 0, processes: int = 1) -> Iterator[list[MicroBatch]]:
-        """Those of steps ``first`` to ``end``."""
+        """The micro-batches of one process in steps ``first`` to ``end - 1``."""
         for step in range(first, end):
             yield self.step(step, process, processes)
 

@@ -1,26 +1,26 @@
-"""How the learning rate goes: a function of the step alone, so that there is nothing to save and nothing to restore."""
+"""Learning rate schedules: functions of the step, without state to save."""
 
 import math
 from collections.abc import Callable
 
 from shortlist.training.recipe import Recipe
 
-ONE_CYCLE_WARMUP = 0.25  # of all steps
+ONE_CYCLE_WARMUP = 0.25  # share of all steps
 
 
 def learning_rate(recipe: Recipe, steps_per_epoch: int) -> Callable[[int], float]:
-    """The rate at each step, counted from 0.
+    """The learning rate as a function of the step, counted from 0.
 
-    With ``t`` the share of the steps after the warm-up that are done, it is ``lr`` times
+    It is ``lr`` times the following, with ``t`` the share of the steps after the warm-up that are done:
 
     ========= =====================================================
     constant  1
-    step      decay to the power of the milestones passed
+    step      ``decay`` to the power of the number of milestones passed
     cosine    (1 + cos π t) / 2
     one-cycle the same after a warm-up of a quarter of all steps
     ========= =====================================================
 
-    and during the warm-up of ``w`` steps (step + 1) / (w + 1).
+    During a warm-up of ``w`` steps it is ``lr`` times (step + 1) / (w + 1).
 
     >>> rate = learning_rate(Recipe("r", "flora", epochs=4, lr=1.0, schedule="step", milestones=(2, 3)), 10)
     >>> [round(rate(step), 4) for step in (0, 19, 20, 30)]

@@ -1,4 +1,4 @@
-"""From trained weights to a classifier: predictions, the link that calibrates them, the rule, the numbers."""
+"""From trained weights to a classifier: predictions, a calibrated link, a fitted rule."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -15,24 +15,24 @@ from shortlist.models.network import Network
 from shortlist.predictions import Predictions
 from shortlist.sets import SetRule, parse_rule
 from shortlist.tensors import Scores, is_single_label
-from shortlist.training.division import CALIBRATION, TEST, VAL
 from shortlist.training.link_and_rule import base_link, make_rule, rule_without_probabilities
 from shortlist.training.recipe import Recipe
+from shortlist.training.splits import CALIBRATION, TEST, VAL
 
 FITTED: Mapping[str, type[FittedLink]] = {"temperature": Temperature, "platt": Platt, "isotonic": Isotonic}
 
 
-def scored(
+def as_predictions(
     scores: Scores, split: Split, classes: list[str], counts: torch.Tensor, superclasses: Sequence[str] | None = None
 ) -> Predictions:
-    """Scores of a split as predictions, still without a link."""
+    """The scores of a split as predictions, without a link."""
     ids = list(split.ids)
     unique = ids if len(set(ids)) == len(ids) else None
     return Predictions(scores, split.target, classes, None, unique, counts, superclasses)
 
 
-def fitted_link(recipe: Recipe, base: Link | None, validation: Predictions, remarks: list[str]) -> Link | None:
-    """The base, or what is fitted on top of it on validation rows."""
+def fit_link(recipe: Recipe, base: Link | None, validation: Predictions, remarks: list[str]) -> Link | None:
+    """The base link, or the calibration fitted on top of it on validation rows."""
     assert validation.target is not None
     wanted = recipe.calibration
     if wanted == "auto":
@@ -43,20 +43,22 @@ def fitted_link(recipe: Recipe, base: Link | None, validation: Predictions, rema
     try:
         return FITTED[wanted](base).fit(validation.scores, validation.target)
     except NotConvergedError as error:
-        remarks.append(f"the link could not be calibrated: {error}")
+        remarks.append(f"the scores could not be calibrated: {error}")
         return base
 
 
-def fitted_rule(recipe: Recipe, calibration: Predictions, remarks: list[str]) -> SetRule:
-    """The rule, fitted on the calibration rows.
+def fit_rule(recipe: Recipe, calibration: Predictions, remarks: list[str]) -> SetRule:
+    """The recipe's rule, fitted on the calibration rows.
 
-    A rule on probabilities, where no link could be fitted to give them, is replaced by the most plausible labels: a training
-    that has come this far does not end without a classifier.
+    If the rule needs probabilities and no link could be fitted, top-k is used instead, so that a finished training always ends
+    with a classifier.
     """
     rule = make_rule(recipe, calibration.num_classes, calibration.prior)
     if calibration.link is None and rule.needs_probabilities:
         instead = rule_without_probabilities(recipe, calibration.num_classes)
-        remarks.append(f"{rule.text} needs probabilities, which these scores do not give: the classifier has {instead} instead")
+        remarks.append(
+            f"{rule.text} needs probabilities, which these scores do not give: the classifier uses {instead} instead"
+        )
         rule = parse_rule(instead)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ShortlistWarning)
@@ -65,18 +67,29 @@ def fitted_rule(recipe: Recipe, calibration: Predictions, remarks: list[str]) ->
     return rule
 
 
-def finish(
+def assemble_classifier(
     recipe: Recipe, network: Network, own: Link | None, found: Mapping[str, Predictions], about: dict[str, Any]
 ) -> tuple[Classifier, dict[str, Predictions], list[str]]:
-    """The classifier, every split's predictions with the link, and what a person should know."""
+    """Fit link and rule on held-out predictions.
+
+    Args:
+        recipe: names the link, the calibration and the rule.
+        network: the trained network.
+        own: the link of the method, if it has one.
+        found: predictions without a link, by split.
+        about: facts for the model card.
+
+    Returns:
+        The classifier, the predictions of every split with its link, and remarks.
+    """
     remarks: list[str] = []
     base = base_link(recipe, own)
-    link = fitted_link(recipe, base, found[VAL], remarks)
+    link = fit_link(recipe, base, found[VAL], remarks)
     predictions = {name: part.with_link(link) for name, part in found.items() if name != TRAIN}
     calibration = predictions.get(CALIBRATION, predictions[VAL])
-    rule = fitted_rule(recipe, calibration, remarks)
+    rule = fit_rule(recipe, calibration, remarks)
     if rule.needs_labels and CALIBRATION not in predictions:
-        remarks.append(f"{rule.text} was fitted on the rows that chose the epoch, so its guarantee does not hold exactly")
+        remarks.append(f"{rule.text} was fitted on the rows that chose the epoch, so its guarantee holds only approximately")
     test = predictions[TEST]
     classifier = Classifier(
         network,

@@ -1,4 +1,4 @@
-"""All that a step computes before its loss, in one graph: augmentation, standardising, the network."""
+"""Everything a step computes before its loss, in one graph: augmentation, standardisation, network."""
 
 from typing import Any
 
@@ -11,27 +11,27 @@ from shortlist.models.network import Network
 from shortlist.training.augmentation import Augmenter
 
 
-class RawModel(nn.Module):
-    """Raw inputs and the draws of their augmentation → scores."""
+class AugmentedNetwork(nn.Module):
+    """A network with the augmentation and standardisation of its inputs: raw inputs and random draws → scores."""
 
     def __init__(self, network: Network, inputs: InputSpec, augmenter: Augmenter | None):
         super().__init__()
         self.network, self.inputs, self.augmenter = network, inputs, augmenter
-        # What standardising keeps on the device is brought there now, lest it become part of a compiled graph.
+        # Moves the statistics to the device now, so that the copy does not become part of a compiled graph.
         inputs.on(next(network.parameters()).device)
 
     def forward(self, raw: Tensor, *draws: Tensor) -> Tensor | TwoHeadScores:
-        """Augmented, standardised, scored."""
+        """Augment, standardise and score."""
         with torch.no_grad():
             prepared = self.inputs.prepare(raw if self.augmenter is None else self.augmenter.apply(raw, *draws))
         scores: Tensor | TwoHeadScores = self.network(prepared)
         return scores
 
 
-def compiled(model: RawModel, *, replay: bool) -> Any:
-    """The model, compiled; with ``replay`` a GPU replays recorded kernels, which takes the processor out of the way.
+def compiled(model: AugmentedNetwork, *, replay: bool) -> Any:
+    """Compile the model; with ``replay``, kernels are recorded in a CUDA graph and replayed, so that the CPU is no bottleneck.
 
-    Recorded kernels write to the same memory every time, so that gradients must be used up before the next micro-batch, and
-    nobody else may wait for them in between.
+    Replayed kernels write to the same memory every time: gradients must be consumed before the next micro-batch, and no other
+    process may wait for them in between.
     """
     return torch.compile(model, mode="reduce-overhead" if replay else "default")

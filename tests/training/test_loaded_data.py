@@ -1,4 +1,4 @@
-"""RowSource brought to where they are trained on: at one size, aligned with their labels, in the memory that holds them."""
+"""Loading the rows of a training: at one size, aligned with their labels, in the memory that holds them."""
 
 from types import SimpleNamespace
 
@@ -11,11 +11,11 @@ from shortlist.data.dataset import Dataset, Split
 from shortlist.data.pictures import PictureArray, PictureFiles
 from shortlist.errors import InputError
 from shortlist.models.input_spec import IMAGENET_MEAN, IMAGENET_STD
-from shortlist.training import material
-from shortlist.training.division import Division
-from shortlist.training.material import gather_material, picture_size
+from shortlist.training import loaded_data
+from shortlist.training.loaded_data import load_data, picture_size
 from shortlist.training.recipe import Recipe
 from shortlist.training.row_sources import DeviceRows, HostRows, StreamedRows
+from shortlist.training.splits import TrainingSplits
 
 CPU = torch.device("cpu")
 FILES, SIDE, C = 120, 4, 3
@@ -26,8 +26,8 @@ def recipe(**settings):
     return Recipe("mine", "flora", **{"method": "cross-entropy", "augmentation": "none", **settings})
 
 
-def division(splits):
-    return Division(Dataset("garden", [f"class {number}" for number in range(C)], splits), splits, [])
+def splits_of(splits):
+    return TrainingSplits(Dataset("garden", [f"class {number}" for number in range(C)], splits), splits, [])
 
 
 def shade(number):
@@ -57,7 +57,7 @@ def folders(tmp_path_factory):
             for number in damaged if name != "train" else ():
                 (root / name / f"{number}.png").write_bytes(b"no picture")
             splits[name] = split_of(PictureFiles(root / name, [f"{number}.png" for number in range(FILES)]))
-        return division(splits)
+        return splits_of(splits)
 
     return make
 
@@ -69,18 +69,18 @@ def one_damaged(folders):
 
 def arrays(count=20, side=SIDE, seed=0):
     generator = torch.Generator().manual_seed(seed)
-    return division({
+    return splits_of({
         name: split_of(PictureArray(torch.randint(256, (count, 3, side, side), generator=generator, dtype=torch.uint8)))
         for name in NAMES
     })  # fmt: skip
 
 
 def limits(monkeypatch, host, device):
-    monkeypatch.setattr(material, "_limits", lambda *_: material._Limits(host, device))
+    monkeypatch.setattr(loaded_data, "_limits", lambda *_: loaded_data._Limits(host, device))
 
 
 def test_rows_that_cannot_be_read_are_dropped_from_everything(one_damaged):
-    found = gather_material(one_damaged, recipe(size=SIDE), CPU)
+    found = load_data(one_damaged, recipe(size=SIDE), CPU)
     for name in NAMES:
         kept = [number for number in range(FILES) if name == "train" or number != 50]
         rows, part = found.rows[name], found.splits[name]
@@ -101,24 +101,24 @@ def test_too_many_pictures_that_cannot_be_read_are_refused(folders):
         match=r"4 of 360 pictures could not be used, more than the tolerated 1\.0%; the first is 7.png: .*; repair or remove "
         r"such pictures, all of which shortlist data info \S+ --check names, or leave them out by tolerance=0\.02$",
     ):
-        gather_material(broken, recipe(size=SIDE), CPU)
-    assert len(gather_material(broken, recipe(size=SIDE, tolerance=0.02), CPU).problems) == 4
+        load_data(broken, recipe(size=SIDE), CPU)
+    assert len(load_data(broken, recipe(size=SIDE, tolerance=0.02), CPU).problems) == 4
 
 
 def test_without_tolerance_every_picture_counts(one_damaged):
     with pytest.raises(InputError, match=r"2 of 360 pictures could not be used, more than the tolerated 0\.0%"):
-        gather_material(one_damaged, recipe(size=SIDE, tolerance=0.0), CPU)
+        load_data(one_damaged, recipe(size=SIDE, tolerance=0.0), CPU)
 
 
 def test_a_split_of_which_no_picture_can_be_read_is_refused(one_damaged):
     splits = dict(one_damaged.splits) | {"val": one_damaged.splits["val"].rows(torch.tensor([50]))}
     with pytest.raises(InputError, match="garden, split val: .*got none"):
-        gather_material(division(splits), recipe(size=SIDE), CPU)
+        load_data(splits_of(splits), recipe(size=SIDE), CPU)
 
 
 def test_streamed_rows_leave_them_out_as_they_come(one_damaged, monkeypatch):
     limits(monkeypatch, host=0, device=0)
-    found = gather_material(one_damaged, recipe(size=SIDE), CPU)
+    found = load_data(one_damaged, recipe(size=SIDE), CPU)
     rows = found.rows["val"]
     assert isinstance(rows, StreamedRows)
     assert found.splits["val"] is one_damaged.splits["val"]
@@ -131,7 +131,7 @@ def test_streamed_rows_leave_them_out_as_they_come(one_damaged, monkeypatch):
 @pytest.mark.parametrize(("host", "device", "kind"), [(1e9, 1e9, DeviceRows), (1e9, 0, HostRows), (0, 0, StreamedRows)])
 def test_rows_lie_where_there_is_memory_for_them(one_damaged, monkeypatch, host, device, kind):
     limits(monkeypatch, host, device)
-    found = gather_material(one_damaged, recipe(size=SIDE), CPU)
+    found = load_data(one_damaged, recipe(size=SIDE), CPU)
     assert {type(rows) for rows in found.rows.values()} == {kind}
     assert list(found.rows) == list(NAMES)
 
@@ -140,31 +140,31 @@ def test_the_memory_needed_is_a_byte_a_colour_of_every_pixel(one_damaged, monkey
     needed = 3 * FILES * SIDE**2 * 3
     for host, kind in ((needed, DeviceRows), (needed - 1, StreamedRows)):
         limits(monkeypatch, host, device=1e9)
-        assert isinstance(gather_material(one_damaged, recipe(size=SIDE), CPU).rows["train"], kind)
+        assert isinstance(load_data(one_damaged, recipe(size=SIDE), CPU).rows["train"], kind)
     larger = 3 * SIDE**2 * FILES * 2 + 3 * (SIDE + 1) ** 2 * FILES  # training pictures are kept larger by 8/7
     for host, kind in ((larger, DeviceRows), (larger - 1, StreamedRows)):
         limits(monkeypatch, host, device=1e9)
-        assert isinstance(gather_material(one_damaged, recipe(size=SIDE, augmentation="crop-flip"), CPU).rows["train"], kind)
+        assert isinstance(load_data(one_damaged, recipe(size=SIDE, augmentation="crop-flip"), CPU).rows["train"], kind)
 
 
 def test_half_of_the_free_memory_is_shared_by_the_processes_of_a_machine(monkeypatch):
-    monkeypatch.setattr(material.psutil, "virtual_memory", lambda: SimpleNamespace(available=1000))
-    assert material._limits(CPU, 1) == material._Limits(500, 500)
-    assert material._limits(CPU, 4) == material._Limits(125, 125)
-    assert material._limits(CPU, 0) == material._Limits(500, 500)
+    monkeypatch.setattr(loaded_data.psutil, "virtual_memory", lambda: SimpleNamespace(available=1000))
+    assert loaded_data._limits(CPU, 1) == loaded_data._Limits(500, 500)
+    assert loaded_data._limits(CPU, 4) == loaded_data._Limits(125, 125)
+    assert loaded_data._limits(CPU, 0) == loaded_data._Limits(500, 500)
 
 
 def test_pictures_that_are_in_memory_already_are_never_decoded_again(monkeypatch):
     limits(monkeypatch, host=0, device=0)
     given = arrays()
-    found = gather_material(given, recipe(), CPU)
+    found = load_data(given, recipe(), CPU)
     assert {type(rows) for rows in found.rows.values()} == {HostRows}
     assert torch.equal(found.rows["val"].inputs, given.splits["val"].inputs.images)
 
 
 @pytest.mark.parametrize("kind", ["none", "flip", "shift-flip", "crop-flip", "resized-crop-flip"])
 def test_training_pictures_are_kept_larger_where_windows_are_cut(kind):
-    found = gather_material(arrays(side=14), recipe(augmentation=kind), CPU)
+    found = load_data(arrays(side=14), recipe(augmentation=kind), CPU)
     larger = 16 if "crop" in kind else 14
     assert found.rows["train"].inputs.shape[2:] == (larger, larger)
     assert found.rows["val"].inputs.shape[2:] == found.rows["test"].inputs.shape[2:] == (14, 14)
@@ -175,30 +175,30 @@ def test_training_pictures_are_kept_larger_where_windows_are_cut(kind):
     ((8, 8), None, 8), ((64, 64), None, 64), ((65, 65), None, 64), ((8, 12), None, 12), ((8, 8), 20, 20), ((100, 100), 7, 7),
 ])  # fmt: skip
 def test_the_size_is_the_recipes_or_that_of_small_pictures(shape, size, wanted):
-    given = division({"train": split_of(PictureArray(torch.zeros(2, 3, *shape, dtype=torch.uint8)))})
+    given = splits_of({"train": split_of(PictureArray(torch.zeros(2, 3, *shape, dtype=torch.uint8)))})
     assert picture_size(given, recipe(size=size)) == wanted
 
 
 def test_files_are_seen_at_the_usual_size(one_damaged):
-    assert picture_size(one_damaged, recipe()) == material.DEFAULT_SIZE
+    assert picture_size(one_damaged, recipe()) == loaded_data.DEFAULT_SIZE
 
 
 def test_pictures_are_standardised_by_those_of_training():
     given = arrays(count=50)
-    found = gather_material(given, recipe(), CPU).inputs
+    found = load_data(given, recipe(), CPU).inputs
     images = given.splits["train"].inputs.images.numpy().astype(np.float64) / 255
     assert found.mean == pytest.approx(images.mean((0, 2, 3)))
     assert found.std == pytest.approx(images.std((0, 2, 3)))
 
 
 def test_streamed_pictures_are_standardised_by_those_of_training(one_damaged, monkeypatch):
-    near = gather_material(one_damaged, recipe(size=SIDE), CPU).inputs
+    near = load_data(one_damaged, recipe(size=SIDE), CPU).inputs
     limits(monkeypatch, host=0, device=0)
-    assert gather_material(one_damaged, recipe(size=SIDE), CPU).inputs == near
+    assert load_data(one_damaged, recipe(size=SIDE), CPU).inputs == near
 
 
 def test_published_weights_bring_their_own_numbers():
-    found = gather_material(arrays(), recipe(pretrained=True), CPU).inputs
+    found = load_data(arrays(), recipe(pretrained=True), CPU).inputs
     assert (found.mean, found.std) == (IMAGENET_MEAN, IMAGENET_STD)
 
 
@@ -206,22 +206,22 @@ def test_published_weights_bring_their_own_numbers():
 def test_the_sample_stands_for_all_rows(rows):
     shades = torch.zeros(rows, 3, 1, 1, dtype=torch.uint8)
     shades[: rows // 2] = 255  # rows sorted by class, as folders give them
-    given = division({name: split_of(PictureArray(shades), posterior=False) for name in NAMES})
-    assert gather_material(given, recipe(), CPU).inputs.mean[0] == pytest.approx(0.5, abs=0.02)
+    given = splits_of({name: split_of(PictureArray(shades), posterior=False) for name in NAMES})
+    assert load_data(given, recipe(), CPU).inputs.mean[0] == pytest.approx(0.5, abs=0.02)
 
 
 def test_a_stream_of_nothing_but_broken_files_is_refused(tmp_path, monkeypatch):
     limits(monkeypatch, host=0, device=0)
     for number in range(3):
         (tmp_path / f"{number}.png").write_text("no picture")
-    given = division({name: split_of(PictureFiles(tmp_path, ["0.png", "1.png", "2.png"])) for name in NAMES})
+    given = splits_of({name: split_of(PictureFiles(tmp_path, ["0.png", "1.png", "2.png"])) for name in NAMES})
     with pytest.raises(InputError, match="garden: .*got none in 3 tries"):
-        gather_material(given, recipe(size=SIDE), CPU)
+        load_data(given, recipe(size=SIDE), CPU)
 
 
 def test_progress_is_told_by_split():
     told = []
-    gather_material(arrays(count=300), recipe(), CPU, progress=lambda *line: told.append(line))
+    load_data(arrays(count=300), recipe(), CPU, progress=lambda *line: told.append(line))
     assert told[-1] == ("test", 300, 300)
     assert {name for name, _, _ in told} == set(NAMES)
     for name in NAMES:
@@ -237,12 +237,12 @@ def features(dtype=torch.float64, **values):
         table = (5 + 3 * torch.randn(10, 2, generator=generator)).to(dtype)
         table[4, 1] = values.get(name, 1.0)
         splits[name] = split_of(table)
-    return division(splits)
+    return splits_of(splits)
 
 
 def test_features_are_rows_in_memory_standardised_by_those_of_training():
     given = features()
-    found = gather_material(given, recipe(), CPU)
+    found = load_data(given, recipe(), CPU)
     table = given.splits["train"].inputs.numpy()
     assert (found.inputs.kind, found.inputs.size) == ("features", 2)
     assert found.inputs.mean == pytest.approx(table.mean(0))
@@ -259,7 +259,7 @@ def test_features_are_rows_in_memory_standardised_by_those_of_training():
 
 def test_training_features_that_are_no_numbers_are_refused():
     with pytest.raises(InputError, match="features: .*got nan in row 4, column 1"):
-        gather_material(features(train=float("nan")), recipe(), CPU)
+        load_data(features(train=float("nan")), recipe(), CPU)
 
 
 @pytest.mark.parametrize("name", ["val", "test"])
@@ -267,16 +267,16 @@ def test_other_features_that_are_no_numbers_are_refused(name):
     with pytest.raises(
         InputError, match=rf"^garden, split {name}: features: expected finite numbers, got nan in row 4, column 1"
     ):
-        gather_material(features(**{name: float("nan")}), recipe(), CPU)
+        load_data(features(**{name: float("nan")}), recipe(), CPU)
 
 
 def test_features_of_another_number_are_refused():
     given = features()
     splits = {**given.splits, "test": split_of(torch.zeros(10, 3))}
     with pytest.raises(InputError, match=r"^garden, split test: features: expected floating point \(N, 2\), got .*\(10, 3\)"):
-        gather_material(division(splits), recipe(), CPU)
+        load_data(splits_of(splits), recipe(), CPU)
 
 
 def test_features_that_single_precision_does_not_hold_are_refused():
     with pytest.raises(InputError, match=r"^garden, split val: features: expected finite numbers, got inf"):
-        gather_material(features(val=1e300), recipe(), CPU)
+        load_data(features(val=1e300), recipe(), CPU)
