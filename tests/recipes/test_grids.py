@@ -92,7 +92,7 @@ def test_recipes_of_the_trials():
         ({"schedule": ("cosine", "step")}, r"grid: schedule=step is not a valid combination: milestones: expected the epochs"),
         (
             {"method": ("average-k", "bce"), "alpha": (0.3,)},
-            r"grid: method=bce alpha=0.3 is not a valid combination: setting 'alpha'",
+            r"grid: method=bce alpha=0.3 .*: setting 'alpha'",
         ),
         ({"k": (3, 5)}, r"grid: .*got average-3 and average-5: set a monitor"),
         ({"method": ("cross-entropy", "noised-topk")}, r"grid: .*got average-5 and macro-top-5"),

@@ -102,7 +102,7 @@ def test_a_trial_that_fails_is_recorded_and_the_search_goes_on(tmp_path):
     assert tuned.best.folder == "trial-001"
     assert lines(tmp_path / "s")[0]["failed"] == "the loss of step 3 is nan"
     assert lines(tmp_path / "s")[0]["value"] is None
-    assert lines(tmp_path / "s")[2]["failed"] == "validation gave no number in any epoch: lower lr, or set clip=1"
+    assert lines(tmp_path / "s")[2]["failed"].startswith("the validation metric was NaN in every epoch")
     assert [trial.failed is None for trial in tuned.trials] == [False, True, False, True]
 
 

@@ -361,7 +361,7 @@ def test_a_prior_needs_training_rows_of_every_class():
 
 @pytest.mark.parametrize(("milestones", "epochs"), [((5,), 5), ((150, 225), 2)])
 def test_a_step_schedule_has_a_step_within_the_epochs(milestones, epochs):
-    with pytest.raises(InputError, match=f"^milestones: expected one before the last of {epochs} epochs, got {milestones[0]}"):
+    with pytest.raises(InputError, match=f"^milestones: .* {epochs} epochs, got {milestones[0]}"):
         split_for_training(three(), recipe(schedule="step", milestones=milestones, epochs=epochs))
     split_for_training(three(), recipe(schedule="step", milestones=milestones, epochs=milestones[0] + 1))
     split_for_training(three(), recipe(schedule="cosine", milestones=milestones, epochs=epochs))
@@ -370,7 +370,7 @@ def test_a_step_schedule_has_a_step_within_the_epochs(milestones, epochs):
 def test_noise_on_many_labels_is_refused_by_its_name():
     given = many()
     given = dataset(given.splits, superclasses=["a", "a", "b", "b"])
-    with pytest.raises(InputError, match=r"^label_noise: expected data with one label a row, and rows of garden may have any"):
+    with pytest.raises(InputError, match=r"^label_noise: .*one label per row, but rows of garden may have any"):
         split_for_training(given, recipe("bce", label_noise=0.1))
 
 
@@ -392,13 +392,11 @@ def test_one_class_without_rows_to_measure_on_is_told_as_one():
     given = dataset({"train": split(cycled(40)), "val": split(cycled(40), 100), "test": split(cycled(30, 3), 200)})
     (remark,) = split_for_training(given, recipe()).remarks
     assert remark.startswith("1 class (")
-    assert remark.endswith("has no row in some of val, calibration and test, so its numbers are not known there")
+    assert remark.endswith("has no row in some of val, calibration and test, so its metrics are unknown there")
 
 
 def test_a_k_that_nobody_gave_is_called_what_it_is():
-    with pytest.raises(
-        InputError, match=r"from 1 to 4 .* got 5, which it is unless given: say how many with -k, such as -k 2$"
-    ):
+    with pytest.raises(InputError, match=r"^k: .*from 1 to 4 .* got the default, 5: .* such as 2$"):
         split_for_training(three(), recipe(parameters={}))
     with pytest.raises(InputError, match=r"from 1 to 4 .* got 7$"):
         split_for_training(three(), recipe(parameters={"k": 7}))

@@ -283,7 +283,7 @@ def _conclude(work: _Work, out: Path | None, to_scores: bool) -> None:
             warn(shift)
     rate = work.done / seconds
     speed = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
-    say(", ".join([*parts, f"{speed} {work.things}/s on {work.device}"]) + (f", in {out}" if out else ""))
+    say(", ".join([*parts, f"{speed} {work.things}/s on {work.device}"]) + (f" → {out}" if out else ""))
 
 
 def export(
@@ -294,8 +294,10 @@ def export(
 ) -> None:
     """Export a classifier as an ONNX file, from raw pixels or features to sets, for use without torch.
 
-    In Python: onnxruntime.InferenceSession("model.onnx").run(["sets"], {"images": pixels}) with pixels as uint8 (N, 3, size,
-    size), or {"features": numbers} as float32 (N, D) for a classifier of features. Class names are in the metadata, as JSON.
+    In Python: onnxruntime.InferenceSession("model.onnx").run(["sets"], {"images": pixels}).
+
+    Pixels are uint8 (N, 3, size, size); a classifier of features takes {"features": numbers}, float32 (N, D). Class names are
+    in the metadata, as JSON.
     """
     if out.suffix != ONNX:
         raise InputError(f"--out: expected a name that ends in {ONNX}, got {out}")

@@ -74,7 +74,7 @@ class TrainingBar(Callback):
     def epoch_ended(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
         """Print a line about the epoch."""
         loss = "every step was skipped" if line["loss"] is None else f"loss {line['loss']:.4f}"
-        value = f"  {_measured(line)}{' *' if line['best'] else ''}" if "value" in line else ""
+        value = f"  {_measured(line)}{' (best)' if line['best'] else ''}" if "value" in line else ""
         text = f"epoch {line['epoch']:>{len(str(self.epochs))}}  {loss}{value}  {line['rows_per_second']:,.0f} rows/s"
         if self.progress is None:
             say(text)

@@ -18,7 +18,7 @@ from shortlist.runs import Job, resolve_job, train_job
 Source = Annotated[
     str | None,
     typer.Argument(
-        metavar="[DATA]",
+        metavar="DATA",
         help="A folder with one subfolder per class, a table, or NAME:PATH, such as cifar100:data. With --recipe: the path of "
         "its data, if it needs one.",
     ),
@@ -84,8 +84,17 @@ def train(
     if network is not None and backbone is not None:
         raise InputError("expected --network or --backbone, got both: --network replaces the backbone")
     given = {"method": method, "k": k, "rule": rule, "epochs": epochs, "backbone": backbone, "seed": seed, "compile": compiled}
-    job = resolve_job(data, recipe, changes(given, settings), out, resume=resume)
+    job = requested_job(data, recipe, changes(given, settings), out, resume=resume)
     run_training(job, resume=resume, device=device, tensorboard=tensorboard, network=network)
+
+
+def requested_job(
+    data: str | None, recipe: str | None, settings: dict[str, Any], out: Path | None, *, resume: bool = False
+) -> Job:
+    """The job that the arguments describe; errors about missing ones name the options."""
+    if data is None and recipe is None and not (resume and out is not None):
+        raise InputError("--resume: expected --out FOLDER" if resume else "expected data to train on, or --recipe NAME")
+    return resolve_job(data, recipe, settings, out, resume=resume)
 
 
 def changes(given: dict[str, Any], settings: Sequence[str] | None) -> dict[str, Any]:
@@ -141,7 +150,7 @@ def _train_and_show(job: Job, **how: Any) -> None:
 
 
 def recipes(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show all settings of this recipe.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show all settings of this recipe.")] = None,
     as_json: options.Json = False,
 ) -> None:
     """List the recipes, or show one of them: its settings, the published numbers, and the grid of `shortlist tune`."""

@@ -11,8 +11,8 @@ import typer
 
 from shortlist.cli import options
 from shortlist.cli.console import Outcome, emit, say, show
-from shortlist.cli.train import DeviceName, MethodName, RecipeName, Settings, Size, Source, changes
-from shortlist.runs import Job, resolve_job, with_settings_and_k
+from shortlist.cli.train import DeviceName, MethodName, RecipeName, Settings, Size, Source, changes, requested_job
+from shortlist.runs import Job, apply_settings
 
 
 def tune(
@@ -44,9 +44,9 @@ def tune(
 
     wanted = changes({"method": method, "k": k}, settings)
     if resume and data is None and recipe is None and out is not None:
-        job = Job(with_settings_and_k(search_in(out)[0], wanted), out)
+        job = Job(apply_settings(search_in(out)[0], wanted), out)
     else:
-        job = resolve_job(data, recipe, wanted)
+        job = requested_job(data, recipe, wanted, out, resume=resume)
     folder = out or Path("runs") / f"tune-{job.recipe.name}"
     values: Mapping[str, Sequence[Any]] | None = parse_grid(grid, job.recipe) if grid else None
     if resume and values is None:

@@ -55,15 +55,15 @@ def resolve_job(
     if resume and data is None and recipe is None:
         if folder is None:
             raise InputError("resume: expected the folder of the run, got None")
-        return Job(with_settings_and_k(RunFolder(folder).recipe, changes), Path(folder))
+        return Job(apply_settings(RunFolder(folder).recipe, changes), Path(folder))
     base, dataset = _base(data, recipe)
-    chosen = with_settings_and_k(base, changes)
+    chosen = apply_settings(base, changes)
     if data is not None and recipe is None:
         chosen = chosen.with_settings(name=_run_name(data, dataset, chosen))
     return Job(chosen, RUNS / chosen.name if folder is None else Path(folder), dataset)
 
 
-def with_settings_and_k(base: Recipe, changes: dict[str, Any]) -> Recipe:
+def apply_settings(base: Recipe, changes: dict[str, Any]) -> Recipe:
     """The recipe with these settings; ``k`` applies to the method, the rule and the metric, if they have a set size."""
     size = changes.pop("k", None)
     recipe = base.with_settings(**changes)

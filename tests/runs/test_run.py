@@ -1,0 +1,101 @@
+"""Run: what a finished training left in its folder."""
+
+import json
+import shutil
+
+import pytest
+import torch
+
+import shortlist
+from shortlist import Run
+from shortlist.errors import InputError
+from shortlist.report import evaluate
+from shortlist.sets import top_k
+from tests.training.small import dataset
+
+FLORA = "flora:species=6,genera=2,train=120,val=60,test=40,size=8"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run on generated pictures, whose optimum is known."""
+    folder = tmp_path_factory.mktemp("runs") / "leaves"
+    shortlist.train(FLORA, folder=folder, device="cpu", k=2, backbone="plain-8", epochs=2, batch_size=12)
+    return folder
+
+
+def test_everything_is_read_from_the_folder(finished):
+    run = Run(finished)
+    assert run.recipe.data == FLORA
+    assert [line["epoch"] for line in run.history] == [1, 2]
+    assert run.splits == ["val", "calibration", "test"]
+    assert len(run.predictions("test")) == 40
+    assert len(run.predictions("val")) + len(run.predictions("calibration")) == 60
+    assert run.classifier is run.classifier
+    assert run.rule.text == run.classifier.rule.text == "average-k:2"
+    assert repr(run) == f"Run({str(finished)!r})"
+
+
+def test_predictions_have_the_link_of_the_classifier(finished):
+    run = Run(finished)
+    assert run.predictions().link.fingerprint() == run.classifier.link.fingerprint()
+    answers = run.classifier.predict(shortlist.data.open_dataset(FLORA).splits["test"])
+    torch.testing.assert_close(answers.scores, run.predictions().scores, atol=1e-5, rtol=1e-4)
+    assert list(answers.ids) == list(run.predictions().ids)
+
+
+def test_a_run_is_evaluated_by_its_own_rule_or_by_another(finished):
+    run = Run(finished)
+    assert run.evaluate().record() == evaluate(run.predictions(), rule=run.rule, name=run.recipe.name).record()
+    other = run.evaluate("val", top_k(3))
+    assert (other.rule_text, other.rows) == ("top-k:3", len(run.predictions("val")))
+
+
+def test_the_distance_to_the_optimum(finished):
+    run = Run(finished)
+    posterior = shortlist.data.open_dataset(FLORA).splits["test"].posterior.double()
+    best = posterior.flatten().sort(descending=True).values[: 2 * len(posterior)].sum() / len(posterior)
+    assert run.optimum.rows == 40
+    assert float(run.optimum.average_k[list(run.optimum.k).index(2)]) == pytest.approx(float(best), abs=1e-6)
+    assert "with 2 labels on average" in run.distance_to_optimum().sentence(2)
+
+
+def test_without_posteriors_there_is_no_optimum(tmp_path):
+    run = shortlist.train(dataset(), folder=tmp_path, device="cpu", k=2, backbone="plain-8", epochs=1, report=False)
+    assert run.optimum is None
+    assert run.distance_to_optimum() is None
+
+
+def test_the_report_is_written_beside_the_run_or_elsewhere(finished, tmp_path):
+    run = Run(shutil.copytree(finished, tmp_path / "leaves"))
+    before = run.report_path.read_text()
+    run.report_path.unlink()
+    assert run.report() == run.report_path
+    assert run.report_path.read_text() == before
+    assert run.report(tmp_path / "page.html") == tmp_path / "page.html"
+    page = (tmp_path / "page.html").read_text()
+    assert "Training" in page
+    assert run.recipe.title in page
+
+
+def test_remarks_of_the_training_are_kept(finished, tmp_path):
+    run = Run(shutil.copytree(finished, tmp_path / "leaves"))
+    kept = json.loads((run.classifier_path / "config.json").read_text())["about"]["remarks"]
+    assert run.remarks == kept
+
+
+def test_a_run_without_a_rule_says_so(finished, tmp_path):
+    run = Run(shutil.copytree(finished, tmp_path / "leaves"))
+    run.classifier.with_rule(None).save(run.classifier_path)
+    with pytest.raises(InputError, match="classifier has no set rule"):
+        Run(run.path).evaluate()
+    assert Run(run.path).evaluate(rule=top_k(2)).rule_text == "top-k:2"
+
+
+def test_a_folder_that_is_no_run_says_so(tmp_path):
+    run = Run(tmp_path)
+    for name in ("recipe", "classifier", "rule"):
+        with pytest.raises(InputError, match=str(tmp_path)):
+            getattr(run, name)
+    with pytest.raises(InputError, match=str(tmp_path)):
+        run.report()
