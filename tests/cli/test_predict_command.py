@@ -120,7 +120,7 @@ def test_a_run_answers_by_its_classifier(run, fails, made, leaves, tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "recipe.json").write_text("{}")
-    assert "the run has not ended" in fails("predict", folder, leaves)
+    assert "the run has not finished" in fails("predict", folder, leaves)
     Classifier.load(made / "pictures").save(folder / "classifier")
     assert run("predict", folder, leaves, "--json").out == run("predict", made / "pictures", leaves, "--json").out
     assert f"{folder} is one" in fails("predict", folder.parent, leaves)
@@ -210,7 +210,7 @@ def test_labels_that_the_classifier_does_not_know_are_left_out_and_said_so(run, 
     path = table(tmp_path / "rows.csv", rows(4), label=["oak", "yew", "oak", "elm"])
     outcome = run("predict", made / "features", path, "--out", "scores.npz")
     assert outcome.code == 0
-    assert "labels are left out: 1 of the 3 labels ('yew') is not among the 4 classes" in outcome.err
+    assert "labels are ignored: 1 of the 3 labels ('yew') is not among the 4 classes" in outcome.err
     assert Predictions.load(tmp_path / "scores.npz").target is None
 
 
@@ -242,7 +242,7 @@ def test_rows_of_a_table_of_features(run, made, tmp_path):
 
 def test_rows_that_share_a_name_go_by_their_number(run, made, tmp_path):
     outcome = run("predict", made / "features", table(tmp_path / "rows.csv", rows(3), id=["a", "b", "a"]), "--out", "s.npz")
-    assert "share a name" in outcome.err
+    assert "have the same name" in outcome.err
     assert list(Predictions.load(tmp_path / "s.npz").ids) == ["0", "1", "2"]
 
 
@@ -306,7 +306,10 @@ def test_a_gpu_without_room_is_said_in_words(fails, made, leaves, monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(Network, "label_scores", full)
-    assert fails("predict", made / "pictures", leaves) == "the GPU has no room for 256 pictures: pass --batch-size"
+    assert (
+        fails("predict", made / "pictures", leaves)
+        == "the GPU has too little memory for 256 pictures at once: reduce --batch-size"
+    )
 
 
 # What is refused
@@ -400,7 +403,7 @@ def test_the_exported_graph_is_the_one_that_is_described(run, made, tmp_path):
     session = onnxruntime.InferenceSession(str(tmp_path / "deep" / "model.onnx"), providers=["CPUExecutionProvider"])
     kinds = {"tensor(float)": "float32", "tensor(bool)": "bool"}
     (given,) = session.get_inputs()
-    assert f"{given.name}, {kinds[given.type]} (batch, {given.shape[1]}) in; " in outcome.err
+    assert f"input {given.name} {kinds[given.type]} (batch, {given.shape[1]}); " in outcome.err
     described = ", ".join(f"{part.name} {kinds[part.type]} (batch, {part.shape[1]})" for part in session.get_outputs())
     assert f"outputs {described}" in outcome.err
     classes = session.get_modelmeta().custom_metadata_map["shortlist.classes"]

@@ -381,8 +381,8 @@ def test_labels_that_do_not_fit_are_refused():
 
 
 def test_arrays_of_numpy_train_like_tables():
-    from shortlist.training.splits import split_for_training
     from shortlist.training.recipe import Recipe
+    from shortlist.training.splits import split_for_training
 
     labels = np.arange(100) % 4
     chosen = split_for_training(as_dataset((np.zeros((100, 3)), labels)), Recipe("mine", "flora", parameters={"k": 2}))

@@ -12,7 +12,8 @@ import typer
 from shortlist.cli import options
 from shortlist.cli.console import Outcome, emit, say, show
 from shortlist.cli.train import DeviceName, MethodName, RecipeName, Settings, Size, Source, changes, requested_job
-from shortlist.runs import Job, apply_settings
+from shortlist.runs import Job
+from shortlist.runs.job import apply_settings
 
 
 def tune(

@@ -10,12 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from shortlist.checks import check_finite, whole
+from shortlist.data.adapters import as_split
 from shortlist.data.dataset import Split
 from shortlist.errors import InputError
 from shortlist.links import Link
 from shortlist.models.answers import Answers
 from shortlist.models.factories import GivenNetwork, build_network
-from shortlist.models.given import as_source
+from shortlist.models.given import as_source, is_foreign_dataset
 from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network, evaluating
 from shortlist.models.scoring import raw_batches, score_batch, scored_batches
@@ -134,7 +135,7 @@ class Classifier(nn.Module):
         Args:
             images: uint8 (N, 3, H, W) or (3, H, W); the path of a picture file, the bytes of one, a Pillow image, or a list of
                 these; :class:`~shortlist.data.Pictures`; for a classifier of features, numbers (N, D) or (D,), or a data
-                frame; a :class:`~shortlist.data.Split` of either kind.
+                frame; a :class:`~shortlist.data.Split`, a map-style torch dataset or a Hugging Face table of either kind.
             batch_size: rows per batch.
             workers: threads that decode pictures; one per core by default.
         """
@@ -175,10 +176,12 @@ class Classifier(nn.Module):
 
         Args:
             source: as in :meth:`predict`.
-            target: the labels, if they are known; those of a :class:`~shortlist.data.Split` by default.
+            target: the labels, if they are known; those of a split or of a torch dataset by default.
             batch_size: rows per batch.
             workers: threads that decode pictures; one per core by default.
         """
+        if is_foreign_dataset(source):  # with its labels
+            source = as_split(source, classes=self.classes)
         found = as_source(source, self.inputs)
         scores = self._all_scores(found, batch_size, workers)
         if target is None and isinstance(source, Split):

@@ -1,25 +1,24 @@
-"""What can be classified: files, bytes, images, arrays, data frames and splits, as pictures or a matrix of features."""
+"""What can be classified: files, bytes, images, arrays, data frames, splits and torch datasets, as pictures or features."""
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from shortlist.data.adapters import as_split
+from shortlist.data.array_inputs import pixels
 from shortlist.data.dataset import Dataset, Split
-from shortlist.data.pictures import PictureArray, Pictures, row_numbers
+from shortlist.data.foreign_rows import ForeignPictures, is_hugging_face, is_image
+from shortlist.data.pictures import PictureArray, Pictures
 from shortlist.errors import InputError
-from shortlist.models.input_spec import CHANNELS, InputSpec, check_finite_features
+from shortlist.models.input_spec import InputSpec, check_finite_features
 from shortlist.tensors import as_tensor, shape_of
 from shortlist.words import quoted
 
-if TYPE_CHECKING:
-    from shortlist.data.decoding import Decoded
-
-EXPECTED = "expected uint8 (N, 3, H, W) or (3, H, W), the path of a picture, a Pillow image, a list of those, or a split"
+EXPECTED = "expected pixels (N, 3, H, W) or (3, H, W), the path of a picture, a Pillow image, a list of those, or a split"
 
 
 def as_source(given: Any, inputs: InputSpec) -> Pictures | Tensor:
@@ -28,7 +27,8 @@ def as_source(given: Any, inputs: InputSpec) -> Pictures | Tensor:
     Args:
         given: for pictures uint8 (N, 3, H, W) or (3, H, W), a path, the bytes of a file, a Pillow image, a list of those, or
             :class:`~shortlist.data.Pictures`; for features numbers (N, D) or (D,), a list of rows, or a data frame; for both
-            a :class:`~shortlist.data.Split`.
+            a :class:`~shortlist.data.Split`, a map-style torch dataset or a Hugging Face table. Pixels may have other usual
+            forms, see :func:`~shortlist.data.as_dataset`.
         inputs: what the network reads.
 
     >>> len(as_source(["oak.jpg", "elm.jpg"], InputSpec("pictures", 8, mean=(0, 0, 0), std=(1, 1, 1))))
@@ -38,8 +38,16 @@ def as_source(given: Any, inputs: InputSpec) -> Pictures | Tensor:
         raise InputError(
             f"expected rows to classify, got a dataset: choose a split, dataset.splits[…]: {quoted([*given.splits])}"
         )
+    given = as_split(given) if is_foreign_dataset(given) else given
     given = given.inputs if isinstance(given, Split) else given
     return _pictures(given) if inputs.is_pictures else _features(given, inputs.size)
+
+
+def is_foreign_dataset(given: Any) -> bool:
+    """Whether this is a torch dataset of rows, with labels or without, or a table of Hugging Face ``datasets``."""
+    if isinstance(given, list | tuple):  # of (picture, label) pairs
+        return bool(given) and isinstance(given[0], tuple) and bool(given[0]) and _is_picture(given[0][0])
+    return isinstance(given, torch.utils.data.Dataset) or is_hugging_face(given)
 
 
 def _features(given: Any, number: int) -> Tensor:
@@ -58,73 +66,31 @@ def _pictures(given: Any) -> Pictures:
     if isinstance(given, Pictures):
         return given
     if isinstance(given, Tensor | np.ndarray):
-        return PictureArray(_pixels(as_tensor(given, "images"), batch=True))
-    if _is_one(given):
-        return GivenPictures([given])
+        images = as_tensor(given, "images")
+        images = images[None] if images.ndim == 3 else images
+        if images.ndim != 4:
+            raise InputError(f"images: {EXPECTED}; got {shape_of(images)}")
+        return PictureArray(pixels(images, "images"))
+    if _is_picture(given):
+        return _listed_pictures([given])
     if isinstance(given, Sequence):
-        return GivenPictures(given)
+        return _listed_pictures(given)
     raise InputError(f"images: {EXPECTED}; got {type(given).__name__}")
 
 
-def _is_one(item: Any) -> bool:
+def _is_picture(item: Any) -> bool:
     """Whether this is one picture: a path, the bytes of a file, pixels, or a Pillow image."""
-    return isinstance(item, str | os.PathLike | bytes | Tensor | np.ndarray) or _is_image(item)
+    return isinstance(item, str | os.PathLike | bytes | Tensor | np.ndarray) or is_image(item)
 
 
-def _is_image(item: Any) -> bool:
-    from PIL import Image
-
-    return isinstance(item, Image.Image)
-
-
-def _pixels(images: Tensor, batch: bool) -> Tensor:
-    """uint8 (N, 3, H, W) of one picture or many, or (3, H, W) of a single one."""
-    whole = images[None] if images.ndim == 3 else images
-    if images.dtype == torch.uint8 and whole.ndim == 4 and whole.shape[1] == CHANNELS and (batch or images.ndim == 3):
-        return whole if batch else images
-    hint = ""
-    if images.ndim in (3, 4) and images.shape[-1] == CHANNELS:
-        hint = ": channels come first, " + ("images.permute(2, 0, 1)" if images.ndim == 3 else "images.permute(0, 3, 1, 2)")
-    elif images.is_floating_point():
-        hint = ": expected bytes from 0 to 255, which the classifier standardises itself"
-    raise InputError(f"images: expected uint8 {'(N, 3, H, W) or ' if batch else ''}(3, H, W), got {shape_of(images)}{hint}")
+def _listed_pictures(items: Sequence[Any]) -> ForeignPictures:
+    """The pictures of a list; paths are their own ids, the others are numbered."""
+    wrong = next((row for row, item in enumerate(items) if not _is_picture(item)), None)
+    if wrong is not None:
+        raise InputError(f"images: {EXPECTED}; got {type(items[wrong]).__name__} at position {wrong} of a list")
+    ids = [os.fsdecode(item) if isinstance(item, str | os.PathLike) else str(row) for row, item in enumerate(items)]
+    return ForeignPictures(items, _itself, ids)
 
 
-class GivenPictures(Pictures):
-    """A list of pictures: paths, bytes of files, Pillow images, pixels ``uint8 (3, H, W)``.
-
-    Paths are their own ids, the others are numbered.
-
-    >>> GivenPictures(["oak.jpg", torch.zeros(3, 4, 4, dtype=torch.uint8)]).ids
-    ['oak.jpg', '1']
-    """
-
-    def __init__(self, items: Sequence[Any], ids: Sequence[str] | None = None):
-        wrong = next((place for place, item in enumerate(items) if not _is_one(item)), None)
-        if wrong is not None:
-            raise InputError(f"images: {EXPECTED}; got {type(items[wrong]).__name__} in place {wrong} of a list")
-        self.items = items
-        self.ids = [_called(item, place) for place, item in enumerate(items)] if ids is None else ids
-
-    def decode(self, row: int, *, at_least: int | None = None) -> "Decoded":
-        """The picture, opened or converted as needed."""
-        from shortlist.data.decoding import decode, decode_image
-
-        item = self.items[row]
-        if isinstance(item, bytes):
-            return decode(item, at_least=at_least)
-        if isinstance(item, str | os.PathLike):
-            return decode(Path(item), at_least=at_least)
-        if _is_image(item):
-            return decode_image(item)
-        pixels = _pixels(as_tensor(item, f"image {self.ids[row]}"), batch=False)
-        return PictureArray(pixels[None].cpu()).decode(0)
-
-    def rows(self, rows: Tensor) -> "GivenPictures":
-        """Only these rows, in this order."""
-        chosen = row_numbers(rows).tolist()
-        return GivenPictures([self.items[row] for row in chosen], [self.ids[row] for row in chosen])
-
-
-def _called(item: Any, place: int) -> str:
-    return os.fsdecode(item) if isinstance(item, str | os.PathLike) else str(place)
+def _itself(row: Any) -> Any:
+    return row
