@@ -1,3 +1,3 @@
 from .callbacks import Callback as Callback
 from .recipe import Recipe as Recipe
-from .run import Trained as Trained, train as train
+from .run import TrainingResult as TrainingResult, train as train
