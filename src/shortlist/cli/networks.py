@@ -5,13 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from shortlist.errors import InputError
+from shortlist.models import NetworkNeededError
 
 
 @contextmanager
 def networks_by_option() -> Iterator[None]:
     """Context in which modules in the current folder can be imported, and errors about a missing network name the option."""
-    from shortlist.models import NetworkNeededError
-
     sys.path.insert(0, "")
     try:
         yield

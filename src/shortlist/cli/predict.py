@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import torch
 import typer
@@ -19,10 +19,14 @@ from shortlist.cli.console import Bar, emit, say, show, warn
 from shortlist.cli.networks import networks_by_option
 from shortlist.cli.prepare import check_outputs
 from shortlist.cli.runs import run_at
-from shortlist.data.dataset import target_among
+from shortlist.data.dataset import Dataset, Split, target_among
+from shortlist.data.loading import UNREADABLE
 from shortlist.data.problems import LABELS_NOT_USED, Problem, problem_lines
 from shortlist.data.sources import open_dataset
 from shortlist.errors import InputError
+from shortlist.models import Classifier
+from shortlist.models.artefact import is_classifier
+from shortlist.models.graph import outputs_of
 from shortlist.predictions import PredictionsWriter
 from shortlist.report import Table
 from shortlist.selection import count_rows
@@ -31,10 +35,6 @@ from shortlist.sets.sizes import SizeSummary
 from shortlist.tensors import Scores, Target
 from shortlist.training.failures import is_out_of_memory
 from shortlist.words import printable, quoted
-
-if TYPE_CHECKING:
-    from shortlist.data import Dataset, Split
-    from shortlist.models import Classifier
 
 SHOWN = 10
 NAMED = 5  # files of a folder that turned out to be something else
@@ -95,17 +95,13 @@ def classifier_folder(path: Path) -> Path:
     return path  # other errors are raised when it is read
 
 
-def load_classifier(path: Path, device: str = "cpu", network: str | None = None) -> "Classifier":
+def load_classifier(path: Path, device: str = "cpu", network: str | None = None) -> Classifier:
     """The classifier of a folder, or of a run; with the import path of its network, where that is the user's own."""
-    from shortlist.models import Classifier
-
     with networks_by_option():
         return Classifier.load(classifier_folder(path), device, network=network)
 
 
 def _what_is_in(folder: Path) -> str:
-    from shortlist.models.artefact import is_classifier
-
     entries = sorted(folder.iterdir())
     inside = next((entry for entry in entries if entry.is_dir() and (run_at(entry) or is_classifier(entry))), None)
     if inside is not None:
@@ -132,8 +128,8 @@ def _named_files(texts: Sequence[str]) -> list[Path]:
 class _Work:
     """The rows to classify, and counts and problems that are collected on the way."""
 
-    model: "Classifier"
-    rows: "Split"
+    model: Classifier
+    rows: Split
     batch_size: int
     target: Target | None = None
     left_out: list[Problem] = field(default_factory=list)
@@ -181,7 +177,7 @@ class _Work:
         self.counts += count_rows(sets).bincount(minlength=len(self.counts))
 
 
-def _begin(model: "Classifier", texts: list[str], split: str | None, batch_size: int) -> _Work:
+def _begin(model: Classifier, texts: list[str], split: str | None, batch_size: int) -> _Work:
     """Read the input and score the first batch; nothing is written before that works."""
     dataset = open_dataset(texts, require_labels=False, split=split, input_kind=model.inputs.kind)
     (rows,) = dataset.splits.values()
@@ -198,7 +194,7 @@ def _begin(model: "Classifier", texts: list[str], split: str | None, batch_size:
     return work
 
 
-def _target(dataset: "Dataset", classes: Sequence[str]) -> tuple[Target | None, str | None]:
+def _target(dataset: Dataset, classes: Sequence[str]) -> tuple[Target | None, str | None]:
     """The labels of the rows, numbered as the classes of the classifier; None, with the reason, if they cannot be used."""
     (rows,) = dataset.splits.values()
     if rows.target is None:
@@ -209,7 +205,7 @@ def _target(dataset: "Dataset", classes: Sequence[str]) -> tuple[Target | None, 
         return None, str(error)
 
 
-def _check_inputs(model: "Classifier", dataset: "Dataset", source: str) -> None:
+def _check_inputs(model: Classifier, dataset: Dataset, source: str) -> None:
     """Raise an error unless these are pictures, or as many features as the classifier was trained on."""
     (rows,) = dataset.splits.values()
     if not isinstance(rows.inputs, Tensor):
@@ -266,8 +262,6 @@ def _write_scores(work: _Work, out: Path) -> None:
 
 def _conclude(work: _Work, out: Path | None, to_scores: bool) -> None:
     """Print what was skipped, and one line on what was done."""
-    from shortlist.data.loading import UNREADABLE
-
     seconds = max(time.monotonic() - work.started, 1e-9)
     for line in problem_lines([*work.left_out, *work.problems], SHOWN):
         warn(line)
@@ -309,8 +303,6 @@ def export(
     say("class names are in its metadata, as shortlist.classes; shortlist export --help shows how to run it")
 
 
-def _outputs(model: "Classifier") -> str:
-    from shortlist.models.graph import outputs_of
-
+def _outputs(model: Classifier) -> str:
     shape = f"(batch, {len(model.classes)})"
     return ", ".join(f"{name} {'bool' if name == 'sets' else 'float32'} {shape}" for name in outputs_of(model))

@@ -10,10 +10,13 @@ import typer
 from shortlist.cli import options
 from shortlist.cli.console import Bar, Outcome, emit, say, show, warn
 from shortlist.cli.networks import networks_by_option
+from shortlist.cli.progress import TrainingBar
 from shortlist.errors import InputError
 from shortlist.machine import is_first_process
+from shortlist.recipes import all_recipes, find_recipe
 from shortlist.report import Table, headline
 from shortlist.runs import Job, resolve_job, train_job
+from shortlist.training.run_folder import RunFolder
 
 Source = Annotated[
     str | None,
@@ -110,8 +113,6 @@ def changes(given: dict[str, Any], settings: Sequence[str] | None) -> dict[str, 
 
 def run_training(job: Job, *, resume: bool, device: str, tensorboard: bool = True, network: str | None = None) -> None:
     """Train and show the result; of several processes, only the first prints."""
-    from shortlist.training.run_folder import RunFolder
-
     try:
         with networks_by_option():
             _train_and_show(job, resume=resume, device=device, tensorboard=tensorboard, network=network)
@@ -122,8 +123,6 @@ def run_training(job: Job, *, resume: bool, device: str, tensorboard: bool = Tru
 
 
 def _train_and_show(job: Job, **how: Any) -> None:
-    from shortlist.cli.progress import TrainingBar
-
     recipe, bars = job.recipe, dict[str, Bar]()
 
     def reading(name: str, done: int, total: int) -> None:
@@ -154,8 +153,6 @@ def recipes(
     as_json: options.Json = False,
 ) -> None:
     """List the recipes, or show one of them: its settings, the published numbers, and the grid of `shortlist tune`."""
-    from shortlist.recipes import all_recipes, find_recipe
-
     if name is None:
         if as_json:
             emit(json.dumps([recipe.record() for recipe in all_recipes()], indent=2, ensure_ascii=False) + "\n")

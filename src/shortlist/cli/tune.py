@@ -11,7 +11,10 @@ import typer
 
 from shortlist.cli import options
 from shortlist.cli.console import Outcome, emit, say, show
+from shortlist.cli.progress import TrialLines
 from shortlist.cli.train import DeviceName, MethodName, RecipeName, Settings, Size, Source, changes, requested_job
+from shortlist.recipes import parse_grid, tune as search
+from shortlist.recipes.tuning import TUNING, search_in, trials_in
 from shortlist.runs import Job
 from shortlist.runs.job import apply_settings
 
@@ -39,10 +42,6 @@ def tune(
     as_json: options.Json = False,
 ) -> None:
     """Search over a grid of settings and choose the best on validation rows; every trial is a run of its own."""
-    from shortlist.cli.progress import TrialLines
-    from shortlist.recipes import parse_grid, tune as search
-    from shortlist.recipes.tuning import search_in
-
     wanted = changes({"method": method, "k": k}, settings)
     if resume and data is None and recipe is None and out is not None:
         job = Job(apply_settings(search_in(out)[0], wanted), out)
@@ -75,8 +74,6 @@ def tune(
 
 def _how_to_resume(folder: Path) -> str:
     """What to tell the user after Ctrl-C."""
-    from shortlist.recipes.tuning import TUNING, search_in, trials_in
-
     if not (folder / TUNING).exists():
         return "stopped before the search began"
     number = math.prod(map(len, search_in(folder)[1].values()))

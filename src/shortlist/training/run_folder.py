@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from shortlist.errors import InputError
 from shortlist.files import write_text
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # not needed to find files, which is all that many commands do
     from shortlist.models.classifier import Classifier
     from shortlist.predictions import Predictions
     from shortlist.training.recipe import Recipe
