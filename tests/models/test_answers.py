@@ -157,7 +157,7 @@ def test_what_is_no_picture_is_refused(given, message):
         (torch.zeros(2, 4), r"features: expected numbers \(N, 3\), got float32 \(2, 4\)"),
         ([[1.0, 2.0, float("nan")]], "features: expected finite numbers, got nan in row 0, column 2"),
         ("table.csv", "features: expected a tensor or an array, got str"),
-        (PictureArray(pictures(1)), "got pictures"),
+        (PictureArray(pictures(1)), "features: .*got pictures"),
     ],
 )
 def test_what_are_no_features_is_refused(given, message):
