@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from shortlist.machine import usable_cores
 from shortlist.files import folder_written_whole
+from shortlist.machine import usable_cores
 
 PARTS = {"train.bin": ("train_0.npz", "train_1.npz"), "test.bin": ("test.npz",)}
 
