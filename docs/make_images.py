@@ -24,7 +24,7 @@ FOLDER = Path(__file__).parent / "images"
 SIZES = (1, 2, 3, 5)  # labels in the sets of the pictures that are shown
 SHOWN = 192  # pixels of a picture that is shown; the classifier gets the size it was trained with
 ROWS, SEED = 400, 3
-GREEN, GREY = "#2e7d5b", "#9aa4b2"
+GREEN, GREY, TRACK = "#2e7d5b", "#9aa4b2", "#eef0f3"
 
 
 def draw_answers(run: Run, path: Path) -> None:
@@ -52,10 +52,13 @@ def _row_of_size(answers: Answers, labels: torch.Tensor, size: int) -> int:
 
 def _bars(axes: Axes, answers: Answers, row: int, truth: str) -> None:
     names, probs = zip(*answers[row], strict=True)
-    axes.barh(range(len(names)), probs, height=0.72, color=[GREEN if name == truth else GREY for name in names])
+    places = range(len(names))
+    axes.barh(places, [1.0] * len(names), height=0.72, color=TRACK)
+    axes.barh(places, probs, height=0.72, color=[GREEN if name == truth else GREY for name in names])
     for place, (name, prob) in enumerate(zip(names, probs, strict=True)):
-        axes.text(1.02, place, f"{name}  {prob:.0%}", va="center", fontsize=7.5)
-    axes.set(xlim=(0, 2.6), ylim=(max(SIZES) - 0.5, -0.5))
+        axes.text(1.06, place, f"{prob:.0%}", va="center", fontsize=8, fontweight="bold" if name == truth else None)
+        axes.text(1.56, place, name, va="center", fontsize=8, fontweight="bold" if name == truth else None)
+    axes.set(xlim=(0, 3.4), ylim=(max(SIZES) - 0.5, -0.5))
     axes.set_axis_off()
 
 
@@ -64,15 +67,16 @@ def photograph_report(run: Run, path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         report = run.report(Path(folder) / "report.html")
         shot = Path(folder) / "shot.png"
-        browser = ["chromium", "--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1100,1000"]
+        browser = ["chromium", "--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1100,1600"]
         address = report.resolve().as_uri()
         subprocess.run([*browser, f"--screenshot={shot}", address], check=True, capture_output=True)
-        Image.open(shot).convert("RGB").save(path)
+        with Image.open(shot) as image:
+            image.convert("RGB").resize((825, 1200), Image.Resampling.LANCZOS).save(path)
 
 
 def shrink(path: Path) -> None:
-    """Save the image with a palette of 128 colours."""
-    Image.open(path).convert("RGB").quantize(128).save(path, optimize=True)
+    """Save the image with a palette of 256 colours."""
+    Image.open(path).convert("RGB").quantize(256, method=Image.Quantize.FASTOCTREE).save(path, optimize=True)
 
 
 def main(folder: str = "runs/demo") -> None:

@@ -35,7 +35,7 @@ def shown(name: str, output: str) -> str:
     """An example as a section: its docstring as title and text, its code, and its output."""
     title, text, code = parts(name)
     program = f'```python title="examples/{name}.py"\n{code}\n```'
-    printed = f'```text title="Output"\n{output}\n```'
+    printed = f'```{{ .text .printed title="Output" }}\n{output}\n```'
     return "\n\n".join(section for section in (f"### {title}", text, program, printed) if section) + "\n"
 
 

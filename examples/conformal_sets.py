@@ -17,4 +17,5 @@ rule = sl.sets.lac(0.1).fit(probs[:1000], labels[:1000])
 sets = rule.predict(probs[1000:])  # bool (2000, 20)
 
 print(rule.guarantee)
-print(f"coverage {sl.metrics.coverage(sets, labels[1000:]):.3f}, {sets.sum(axis=1).mean():.2f} labels on average")
+covered = sl.metrics.coverage(sets, labels[1000:])
+print(f"coverage {covered:.3f}, {sets.sum(axis=1).mean():.2f} labels on average")

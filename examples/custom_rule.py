@@ -41,4 +41,5 @@ with tempfile.TemporaryDirectory() as folder:
     loaded = SetRule.load(f"{folder}/rule.safetensors")
 
 sets = loaded.predict(probs[1500:])
-print(f"{loaded}: coverage {coverage(sets, labels[1500:]):.3f} with {sets.sum(axis=1).mean():.2f} labels on average")
+print(loaded)
+print(f"coverage {coverage(sets, labels[1500:]):.3f}, {sets.sum(axis=1).mean():.2f} labels on average")

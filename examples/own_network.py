@@ -22,7 +22,14 @@ inputs = torch.randn(1200, 8)
 labels = (inputs @ torch.randn(8, 6) + torch.randn(1200, 6)).argmax(dim=1)
 
 with tempfile.TemporaryDirectory() as folder:
-    run = sl.train((inputs, labels), network=small_network, folder=f"{folder}/run", method="cross-entropy", k=2, epochs=3)
+    run = sl.train(
+        (inputs, labels),
+        network=small_network,
+        method="cross-entropy",
+        k=2,
+        epochs=3,
+        folder=f"{folder}/run",
+    )
     run.classifier.save(f"{folder}/saved")
     classifier = sl.Classifier.load(f"{folder}/saved", network=small_network)
 

@@ -18,4 +18,5 @@ calibration, test = slice(0, 3000), slice(3000, None)
 for rule in (sl.sets.lac(0.1), sl.sets.classwise(sl.sets.lac(0.1))):
     sets = rule.fit(probs[calibration], labels[calibration]).predict(probs[test])
     per_class = sl.metrics.coverage(sets, labels[test], average="none")
-    print(f"{rule.text:20} coverage by class {np.round(per_class, 3)}, {sets.sum(axis=1).mean():.2f} labels on average")
+    size = sets.sum(axis=1).mean()
+    print(f"{rule.text:18} coverage by class {np.round(per_class, 3)}, {size:.2f} labels on average")

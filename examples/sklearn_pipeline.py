@@ -22,4 +22,4 @@ model = SetClassifier(estimator, rule=lac(0.1)).fit(X_train, y_train)
 sets = model.predict_set(X_test)
 
 print(f"accuracy of the single answer {(model.predict(X_test) == y_test).mean():.3f}")
-print(f"coverage of the sets {coverage(sets, y_test):.3f} with {sets.sum(axis=1).mean():.2f} labels on average")
+print(f"coverage of the sets {coverage(sets, y_test):.3f}, {sets.sum(axis=1).mean():.2f} labels on average")
