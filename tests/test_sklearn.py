@@ -3,10 +3,11 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.datasets import load_iris, make_multilabel_classification
+from sklearn.datasets import load_digits, load_iris, make_multilabel_classification
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
@@ -14,6 +15,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from shortlist.errors import InputError
@@ -314,3 +316,15 @@ def test_misuse_is_answered_in_words():
     assert not hasattr(SetClassifier(RidgeClassifier()), "predict_proba")
     with pytest.raises(AttributeError, match="predict_proba"):
         SetClassifier(RidgeClassifier(), rule=threshold(0.5)).fit(X, Y)
+
+
+def test_data_frames_fit_without_a_warning_about_names():
+    features, target = load_digits(return_X_y=True)
+    frame = pd.DataFrame(features[:300], columns=[f"pixel {n}" for n in range(features.shape[1])])
+    model = SetClassifier(LogisticRegression(max_iter=2000), rule="top-k:2").fit(frame, target[:300])  # warnings are errors
+    assert model.predict_set(frame).sum(axis=1).tolist() == [2] * 300
+
+
+def test_an_estimator_without_probabilities_is_refused():
+    with pytest.raises(AttributeError, match="estimator: .*predict_proba, got LinearSVC"):
+        SetClassifier(LinearSVC(), rule="top-k:1").fit([[0.0], [1.0]], [0, 1])

@@ -73,6 +73,9 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             **fit_params: passed to the ``fit`` of the estimator. ``sample_weight`` weighs the rows there (in a pipeline, in its
                 last step); every calibration row counts once, because a weighted threshold would have no guarantee.
         """
+        if not hasattr(self.estimator, "predict_proba"):
+            kind = type(self.estimator).__name__
+            raise AttributeError(f"estimator: expected one with predict_proba, got {kind}: wrap it in CalibratedClassifierCV")
         X, y = validate_data(self, X, y, accept_sparse=SPARSE, multi_output=True, **self._leniency())
         check_classification_targets(y)
         if y.ndim == 2 and y.shape[1] == 1:
@@ -95,7 +98,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             self.estimator_ = estimator.fit(_safe_indexing(X, first), y[first], **parameters)
         self.rule_ = self._new_rule(y)
         target = held_y.astype(bool) if self._multi_label else np.searchsorted(self.classes_, held_y)
-        self.rule_.fit(self.predict_proba(held_X), target if self.rule_.needs_labels else None)
+        self.rule_.fit(self._probs(held_X), target if self.rule_.needs_labels else None)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -108,7 +111,11 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     def predict_proba(self, X: Any) -> Array:
         """Probabilities (rows, classes), columns in the order of ``classes_``."""
         check_is_fitted(self, "estimator_")
-        probs = self.estimator_.predict_proba(self._checked(X))
+        return self._probs(self._checked(X))
+
+    def _probs(self, X: Any) -> Array:
+        """Probabilities of inputs that have been validated."""
+        probs = self.estimator_.predict_proba(X)
         if isinstance(probs, list):  # one array per label, as forests and neighbours return them; (rows, 1) if it never varied
             columns = zip(probs, self.estimator_.classes_, strict=True)
             probs = np.stack([p[:, -1] if known[-1] == 1 else 1 - p[:, 0] for p, known in columns], axis=1)

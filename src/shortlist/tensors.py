@@ -22,6 +22,7 @@ Reduction: TypeAlias = Literal["mean", "sum", "none"]
 
 T = TypeVar("T")
 
+NUMBER_THE_CLASSES = ": number the classes first, for example with numpy.unique(labels, return_inverse=True)"
 # Entries worked on at once: 8 MB in float32, so that a block and its temporaries stay near the processor.
 BLOCK_ENTRIES = 2**21
 
@@ -60,7 +61,8 @@ def as_tensor(values: Any, name: str = "probs") -> Tensor:
         raise InputError(f"{name}: expected an array without a mask; fill or drop what is masked")
     if isinstance(values, np.ndarray):
         if values.dtype.kind not in "fiub":
-            raise InputError(f"{name}: expected numbers, got an array of dtype {values.dtype}")
+            hint = NUMBER_THE_CLASSES if values.dtype.kind in "OUST" else ""
+            raise InputError(f"{name}: expected numbers, got an array of dtype {values.dtype}{hint}")
         if values.dtype == np.longdouble and values.dtype.itemsize > 8:
             values = values.astype(np.float64)
         if not values.flags.writeable or any(stride < 0 for stride in values.strides):
@@ -69,7 +71,9 @@ def as_tensor(values: Any, name: str = "probs") -> Tensor:
     try:
         return torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{name}: expected a tensor or an array, got {type(values).__name__}") from error
+        texts = isinstance(values, list | tuple) and any(isinstance(value, str) for value in values)
+        came = f"texts{NUMBER_THE_CLASSES}" if texts else type(values).__name__
+        raise InputError(f"{name}: expected a tensor or an array of numbers, got {came}") from error
 
 
 def as_target(values: Any) -> Target:
@@ -135,6 +139,7 @@ def check_sets(sets: Sets, target: Target | None = None) -> None:
         raise InputError(f"sets: expected bool (N, C), got {shape_of(sets)}")
     if target is not None:
         _check_form(target, (sets.shape[0], sets.shape[1]), "sets")
+        check_label_range(target, sets.shape[1])
 
 
 def is_single_label(target: Target) -> bool:

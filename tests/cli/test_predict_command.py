@@ -318,7 +318,7 @@ def test_a_gpu_without_room_is_said_in_words(fails, made, leaves, monkeypatch):
 def test_what_is_no_classifier_is_said(fails, leaves, tmp_path):
     (tmp_path / "file.safetensors").write_bytes(b"")
     (tmp_path / "empty").mkdir()
-    assert "gone: expected the folder of a classifier, got nothing" in fails("predict", "gone", leaves)
+    assert "gone: there is no such folder" in fails("predict", "gone", leaves)
     assert "file.safetensors: expected the folder of a classifier, got a file" in fails("predict", "file.safetensors", leaves)
     assert fails("predict", leaves, leaves).endswith("got one with ash, birch, elm")
     assert "got an empty one" in fails("export", "empty", "--out", "x.onnx")

@@ -223,8 +223,7 @@ def test_a_classifier_that_was_left_aside_is_found(saved):
     with pytest.raises(InputError) as caught:
         Classifier.load(saved)
     assert str(caught.value) == (
-        f"{saved}: expected the folder of a classifier, got nothing there: it was being replaced, and the one before is "
-        f"{aside}: rename that to model"
+        f"{saved}: there is no such folder: it was being replaced, and the one before is {aside}: rename that to model"
     )
     aside.rename(saved)
     assert Classifier.load(saved).network.backbone_name == "mlp-8"
@@ -260,7 +259,7 @@ def test_a_missing_card_is_no_harm(saved):
 
 
 def test_no_folder_at_all(tmp_path):
-    with pytest.raises(InputError, match="gone: .*got nothing there"):
+    with pytest.raises(InputError, match="gone: there is no such folder"):
         Classifier.load(tmp_path / "gone")
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="got a file"):

@@ -122,3 +122,11 @@ def test_the_posterior_stands_for_its_optimum(tmp_path):
     page = (tmp_path / "one.html").read_text()
     assert "Distance to the optimum" in page
     assert page == (tmp_path / "two.html").read_text()
+
+
+def test_reports_are_html_and_rules_are_evaluated_one_by_one(tmp_path):
+    with pytest.raises(InputError, match=r"path: .*\.html, got .*plot\.png"):
+        shortlist.evaluate(PROBS, LABELS).save(tmp_path / "plot.png")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(InputError, match="rule: .*got list"):
+        shortlist.evaluate(PROBS, LABELS, ["top-k:1", "top-k:2"])

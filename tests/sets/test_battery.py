@@ -211,7 +211,7 @@ def test_sets_are_nested_in_size_and_error(smaller, larger, seed):
 
 def test_a_rule_fitted_for_other_classes_says_so():
     rule = parse_rule("lac:0.2,classwise").fit(draw().calibration, draw().target)
-    with pytest.raises(InputError, match="fitted for 5 classes, got 4"):
+    with pytest.raises(InputError, match="fitted on 5 classes, got 4"):
         rule(torch.rand(3, 4))
 
 

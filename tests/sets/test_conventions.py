@@ -169,3 +169,39 @@ def test_other_errors_are_not(alpha):
 def test_what_is_no_text_is_refused(text):
     with pytest.raises(InputError, match="rule: expected a text"):
         parse_rule(text)
+
+
+DRAWN = np.random.default_rng(0).dirichlet(np.ones(5), 60)
+DRAWN_LABELS = np.arange(60) % 5
+
+
+@pytest.mark.parametrize("shift", [1, -1])
+def test_labels_out_of_range_are_refused_when_fitting(shift):
+    with pytest.raises(InputError, match=f"target: .*got {5 if shift == 1 else -1} in row"):
+        lac(0.1).fit(DRAWN, DRAWN_LABELS + shift)
+
+
+def test_nan_at_a_label_is_refused_when_fitting():
+    probs = DRAWN.copy()
+    probs[3, DRAWN_LABELS[3]] = np.nan
+    with pytest.raises(InputError, match="probs: .*nan for the label of 1 row"):
+        lac(0.1).fit(probs, DRAWN_LABELS)
+
+
+@pytest.mark.parametrize("rule", [lac(0.1), average_k(2)], ids=lambda rule: rule.text)
+def test_another_number_of_classes_is_refused(rule):
+    with pytest.raises(InputError, match="fitted on 5 classes, got 4"):
+        rule.fit(DRAWN, DRAWN_LABELS).predict(DRAWN[:, :4])
+
+
+@pytest.mark.parametrize("labels", [["oak", "elm"] * 30, np.array(["oak", "elm"] * 30), np.array(["oak", None] * 30)])
+def test_labels_that_are_texts_are_answered_with_what_to_do(labels):
+    with pytest.raises(InputError, match="target: .*number the classes"):
+        lac(0.1).fit(DRAWN, labels)
+
+
+def test_modifiers_take_rules_and_come_after_them():
+    with pytest.raises(InputError, match="classwise: .*'lac:0.1'"):
+        classwise("lac:0.1")
+    with pytest.raises(InputError, match="'cap' modifies a rule"):
+        parse_rule("cap:3")

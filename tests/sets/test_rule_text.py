@@ -62,7 +62,7 @@ def test_a_misspelt_name_gets_a_suggestion(text, hint):
         parse_rule(text)
 
 
-@pytest.mark.parametrize("text", ["", "zzz", "cap:3", "lac:0.1,aps:0.1", "lac:0.1,", "lac:0.1,,cap:3"])
+@pytest.mark.parametrize("text", ["", "zzz", "lac:0.1,aps:0.1", "lac:0.1,", "lac:0.1,,cap:3"])
 def test_what_is_no_rule_is_answered_with_all_that_are(text):
     with pytest.raises(InputError, match=r"expected one of .*(top-k:K|classwise)"):
         parse_rule(text)

@@ -242,7 +242,7 @@ REFUSED = {
     "k of all classes": (
         three(),
         {"parameters": {"k": 5}},
-        "k: expected a number from 1 to 4 for the 4 classes of garden, got the default, 5",
+        "k: expected a number from 1 to 4 for the 4 classes of garden, got 5 (the default is 5)",
     ),
     "top-k of all": (
         three(),
@@ -396,9 +396,9 @@ def test_one_class_without_rows_to_measure_on_is_told_as_one():
 
 
 def test_a_k_that_nobody_gave_is_called_what_it_is():
-    with pytest.raises(InputError, match=r"^k: .*from 1 to 4 .* got the default, 5: .* such as 2$"):
+    with pytest.raises(InputError, match=r"^k: .*from 1 to 4 .* got 5 \(the default is 5\): .* such as 2$"):
         split_for_training(three(), recipe(parameters={}))
-    with pytest.raises(InputError, match=r"from 1 to 4 .* got 7$"):
+    with pytest.raises(InputError, match=r"from 1 to 4 .* got 7"):
         split_for_training(three(), recipe(parameters={"k": 7}))
 
 

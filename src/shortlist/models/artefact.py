@@ -117,16 +117,17 @@ def _needs_network(path: Path, config: dict[str, Any]) -> NetworkNeededError:
     place = printable(str(path))
     code = f'Classifier.load("{place}", network="{factory}")' if factory else f'Classifier.load("{place}", network=…)'
     if factory:
-        how = f"it was made by {factory}, which is imported only if you name it"
-    elif foreign == ["network"]:
-        how = f"with a module of class {config['backbone']}, or a function that returns one"
+        made = f"was made by {factory}, which is imported only if you name it"
+        return NetworkNeededError(f"{place}: the network of this classifier {made}: load it with {code}", factory)
+    if foreign == ["network"]:
+        how = f"a module of class {config['backbone']}, or a function that returns one"
     elif foreign == ["backbone"]:
-        how = f"with its backbone, a module of class {config['backbone']}, or a function that returns one"
+        how = f"its backbone, a module of class {config['backbone']}, or a function that returns one"
     else:
-        how = (
-            f"with Network({config['backbone']}, {config['head']}, inputs, {config['classes']}), or a function that returns it"
-        )
-    return NetworkNeededError(f"{place}: the network of this classifier is code of your own: {code}: {how}", factory)
+        how = f"Network({config['backbone']}, {config['head']}, inputs, {config['classes']}), or a function that returns it"
+    return NetworkNeededError(
+        f"{place}: the network of this classifier is code of your own: load it with {code}, where … is {how}"
+    )
 
 
 def _named_network(config: dict[str, Any], inputs: InputSpec) -> Network:
@@ -143,7 +144,11 @@ def _given_network(config: dict[str, Any], inputs: InputSpec, given: GivenNetwor
     with torch.random.fork_rng(devices=[]):
         if foreign == ["backbone"] and isinstance(given, nn.Module) and not isinstance(given, Network):
             return Network(given, config["head"], inputs, classes)
-        network = build_network(given, inputs, classes)
+        try:
+            network = build_network(given, inputs, classes)
+        except RuntimeError as error:  # the first pass of a module that reads something else
+            reason = " ".join(str(error).split())
+            raise InputError(f"network: expected one that reads {inputs}, as the saved classifier does: {reason}") from error
     network.inputs = inputs  # those that the weights were trained with
     network.factory = network.factory or config.get("factory")
     return network
@@ -222,8 +227,10 @@ def _json(value: Any, indent: int | None = None) -> str:
 
 def _read_config(path: Path) -> dict[str, Any]:
     if not path.is_dir():
-        came = "a file" if path.exists() else f"nothing there{_interrupted(path)}"
-        raise InputError(f"{printable(str(path))}: expected the folder of a classifier, got {came}")
+        wrong = "expected the folder of a classifier, got a file" if path.exists() else "there is no such folder"
+        raise InputError(f"{printable(str(path))}: {wrong}{_interrupted(path)}")
+    if not (path / CONFIG).is_file() and is_classifier(path / "classifier"):
+        raise InputError(f"{path}: expected the folder of a classifier, got that of a run: load {path / 'classifier'}")
     missing = [name for name in (CONFIG, CLASSES, WEIGHTS) if not (path / name).is_file()]
     if missing:
         raise InputError(

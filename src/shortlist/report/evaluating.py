@@ -60,6 +60,8 @@ class EvaluationReport(Evaluation):
 
     def save(self, path: str | Path, **settings: Any) -> None:
         """Write the HTML report; settings are those of :func:`~shortlist.report.write_report`."""
+        if Path(path).suffix not in (".html", ".htm"):
+            raise InputError(f"path: expected a name that ends in .html, got {path}; plot().figure.savefig writes pictures")
         write_report(self, path, **settings)
 
 
@@ -117,6 +119,8 @@ def _predictions(given: Any, labels: Any, link: Link | str | None) -> Prediction
 
 
 def _fitted(rule: SetRule | None, calibration: Any, link: Link | str | None) -> SetRule | None:
+    if rule is not None and not isinstance(rule, SetRule):
+        raise InputError(f"rule: expected one rule or its text, got {type(rule).__name__}: evaluate rules one by one")
     if rule is None or rule.fitted:
         return rule
     if calibration is None:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shortlist.checks import check_labels
 from shortlist.errors import InputError
 from shortlist.predictions import Predictions
 from shortlist.tensors import Probs, Target, as_target, as_tensor, check_scores, check_target
@@ -113,6 +114,7 @@ class Batches:
                 raise InputError(
                     "target: expected labels, which this rule is fitted on, got none: pass target, or batches (probs, target)"
                 )
+            check_labels(target, probs.shape[1])
             yield probs, target
 
     def sample(self) -> Probs | None:

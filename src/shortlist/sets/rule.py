@@ -188,12 +188,19 @@ class SetRule(Fitted):
         if isinstance(probs, Predictions):
             self.check_reads(probs)
             return self._sets(as_probs(probs.plausibility()))
-        sets = self._sets(as_probs(probs))
+        values = as_probs(probs)
+        self._check_classes(values)
+        sets = self._sets(values)
         if isinstance(probs, Tensor):
             return sets
         if hasattr(probs, "columns") and hasattr(probs, "index"):
             return type(probs)(sets.numpy(), index=probs.index, columns=probs.columns)
         return sets.numpy()
+
+    def _check_classes(self, probs: Tensor) -> None:
+        fitted_on = None if self.origin is None else self.origin.get("classes")
+        if fitted_on is not None and probs.ndim == 2 and probs.shape[1] != fitted_on:
+            raise InputError(f"probs: {self.text} was fitted on {fitted_on} classes, got {probs.shape[1]}")
 
     def predict(self, probs: Any) -> Any:
         """The sets, bool (N, C): the same as calling the rule.

@@ -39,7 +39,7 @@ from shortlist.sets.multilabel import LabelMeasure, LabelObjective, Risk
 from shortlist.sets.orderings import CumulativeMass, GivenLevel, Improbability, MassAbove, Probability, Rank
 from shortlist.sets.registry import register_modifier, register_rule
 from shortlist.sets.rule import SetRule
-from shortlist.words import understands
+from shortlist.words import shown, understands
 
 
 def _alpha_of(level: Any) -> int | float | str:
@@ -270,6 +270,8 @@ def _random(ordering: CumulativeMass) -> str:
 
 
 def _conformal(rule: SetRule, name: str) -> AverageError:
+    if not isinstance(rule, SetRule):
+        raise InputError(f"{name}: expected a rule, such as lac(0.1), got {shown(rule)}: make a text a rule with parse_rule")
     if type(rule.constraint) is not AverageError:
         raise InputError(f"{name}: expected a conformal rule (lac, aps, raps, pas), got {rule.text}")
     return rule.constraint

@@ -210,6 +210,8 @@ class RunFolder:
         return self.path / f"{split}.safetensors"
 
     def _finished(self, path: Path) -> Path:
+        if not self.holds_run(self.path):
+            raise InputError(f"{self.path}: expected the folder of a run, which contains {RECIPE}")
         if not path.exists():
             command = f"shortlist train --resume --out {shlex.quote(str(self.path))}"
             raise InputError(f"{self.path}: the run has not finished ({path.name} is missing): continue with {command}")

@@ -155,8 +155,11 @@ def _check_method(dataset: Dataset, recipe: Recipe) -> None:
     most = classes - 1 if method.sets_of_k else classes
     if k is not None and not 0 < float(k) <= most:
         default = checked_parameters(find_method(recipe.method)).get("k")
-        came = f"the default, {k}: set k to a smaller number, such as {min(2, most)}" if k == default else str(k)
-        raise InputError(f"k: expected a number from 1 to {most} for the {classes} classes of {dataset.name}, got {came}")
+        unless = f" (the default is {default})" if k == default else ""
+        raise InputError(
+            f"k: expected a number from 1 to {most} for the {classes} classes of {dataset.name}, got {k}{unless}: set k to a "
+            f"smaller number, such as {min(2, most)}"
+        )
 
 
 def _check_schedule(recipe: Recipe) -> None:
