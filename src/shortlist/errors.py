@@ -1,12 +1,12 @@
-"""What can go wrong with what a person gives us, in one sentence each."""
+"""Errors and warnings about the user's input."""
 
 
 class InputError(ValueError):
-    """Something that was passed in is not what was expected; the message says what was, what came, what to do."""
+    """An argument or a file is not what was expected; the message says what was expected, what was given, and what to do."""
 
 
 class NotFittedError(InputError):
-    """A link or a rule is used before ``fit`` (or ``update``) gave it its numbers."""
+    """A link or a rule is used before ``fit`` (or ``update``) was called."""
 
 
 class NotConvergedError(InputError):
@@ -14,4 +14,4 @@ class NotConvergedError(InputError):
 
 
 class ShortlistWarning(UserWarning):
-    """The answer is valid, and a person would want to know how it came about."""
+    """The result is valid, but the user should know something about how it was obtained."""

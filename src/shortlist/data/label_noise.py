@@ -52,7 +52,7 @@ def superclass_noise(target: Target, superclass_of: Any, p: float, *, seed: int)
 
 
 def noisy_posterior(posterior: Tensor, superclass_of: Any, p: float) -> Tensor:
-    r"""The law of the noisy label, where that of the true one is known.
+    r"""The distribution of the noisy label, given that of the true one.
 
     .. math:: (1 - p)\,posterior_j + p\,\frac{\sum_{c \sim j} posterior_c}{|\{c : c \sim j\}|}
 

@@ -77,7 +77,10 @@ def apply_settings(base: Recipe, changes: dict[str, Any]) -> Recipe:
     elif not sized and recipe.rule is None:
         sized["rule"] = f"average-k:{number:g}"
     elif not sized and "rule" in changes:
-        raise InputError(f"k: expected a method or a rule with a set size, got method {recipe.method} and rule {recipe.rule}")
+        raise InputError(
+            f"k: method {recipe.method} has no set size, and the rule is given as {recipe.rule}: leave k out, or write it into "
+            f"the rule, such as average-k:{number:g}"
+        )
     if recipe.monitor is not None and "monitor" not in changes and recipe.monitor.rpartition("-")[2].isdigit():
         sized["monitor"] = None
     return recipe.with_settings(**sized)

@@ -31,7 +31,7 @@ class Family:
         check: refuses what cannot be built, without building it.
         make: builds.
         inputs: what they read.
-        examples: names that a person is likely to mean.
+        examples: common names, for suggestions.
         own: built here rather than by another package.
     """
 
