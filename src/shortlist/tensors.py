@@ -61,7 +61,7 @@ def as_tensor(values: Any, name: str = "probs") -> Tensor:
         raise InputError(f"{name}: expected an array without a mask; fill or drop what is masked")
     if isinstance(values, np.ndarray):
         if values.dtype.kind not in "fiub":
-            hint = NUMBER_THE_CLASSES if values.dtype.kind in "OUST" else ""
+            hint = NUMBER_THE_CLASSES if name == "target" and values.dtype.kind in "OUST" else ""
             raise InputError(f"{name}: expected numbers, got an array of dtype {values.dtype}{hint}")
         if values.dtype == np.longdouble and values.dtype.itemsize > 8:
             values = values.astype(np.float64)
@@ -72,8 +72,8 @@ def as_tensor(values: Any, name: str = "probs") -> Tensor:
         return torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError) as error:
         texts = isinstance(values, list | tuple) and any(isinstance(value, str) for value in values)
-        came = f"texts{NUMBER_THE_CLASSES}" if texts else type(values).__name__
-        raise InputError(f"{name}: expected a tensor or an array of numbers, got {came}") from error
+        hint = f" of texts{NUMBER_THE_CLASSES}" if texts and name == "target" else ""
+        raise InputError(f"{name}: expected a tensor or an array, got {type(values).__name__}{hint}") from error
 
 
 def as_target(values: Any) -> Target:
