@@ -2,22 +2,32 @@
 
 A page asks for an example with a comment, ``<!-- example drop_in_loss -->``. Outputs are kept in ``docs/gallery/``, which git
 ignores, under a hash of the example and of the library: a build runs only what has changed.
+
+As a program, ``python docs/run_examples.py NAME...``, it runs these examples. Each has a process and a folder of its own, but
+the processes are forks of one that has loaded the libraries, which takes longer than most examples.
 """
 
 import ast
+import contextlib
 import hashlib
+import importlib
+import io
+import multiprocessing
 import os
 import re
+import runpy
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
+import traceback
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
 OUTPUTS = ROOT / "docs" / "gallery"
+LIBRARIES = ["matplotlib.pyplot", "sklearn.model_selection", "shortlist.cli.program", "torch._dynamo"]
 MARK = re.compile(r"^<!-- example (\w+) -->$", re.M)
 
 
@@ -26,9 +36,10 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     names = MARK.findall(markdown)
     if not names:
         return markdown
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        outputs = dict(zip(names, pool.map(output_of, names), strict=True))
-    return MARK.sub(lambda found: shown(found[1], outputs[found[1]]), markdown)
+    missing = [name for name in names if not kept(name).exists()]
+    if missing:
+        run(missing)
+    return MARK.sub(lambda found: shown(found[1], kept(found[1]).read_text(encoding="utf-8")), markdown)
 
 
 def shown(name: str, output: str) -> str:
@@ -53,27 +64,44 @@ def path_of(name: str) -> Path:
     return ROOT / "examples" / f"{name}.py"
 
 
-def output_of(name: str) -> str:
-    """What an example prints; from the last build if nothing has changed."""
-    kept = OUTPUTS / f"{name}-{_key(name)}.txt"
-    if not kept.exists():
-        OUTPUTS.mkdir(exist_ok=True)
+def kept(name: str) -> Path:
+    """The file of the output of an example as it stands, with the library as it stands."""
+    return OUTPUTS / f"{name}-{_key(name)}.txt"
+
+
+def run(names: Sequence[str]) -> None:
+    """Run examples and keep what they print; an error if one fails or prints nothing."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
+    done = subprocess.run([sys.executable, __file__, *names], env=environment, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+
+
+def main(names: Sequence[str]) -> None:
+    """Run examples in forks of this process, as many at once as there are processors."""
+    for library in LIBRARIES:
+        importlib.import_module(library)
+    OUTPUTS.mkdir(exist_ok=True)
+    with multiprocessing.get_context("fork").Pool(maxtasksperchild=1) as pool:
+        outcomes = dict(zip(names, pool.map(outcome, names, chunksize=1), strict=True))
+    for name, (printed, error) in outcomes.items():
         for old in OUTPUTS.glob(f"{name}-*.txt"):
             old.unlink()
-        kept.write_text(run(name), encoding="utf-8")
-    return kept.read_text(encoding="utf-8")
+        if not error and printed:
+            kept(name).write_text(printed, encoding="utf-8")
+        else:
+            sys.exit(f"examples/{name}.py printed {printed!r}\n{error}")
 
 
-def run(name: str) -> str:
-    """Run an example in a process and a folder of its own; an error if it fails or prints nothing."""
-    with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg"}
-        done = subprocess.run(
-            [sys.executable, path_of(name)], cwd=folder, env=environment, capture_output=True, text=True, check=False
-        )
-    if done.returncode or not done.stdout.strip():
-        raise RuntimeError(f"examples/{name}.py: exit code {done.returncode}, output {done.stdout!r}\n{done.stderr}")
-    return done.stdout.rstrip()
+def outcome(name: str) -> tuple[str, str]:
+    """What an example printed, and the traceback of its failure."""
+    printed, error = io.StringIO(), ""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(printed):
+        try:
+            runpy.run_path(str(path_of(name)), run_name="__main__")
+        except BaseException:
+            error = traceback.format_exc()
+    return printed.getvalue().rstrip(), error
 
 
 def _key(name: str) -> str:
@@ -86,3 +114,7 @@ def _library() -> bytes:
     for file in sorted((ROOT / "src" / "shortlist").rglob("*.py")):
         digest.update(file.read_bytes())
     return digest.digest()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

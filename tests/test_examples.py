@@ -3,14 +3,18 @@
 import re
 
 import pytest
-from docs.run_examples import MARK, ROOT, parts, run
+from docs.run_examples import MARK, ROOT, kept, outcome, parts, run
 
 EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_runs_and_prints_something(name):
-    assert run(name)
+def test_the_examples_run_and_print_something():
+    run(EXAMPLES)
+    assert all(kept(name).read_text(encoding="utf-8").strip() for name in EXAMPLES)
+
+
+def test_a_failing_example_tells_why():
+    assert "No such file" in outcome("no_such_example")[1]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -4,8 +4,9 @@ A *target* is ``int64 (N,)``, one label a row, or ``bool (N, C)``, any number of
 Checks here look at shapes, dtypes and devices only, so they never wait for a GPU; values are checked where data enters.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from typing import Any, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 NUMBER_THE_CLASSES = ": number the classes first, for example with numpy.unique(labels, return_inverse=True)"
 # Entries worked on at once: 8 MB in float32, so that a block and its temporaries stay near the processor.
@@ -44,6 +46,23 @@ def by_device(implementations: Mapping[str, T], tensor: Tensor) -> T:
     'numpy'
     """
     return implementations.get(tensor.device.type, implementations["any"])
+
+
+def uncompiled(function: Callable[P, T]) -> Callable[P, T]:
+    """Leave a function out of the graphs of ``torch.compile``, as ``torch.compiler.disable`` does.
+
+    That decorator loads the compiler when it is applied, which would make importing this library take seconds longer; this
+    one loads nothing until something is compiled.
+    """
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        if not torch.compiler.is_compiling():
+            return function(*args, **kwargs)
+        outside_graphs: Callable[P, T] = torch.compiler.disable(function)
+        return outside_graphs(*args, **kwargs)
+
+    return called
 
 
 def shape_of(tensor: Tensor) -> str:

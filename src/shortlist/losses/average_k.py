@@ -14,7 +14,18 @@ from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss
 from shortlist.losses.rows import IGNORING, global_rows, integer_target, labels_of, reduce_coupled, sum_rows
 from shortlist.processes import gathered, processes, rank, total
-from shortlist.tensors import Reduction, Scores, Target, TwoHeadScores, check_scores, one_hot, pick, shape_of, working
+from shortlist.tensors import (
+    Reduction,
+    Scores,
+    Target,
+    TwoHeadScores,
+    check_scores,
+    one_hot,
+    pick,
+    shape_of,
+    uncompiled,
+    working,
+)
 
 Rows = TypeVar("Rows", int, Tensor)
 
@@ -90,7 +101,7 @@ def _mean_over(values: Tensor, marks: Tensor) -> Tensor:
     return total(torch.where(marks, values, 0.0).sum()) / total(marks.sum().to(values.dtype)).clamp(min=1)
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+@uncompiled
 @torch.no_grad()
 def pseudo_positives(proposal_scores: Scores, barred: Tensor, kept: Tensor | None, k: float) -> Tensor:
     """The ``(k-1)·N`` most probable entries of the global batch, bool (N, C).

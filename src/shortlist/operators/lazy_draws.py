@@ -16,14 +16,14 @@ from torch import Tensor
 
 from shortlist.operators.level import LAWS, solve_level
 from shortlist.operators.plain_draws import plain_top_draws
-from shortlist.tensors import Array, Scores, row_blocks
+from shortlist.tensors import Array, Scores, row_blocks, uncompiled
 
 # Entries processed at once: the bits of all samples then stay in the processor's cache.
 CACHED_ENTRIES = 2**19
 DIGITS = 256
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+@uncompiled
 def lazy_top_draws(
     scores: Scores, k: int, epsilon: float, samples: int, antithetic: bool, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import one_of
-from shortlist.tensors import Scores
+from shortlist.tensors import Scores, uncompiled
 
 Noise: TypeAlias = Literal["normal", "logistic"]
 
@@ -83,7 +83,7 @@ def law_of(noise: str) -> Law:
     return LAWS[one_of(*LAWS)("noise", noise)]
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+@uncompiled
 @torch.no_grad()
 def solve_level(
     scores: Scores, total: float, law: Law, *, tolerance: float | None = None, work: Tensor | None = None

@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from shortlist.tensors import Scores
+from shortlist.tensors import Scores, uncompiled
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+@uncompiled
 def plain_top_draws(
     scores: Scores, k: int, epsilon: float, samples: int, antithetic: bool, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:

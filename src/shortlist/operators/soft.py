@@ -8,7 +8,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 
 from shortlist.operators.arguments import check_level, negligible
 from shortlist.operators.level import Law, Noise, law_of, solve_level
-from shortlist.tensors import Scores, by_device, row_blocks, working
+from shortlist.tensors import Scores, by_device, row_blocks, uncompiled, working
 
 # Entries processed at once: on the CPU a block and its temporaries stay in the cache; on a GPU one block is best.
 ENTRIES_AT_ONCE = {"cpu": 2**19, "any": 2**62}
@@ -42,7 +42,7 @@ def soft_top_value(scores: Scores, k: int, epsilon: float = 1.0, *, noise: Noise
     return value
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+@uncompiled
 def _soft_top(scores: Scores, total: float, epsilon: float, law: Law) -> Tensor:
     value: Tensor = _SoftTop.apply(scores, total, epsilon, law)  # type: ignore[no-untyped-call]
     return value

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from shortlist.checks import number
 from shortlist.errors import InputError
-from shortlist.tensors import Scores, check_scores, working
+from shortlist.tensors import Scores, check_scores, uncompiled, working
 
 # Selecting this many entries of a row costs less than secant steps in a wider bracket.
 FEW = 8
@@ -60,7 +60,7 @@ class _SparseTop(torch.autograd.Function):
         return moving * (gradient - share), None
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+@uncompiled
 @torch.no_grad()
 def project(scores: Scores, totals: Tensor) -> tuple[Tensor, Tensor]:
     """The projection of each row onto its own total, (N, 1) strictly between 0 and C, and ``scores - λ``, (N, C).
