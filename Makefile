@@ -9,7 +9,7 @@ ifneq ($(FIND_LINKS),)
 export UV_FIND_LINKS ?= $(FIND_LINKS)
 endif
 
-.PHONY: install demo test slow lint types imports docs check benchmarks clean
+.PHONY: install demo test slow fuzz lint types imports docs check benchmarks clean
 
 install: $(STAMP)
 
@@ -27,6 +27,11 @@ test: $(STAMP)
 
 slow: $(STAMP)
 	$(BIN)/python -m pytest -n auto -m slow tests
+
+# Tries to break the library for so long; a failure is printed with the command that repeats it.
+FUZZ_SECONDS ?= 600
+fuzz: $(STAMP)
+	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) $(if $(SEED),--seed $(SEED))
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
