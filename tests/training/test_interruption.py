@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from shortlist.training.callbacks import Callback
-from shortlist.training.interruption import Interrupted, deferred_interrupt
+from shortlist.training.interruption import Interrupted, deferred_signals
 from tests.training.small import run, same, weights
 
 STEPS = 10  # of two epochs
@@ -72,7 +72,7 @@ def test_a_training_in_another_thread_hears_of_no_signal():
     found = []
 
     def inside():
-        with deferred_interrupt() as stop:
+        with deferred_signals() as stop:
             found.append(stop.requested)
 
     thread = threading.Thread(target=inside)

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import whole
-from shortlist.data.loading import UNREADABLE, Framing
+from shortlist.data.loading import UNREADABLE, Framing, Loaded
 from shortlist.data.pictures import Pictures
 from shortlist.data.problems import Problem
 from shortlist.data.worker_processes import blocks_by_processes
+from shortlist.errors import InputError
 from shortlist.machine import cores_per_process
 from shortlist.tensors import Target
 
@@ -27,6 +28,10 @@ class Batch:
     inputs: Tensor
     target: Target
     rows: Tensor
+
+
+class WorkersDiedError(InputError):
+    """A worker process that decodes pictures was killed."""
 
 
 class RowSource(ABC):
@@ -94,10 +99,23 @@ class StreamedRows(RowSource):
         decoded = blocks_by_processes(
             self._pictures, wanted, size=self._side, fit=self._fit, workers=self._workers, ahead=ahead, pin=pin
         )
-        for loaded in decoded:
+        for loaded in _from_workers(decoded):
             self.problems += [problem for problem in loaded.problems if problem.kind == UNREADABLE]
             target = self.target.index_select(0, loaded.rows)
             yield Batch(loaded.images.to(self.device, non_blocking=True), _moved(target, self.device), loaded.rows)
+
+
+def _from_workers(decoded: Iterator[Loaded]) -> Iterator[Loaded]:
+    """What the workers send; their death, which DataLoader reports as a RuntimeError, as a sentence."""
+    try:
+        yield from decoded
+    except RuntimeError as error:
+        if "DataLoader worker" not in str(error):
+            raise
+        raise WorkersDiedError(
+            "a worker process that decodes pictures was killed, perhaps for want of memory: free some memory, then continue "
+            "with resume=True"
+        ) from error
 
 
 def _moved(tensor: Tensor, device: torch.device) -> Tensor:
