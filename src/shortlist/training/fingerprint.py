@@ -94,6 +94,10 @@ class DataFingerprint:
             classes, superclasses, splits, identified = json.loads(header["names"])
             if header["format"] != FORMAT or any(column.dtype != np.uint64 for column in columns.values()):
                 raise ValueError(f"expected the format {FORMAT}")
+            if len({column.shape for column in columns.values()}) > 1 or columns["ids"].ndim != 1:
+                raise ValueError("expected one digest of each kind for each row")
+            if (columns["split"] >= len(splits)).any():
+                raise ValueError("expected the number of a split for each row")
             above = None if superclasses is None else tuple(map(str, superclasses))
             return DataFingerprint(tuple(map(str, classes)), above, tuple(map(str, splits)), **columns, identified=identified)
         except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
