@@ -196,7 +196,8 @@ def test_the_scale_of_float16_is_part_of_the_state():
     from shortlist.training.optimizers import make_optimizer
     from tests.training.small import recipe
 
-    layer = nn.Linear(1, 1)
+    layer = nn.Linear(1, 5)
+    layer.num_classes = 5
     criterion = Criterion(recipe(), torch.ones(5), 3)
     held = ModelState(layer, make_optimizer(layer, recipe()), criterion, scaler=Scaler())
     assert held.plain()["scaler"] == {"scale": 1.0}

@@ -93,6 +93,7 @@ class ModelState:
             restore_optimizer(self.optimizer, without_prefix("optimizer", tensors), plain["optimizer"])
             self.criterion.restore(without_prefix("criterion", tensors))
             self.criterion.to(device)  # a link without values takes them from the file, which was read to the CPU
+            self._check_link(without_prefix("best_link", tensors))
             if self.average is not None:
                 self.average.network.load_state_dict(without_prefix("average", tensors))
             if self.scaler is not None:
@@ -101,6 +102,20 @@ class ModelState:
             raise InputError((str(error).strip().splitlines() or [type(error).__name__])[-1].strip()) from error
         self.best = {name: tensor.to(device) for name, tensor in best.items()} or None
         self.best_link = {name: tensor.to(device) for name, tensor in without_prefix("best_link", tensors).items()}
+
+    def _check_link(self, best: Mapping[str, Tensor]) -> None:
+        """Raise an error if the running link that was restored cannot turn scores into probabilities."""
+        link = self.criterion.link
+        shapes = {name: tensor.shape for name, tensor in self.criterion.link_tensors().items()}
+        wrong = next((name for name, tensor in best.items() if tensor.shape != shapes.get(name)), None)
+        if wrong is not None:
+            raise InputError(f"best_link.{wrong} does not fit the link")
+        if link is None or not link.fitted:
+            return
+        scores = torch.zeros(2, self.network.num_classes, device=next(self.network.parameters()).device)
+        probs = link(scores)
+        if probs.shape != scores.shape or probs.isnan().any():
+            raise InputError("the buffers of its link do not fit the classes")
 
     def _tensors(self) -> dict[str, Tensor]:
         found = _state("network", self.network) | with_prefix("optimizer", optimizer_tensors(self.optimizer)[0])
