@@ -66,13 +66,16 @@ def deferred_signals() -> Iterator[StopRequest]:
         usual = {}
     before = {number: signal.getsignal(number) for number in usual}
     deferred = [number for number, handler in before.items() if handler in usual[number]]
+    if deferred and hasattr(signal, "SIGCHLD"):
+        before[signal.SIGCHLD] = signal.getsignal(signal.SIGCHLD)
     for number in deferred:
         signal.signal(number, _asking(stop))
     try:
         yield stop
     finally:
-        for number in deferred:
-            signal.signal(number, before[number])
+        for number, handler in before.items():
+            if (number in deferred or number not in usual) and handler is not None:
+                signal.signal(number, handler)
 
 
 def _asking(stop: StopRequest) -> Callable[[int, FrameType | None], None]:
@@ -80,5 +83,13 @@ def _asking(stop: StopRequest) -> Callable[[int, FrameType | None], None]:
         if stop.requested and number == signal.SIGINT:
             raise KeyboardInterrupt
         stop.by = stop.by or signal.Signals(number)
+        if hasattr(signal, "SIGCHLD"):
+            # A signal to the whole group ends the workers of a DataLoader too, and the handler of torch would raise an error
+            # in the middle of the step.
+            signal.signal(signal.SIGCHLD, _ignored)
 
     return ask
+
+
+def _ignored(number: int, frame: FrameType | None) -> None:
+    """A handler that does nothing."""

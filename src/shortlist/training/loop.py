@@ -38,7 +38,7 @@ from shortlist.training.model_state import ModelState
 from shortlist.training.monitor import Monitor
 from shortlist.training.optimizers import make_optimizer
 from shortlist.training.recipe import Recipe
-from shortlist.training.row_sources import Batch, RowSource, WorkersDiedError
+from shortlist.training.row_sources import Batch, RowSource, is_worker_death
 from shortlist.training.sampler import MicroBatch, StepSampler, derived_seed
 from shortlist.training.schedules import learning_rate
 from shortlist.training.scoring import score_rows
@@ -134,8 +134,9 @@ class Loop:
         """The next step to take; None after the last."""
         try:
             return next(ready, None)
-        except WorkersDiedError as error:
-            if not self._should_stop(stop):  # else the signal that asks to stop has reached the workers as well
+        except RuntimeError as error:
+            # A signal that asks to stop may have reached the workers as well.
+            if not is_worker_death(error) or not self._should_stop(stop):
                 raise
             self.save()
             raise self._stopped(stop) from error

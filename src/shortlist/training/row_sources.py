@@ -4,13 +4,14 @@ import queue
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from shortlist.checks import whole
-from shortlist.data.loading import UNREADABLE, Framing, Loaded
+from shortlist.data.loading import UNREADABLE, Framing
 from shortlist.data.pictures import Pictures
 from shortlist.data.problems import Problem
 from shortlist.data.worker_processes import blocks_by_processes
@@ -99,23 +100,29 @@ class StreamedRows(RowSource):
         decoded = blocks_by_processes(
             self._pictures, wanted, size=self._side, fit=self._fit, workers=self._workers, ahead=ahead, pin=pin
         )
-        for loaded in _from_workers(decoded):
+        for loaded in decoded:
             self.problems += [problem for problem in loaded.problems if problem.kind == UNREADABLE]
             target = self.target.index_select(0, loaded.rows)
             yield Batch(loaded.images.to(self.device, non_blocking=True), _moved(target, self.device), loaded.rows)
 
 
-def _from_workers(decoded: Iterator[Loaded]) -> Iterator[Loaded]:
-    """What the workers send; their death, which DataLoader reports as a RuntimeError, as a sentence."""
+@contextmanager
+def worker_deaths_reported() -> Iterator[None]:
+    """Context in which the death of a worker process, which torch reports as a RuntimeError at any moment, is a sentence."""
     try:
-        yield from decoded
+        yield
     except RuntimeError as error:
-        if "DataLoader worker" not in str(error):
+        if not is_worker_death(error):
             raise
         raise WorkersDiedError(
             "a worker process that decodes pictures was killed, perhaps for want of memory: free some memory, then continue "
             "with resume=True"
         ) from error
+
+
+def is_worker_death(error: RuntimeError) -> bool:
+    """Whether torch reports that a worker process has died."""
+    return "DataLoader worker" in str(error)
 
 
 def _moved(tensor: Tensor, device: torch.device) -> Tensor:

@@ -37,6 +37,7 @@ from shortlist.training.loop import Loop
 from shortlist.training.monitor import make_monitor
 from shortlist.training.provenance import provenance
 from shortlist.training.recipe import PATH, Recipe
+from shortlist.training.row_sources import worker_deaths_reported
 from shortlist.training.run_folder import RunFolder
 from shortlist.training.scoring import score_rows
 from shortlist.training.splits import TEST, VAL, TrainingSplits, split_for_training
@@ -124,6 +125,7 @@ def train(
     with (
         locked_folder(run.path) if writes else nullcontext(),
         _claimed(run, recipe, network, new=writes and not resume) as begin,
+        worker_deaths_reported(),
     ):
         accelerator = make_accelerator(recipe.precision, device)
         data = split_for_training(as_dataset(recipe.data if dataset is None else dataset), recipe)
