@@ -1,6 +1,6 @@
 """Training where things go wrong: killed on a GPU in half precision, workers killed, folders and disks that take nothing.
 
-On a machine with a GPU: ``python -m pytest tests/training/test_hard_conditions.py tests/training/test_gpu.py -m "slow or not slow"``.
+On a machine with a GPU: ``python -m pytest -m "slow or not slow" tests/training/test_hard_conditions.py``.
 """
 
 import errno
@@ -35,7 +35,8 @@ import sys, torch
 sys.path.insert(0, sys.argv[2])
 from shortlist.training import train
 from tests.training.small import dataset, recipe
-chosen = recipe(method="average-k", epochs=40, backbone="resnet-8", lr=0.01, ema=0.9, augmentation="shift-flip", precision=sys.argv[4])
+chosen = recipe(method="average-k", epochs=40, backbone="resnet-8", lr=0.01, ema=0.9, augmentation="shift-flip",
+    precision=sys.argv[4])
 train(chosen, sys.argv[1], resume=sys.argv[3] == "resume", device="cuda", checkpoint_seconds=0.05, dataset=dataset(240))
 print("ended", flush=True)
 """
@@ -185,10 +186,10 @@ def test_sigterm_that_reaches_the_workers_too_keeps_a_checkpoint(tmp_path, strea
     before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def everybody():
+        signal.raise_signal(signal.SIGTERM)
         for worker in workers():
             worker.kill()
             worker.wait(10)
-        signal.raise_signal(signal.SIGTERM)
 
     try:
         with pytest.raises(Terminated, match="stopped after step"):
