@@ -1,5 +1,6 @@
 """``train``: a recipe and a folder → a trained, calibrated and measured classifier, with its predictions and history."""
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from shortlist.data.adapters import as_dataset
 from shortlist.data.dataset import TRAIN
 from shortlist.data.problems import problem_lines
-from shortlist.errors import InputError
+from shortlist.errors import InputError, ShortlistWarning
 from shortlist.evaluation import card_numbers, measure
 from shortlist.locks import locked_folder
 from shortlist.machine import is_first_process, local_processes
@@ -133,6 +134,8 @@ def train(
         callbacks = _callbacks(run, callback, accelerator, tensorboard)
         for remark in data.remarks:
             callbacks.message(remark)
+        for warning in data.warnings if callback is None and writes else ():  # else the callback has got it as a message
+            warnings.warn(warning, ShortlistWarning, stacklevel=2)
         digest = _checked_data(run, data, writes)
         loaded = load_data(
             data, recipe, accelerator.device, processes_here=local_processes(accelerator.num_processes), progress=progress
