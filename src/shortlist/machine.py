@@ -1,10 +1,13 @@
-"""The cores that this process may use, and its place among the processes of a launcher such as torchrun.
+"""The cores that this process may use, its place among the processes of a launcher such as torchrun, and how it is ended.
 
 The only module that reads these from the environment. It does not import torch, so that the command line can use it before
 torch is loaded.
 """
 
 import os
+import signal
+import sys
+from types import FrameType
 
 
 def usable_cores() -> int:
@@ -30,3 +33,8 @@ def is_first_process() -> bool:
 def cores_per_process() -> int:
     """The share of this machine's cores that belongs to this process, at least one."""
     return max(1, usable_cores() // local_processes())
+
+
+def exit_on_sigterm(number: int, frame: FrameType | None) -> None:
+    """Signal handler: leave by an exception, so that temporary files are removed, with the status that shells expect."""
+    sys.exit(128 + signal.SIGTERM)

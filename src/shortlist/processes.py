@@ -56,6 +56,15 @@ def decided_by_first(answers: list[bool]) -> list[bool]:
     return list(shared[0])
 
 
+def same_everywhere(value: str) -> bool:
+    """Whether every process has the same text."""
+    if processes() == 1:
+        return True
+    found: list[Any] = [None] * processes()
+    distributed.all_gather_object(found, value)
+    return len(set(found)) == 1
+
+
 def _empty_max(values: Tensor, dim: int) -> Tensor:
     shape = [size for n, size in enumerate(values.shape) if n != dim % values.ndim]
     return values.new_full(shape, -torch.inf)

@@ -1,8 +1,11 @@
 """``shortlist train``, ``tune`` and ``recipes``, and the commands that take the folder of a run."""
 
 import json
+import re
 import shutil
 import signal
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -143,6 +146,51 @@ def test_ctrl_c_keeps_the_step_and_says_how_to_go_on(run, tmp_path, presses):
     assert "resuming after step 9 of 14" in again.err
     one, other = ((tmp_path / name / "classifier" / "model.safetensors").read_bytes() for name in ("whole", "a cut"))
     assert one == other
+
+
+def test_sigterm_keeps_the_step_and_says_how_to_go_on(tmp_path):
+    """A real process, which a real signal reaches."""
+    command = [sys.executable, "-m", "shortlist", "train", TINY, "-k", "2", "--out", "a cut", "--no-tensorboard"]
+    slow = [*QUICK, "--epochs", "10000"]
+    child = subprocess.Popen([*command, *map(str, slow)], stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    lines = []
+    for line in child.stderr:
+        lines.append(line)
+        if line.startswith("epoch"):
+            child.send_signal(signal.SIGTERM)
+            break
+    lines += child.stderr.read().splitlines(keepends=True)
+    child.stderr.close()
+    assert child.wait() == 143, lines
+    assert re.fullmatch(r"stopped after step \d+ of .*; the checkpoint was saved: .*--resume --out 'a cut'\n", lines[-1])
+    assert (tmp_path / "a cut" / "checkpoint.safetensors").exists()
+
+
+def test_sigterm_in_a_search_says_how_to_go_on(run, monkeypatch):
+    import shortlist.training.run as module
+
+    monkeypatch.setattr(module, "load_data", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        outcome = run("tune", TINY, "-k", 2, "--set", "backbone=plain-8", "--grid", "alpha=0.1,1", "--out", "cut")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert outcome.code == 143
+    assert outcome.err.splitlines()[-1].endswith("continue with shortlist tune --resume --out cut")
+
+
+def test_a_run_that_had_finished_says_so(run):
+    assert run("train", TINY, "-k", 2, *QUICK, "--out", "done").code == 0
+    again = run("train", "--resume", "--out", "done", "--no-tensorboard")
+    assert again.code == 0
+    assert "training had already finished" in again.err
+
+
+def test_messages_about_runs_name_the_option(run, fails):
+    assert run("train", TINY, "-k", 2, *QUICK, "--out", "done run").code == 0
+    message = fails("train", TINY, "-k", 2, *QUICK, "--out", "done run")
+    assert "continue it with shortlist train --resume --out 'done run'" in message
+    assert "resume=True" not in message
 
 
 def test_ctrl_c_twice_leaves_at_once_and_a_run_without_a_checkpoint_begins_again(run, presses):

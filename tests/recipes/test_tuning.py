@@ -9,7 +9,7 @@ import pytest
 from shortlist.errors import InputError
 from shortlist.recipes import Trial, tune
 from shortlist.training import Callback, Recipe
-from shortlist.training.failures import NonFiniteLossError
+from shortlist.training.failures import NonFiniteError
 from tests.recipes.searches import GRID, NAMES, RECIPE, VALUES, history, lines, search
 
 
@@ -49,6 +49,7 @@ def test_what_is_written(tmp_path):
         "format": "shortlist-tuning/1",
         "recipe": json.loads(json.dumps(RECIPE.record())),
         "grid": {"lr": [0.1, 0.3], "alpha": [0.5, 1.0]},
+        "data": {"digest": described["data"]["digest"], "classes": 6, "rows": {"train": 64, "val": 32, "test": 32}},
     }
     assert lines(tmp_path / "s")[1] == {
         "folder": "trial-001",
@@ -96,7 +97,7 @@ def test_the_data_are_opened_once(tmp_path):
 
 
 def test_a_trial_that_fails_is_recorded_and_the_search_goes_on(tmp_path):
-    values = VALUES | {(0.1, 0.5): NonFiniteLossError("the loss of step 3 is nan"), (0.3, 0.5): (math.nan, math.nan)}
+    values = VALUES | {(0.1, 0.5): NonFiniteError("the loss of step 3 is nan"), (0.3, 0.5): (math.nan, math.nan)}
     fake, tuned = search(tmp_path / "s", values)
     assert fake.folders == NAMES
     assert tuned.best.folder == "trial-001"

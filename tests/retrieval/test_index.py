@@ -113,7 +113,7 @@ def test_rows_are_added_deleted_and_compacted(tmp_path, small_groups):
     index.add(predictions(10, seed=9, ids=[f"new {row}" for row in range(10)]))
     assert max(result.row for result in index.search(query, 600)) >= 600  # numbers are never given twice
     files = {path.name for path in (tmp_path / "index").iterdir()}
-    assert files == index.manifest.files() | {".lock"}
+    assert files == index.manifest.files()
 
 
 def test_everything_can_be_deleted(tmp_path):
@@ -192,10 +192,10 @@ def test_readers_see_one_state_whatever_happens(tmp_path):
 
 
 def test_two_writers_do_not_meet(tmp_path):
-    from shortlist.retrieval.changes import writers_lock
+    from shortlist.locks import folder_lock
 
     index = Index.build(predictions(10), tmp_path / "index")
-    with writers_lock(tmp_path / "index"), pytest.raises(InputError, match="being written to by another process"):
+    with folder_lock(tmp_path / "index"), pytest.raises(InputError, match="being written to by another process"):
         index.delete(["1"])
     assert index.delete(["1"]) == 1
 

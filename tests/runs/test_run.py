@@ -87,7 +87,7 @@ def test_remarks_of_the_training_are_kept(finished, tmp_path):
 
 def test_a_run_without_a_rule_says_so(finished, tmp_path):
     run = Run(shutil.copytree(finished, tmp_path / "leaves"))
-    run.classifier.with_rule(None).save(run.classifier_path)
+    run.write_classifier(run.classifier.with_rule(None))
     with pytest.raises(InputError, match="classifier has no set rule"):
         Run(run.path).evaluate()
     assert Run(run.path).evaluate(rule=top_k(2)).rule_text == "top-k:2"

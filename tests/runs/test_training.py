@@ -8,7 +8,7 @@ from torch.utils.data import TensorDataset
 
 import shortlist
 from shortlist import Classifier, Run
-from shortlist.errors import InputError
+from shortlist.errors import InputError, ShortlistWarning
 from shortlist.models import NetworkNeededError
 from shortlist.training import Callback
 from shortlist.training.interruption import Interrupted
@@ -123,3 +123,16 @@ def test_the_classifier_of_the_folder_is_that_of_the_run(tmp_path):
     assert torch.equal(
         Classifier.load(tmp_path / "run" / "classifier").predict(images).sets, run.classifier.predict(images).sets
     )
+
+
+def test_a_class_without_training_rows_is_a_warning(tmp_path):
+    features = torch.randn(120, 4, generator=torch.Generator().manual_seed(0))
+    labels = features[:, :3].argmax(1) + 1  # counted from 1: class 0 has no row
+    with pytest.warns(ShortlistWarning, match=r"1 class \(0\) has no training row"):
+        shortlist.train((features, labels), folder=tmp_path / "run", k=2, epochs=1, device="cpu", report=False)
+
+
+@pytest.mark.parametrize(("name", "meant"), [("learning_rate", "lr"), ("num_epochs", "epochs"), ("random_state", "seed")])
+def test_names_of_other_libraries_are_understood_in_messages(name, meant):
+    with pytest.raises(InputError, match=f"setting {name!r}: did you mean {meant!r}"):
+        shortlist.train((torch.eye(4), torch.arange(4)), **{name: 1})

@@ -98,3 +98,11 @@ def test_a_weight_that_two_layers_share_moves_once():
     follower.update(model, 1000)
     torch.testing.assert_close(follower.network[0].weight, start + 0.5)
     assert follower.network[0].weight is follower.network[1].weight
+
+
+def test_a_mask_of_infinities_is_copied():
+    network = nn.Linear(1, 1)
+    network.register_buffer("mask", torch.full((2, 2), -torch.inf).triu(1))
+    follower = AveragedWeights(network, 0.9)
+    follower.update(network, 5)
+    assert torch.equal(follower.network.mask, network.mask)

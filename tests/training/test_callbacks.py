@@ -66,7 +66,7 @@ def test_other_values_that_json_lacks_become_null(tmp_path, value, written):
 
 def test_a_file_that_cannot_be_written_is_a_sentence(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"^cannot write .*metrics.jsonl: .*resume the run$"):
+    with pytest.raises(InputError, match=r"^cannot write .*metrics.jsonl: .*continue with resume=True$"):
         MetricsFile(tmp_path / "file" / METRICS).epoch_ended(LINES[2], LINES)
 
 

@@ -11,7 +11,14 @@ from safetensors.torch import save_file
 
 from shortlist.errors import InputError
 from shortlist.training import checkpoint
-from shortlist.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint, with_prefix, without_prefix
+from shortlist.training.checkpoint import (
+    Checkpoint,
+    TrainingState,
+    load_checkpoint,
+    save_checkpoint,
+    with_prefix,
+    without_prefix,
+)
 
 MOMENT = TrainingState(
     step=17,
@@ -37,9 +44,10 @@ PLAIN = {"optimizer": {"groups": [{"lr": 0.1, "params": [0, 1], "fused": None}],
 
 def test_everything_comes_back_bit_for_bit(tmp_path):
     path = tmp_path / "deep" / "checkpoint.safetensors"
-    save_checkpoint(path, MOMENT, TENSORS, PLAIN)
-    state, tensors, plain = load_checkpoint(path)
-    assert (state, plain) == (MOMENT, PLAIN)
+    save_checkpoint(path, Checkpoint(MOMENT, TENSORS, PLAIN))
+    found = load_checkpoint(path)
+    tensors = found.tensors
+    assert (found.state, found.plain) == (MOMENT, PLAIN)
     assert tensors.keys() == TENSORS.keys()
     for name, tensor in TENSORS.items():
         assert tensors[name].dtype == tensor.dtype
@@ -48,29 +56,30 @@ def test_everything_comes_back_bit_for_bit(tmp_path):
 
 
 def test_a_first_moment_without_tensors_comes_back(tmp_path):
-    save_checkpoint(tmp_path / "a", TrainingState(), {}, {})
-    assert load_checkpoint(tmp_path / "a") == (TrainingState(), {}, {})
+    save_checkpoint(tmp_path / "a", Checkpoint(TrainingState(), {}, {}))
+    assert load_checkpoint(tmp_path / "a") == Checkpoint(TrainingState(), {}, {})
 
 
 def test_numbers_that_are_none_come_back(tmp_path):
-    save_checkpoint(tmp_path / "a", TrainingState(history=[{"value": math.nan}, {"value": math.inf}]), {}, {})
-    first, second = load_checkpoint(tmp_path / "a")[0].history
+    save_checkpoint(tmp_path / "a", Checkpoint(TrainingState(history=[{"value": math.nan}, {"value": math.inf}]), {}, {}))
+    first, second = load_checkpoint(tmp_path / "a").state.history
     assert math.isnan(first["value"])
     assert second["value"] == math.inf
 
 
 def test_views_and_weights_with_a_gradient_are_written_as_they_look(tmp_path):
     whole = torch.arange(12.0).view(3, 4).requires_grad_()
-    save_checkpoint(tmp_path / "a", TrainingState(), {"across": whole.T, "column": whole[:, 1]}, {})
-    _, tensors, _ = load_checkpoint(tmp_path / "a")
+    save_checkpoint(tmp_path / "a", Checkpoint(TrainingState(), {"across": whole.T, "column": whole[:, 1]}, {}))
+    tensors = load_checkpoint(tmp_path / "a").tensors
     assert torch.equal(tensors["across"], whole.detach().T)
     assert tensors["column"].tolist() == [1.0, 5.0, 9.0]
 
 
 def test_a_later_checkpoint_takes_the_place_of_an_earlier_one(tmp_path):
     for step in range(3):
-        save_checkpoint(tmp_path / "a", TrainingState(step=step), {"w": torch.full((2,), float(step))}, {})
-    state, tensors, _ = load_checkpoint(tmp_path / "a")
+        save_checkpoint(tmp_path / "a", Checkpoint(TrainingState(step=step), {"w": torch.full((2,), float(step))}, {}))
+    found = load_checkpoint(tmp_path / "a")
+    state, tensors = found.state, found.tensors
     assert (state.step, tensors["w"].tolist()) == (2, [2.0, 2.0])
     assert len(list(tmp_path.iterdir())) == 1
 
@@ -78,7 +87,7 @@ def test_a_later_checkpoint_takes_the_place_of_an_earlier_one(tmp_path):
 @pytest.mark.parametrize("written", [0, 40])
 def test_a_full_disk_leaves_the_old_checkpoint_whole(tmp_path, monkeypatch, written):
     path = tmp_path / "checkpoint.safetensors"
-    save_checkpoint(path, MOMENT, TENSORS, PLAIN)
+    save_checkpoint(path, Checkpoint(MOMENT, TENSORS, PLAIN))
     before = path.read_bytes()
 
     def full(tensors, filename, metadata=None):
@@ -87,49 +96,49 @@ def test_a_full_disk_leaves_the_old_checkpoint_whole(tmp_path, monkeypatch, writ
 
     monkeypatch.setattr(checkpoint, "save_file", full)
     with pytest.raises(InputError) as error:
-        save_checkpoint(path, TrainingState(step=99), TENSORS, PLAIN)
+        save_checkpoint(path, Checkpoint(TrainingState(step=99), TENSORS, PLAIN))
     assert f"cannot write the checkpoint {path}: " in str(error.value)
     assert "no space left on device; the previous one is kept" in str(error.value)
     assert path.read_bytes() == before
-    assert load_checkpoint(path)[0] == MOMENT
+    assert load_checkpoint(path).state == MOMENT
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 
 def test_a_disk_that_fails_late_leaves_the_old_checkpoint_whole(tmp_path, monkeypatch):
     path = tmp_path / "checkpoint.safetensors"
-    save_checkpoint(path, MOMENT, TENSORS, PLAIN)
+    save_checkpoint(path, Checkpoint(MOMENT, TENSORS, PLAIN))
 
     def failed(handle):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(checkpoint.os, "fsync", failed)
     with pytest.raises(InputError, match=r"cannot write the checkpoint .*Input/output error"):
-        save_checkpoint(path, TrainingState(step=99), {}, {})
-    assert load_checkpoint(path)[0] == MOMENT
+        save_checkpoint(path, Checkpoint(TrainingState(step=99), {}, {}))
+    assert load_checkpoint(path).state == MOMENT
     assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_a_killed_write_leaves_the_old_checkpoint_whole(tmp_path, monkeypatch):
     path = tmp_path / "checkpoint.safetensors"
-    save_checkpoint(path, MOMENT, TENSORS, PLAIN)
+    save_checkpoint(path, Checkpoint(MOMENT, TENSORS, PLAIN))
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(checkpoint, "save_file", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        save_checkpoint(path, TrainingState(step=99), {}, {})
-    assert load_checkpoint(path)[0] == MOMENT
+        save_checkpoint(path, Checkpoint(TrainingState(step=99), {}, {}))
+    assert load_checkpoint(path).state == MOMENT
 
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write the checkpoint"):
-        save_checkpoint(tmp_path / "file" / "checkpoint.safetensors", TrainingState(), {}, {})
+        save_checkpoint(tmp_path / "file" / "checkpoint.safetensors", Checkpoint(TrainingState(), {}, {}))
 
 
 def header(**changes):
-    return {"format": checkpoint.FORMAT, "state": json.dumps(vars(TrainingState())), "plain": "{}"} | changes
+    return {"format": checkpoint.FORMAT, "state": json.dumps(vars(TrainingState())), "plain": "{}", "data": ""} | changes
 
 
 FOREIGN = {
@@ -165,7 +174,7 @@ def test_another_format_is_named(tmp_path):
 
 def test_a_file_cut_short_anywhere_is_refused(tmp_path):
     path = tmp_path / "checkpoint.safetensors"
-    save_checkpoint(path, MOMENT, TENSORS, PLAIN)
+    save_checkpoint(path, Checkpoint(MOMENT, TENSORS, PLAIN))
     content = path.read_bytes()
     for length in [*range(0, len(content), 37), len(content) - 1]:
         path.write_bytes(content[:length])
@@ -176,8 +185,8 @@ def test_a_file_cut_short_anywhere_is_refused(tmp_path):
 def test_weights_that_two_layers_share_can_be_kept(tmp_path):
     shared = torch.arange(4.0).view(2, 2)
     tensors = {"network.in": shared, "network.out": shared, "part": shared[1:], "turned": shared.T, "none": shared[:0]}
-    save_checkpoint(tmp_path / "a", TrainingState(), tensors, {})
-    found = load_checkpoint(tmp_path / "a")[1]
+    save_checkpoint(tmp_path / "a", Checkpoint(TrainingState(), tensors, {}))
+    found = load_checkpoint(tmp_path / "a").tensors
     assert found.keys() == tensors.keys()
     assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
 

@@ -11,10 +11,10 @@ from safetensors.torch import load_file
 from shortlist.errors import InputError
 from shortlist.training.failures import (
     FILL,
-    NonFiniteLossError,
+    NonFiniteError,
     OutOfMemoryError,
     largest_batch,
-    nonfinite_loss,
+    nonfinite_step,
     out_of_memory_error,
     save_failed_batch,
 )
@@ -98,11 +98,11 @@ def test_one_row_that_does_not_fit_is_not_said_to_fit():
 
 def test_a_loss_that_is_no_number_says_where_its_batch_is(tmp_path):
     path = tmp_path / "failed.safetensors"
-    error = nonfinite_loss(7, math.nan, path, 0)
-    assert isinstance(error, NonFiniteLossError)
+    error = nonfinite_step(7, math.nan, None, path, 0)
+    assert isinstance(error, NonFiniteError)
     assert isinstance(error, InputError)
     assert str(error).startswith(f"the loss of step 7 is nan; its batch is in {path}: lower lr")
-    assert "is inf after 3 such steps" in str(nonfinite_loss(8, math.inf, path, 3))
+    assert "is inf after 3 such steps" in str(nonfinite_step(8, math.inf, None, path, 3))
 
 
 def test_the_batch_is_kept_as_it_was(tmp_path):
@@ -116,5 +116,5 @@ def test_the_batch_is_kept_as_it_was(tmp_path):
 
 def test_a_batch_that_cannot_be_written_does_not_hide_why_it_was_to_be(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"^the loss of a step is not finite, .*failed.safetensors .*: lower lr"):
+    with pytest.raises(InputError, match=r"^the loss or the gradient of a step is .*failed.safetensors .*: lower lr"):
         save_failed_batch(tmp_path / "file" / "failed.safetensors", {"rows": torch.zeros(1)})

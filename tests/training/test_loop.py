@@ -13,7 +13,7 @@ from shortlist.errors import InputError
 from shortlist.models import InputSpec, Network
 from shortlist.training.callbacks import Callback
 from shortlist.training.criterion import Criterion
-from shortlist.training.failures import NonFiniteLossError, OutOfMemoryError
+from shortlist.training.failures import NonFiniteError, OutOfMemoryError
 from shortlist.training.loop import Loop
 from shortlist.training.monitor import Monitor
 from shortlist.training.sampler import StepSampler
@@ -152,7 +152,7 @@ def nan_at(steps, monkeypatch):
 
 def test_a_loss_that_is_not_finite_stops_before_it_harms_and_keeps_its_batch(tmp_path, monkeypatch):
     nan_at({7}, monkeypatch)
-    with pytest.raises(NonFiniteLossError, match=r"the loss of step 8 is nan; its batch is in .*lower lr"):
+    with pytest.raises(NonFiniteError, match=r"the loss of step 8 is nan; its batch is in .*lower lr"):
         run(tmp_path / "run")
     batch = load_file(tmp_path / "run" / "failed-batch.safetensors")
     assert batch["inputs"].shape == (12, 3, 8, 8)
@@ -172,7 +172,7 @@ def test_steps_that_are_not_finite_can_be_left_out_and_change_nothing(tmp_path, 
 
 def test_one_step_too_many_that_is_not_finite_stops(tmp_path, monkeypatch):
     nan_at({1, 2, 3}, monkeypatch)
-    with pytest.raises(NonFiniteLossError, match="step 4 is nan after 2 such steps"):
+    with pytest.raises(NonFiniteError, match="step 4 is nan after 2 such steps"):
         run(tmp_path / "run", skip_nonfinite=2)
 
 

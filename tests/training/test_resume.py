@@ -117,7 +117,7 @@ def test_a_full_disk_keeps_the_last_checkpoint_and_says_so(tmp_path, monkeypatch
         save(tensors, path, metadata=metadata)
 
     monkeypatch.setattr(checkpoint, "save_file", full)
-    with pytest.raises(InputError, match=r"checkpoint.safetensors: no space left on device; .*resume the run$"):
+    with pytest.raises(InputError, match=r"checkpoint.safetensors: no space left on device; .*continue with resume=True$"):
         run(tmp_path / "cut")
     assert same(weights(whole), weights(run(tmp_path / "cut", resume=True)))
     assert not [entry for entry in (tmp_path / "cut").iterdir() if entry.name.startswith(".")]

@@ -35,6 +35,7 @@ class Outcome(enum.IntEnum):
     USAGE = 2
     WARNED = 3
     STOPPED = 130  # by Ctrl-C, the usual code of shells
+    TERMINATED = 143  # by SIGTERM
 
 
 def error_console() -> Console:

@@ -13,6 +13,7 @@ from shortlist.cli.commands import SETTINGS, LazyCommands
 from shortlist.cli.console import Outcome, complain
 from shortlist.errors import InputError
 from shortlist.files import is_full
+from shortlist.machine import exit_on_sigterm
 
 app = typer.Typer(
     cls=LazyCommands,
@@ -73,7 +74,7 @@ def main() -> None:
     """Run the program. An error in what the user gave is one sentence and exit code 1, never a traceback."""
     # Threads that spin while they wait for each other take the cores from other work.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read when torch is loaded, which no command has done yet
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that temporary files are removed
+    signal.signal(signal.SIGTERM, exit_on_sigterm)
     try:
         app()
     except InputError as error:

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from shortlist.cli import options
-from shortlist.cli.console import Bar, Outcome, emit, say, show, warn
+from shortlist.cli.console import Bar, emit, say, show, warn
 from shortlist.cli.networks import networks_by_option
 from shortlist.cli.progress import TrainingBar
+from shortlist.cli.runs import resumable
 from shortlist.errors import InputError
 from shortlist.machine import is_first_process
 from shortlist.recipes import all_recipes, find_recipe
@@ -113,13 +114,8 @@ def changes(given: dict[str, Any], settings: Sequence[str] | None) -> dict[str, 
 
 def run_training(job: Job, *, resume: bool, device: str, tensorboard: bool = True, network: str | None = None) -> None:
     """Train and show the result; of several processes, only the first prints."""
-    try:
-        with networks_by_option():
-            _train_and_show(job, resume=resume, device=device, tensorboard=tensorboard, network=network)
-    except KeyboardInterrupt as interrupt:
-        if is_first_process():
-            say(RunFolder(job.folder).how_to_resume(interrupt))
-        raise typer.Exit(Outcome.STOPPED) from interrupt
+    with networks_by_option(), resumable("train", job.folder, RunFolder(job.folder).how_to_resume):
+        _train_and_show(job, resume=resume, device=device, tensorboard=tensorboard, network=network)
 
 
 def _train_and_show(job: Job, **how: Any) -> None:

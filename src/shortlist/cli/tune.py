@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from shortlist.cli import options
-from shortlist.cli.console import Outcome, emit, say, show
+from shortlist.cli.console import emit, say, show
 from shortlist.cli.progress import TrialLines
+from shortlist.cli.runs import resumable
 from shortlist.cli.train import DeviceName, MethodName, RecipeName, Settings, Size, Source, changes, requested_job
 from shortlist.recipes import parse_grid, tune as search
 from shortlist.recipes.tuning import TUNING, search_in, trials_in
@@ -51,7 +52,7 @@ def tune(
     values: Mapping[str, Sequence[Any]] | None = parse_grid(grid, job.recipe) if grid else None
     if resume and values is None:
         values = search_in(folder)[1]
-    try:
+    with resumable("tune", folder, lambda reached: _how_to_resume(folder)):
         found = search(
             job.recipe,
             folder,
@@ -61,9 +62,6 @@ def tune(
             callback=TrialLines(),
             dataset=job.dataset,
         )
-    except KeyboardInterrupt as interrupt:
-        say(_how_to_resume(folder))
-        raise typer.Exit(Outcome.STOPPED) from interrupt
     if as_json:
         emit(json.dumps([trial.record() for trial in found.trials], indent=2, ensure_ascii=False) + "\n")
     else:
@@ -73,7 +71,7 @@ def tune(
 
 
 def _how_to_resume(folder: Path) -> str:
-    """What to tell the user after Ctrl-C."""
+    """What to tell the user after Ctrl-C or SIGTERM."""
     if not (folder / TUNING).exists():
         return "stopped before the search began"
     number = math.prod(map(len, search_in(folder)[1].values()))

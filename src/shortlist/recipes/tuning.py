@@ -1,7 +1,8 @@
 """Grid search: every combination is trained, and the best one is chosen on validation rows.
 
 ========================= =======================================================================================
-tuning.json               the recipe and the grid
+tuning.json               the recipe, the grid and a digest of the data
+rows.safetensors          fingerprint of every row of the data, to tell what has changed when the search is resumed
 trials.jsonl              one line per finished trial: its values, its validation result, its folder
 trial-000, trial-001, …   the run of each trial, as :func:`~shortlist.training.train` writes it
 ========================= =======================================================================================
@@ -14,16 +15,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from shortlist.checks import Check, number as number_check, optional, text, whole
 from shortlist.data.adapters import as_dataset
 from shortlist.errors import InputError
 from shortlist.files import write_text
+from shortlist.locks import locked_folder
 from shortlist.machine import launched_processes
 from shortlist.recipes.grids import checked_grid, trial_recipes, written
 from shortlist.report.table import Table
 from shortlist.training.callbacks import Callback, Callbacks
+from shortlist.training.fingerprint import DataFingerprint, fingerprint
 from shortlist.training.monitor import Monitor
 from shortlist.training.recipe import PATH, Recipe
-from shortlist.training.run_folder import RunFolder
+from shortlist.training.run_folder import ROWS, RunFolder, data_changed
+from shortlist.words import listed, shown
 
 if TYPE_CHECKING:
     from shortlist.training.devices import Device
@@ -61,9 +66,33 @@ class Trial:
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in self.values.items()}
         object.__setattr__(self, "values", MappingProxyType(values))
 
+    @staticmethod
+    def from_record(record: Any) -> "Trial":
+        """The trial that was read from a file; an error names what cannot be part of one."""
+        if not isinstance(record, dict) or record.keys() != CHECKS.keys():
+            raise InputError(f"trial: expected {listed(list(CHECKS))}, got {shown(record)}")
+        return Trial(**{name: check(name, record[name]) for name, check in CHECKS.items()})
+
     def record(self) -> dict[str, Any]:
         """The trial as plain values, for JSON."""
         return {part.name: getattr(self, part.name) for part in fields(self)} | {"values": dict(self.values)}
+
+
+def _values(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InputError(f"{name}: expected settings by name, got {shown(value)}")
+    return value
+
+
+CHECKS: Mapping[str, Check] = {
+    "folder": text,
+    "values": _values,
+    "monitor": optional(text),
+    "value": optional(number_check()),
+    "epoch": optional(whole(1)),
+    "seconds": optional(number_check(least=0)),
+    "failed": optional(text),
+}
 
 
 @dataclass(frozen=True)
@@ -138,7 +167,9 @@ def tune(
     opened = None if dataset is None else as_dataset(dataset)
     search = _Search(folder, recipe, checked, wanted, device, callback, train, opened)
     search.check_folder(resume)
-    trials = search.run()
+    with locked_folder(folder):
+        search.check_folder(resume)  # again, now that no other process can write to it
+        trials = search.run()
     best = _best(trials)
     return TuningResult(tuple(trials), best, recipe.with_settings(**best.values))
 
@@ -161,8 +192,8 @@ def trials_in(folder: str | Path) -> list[Trial]:
     if not path.exists():
         return []
     try:
-        return [Trial(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+        return [Trial.from_record(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"cannot read {path}: {error}; choose another folder") from error
 
 
@@ -193,7 +224,7 @@ class _Search:
         if resume:
             self._check_same()
         elif described.exists():
-            raise InputError(f"{folder} already holds a search: resume it, or choose another folder")
+            raise InputError(f"{folder} already holds a search: continue it with resume=True, or choose another folder")
         elif folder.exists() and any(not entry.name.startswith(".") for entry in folder.iterdir()):
             raise InputError(f"{folder}: expected a new or empty folder for the search, got one with files in it")
 
@@ -215,11 +246,18 @@ class _Search:
     def run(self) -> list[Trial]:
         """Train all trials that have not succeeded yet, in the order of the grid."""
         found = self._ended()
-        if self._dataset is None and not all(name in found for name in self._names()):
-            self._dataset = as_dataset(self.recipe.data)  # opened once for all trials
-        if not (self.folder / TUNING).exists():
-            record = {"format": FORMAT, "recipe": self.recipe.record(), "grid": _plain(self.grid)}
-            write_text(self.folder / TUNING, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+        new = not (self.folder / TUNING).exists()
+        if new:
+            self._describe()
+        try:
+            if self._dataset is None and not all(name in found for name in self._names()):
+                self._dataset = as_dataset(self.recipe.data)  # opened once for all trials
+            if self._dataset is not None:
+                self._check_data(fingerprint(self._dataset.splits, self._dataset.classes, self._dataset.superclasses))
+        except BaseException:
+            if new:
+                (self.folder / TUNING).unlink()
+            raise
         for number, (name, wanted) in enumerate(zip(self._names(), self.wanted, strict=True), 1):
             if name in found:
                 continue
@@ -228,6 +266,19 @@ class _Search:
             found[name] = self._trial(name, values, wanted)
             self._write([found[other] for other in self._names() if other in found])
         return [found[name] for name in self._names()]
+
+    def _describe(self, **more: Any) -> None:
+        record = {"format": FORMAT, "recipe": self.recipe.record(), "grid": _plain(self.grid), **more}
+        write_text(self.folder / TUNING, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+
+    def _check_data(self, data: DataFingerprint) -> None:
+        """Raise an error if the data are not those that the search began with; those of a new search are recorded."""
+        record = _read_json(self.folder / TUNING).get("data")
+        if record is None and not any(map(RunFolder.holds_run, map(self.folder.joinpath, self._names()))):
+            data.save(self.folder / ROWS)
+            self._describe(data=data.record())
+        elif not isinstance(record, dict) or record.get("digest") != data.digest:
+            raise data_changed(self.folder, "search", data)
 
     def _names(self) -> list[str]:
         return [f"trial-{number:03d}" for number in range(len(self.wanted))]
@@ -310,7 +361,7 @@ def _best(trials: Sequence[Trial]) -> Trial:
 def _read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"cannot read {path}: {error}; choose another folder") from error
 
 

@@ -4,7 +4,6 @@ Everything that a manifest names is on disk before the manifest is, so that a cr
 before the change or the state after it.
 """
 
-import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ import pyarrow.parquet as pq
 
 from shortlist.errors import InputError
 from shortlist.files import flush, folder_written_whole, written_whole
+from shortlist.locks import LOCK
 from shortlist.retrieval.manifest import Manifest, link_text
 from shortlist.retrieval.parquet import DamagedError, Floats, RowNumbers, file_seal, numbers_of
 from shortlist.retrieval.segments import STORED, SegmentWriter, group_rows, odds_of, packed_odds
@@ -27,37 +27,8 @@ from shortlist.retrieval.snapshot import Snapshot
 if TYPE_CHECKING:
     from shortlist.predictions import Predictions
 
-LOCK = ".lock"
 # Names of our files, and their names while they are written; other files in the folder are left alone.
 OURS = re.compile(r"(logs|rows|deleted)-\d{6,}\.parquet|\.(deleted-\d{6,}|index)\.[^.]+\.(parquet|json)|\.new|\.\.new\..+")
-
-
-@contextmanager
-def writers_lock(folder: Path) -> Iterator[None]:
-    """Hold the lock of the only writer; it is released when the process ends, however it ends. Readers ignore it."""
-    try:
-        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise InputError(f"cannot write to {folder}: {(error.strerror or str(error)).lower()}") from error
-    try:
-        if not _locked(handle):
-            raise InputError(f"{folder} is being written to by another process: wait for it, then try again")
-        yield
-    finally:
-        os.close(handle)
-
-
-def _locked(handle: int) -> bool:
-    """Try to take the lock; on systems without such locks (Windows) there is none to take."""
-    try:
-        import fcntl
-    except ImportError:
-        return True
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def check_same(manifest: Manifest, predictions: "Predictions", path: Path) -> None:

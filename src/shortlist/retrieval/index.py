@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from shortlist.errors import InputError
 from shortlist.files import folder_written_whole
+from shortlist.locks import folder_lock
 from shortlist.retrieval import changes
 from shortlist.retrieval.columns import KINDS, Columns
 from shortlist.retrieval.engines import Candidates, Engine, find_engine
@@ -203,7 +204,7 @@ class Index:
         check_predictions(predictions)
         if replace and predictions.ids is None:
             raise InputError("replace: expected scores whose rows have ids, got none: every row would be a new one")
-        with changes.writers_lock(self.path):
+        with folder_lock(self.path):
             self.refresh()
             changes.check_same(self.manifest, predictions, self.path)
             given = RowColumns(columns, thumbnails, len(predictions), self.snapshot.columns)
@@ -239,7 +240,7 @@ class Index:
         """Delete the rows with these ids, and return how many there were. Ids that are not in the index are refused."""
         if isinstance(ids, str):
             raise InputError(f"ids: expected a list of ids, got the text {ids!r}: put it into a list")
-        with changes.writers_lock(self.path):
+        with folder_lock(self.path):
             self.refresh()
             changes.remove_unused(self.path, self.manifest)
             wanted = list(dict.fromkeys(ids))
@@ -256,7 +257,7 @@ class Index:
 
     def compact(self, progress: Progress | None = None) -> None:
         """Rewrite all rows as one segment, without the deleted ones; row numbers stay the same."""
-        with changes.writers_lock(self.path):
+        with folder_lock(self.path):
             self.refresh()
             changes.remove_unused(self.path, self.manifest)
             if len(self.manifest.segments) == 1 and not self.manifest.deleted_rows:

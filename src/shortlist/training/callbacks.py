@@ -77,7 +77,7 @@ class MetricsFile(Callback):
             write_text(self.path, "".join(json.dumps(_plain(entry)) + "\n" for entry in history))
         except OSError as error:
             reason = error.reason if isinstance(error, PlaceError) else str(error)
-            raise InputError(f"cannot write {self.path}: {reason}; free some space and resume the run") from error
+            raise InputError(f"cannot write {self.path}: {reason}; free some space, then continue with resume=True") from error
 
 
 def _plain(value: Any) -> Any:

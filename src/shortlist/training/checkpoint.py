@@ -11,8 +11,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from shortlist.checks import Check, flag, optional, whole
 from shortlist.errors import InputError
 from shortlist.files import PlaceError, written_whole
+from shortlist.training.history import checked_history, number_or_nan
+from shortlist.words import counted, listed, shown
 
 FORMAT = "shortlist-checkpoint/1"
 
@@ -41,19 +44,76 @@ class TrainingState:
     running: dict[str, float] = field(default_factory=dict)
     finished: bool = False
 
+    @staticmethod
+    def from_record(record: Any) -> "TrainingState":
+        """The state that was read from a file; an error names what cannot be part of one."""
+        if not isinstance(record, dict) or record.keys() != CHECKS.keys():
+            raise InputError(f"state: expected {listed(list(CHECKS))}, got {shown(record)}")
+        return TrainingState(**{name: check(name, record[name]) for name, check in CHECKS.items()})
 
-def save_checkpoint(path: Path, state: TrainingState, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
-    """Write the state with its tensors and plain values, and flush them to disk."""
-    header = {"format": FORMAT, "state": json.dumps(vars(state)), "plain": json.dumps(plain)}
+    def check_fits(self, steps: int, steps_per_epoch: int) -> None:
+        """Raise an error if a training of so many steps cannot have this state."""
+        whole(0, steps)("step", self.step)
+        if len(self.history) != self.step // steps_per_epoch:
+            raise InputError(
+                f"history: expected {counted(self.step // steps_per_epoch, 'epoch')} after {self.step:,} steps, got "
+                f"{len(self.history):,}"
+            )
+
+
+def _running(name: str, value: Any) -> dict[str, float]:
+    if not isinstance(value, dict) or not value.keys() <= {"loss", "steps", "seconds"}:
+        raise InputError(f"{name}: expected loss, steps and seconds, got {shown(value)}")
+    return {part: number_or_nan(f"{name}, {part}", found) for part, found in value.items()}
+
+
+def _history(name: str, value: Any) -> list[dict[str, Any]]:
+    return checked_history(value)
+
+
+CHECKS: Mapping[str, Check] = {
+    "step": whole(0, 2**53),
+    "history": _history,
+    "best": optional(number_or_nan),
+    "best_epoch": optional(whole(1)),
+    "stale": whole(0),
+    "skipped": whole(0),
+    "running": _running,
+    "finished": flag,
+}
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a checkpoint holds.
+
+    Args:
+        state: the progress of the training.
+        tensors: by name.
+        plain: values that are not tensors.
+        data: digest of the data of the training.
+    """
+
+    state: TrainingState
+    tensors: Mapping[str, Tensor]
+    plain: Mapping[str, Any]
+    data: str = ""
+
+
+def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint and flush it to disk."""
+    state, plain = json.dumps(vars(checkpoint.state)), json.dumps(checkpoint.plain)
+    header = {"format": FORMAT, "state": state, "plain": plain, "data": checkpoint.data}
     try:
         with written_whole(path) as temporary:
-            save_file(_separate(tensors), temporary, metadata=header)
+            save_file(_separate(checkpoint.tensors), temporary, metadata=header)
             with temporary.open("rb") as file:
                 os.fsync(file.fileno())
     except (SafetensorError, OSError) as error:
         reason = error.reason if isinstance(error, PlaceError) else str(error)
         raise InputError(
-            f"cannot write the checkpoint {path}: {reason}; the previous one is kept: free some space and resume the run"
+            f"cannot write the checkpoint {path}: {reason}; the previous one is kept: free some space, then continue with "
+            "resume=True"
         ) from error
 
 
@@ -69,8 +129,8 @@ def _separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return ready
 
 
-def load_checkpoint(path: Path) -> tuple[TrainingState, dict[str, Tensor], dict[str, Any]]:
-    """Read what :func:`save_checkpoint` wrote: the state, the tensors and the plain values."""
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Read what :func:`save_checkpoint` wrote."""
     try:
         with safe_open(path, framework="pt") as file:
             header = file.metadata() or {}
@@ -80,13 +140,16 @@ def load_checkpoint(path: Path) -> tuple[TrainingState, dict[str, Tensor], dict[
     if header.get("format") != FORMAT:
         raise InputError(f"cannot read the checkpoint {path}: expected the format {FORMAT}, got {header.get('format')}")
     try:
-        return TrainingState(**json.loads(header["state"])), tensors, json.loads(header["plain"])
-    except (KeyError, TypeError, ValueError) as error:
+        plain = json.loads(header["plain"])
+        if not isinstance(plain, dict):
+            raise InputError(f"plain: expected a record, got {shown(plain)}")
+        return Checkpoint(TrainingState.from_record(json.loads(header["state"])), tensors, plain, header["data"])
+    except (InputError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise InputError(f"cannot read the checkpoint {path}: it is damaged ({error})") from error
 
 
 def first_difference(saved: Mapping[str, Tensor], here: Mapping[str, Tensor]) -> str | None:
-    """The first tensor that one of two states lacks or has in another shape, in words; None if they match.
+    """The first tensor that one of two states lacks or has in another shape or dtype, in words; None if they match.
 
     >>> import torch
     >>> first_difference({"head.weight": torch.zeros(30, 8)}, {"head.weight": torch.zeros(29, 8)})
@@ -94,6 +157,8 @@ def first_difference(saved: Mapping[str, Tensor], here: Mapping[str, Tensor]) ->
     """
     for name in dict.fromkeys([*here, *saved]):
         shapes = ["missing" if name not in part else _shape(part[name]) for part in (saved, here)]
+        if shapes[0] == shapes[1] and name in saved and saved[name].dtype != here[name].dtype:
+            shapes = [str(part[name].dtype).removeprefix("torch.") for part in (saved, here)]
         if shapes[0] != shapes[1]:
             return f"{name} is {shapes[0]} in the checkpoint and {shapes[1]} here"
     return None

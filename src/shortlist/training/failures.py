@@ -1,4 +1,4 @@
-"""Failures of a step: a loss that is not finite, a GPU out of memory."""
+"""Failures of a step: a loss or a gradient that is not finite, a GPU out of memory."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,8 +16,11 @@ FILL = 0.95  # share of the memory to use
 NO_ROOM = ("CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED", "CUDA error: out of memory")
 
 
-class NonFiniteLossError(InputError):
-    """A loss was infinite or NaN; training stopped before the weights were updated with it."""
+REMEDY = "lower lr, set clip=1 or precision=float32"
+
+
+class NonFiniteError(InputError):
+    """A loss, a gradient or a weight was infinite or NaN; training stopped, and no checkpoint holds the result."""
 
 
 class OutOfMemoryError(InputError):
@@ -31,17 +34,49 @@ def save_failed_batch(path: Path, tensors: Mapping[str, Tensor]) -> None:
             save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, temporary)
     except (SafetensorError, OSError) as error:
         raise InputError(
-            f"the loss of a step is not finite, and its batch could not be written to {path} ({error}): lower lr, set clip=1 "
-            "or precision=float32, or skip such steps with skip_nonfinite=N"
+            f"the loss or the gradient of a step is not finite, and its batch could not be written to {path} ({error}): "
+            f"{REMEDY}, or skip such steps with skip_nonfinite=N"
         ) from error
 
 
-def nonfinite_loss(step: int, loss: float, path: Path, skipped: int) -> NonFiniteLossError:
-    """The error for a loss that is not finite, with advice."""
+def nonfinite_step(step: int, loss: float, gradient: float | None, path: Path, skipped: int) -> NonFiniteError:
+    """The error for a step whose loss or gradient is not finite, with advice.
+
+    Args:
+        step: number of the step, from 1.
+        loss: its loss.
+        gradient: the largest absolute entry of its gradient; None if the loss is the reason.
+        path: where its batch is.
+        skipped: number of such steps that were skipped before.
+    """
     after = f" after {skipped} such steps were skipped" if skipped else ""
-    return NonFiniteLossError(
-        f"the loss of step {step} is {loss}{after}; its batch is in {path}: lower lr, set clip=1 or precision=float32, or "
-        "skip such steps with skip_nonfinite=N"
+    return NonFiniteError(
+        f"{nonfinite(step, loss, gradient)}{after}; its batch is in {path}: {REMEDY}, or skip such steps with skip_nonfinite=N"
+    )
+
+
+def nonfinite(step: int, loss: float, gradient: float | None) -> str:
+    """What is not finite.
+
+    >>> nonfinite(7, float("nan"), None), nonfinite(7, 0.5, float("inf"))
+    ('the loss of step 7 is nan', 'the gradient of step 7 is inf, although its loss is 0.5')
+    """
+    if gradient is None:
+        return f"the loss of step {step} is {loss}"
+    return f"the gradient of step {step} is {gradient}, although its loss is {loss:g}"
+
+
+def nonfinite_weights(step: int, name: str, path: Path) -> NonFiniteError:
+    """The error for weights or optimiser state that are no longer finite."""
+    kept = f"; the checkpoint before it is kept in {path}" if path.exists() else ""
+    return NonFiniteError(f"after step {step}, {name} is not finite, so it is not saved{kept}: {REMEDY}")
+
+
+def only_overflows(step: int, steps: int) -> NonFiniteError:
+    """The error for float16 gradients that overflow whatever their scale."""
+    return NonFiniteError(
+        f"the float16 gradients of the {steps} steps up to step {step} all overflowed, whatever their scale: lower lr, or set "
+        "precision=bfloat16 or float32"
     )
 
 
@@ -59,6 +94,31 @@ def largest_batch(rows: int, peak: Callable[[int], float], available: float) -> 
     if more == few or slope <= 0:
         return few
     return max(1, min(rows - 1, int(FILL * (available - low) / slope) + few))
+
+
+def rows_that_fit(rows: int, attempt: Callable[[int], None], device: torch.device) -> int:
+    """How many rows fit into the memory of a GPU that has too little for ``rows``.
+
+    Args:
+        rows: number of rows that did not fit.
+        attempt: takes a step with this number of rows.
+        device: the GPU.
+    """
+
+    def peak(number: int) -> float:
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)
+        attempt(number)
+        return float(torch.cuda.max_memory_reserved(device))
+
+    try:
+        free, _ = torch.cuda.mem_get_info(device)
+        available = free + torch.cuda.memory_reserved(device)
+        return largest_batch(rows, peak, float(available))
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        return max(1, rows // 16)
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:

@@ -1,15 +1,13 @@
 """The training loop: steps, epochs, validation, checkpoints; the same for every method, in one process or several."""
 
+import math
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
-from accelerate import Accelerator
 from torch import Tensor, nn
 
 from shortlist.data.randomness import Purpose
@@ -19,54 +17,37 @@ from shortlist.models.network import Network
 from shortlist.training.augmentation import Augmenter
 from shortlist.training.augmented_network import AugmentedNetwork, compiled
 from shortlist.training.averaging import AveragedWeights
-from shortlist.training.callbacks import Callback
-from shortlist.training.checkpoint import (
-    TrainingState,
-    first_difference,
-    load_checkpoint,
-    save_checkpoint,
-    with_prefix,
-    without_prefix,
-)
+from shortlist.training.checkpoint import Checkpoint, TrainingState, load_checkpoint, save_checkpoint
+from shortlist.training.context import TrainingContext
 from shortlist.training.criterion import Criterion
 from shortlist.training.device_state import BufferSnapshot, PendingNumber, seed_step
-from shortlist.training.failures import is_out_of_memory, largest_batch, nonfinite_loss, out_of_memory_error, save_failed_batch
-from shortlist.training.interruption import Interrupted, StopRequest, deferred_interrupt
+from shortlist.training.failures import (
+    is_out_of_memory,
+    nonfinite,
+    nonfinite_step,
+    nonfinite_weights,
+    only_overflows,
+    out_of_memory_error,
+    rows_that_fit,
+    save_failed_batch,
+)
+from shortlist.training.gradients import GradientWatch
+from shortlist.training.interruption import Interrupted, StopRequest, Terminated, deferred_signals
 from shortlist.training.loaded_data import check_readable
+from shortlist.training.model_state import ModelState
 from shortlist.training.monitor import Monitor
-from shortlist.training.optimizers import make_optimizer, optimizer_tensors, restore_optimizer
+from shortlist.training.optimizers import make_optimizer
 from shortlist.training.recipe import Recipe
-from shortlist.training.row_sources import Batch, RowSource
-from shortlist.training.run_folder import RunFolder
+from shortlist.training.row_sources import Batch, RowSource, is_worker_death
 from shortlist.training.sampler import MicroBatch, StepSampler, derived_seed
 from shortlist.training.schedules import learning_rate
 from shortlist.training.scoring import score_rows
 
 MOST_NAMED = 10  # unreadable pictures that are reported by name
+MOST_OVERFLOWS = 50  # float16 steps in a row that overflow; the scale, which begins at 2**16, is halved after each
 
 
-@dataclass(frozen=True)
-class TrainingContext:
-    """What a training needs besides its recipe and data, and what does not change its result.
-
-    Args:
-        accelerator: device, processes and precision.
-        run: the folder of the run.
-        callback: notified as training proceeds.
-        checkpoint_seconds: minimum time between checkpoints.
-        validation_batch: rows per batch in validation.
-    """
-
-    accelerator: Accelerator
-    run: RunFolder
-    callback: Callback = field(default_factory=Callback)
-    checkpoint_seconds: float = 30.0
-    validation_batch: int = 1024
-
-    @property
-    def dtype(self) -> torch.dtype | None:
-        """The dtype of autocast; None for full precision."""
-        return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.accelerator.mixed_precision)
+Step: TypeAlias = tuple[list[MicroBatch], list[Batch]]  # the micro-batches of a step, and their rows
 
 
 class Loop:
@@ -100,27 +81,25 @@ class Loop:
             warnings.filterwarnings("ignore", ".*broadcast_buffers", FutureWarning)
             self.model, self._scaled = accelerator.prepare(model, self.optimizer)
         self.augmenter = augmenter
-        self.average = None if recipe.ema is None else AveragedWeights(self.network, recipe.ema)
-        self.best: dict[str, Tensor] | None = None
-        self.best_link: dict[str, Tensor] = {}  # the running link at the time of these weights
+        average = None if recipe.ema is None else AveragedWeights(self.network, recipe.ema)
+        self.held = ModelState(self.network, self.optimizer, self.criterion, average, accelerator.scaler)
+        self._watch, self._overflows = GradientWatch(), 0
         self._clock = time.perf_counter()
         self._named: set[str] = set()
 
     @property
     def evaluated(self) -> Network:
         """The network that is validated and kept: the average of the weights if the recipe has one."""
-        return self.network if self.average is None else self.average.network
+        return self.held.evaluated
 
     def run(self) -> TrainingState:
-        """Train to the end, and leave the best weights in :attr:`evaluated`; Ctrl-C stops between two steps."""
+        """Train to the end, and leave the best weights in :attr:`evaluated`; Ctrl-C and SIGTERM stop between two steps."""
         state = self.state
         self.context.callback.training_started(self.steps, self.sampler.steps_per_epoch, self.sampler.size, state.step)
         if not state.finished:
-            with deferred_interrupt() as stop:
+            with deferred_signals() as stop:
                 self._train(stop)
-        if self.best is not None:
-            self.evaluated.load_state_dict(self.best)
-            self.criterion.restore_link(self.best_link)
+        self.held.load_best()
         self.evaluated.eval()
         return state
 
@@ -130,25 +109,37 @@ class Loop:
         last_saved = time.monotonic()
         self.network.train()
         self._clock = time.perf_counter()
-        for parts, batches in self._batches(state.step, self.steps):
-            self._step_or_leave(stop, parts, batches)
+        ready = self._batches(state.step, self.steps)
+        while (found := self._next(stop, ready)) is not None:
+            self._step_or_leave(stop, *found)
             state.step += 1
             if state.step % epoch_steps == 0 and self._end_epoch(state.step // epoch_steps):
                 break
             if self._should_stop(stop):
                 self.save()
-                raise self._interrupted()
+                raise self._stopped(stop)
             if time.monotonic() - last_saved >= self.context.checkpoint_seconds:
                 self.save()
                 last_saved = time.monotonic()
         state.finished = True
         self.save()
         if self._should_stop(stop):
-            raise self._interrupted()
+            raise self._stopped(stop)
 
     def _should_stop(self, stop: StopRequest) -> bool:
         """Whether to stop here; of several processes the first decides, because it writes the checkpoint."""
         return stop.requested and self.context.accelerator.is_main_process
+
+    def _next(self, stop: StopRequest, ready: Iterator[Step]) -> Step | None:
+        """The next step to take; None after the last."""
+        try:
+            return next(ready, None)
+        except RuntimeError as error:
+            # A signal that asks to stop may have reached the workers as well.
+            if not is_worker_death(error) or not self._should_stop(stop):
+                raise
+            self.save()
+            raise self._stopped(stop) from error
 
     def _step_or_leave(self, stop: StopRequest, parts: list[MicroBatch], batches: list[Batch]) -> None:
         """Take a step; if the first process has stopped, the others fail while waiting for it and stop too."""
@@ -156,15 +147,15 @@ class Loop:
             self._step(self.state.step, parts, batches)
         except RuntimeError as error:
             if stop.requested and not self.context.accelerator.is_main_process:
-                raise self._interrupted() from error
+                raise self._stopped(stop) from error
             raise
 
-    def _interrupted(self) -> Interrupted:
+    def _stopped(self, stop: StopRequest) -> Interrupted | Terminated:
         step = self.state.step
         epoch = max(0, step - 1) // self.sampler.steps_per_epoch + 1
-        return Interrupted(f"stopped after step {step:,} of {self.steps:,}, epoch {epoch} of {self.recipe.epochs}")
+        return stop.exception(f"stopped after step {step:,} of {self.steps:,}, epoch {epoch} of {self.recipe.epochs}")
 
-    def _batches(self, first: int, end: int) -> Iterator[tuple[list[MicroBatch], list[Batch]]]:
+    def _batches(self, first: int, end: int) -> Iterator[Step]:
         """The micro-batches of each step and their batches."""
         accelerator = self.context.accelerator
         process, processes = accelerator.process_index, accelerator.num_processes
@@ -191,20 +182,55 @@ class Loop:
             full = True  # handled below: while the exception is alive it keeps the tensors that did not fit
         if full:
             raise self._too_large(max(len(batch.rows) for batch in batches), batches[0])
-        if loss != loss or loss in (float("inf"), float("-inf")):
-            self._skip_or_stop(step, loss, batches, before)
+        self._check_gradient()  # of the step before: known by now, since the loss of this one is
+        if not math.isfinite(loss):
+            self._skip_or_stop(step, loss, None, batches, before)
+        elif (gradient := self._nonfinite_gradient(step, loss, batches)) is not None:
+            self._skip_or_stop(step, loss, gradient, batches, before)
         else:
-            if self.recipe.clip is not None:
-                accelerator.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
-            (self.optimizer if accelerator.scaler is None else self._scaled).step()
-            self.criterion.stepped(rate)
-            if self.average is not None:
-                self.average.update(self.network, step)
+            self._update(step, rate)
             running = self.state.running
             running["loss"] = running.get("loss", 0.0) + loss
             running["steps"] = running.get("steps", 0.0) + 1
         self.optimizer.zero_grad()
         self.context.callback.step_ended(step + 1, loss)
+
+    def _update(self, step: int, rate: float) -> None:
+        """Let the optimiser, the loss and the average take their steps."""
+        accelerator = self.context.accelerator
+        if self.recipe.clip is not None:
+            accelerator.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
+        if accelerator.scaler is None:
+            self.optimizer.step()
+        else:
+            self._scaled.step()
+            self._overflows = self._overflows + 1 if self._scaled.step_was_skipped else 0
+            if self._overflows >= MOST_OVERFLOWS:
+                raise only_overflows(step + 1, self._overflows)
+        self.criterion.stepped(rate)
+        if self.held.average is not None:
+            self.held.average.update(self.network, step)
+
+    def _nonfinite_gradient(self, step: int, loss: float, batches: list[Batch]) -> float | None:
+        """The largest entry of the gradient, if it is known to be infinite or NaN.
+
+        On a GPU it becomes known only after the step, to save waiting, unless such steps are to be skipped. The gradient scaler
+        of float16 skips overflows itself.
+        """
+        accelerator = self.context.accelerator
+        if accelerator.scaler is not None:
+            return None
+        self._watch.start([self.network, self.criterion], step, loss, batches)
+        if accelerator.device.type == "cuda" and not self.recipe.skip_nonfinite:
+            return None
+        failed = self._watch.failed()
+        return None if failed is None else failed.gradient
+
+    def _check_gradient(self) -> None:
+        """Stop if the gradient of the last step was not finite."""
+        failed = self._watch.failed()
+        if failed is not None:
+            self._skip_or_stop(failed.step, failed.loss, failed.gradient, failed.batches, None)
 
     def _gradient(self, step: int, parts: list[MicroBatch], batches: list[Batch]) -> float:
         """Forward and backward pass of a step; returns its loss, which is known before the backward pass has finished."""
@@ -233,8 +259,10 @@ class Loop:
         else:
             self.context.accelerator.backward(loss)
 
-    def _skip_or_stop(self, step: int, loss: float, batches: list[Batch], before: BufferSnapshot | None) -> None:
-        """Skip a step whose loss is not finite, or stop if there were too many."""
+    def _skip_or_stop(
+        self, step: int, loss: float, gradient: float | None, batches: Sequence[Batch], before: BufferSnapshot | None
+    ) -> None:
+        """Skip a step whose loss or gradient is not finite, or stop if there were too many."""
         self.state.skipped += 1
         self.criterion.skipped()
         if before is not None:
@@ -244,40 +272,30 @@ class Loop:
             if self.context.accelerator.is_main_process:
                 batch = batches[-1]
                 save_failed_batch(path, {"inputs": batch.inputs, "target": batch.target, "rows": batch.rows})
-            raise nonfinite_loss(step + 1, loss, path, self.state.skipped - 1)
-        self.context.callback.message(f"step {step + 1}: the loss is {loss}; the step is skipped")
+            raise nonfinite_step(step + 1, loss, gradient, path, self.state.skipped - 1)
+        self.context.callback.message(f"{nonfinite(step + 1, loss, gradient)}; the step is skipped")
 
     def _running_modules(self) -> list[nn.Module]:
         """The modules that keep running statistics."""
         return [self.network] if self.criterion.link is None else [self.network, self.criterion.link]
 
     def _too_large(self, rows: int, batch: Batch) -> InputError:
-        device = self.context.accelerator.device
+        accelerator = self.context.accelerator
         self.optimizer.zero_grad()
 
-        def peak(number: int) -> float:
-            torch.cuda.empty_cache()
-            torch.cuda.reset_peak_memory_stats(device)
+        def attempt(number: int) -> None:
             part = MicroBatch(batch.rows[:number], 0, number)
             self._gradient(0, [part], [Batch(batch.inputs[:number], batch.target[:number], batch.rows[:number])])
             self.optimizer.zero_grad()
-            return float(torch.cuda.max_memory_reserved(device))
 
-        if self.context.accelerator.num_processes > 1:  # the others would have to take part in the measurement
-            return out_of_memory_error(rows, self.recipe.accumulate, max(1, rows // 2), str(device))
-        try:
-            free, _ = torch.cuda.mem_get_info(device)
-            available = free + torch.cuda.memory_reserved(device)
-            fits = largest_batch(rows, peak, float(available))
-        except RuntimeError as error:
-            if not is_out_of_memory(error):
-                raise
-            fits = max(1, rows // 16)
-        return out_of_memory_error(rows, self.recipe.accumulate, fits, str(device))
+        alone = accelerator.num_processes == 1  # others would have to take part in the measurement
+        fits = rows_that_fit(rows, attempt, accelerator.device) if alone else max(1, rows // 2)
+        return out_of_memory_error(rows, self.recipe.accumulate, fits, str(accelerator.device))
 
     def _end_epoch(self, epoch: int) -> bool:
         """Validate, add the epoch to the history, and return whether to stop."""
         recipe, state = self.recipe, self.state
+        self._check_gradient()
         self._count_seconds()
         running, state.running = state.running, {}
         steps = running.get("steps", 0.0)
@@ -330,8 +348,7 @@ class Loop:
         self.state.stale = 0 if better else self.state.stale + 1
         if better:
             self.state.best, self.state.best_epoch = value, epoch
-            self.best = {name: tensor.clone() for name, tensor in self.evaluated.state_dict().items()}
-            self.best_link = {name: tensor.clone() for name, tensor in self.criterion.link_tensors().items()}
+            self.held.keep_best()
         return {"monitor": self.monitor.deciding, "value": value, "best": better, "metrics": metrics}
 
     def _share_buffers(self) -> None:
@@ -341,51 +358,33 @@ class Loop:
                 torch.distributed.broadcast(buffer, 0)
 
     def save(self) -> None:
-        """Write a checkpoint."""
+        """Write a checkpoint; raise an error instead if weights or optimiser state are not finite."""
         if not self.state.finished:
             self._count_seconds()
+        self._check_gradient()
         if not self.context.accelerator.is_main_process:
             return
-        state, plain = optimizer_tensors(self.optimizer)
-        tensors = with_prefix("network", self.network.state_dict()) | with_prefix("optimizer", state)
-        tensors |= with_prefix("criterion", self.criterion.tensors())
-        if self.average is not None:
-            tensors |= with_prefix("average", self.average.network.state_dict())
-        if self.best is not None:
-            tensors |= with_prefix("best", self.best) | with_prefix("best_link", self.best_link)
-        save_checkpoint(self.context.run.checkpoint_path, self.state, tensors, {"optimizer": plain})
+        path = self.context.run.checkpoint_path
+        wrong = self.held.first_nonfinite()
+        if wrong is not None:
+            raise nonfinite_weights(self.state.step, wrong, path)
+        save_checkpoint(path, Checkpoint(self.state, self.held.tensors(), self.held.plain(), self.context.data))
 
     def restore(self) -> bool:
         """Continue from the checkpoint in the folder; returns False if there is none."""
         path = self.context.run.checkpoint_path
         if not path.exists():
             return False
-        device = self.context.accelerator.device
-        state, tensors, plain = load_checkpoint(path)
-        states = {"network": self.network} | ({} if self.average is None else {"average": self.average.network})
-        here = {
-            name: tensor for part, module in states.items() for name, tensor in with_prefix(part, module.state_dict()).items()
-        }
-        saved = {name: tensor for name, tensor in tensors.items() if name.split(".")[0] in states}
-        differs = first_difference(saved, here)
-        if differs is not None:
-            raise self._other_training(path, differs)
+        found = load_checkpoint(path)
         try:
-            self.network.load_state_dict(without_prefix("network", tensors))
-            restore_optimizer(self.optimizer, without_prefix("optimizer", tensors), plain["optimizer"])
-            self.criterion.restore(without_prefix("criterion", tensors))
-            self.criterion.to(device)  # a link without values takes them from the file, which was read to the CPU
-            if self.average is not None:
-                self.average.network.load_state_dict(without_prefix("average", tensors))
-        except (RuntimeError, ValueError, KeyError) as error:
-            raise self._other_training(path, str(error).strip().splitlines()[-1].strip()) from error
-        self.state = state
-        self.best = {name: tensor.to(device) for name, tensor in without_prefix("best", tensors).items()} or None
-        self.best_link = {name: tensor.to(device) for name, tensor in without_prefix("best_link", tensors).items()}
+            if found.data != self.context.data:
+                raise InputError("it was trained on other data")
+            found.state.check_fits(self.steps, self.sampler.steps_per_epoch)
+            self.held.restore(found.tensors, found.plain, self.context.accelerator.device)
+        except InputError as error:
+            raise InputError(
+                f"{path} belongs to another training: {error}; the data or the code may have changed: start again in a new "
+                "folder"
+            ) from error
+        self.state = found.state
         return True
-
-    @staticmethod
-    def _other_training(path: Path, how: str) -> InputError:
-        return InputError(
-            f"{path} belongs to another training: {how}; the data or the code may have changed: start again in a new folder"
-        )

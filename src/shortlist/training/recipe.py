@@ -221,8 +221,33 @@ def _carried(recipe: Recipe, method: str) -> dict[str, Any]:
     return numbers | {"k": recipe.parameters["k"]} if "k" in numbers and "k" in recipe.parameters else numbers
 
 
+# What other libraries call our settings.
+ELSEWHERE = {
+    "learning_rate": "lr",
+    "max_lr": "lr",
+    "lr_scheduler": "schedule",
+    "scheduler": "schedule",
+    "num_epochs": "epochs",
+    "n_epochs": "epochs",
+    "max_epochs": "epochs",
+    "gradient_clip_val": "clip",
+    "max_grad_norm": "clip",
+    "gradient_accumulation_steps": "accumulate",
+    "accumulate_grad_batches": "accumulate",
+    "image_size": "size",
+    "img_size": "size",
+    "random_state": "seed",
+    "mixed_precision": "precision",
+    "model": "backbone",
+    "criterion": "method",
+    "loss": "method",
+}
+
+
 def _unknown_setting(name: str, known: Sequence[str]) -> str:
-    return f"setting {name!r}: {did_you_mean(name, known)}expected one of {', '.join(known)}"
+    meant = ELSEWHERE.get(name.lower())
+    hint = f"did you mean {meant!r}? " if meant in known else did_you_mean(name, known)
+    return f"setting {name!r}: {hint}expected one of {', '.join(known)}"
 
 
 CHECKS: Mapping[str, Check] = {

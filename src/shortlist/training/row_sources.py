@@ -4,6 +4,7 @@ import queue
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -14,6 +15,7 @@ from shortlist.data.loading import UNREADABLE, Framing
 from shortlist.data.pictures import Pictures
 from shortlist.data.problems import Problem
 from shortlist.data.worker_processes import blocks_by_processes
+from shortlist.errors import InputError
 from shortlist.machine import cores_per_process
 from shortlist.tensors import Target
 
@@ -27,6 +29,10 @@ class Batch:
     inputs: Tensor
     target: Target
     rows: Tensor
+
+
+class WorkersDiedError(InputError):
+    """A worker process that decodes pictures was killed."""
 
 
 class RowSource(ABC):
@@ -98,6 +104,25 @@ class StreamedRows(RowSource):
             self.problems += [problem for problem in loaded.problems if problem.kind == UNREADABLE]
             target = self.target.index_select(0, loaded.rows)
             yield Batch(loaded.images.to(self.device, non_blocking=True), _moved(target, self.device), loaded.rows)
+
+
+@contextmanager
+def worker_deaths_reported() -> Iterator[None]:
+    """Context in which the death of a worker process, which torch reports as a RuntimeError at any moment, is a sentence."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_worker_death(error):
+            raise
+        raise WorkersDiedError(
+            "a worker process that decodes pictures was killed, perhaps for want of memory: free some memory, then continue "
+            "with resume=True"
+        ) from error
+
+
+def is_worker_death(error: RuntimeError) -> bool:
+    """Whether torch reports that a worker process has died."""
+    return "DataLoader worker" in str(error)
 
 
 def _moved(tensor: Tensor, device: torch.device) -> Tensor:

@@ -1,37 +1,44 @@
 """``train``: a recipe and a folder → a trained, calibrated and measured classifier, with its predictions and history."""
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import Accelerator
-from torch import Tensor
+from torch import Tensor, nn
 
 from shortlist.data.adapters import as_dataset
 from shortlist.data.dataset import TRAIN
 from shortlist.data.problems import problem_lines
-from shortlist.errors import InputError
+from shortlist.errors import InputError, ShortlistWarning
 from shortlist.evaluation import card_numbers, measure
-from shortlist.machine import local_processes
+from shortlist.locks import locked_folder
+from shortlist.machine import is_first_process, local_processes
 from shortlist.models.backbones import check_backbone
 from shortlist.models.classifier import Classifier
-from shortlist.models.factories import GivenNetwork, NetworkNeededError, build_network, import_factory
+from shortlist.models.factories import GivenNetwork, NetworkNeededError, build_network, import_factory, import_path
 from shortlist.models.heads import TwoHeadScores
 from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
 from shortlist.predictions import Predictions
+from shortlist.processes import same_everywhere
 from shortlist.training.assembly import as_predictions, assemble_classifier
 from shortlist.training.callbacks import Callback, Callbacks, MetricsFile, tensorboard_if_installed
+from shortlist.training.context import TrainingContext
 from shortlist.training.criterion import Criterion
 from shortlist.training.devices import Device, make_accelerator
+from shortlist.training.fingerprint import fingerprint
 from shortlist.training.link_and_rule import base_link
 from shortlist.training.loaded_data import LoadedData, Progress, load_data
-from shortlist.training.loop import Loop, TrainingContext
+from shortlist.training.loop import Loop
 from shortlist.training.monitor import make_monitor
 from shortlist.training.provenance import provenance
 from shortlist.training.recipe import PATH, Recipe
+from shortlist.training.row_sources import worker_deaths_reported
 from shortlist.training.run_folder import RunFolder
 from shortlist.training.scoring import score_rows
 from shortlist.training.splits import TEST, VAL, TrainingSplits, split_for_training
@@ -77,8 +84,10 @@ def train(
     """Train, calibrate and measure a classifier; everything goes into the folder.
 
     A run that was killed continues with ``resume=True`` and ends with the weights that it would have had, bit for bit on a CPU
-    with the same number of threads. Ctrl-C finishes the current step, writes a checkpoint and raises
-    :class:`~shortlist.training.interruption.Interrupted`, a ``KeyboardInterrupt``; a second Ctrl-C stops immediately.
+    with the same number of threads; if the data have changed since the run began, it is refused. Ctrl-C finishes the current
+    step, writes a checkpoint and raises :class:`~shortlist.training.interruption.Interrupted`, a ``KeyboardInterrupt``; a
+    second Ctrl-C stops immediately. SIGTERM does the same and raises :class:`~shortlist.training.interruption.Terminated`, a
+    ``SystemExit`` with status 143. The folder is locked while it is written to.
 
     Args:
         recipe: what to do.
@@ -108,31 +117,73 @@ def train(
         raise InputError(f"data: recipe {recipe.name} needs a path ({wanted}): give it with recipe.with_path(path)")
     recipe, inputs = _sized(recipe, network, inputs)
     run = RunFolder(folder)
+    writes = is_first_process()  # the others neither lock the folder nor write to it
     if resume:
         run.check_resumable(recipe)
-    else:
+    elif writes:
         run.check_new()
     _check_network(run, recipe, network, resume)
-    accelerator = make_accelerator(recipe.precision, device)
-    data = split_for_training(as_dataset(recipe.data if dataset is None else dataset), recipe)
-    _check_processes(recipe, accelerator)
-    callbacks = _callbacks(run, callback, accelerator, tensorboard)
-    for remark in data.remarks:
-        callbacks.message(remark)
-    loaded = load_data(
-        data, recipe, accelerator.device, processes_here=local_processes(accelerator.num_processes), progress=progress
-    )
-    for line in problem_lines(loaded.problems):
-        callbacks.message(line)
-    if inputs is not None:
-        loaded = replace(loaded, inputs=inputs)
-    loop = _prepared(recipe, data, loaded, TrainingContext(accelerator, run, callbacks, checkpoint_seconds), network)
-    if resume:
-        _restore(loop)
-    elif accelerator.is_main_process:
-        run.write_recipe(recipe, **_network_record(loop.network), **provenance())
-    state = loop.run()
-    return _finished(recipe, data, loaded, loop, state.history)
+    with (
+        locked_folder(run.path) if writes else nullcontext(),
+        _claimed(run, recipe, network, new=writes and not resume) as begin,
+        worker_deaths_reported(),
+    ):
+        accelerator = make_accelerator(recipe.precision, device)
+        data = split_for_training(as_dataset(recipe.data if dataset is None else dataset), recipe)
+        _check_processes(recipe, accelerator)
+        callbacks = _callbacks(run, callback, accelerator, tensorboard)
+        for remark in data.remarks:
+            callbacks.message(remark)
+        for warning in data.warnings if callback is None and writes else ():  # else the callback has got it as a message
+            warnings.warn(warning, ShortlistWarning, stacklevel=2)
+        digest = _checked_data(run, data, writes)
+        loaded = load_data(
+            data, recipe, accelerator.device, processes_here=local_processes(accelerator.num_processes), progress=progress
+        )
+        for line in problem_lines(loaded.problems):
+            callbacks.message(line)
+        if inputs is not None:
+            loaded = replace(loaded, inputs=inputs)
+        context = TrainingContext(accelerator, run, callbacks, checkpoint_seconds, data=digest)
+        loop = _prepared(recipe, data, loaded, context, network)
+        if resume:
+            _restore(loop)
+        elif writes and network is not None:
+            run.add_to_record(network=_network_record(loop.network))
+        begin()
+        state = loop.run()
+        return _finished(recipe, data, loaded, loop, state.history)
+
+
+@contextmanager
+def _claimed(run: RunFolder, recipe: Recipe, network: GivenNetwork | None, *, new: bool) -> Iterator[Callable[[], None]]:
+    """Write the recipe of a new run before anything else; it is removed again if the run fails before it has begun.
+
+    Yields:
+        The function to call when training begins.
+    """
+    if not new:
+        yield lambda: None
+        return
+    run.check_new()  # again, now that no other process can write to the folder
+    run.write_recipe(recipe, **_given_record(network), **provenance())
+    begun: list[bool] = []
+    try:
+        yield lambda: begun.append(True)
+    except BaseException:
+        if not begun:
+            run.discard()
+        raise
+
+
+def _checked_data(run: RunFolder, data: TrainingSplits, writes: bool) -> str:
+    """The digest of the data, which must be those that the run began with, and the same in every process."""
+    found = fingerprint(data.splits, data.dataset.classes, data.dataset.superclasses)
+    if writes:
+        run.check_data(found)
+    if not same_everywhere(found.digest):
+        raise InputError(f"{data.dataset.name}: expected every process to read the same data, got different rows or labels")
+    return found.digest
 
 
 def _restore(loop: Loop) -> None:
@@ -142,6 +193,8 @@ def _restore(loop: Loop) -> None:
         context.run.remove_leftovers()
     if not loop.restore():
         context.callback.message("no checkpoint yet: training starts from the beginning")
+    elif loop.state.finished:
+        context.callback.message("training had already finished: only its results are written again")
 
 
 def _sized(recipe: Recipe, network: GivenNetwork | None, inputs: InputSpec | None) -> tuple[Recipe, InputSpec | None]:
@@ -173,8 +226,17 @@ def _check_network(run: RunFolder, recipe: Recipe, network: GivenNetwork | None,
         raise NetworkNeededError(f"{run.path}: this run trains a network of your own: resume it with {shown}", factory)
 
 
-def _network_record(network: Network) -> dict[str, Any]:
-    return {"network": {"class": network.describe(), "factory": network.factory}} if network.foreign else {}
+def _given_record(network: GivenNetwork | None) -> dict[str, Any]:
+    """What is known of the user's own network before it is built, so that the run cannot be resumed without it."""
+    if network is None:
+        return {}
+    factory = network if isinstance(network, str) else None if isinstance(network, nn.Module) else import_path(network)
+    name = network if isinstance(network, str) else getattr(network, "__name__", type(network).__name__)
+    return {"network": {"class": name, "factory": factory}}
+
+
+def _network_record(network: Network) -> dict[str, Any] | None:
+    return {"class": network.describe(), "factory": network.factory} if network.foreign else None
 
 
 def _check_processes(recipe: Recipe, accelerator: Accelerator) -> None:

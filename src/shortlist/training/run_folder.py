@@ -1,16 +1,19 @@
 """The folder of one training run: the names of its files, and how each is read and written.
 
 ========================= =======================================================================================
-recipe.json               the resolved recipe, the versions of the software, the commit
+recipe.json               the resolved recipe, the versions of the software, the commit, a digest of the data
+rows.safetensors          fingerprint of every row of the data, to tell what has changed when the run is resumed
 metrics.jsonl             one line per epoch
 checkpoint.safetensors    the state of training, or its last state once it has ended
 classifier/               weights, configuration, class names, model card
 val, calibration, test    predictions, one .safetensors each
+results.json              digests of the predictions and of the classifier, to tell whether they are those of this run
 optimum.json              the best possible result on the test rows, where it is known
 report.html               the report
 ========================= =======================================================================================
 """
 
+import hashlib
 import json
 import os
 import shlex
@@ -21,14 +24,19 @@ from typing import TYPE_CHECKING, Any
 
 from shortlist.errors import InputError
 from shortlist.files import write_text
+from shortlist.training.history import checked_history
+from shortlist.words import shown
 
 if TYPE_CHECKING:  # not needed to find files, which is all that many commands do
     from shortlist.models.classifier import Classifier
     from shortlist.predictions import Predictions
+    from shortlist.training.fingerprint import DataFingerprint
     from shortlist.training.recipe import Recipe
 
 RECIPE, METRICS, CLASSIFIER, OPTIMUM, REPORT = "recipe.json", "metrics.jsonl", "classifier", "optimum.json", "report.html"
 CHECKPOINT, FAILED_BATCH = "checkpoint.safetensors", "failed-batch.safetensors"
+ROWS, RESULTS = "rows.safetensors", "results.json"
+SEALED = (".json", ".safetensors")  # files of a classifier that results.json covers
 VAL, CALIBRATION, TEST = "val", "calibration", "test"
 SPLITS = (VAL, CALIBRATION, TEST)
 
@@ -42,6 +50,7 @@ class RunFolder:
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
+        self._checked: dict[str, list[tuple[int, int]]] = {}  # files of results that were found to be this run's
 
     @staticmethod
     def holds_run(path: str | Path) -> bool:
@@ -54,29 +63,48 @@ class RunFolder:
         from shortlist.training.recipe import Recipe
 
         path = self.path / RECIPE
-        if not path.is_file():
-            raise InputError(f"{self.path}: expected the folder of a run, which contains {RECIPE}")
+        record = self._record()
         try:
-            return Recipe.from_record(_read_json(path)["recipe"])
+            return Recipe.from_record(record["recipe"])
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"cannot read {path}: {error}") from error
 
     @property
     def network_record(self) -> dict[str, Any] | None:
         """The class and the factory of the user's own network; None for a network built from names."""
-        record: dict[str, Any] | None = _read_json(self.path / RECIPE).get("network")
+        record = self._record().get("network")
+        if record is not None and not isinstance(record, dict):
+            raise InputError(f"cannot read {self.path / RECIPE}: network: expected a record, got {shown(record)}")
         return record
 
     def write_recipe(self, recipe: "Recipe", **more: Any) -> None:
         """Write the recipe, with more facts by name."""
-        record = {"recipe": recipe.record(), **more}
-        write_text(self.path / RECIPE, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+        self._write_json(RECIPE, {"recipe": recipe.record(), **more})
+
+    def add_to_record(self, **more: Any) -> None:
+        """Add facts to those beside the recipe."""
+        self._write_json(RECIPE, self._record() | more)
+
+    def check_data(self, data: "DataFingerprint") -> None:
+        """Raise an error if the data are not those that the run began with; the data of a new run are recorded."""
+        record = self._record().get("data")
+        if record is None and not self.checkpoint_path.exists():  # a new run, or one that died while it read the data
+            data.save(self.path / ROWS)
+            self.add_to_record(data=data.record())
+            return
+        if not isinstance(record, dict) or record.get("digest") != data.digest:
+            raise data_changed(self.path, "run", data)
+
+    def discard(self) -> None:
+        """Remove the files of a run that failed before its first step."""
+        for name in (RECIPE, ROWS):
+            (self.path / name).unlink(missing_ok=True)
 
     def check_new(self) -> None:
         """Raise an error unless a new run can be written here."""
         self._check_folder()
         if self.holds_run(self.path):
-            raise InputError(f"{self.path} already holds a run: resume it, or choose another folder")
+            raise InputError(f"{self.path} already holds a run: continue it with resume=True, or choose another folder")
         if self.path.exists() and any(not entry.name.startswith(".") for entry in self.path.iterdir()):
             raise InputError(f"{self.path}: expected a new or empty folder for the run, got one with files in it")
         there = _nearest(self.path)
@@ -113,8 +141,12 @@ class RunFolder:
         if not path.exists():
             return []
         try:
-            return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-        except (OSError, ValueError) as error:
+            found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        except (OSError, ValueError, RecursionError) as error:
+            raise InputError(f"cannot read {path}: {error}") from error
+        try:
+            return checked_history(found)
+        except InputError as error:
             raise InputError(f"cannot read {path}: {error}") from error
 
     @property
@@ -137,12 +169,13 @@ class RunFolder:
     def write_predictions(self, split: str, predictions: "Predictions") -> None:
         """Write the predictions of a split."""
         predictions.save(self._predictions_path(split))
+        self._seal(f"{split}.safetensors")
 
     @property
     def calibration_path(self) -> Path:
         """The predictions that rules are fitted on: the calibration split if the run has one, else validation."""
         own = self._predictions_path(CALIBRATION)
-        return own if own.exists() else self.predictions_path(VAL)
+        return self.predictions_path(CALIBRATION if own.exists() else VAL)
 
     @property
     def classifier_path(self) -> Path:
@@ -152,6 +185,7 @@ class RunFolder:
     def write_classifier(self, classifier: "Classifier") -> None:
         """Write the trained classifier."""
         classifier.save(self.path / CLASSIFIER)
+        self._seal(CLASSIFIER)
 
     @property
     def checkpoint_path(self) -> Path:
@@ -176,7 +210,7 @@ class RunFolder:
     def read_optimum(self) -> dict[str, Any] | None:
         """The record of the best possible result on the test rows, where it is known."""
         path = self.path / OPTIMUM
-        return _read_json(path) if path.exists() else None
+        return _read_record(path) if path.exists() else None
 
     def write_optimum(self, record: Mapping[str, Any]) -> None:
         """Write it beside the predictions."""
@@ -184,18 +218,23 @@ class RunFolder:
 
     def remove_leftovers(self) -> None:
         """Remove temporary files of writes that were cut short."""
-        stems = {name.partition(".")[0] for name in (RECIPE, METRICS, CLASSIFIER, OPTIMUM, REPORT, CHECKPOINT, FAILED_BATCH)}
+        ours = (RECIPE, METRICS, CLASSIFIER, OPTIMUM, REPORT, CHECKPOINT, FAILED_BATCH, ROWS, RESULTS)
+        stems = {name.partition(".")[0] for name in ours}
         for entry in (entry for stem in (*stems, *SPLITS) for entry in self.path.glob(f".{stem}.*")):
             if entry.is_dir():
                 shutil.rmtree(entry, ignore_errors=True)
             else:
                 entry.unlink(missing_ok=True)
 
-    def how_to_resume(self, interrupt: KeyboardInterrupt) -> str:
-        """What to tell the user after Ctrl-C: how far the run got, and the command that continues it."""
+    def how_to_resume(self, reached: str = "") -> str:
+        """What to tell the user after Ctrl-C or SIGTERM: how far the run got, and the command that continues it.
+
+        Args:
+            reached: how far, if training stopped between two steps; empty if it stopped at once.
+        """
         command = f"shortlist train --resume --out {shlex.quote(str(self.path))}"
-        if str(interrupt):  # training stopped between two steps
-            return f"{interrupt}; the checkpoint was saved: continue with {command}"
+        if reached:
+            return f"{reached}; the checkpoint was saved: continue with {command}"
         if self.checkpoint_path.exists():
             return f"stopped immediately; work since the last checkpoint is lost: continue with {command}"
         if self.holds_run(self.path):
@@ -215,7 +254,36 @@ class RunFolder:
         if not path.exists():
             command = f"shortlist train --resume --out {shlex.quote(str(self.path))}"
             raise InputError(f"{self.path}: the run has not finished ({path.name} is missing): continue with {command}")
+        self._check_seal(path.name)
         return path
+
+    def _seal(self, name: str) -> None:
+        """Record the digest of a file of results."""
+        path = self.path / RESULTS
+        self._write_json(RESULTS, (_read_record(path) if path.exists() else {}) | {name: _digest(self.path / name)})
+
+    def _check_seal(self, name: str) -> None:
+        """Raise an error if a file of results is not the one that this run wrote: predictions of another run, say."""
+        path, stamp = self.path / RESULTS, _stamp(self.path / name)
+        if self._checked.get(name) == stamp:
+            return
+        found = _digest(self.path / name)
+        if (_read_record(path) if path.exists() else {}).get(name) != found:
+            raise InputError(
+                f"{self.path / name} is not the file that this run wrote: put that file back, or write the results again with "
+                f"shortlist train --resume --out {shlex.quote(str(self.path))}"
+            )
+        self._checked[name] = stamp
+
+    def _record(self) -> dict[str, Any]:
+        """The content of recipe.json."""
+        path = self.path / RECIPE
+        if not path.is_file():
+            raise InputError(f"{self.path}: expected the folder of a run, which contains {RECIPE}")
+        return _read_record(path)
+
+    def _write_json(self, name: str, record: Mapping[str, Any]) -> None:
+        write_text(self.path / name, json.dumps(dict(record), indent=2, ensure_ascii=False) + "\n")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.path)!r})"
@@ -226,8 +294,46 @@ def _nearest(folder: Path) -> Path:
     return next((above for above in (folder, *folder.parents) if above.exists()), Path())
 
 
-def _read_json(path: Path) -> Any:
+def data_changed(folder: Path, what: str, data: "DataFingerprint") -> InputError:
+    """The error for data that are not those that a run or a search in this folder began with; it says what has changed."""
+    from shortlist.training.fingerprint import DataFingerprint
+
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        changes = data.changes_since(DataFingerprint.load(folder / ROWS))
+    except InputError:  # then it is only known that something has
+        changes = ""
+    return InputError(
+        f"{folder}: the data are not those that this {what} began with{f' ({changes})' if changes else ''}: restore them to "
+        f"resume it, or start a new {what} in another folder"
+    )
+
+
+def _sealed_files(path: Path) -> list[Path]:
+    """The file, or those of a classifier's folder; its model card may be edited."""
+    return sorted(file for file in path.iterdir() if file.suffix in SEALED) if path.is_dir() else [path]
+
+
+def _stamp(path: Path) -> list[tuple[int, int]]:
+    """Size and time of each file, by which a change is noticed without reading it."""
+    return [(found.st_size, found.st_mtime_ns) for found in (file.stat() for file in _sealed_files(path))]
+
+
+def _digest(path: Path) -> str:
+    found = hashlib.blake2b()
+    try:
+        for each in _sealed_files(path):
+            with each.open("rb") as file:
+                found.update(hashlib.file_digest(file, "blake2b").digest())
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from error
+    return found.hexdigest()[:32]
+
+
+def _read_record(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"cannot read {path}: {error}") from error
+    if not isinstance(record, dict):
+        raise InputError(f"cannot read {path}: expected a record, got {shown(record)}")
+    return record

@@ -5,7 +5,7 @@ Everything that can be checked without decoding a picture is checked here, befor
 
 import warnings
 from collections.abc import Mapping, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -35,11 +35,13 @@ class TrainingSplits:
         splits: ``train``, ``val`` (to choose the epoch and fit the link), ``calibration`` (to fit the rule; absent if it is
             fitted on val) and ``test``.
         remarks: notes on the splits, in sentences.
+        warnings: those of the remarks that are likely mistakes: numbered classes without a training row.
     """
 
     dataset: Dataset
     splits: Mapping[str, Split]
     remarks: Sequence[str]
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def train_counts(self) -> torch.Tensor:
@@ -187,6 +189,8 @@ def _check_classes(data: TrainingSplits, recipe: Recipe, remarks: list[str]) -> 
         )
     if untrained:
         remarks.append(f"{_listed(untrained)} no training row, so the classifier cannot learn {_one(untrained, 'it', 'them')}")
+        if list(classes) == [str(label) for label in range(len(classes))]:  # numbers without names: counted from 1, perhaps
+            data.warnings.append(remarks[-1])
     absent = {problem.where: problem for problem in classes_without_rows(data.splits, classes) if _elsewhere(problem)}
     absent = {name: problem for name, problem in absent.items() if name not in untrained}
     if absent and len(absent) <= len(classes):

@@ -1,0 +1,125 @@
+"""Locks on folders: one writer at a time. The operating system releases a lock when its process ends, however it ends."""
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from shortlist.errors import InputError
+
+LOCK = ".lock"  # name of the lock file in the folder
+MOST_READ = 1000  # bytes read from a lock file, which anybody may have written
+_held: set[int] = set()  # open lock files of this process
+
+
+@contextmanager
+def folder_lock(folder: str | Path) -> Iterator[None]:
+    """Context manager: hold the lock of the only writer of an existing folder; readers ignore it.
+
+    A second writer gets an error that names the process and the lock file. Systems without such locks (Windows, some network
+    file systems) lock nothing.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, folder_lock(folder):
+    ...     (Path(folder) / LOCK).exists()
+    True
+    """
+    path = Path(folder) / LOCK
+    handle = _acquired(path)
+    _held.add(handle)
+    try:
+        with suppress(OSError):  # only for the message of others; a full disk is reported by what is written next
+            os.truncate(handle, 0)
+            os.write(handle, json.dumps({"process": os.getpid(), "host": socket.gethostname()}).encode())
+        yield
+    finally:
+        with suppress(OSError):
+            path.unlink()
+        _held.discard(handle)
+        os.close(handle)
+
+
+@contextmanager
+def locked_folder(folder: str | Path) -> Iterator[None]:
+    """Context manager: make a folder, with its parents, and hold its lock; folders that stay empty are removed again."""
+    folder = Path(folder)
+    made = [above for above in (folder, *folder.parents) if not above.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write {folder}: {(error.strerror or str(error)).lower()}: choose another folder") from error
+    try:
+        with folder_lock(folder):
+            yield
+    finally:
+        for above in made:
+            with suppress(OSError):  # it has files in it
+                above.rmdir()
+
+
+def _acquired(path: Path) -> int:
+    """The open and locked file."""
+    while True:
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise InputError(f"cannot write to {path.parent}: {(error.strerror or str(error)).lower()}") from error
+        try:
+            if not _locked(handle):
+                raise InputError(
+                    f"{path.parent} is being written to by another process ({_holder(handle)}the lock is {path}): wait for it "
+                    "to finish, or choose another folder"
+                )
+            if _is_at(path, handle):
+                return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)  # its last holder removed the file after it was opened here: lock the new one
+
+
+def _locked(handle: int) -> bool:
+    """Try to take the lock; False if another open file holds it."""
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # the file system has no locks
+        return True
+    return True
+
+
+def _is_at(path: Path, handle: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _holder(handle: int) -> str:
+    """``"process 123 on host, "``, as far as the lock file says."""
+    try:
+        found = json.loads(os.pread(handle, MOST_READ, 0))
+        process, host = int(found["process"]), str(found["host"])
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return ""
+    here = "" if host == socket.gethostname() else f" on {host!r}"
+    return f"process {process}{here}; "
+
+
+def _close_in_child() -> None:
+    """A lock lasts until every copy of the open file is closed: a forked worker must not keep that of its dead parent."""
+    for handle in _held:
+        with suppress(OSError):
+            os.close(handle)
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_in_child)

@@ -1,0 +1,247 @@
+"""Fingerprint of data: what is kept of every row, so that a run is never continued on other data than it began with.
+
+For every row: its id, its labels, its split and, as far as it can be read cheaply, its content: all of it for features and for
+pictures in memory or in a table, the size of the file for picture files, nothing for pictures that another library reads.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+from torch import Tensor
+
+from shortlist.data.dataset import Split
+from shortlist.data.picture_bytes import PictureBytes
+from shortlist.data.pictures import PictureArray, PictureFiles, Pictures
+from shortlist.errors import InputError
+from shortlist.files import written_whole
+from shortlist.tensors import Target, is_single_label, row_blocks
+from shortlist.words import counted, listed, quoted
+
+FORMAT = "shortlist-rows/1"
+Numbers: TypeAlias = npt.NDArray[np.uint64]
+COLUMNS = ("ids", "labels", "content", "split")
+STEP = np.uint64(0x9E3779B97F4A7C15)  # odd, so that its multiples are distinct
+MISSING = 2**64 - 1  # size of a file that is not there
+
+
+@dataclass(frozen=True, eq=False)
+class DataFingerprint:
+    """Digests of all rows of some splits, in order.
+
+    Args:
+        classes: the class names.
+        superclasses: the name of the superclass of each class, or None.
+        splits: the names of the splits.
+        ids: digest of the id of each row.
+        labels: digest of the names of its labels.
+        content: digest of its content, or the size of its file.
+        split: the number of its split.
+        identified: whether ``content`` identifies a row, which the size of a file does not.
+    """
+
+    classes: tuple[str, ...]
+    superclasses: tuple[str, ...] | None
+    splits: tuple[str, ...]
+    ids: Numbers
+    labels: Numbers
+    content: Numbers
+    split: Numbers
+    identified: bool
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """The number of rows of each split."""
+        return {name: int((self.split == number).sum()) for number, name in enumerate(self.splits)}
+
+    @property
+    def digest(self) -> str:
+        """One text for all of it; two fingerprints are of the same data if these are equal."""
+        found = hashlib.blake2b(json.dumps([self.classes, self.superclasses, self.splits, self.identified]).encode())
+        for name in COLUMNS:
+            found.update(getattr(self, name).astype("<u8").tobytes())
+        return found.hexdigest()[:32]
+
+    def record(self) -> dict[str, Any]:
+        """A summary for JSON: the digest and the number of rows of each split."""
+        return {"digest": self.digest, "classes": len(self.classes), "rows": self.rows}
+
+    def save(self, path: Path) -> None:
+        """Write the fingerprint."""
+        names = json.dumps([self.classes, self.superclasses, self.splits, self.identified])
+        with written_whole(path) as temporary:
+            save_file({name: getattr(self, name) for name in COLUMNS}, temporary, {"format": FORMAT, "names": names})
+
+    @staticmethod
+    def load(path: Path) -> "DataFingerprint":
+        """Read what :meth:`save` wrote."""
+        try:
+            with safe_open(path, framework="np") as file:
+                header = file.metadata() or {}
+                columns = {name: file.get_tensor(name) for name in COLUMNS}
+            classes, superclasses, splits, identified = json.loads(header["names"])
+            if header["format"] != FORMAT or any(column.dtype != np.uint64 for column in columns.values()):
+                raise ValueError(f"expected the format {FORMAT}")
+            if len({column.shape for column in columns.values()}) > 1 or columns["ids"].ndim != 1:
+                raise ValueError("expected one digest of each kind for each row")
+            if (columns["split"] >= len(splits)).any():
+                raise ValueError("expected the number of a split for each row")
+            above = None if superclasses is None else tuple(map(str, superclasses))
+            return DataFingerprint(tuple(map(str, classes)), above, tuple(map(str, splits)), **columns, identified=identified)
+        except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise InputError(f"cannot read {path}: {error}") from error
+
+    def changes_since(self, old: "DataFingerprint") -> str:
+        """What has changed since another fingerprint was taken, in words; empty if nothing has.
+
+        >>> rows = Split(torch.eye(3), torch.tensor([0, 1, 1]), ["a", "b", "c"])
+        >>> old, fewer = fingerprint({"train": rows}, ["x", "y"]), rows.rows(torch.tensor([0, 1]))
+        >>> fingerprint({"train": fewer.with_target(torch.tensor([1, 1]))}, ["x", "y"]).changes_since(old)
+        '1 row was removed, 1 row was relabelled'
+        """
+        if self.digest == old.digest:
+            return ""
+        found = _class_changes(old.classes, self.classes)
+        kinds = ("ids", "content") if self.identified and old.identified else ("ids",)
+        matched = [_row_changes(old, self, kind) for kind in kinds]
+        found += _in_words(min(matched, key=lambda counts: sum(counts.values())))
+        if found:
+            return ", ".join(found)
+        if not np.array_equal(np.sort(self.ids), np.sort(old.ids)):
+            return "the ids of the rows have changed"
+        if old.superclasses != self.superclasses:
+            return "the superclasses have changed"
+        return "the rows are in another order"
+
+
+def fingerprint(
+    splits: Mapping[str, Split], classes: Sequence[str], superclasses: Sequence[str] | None = None
+) -> DataFingerprint:
+    """The fingerprint of these splits.
+
+    >>> rows = Split(torch.zeros(2, 3), torch.tensor([0, 1]), ["a", "b"])
+    >>> fingerprint({"train": rows}, ["oak", "elm"]).rows
+    {'train': 2}
+    """
+    names = np.array([_number(name.encode("utf-8", "surrogatepass")) for name in classes], dtype=np.uint64)
+    columns: dict[str, list[Numbers]] = {name: [] for name in COLUMNS}
+    for number, split in enumerate(splits.values()):
+        columns["ids"].append(_numbers(str(one).encode("utf-8", "surrogatepass") for one in split.ids))
+        columns["labels"].append(_labels(split.target, names, len(split)))
+        columns["content"].append(_content(split.inputs))
+        columns["split"].append(np.full(len(split), number, dtype=np.uint64))
+    empty = [np.zeros(0, dtype=np.uint64)]
+    return DataFingerprint(
+        tuple(classes),
+        None if superclasses is None else tuple(superclasses),
+        tuple(splits),
+        **{name: np.concatenate([*empty, *parts]) for name, parts in columns.items()},
+        identified=all(isinstance(split.inputs, Tensor | PictureArray | PictureBytes) for split in splits.values()),
+    )
+
+
+def _number(value: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(value, digest_size=8).digest(), "little")
+
+
+def _numbers(values: Any) -> Numbers:
+    return np.fromiter((_number(value) for value in values), dtype=np.uint64)
+
+
+def _labels(target: Target | None, names: Numbers, rows: int) -> Numbers:
+    """The digest of each row's labels: the sum of those of their names."""
+    if target is None:
+        return np.zeros(rows, dtype=np.uint64)
+    if is_single_label(target):
+        found: Numbers = names[target.numpy()]
+        return found
+    summed = np.empty(rows, dtype=np.uint64)
+    for block in row_blocks(*target.shape):
+        summed[block] = np.where(target[block].numpy(), names, np.uint64(0)).sum(1, dtype=np.uint64)
+    return summed
+
+
+def _content(inputs: Pictures | Tensor) -> Numbers:
+    if isinstance(inputs, Tensor | PictureArray):
+        rows = inputs if isinstance(inputs, Tensor) else inputs.images
+        if not rows[0:1].numel():
+            return np.zeros(len(rows), dtype=np.uint64)
+        return _numbers(row.contiguous().view(torch.uint8).numpy().data for row in rows.detach().cpu().flatten(1))
+    if isinstance(inputs, PictureBytes):
+        return _numbers(inputs.column[int(place)].as_py() or b"" for place in inputs.places)
+    if isinstance(inputs, PictureFiles):
+        return np.fromiter((_size(inputs.path(row)) for row in range(len(inputs))), dtype=np.uint64)
+    return np.zeros(len(inputs), dtype=np.uint64)
+
+
+def _size(path: Path) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return MISSING
+
+
+def _class_changes(old: Sequence[str], new: Sequence[str]) -> list[str]:
+    gone, come = [name for name in old if name not in set(new)], [name for name in new if name not in set(old)]
+    found = [f"{_classes(come)} added"] if come else []
+    found += [f"{_classes(gone)} removed"] if gone else []
+    return found or (["the classes are in another order"] if list(old) != list(new) else [])
+
+
+def _classes(names: Sequence[str]) -> str:
+    return f"{counted(len(names), 'class', 'classes')} ({listed([quoted([name]) for name in names], 3)}) {_was(len(names))}"
+
+
+def _was(number: int) -> str:
+    return "was" if number == 1 else "were"
+
+
+def _row_changes(old: DataFingerprint, new: DataFingerprint, kind: str) -> dict[str, int]:
+    """How many rows changed in each way, where rows are matched by id or by content."""
+    before, after = _distinct(getattr(old, kind)), _distinct(getattr(new, kind))
+    _, mine, theirs = np.intersect1d(before, after, assume_unique=True, return_indices=True)
+    places = {name: number for number, name in enumerate(new.splits)}
+    moved = np.array([places.get(name, len(places)) for name in old.splits], dtype=np.uint64)
+    return {
+        "added": len(after) - len(theirs),
+        "removed": len(before) - len(mine),
+        "relabelled": int((old.labels[mine] != new.labels[theirs]).sum()),
+        "changed": int((old.content[mine] != new.content[theirs]).sum()),
+        "moved": int((moved[old.split[mine].astype(np.int64)] != new.split[theirs]).sum()),
+    }
+
+
+def _in_words(counts: Mapping[str, int]) -> list[str]:
+    """One part of a sentence for each kind of change."""
+    verbs = {name: f"{{}} {name}" for name in ("added", "removed", "relabelled")}
+    found = [
+        f"{counted(counts[name], 'row')} {verb.format(_was(counts[name]))}" for name, verb in verbs.items() if counts[name]
+    ]
+    if counts["changed"]:
+        found.append(f"{counted(counts['changed'], 'row has', 'rows have')} other contents")
+    if counts["moved"]:
+        found.append(f"{counted(counts['moved'], 'row')} moved between splits")
+    return found
+
+
+def _distinct(keys: Numbers) -> Numbers:
+    """The keys, the n-th of equal ones changed by n steps, so that each is matched with one row only."""
+    order = np.argsort(keys, kind="stable")
+    ranked = keys[order]
+    starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]]) if len(keys) else np.zeros(0, dtype=np.int64)
+    within = np.arange(len(keys)) - np.repeat(starts, np.diff(np.r_[starts, len(keys)]))
+    found = keys.copy()
+    found[order] = ranked + within.astype(np.uint64) * STEP
+    return found
