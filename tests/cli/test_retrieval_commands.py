@@ -292,7 +292,7 @@ def test_the_most_telling_of_many_labels_are_shown(tmp_path, run):
 def test_a_name_does_not_steer_the_terminal(tmp_path, run):
     predictions(1, ids=["a\x1b[31m\nb\u00a0é"]).save(tmp_path / "s.safetensors")
     run("index", "build", tmp_path / "s.safetensors", tmp_path / "one")
-    assert "a\\x1b[31m\\x0ab\u00a0é" in run("search", "fork", tmp_path / "one").out
+    assert "a\\x1b[31m\\nb\u00a0é" in run("search", "fork", tmp_path / "one").out
 
 
 def test_a_name_of_which_a_word_was_typed_is_offered(index, refused):

@@ -9,7 +9,7 @@ import typer
 from shortlist.cli import options
 from shortlist.cli.console import Bar, Outcome, emit, say, show, warn
 from shortlist.errors import InputError
-from shortlist.words import counted
+from shortlist.words import counted, printable
 
 if TYPE_CHECKING:
     from shortlist.predictions import Predictions
@@ -135,7 +135,7 @@ def info(
         shown["size"] = _size_text(shown.pop("bytes"))
         show(Table(["", ""], [[name, f"{value:,}" if isinstance(value, int) else value] for name, value in shown.items()]))
         if labels:
-            emit("\n".join(opened.classes) + "\n")
+            emit("".join(f"{printable(name)}\n" for name in opened.classes))
     for sentence in damaged:
         warn(sentence)
     if check and not damaged and not as_json:
