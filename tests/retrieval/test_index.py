@@ -1,5 +1,6 @@
 """An index: what it finds, and how it changes."""
 
+import json
 import os
 import random
 import subprocess
@@ -13,6 +14,7 @@ import torch
 from shortlist import Predictions
 from shortlist.errors import InputError
 from shortlist.retrieval import Index, Query, segments as layout
+from shortlist.retrieval.manifest import json_seal
 from tests.retrieval.small import LABELS, brute_force, exact_logs, predictions, random_conjunction, random_query
 
 
@@ -256,6 +258,21 @@ def test_what_is_no_index_is_said(tmp_path, spoil, sentence):
         Index.open(tmp_path / "index")
 
 
+@pytest.mark.parametrize("change", [{"deleted": "../deleted-1.parquet"}, {"segments": "../../000001"}])
+def test_a_manifest_that_leads_outside_is_refused_whatever_its_seal(tmp_path, change):
+    Index.build(predictions(10), tmp_path / "index")
+    path = tmp_path / "index" / "index.json"
+    content = json.loads(path.read_text())
+    content.pop("seal")
+    if "segments" in change:
+        content["segments"][0]["name"] = change["segments"]
+    else:
+        content |= change
+    path.write_text(json.dumps(content | {"seal": json_seal(content)}))
+    with pytest.raises(InputError, match=r"index\.json names files that no index has"):
+        Index.open(tmp_path / "index")
+
+
 def test_nothing_there_is_said(tmp_path):
     with pytest.raises(InputError, match="there is no such folder"):
         Index.open(tmp_path / "nothing")
@@ -343,11 +360,11 @@ def test_what_is_not_ours_in_the_folder_stays(tmp_path):
     (tmp_path / "index" / others[0]).mkdir()
     for name in others[1:]:
         (tmp_path / "index" / name).write_text("mine")
-    left = [".new", "..new.abc", ".deleted-000009.xyz.parquet", ".index.abc.json", "logs-000077.parquet"]
-    for name in left[:2]:
+    works = ["..new.0a1b2c3d.partial", ".deleted-000009.parquet.0a1b2c3d.partial", ".index.json.0a1b2c3d.partial"]
+    left = [".new", *works, "logs-000077.parquet"]
+    for name in left[:-1]:
         (tmp_path / "index" / name).mkdir()
-    for name in left[2:]:
-        (tmp_path / "index" / name).write_text("left behind")
+    (tmp_path / "index" / left[-1]).write_text("left behind")
     index.delete(["3"])
     index.compact()
     names = {path.name for path in (tmp_path / "index").iterdir()}

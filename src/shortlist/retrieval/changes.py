@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 LOCK = ".lock"
 # Names of our files, and their names while they are written; other files in the folder are left alone.
-OURS = re.compile(r"(logs|rows|deleted)-\d{6,}\.parquet|\.(deleted-\d{6,}|index)\.[^.]+\.(parquet|json)|\.new|\.\.new\..+")
+OURS = re.compile(r"(logs|rows|deleted)-\d{6,}\.parquet|\.(deleted-\d{6,}\.parquet|index\.json|\.new)\.\w+\.partial|\.new")
 
 
 @contextmanager

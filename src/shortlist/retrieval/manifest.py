@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from shortlist.files import flush, written_whole
 
 NAME = "index.json"
 FORMAT = 1
+# The names that files may have: a manifest may come from others, and must not lead outside its folder.
+NUMBER, DELETED = re.compile(r"[0-9]+"), re.compile(r"deleted-[0-9]+\.parquet")
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,11 @@ class Manifest:
             raise InputError(f"{path}: expected an index of format {FORMAT}, got {came!r}: build it again with this version")
         if content.pop("seal", None) != json_seal(content):
             raise InputError(f"{path} is damaged or was edited by hand: build the index again")
+        named = [entry["name"] for entry in content["segments"]]
+        if not all(NUMBER.fullmatch(name) for name in named) or not DELETED.fullmatch(
+            content["deleted"] or "deleted-0.parquet"
+        ):
+            raise InputError(f"{path} names files that no index has: it was edited by hand, build the index again")
         segments = tuple(SegmentEntry(**{**entry, "seals": tuple(map(tuple, entry["seals"]))}) for entry in content["segments"])
         lists = {name: tuple(content[name]) for name in ("classes", "deleted_seal")}
         return cls(**{**content, **lists, "segments": segments})
