@@ -66,6 +66,17 @@ def counted(number: int, thing: str, things: str | None = None) -> str:
     return f"{number:,} {thing if number == 1 else things or f'{thing}s'}"
 
 
+def sized(number: int) -> str:
+    """A number of bytes.
+
+    >>> sized(812), sized(43_000), sized(170_052_171)
+    ('812 bytes', '43.0 kB', '170.1 MB')
+    """
+    if number < 1000:
+        return counted(number, "byte")
+    return f"{number / 1e3:,.1f} kB" if number < 1e6 else f"{number / 1e6:,.1f} MB"
+
+
 def shown(value: Any, longest: int = LONGEST_VALUE) -> str:
     """The value as it would be typed, cut to a length that fits a line.
 

@@ -2,6 +2,7 @@
 
 import math
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from shortlist import Predictions
 from shortlist.errors import InputError
 from shortlist.retrieval import Index, Query, explained_sql, find_engine
 from shortlist.retrieval.engines import margin
+from shortlist.retrieval.segments import Segment
 from tests.retrieval.small import LABELS, brute_force, exact_logs, predictions, random_conjunction, random_query
 
 
@@ -61,6 +63,31 @@ def test_labels_never_become_part_of_the_sql(tmp_path):
     contradiction = explained_sql(index, f"{text} and " + r'"a\"b"', 5)
     assert "drop" not in contradiction
     assert len(index.search(text, 5)) == 5
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="files are held by their handles on Linux")
+def test_duckdb_searches_the_state_that_was_opened_while_the_index_is_compacted(tmp_path):
+    pytest.importorskip("duckdb")
+    Index.build(predictions(200), tmp_path / "index").add(predictions(50, ids=[f"new-{row}" for row in range(50)]))
+    index = Index.open(tmp_path / "index")
+    before = index.search("apple and not bus", 100)
+    other = Index.open(tmp_path / "index")
+    other.delete([result.id for result in before[:30]])
+    other.compact()
+    assert not index.snapshot.segments[0].paths[0].exists()
+    assert list(index.search("apple and not bus", 100, engine="duckdb")) == list(before)
+    index.refresh()
+    assert list(index.search("apple and not bus", 70, engine="duckdb")) == list(other.search("apple and not bus", 70))
+
+
+def test_duckdb_without_handles_says_that_the_index_has_changed(tmp_path, monkeypatch):
+    pytest.importorskip("duckdb")
+    index = Index.build(predictions(20), tmp_path / "index")
+    monkeypatch.setattr(Segment, "searched_path", lambda segment: segment.paths[0])
+    for path in index.snapshot.segments[0].paths:
+        path.unlink()
+    with pytest.raises(InputError, match="the index has changed since it was opened: call refresh"):
+        index.search("fork", engine="duckdb")
 
 
 def test_duckdb_cannot_skip_what_is_damaged(tmp_path):

@@ -129,10 +129,10 @@ class FloatColumns:
         self.places = {name: place for place, name in enumerate(self._files[0].schema_arrow.names)}
         self._offsets: dict[tuple[int, str], int] = {}  # (group, column) → where its floats begin, once verified
         self._buffers: dict[int, Floats] = {}  # by thread: two arrays to add up in
-        self._handle: int | None = None
+        self.handle: int | None = None
         if hasattr(os, "preadv"):
-            self._handle = os.open(path, os.O_RDONLY)
-            weakref.finalize(self, os.close, self._handle)
+            self.handle = os.open(path, os.O_RDONLY)
+            weakref.finalize(self, os.close, self.handle)
 
     def table(self, group: int, columns: Sequence[str] | None = None, thread: int = 0) -> pa.Table:
         """Read a group with Arrow, verified; the named columns, or all of them."""
@@ -164,7 +164,7 @@ class FloatColumns:
             return {}
         table = self.table(group, new, thread)
         found = {name: numbers_of(table.column(name)) for name in new}
-        if self._handle is not None:
+        if self.handle is not None:
             for name, values in found.items():
                 start = self._offset(group, name)
                 if start is not None and np.array_equal(self._read_at(start, np.empty(len(values), PLAIN)), values):
@@ -182,8 +182,8 @@ class FloatColumns:
         return self._read_at(self._offsets[group, name], into)
 
     def _read_at(self, start: int, into: Floats) -> Floats:
-        assert self._handle is not None
-        if os.preadv(self._handle, [into.data], start) != into.nbytes:
+        assert self.handle is not None
+        if os.preadv(self.handle, [into.data], start) != into.nbytes:
             raise OSError("the file is too short")
         return into
 
