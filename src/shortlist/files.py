@@ -261,6 +261,16 @@ def is_full(error: Exception) -> bool:
     return number in FULL or f"(os error {errno.ENOSPC})" in str(error)
 
 
+def system_reason(error: BaseException) -> str | None:
+    """Why the system refused, if it did, rather than what is in the file being wrong: permissions, too many open files, ….
+
+    >>> system_reason(OSError(13, "Permission denied")), system_reason(OSError("not a Parquet file"))
+    ('permission denied', None)
+    """
+    number = getattr(error, "errno", None)
+    return os.strerror(number).lower() if isinstance(error, OSError) and number in SYSTEM else None
+
+
 def _in_the_way(path: Path) -> str | None:
     """Which part of the path is a file where a folder is needed, if any."""
     with suppress(OSError):

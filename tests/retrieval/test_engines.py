@@ -1,7 +1,9 @@
 """Both engines find the same, and what an engine may leave out."""
 
+import itertools
 import math
 import random
+from decimal import Decimal, localcontext
 from pathlib import Path
 
 import numpy as np
@@ -116,3 +118,39 @@ def test_rows_that_float32_takes_for_certain_keep_their_order(tmp_path, text, en
     index, query = Index.build(given, tmp_path / "index"), Query.parse(text, ["a", "b", "c"])
     expected = brute_force(query, exact_logs(given), 10)
     assert [result.row for result in index.search(text, 10, engine=engine)] == [row for row, _ in expected]
+
+
+TRUE_WHEN = {
+    "a": lambda a, b, c: a,
+    "not c": lambda a, b, c: not c,
+    "a and not c": lambda a, b, c: a and not c,
+    "a or not c": lambda a, b, c: a or not c,
+    "not (a and c) or b": lambda a, b, c: not (a and c) or b,
+    "count = 2": lambda a, b, c: a + b + c == 2,
+    "count >= 1": lambda a, b, c: a + b + c >= 1,
+    "at least 2 of (a, b, not c)": lambda a, b, c: a + b + (not c) >= 2,
+}
+
+
+def improbability(row, is_true):
+    """The probability that the query is false, from the log odds of a row, to 400 digits."""
+    etas = [Decimal(odds).exp() / (1 + Decimal(odds).exp()) for odds in row]
+    worlds = [world for world in itertools.product([True, False], repeat=len(row)) if not is_true(*world)]
+    return sum(math.prod((eta if there else 1 - eta for eta, there in zip(etas, world, strict=True))) for world in worlds)
+
+
+@pytest.mark.parametrize("engine", ["arrow", "duckdb"])
+@pytest.mark.parametrize("signs", [(1, 1, -1), (1, -1, 1)])
+def test_rankings_of_nearly_certain_rows_are_those_of_exact_arithmetic(tmp_path, engine, signs):
+    """Independently of the library: float32 holds none of these probabilities, float64 not their difference from 1."""
+    pytest.importorskip("duckdb")
+    odds = np.random.default_rng(3).uniform(60, 250, size=(25, 3)) * np.array(signs)
+    index = Index.build(Predictions(torch.from_numpy(odds), classes=["a", "b", "c"], link="sigmoid"), tmp_path / "index")
+    with localcontext() as context:
+        context.prec = 400
+        for text, is_true in TRUE_WHEN.items():
+            exact = [improbability(row, is_true) for row in odds.tolist()]
+            expected = sorted(range(25), key=lambda row: (exact[row], row))
+            found = [result.row for result in index.search(text, 25, engine=engine)]
+            assert found == expected[: len(found)], text
+            assert len(found) == 25, text

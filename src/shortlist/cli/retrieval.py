@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shortlist.cli import options
-from shortlist.cli.console import Bar, Outcome, emit, say, show, warn
+from shortlist.cli.console import Bar, Outcome, emit, noticed, say, show, warn
 from shortlist.errors import InputError
 from shortlist.words import counted, printable, quoted, sized
 
@@ -44,18 +44,15 @@ def build(
 ) -> None:
     """Build an index from a file of scores."""
     from shortlist.retrieval import Index
-    from shortlist.retrieval.building import is_single_label_link
 
     predictions = _load(scores, scores_key, ids_key, link)
     given, made_from = _columns(predictions, columns, pictures, thumbnails)
-    with Bar("indexing", len(predictions)) as bar:
+    found: list[str] = []
+    with Bar("indexing", len(predictions)) as bar, noticed(found):
         made = Index.build(predictions, index, columns=given, thumbnails=made_from, progress=bar.at)
     _warn_of_unreadable(made_from)
-    if is_single_label_link(predictions.link):
-        warn(
-            f"with the link {predictions.link} each row has exactly one label, but queries assume independent labels: the "
-            "probabilities of queries with several labels will be wrong"
-        )
+    for sentence in found:
+        warn(sentence)
     say(f"{counted(len(made), 'row')}, {counted(len(made.classes), 'label')} → {index}")
 
 
@@ -197,6 +194,7 @@ def _write_page(found: "Results", path: Path, rows: int) -> None:
 
 def _show(found: "Results") -> None:
     from shortlist.report.table import Table
+    from shortlist.retrieval.columns import PATH
     from shortlist.retrieval.results import percent
 
     if not found:
@@ -205,7 +203,8 @@ def _show(found: "Results") -> None:
     shared = [label for label in reasons[0] if all(label in row for row in reasons)]  # with a count, each row has other labels
     probable = sorted(shared, key=lambda label: -sum(row[label].probability for row in reasons))[:SHOWN_LABELS]
     names = [label for label in shared if label in probable]
-    further = list(found[0].columns)[:SHOWN_COLUMNS]
+    kept = [name for name in found[0].columns if name != PATH]  # mostly the id again
+    further = kept[:SHOWN_COLUMNS]
     rows = [
         [
             result.id,
@@ -219,8 +218,8 @@ def _show(found: "Results") -> None:
     show(Table(["row", "probability", *titles, *further], rows))
     if len(names) < len(shared):
         say(f"{counted(len(shared) - len(names), 'more label')}: use --json to see all probabilities")
-    if len(further) < len(found[0].columns):
-        say(f"{counted(len(found[0].columns) - len(further), 'more column')}: use --json to see all columns")
+    if len(further) < len(kept):
+        say(f"{counted(len(kept) - len(further), 'more column')}: use --json to see all columns")
 
 
 def _as_wanted(reason: "Reason") -> float:

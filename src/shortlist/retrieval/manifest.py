@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from shortlist.errors import InputError
-from shortlist.files import flush, written_whole
+from shortlist.files import flush, system_reason, written_whole
 
 NAME = "index.json"
 FORMAT = 1
@@ -113,7 +113,9 @@ class Manifest:
         except (FileNotFoundError, NotADirectoryError):
             raise InputError(f"{folder}: expected the folder of an index, got {_what_is_there(folder)}") from None
         except (OSError, ValueError) as error:
-            raise InputError(f"{path} cannot be read ({error}): build the index again") from None
+            reason = system_reason(error)
+            why = f": {reason}" if reason is not None else f" ({error}): build the index again"
+            raise InputError(f"{path} cannot be read{why}") from None
         if not isinstance(content, dict) or content.get("version") != FORMAT:
             came = content.get("version") if isinstance(content, dict) else None
             raise InputError(f"{path}: expected an index of format {FORMAT}, got {came!r}: build it again with this version")

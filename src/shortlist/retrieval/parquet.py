@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shortlist.errors import InputError
+from shortlist.files import system_reason
 
 Floats = npt.NDArray[np.floating[Any]]
 RowNumbers = npt.NDArray[np.int64]
@@ -63,7 +64,7 @@ def check_seal(path: Path, seal: Sequence[int], seal_of: Callable[[Path], list[i
     except FileNotFoundError:
         raise FileNotFoundError(path.name) from None
     except OSError as error:
-        raise DamagedError(f"{path} cannot be read ({error}): build the index again") from error
+        raise unreadable(path, error) from error
     if found != list(seal):
         raise DamagedError(f"{path} cannot be read (its checksum does not match): build the index again")
 
@@ -76,8 +77,18 @@ def open_parquet(path: Path, threads: int) -> list[pq.ParquetFile]:
     except FileNotFoundError:
         raise FileNotFoundError(path.name) from None
     except DAMAGE as error:
-        raise DamagedError(f"{path} cannot be read ({str(error).splitlines()[0]}): build the index again") from error
+        raise unreadable(path, error) from error
     return [first, *more]
+
+
+def unreadable(path: Path, error: Exception) -> InputError:
+    """The error for a file that cannot be opened: damaged, unless the system refused to open it."""
+    reason = system_reason(error)
+    if reason is not None:
+        return InputError(f"{path} cannot be read: {reason}")
+    return DamagedError(
+        f"{path} cannot be read ({(str(error) or type(error).__name__).splitlines()[0]}): build the index again"
+    )
 
 
 # Numbers between numpy and Arrow, by their bytes: Arrow's own conversions import pandas, which takes longer than a search ----
