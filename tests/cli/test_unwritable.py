@@ -93,24 +93,27 @@ def test_a_place_that_cannot_be_written_is_one_sentence(name, how, here, run, mo
 def refuse_below(folder, monkeypatch):
     """Permission denied for whatever creates something there; root, who runs the tests, is refused nothing by the system."""
 
-    def refusing(function):
-        def call(path, *given, **options):
-            inside = isinstance(path, str | os.PathLike) and str(Path(path).absolute()).startswith(str(folder))
-            creates = function is not os.open or (given and given[0] & os.O_CREAT)
-            if inside and creates and Path(path).absolute() != folder:
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-            return function(path, *given, **options)
+    access, make, open_file = os.access, os.mkdir, os.open
 
-        return call
+    def check(path, creates):
+        inside = isinstance(path, str | os.PathLike) and Path(path).absolute().is_relative_to(folder)
+        if inside and creates and Path(path).absolute() != folder:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
-    access = os.access
-    monkeypatch.setattr(os, "mkdir", refusing(os.mkdir))
-    monkeypatch.setattr(os, "open", refusing(os.open))
-    monkeypatch.setattr(
-        os,
-        "access",
-        lambda path, mode: not (mode & os.W_OK and str(Path(path).absolute()) == str(folder)) and access(path, mode),
-    )
+    def mkdir(path, *given, **options):
+        check(path, creates=True)
+        return make(path, *given, **options)
+
+    def opened(path, flags, *given, **options):
+        check(path, creates=bool(flags & os.O_CREAT))
+        return open_file(path, flags, *given, **options)
+
+    def may(path, mode):
+        return not (mode & os.W_OK and Path(path).absolute() == folder) and access(path, mode)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    monkeypatch.setattr(os, "open", opened)
+    monkeypatch.setattr(os, "access", may)
 
 
 @pytest.mark.parametrize("command", IN_PLACE)
