@@ -8,7 +8,7 @@ such checks, so that a domain can be declared once and used wherever the paramet
 import math
 import numbers
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -223,3 +223,17 @@ def _bounds(least: float, above: float, below: float, most: float) -> list[str]:
     bounds += [f"to {most:g}"] if most < math.inf else []
     bounds += [f"below {below:g}"] if below < math.inf else []
     return bounds
+
+
+def check_distinct(names: Iterable[str], what: str = "columns") -> None:
+    """Check that no name comes twice.
+
+    >>> check_distinct(["id", "place", "place"])
+    Traceback (most recent call last):
+    shortlist.errors.InputError: expected columns with different names, got 'place' more than once
+    """
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InputError(f"expected {what} with different names, got {shown(name)} more than once")
+        seen.add(name)

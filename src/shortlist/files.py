@@ -1,8 +1,12 @@
-"""Atomic writing: files and folders are written under a temporary name beside their place, then renamed."""
+"""Atomic writing: files and folders are written in a hidden folder beside their place, then moved there.
+
+The hidden folder is locked by the process that writes, so that the next one can tell what a killed process left behind.
+"""
 
 import errno
 import glob
 import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -13,20 +17,28 @@ from pathlib import Path
 from shortlist.errors import InputError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space on the disk, quota exceeded, file too large
+# Errors of the place rather than of what is read or written there.
+SYSTEM = (*FULL, errno.EACCES, errno.EPERM, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENAMETOOLONG, errno.EIO)
+PARTIAL = ".partial"  # the end of the name of a work folder
+LEFTOVER = re.compile(r"\..*\.[0-9a-f]{8}" + re.escape(PARTIAL), re.DOTALL)
+SHOWN_OF_NAME = 50  # characters: file systems allow 255 bytes
 OLD = "old"  # part of the name of a folder that was moved aside to be replaced
+
+_LOOKED_AT: set[Path] = set()  # places where this process has removed leftovers
 
 
 class PlaceError(InputError, OSError):
     """Nothing can be written at the path that the user gave; the message says why and names that path, not a temporary file."""
 
     reason: str = ""  # without the path and without advice
+    place: str = ""
 
     @staticmethod
     def at(path: str | Path, reason: str, error: Exception) -> "PlaceError":
         """The error for this path."""
         advice = "make room, or choose another place" if is_full(error) else "choose another place"
         found = PlaceError(f"cannot write {path}: {reason}: {advice}")
-        found.reason, found.errno = reason, errno.ENOSPC if is_full(error) else None
+        found.reason, found.place, found.errno = reason, str(path), errno.ENOSPC if is_full(error) else None
         return found
 
 
@@ -38,16 +50,15 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         if target.exists() and not target.is_file():
             raise InputError(f"cannot write {target}: it is {'a folder' if target.is_dir() else 'not a regular file'}")
         target.parent.mkdir(parents=True, exist_ok=True)
-        # The suffix is kept because some writers choose their format by it.
-        temporary = target.with_name(f".{target.stem}.{secrets.token_hex(4)}{target.suffix}")
-        # Created by open rather than by tempfile, so that it has the permissions of any new file.
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-    try:
-        with _room_for(path):
+    with work_folder(path) as folder:
+        temporary = folder / target.name  # some writers choose their format by the suffix
+        with _a_place_for(path):
+            # Created by open rather than by tempfile, so that it has the permissions of any new file.
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        with _room_for(path, folder):
             yield temporary
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+        with _a_place_for(path):
+            temporary.replace(target)
 
 
 @contextmanager
@@ -61,16 +72,18 @@ def folder_written_whole(path: str | Path) -> Iterator[Path]:
             raise InputError(f"cannot write {target}: expected a new or empty folder, got {came}")
         made = [above for above in target.parents if not above.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-        temporary.mkdir()
     try:
-        with _room_for(path):
-            yield temporary
-        if target.exists():
-            target.rmdir()  # an empty one
-        temporary.rename(target)
+        with work_folder(path) as folder:
+            temporary = folder / target.name
+            with _a_place_for(path):
+                temporary.mkdir()
+            with _room_for(path, folder):
+                yield temporary
+            with _a_place_for(path):
+                if target.exists():
+                    target.rmdir()  # an empty one
+                temporary.rename(target)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
         if not target.exists():
             for above in made:
                 with suppress(OSError):  # another process may have put something there
@@ -84,15 +97,94 @@ def folder_replaced_whole(path: str | Path) -> Iterator[Path]:
     The old folder stays complete until the new one is. If the process dies between the two renames, the old folder is left
     under another name, where :func:`folders_left_aside` finds it.
     """
+    target = Path(path).resolve()
+    with work_folder(path) as folder:
+        with _room_for(path, folder):
+            yield folder / target.name
+        with _a_place_for(path):
+            _swap(folder / target.name, target)
+
+
+@contextmanager
+def work_folder(path: str | Path) -> Iterator[Path]:
+    """Context manager: a hidden folder beside ``path``, removed at the end.
+
+    It is locked as long as this process lives. What a killed process left in the same place is not, and is removed here, the
+    first time that this process writes there.
+    """
     with _a_place_for(path):
         target = Path(path).resolve()
-        beside = Path(tempfile.mkdtemp(prefix=f".{target.name}.new.", dir=target.parent))
+        _remove_leftovers(target.parent)
+        folder, handle = _new_work_folder(target)
     try:
-        with _room_for(path):
-            yield beside / target.name
-        _swap(beside / target.name, target)
+        yield folder
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        _unlock(handle)
+
+
+def _new_work_folder(target: Path) -> tuple[Path, int | None]:
+    """A new hidden folder beside the target, and the handle that holds its lock."""
+    while True:
+        folder = target.with_name(f".{target.name[:SHOWN_OF_NAME]}.{secrets.token_hex(4)}{PARTIAL}")
+        folder.mkdir()
+        with suppress(LockedError):  # another process took it for a leftover, in the moment before it was locked
+            return folder, _lock(folder)
+
+
+def _remove_leftovers(place: Path) -> None:
+    """Remove the work folders that killed processes of this user left in this place; those of living ones are locked."""
+    if place in _LOOKED_AT:
+        return
+    _LOOKED_AT.add(place)
+    own = os.geteuid() if hasattr(os, "geteuid") else None
+    with suppress(OSError), os.scandir(place) as entries:
+        left = [entry for entry in entries if LEFTOVER.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)]
+        for entry in left:
+            with suppress(LockedError, OSError):
+                if entry.stat(follow_symlinks=False).st_uid != own:
+                    continue
+                handle = _lock(Path(entry.path))
+                if handle is not None:
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                    _unlock(handle)
+
+
+class LockedError(Exception):
+    """Another process holds the lock, or has removed the folder."""
+
+
+def _lock(folder: Path) -> int | None:
+    """Lock a folder until the process ends or the handle is closed; None where the system or the disk has no such locks."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return None
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError:
+        raise LockedError from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.path.samestat(os.fstat(handle), os.stat(folder)):
+            raise LockedError
+    except (BlockingIOError, FileNotFoundError, LockedError):
+        os.close(handle)
+        raise LockedError from None
+    except OSError:  # some network disks
+        os.close(handle)
+        return None
+    return handle
+
+
+def _unlock(handle: int | None) -> None:
+    if handle is None:
+        return
+    import fcntl
+
+    with suppress(OSError):
+        fcntl.flock(handle, fcntl.LOCK_UN)  # closing is not enough if a child process was forked meanwhile
+    os.close(handle)
 
 
 def _swap(new: Path, path: Path) -> None:
@@ -145,14 +237,18 @@ def _a_place_for(path: str | Path) -> Iterator[None]:
 
 
 @contextmanager
-def _room_for(path: str | Path) -> Iterator[None]:
-    """Turn the error of a full disk into a sentence about the path that the user gave."""
+def _room_for(path: str | Path, folder: Path) -> Iterator[None]:
+    """Turn the errors of a full disk, and others of the system about files in the work folder, into a sentence about the path
+    that the user gave."""
     try:
         yield
     except Exception as error:
-        if not is_full(error):
-            raise
-        raise PlaceError.at(path, os.strerror(errno.ENOSPC).lower(), error) from error
+        if is_full(error):
+            raise PlaceError.at(path, os.strerror(errno.ENOSPC).lower(), error) from error
+        named = error.place if isinstance(error, PlaceError) else getattr(error, "filename", None)
+        if isinstance(error, OSError) and str(named or "").startswith(str(folder)):
+            raise PlaceError.at(path, _reason(error), error) from error
+        raise
 
 
 def is_full(error: Exception) -> bool:
@@ -165,6 +261,16 @@ def is_full(error: Exception) -> bool:
     return number in FULL or f"(os error {errno.ENOSPC})" in str(error)
 
 
+def system_reason(error: BaseException) -> str | None:
+    """Why the system refused, if it did, rather than what is in the file being wrong: permissions, too many open files, ….
+
+    >>> system_reason(OSError(13, "Permission denied")), system_reason(OSError("not a Parquet file"))
+    ('permission denied', None)
+    """
+    number = getattr(error, "errno", None)
+    return os.strerror(number).lower() if isinstance(error, OSError) and number in SYSTEM else None
+
+
 def _in_the_way(path: Path) -> str | None:
     """Which part of the path is a file where a folder is needed, if any."""
     with suppress(OSError):
@@ -175,4 +281,4 @@ def _in_the_way(path: Path) -> str | None:
 
 
 def _reason(error: OSError) -> str:
-    return (error.strerror or type(error).__name__).lower()
+    return error.reason if isinstance(error, PlaceError) else (error.strerror or type(error).__name__).lower()

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -9,6 +10,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 LONGEST_VALUE = 60  # characters of a value in a message
+JOINERS = "\u200c\u200d"  # invisible, but part of words in Persian and Hindi, and of emoji
 LONGEST_TYPO = 80  # beyond which a text is no misspelt name
 
 
@@ -64,6 +66,17 @@ def counted(number: int, thing: str, things: str | None = None) -> str:
     return f"{number:,} {thing if number == 1 else things or f'{thing}s'}"
 
 
+def sized(number: int) -> str:
+    """A number of bytes.
+
+    >>> sized(812), sized(43_000), sized(170_052_171)
+    ('812 bytes', '43.0 kB', '170.1 MB')
+    """
+    if number < 1000:
+        return counted(number, "byte")
+    return f"{number / 1e3:,.1f} kB" if number < 1e6 else f"{number / 1e6:,.1f} MB"
+
+
 def shown(value: Any, longest: int = LONGEST_VALUE) -> str:
     """The value as it would be typed, cut to a length that fits a line.
 
@@ -79,7 +92,7 @@ def shown(value: Any, longest: int = LONGEST_VALUE) -> str:
 
 
 def printable(text: str) -> str:
-    r"""The text on one line and safe for a terminal; bytes of a path that are not UTF-8 appear as escapes.
+    r"""The text on one line and safe for a terminal: control characters, and bytes of a path that are not UTF-8, as escapes.
 
     >>> printable("caf\udce9.jpg"), printable("two\nlines")
     ('caf\\xe9.jpg', 'two\\nlines')
@@ -88,7 +101,21 @@ def printable(text: str) -> str:
         readable = os.fsencode(text).decode("utf-8", "backslashreplace")
     except UnicodeEncodeError:  # half of a surrogate pair: JSON can hold it, a file name cannot
         readable = text.encode("utf-8", "backslashreplace").decode()
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in readable)
+    if readable.isprintable():  # nearly always, and quick to find out
+        return readable
+    return "".join(sign.encode("unicode_escape").decode() if is_control(sign) else sign for sign in readable)
+
+
+def is_control(sign: str) -> bool:
+    r"""Whether a character steers the terminal instead of showing something: escapes, line ends, marks that turn the direction.
+
+    >>> [is_control(sign) for sign in ("\x1b", "\n", "\x9b", "\u202e", "é", "\xa0")]
+    [True, True, True, True, False, False]
+    """
+    if sign.isprintable():
+        return False
+    category = unicodedata.category(sign)
+    return category in ("Cc", "Cs", "Zl", "Zp") or (category == "Cf" and sign not in JOINERS)
 
 
 def understands(**synonyms: str | tuple[str, Callable[[Any], Any]]) -> Callable[[Callable[P, R]], Callable[P, R]]:

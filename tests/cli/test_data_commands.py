@@ -4,6 +4,7 @@ import csv
 import hashlib
 import json
 import os
+import re
 import zipfile
 
 import numpy as np
@@ -238,9 +239,37 @@ def test_pictures_are_linked_copied_or_left(run, archive, tmp_path, how):
     assert run("data", "build", archive, "bench", "--pictures", how).code == 0
     assert (tmp_path / "bench" / "train").exists() == (how != "none")
     for row in manifest(tmp_path / "bench"):
-        placed, source = tmp_path / "bench" / row["path"], archive / row["source"]
+        placed, source = (archive if how == "none" else tmp_path / "bench") / row["path"], archive / row["source"]
         assert placed.read_bytes() == source.read_bytes()
         assert how == "link" or os.path.samefile(placed, source) == (how == "none")
+
+
+def test_a_benchmark_that_only_lists_says_how_it_is_opened(run, archive, tmp_path):
+    told = run("data", "build", archive, "bench", "--pictures", "none").err
+    text = re.search(r"open it as (\S+)", told)[1]
+    assert run("data", "info", text, "--check", "--strict").code == 0
+    assert "pictures_root=FOLDER" in run("data", "info", "bench").err
+
+
+def test_check_verifies_the_checksums_of_a_benchmark(run, archive, tmp_path):
+    assert run("data", "build", archive, "bench", "--pictures", "copy").code == 0
+    assert run("data", "info", "bench", "--check").code == 0
+    first, second, third = (tmp_path / "bench" / row["path"] for row in manifest(tmp_path / "bench")[:3])
+    first.unlink()
+    second.write_bytes(second.read_bytes() + b" ")
+    changed = bytearray(third.read_bytes())
+    changed[-1] ^= 1
+    third.write_bytes(changed)
+    (tmp_path / "bench" / "train" / "more.png").write_bytes(b"")
+    outcome = run("data", "info", "bench", "--check")
+    assert outcome.code == 1
+    inside = [str(path.relative_to(tmp_path / "bench")) for path in (first, second, third)]
+    assert f"{inside[0]}: is in the manifest, but there is no such file" in outcome.err
+    assert f"{inside[1]}: has {second.stat().st_size:,} bytes, the manifest lists {second.stat().st_size - 1}" in outcome.err
+    assert f"{inside[2]}: has the SHA-256" in outcome.err
+    assert "train/more.png: is there, but not in the manifest" in outcome.err
+    assert "missing file 1, changed file 2, file that is not in the manifest 1" in outcome.err
+    assert json.loads(run("data", "info", "bench", "--check", "--json").out)["problems"][0]["kind"] == "missing file"
 
 
 def test_the_card_does_not_name_folders_that_are_not_there(run, archive, tmp_path):

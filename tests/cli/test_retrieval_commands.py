@@ -292,7 +292,7 @@ def test_the_most_telling_of_many_labels_are_shown(tmp_path, run):
 def test_a_name_does_not_steer_the_terminal(tmp_path, run):
     predictions(1, ids=["a\x1b[31m\nb\u00a0é"]).save(tmp_path / "s.safetensors")
     run("index", "build", tmp_path / "s.safetensors", tmp_path / "one")
-    assert "a\\x1b[31m\\x0ab\u00a0é" in run("search", "fork", tmp_path / "one").out
+    assert "a\\x1b[31m\\nb\u00a0é" in run("search", "fork", tmp_path / "one").out
 
 
 def test_a_name_of_which_a_word_was_typed_is_offered(index, refused):
@@ -310,9 +310,43 @@ def test_columns_of_a_table_come_with_results(tmp_path, scores, run, fails):
         values = {"place": f"town {row}", "year": 1900 + row, "seen": "2020-01-02"}
         assert found["columns"] == (values if row < 199 else dict.fromkeys(values))
     assert "columns place, year, seen" in " ".join(run("index", "info", tmp_path / "index").out.replace("│", " ").split())
+    shown = run("search", "fork", tmp_path / "index", "-n", 1).out.splitlines()
+    assert shown[0].split() == ["row", "probability", "fork", "place", "year", "seen"]
+    assert "town" in shown[1]
     other = tmp_path / "other.csv"
     other.write_text("id,place\nx,y\n")
-    assert "such as 0.jpg, got none" in fails("index", "build", scores, tmp_path / "x", "--columns", other)
+    assert "such as '0.jpg', got none" in fails("index", "build", scores, tmp_path / "x", "--columns", other)
     other.write_text("name,place\nx,y\n")
     assert "--columns: expected a column id" in fails("index", "build", scores, tmp_path / "x", "--columns", other)
     assert "--columns: cannot read" in fails("index", "build", scores, tmp_path / "x", "--columns", tmp_path / "no.csv")
+
+
+def test_ids_of_a_table_are_text_unique_and_known(tmp_path, run, fails):
+    predictions(3, ids=["007", "8", "9"]).save(tmp_path / "s.safetensors")
+    table = tmp_path / "places.csv"
+    table.write_text("id,place\n007,Lyon\n8,Rome\n10,Bern\n")
+    built = run("index", "build", "s.safetensors", "one", "--columns", table)
+    assert "1 row without values" in built.err
+    assert "1 id of" in built.err
+    assert "not among the scores: '10'" in built.err
+    rows = [json.loads(line) for line in run("search", "fork", "one", "--json").out.splitlines()]
+    assert {row["id"]: row["columns"]["place"] for row in rows} == {"007": "Lyon", "8": "Rome", "9": None}
+    table.write_text("id,place\n8,Lyon\n8,Rome\n")
+    assert "expected each id once in" in fails("index", "build", "s.safetensors", "two", "--columns", table)
+    table.write_text("id,place,place\n8,Lyon,Rome\n")
+    sentence = fails("index", "build", "s.safetensors", "two", "--columns", table)
+    assert "expected columns with different names, got 'place' more than once" in sentence
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("twice", ["id", "target", "scores.a"])
+def test_a_column_of_scores_that_is_there_twice_is_named(tmp_path, fails, suffix, twice):
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    columns = {"id": ["x", "y"], "target": [0, 1], "scores.a": [1.0, 2.0], "scores.b": [2.0, 1.0]}
+    names = [*columns, twice]
+    table = pa.Table.from_arrays([pa.array(columns[name]) for name in names], names=names)
+    (parquet.write_table if suffix == "parquet" else csv.write_csv)(table, tmp_path / f"s.{suffix}")
+    sentence = fails("sets", f"s.{suffix}", "-r", "top-k:1", "--link", "sigmoid", "--scores-key", "scores.*")
+    assert f"expected columns with different names, got '{twice}' more than once" in sentence

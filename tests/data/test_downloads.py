@@ -1,19 +1,25 @@
 """Downloads against a server of our own: whole and right, or not there; archives that lead outside are refused."""
 
 import contextlib
+import errno
+import gzip
 import hashlib
 import io
+import os
 import tarfile
 import threading
 import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from shortlist.data import downloads
-from shortlist.data.downloads import Archive, fetch, unpack
+from shortlist.data.archives import ArchiveLimits, unpack
+from shortlist.data.downloads import Archive, fetch
 from shortlist.errors import InputError
+from shortlist.files import PlaceError
 
 CONTENT = bytes(range(256)) * 40
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -271,6 +277,77 @@ def test_a_plain_archive_that_ends_in_a_broken_header_is_refused(tmp_path):
     with pytest.raises(InputError, match="no end of the archive where it should be"):
         unpack(path, tmp_path / "out")
     assert nothing_in(tmp_path / "out")
+
+
+LIMITS = {
+    "size": ArchiveLimits(size=20_000),
+    "members": ArchiveLimits(members=2),
+    "ratio": ArchiveLimits(ratio=3, always=15_000),
+}
+
+
+@pytest.mark.parametrize(("make", "mode"), [(make_tar, "w:gz"), (make_tar, "w:xz"), (make_zip, None)])
+@pytest.mark.parametrize("limit", LIMITS)
+def test_an_archive_that_holds_more_than_it_may_is_refused(tmp_path, make, mode, limit):
+    members = {f"{number}.bin": bytes(10_000) for number in range(3)}
+    path = make(tmp_path / "archive", members, mode) if mode else make_packed_zip(tmp_path / "archive", members)
+    assert len(unpack(path, tmp_path / "all")) == 3
+    most = {"size": "20,000 bytes", "members": "2 files and folders", "ratio": "15,000 bytes"}[limit]
+    with pytest.raises(InputError, match=f"archive: expected an archive of at most {most}, got more: refused"):
+        unpack(path, tmp_path / "out", limits=LIMITS[limit])
+    assert nothing_in(tmp_path / "out")
+
+
+def make_packed_zip(path, members):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path
+
+
+def test_what_follows_the_end_of_a_tar_counts_as_well(tmp_path):
+    plain = make_tar(tmp_path / "plain", {"one.bin": b"1"}, "w").read_bytes()
+    (tmp_path / "archive").write_bytes(gzip.compress(plain + bytes(10**7)))
+    with pytest.raises(InputError, match="at most 1,000,000 bytes, got more"):
+        unpack(tmp_path / "archive", tmp_path / "out", limits=ArchiveLimits(size=10**6))
+
+
+def test_the_published_archives_are_within_the_limits():
+    limits = ArchiveLimits()
+    limits.check(Path("inaturalist.tar.gz"), 186 * 10**9, 675_170, 190 * 10**9)
+    with pytest.raises(InputError, match="at most 100,000,000 bytes"):
+        limits.check(Path("bomb.zip"), 42_000, 16, 4 * 10**15)
+
+
+@pytest.mark.parametrize("make", [make_tar, make_zip])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO])
+def test_a_disk_that_is_full_or_refuses_is_not_called_damage(tmp_path, monkeypatch, make, number):
+    path = make(tmp_path / "archive", {"one.bin": CONTENT})
+
+    def refused(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(zipfile.shutil, "copyfileobj", refused)
+    monkeypatch.setattr(tarfile, "copyfileobj", refused)
+    with pytest.raises(PlaceError, match=f"^cannot write .*out: {os.strerror(number).lower()}, while archive was unpacked: "):
+        unpack(path, tmp_path / "out")
+    assert nothing_in(tmp_path / "out")
+
+
+def test_a_disk_that_fills_up_during_a_download_is_told_at_once(tmp_path, at, server, monkeypatch):
+    def refused(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(downloads, "_continue", refused)
+    with pytest.raises(PlaceError, match=r"^cannot write .*file.bin: no space left on device: make room"):
+        fetch(f"{at}/whole", tmp_path / "file.bin", sha256=SHA256)
+
+
+def test_a_file_where_the_folder_should_be_is_a_sentence(tmp_path):
+    path = make_zip(tmp_path / "archive", {"one.bin": CONTENT})
+    (tmp_path / "out").write_text("")
+    with pytest.raises(PlaceError, match=r"^cannot write .*out: file exists, while archive was unpacked"):
+        unpack(path, tmp_path / "out")
 
 
 def test_what_is_no_archive(tmp_path):

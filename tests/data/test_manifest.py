@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from shortlist.data import Dataset, PictureArray, PictureFiles, Split, read_class_folders, read_picture_table, write_benchmark
-from shortlist.data.manifest import COLUMNS, Entry, repeated_pictures
+from shortlist.data.manifest import COLUMNS, Entry, pictures_folder, repeated_pictures
 from shortlist.data.readers.benchmark import read_benchmark
 from shortlist.errors import InputError
 from tests.data.drawings import write_picture
@@ -64,7 +64,8 @@ def test_lengths_and_checksums_are_those_of_the_files(trees, out, tmp_path, plac
     entries = write_benchmark(trees, out, placing=placing)
     assert [entry.source for entry in entries] == [identity for split in trees.splits.values() for identity in split.ids]
     for entry in entries:
-        source, placed = (tmp_path / "archive" / entry.source).read_bytes(), (out / entry.path).read_bytes()
+        home = tmp_path / "archive" if placing == "none" else out
+        source, placed = (tmp_path / "archive" / entry.source).read_bytes(), (home / entry.path).read_bytes()
         assert placed == source
         assert (entry.bytes, entry.sha256) == (len(source), hashlib.sha256(source).hexdigest())
 
@@ -126,12 +127,26 @@ def test_a_symbolic_link_in_the_archive_becomes_the_file_it_points_at(tmp_path, 
     assert (out / entry.path).stat().st_size == entry.bytes
 
 
-def test_none_leaves_the_pictures_where_they_are_and_names_them_in_full(trees, out, tmp_path, monkeypatch):
+def test_none_leaves_the_pictures_where_they_are_and_names_them_below_their_folder(trees, out, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     parts = {name: Split(PictureFiles("archive", split.ids), split.target, split.ids) for name, split in trees.splits.items()}
     entries = write_benchmark(trees.with_splits(parts), out, placing="none")
     assert files_below(out) == ["classes.csv", "manifest.csv"]
-    assert [entry.path for entry in entries] == [str((tmp_path / "archive" / entry.source).resolve()) for entry in entries]
+    assert [entry.path for entry in entries] == [entry.source for entry in entries]
+    assert pictures_folder(trees) == (tmp_path / "archive").resolve()
+    with pytest.raises(InputError, match="none of the pictures in its manifest is there.*pictures_root=FOLDER"):
+        read_benchmark(out)
+    assert read_benchmark(out, pictures_root=tmp_path / "archive").problems == []
+
+
+def test_pictures_in_two_folders_are_named_below_the_one_above_both(tmp_path, out):
+    for name in ("a/b/1.png", "a/c/2.png"):
+        write_picture(tmp_path / name)
+    (tmp_path / "named.png").symlink_to(tmp_path / "a/c/2.png")
+    rows = Split(PictureFiles(tmp_path, ["a/b/1.png", "named.png"]), torch.tensor([0, 0]), ["1", "2"])
+    entries = write_benchmark(Dataset("x", ["oak"], {"train": rows}), out, placing="none")
+    assert [entry.path for entry in entries] == ["b/1.png", "c/2.png"]
+    assert len(read_benchmark(out, pictures_root=tmp_path / "a").splits["train"]) == 2
 
 
 def test_the_same_picture_several_times_is_numbered(tmp_path, out):
@@ -276,13 +291,13 @@ def test_line_ends_in_names_come_back_from_a_long_manifest_too(tmp_path, out):
     rows = Split(PictureFiles(tmp_path, ["a.png"] * 1100), torch.zeros(1100, dtype=torch.int64), ["a.png"] * 1100)
     name = "two\nlines " + "x" * 1000
     write_benchmark(Dataset("x", [name], {"train": rows}), out, placing="none")
-    assert read_picture_table(out / "manifest.csv").classes == [name]
+    assert read_picture_table(out / "manifest.csv", root=tmp_path).classes == [name]
 
 
 @pytest.mark.parametrize("placing", ["link", "copy", "none"])
 def test_the_manifest_reads_back_as_the_same_dataset(trees, out, placing):
     entries = write_benchmark(trees, out, placing=placing)
-    found = read_picture_table(out / "manifest.csv")
+    found = read_picture_table(out / "manifest.csv", root=pictures_folder(trees) if placing == "none" else None)
     assert (found.classes, found.superclasses) == (trees.classes, trees.superclasses)
     assert found.problems == []
     assert list(found.splits) == list(trees.splits)

@@ -3,6 +3,8 @@
 import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ import torch
 from shortlist import Predictions
 from shortlist.errors import InputError
 from shortlist.links import SPA, FocalRecovery, Isotonic, Platt, Quasibinary, Softmax, Temperature
-from shortlist.predictions import storage
+from shortlist.predictions import arrays, storage
 
 FORMATS = [".safetensors", ".npz", ".parquet"]
 NAMES = ["Acer campestre", "Ñandú — 鳥", "a,b;c\"d'e", "scores.x", "  spaces  ", "🌿\n", "target", "id"]
@@ -149,6 +151,44 @@ def test_tables_are_gathered_from_many_batches(tmp_path, form):
     assert_same(through(predictions, tmp_path, ".parquet"), predictions)
 
 
+SHORTENED = """
+import os, sys
+from shortlist import Predictions
+path = sys.argv[1]
+loaded = Predictions.load(path)
+os.truncate(path, 100)
+print(float(loaded.scores.sum()), float(loaded.target.sum()))
+"""
+
+
+@pytest.mark.parametrize("suffix", ["safetensors", "npz"])
+def test_a_small_file_may_be_shortened_by_another_program_once_it_is_loaded(tmp_path, suffix):
+    """A mapped one would end the process with SIGBUS."""
+    path = tmp_path / f"a.{suffix}"
+    whole = Predictions(torch.ones(5_000, 7), torch.full((5_000,), 2))
+    whole.save(path)
+    done = subprocess.run([sys.executable, "-c", SHORTENED, path], capture_output=True, text=True, check=False)
+    assert done.stdout == "35000.0 10000.0\n", done.stderr
+
+
+@pytest.mark.parametrize("suffix", ["safetensors", "npz"])
+def test_mapped_files_and_files_read_whole_hold_the_same(tmp_path, suffix, monkeypatch):
+    path = tmp_path / f"a.{suffix}"
+    whole = Predictions(
+        torch.randn(9, 3), torch.arange(9) % 3, ["a", "b", "c"], "softmax", [f"é{n}" for n in range(9)], [1, 2, 3]
+    )
+    whole.save(path)
+    read = Predictions.load(path)
+    monkeypatch.setattr(arrays, "READ_WHOLE", 0)
+    mapped = Predictions.load(path)
+    for one in (read, mapped):
+        assert torch.equal(one.scores, whole.scores)
+        assert torch.equal(one.target, whole.target)
+        assert (one.classes, one.ids) == (whole.classes, whole.ids)
+        assert one.train_counts.tolist() == [1, 2, 3]
+        assert repr(one.link) == repr(whole.link)
+
+
 def test_large_tables_are_gathered_in_a_mapped_file(tmp_path, monkeypatch):
     monkeypatch.setattr("shortlist.predictions.tables.MAPPED_ABOVE", 1)
     predictions = Predictions(draw(10, 4), targets(10, 4)["many"])
@@ -156,8 +196,9 @@ def test_large_tables_are_gathered_in_a_mapped_file(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("suffix", [".safetensors", ".npz"])
-def test_scores_stay_in_the_file(tmp_path, suffix):
-    """The file is mapped; what the tensors show is the file's own memory."""
+def test_scores_stay_in_the_file(tmp_path, suffix, monkeypatch):
+    """A large file is mapped; what the tensors show is the file's own memory."""
+    monkeypatch.setattr(arrays, "READ_WHOLE", 0)
     path = tmp_path / f"large{suffix}"
     Predictions(draw(1000, 50), torch.arange(1000) % 50).save(path)
     loaded = Predictions.load(path)
@@ -168,7 +209,9 @@ def test_scores_stay_in_the_file(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", [".safetensors", ".npz"])
-def test_writing_to_a_loaded_tensor_leaves_the_file_alone(tmp_path, suffix):
+@pytest.mark.parametrize("whole", [0, 2**20], ids=["mapped", "whole"])
+def test_writing_to_a_loaded_tensor_leaves_the_file_alone(tmp_path, suffix, whole, monkeypatch):
+    monkeypatch.setattr(arrays, "READ_WHOLE", whole)
     path = tmp_path / f"a{suffix}"
     Predictions(draw(4, 3)).save(path)
     before = path.read_bytes()
@@ -177,7 +220,9 @@ def test_writing_to_a_loaded_tensor_leaves_the_file_alone(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_file_can_be_saved_over_itself(tmp_path, suffix):
+@pytest.mark.parametrize("whole", [0, 2**20], ids=["mapped", "whole"])
+def test_file_can_be_saved_over_itself(tmp_path, suffix, whole, monkeypatch):
+    monkeypatch.setattr(arrays, "READ_WHOLE", whole)
     path = tmp_path / f"a{suffix}"
     predictions = Predictions(draw(40, 3))
     predictions.save(path)

@@ -1,7 +1,10 @@
 """Both engines find the same, and what an engine may leave out."""
 
+import itertools
 import math
 import random
+from decimal import Decimal, localcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ from shortlist import Predictions
 from shortlist.errors import InputError
 from shortlist.retrieval import Index, Query, explained_sql, find_engine
 from shortlist.retrieval.engines import margin
+from shortlist.retrieval.segments import Segment
 from tests.retrieval.small import LABELS, brute_force, exact_logs, predictions, random_conjunction, random_query
 
 
@@ -63,6 +67,31 @@ def test_labels_never_become_part_of_the_sql(tmp_path):
     assert len(index.search(text, 5)) == 5
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="files are held by their handles on Linux")
+def test_duckdb_searches_the_state_that_was_opened_while_the_index_is_compacted(tmp_path):
+    pytest.importorskip("duckdb")
+    Index.build(predictions(200), tmp_path / "index").add(predictions(50, ids=[f"new-{row}" for row in range(50)]))
+    index = Index.open(tmp_path / "index")
+    before = index.search("apple and not bus", 100)
+    other = Index.open(tmp_path / "index")
+    other.delete([result.id for result in before[:30]])
+    other.compact()
+    assert not index.snapshot.segments[0].paths[0].exists()
+    assert list(index.search("apple and not bus", 100, engine="duckdb")) == list(before)
+    index.refresh()
+    assert list(index.search("apple and not bus", 70, engine="duckdb")) == list(other.search("apple and not bus", 70))
+
+
+def test_duckdb_without_handles_says_that_the_index_has_changed(tmp_path, monkeypatch):
+    pytest.importorskip("duckdb")
+    index = Index.build(predictions(20), tmp_path / "index")
+    monkeypatch.setattr(Segment, "searched_path", lambda segment: segment.paths[0])
+    for path in index.snapshot.segments[0].paths:
+        path.unlink()
+    with pytest.raises(InputError, match="the index has changed since it was opened: call refresh"):
+        index.search("fork", engine="duckdb")
+
+
 def test_duckdb_cannot_skip_what_is_damaged(tmp_path):
     pytest.importorskip("duckdb")
     index = Index.build(predictions(10), tmp_path / "index")
@@ -89,3 +118,39 @@ def test_rows_that_float32_takes_for_certain_keep_their_order(tmp_path, text, en
     index, query = Index.build(given, tmp_path / "index"), Query.parse(text, ["a", "b", "c"])
     expected = brute_force(query, exact_logs(given), 10)
     assert [result.row for result in index.search(text, 10, engine=engine)] == [row for row, _ in expected]
+
+
+TRUE_WHEN = {
+    "a": lambda a, b, c: a,
+    "not c": lambda a, b, c: not c,
+    "a and not c": lambda a, b, c: a and not c,
+    "a or not c": lambda a, b, c: a or not c,
+    "not (a and c) or b": lambda a, b, c: not (a and c) or b,
+    "count = 2": lambda a, b, c: a + b + c == 2,
+    "count >= 1": lambda a, b, c: a + b + c >= 1,
+    "at least 2 of (a, b, not c)": lambda a, b, c: a + b + (not c) >= 2,
+}
+
+
+def improbability(row, is_true):
+    """The probability that the query is false, from the log odds of a row, to 400 digits."""
+    etas = [Decimal(odds).exp() / (1 + Decimal(odds).exp()) for odds in row]
+    worlds = [world for world in itertools.product([True, False], repeat=len(row)) if not is_true(*world)]
+    return sum(math.prod((eta if there else 1 - eta for eta, there in zip(etas, world, strict=True))) for world in worlds)
+
+
+@pytest.mark.parametrize("engine", ["arrow", "duckdb"])
+@pytest.mark.parametrize("signs", [(1, 1, -1), (1, -1, 1)])
+def test_rankings_of_nearly_certain_rows_are_those_of_exact_arithmetic(tmp_path, engine, signs):
+    """Independently of the library: float32 holds none of these probabilities, float64 not their difference from 1."""
+    pytest.importorskip("duckdb")
+    odds = np.random.default_rng(3).uniform(60, 250, size=(25, 3)) * np.array(signs)
+    index = Index.build(Predictions(torch.from_numpy(odds), classes=["a", "b", "c"], link="sigmoid"), tmp_path / "index")
+    with localcontext() as context:
+        context.prec = 400
+        for text, is_true in TRUE_WHEN.items():
+            exact = [improbability(row, is_true) for row in odds.tolist()]
+            expected = sorted(range(25), key=lambda row: (exact[row], row))
+            found = [result.row for result in index.search(text, 25, engine=engine)]
+            assert found == expected[: len(found)], text
+            assert len(found) == 25, text

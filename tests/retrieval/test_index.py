@@ -1,9 +1,13 @@
 """An index: what it finds, and how it changes."""
 
+import errno
+import io
+import json
 import os
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -11,8 +15,10 @@ import pytest
 import torch
 
 from shortlist import Predictions
-from shortlist.errors import InputError
+from shortlist.errors import InputError, ShortlistWarning
 from shortlist.retrieval import Index, Query, segments as layout
+from shortlist.retrieval.manifest import json_seal
+from shortlist.retrieval.parquet import DamagedError
 from tests.retrieval.small import LABELS, brute_force, exact_logs, predictions, random_conjunction, random_query
 
 
@@ -27,6 +33,12 @@ def found(results):
     return [(result.row, pytest.approx(result.score, rel=1e-12, abs=1e-300)) for result in results]
 
 
+def test_building_from_scores_with_one_label_a_row_warns(tmp_path):
+    with pytest.warns(ShortlistWarning, match="softmax each row has exactly one label"):
+        Index.build(predictions(10, link="softmax"), tmp_path / "index")
+
+
+@pytest.mark.filterwarnings("ignore:with the link softmax")
 @pytest.mark.parametrize("link", ["sigmoid", "softmax", "spa", "temperature"])
 def test_a_thousand_random_queries_find_what_brute_force_finds(tmp_path, small_groups, link):
     given = predictions(500, link="sigmoid" if link == "temperature" else link)
@@ -256,6 +268,38 @@ def test_what_is_no_index_is_said(tmp_path, spoil, sentence):
         Index.open(tmp_path / "index")
 
 
+@pytest.mark.parametrize("change", [{"deleted": "../deleted-1.parquet"}, {"segments": "../../000001"}])
+def test_a_manifest_that_leads_outside_is_refused_whatever_its_seal(tmp_path, change):
+    Index.build(predictions(10), tmp_path / "index")
+    path = tmp_path / "index" / "index.json"
+    content = json.loads(path.read_text())
+    content.pop("seal")
+    if "segments" in change:
+        content["segments"][0]["name"] = change["segments"]
+    else:
+        content |= change
+    path.write_text(json.dumps(content | {"seal": json_seal(content)}))
+    with pytest.raises(InputError, match=r"index\.json names files that no index has"):
+        Index.open(tmp_path / "index")
+
+
+@pytest.mark.parametrize("name", ["index.json", "logs-000001.parquet", "rows-000001.parquet", "deleted-000002.parquet"])
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EACCES, errno.EIO])
+def test_a_file_that_the_system_does_not_open_is_not_called_damaged(tmp_path, monkeypatch, name, number):
+    Index.build(predictions(10), tmp_path / "index").delete(["3"])
+    open_file = io.open
+
+    def refused(file, *given, **options):
+        if Path(file).name == name:
+            raise OSError(number, os.strerror(number), str(file))
+        return open_file(file, *given, **options)
+
+    monkeypatch.setattr(io, "open", refused)
+    with pytest.raises(InputError, match=rf"{name} cannot be read: {os.strerror(number).lower()}$") as caught:
+        Index.open(tmp_path / "index")
+    assert not isinstance(caught.value, DamagedError)
+
+
 def test_nothing_there_is_said(tmp_path):
     with pytest.raises(InputError, match="there is no such folder"):
         Index.open(tmp_path / "nothing")
@@ -343,11 +387,11 @@ def test_what_is_not_ours_in_the_folder_stays(tmp_path):
     (tmp_path / "index" / others[0]).mkdir()
     for name in others[1:]:
         (tmp_path / "index" / name).write_text("mine")
-    left = [".new", "..new.abc", ".deleted-000009.xyz.parquet", ".index.abc.json", "logs-000077.parquet"]
-    for name in left[:2]:
+    works = ["..new.0a1b2c3d.partial", ".deleted-000009.parquet.0a1b2c3d.partial", ".index.json.0a1b2c3d.partial"]
+    left = [".new", *works, "logs-000077.parquet"]
+    for name in left[:-1]:
         (tmp_path / "index" / name).mkdir()
-    for name in left[2:]:
-        (tmp_path / "index" / name).write_text("left behind")
+    (tmp_path / "index" / left[-1]).write_text("left behind")
     index.delete(["3"])
     index.compact()
     names = {path.name for path in (tmp_path / "index").iterdir()}

@@ -119,7 +119,7 @@ def test_what_the_manifest_names_is_on_the_disk_before_the_manifest(tmp_path, mo
     flushed = []
     monkeypatch.setattr(os, "fsync", lambda handle: flushed.append(Path(os.readlink(f"/proc/self/fd/{handle}")).name))
     index.add(predictions(10, ids=[str(row) for row in range(35, 45)]), replace=True)
-    manifest = next(place for place, name in enumerate(flushed) if name.startswith(".index."))
+    manifest = next(place for place, name in enumerate(flushed) if name == "index.json")
     assert {"logs-000002.parquet", "rows-000002.parquet"} < set(flushed[:manifest])
-    assert any(name.startswith(".deleted-") for name in flushed[:manifest])
+    assert any(name.startswith("deleted-") for name in flushed[:manifest])
     assert flushed[manifest - 1] == flushed[manifest + 1] == "index"  # the folder itself, before and after

@@ -257,7 +257,7 @@ def test_a_gpu_that_is_absent_is_said(tmp_path):
 def test_a_disk_without_room_is_said_before_the_first_step(tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
-    with pytest.raises(InputError, match=r"run: expected .* MB of free space .*got 0.0 MB"):
+    with pytest.raises(InputError, match=r"run: expected [1-9][\d,]+ bytes of free space .*got 1,000:"):
         run(tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -2,10 +2,13 @@
 
 import importlib
 from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
+
+from shortlist.words import printable
 
 # name: the module in this package, and the function or group of commands in it
 COMMANDS = {
@@ -59,6 +62,18 @@ def _without_types(parameters: list[Any]) -> list[Any]:
     return parameters
 
 
+@contextmanager
+def _harmless_usage() -> Iterator[None]:
+    """Messages about wrong usage, which typer prints itself and which quote the arguments, are made safe for a terminal."""
+    try:
+        yield
+    except Exception as error:
+        message = getattr(error, "message", None)
+        if hasattr(error, "format_message") and isinstance(message, str):
+            error.message = printable(message)  # type: ignore[attr-defined]
+        raise
+
+
 class _Loaded(MutableMapping[str, Any]):
     """All commands by name, loaded on first use."""
 
@@ -91,6 +106,16 @@ class LazyCommands(TyperGroup):
     def __init__(self, **settings: Any):
         super().__init__(**settings)
         self.commands = _Loaded()
+
+    def make_context(self, *given: Any, **options: Any) -> Any:
+        """Read the arguments."""
+        with _harmless_usage():
+            return super().make_context(*given, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        with _harmless_usage():
+            return super().invoke(ctx)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The options, flags without a type."""

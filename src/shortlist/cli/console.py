@@ -1,30 +1,36 @@
-"""Output for the user: tables, messages, warnings, and a progress bar for work that takes more than two seconds."""
+"""The one way to the terminal: tables, messages, warnings, data, and a progress bar for work that takes over two seconds.
+
+Names of classes, columns and files come from others and may hold control characters, which could recolour, overwrite or forge
+what the terminal shows. Here they become escapes, whoever prints; only data in a pipe (JSON, CSV) stay as they are.
+"""
 
 import enum
 import os
 import sys
 import time
+import traceback
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TextIO, TypeVar
 
 import typer
 from rich.console import Console
+from rich.control import Control
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import ControlType, Segment
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from shortlist.errors import ShortlistWarning
+from shortlist.words import printable
 
 if TYPE_CHECKING:
     from shortlist.report.table import Table
 
 T = TypeVar("T")
 PATIENCE = 2.0  # seconds before a bar appears
-# Control characters in names are shown as escapes, so that they do not reach the terminal.
-CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 
 class Outcome(enum.IntEnum):
@@ -38,24 +44,83 @@ class Outcome(enum.IntEnum):
     TERMINATED = 143  # by SIGTERM
 
 
+class SafeConsole(Console):
+    """A console that escapes control characters in texts: only its own styles and cursor movements reach the terminal."""
+
+    def render(self, *given: Any, **options: Any) -> Iterable[Segment]:
+        """The parts of what is printed; those that are text made harmless."""
+        for text, style, control in super().render(*given, **options):
+            yield Segment(text if control else harmless(text), style, control)
+
+
+def harmless(text: str) -> str:
+    r"""The text with control characters as escapes; line ends stay.
+
+    >>> print(harmless("\x1b[31mtwo\nlines"))
+    \x1b[31mtwo
+    lines
+    """
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def error_console() -> Console:
     """The console on standard error."""
-    return Console(file=sys.stderr, soft_wrap=True, highlight=False)
+    return SafeConsole(file=sys.stderr, soft_wrap=True, highlight=False)
 
 
-def complain(message: str) -> None:
-    """Print an error, one sentence."""
-    error_console().print(Text("error: ", style="bold red") + Text(message))
+def _print_lines(lines: Iterable[str], console: Console | None = None, head: Text | None = None) -> None:
+    """Print each text on a line of its own, whatever line ends are in it; ``head`` comes before the first."""
+    console = console or error_console()
+    for number, line in enumerate(lines):
+        console.print((head if head is not None and number == 0 else Text()) + Text(printable(line)))
 
 
-def say(message: str) -> None:
-    """Print a message to standard error, so that standard output holds only data."""
-    error_console().print(Text(message))
+def complain(*lines: str) -> None:
+    """Print an error, one sentence; an error in a query has further lines, which show the place."""
+    _print_lines(lines, head=Text("error: ", style="bold red"))
+
+
+def say(*lines: str, console: Console | None = None) -> None:
+    """Print a message to standard error, so that standard output holds only data.
+
+    Args:
+        *lines: the message, one text for each line.
+        console: that of a progress bar, to print above it.
+    """
+    _print_lines(lines, console)
 
 
 def warn(message: str) -> None:
     """Print a warning, one sentence."""
-    error_console().print(Text("warning: ", style="bold yellow") + Text(message))
+    _print_lines([message], head=Text("warning: ", style="bold yellow"))
+
+
+def overwrite(message: str) -> None:
+    """Print a message that the next one replaces, if this is a terminal."""
+    console = error_console()
+    if console.is_terminal:
+        console.control(Control((ControlType.ERASE_IN_LINE, 2)))
+        console.print(Text(printable(message)), end="")
+        console.control(Control(ControlType.CARRIAGE_RETURN))
+
+
+def show_traceback(error: BaseException) -> None:
+    """Print the traceback of an unexpected error, as Python would."""
+    error_console().print(Text(harmless("".join(traceback.format_exception(error)).rstrip("\n"))))
+
+
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a Python warning; takes the place of :func:`warnings.showwarning`."""
+    if issubclass(category, ShortlistWarning):
+        return warn(str(message))
+    say(*warnings.formatwarning(message, category, filename, lineno, line).rstrip("\n").split("\n"))
 
 
 @contextmanager
@@ -75,19 +140,22 @@ def show(table: "Table") -> None:
     """Print a table to standard output."""
     rich = RichTable(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name, right in zip(table.columns, table.right(), strict=True):
-        rich.add_column(Text(name), justify="right" if right else "left", overflow="fold")
+        rich.add_column(Text(printable(name)), justify="right" if right else "left", overflow="fold")
     for row in table.shown():
-        rich.add_row(*(Text(cell.translate(CONTROLS)) for cell in row))
-    console = Console(highlight=False)
+        rich.add_row(*(Text(printable(cell)) for cell in row))
+    console = SafeConsole(highlight=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=10_000)  # lines are not wrapped in a pipe
+        console = SafeConsole(highlight=False, width=10_000)  # lines are not wrapped in a pipe
     console.print(rich)
 
 
 def emit(text: str) -> None:
-    """Write data to standard output; a reader that stops early (``| head``) is not an error."""
+    """Write data to standard output, exactly as they are unless that is a terminal.
+
+    A reader that stops early (``| head``) is not an error.
+    """
     try:
-        sys.stdout.write(text)
+        sys.stdout.write(harmless(text) if sys.stdout.isatty() else text)
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that closing it does not fail as well

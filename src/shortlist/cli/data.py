@@ -14,11 +14,13 @@ from shortlist.data.building import build_benchmark
 from shortlist.data.dataset import Dataset
 from shortlist.data.downloads import DOWNLOADS, download_archives
 from shortlist.data.inspection import inspect_pictures, warn_duplicates
-from shortlist.data.manifest import PLACINGS, check_writable, repeated_pictures, write_benchmark
+from shortlist.data.manifest import PLACINGS, check_writable, pictures_folder, repeated_pictures, write_benchmark
 from shortlist.data.pictures import PictureFiles
 from shortlist.data.problems import Problem, problem_lines, summarise_problems
-from shortlist.data.sources import open_dataset
+from shortlist.data.readers.picture_table import ABSENT
+from shortlist.data.sources import benchmark_of, open_dataset
 from shortlist.data.statistics import LongTail
+from shortlist.data.verification import read_manifest, verify_benchmark
 from shortlist.errors import InputError
 from shortlist.files import folder_written_whole, written_whole
 from shortlist.report.data_card import limits_table, splits_table, summary_line, tail_table, write_card
@@ -48,13 +50,21 @@ Superclass: TypeAlias = Annotated[
 def info(
     source: Source,
     superclass: Superclass = None,
-    check: Annotated[bool, typer.Option("--check", help="Open every picture and report those that cannot be read.")] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Open every picture and report those that cannot be read; for a benchmark also verify all checksums, with "
+            "exit code 1 if a file is missing, changed or not in the manifest.",
+        ),
+    ] = False,
     as_json: options.Json = False,
     strict: options.Strict = False,
 ) -> None:
     """Describe a dataset: splits, classes, long tail, and problems with its files."""
-    dataset, warned = _opened(source, superclass)
-    problems = list(dataset.problems)
+    differing = _verify(source) if check else []
+    dataset, warned = _opened(source, superclass, **({"tolerance": 1.0} if differing else {}))
+    problems = [*differing, *(problem for problem in dataset.problems if not (differing and problem.kind == ABSENT))]
     if check:
         more, duplicates = _check(dataset)
         problems += more
@@ -70,6 +80,8 @@ def info(
         if limits is not None:
             show(limits)
     _tell(problems, warned)
+    if differing:
+        raise typer.Exit(Outcome.BAD_INPUT)
     _finish(strict, problems, warned)
 
 
@@ -141,8 +153,11 @@ def build(
         dataset = replace(built.dataset, name=name or printable(out.resolve().name))
         entries = write_benchmark(dataset, folder, placing=PLACINGS[pictures], progress=lambda done: bar.at(total + done))
         dataset = replace(dataset, problems=[*dataset.problems, *repeated_pictures(entries)])
-        write_card(replace(built, dataset=dataset), folder, placed=pictures != "none")
+        elsewhere = pictures_folder(dataset) if pictures == "none" else None
+        write_card(replace(built, dataset=dataset), folder, pictures_root=elsewhere)
     say(f"{summary_line(dataset)} → {out}")
+    if elsewhere is not None:
+        say(f"its pictures stay where they are: open it as {out},pictures_root={elsewhere}")
     show(splits_table(dataset))
     _tell(dataset.problems, [*warned, *built.notes])
     _finish(strict, dataset.problems, [*warned, *built.notes])
@@ -161,11 +176,21 @@ def download(
     say(f"{name} → {found}: shortlist data info {name.lower()}:{found}")
 
 
-def _opened(source: str, superclass: str | None) -> tuple[Dataset, list[str]]:
+def _verify(source: str) -> list[Problem]:
+    """The files in which a benchmark differs from its manifest; none for other datasets."""
+    place = benchmark_of(source)
+    if place is None:
+        return []
+    folder, pictures_root = place
+    with Bar("checksums", len(read_manifest(folder))) as bar:
+        return verify_benchmark(folder, pictures_root=pictures_root, progress=bar.at)
+
+
+def _opened(source: str, superclass: str | None, **options: Any) -> tuple[Dataset, list[str]]:
     """The dataset, and the warnings of the library."""
     found: list[str] = []
     with noticed(found):
-        options: dict[str, Any] = {} if superclass is None else {"superclass": superclass}
+        options = options if superclass is None else {**options, "superclass": superclass}
         dataset = open_dataset(source, **options)
     return dataset, found
 

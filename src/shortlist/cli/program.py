@@ -1,16 +1,18 @@
 """The program: its commands, and how errors are shown to the user."""
 
 import importlib
+import io
 import os
 import signal
 import sys
+import warnings
 from typing import Annotated
 
 import typer
 
 from shortlist import __version__
 from shortlist.cli.commands import SETTINGS, LazyCommands
-from shortlist.cli.console import Outcome, complain
+from shortlist.cli.console import Outcome, complain, emit, show_traceback, show_warning
 from shortlist.errors import InputError
 from shortlist.files import is_full
 from shortlist.machine import exit_on_sigterm
@@ -27,7 +29,7 @@ app = typer.Typer(
 
 def _version(shown: bool) -> None:
     if shown:
-        typer.echo(f"shortlist {__version__}")
+        emit(f"shortlist {__version__}\n")
         raise typer.Exit
 
 
@@ -75,13 +77,21 @@ def main() -> None:
     # Threads that spin while they wait for each other take the cores from other work.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read when torch is loaded, which no command has done yet
     signal.signal(signal.SIGTERM, exit_on_sigterm)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")  # what the encoding of the terminal lacks is no error
     try:
-        app()
+        with warnings.catch_warnings():
+            warnings.showwarning = show_warning
+            app()
     except InputError as error:
-        complain(str(error))
+        complain(*error.lines)
         sys.exit(Outcome.BAD_INPUT)
     except (OSError, MemoryError) as error:
         complain(_system_message(error))
+        sys.exit(Outcome.BAD_INPUT)
+    except Exception as error:  # a fault of ours: shown in full, but as safely as anything else
+        show_traceback(error)
         sys.exit(Outcome.BAD_INPUT)
 
 

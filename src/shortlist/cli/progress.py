@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from shortlist.cli.console import error_console, say
+from shortlist.cli.console import error_console, overwrite, say
 from shortlist.training.callbacks import Callback
 
 SMOOTHING = 0.95  # of the loss in the progress bar
@@ -76,19 +76,17 @@ class TrainingBar(Callback):
         loss = "every step was skipped" if line["loss"] is None else f"loss {line['loss']:.4f}"
         value = f"  {_measured(line)}{' (best)' if line['best'] else ''}" if "value" in line else ""
         text = f"epoch {line['epoch']:>{len(str(self.epochs))}}  {loss}{value}  {line['rows_per_second']:,.0f} rows/s"
-        if self.progress is None:
-            say(text)
-        else:
-            self.progress.console.print(text, highlight=False)
+        self._say(text)
 
     def message(self, sentence: str) -> None:
         """Print the message."""
         self.print_heading()
         self.messages.add(sentence)
-        if self.progress is None:
-            say(sentence)
-        else:
-            self.progress.console.print(sentence, highlight=False, markup=False)
+        self._say(sentence)
+
+    def _say(self, sentence: str) -> None:
+        """Print above the progress bar, if there is one."""
+        say(sentence, console=None if self.progress is None else self.progress.console)
 
 
 def _measured(line: dict[str, Any]) -> str:
@@ -102,9 +100,7 @@ class TrialLines(Callback):
 
     def epoch_ended(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
         """Print the progress of the trial, over the line before."""
-        if sys.stderr.isatty():
-            value = _measured(line) if "value" in line else ""
-            error_console().print(f"epoch {line['epoch']}  {value}", end="\r", highlight=False)
+        overwrite(f"epoch {line['epoch']}  {_measured(line) if 'value' in line else ''}")
 
     def message(self, sentence: str) -> None:
         """Print the message."""

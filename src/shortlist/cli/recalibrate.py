@@ -37,7 +37,7 @@ def recalibrate(
     old = copy.deepcopy(classifier.rule)
     if kind is None and rule is not None and on is None and run_at(path) is None and not parse_rule(rule, UNKNOWN).needs_fit:
         classifier.with_rule(parse_rule(rule)).save(out)
-        return say(f"rule {rule}, which needs no fit\nthe classifier → {out}")
+        return say(f"rule {rule}, which needs no fit", f"the classifier → {out}")
     for_link, for_rule = _rows(path, on, classifier, both=kind is not None)
     if kind is not None:
         classifier = classifier.with_link(_fitted(kind, classifier.link, for_link))
@@ -52,7 +52,7 @@ def recalibrate(
     if kind is not None:
         say(f"link {classifier.link!r}, fitted on {len(for_link):,} rows")
     how = f"fitted on {len(for_rule):,} rows" if chosen.needs_fit else "which needs no fit"
-    say(f"rule {chosen.text}, {how}: {chosen.guarantee}\nthe classifier → {out}")
+    say(f"rule {chosen.text}, {how}: {chosen.guarantee}", f"the classifier → {out}")
 
 
 def _chosen(text: str | None, old: SetRule | None, rows: Predictions) -> SetRule:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shortlist.cli import options
-from shortlist.cli.console import Bar, Outcome, emit, say, show, warn
+from shortlist.cli.console import Bar, Outcome, emit, noticed, say, show, warn
 from shortlist.errors import InputError
-from shortlist.words import counted
+from shortlist.words import counted, printable, quoted, sized
 
 if TYPE_CHECKING:
     from shortlist.predictions import Predictions
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from shortlist.retrieval.columns import Thumbnails
 
 SHOWN_LABELS = 6
+SHOWN_COLUMNS = 4
 SHOWN_PROBLEMS = 5
 
 app = typer.Typer(help="Build, change and inspect a searchable index of scored rows.", no_args_is_help=True)
@@ -43,18 +44,15 @@ def build(
 ) -> None:
     """Build an index from a file of scores."""
     from shortlist.retrieval import Index
-    from shortlist.retrieval.building import is_single_label_link
 
     predictions = _load(scores, scores_key, ids_key, link)
     given, made_from = _columns(predictions, columns, pictures, thumbnails)
-    with Bar("indexing", len(predictions)) as bar:
+    found: list[str] = []
+    with Bar("indexing", len(predictions)) as bar, noticed(found):
         made = Index.build(predictions, index, columns=given, thumbnails=made_from, progress=bar.at)
     _warn_of_unreadable(made_from)
-    if is_single_label_link(predictions.link):
-        warn(
-            f"with the link {predictions.link} each row has exactly one label, but queries assume independent labels: the "
-            "probabilities of queries with several labels will be wrong"
-        )
+    for sentence in found:
+        warn(sentence)
     say(f"{counted(len(made), 'row')}, {counted(len(made.classes), 'label')} → {index}")
 
 
@@ -132,10 +130,10 @@ def info(
         emit(json.dumps({**found, "classes": list(opened.classes), **more}, ensure_ascii=False) + "\n")
     else:
         shown = {**found, "columns": ", ".join(found["columns"]) or "none", "link": link_text(found["link"])}
-        shown["size"] = _size_text(shown.pop("bytes"))
+        shown["size"] = sized(shown.pop("bytes"))
         show(Table(["", ""], [[name, f"{value:,}" if isinstance(value, int) else value] for name, value in shown.items()]))
         if labels:
-            emit("\n".join(opened.classes) + "\n")
+            emit("".join(f"{printable(name)}\n" for name in opened.classes))
     for sentence in damaged:
         warn(sentence)
     if check and not damaged and not as_json:
@@ -168,7 +166,7 @@ def search(
             raise InputError("--sql cannot be combined with --html or --json")
         emit(_sql(opened, query, n))
         return
-    wanted = None if html is not None else [name for name, kind in opened.columns.items() if as_json and kind != "bytes"]
+    wanted = None if html is not None else [name for name, kind in opened.columns.items() if kind != "bytes"]
     found = opened.search(query, n, engine=engine, columns=wanted, skip_damaged=skip_damaged)
     if html is not None:
         _write_page(found, html, len(opened))
@@ -196,6 +194,7 @@ def _write_page(found: "Results", path: Path, rows: int) -> None:
 
 def _show(found: "Results") -> None:
     from shortlist.report.table import Table
+    from shortlist.retrieval.columns import PATH
     from shortlist.retrieval.results import percent
 
     if not found:
@@ -204,14 +203,23 @@ def _show(found: "Results") -> None:
     shared = [label for label in reasons[0] if all(label in row for row in reasons)]  # with a count, each row has other labels
     probable = sorted(shared, key=lambda label: -sum(row[label].probability for row in reasons))[:SHOWN_LABELS]
     names = [label for label in shared if label in probable]
+    kept = [name for name in found[0].columns if name != PATH]  # mostly the id again
+    further = kept[:SHOWN_COLUMNS]
     rows = [
-        [result.id, percent(result.probability), *(percent(_as_wanted(row[label])) for label in names)]
+        [
+            result.id,
+            percent(result.probability),
+            *(percent(_as_wanted(row[label])) for label in names),
+            *(result.columns[name] for name in further),
+        ]
         for result, row in zip(found, reasons, strict=True)
     ]
     titles = [f"not {label}" if reasons[0][label].wanted is False else label for label in names]
-    show(Table(["row", "probability", *titles], rows))
+    show(Table(["row", "probability", *titles, *further], rows))
     if len(names) < len(shared):
         say(f"{counted(len(shared) - len(names), 'more label')}: use --json to see all probabilities")
+    if len(further) < len(kept):
+        say(f"{counted(len(kept) - len(further), 'more column')}: use --json to see all columns")
 
 
 def _as_wanted(reason: "Reason") -> float:
@@ -260,28 +268,47 @@ def _table_columns(predictions: "Predictions", path: Path) -> dict[str, Any]:
     import pyarrow as pa
     from pyarrow import csv, parquet
 
+    from shortlist.checks import check_distinct
     from shortlist.retrieval.columns import KINDS
 
     if predictions.ids is None:
         raise InputError("--columns: expected scores whose rows have ids, to match those of the table, got none")
+    as_written = csv.ConvertOptions(column_types={"id": pa.string()})  # 007 is not 7
     try:
-        table = parquet.read_table(path) if path.suffix == ".parquet" else csv.read_csv(path)
+        table = parquet.read_table(path) if path.suffix == ".parquet" else csv.read_csv(path, convert_options=as_written)
+        check_distinct(table.column_names)
+    except InputError as error:
+        raise InputError(f"--columns: {path}: {error}") from None
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"--columns: cannot read {path} ({str(error).splitlines()[0]})") from error
     if "id" not in table.column_names:
-        raise InputError(f"--columns: expected a column id in {path}, got {', '.join(table.column_names)}")
-    place_of = {name: place for place, name in enumerate(table.column("id").cast(pa.string()).to_pylist())}
+        raise InputError(f"--columns: expected a column id in {path}, got {quoted(table.column_names)}")
+    place_of = _places_by_id(table.column("id").cast(pa.string()).to_pylist(), path)
     places = [place_of.get(name) for name in predictions.ids]
     if all(place is None for place in places):
-        raise InputError(f"--columns: expected rows with the ids of the scores, such as {predictions.ids[0]}, got none")
+        raise InputError(f"--columns: expected rows with the ids of the scores, such as {predictions.ids[0]!r}, got none")
     if missing := sum(place is None for place in places):
         warn(f"{counted(missing, 'row')} without values in {path}")
+    if unknown := sorted(place_of.keys() - set(predictions.ids), key=place_of.__getitem__):
+        warn(f"{counted(len(unknown), 'id')} of {path} not among the scores: {quoted(unknown, most=5)}")
     found = {}
     for name in table.column_names:
         if name != "id":
             column = table.column(name).combine_chunks()
             values = (column if column.type in KINDS else column.cast(_nearest_kind(column.type))).to_pylist()
             found[name] = [None if place is None else values[place] for place in places]
+    return found
+
+
+def _places_by_id(ids: list[str | None], path: Path) -> dict[str, int]:
+    """The row of each id; rows without an id are left out."""
+    found: dict[str, int] = {}
+    for place, name in enumerate(ids):
+        if name is None:
+            continue
+        if name in found:
+            raise InputError(f"--columns: expected each id once in {path}, got {name!r} in rows {found[name]} and {place}")
+        found[name] = place
     return found
 
 
@@ -328,7 +355,3 @@ def _warn_of_unreadable(thumbnails: "Thumbnails | None") -> None:
 
     for line in problem_lines(thumbnails.problems, SHOWN_PROBLEMS) if thumbnails is not None else []:
         warn(f"{line}; no thumbnail")
-
-
-def _size_text(size: int) -> str:
-    return f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:,.1f} kB"

@@ -141,7 +141,7 @@ def _train_and_show(job: Job, **how: Any) -> None:
     for remark in dict.fromkeys(trained.remarks):
         if remark not in bar.messages:
             warn(remark)
-    say(f"classifier: {run.classifier_path}\nreport: {run.report_path}")
+    say(f"classifier: {run.classifier_path}", f"report: {run.report_path}")
 
 
 def recipes(

@@ -1,4 +1,5 @@
 from .adapters import as_dataset as as_dataset, as_split as as_split
+from .archives import ArchiveLimits as ArchiveLimits, unpack as unpack
 from .building import (
     Built as Built,
     build_benchmark as build_benchmark,
@@ -13,7 +14,6 @@ from .downloads import (
     download_cifar100 as download_cifar100,
     download_omniglot as download_omniglot,
     fetch as fetch,
-    unpack as unpack,
 )
 from .duplicates import (
     NearDuplicates as NearDuplicates,
@@ -71,3 +71,4 @@ from .transforms import (
     resize as resize,
     resized_crop as resized_crop,
 )
+from .verification import verify_benchmark as verify_benchmark

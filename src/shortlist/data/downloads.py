@@ -1,27 +1,19 @@
 """Files from the web: streamed, checked against a published checksum, and there as a whole or not at all."""
 
 import hashlib
-import lzma
-import os
-import shutil
-import stat
-import struct
-import tarfile
-import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPException
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
+from shortlist.data.archives import unpack
 from shortlist.errors import InputError
-from shortlist.files import written_whole
+from shortlist.files import is_full, written_whole
 from shortlist.words import printable
 
 Progress: TypeAlias = Callable[[int], None]
@@ -29,18 +21,6 @@ SCHEMES = ("http", "https", "file")
 BLOCK = 2**20
 ATTEMPTS = 3  # a connection that breaks off is taken up again where it broke
 SECONDS = 60  # without an answer
-# What the libraries that read archives raise over damaged ones.
-DAMAGE = (
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    struct.error,
-    EOFError,
-    OSError,
-    RuntimeError,
-    ValueError,
-)
 
 
 @dataclass(frozen=True)
@@ -134,6 +114,8 @@ def fetch(
         try:
             _stream(url, temporary, size, progress)
         except (OSError, HTTPException) as error:
+            if is_full(error):
+                raise  # told by written_whole
             if isinstance(error, urllib.error.HTTPError):
                 error.close()
             by_hand = f"try again, or download it by hand and put it at {printable(str(path))}"
@@ -148,31 +130,6 @@ def fetch(
                 "it was changed at its source or damaged on its way; nothing was kept"
             )
     return path
-
-
-def unpack(archive: str | Path, folder: str | Path) -> list[Path]:
-    """Unpack a tar or zip archive into a folder; each of its outermost files and folders appears whole or not at all.
-
-    Archives that hold a path which leads outside or is absolute, a link, or anything else that is neither file nor folder, or
-    that would replace something, are refused before anything appears. So are those whose checksums do not agree.
-
-    Returns:
-        what appeared.
-    """
-    archive, folder = Path(archive), Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=".unpacking.", dir=folder))
-    try:
-        _unpack_into(archive, beside)
-        names = sorted(os.listdir(beside))
-        taken = next((name for name in names if os.path.lexists(folder / name)), None)
-        if taken is not None:
-            raise InputError(f"{printable(str(folder / taken))} is there already: move it away before unpacking {archive.name}")
-        for name in names:
-            (beside / name).rename(folder / name)
-        return [folder / name for name in names]
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 def download_archives(archives: Sequence[Archive], folder: str | Path, *, progress: Progress | None = None) -> Path:
@@ -201,8 +158,8 @@ def _stream(url: str, path: Path, size: int | None, progress: Progress | None) -
                 wanted = _continue(url, file, progress)
             except (urllib.error.HTTPError, FileNotFoundError):
                 raise  # an answer, and asking again will not change it
-            except (OSError, HTTPException):
-                if attempt + 1 == ATTEMPTS:
+            except (OSError, HTTPException) as error:
+                if attempt + 1 == ATTEMPTS or is_full(error):
                     raise
             else:
                 if file.tell() >= (wanted or size or 0):
@@ -234,56 +191,3 @@ def _checksum(path: Path, method: str) -> str:
 def _reason(error: Exception) -> str:
     reason = getattr(error, "reason", None) or error
     return (str(reason).splitlines() or [type(error).__name__])[0][:80]
-
-
-def _unpack_into(archive: Path, folder: Path) -> None:
-    shown = printable(str(archive))
-    try:
-        if zipfile.is_zipfile(archive):
-            _unpack_zip(archive, folder)
-        elif tarfile.is_tarfile(archive):
-            _unpack_tar(archive, folder)
-        else:
-            raise InputError(f"{shown}: expected a tar or zip archive, got another file")
-    except InputError:
-        raise
-    except FileNotFoundError:
-        raise InputError(f"{shown}: expected a tar or zip archive, got nothing") from None
-    except tarfile.FilterError as error:
-        raise InputError(f"{shown} holds a path that leads outside ({error}): refused") from None
-    except DAMAGE as error:
-        raise InputError(f"{shown} cannot be unpacked ({_reason(error)}): damaged or cut short") from None
-
-
-def _unpack_zip(archive: Path, folder: Path) -> None:
-    with zipfile.ZipFile(archive) as opened:
-        for member in opened.infolist():
-            kind = stat.S_IFMT(member.external_attr >> 16)  # 0 where the archive was not made on Unix
-            _check_member(archive, member.filename, plain=kind in (0, stat.S_IFREG, stat.S_IFDIR), link=kind == stat.S_IFLNK)
-        opened.extractall(folder)  # and their checksums, each as its end is read
-
-
-def _unpack_tar(archive: Path, folder: Path) -> None:
-    """One pass: what is looked at is what is unpacked, and the end, with the checksum of what is compressed, is read too."""
-    with tarfile.open(archive) as opened:
-        for member in opened:
-            plain, link = member.isreg() or member.isdir(), member.issym() or member.islnk()
-            _check_member(archive, member.name, plain=plain, link=link)
-            opened.extract(member, folder, filter="data")
-        stream = opened.fileobj
-        assert stream is not None  # while it is open
-        stream.seek(opened.offset)
-        # A header that cannot be read ends the members without a word; only zeros are the end of an archive.
-        if stream.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
-            raise tarfile.ReadError("no end of the archive where it should be")
-        while stream.read(BLOCK):
-            pass
-
-
-def _check_member(archive: Path, name: str, *, plain: bool, link: bool) -> None:
-    path = PureWindowsPath(name)  # it knows both kinds of slashes, and drives
-    if path.drive or path.root or ".." in path.parts:
-        raise InputError(f"{printable(str(archive))} holds a path that leads outside ({name[:80]!r}): refused")
-    if not plain:
-        what = "a link, which may lead outside" if link else "something that is neither file nor folder"
-        raise InputError(f"{printable(str(archive))} holds {what} ({name[:80]!r}): refused")

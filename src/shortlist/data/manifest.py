@@ -56,7 +56,7 @@ def write_benchmark(
         dataset: of picture files, with one label a row.
         folder: an empty folder.
         placing: ``"link"`` gives files a second name where the file system can and copies them where not, ``"copy"`` copies,
-            ``"none"`` leaves them where they are and only lists them.
+            ``"none"`` leaves them where they are and only lists them, by their paths below :func:`pictures_folder`.
         progress: callback, called with the number of pictures done.
     """
     if placing not in PLACINGS:
@@ -84,6 +84,17 @@ def check_writable(dataset: Dataset) -> None:
             raise InputError(f"split {name!r}: expected a name that a folder can have")
 
 
+def pictures_folder(dataset: Dataset) -> Path:
+    """The innermost folder that holds all pictures of a dataset of picture files."""
+    folders = {
+        os.path.dirname(os.path.realpath(split.inputs.path(row)))
+        for split in dataset.splits.values()
+        if isinstance(split.inputs, PictureFiles)
+        for row in range(len(split))
+    }
+    return Path(os.path.commonpath(folders))
+
+
 def repeated_pictures(entries: Sequence[Entry]) -> list[Problem]:
     """Pictures that are there twice, byte for byte: under one label, or under two."""
     first: dict[str, Entry] = {}
@@ -104,18 +115,20 @@ def repeated_pictures(entries: Sequence[Entry]) -> list[Problem]:
 
 def _entries(dataset: Dataset, folder: Path, placing: Placing, progress: Callable[[int], None] | None) -> Iterator[Entry]:
     names = _safe_names(dataset)
+    home = pictures_folder(dataset) if placing == "none" else folder
     copies: Counter[str] = Counter()
     done = 0
     for split_name, split in dataset.splits.items():
         assert isinstance(split.inputs, PictureFiles)
         labels, sources = split.labels.tolist(), [split.inputs.path(row) for row in range(len(split))]
         with ThreadPoolExecutor(usable_cores()) as pool:
-            for row, (length, digest) in enumerate(pool.map(_checksum, sources)):
+            for row, (length, digest) in enumerate(pool.map(checksum, sources)):
                 label = labels[row]
                 name = f"{digest[:12]}{sources[row].suffix.lower()}"
                 inside = f"{split_name}/{names[label]}/{name}"
-                path = inside if placing != "none" else str(sources[row].resolve())
-                if placing != "none":
+                if placing == "none":
+                    path = sources[row].resolve().relative_to(home).as_posix()
+                else:
                     copies[inside] += 1
                     path = _placed(sources[row], folder, inside, copies[inside], placing == "link")
                 group = "" if split.groups is None else split.groups[row]
@@ -142,7 +155,8 @@ def _placed(source: Path, folder: Path, inside: str, copy: int, link: bool) -> s
     return path.relative_to(folder).as_posix()
 
 
-def _checksum(path: Path) -> tuple[int, str]:
+def checksum(path: Path) -> tuple[int, str]:
+    """Length and SHA-256 of a file."""
     with path.open("rb") as file:
         return os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest()
 

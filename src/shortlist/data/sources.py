@@ -162,6 +162,16 @@ def open_dataset(
     return dataset if require_labels and split is None else dataset.only_split(split, source=printable(text))
 
 
+def benchmark_of(source: str) -> tuple[Path, str | None] | None:
+    """The folder of the benchmark that a text describes, and that of its pictures if it is another; None for other datasets."""
+    chosen, path, written = _understood(source, {}, None)
+    if chosen is not SOURCES["benchmark"]:
+        return None
+    from shortlist.data.readers.benchmark import benchmark_folder
+
+    return benchmark_folder(path), written.get("pictures_root")
+
+
 def _matters(problem: Problem) -> bool:
     return problem.left_out or problem.kind == LABELS_NOT_USED
 

@@ -3,8 +3,6 @@
 import importlib
 import json
 import logging
-import shutil
-import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +14,7 @@ from torch import Tensor, nn
 
 from shortlist.checks import whole
 from shortlist.errors import InputError
-from shortlist.files import written_whole
+from shortlist.files import work_folder, written_whole
 from shortlist.models.classifier import Classifier
 from shortlist.models.graph import Graph
 from shortlist.words import printable
@@ -139,14 +137,11 @@ def _metadata(classifier: Classifier) -> dict[str, str]:
 def _save_in_two(program: Any, path: Path) -> None:
     """Graph and weights in two files; the weights are moved first, since nothing reads them without the graph."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    try:
+    with work_folder(path) as folder:
         with _quiet():
             program.save(str(folder / path.name), external_data=True)
         for name in (f"{path.name}.data", path.name):
             (folder / name).replace(path.parent / name)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""Predictions read from named arrays: safetensors and npz, both memory-mapped."""
+"""Predictions read from named arrays: safetensors and npz, small files whole, larger ones memory-mapped.
+
+A mapped file must not shrink while it is in use: the system then ends the process (SIGBUS), which nothing here can catch.
+"""
 
 import json
 import math
@@ -12,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import load as load_safetensors
 
 from shortlist.errors import InputError
 from shortlist.predictions.stored import VERSION, Keys, Stored
@@ -19,14 +23,20 @@ from shortlist.tensors import Array, as_tensor
 
 UNREADABLE = (SafetensorError, zipfile.BadZipFile, zlib.error, EOFError)
 LINK_PREFIX = "link."
+READ_WHOLE = 2**26  # bytes: 64 MB; larger files are mapped
 
 
 def read_safetensors(path: Path, keys: Keys) -> Stored:
-    """Tensors that stay in the file until they are used."""
-    with safe_open(path, framework="pt") as file:
-        header = file.metadata() or {}
-        names = list(file.keys())
-        tensors = {name: file.get_tensor(name) for name in _wanted(names, keys)}
+    """The tensors of a small file; those of a large one stay in the file until they are used."""
+    if path.stat().st_size <= READ_WHOLE:
+        content = path.read_bytes()
+        every = load_safetensors(content)
+        header = _metadata(content)
+        tensors = {name: every[name] for name in _wanted(list(every), keys)}
+    else:
+        with safe_open(path, framework="pt") as file:
+            header = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in _wanted(list(file.keys()), keys)}
     ours = header.get("format") == VERSION
     if keys.ids is not None:
         raise InputError("ids_key: expected None, as safetensors files hold no text; name the rows in an npz file or a table")
@@ -41,8 +51,15 @@ def read_safetensors(path: Path, keys: Keys) -> Stored:
     )
 
 
+def _metadata(content: bytes) -> dict[str, str]:
+    """The texts in the header of a safetensors file, which was found to be valid."""
+    (length,) = struct.unpack("<Q", content[:8])
+    found: dict[str, str] = json.loads(content[8 : 8 + length]).get("__metadata__") or {}
+    return found
+
+
 def read_npz(path: Path, keys: Keys) -> Stored:
-    """Arrays that stay in the file until they are used, unless the file is compressed."""
+    """The arrays of a small or compressed file; those of others stay in the file until they are used."""
     with zipfile.ZipFile(path) as archive:
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
         arrays = {name: _member(path, archive, members[name]) for name in _wanted([*members], keys)}
@@ -112,7 +129,8 @@ def _member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Arra
     size = math.prod(shape) * dtype.itemsize
     if size > info.file_size - inside:
         raise InputError(f"{info.filename}: expected {size} bytes for {shape}, the file holds {info.file_size - inside}")
-    if info.compress_type != zipfile.ZIP_STORED or not shape or dtype.kind not in "fiub" or 0 in shape:
+    mappable = info.compress_type == zipfile.ZIP_STORED and shape and dtype.kind in "fiub" and 0 not in shape
+    if not mappable or path.stat().st_size <= READ_WHOLE:
         with archive.open(info) as stream:
             return npy.read_array(stream, allow_pickle=False)
     with path.open("rb") as file:

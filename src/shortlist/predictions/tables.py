@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
+from shortlist.checks import check_distinct
 from shortlist.errors import InputError
 from shortlist.predictions.stored import VERSION, Header, Keys, RowKind, Sink, Stored
 from shortlist.tensors import BLOCK_ENTRIES, Array, is_single_label
@@ -125,6 +126,7 @@ def _read(schema: pa.Schema, rows: int, header: dict[str, Any], keys: Keys, read
     target_key = keys.find_target(schema.names)
     ids_key = None if "id" in found and keys.ids is None else keys.find_ids(schema.names, "id")
     names = [*found, *(name for name in (target_key, ids_key) if name)]
+    check_distinct(name for name in schema.names if name in set(names))
     gathered = _Gathered(schema, rows, found, target_key, ids_key, header)
     for batch in read(names):
         gathered.add(batch)

@@ -18,6 +18,7 @@ from shortlist.report.sheet import contact_sheet
 from shortlist.report.style import SETTINGS, figure_of
 from shortlist.report.table import Table
 from shortlist.tensors import is_single_label
+from shortlist.words import printable
 
 LORENZ, SHEET = "lorenz.svg", "sheet.jpg"
 
@@ -89,7 +90,7 @@ def summary_line(dataset: Dataset) -> str:
     return f"{dataset.name}: {rows:,} rows, {len(dataset.classes):,} classes{above}, {kind}"
 
 
-def write_card(built: Built, folder: Path, *, placed: bool = True) -> None:
+def write_card(built: Built, folder: Path, *, pictures_root: Path | None = None) -> None:
     """Write the card and its figures beside the pictures: README.md, lorenz.svg and sheet.jpg."""
     import matplotlib
 
@@ -99,15 +100,15 @@ def write_card(built: Built, folder: Path, *, placed: bool = True) -> None:
     if pictured:
         with written_whole(folder / SHEET) as temporary:
             contact_sheet(built.dataset).save(temporary, quality=90)
-    write_text(folder / "README.md", data_card(built, placed=placed, sheet=SHEET if pictured else None))
+    write_text(folder / "README.md", data_card(built, pictures_root=pictures_root, sheet=SHEET if pictured else None))
 
 
-def data_card(built: Built, *, placed: bool = True, sheet: str | None = None) -> str:
+def data_card(built: Built, *, pictures_root: Path | None = None, sheet: str | None = None) -> str:
     """The data card of a benchmark, in Markdown: contents, how it was made, what was left out.
 
     Args:
         built: the benchmark.
-        placed: whether its pictures are beside the card.
+        pictures_root: the folder of its pictures, if they are not beside the card.
         sheet: file name of its contact sheet, shown at the top.
     """
     dataset = built.dataset
@@ -127,7 +128,9 @@ def data_card(built: Built, *, placed: bool = True, sheet: str | None = None) ->
             [
                 "- `manifest.csv`: each picture with its label, split, length, SHA-256 and where it came from.",
                 "- `classes.csv`: each class with its superclass, its folder and its counts.",
-                *(["- `train/`, `val/`, `test/`: the pictures, in a folder for each class."] if placed else []),
+                "- `train/`, `val/`, `test/`: the pictures, in a folder for each class."
+                if pictures_root is None
+                else f"- The pictures are not here, but in `{printable(str(pictures_root))}`, where the paths start.",
             ]
         ),
     ]

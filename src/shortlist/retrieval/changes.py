@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from shortlist.predictions import Predictions
 
 # Names of our files, and their names while they are written; other files in the folder are left alone.
-OURS = re.compile(r"(logs|rows|deleted)-\d{6,}\.parquet|\.(deleted-\d{6,}|index)\.[^.]+\.(parquet|json)|\.new|\.\.new\..+")
+OURS = re.compile(r"(logs|rows|deleted)-\d{6,}\.parquet|\.(deleted-\d{6,}\.parquet|index\.json|\.new)\.\w+\.partial|\.new")
 
 
 def check_same(manifest: Manifest, predictions: "Predictions", path: Path) -> None:

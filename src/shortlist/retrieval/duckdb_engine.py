@@ -1,7 +1,6 @@
 """The DuckDB engine: runs the SQL of :func:`~shortlist.retrieval.to_sql` over the searched files, as a warehouse would."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ MORE = 64  # rows fetched beyond n, which are usually enough
 class DuckDBEngine:
     """SQL over the Parquet files; needs ``pip install shortlist[sql]``.
 
-    It cannot skip damaged groups, and reads the files as they are at the time of the search.
+    It cannot skip damaged groups. On Linux it reads the files of the snapshot, even if the index has been compacted since.
     """
 
     name = "duckdb"
@@ -46,8 +45,8 @@ class _Connection:
             raise InputError("engine: duckdb is not installed: pip install 'shortlist[sql]'") from None
         self.errors = (duckdb.Error,)
         self.query, self.connection = query, duckdb.connect()
-        paths = [Path(segment.paths[0]) for segment in snapshot.segments]
-        self.source = parquet_source(paths)
+        self.paths = [segment.searched_path() for segment in snapshot.segments]
+        self.source = parquet_source(self.paths)
         if len(snapshot.deleted):
             self.connection.register("deleted_rows", _table(snapshot))
             self.source = f"(SELECT * FROM {self.source} WHERE row NOT IN (SELECT row FROM deleted_rows)) AS kept"
@@ -81,7 +80,7 @@ class _Connection:
         try:
             return list(self.connection.execute(sql).fetchall())
         except self.errors as error:
-            if "No files found" in str(error):
+            if not all(path.exists() for path in self.paths):
                 raise InputError("the index has changed since it was opened: call refresh, or open it again") from error
             raise DamagedError(f"DuckDB cannot read the index ({str(error).splitlines()[0]}): try the engine arrow") from error
 

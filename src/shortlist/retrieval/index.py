@@ -1,6 +1,7 @@
 """Index: scored rows on disk that answer queries. Every change makes a new state, completely or not at all."""
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shortlist.errors import InputError
+from shortlist.errors import InputError, ShortlistWarning
 from shortlist.files import folder_written_whole
 from shortlist.locks import folder_lock
 from shortlist.retrieval import changes
@@ -78,7 +79,7 @@ class Index:
             thumbnails: makes the column ``thumbnail`` from the images of the rows.
             progress: callback, called with the number of rows written so far.
         """
-        from shortlist.retrieval.building import RowColumns, check_predictions, write_segment
+        from shortlist.retrieval.building import RowColumns, check_predictions, is_single_label_link, write_segment
 
         check_predictions(predictions)
         given = RowColumns(columns, thumbnails, len(predictions), {})
@@ -86,6 +87,13 @@ class Index:
             entry = write_segment(predictions, folder, SEGMENT_NAME % 1, 0, given, progress)
             assert predictions.link is not None
             Manifest(tuple(predictions.class_names), predictions.link.fingerprint()).with_segment(entry).write(folder)
+        if is_single_label_link(predictions.link):
+            warnings.warn(
+                f"with the link {predictions.link} each row has exactly one label, but queries assume independent labels: the "
+                "probabilities of queries with several labels will be wrong",
+                ShortlistWarning,
+                stacklevel=2,
+            )
         return cls(path)
 
     @property

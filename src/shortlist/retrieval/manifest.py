@@ -2,15 +2,18 @@
 
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from shortlist.errors import InputError
-from shortlist.files import flush, written_whole
+from shortlist.files import flush, system_reason, written_whole
 
 NAME = "index.json"
 FORMAT = 1
+# The names that files may have: a manifest may come from others, and must not lead outside its folder.
+NUMBER, DELETED = re.compile(r"[0-9]+"), re.compile(r"deleted-[0-9]+\.parquet")
 
 
 @dataclass(frozen=True)
@@ -110,12 +113,19 @@ class Manifest:
         except (FileNotFoundError, NotADirectoryError):
             raise InputError(f"{folder}: expected the folder of an index, got {_what_is_there(folder)}") from None
         except (OSError, ValueError) as error:
-            raise InputError(f"{path} cannot be read ({error}): build the index again") from None
+            reason = system_reason(error)
+            why = f": {reason}" if reason is not None else f" ({error}): build the index again"
+            raise InputError(f"{path} cannot be read{why}") from None
         if not isinstance(content, dict) or content.get("version") != FORMAT:
             came = content.get("version") if isinstance(content, dict) else None
             raise InputError(f"{path}: expected an index of format {FORMAT}, got {came!r}: build it again with this version")
         if content.pop("seal", None) != json_seal(content):
             raise InputError(f"{path} is damaged or was edited by hand: build the index again")
+        named = [entry["name"] for entry in content["segments"]]
+        if not all(NUMBER.fullmatch(name) for name in named) or not DELETED.fullmatch(
+            content["deleted"] or "deleted-0.parquet"
+        ):
+            raise InputError(f"{path} names files that no index has: it was edited by hand, build the index again")
         segments = tuple(SegmentEntry(**{**entry, "seals": tuple(map(tuple, entry["seals"]))}) for entry in content["segments"])
         lists = {name: tuple(content[name]) for name in ("classes", "deleted_seal")}
         return cls(**{**content, **lists, "segments": segments})

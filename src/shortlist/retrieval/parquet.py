@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shortlist.errors import InputError
+from shortlist.files import system_reason
 
 Floats = npt.NDArray[np.floating[Any]]
 RowNumbers = npt.NDArray[np.int64]
@@ -63,7 +64,7 @@ def check_seal(path: Path, seal: Sequence[int], seal_of: Callable[[Path], list[i
     except FileNotFoundError:
         raise FileNotFoundError(path.name) from None
     except OSError as error:
-        raise DamagedError(f"{path} cannot be read ({error}): build the index again") from error
+        raise unreadable(path, error) from error
     if found != list(seal):
         raise DamagedError(f"{path} cannot be read (its checksum does not match): build the index again")
 
@@ -76,8 +77,18 @@ def open_parquet(path: Path, threads: int) -> list[pq.ParquetFile]:
     except FileNotFoundError:
         raise FileNotFoundError(path.name) from None
     except DAMAGE as error:
-        raise DamagedError(f"{path} cannot be read ({str(error).splitlines()[0]}): build the index again") from error
+        raise unreadable(path, error) from error
     return [first, *more]
+
+
+def unreadable(path: Path, error: Exception) -> InputError:
+    """The error for a file that cannot be opened: damaged, unless the system refused to open it."""
+    reason = system_reason(error)
+    if reason is not None:
+        return InputError(f"{path} cannot be read: {reason}")
+    return DamagedError(
+        f"{path} cannot be read ({(str(error) or type(error).__name__).splitlines()[0]}): build the index again"
+    )
 
 
 # Numbers between numpy and Arrow, by their bytes: Arrow's own conversions import pandas, which takes longer than a search ----
@@ -129,10 +140,10 @@ class FloatColumns:
         self.places = {name: place for place, name in enumerate(self._files[0].schema_arrow.names)}
         self._offsets: dict[tuple[int, str], int] = {}  # (group, column) → where its floats begin, once verified
         self._buffers: dict[int, Floats] = {}  # by thread: two arrays to add up in
-        self._handle: int | None = None
+        self.handle: int | None = None
         if hasattr(os, "preadv"):
-            self._handle = os.open(path, os.O_RDONLY)
-            weakref.finalize(self, os.close, self._handle)
+            self.handle = os.open(path, os.O_RDONLY)
+            weakref.finalize(self, os.close, self.handle)
 
     def table(self, group: int, columns: Sequence[str] | None = None, thread: int = 0) -> pa.Table:
         """Read a group with Arrow, verified; the named columns, or all of them."""
@@ -164,7 +175,7 @@ class FloatColumns:
             return {}
         table = self.table(group, new, thread)
         found = {name: numbers_of(table.column(name)) for name in new}
-        if self._handle is not None:
+        if self.handle is not None:
             for name, values in found.items():
                 start = self._offset(group, name)
                 if start is not None and np.array_equal(self._read_at(start, np.empty(len(values), PLAIN)), values):
@@ -182,8 +193,8 @@ class FloatColumns:
         return self._read_at(self._offsets[group, name], into)
 
     def _read_at(self, start: int, into: Floats) -> Floats:
-        assert self._handle is not None
-        if os.preadv(self._handle, [into.data], start) != into.nbytes:
+        assert self.handle is not None
+        if os.preadv(self.handle, [into.data], start) != into.nbytes:
             raise OSError("the file is too short")
         return into
 

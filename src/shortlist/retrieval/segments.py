@@ -182,6 +182,11 @@ class Segment:
         self._maxima: dict[str, Floats] = {}
         self._ranges: tuple[RowNumbers, RowNumbers] | None = None
 
+    def searched_path(self) -> Path:
+        """A path by which this process can open the searched file: on Linux by its handle, which outlives the file's name."""
+        held = None if self._logs.handle is None else Path(f"/proc/self/fd/{self._logs.handle}")
+        return held if held is not None and held.exists() else self.paths[0]
+
     @property
     def groups(self) -> int:
         """Number of row groups of the searched file."""

@@ -21,6 +21,7 @@ from shortlist.retrieval.parquet import (
     check_seal,
     file_seal,
     numbers_of,
+    unreadable,
 )
 from shortlist.retrieval.segments import Segment, odds_of
 
@@ -136,4 +137,4 @@ def _deleted(folder: Path, manifest: Manifest) -> RowNumbers:
     except FileNotFoundError:
         raise FileNotFoundError(path.name) from None
     except DAMAGE as error:
-        raise DamagedError(f"{path} cannot be read ({str(error).splitlines()[0]}): build the index again") from error
+        raise unreadable(path, error) from error

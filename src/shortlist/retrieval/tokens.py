@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from shortlist.errors import InputError
 from shortlist.retrieval.names import KEYWORDS, NUMBER, Names, is_word_character, shown, starts_word
+from shortlist.words import JOINERS, is_control
 
 MOST_TERMS = 1_000
 MOST_DEPTH = 100
@@ -47,8 +48,13 @@ class QueryError(InputError):
         self.sentence, self.query, self.position = sentence, query, position
 
     def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The sentence, the query, and the caret."""
         line, column = window(self.query, self.position)
-        return f"{self.sentence}\n{line}\n{' ' * column}^"
+        return self.sentence, line, f"{' ' * column}^"
 
 
 def window(query: str, position: int) -> tuple[str, int]:
@@ -77,14 +83,13 @@ def _leftward(query: str, first: int, room: int) -> tuple[int, int]:
 
 def _printable(character: str) -> str:
     """Replace tabs, line ends and control characters by spaces: they would misplace the caret, or worse."""
-    category = unicodedata.category(character)
-    return " " if category in ("Cc", "Cs", "Zl", "Zp") or (category == "Cf" and character not in "\u200c\u200d") else character
+    return " " if is_control(character) else character
 
 
 def _columns(text: str) -> int:
     """Number of terminal columns that a text takes."""
     return sum(
-        0 if unicodedata.category(c) in ("Mn", "Me") or c in "\u200c\u200d" else 1 + (unicodedata.east_asian_width(c) in "WF")
+        0 if unicodedata.category(c) in ("Mn", "Me") or c in JOINERS else 1 + (unicodedata.east_asian_width(c) in "WF")
         for c in text
     )
 

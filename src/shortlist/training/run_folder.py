@@ -130,8 +130,8 @@ class RunFolder:
         free = shutil.disk_usage(_nearest(self.path)).free
         if free < needed:
             raise InputError(
-                f"{self.path}: expected {needed / 1e6:,.1f} MB of free space for checkpoints and the classifier, got "
-                f"{free / 1e6:,.1f} MB: free some space, or choose another folder"
+                f"{self.path}: expected {needed:,} bytes of free space for checkpoints and the classifier, got {free:,}: free "
+                "some space, or choose another folder"
             )
 
     @property

@@ -21,6 +21,8 @@ from shortlist.data.readers.table_file import TableFile
 from shortlist.errors import InputError
 from shortlist.tensors import Array
 
+ABSENT = "absent picture"  # the kind of a problem with a row whose picture is not there
+
 
 def read_picture_table(
     path: str | Path,
@@ -138,9 +140,9 @@ def _find_files(column: Any, root: Path) -> TablePictures:
     notes = [Problem("backslashes in paths", str(root), f"{backslashes:,} paths are read with / for \\")] if backslashes else []
     absent = absent_paths(root, paths)
     failures = [
-        Problem("absent picture", paths[row], "there is no such file: left out")
+        Problem(ABSENT, paths[row], "there is no such file: left out")
         if paths[row]
-        else Problem("absent picture", f"row {row}", "has no path: left out")
+        else Problem(ABSENT, f"row {row}", "has no path: left out")
         for row in np.flatnonzero(absent).tolist()
     ]
     return TablePictures(PictureFiles(root, paths), paths, absent, failures, notes)
@@ -150,7 +152,7 @@ def _find_bytes(content: Any, paths: Any | None) -> TablePictures:
     named = [None] * len(content) if paths is None else paths.to_pylist()
     ids = [path or str(row) for row, path in enumerate(named)]
     absent: Array = content.is_null().to_numpy()
-    failures = [Problem("absent picture", ids[row], "has no bytes: left out") for row in np.flatnonzero(absent).tolist()]
+    failures = [Problem(ABSENT, ids[row], "has no bytes: left out") for row in np.flatnonzero(absent).tolist()]
     return TablePictures(PictureBytes(content, ids), ids, absent, failures)
 
 

@@ -2,7 +2,6 @@
 
 import csv as plain_csv
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
+from shortlist.checks import check_distinct
 from shortlist.data.readers.file_kinds import CSV_SUFFIXES, TABLE_SUFFIXES
 from shortlist.errors import InputError
 from shortlist.words import printable
@@ -41,9 +41,10 @@ class TableFile:
                 f"{printable(str(self.path))}: expected a table, got {'a folder' if self.path.is_dir() else 'nothing'}"
             )
         self.is_csv = suffix in CSV_SUFFIXES
-        twice = next((name for name, count in Counter(self.names).items() if count > 1), None)
-        if twice is not None:
-            raise InputError(f"{self.name}: expected columns with different names, got {twice!r} more than once")
+        try:
+            check_distinct(self.names)
+        except InputError as error:
+            raise InputError(f"{self.name}: {error}") from None
 
     @property
     def name(self) -> str:
