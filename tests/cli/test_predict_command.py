@@ -15,6 +15,7 @@ from shortlist.data import read_class_folders, read_picture_table
 from shortlist.links import Sigmoid
 from shortlist.models import Classifier, Network
 from shortlist.sets import parse_rule, top_k
+from shortlist.training.run_folder import RunFolder
 from tests.data.drawings import write_picture
 from tests.models.classifiers import NAMES, fitted, image, labels, of_features, of_pictures, rows
 
@@ -121,7 +122,7 @@ def test_a_run_answers_by_its_classifier(run, fails, made, leaves, tmp_path):
     folder.mkdir()
     (folder / "recipe.json").write_text("{}")
     assert "the run has not finished" in fails("predict", folder, leaves)
-    Classifier.load(made / "pictures").save(folder / "classifier")
+    RunFolder(folder).write_classifier(Classifier.load(made / "pictures"))
     assert run("predict", folder, leaves, "--json").out == run("predict", made / "pictures", leaves, "--json").out
     assert f"{folder} is one" in fails("predict", folder.parent, leaves)
 
