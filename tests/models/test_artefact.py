@@ -208,7 +208,7 @@ def test_a_swap_that_is_broken_off_brings_the_old_one_back_where_it_can(saved, m
 
     real = type(saved).rename
     monkeypatch.setattr(
-        type(saved), "rename", lambda self, to: fail(self, to) if to == saved and "new" in str(self) else real(self, to)
+        type(saved), "rename", lambda self, to: fail(self, to) if to == saved and ".partial" in str(self) else real(self, to)
     )
     with pytest.raises(failure, match="no"):
         of_pictures().save(saved)

@@ -84,7 +84,7 @@ def test_space_is_checked_on_the_disk_of_the_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=3_000_000))
     folder = RunFolder(tmp_path / "not" / "yet")
     folder.check_space(3_000_000)
-    with pytest.raises(InputError, match=r"expected 3.1 MB .*got 3.0 MB"):
+    with pytest.raises(InputError, match=r"expected 3,100,000 bytes .*got 3,000,000:"):
         folder.check_space(3_100_000)
 
 
