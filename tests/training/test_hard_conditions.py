@@ -35,9 +35,9 @@ import sys, torch
 sys.path.insert(0, sys.argv[2])
 from shortlist.training import train
 from tests.training.small import dataset, recipe
-chosen = recipe(method="average-k", epochs=40, backbone="resnet-8", lr=0.01, ema=0.9, augmentation="shift-flip",
+chosen = recipe(method="average-k", epochs=12, backbone="resnet-8", lr=0.01, ema=0.9, augmentation="shift-flip",
     precision=sys.argv[4])
-train(chosen, sys.argv[1], resume=sys.argv[3] == "resume", device="cuda", checkpoint_seconds=0.05, dataset=dataset(240))
+train(chosen, sys.argv[1], resume=sys.argv[3] == "resume", device="cuda", checkpoint_seconds=0.2, dataset=dataset(240))
 print("ended", flush=True)
 """
 
@@ -70,7 +70,7 @@ def test_kill_9_on_a_gpu_loses_nothing(tmp_path, precision):
     began = time.monotonic()
     out, err = start(KILLED, tmp_path / "whole", "new", precision).communicate()
     assert "ended" in out, err[-2000:]
-    killed_until_it_ends(KILLED, tmp_path / "cut", 5, time.monotonic() - began, precision)
+    killed_until_it_ends(KILLED, tmp_path / "cut", 3, time.monotonic() - began, precision)
     one, other = (load_file(tmp_path / name / "checkpoint.safetensors") for name in ("whole", "cut"))
     assert one.keys() == other.keys()
     histories = [sl.runs.Run(tmp_path / name).history for name in ("whole", "cut")]
