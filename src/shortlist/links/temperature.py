@@ -34,6 +34,11 @@ class Temperature(FittedLink):
         super().__init__(base, single)
         self.register_buffer("temperature", None)
 
+    def check_buffers(self) -> None:
+        """As declared by :class:`Link`."""
+        super().check_buffers()
+        self._check_buffer("temperature", "()", above=0)
+
     def _fit(self, scores: Scores, target: Target) -> None:
         def slope(scale: float) -> tuple[float, float]:
             first = second = 0.0
@@ -46,7 +51,10 @@ class Temperature(FittedLink):
 
     def _scaled(self, scores: Scores) -> Tensor:
         temperature = self.fitted_buffer("temperature")
-        return self._scores_of_base(scores) / temperature
+        scores = self._scores_of_base(scores)
+        if self.single:  # a constant of a row changes nothing, and division by a small temperature could overflow
+            scores = scores - scores.detach().amax(1, keepdim=True)
+        return scores / temperature
 
     def _probs(self, scores: Scores) -> Probs:
         scaled = self._scaled(scores)
