@@ -66,7 +66,8 @@ def _unknown(table: dict[str, TextForm], name: str, text: str) -> str:
     ours = FOREIGN.get(name)
     hint = f"it is called {ours!r} here; " if ours in table else did_you_mean(name, table)
     if table is RULES and name in MODIFIERS:
-        return f"rule {shown(text)}: {name!r} modifies a rule and comes after it, separated by a comma: average-k:5,{text}"
+        example = f"average-k:5,{MODIFIERS[name].usage}"
+        return f"rule {shown(text)}: {name!r} modifies a rule and comes after it, separated by a comma: {example}"
     return (
         f"rule {shown(text)}: {name!r} is not {what}; {hint}expected one of {', '.join(form.usage for form in table.values())}"
         "; a rule of your own is known once the module that registers it is imported (on the command line, shortlist --import)"

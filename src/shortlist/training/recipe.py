@@ -246,8 +246,8 @@ ELSEWHERE = {
 
 def _unknown_setting(name: str, known: Sequence[str]) -> str:
     meant = ELSEWHERE.get(name.lower())
-    hint = f"did you mean {meant!r}? " if meant in known else did_you_mean(name, known)
-    return f"setting {name!r}: {hint}expected one of {', '.join(known)}"
+    hint = f"did you mean {meant!r}?" if meant in known else did_you_mean(name, known).rstrip()
+    return f"setting {name!r}: {hint or 'expected one of ' + ', '.join(known)}"
 
 
 CHECKS: Mapping[str, Check] = {

@@ -2,6 +2,7 @@
 
 import queue
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import whole
-from shortlist.data.loading import UNREADABLE, Framing
+from shortlist.data.loading import UNREADABLE, Framing, Loaded
 from shortlist.data.pictures import Pictures
 from shortlist.data.problems import Problem
 from shortlist.data.worker_processes import blocks_by_processes
@@ -20,6 +21,7 @@ from shortlist.machine import cores_per_process
 from shortlist.tensors import Target
 
 AHEAD = 3  # batches prepared in advance
+DEATH_SECONDS = 5  # within which torch hears of the death of a worker
 
 
 @dataclass(frozen=True)
@@ -100,10 +102,22 @@ class StreamedRows(RowSource):
         decoded = blocks_by_processes(
             self._pictures, wanted, size=self._side, fit=self._fit, workers=self._workers, ahead=ahead, pin=pin
         )
-        for loaded in decoded:
+        for loaded in _awaiting_deaths(decoded):
             self.problems += [problem for problem in loaded.problems if problem.kind == UNREADABLE]
             target = self.target.index_select(0, loaded.rows)
             yield Batch(loaded.images.to(self.device, non_blocking=True), _moved(target, self.device), loaded.rows)
+
+
+def _awaiting_deaths(decoded: Iterable[Loaded]) -> Iterator[Loaded]:
+    """The same blocks; a pipe that breaks because its worker died is reported as torch reports a death.
+
+    The pipe may break before torch hears of the death, which it then raises wherever the program is: so wait for that here.
+    """
+    try:
+        yield from decoded
+    except (ConnectionError, EOFError) as error:
+        time.sleep(DEATH_SECONDS)
+        raise RuntimeError("DataLoader worker: its pipe broke") from error
 
 
 @contextmanager
