@@ -148,9 +148,3 @@ def test_reduction_of_nothing_trains_nothing(reduction, expected):
 def test_unknown_reduction_is_refused():
     with pytest.raises(InputError, match="expected 'mean', 'sum' or 'none', got 'max'"):
         reduce(torch.zeros(1), "max")
-
-
-@pytest.mark.parametrize("label", [-1, 3])
-def test_labels_of_sets_are_within_the_classes(label):
-    with pytest.raises(InputError, match=f"target: .*got {label}"):
-        check_sets(torch.eye(3, dtype=torch.bool), torch.tensor([0, 1, label]))

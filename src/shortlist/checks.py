@@ -10,19 +10,33 @@ import numbers
 import re
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
-from shortlist.tensors import Scores, Target, is_single_label, row_blocks, shape_of
+from shortlist.tensors import (
+    Scores,
+    Target,
+    check_scores,
+    check_sets,
+    check_target,
+    is_single_label,
+    row_blocks,
+    shape_of,
+)
 from shortlist.words import did_you_mean, shown
 
 Check: TypeAlias = Callable[[str, Any], Any]
+Kind: TypeAlias = Literal["scores", "finite", "probabilities", "sets"]
 
 LARGEST_COUNT = 2**31 - 1
+# Rounding in half precision leaves probabilities a little outside [0, 1]; more than this is not rounding.
+SLACK = 1e-3
+LARGEST = float(np.finfo(np.float64).max)
+BOUNDS = {"scores": (-math.inf, math.inf), "finite": (-LARGEST, LARGEST), "probabilities": (-SLACK, 1 + SLACK)}
 LARGEST_EXPONENT = 400  # of a decimal that was typed; beyond it exact arithmetic takes minutes and means nothing
 
 
@@ -177,29 +191,90 @@ def random_generator(name: str, value: Any) -> torch.Generator | None:
     return torch.Generator().manual_seed(whole(0, 2**63 - 1)(name, value))
 
 
+def check_rows(values: Tensor, target: Target | None = None, *, kind: Kind = "scores", name: str = "probs") -> None:
+    """Check rows, and their labels if there are any, where they enter a function that fits or measures.
+
+    This is the one check of data by value. It reads the values once, copies nothing, and waits for a GPU once; inside, what
+    has been checked is not checked again. Rows that come in blocks are checked block by block, as they are read.
+
+    Args:
+        values: (N, C).
+        target: int64 (N,) or bool (N, C); labels are from 0 to C - 1.
+        kind: ``scores``: any numbers that can be ordered, infinite ones included (``-inf`` is a class that is ruled out), but
+            no NaN; ``finite``: the same without infinite ones; ``probabilities``: from 0 to 1, up to rounding, so that
+            logits, log-probabilities and percentages are refused; ``sets``: booleans.
+        name: the parameter, for messages.
+    """
+    if kind == "sets":
+        check_sets(values, target)
+    elif target is None:
+        check_scores(values, name)
+    else:
+        check_target(values, target, name)
+    if kind != "sets":
+        check_values(values, kind, name)
+    if target is not None:
+        check_labels(target, values.shape[1])
+
+
+def check_values(values: Tensor, kind: Kind, name: str = "probs") -> None:
+    """The values of a matrix of this kind, as :func:`check_rows` describes them; shapes have been checked."""
+    if not values.numel() or _values_are_unknown():
+        return
+    # Both ends are NaN if any value is; aminmax reads at the speed of memory.
+    low, high = torch.stack(torch.aminmax(values.detach())).tolist()
+    lowest, highest = BOUNDS[kind]
+    if not (lowest <= low and high <= highest):
+        _refuse(values, kind, name)
+
+
+def _refuse(values: Tensor, kind: Kind, name: str) -> NoReturn:
+    """Raise an error that names the first value that does not belong to the kind."""
+    lowest, highest = BOUNDS[kind]
+    for rows in row_blocks(*values.shape):
+        block = values[rows].detach().double()  # in which the bounds are exact
+        wrong = ~((block >= lowest) & (block <= highest))
+        if wrong.any():
+            row, column = wrong.nonzero()[0].tolist()
+            value = block[row, column].item()
+            break
+    place = f"{value:.6g} in row {rows.start + row}, column {column}"
+    if kind == "probabilities" and not math.isnan(value):
+        raise InputError(
+            f"{name}: expected probabilities from 0 to 1, got {place}: apply the link of the scores (softmax, sigmoid, …) "
+            "first, or divide percentages by 100"
+        )
+    wanted = {"scores": "numbers", "finite": "finite numbers", "probabilities": "probabilities from 0 to 1"}[kind]
+    raise InputError(f"{name}: expected {wanted}, got {place}: drop or repair such rows first")
+
+
+def _values_are_unknown() -> bool:
+    """Whether a graph is being recorded, which has no values yet."""
+    return torch.compiler.is_compiling() or bool(torch.jit.is_tracing())  # type: ignore[attr-defined, no-untyped-call]
+
+
 def check_finite(values: Tensor, name: str = "scores") -> None:
     """No NaN, nothing infinite in a matrix of scores or features."""
-    for rows in row_blocks(*values.shape):
-        block = values[rows]
-        # One fast read: a sum is finite only if every term is (or it overflows, which the second look tells apart).
-        if not block.sum(dtype=torch.float32).isfinite() and not block.isfinite().all():
-            row, column = (~block.isfinite()).nonzero()[0].tolist()
-            raise InputError(
-                f"{name}: expected finite numbers, got {block[row, column].item()} in row {rows.start + row}, "
-                f"column {column}: drop or repair such rows first"
-            )
+    check_values(values, "finite", name)
 
 
 def check_labels(target: Target, classes: int) -> None:
     """Labels from 0 to C - 1."""
-    if is_single_label(target) and len(target):
-        wrong = (target < 0) | (target >= classes)
-        if wrong.any():
-            row = int(wrong.nonzero()[0])
-            raise InputError(
-                f"target: expected labels from 0 to {classes - 1}, got {int(target[row])} in row {row}; "
-                "rows without a label need a bool (N, C) target"
-            )
+    if not is_single_label(target) or not len(target) or _values_are_unknown():
+        return
+    low, high = torch.stack(torch.aminmax(target)).tolist()
+    if low < 0 or high >= classes:
+        row = int(((target < 0) | (target >= classes)).nonzero()[0])
+        raise InputError(
+            f"target: expected labels from 0 to {classes - 1}, got {int(target[row])} in row {row}: labels count from 0, and "
+            "rows without a label need a bool (N, C) target"
+        )
+
+
+def check_labels_now(target: Target, classes: int) -> None:
+    """The same if that can be told without waiting for a GPU: for losses, which are called at every step."""
+    if target.device.type == "cpu":
+        check_labels(target, classes)
 
 
 def check_each_class(values: Tensor, scores: Scores, name: str) -> Tensor:

@@ -103,10 +103,12 @@ def as_target(values: Any) -> Target:
 
 
 def check_scores(scores: Tensor, name: str = "scores") -> None:
-    """Scores, or probabilities, are floating point (N, C)."""
+    """Scores, or probabilities, are floating point (N, C), of at least one class."""
     check_tensor(scores, name)
     if scores.ndim != 2 or not scores.is_floating_point():
         raise InputError(f"{name}: expected floating point (N, C), got {shape_of(scores)}")
+    if scores.shape[1] == 0:
+        raise InputError(f"{name}: expected at least one class, got {shape_of(scores)}")
 
 
 def check_tensor(values: Any, name: str) -> None:
@@ -139,26 +141,12 @@ def _check_form(target: Target, shape: tuple[int, int], name: str) -> None:
         )
 
 
-def check_label_range(target: Target, classes: int) -> None:
-    """Labels from 0 to C - 1, if that can be told without waiting for a GPU or breaking a compiled graph."""
-    if not is_single_label(target) or target.device.type != "cpu" or torch.compiler.is_compiling() or not len(target):
-        return
-    low, high = (int(end) for end in torch.aminmax(target))
-    if low < 0 or high >= classes:
-        wrong = low if low < 0 else high
-        raise InputError(
-            f"target: expected labels from 0 to {classes - 1}, got {wrong}: labels count from 0, and rows without "
-            "a label need a bool (N, C) target"
-        )
-
-
 def check_sets(sets: Sets, target: Target | None = None) -> None:
-    """Sets are booleans (N, C)."""
-    if sets.dtype != torch.bool or sets.ndim != 2:
-        raise InputError(f"sets: expected bool (N, C), got {shape_of(sets)}")
+    """Sets are booleans (N, C), of at least one class."""
+    if sets.dtype != torch.bool or sets.ndim != 2 or sets.shape[1] == 0:
+        raise InputError(f"sets: expected bool (N, C) of at least one class, got {shape_of(sets)}")
     if target is not None:
         _check_form(target, (sets.shape[0], sets.shape[1]), "sets")
-        check_label_range(target, sets.shape[1])
 
 
 def is_single_label(target: Target) -> bool:

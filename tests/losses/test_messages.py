@@ -33,7 +33,7 @@ def test_zeros_and_ones_that_are_no_booleans_get_a_hint():
 
 
 def test_labels_that_count_from_1_get_a_hint():
-    with pytest.raises(InputError, match="expected labels from 0 to 4, got 5: labels count from 0"):
+    with pytest.raises(InputError, match="expected labels from 0 to 4, got 5 in row 3: labels count from 0"):
         losses.focal_loss(SCORES, LABELS + 2)
 
 

@@ -301,10 +301,9 @@ def test_nothing_to_retrieve_is_no_number_and_not_unseen():
     assert math.isnan(found.map)
     assert found.overall.exact  # no row has any label, so that there is no query to draw
     assert found.unseen == ()
-    for part in (probs[:0], probs[:, :0]):
-        empty = evaluate_retrieval(*logs(part), np.zeros(part.shape, bool))
-        assert math.isnan(empty.map)
-        assert empty.to_json()["overall"]["map"] is None
+    empty = evaluate_retrieval(*logs(probs[:0]), np.zeros((0, 4), bool))
+    assert math.isnan(empty.map)
+    assert empty.to_json()["overall"]["map"] is None
 
 
 def test_scores_go_through_json_and_back():
@@ -396,7 +395,7 @@ def test_what_cannot_be_evaluated_is_said(change, message):
 def test_what_is_no_probability_is_refused(value):
     probs, target = draw()
     probs[2, 1] = value
-    with pytest.raises(InputError, match=f"probs: expected numbers from 0 to 1, got {value} in row 2, class 1"):
+    with pytest.raises(InputError, match=f"probs: expected probabilities from 0 to 1, got {value} in row 2, column 1"):
         retrieval_map(probs, target)
 
 

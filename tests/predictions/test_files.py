@@ -292,7 +292,7 @@ def test_given_link_replaces_the_one_of_the_file(tmp_path, suffix):
     path = tmp_path / f"a{suffix}"
     Predictions(draw(2, 3), link=fitted_links()["platt"]).save(path)
     assert isinstance(Predictions.load(path, link="softmax").link, Softmax)
-    with pytest.raises(InputError, match=r"a\..*identity expects probabilities"):
+    with pytest.raises(InputError, match=r"a\..*identity: expected probabilities"):
         Predictions.load(path, link="identity")
 
 

@@ -224,5 +224,5 @@ def test_coverage_far_beyond_what_was_asked_for_is_told():
 @pytest.mark.parametrize("once", [True, False])
 def test_rules_that_need_probabilities_refuse_logits(make, once):
     batch = (torch.tensor([[5.0, -2.0]] * 20), torch.zeros(20, dtype=torch.long))
-    with pytest.raises(InputError, match="probs: expected probabilities from 0 to 1, got numbers from -2 to 5"):
+    with pytest.raises(InputError, match="probs: expected probabilities from 0 to 1, got 5 in row 0"):
         make(0.2).fit((part for part in [batch]) if once else [batch])

@@ -184,7 +184,7 @@ def test_labels_out_of_range_are_refused_when_fitting(shift):
 def test_nan_at_a_label_is_refused_when_fitting():
     probs = DRAWN.copy()
     probs[3, DRAWN_LABELS[3]] = np.nan
-    with pytest.raises(InputError, match="probs: .*nan for the label of 1 row"):
+    with pytest.raises(InputError, match="probs: .*got nan in row 3, column 3"):
         lac(0.1).fit(probs, DRAWN_LABELS)
 
 

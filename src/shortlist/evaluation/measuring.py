@@ -54,7 +54,7 @@ def measure(
     with torch.no_grad():
         for rows in predictions.blocks():
             probs = rows.plausibility()
-            tally.add(Block(rows, probs, None if rule is None else rule(probs), k))
+            tally.add(Block(rows, probs, None if rule is None else rule.sets(probs), k))
             if "examples" in tally.names and keeps_scores(predictions):
                 kept.append(probs)
             progress(tally.rows)
@@ -102,7 +102,7 @@ def _examples(predictions: Predictions, rule: SetRule) -> list[LabelList]:
     """A few of the first rows, from the smallest set to the largest."""
     head = predictions.rows(slice(0, max(1, min(len(predictions), 2**20 // predictions.num_classes, 1000))))
     probs = head.plausibility()
-    sets = rule(probs)
+    sets = rule.sets(probs)
     order = count_rows(sets).argsort(stable=True)
     places = torch.linspace(0, len(order) - 1, min(EXAMPLES, len(order))).round().long()
     chosen = order[places]

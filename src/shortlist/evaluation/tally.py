@@ -118,7 +118,7 @@ TOTALS: Mapping[str, Total] = {
     "group_sizes": Total(_group_sizes, sets=True, single=True),
     "row_recall": Total(_row_recall, sets=True, single=False),
     "ranks": Total(lambda block: rank_counts(block.probs, block.target), single=True),
-    "top_hits": Total(lambda block: class_hits(top_k(block.k)(block.probs), block.target), single=True),
+    "top_hits": Total(lambda block: class_hits(top_k(block.k).sets(block.probs), block.target), single=True),
     "curve": Total(lambda block: size_histograms(block.probs, block.target), probabilities=True),
     "top": Total(lambda block: width_bins(block.probs, block.target, BINS, "top"), probabilities=True),
     "all": Total(lambda block: width_bins(block.probs, block.target, BINS, "all"), probabilities=True),

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shortlist.checks import check_finite, check_labels
+from shortlist.checks import check_rows
 from shortlist.errors import InputError, NotFittedError
 from shortlist.links.fixed import Identity, Sigmoid, Softmax
 from shortlist.links.link import Link, link_from_config
-from shortlist.tensors import Scores, Target, as_target, as_tensor, check_target, is_single_label, working
+from shortlist.tensors import Scores, Target, as_target, as_tensor, is_single_label, working
 
 Base: TypeAlias = Link | dict[str, Any] | None
 
@@ -32,16 +32,20 @@ class FittedLink(Link):
         self.single = single  # one label per row: the probabilities of a row then sum to one
 
     def fit(self, scores: Scores | np.ndarray[Any, Any], target: Target | np.ndarray[Any, Any]) -> Self:
-        """Fit the map to labelled rows."""
+        """Fit the map to labelled rows.
+
+        Args:
+            scores: finite numbers (N, C); probabilities if the base is the identity.
+            target: int64 (N,) or bool (N, C).
+        """
         scores, target = as_tensor(scores, "scores"), as_target(target)
-        check_target(scores, target)
+        check_rows(scores, target, kind="finite", name="scores")
         if len(scores) == 0:
-            raise InputError(f"{self.kind}: expected labelled rows to fit on, got none")
-        check_finite(scores)
-        check_labels(target, scores.shape[1])
+            raise InputError(f"scores: expected labelled rows to fit {self.kind} on, got none")
         self.single = is_single_label(target)
         if not self.chosen:
             self.base = _default(self.single)()
+        self._fitted_base()._checked(scores)
         with torch.no_grad():
             self._fit(working(scores), target)
         return self
@@ -63,6 +67,10 @@ class FittedLink(Link):
         below = [] if self.base is None else self.base.missing_buffers()
         return [*super().missing_buffers(), *(f"base.{name}" for name in below)]
 
+    def _checked(self, scores: Scores) -> Scores:
+        scores = super()._checked(scores)
+        return scores if self.base is None else self.base._checked(scores)
+
     def _fitted_base(self) -> Link:
         if self.base is None:
             raise NotFittedError(f"{self} has not been fitted: call fit(…) first")
@@ -70,7 +78,7 @@ class FittedLink(Link):
 
     def _odds_of_base(self, scores: Scores) -> Tensor:
         """The log-odds of the base, infinite ones replaced by the largest finite log-odds of a probability."""
-        odds = self._fitted_base().log_odds(scores)
+        odds = self._fitted_base()._log_odds(scores)
         widest = LARGEST_FINITE_ODDS[odds.dtype]
         return torch.nan_to_num(odds, nan=torch.nan, posinf=widest, neginf=-widest)
 
@@ -80,7 +88,7 @@ class FittedLink(Link):
         if self.single and isinstance(base, Softmax):
             return scores
         if self.single and isinstance(base, Identity):
-            return base.probs(scores).log().clamp(min=-LARGEST_FINITE_ODDS[scores.dtype])  # log 0
+            return base._probs(scores).log().clamp(min=-LARGEST_FINITE_ODDS[scores.dtype])  # log 0
         return self._odds_of_base(scores)
 
     def __repr__(self) -> str:

@@ -5,18 +5,24 @@ import math
 import torch
 from torch import Tensor
 
+from shortlist.checks import check_values
 from shortlist.links.link import Link
 from shortlist.tensors import Probs, Scores
 
 
 class Identity(Link):
-    """Scores that are probabilities already.
+    """Scores that are probabilities already; other numbers are refused.
 
     >>> Identity().probs(torch.tensor([[0.25, 0.75]]))
     tensor([[0.2500, 0.7500]])
     """
 
     kind = "identity"
+
+    def _checked(self, scores: Scores) -> Scores:
+        scores = super()._checked(scores)
+        check_values(scores, "probabilities", "scores with the link identity")
+        return scores
 
     def _probs(self, scores: Scores) -> Probs:
         return scores.clamp(0, 1)  # float32 rounding can leave some slightly outside

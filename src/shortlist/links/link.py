@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from shortlist.checks import Check
+from shortlist.checks import Check, check_values
 from shortlist.errors import InputError
 from shortlist.fitting import Fitted
 from shortlist.tensors import Probs, Scores, as_tensor, check_scores, working
@@ -42,7 +42,7 @@ class Link(Fitted):
             setattr(self, name, self.domains[name](name, value))
 
     def probs(self, scores: Scores) -> Probs:
-        """Probabilities (N, C) of scores (N, C)."""
+        """Probabilities (N, C) of scores (N, C); NaN for a label whose probability depends on a score that is NaN."""
         return self._probs(self._checked(scores))
 
     def log_odds(self, scores: Scores) -> Tensor:
@@ -53,6 +53,7 @@ class Link(Fitted):
         """Scores (N, C) that have these probabilities."""
         probs = as_tensor(probs)
         check_scores(probs, "probs")
+        check_values(probs, "probabilities")
         return self._scores(working(probs))
 
     @property

@@ -46,7 +46,7 @@ class PerLabelLink(FittedLink):
         if not self.single:
             return probs
         total = probs.sum(1, keepdim=True)
-        return torch.where(total > 0, probs / total, 1 / probs.shape[1])
+        return torch.where(total == 0, 1 / probs.shape[1], probs / total)  # NaN stays NaN
 
 
 class Platt(PerLabelLink):
@@ -133,7 +133,7 @@ class Isotonic(PerLabelLink):
         x0, x1, y0, y1 = knots.gather(1, left), knots.gather(1, right), levels.gather(1, left), levels.gather(1, right)
         along = torch.where(x1 > x0, (points - x0) / (x1 - x0), 1.0).clamp(0, 1)
         probs = torch.where(knots[:, :1].isnan(), torch.sigmoid(points), y0 + along * (y1 - y0))
-        return probs.t().to(odds.dtype)
+        return torch.where(points.isnan(), points, probs).t().to(odds.dtype)
 
 
 def _column_blocks(shown: Tensor, rows: int) -> Iterator[Tensor]:

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from shortlist.checks import number
+from shortlist.checks import check_labels_now, number
 from shortlist.errors import InputError
 from shortlist.links.link import Link
 from shortlist.processes import total, total_logsumexp
@@ -16,7 +16,6 @@ from shortlist.tensors import (
     Target,
     as_target,
     as_tensor,
-    check_label_range,
     check_target,
     is_single_label,
     working,
@@ -54,11 +53,16 @@ class Quasibinary(Link):
 
     @torch.no_grad()
     def update(self, scores: Scores, target: Target) -> None:
-        """Update the normaliser with this batch; a batch without labels does not change it."""
+        """Update the normaliser with this batch; a batch without labels, or with scores that are not finite, changes nothing.
+
+        Training drops the step of such a batch, and goes on.
+        """
         scores, target = as_tensor(scores, "scores"), as_target(target)
         check_target(scores, target)
-        check_label_range(target, scores.shape[1])
+        check_labels_now(target, scores.shape[1])
         batch, labels = batch_log_normalizer(working(scores), target)
+        if not batch.isfinite():
+            return
         if labels == 0:
             if self.log_normalizer is None:
                 raise InputError("target: expected at least one label in the first batch of a quasibinary link, got none")

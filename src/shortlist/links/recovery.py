@@ -143,7 +143,9 @@ class SoftmaxFocalRecovery(Link):
     def _log_weights(self, scores: Scores) -> Tensor:
         if scores.shape[1] == 1:
             return 0 * scores
-        odds = softmax_log_odds(scores)  # from which p and 1 - p are both exact
+        # From the log-odds p and 1 - p are both exact; the bound keeps gamma times them from overflowing.
+        most = torch.finfo(scores.dtype).max / (8 * (1 + self.gamma))
+        odds = softmax_log_odds(scores).clamp(-most, most)
         return -_log_h(logsigmoid(-odds), logsigmoid(odds), self.gamma)
 
     def _probs(self, scores: Scores) -> Probs:
@@ -189,7 +191,9 @@ class LDAM(Link):
             raise InputError(f"{self}: expected scores of {len(margins)} classes, one for each margin, got {classes}")
 
     def _log_weights(self, scores: Scores) -> Tensor:
-        scaled = self.scale * (scores - scores.detach().amax(1, keepdim=True))
+        # Bounded, because the difference of two infinite numbers below would be NaN.
+        least = -torch.finfo(scores.dtype).max / 8
+        scaled = (self.scale * (scores - scores.detach().amax(1, keepdim=True))).clamp(min=least)
         lowered = scaled - self.scale * self.fitted_buffer("margins").to(scores)
         return scaled + torch.logaddexp(scaled - softmax_log_odds(scaled), lowered)
 
@@ -207,5 +211,6 @@ def _log_h(log_x: Tensor, log_rest: Tensor, gamma: float) -> Tensor:
     # ratio = -(1-x) log(1-x) / x runs from 1 at x = 0 to 0 at x = 1.
     x = log_x.exp()
     far = x > 1e-12  # closer to 0 the gradient of the quotient would underflow; there 1 - x/2 is exact
-    ratio = torch.where(far, -log_rest.exp() * log_rest / torch.where(far, x, 1.0), 1 - x / 2)
+    entropy = -log_rest.exp() * log_rest.clamp(min=-1e4)  # 0 at x = 1, where log_rest is -inf
+    ratio = torch.where(far, entropy / torch.where(far, x, 1.0), 1 - x / 2)
     return gamma * log_x - log_rest + torch.log1p(gamma * ratio)

@@ -46,7 +46,10 @@ class Temperature(FittedLink):
 
     def _scaled(self, scores: Scores) -> Tensor:
         temperature = self.fitted_buffer("temperature")
-        return self._scores_of_base(scores) / temperature
+        scores = self._scores_of_base(scores)
+        if self.single:  # a constant of a row changes nothing, and division by a small temperature could overflow
+            scores = scores - scores.detach().amax(1, keepdim=True)
+        return scores / temperature
 
     def _probs(self, scores: Scores) -> Probs:
         scaled = self._scaled(scores)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from shortlist.checks import LARGEST_COUNT, Check, check_each_class, optional, per_class, whole
+from shortlist.checks import LARGEST_COUNT, Check, check_each_class, check_labels_now, optional, per_class, whole
 from shortlist.errors import InputError
 from shortlist.processes import total
 from shortlist.tensors import (
@@ -13,7 +13,6 @@ from shortlist.tensors import (
     Scores,
     Target,
     as_target,
-    check_label_range,
     check_scores,
     check_target,
     check_tensor,
@@ -60,16 +59,16 @@ def labels_of(scores: Scores, target: Target, ignore_index: int) -> Labels:
     kept = target != ignore_index
     if target.device.type == "cpu" and not torch.compiler.is_compiling():
         if kept.all():
-            check_label_range(target, scores.shape[1])
+            check_labels_now(target, scores.shape[1])
             return Labels(target, None)
-        check_label_range(target[kept], scores.shape[1])
+        check_labels_now(target[kept], scores.shape[1])
     return Labels(torch.where(kept, target, 0), kept)
 
 
 def label_marks(scores: Scores, target: Target, name: str = "scores") -> Tensor:
     """The checked target of a loss that takes any number of labels per row, as bool (N, C)."""
     target = integer_target(scores, target, name)
-    check_label_range(target, scores.shape[1])
+    check_labels_now(target, scores.shape[1])
     return one_hot(target, scores.shape[1])
 
 

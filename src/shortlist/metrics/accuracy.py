@@ -14,18 +14,11 @@ from torch import Tensor
 from shortlist.checks import one_of
 from shortlist.errors import InputError
 from shortlist.metrics.answers import Answer, like_input
+from shortlist.metrics.inputs import checked
 from shortlist.metrics.totals import ratio
-from shortlist.sets import average_k, top_k
-from shortlist.tensors import (
-    Sets,
-    Target,
-    as_target,
-    as_tensor,
-    check_sets,
-    is_single_label,
-    pick,
-    shape_of,
-)
+from shortlist.predictions.checks import check_counts
+from shortlist.sets import SetRule, average_k, top_k
+from shortlist.tensors import Sets, Target, as_tensor, is_single_label, pick
 from shortlist.words import refused, understands
 
 Average: TypeAlias = Literal["micro", "macro", "none"]
@@ -54,7 +47,7 @@ def coverage(sets: Any, target: Any, *, average: Average = "micro") -> Answer:
     >>> coverage([[True, True], [False, True], [False, True]], [0, 1, 0], average="none")
     array([0.5, 1. ])
     """
-    return averaged(class_hits(as_tensor(sets, "sets"), as_target(target)), check_average(average))
+    return averaged(class_hits(*checked(sets, target, "sets")), check_average(average))
 
 
 @understands(num_classes=NO_CLASSES, top_k=OF_SETS)
@@ -73,7 +66,7 @@ def shot_coverage(sets: Any, target: Any, train_counts: Any) -> Answer:
 
     Garcin 2023, Table 2.
     """
-    return coverage_by_shot(class_hits(as_tensor(sets, "sets"), as_target(target)), as_tensor(train_counts, "train_counts"))
+    return coverage_by_shot(class_hits(*checked(sets, target, "sets")), as_tensor(train_counts, "train_counts"))
 
 
 set_accuracy = coverage
@@ -94,7 +87,8 @@ def top_k_accuracy(probs: Any, target: Any, k: int, *, average: Average = "micro
     >>> top_k_accuracy(torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]), torch.tensor([1, 0]), k=2)
     tensor(0.5000, dtype=torch.float64)
     """
-    return averaged(class_hits(top_k(k)(as_tensor(probs)), as_target(target)), check_average(average))
+    probs, target = checked(probs, target, "scores")
+    return averaged(class_hits(top_k(k).sets(probs), target), check_average(average))
 
 
 @understands(num_classes=NO_CLASSES)
@@ -105,7 +99,7 @@ def average_k_accuracy(
     """Coverage of the sets above one threshold that hold k labels on average.
 
     Args:
-        probs: (N, C).
+        probs: (N, C); scores will do unless there is a prior.
         target: int64 (N,) or bool (N, C).
         k: mean number of labels.
         calibration: unlabelled probabilities to take the threshold from (those of validation; report the size reached
@@ -116,13 +110,21 @@ def average_k_accuracy(
     >>> average_k_accuracy(torch.tensor([[0.9, 0.1], [0.6, 0.4]]), torch.tensor([1, 1]), k=1.5)
     tensor(0.5000, dtype=torch.float64)
     """
-    rule = average_k(k, prior).fit(as_tensor(probs) if calibration is None else calibration)
-    return averaged(class_hits(rule(as_tensor(probs)), as_target(target)), check_average(average))
+    probs, target = checked(probs, target, "scores")
+    rule = average_k(k, prior).fit(probs) if calibration is None else calibrated(average_k(k, prior), calibration)
+    return averaged(class_hits(rule(probs), target), check_average(average))
+
+
+def calibrated(rule: SetRule, calibration: Any) -> SetRule:
+    """The rule fitted on the ``calibration`` of a metric, by which name messages call it."""
+    try:
+        return rule.fit(calibration)
+    except InputError as error:
+        raise InputError(f"calibration: {error}") from error
 
 
 def class_hits(sets: Sets, target: Target) -> Tensor:
     """How many labels of each class are in the set of their row, and how many there are: float64 (2, C)."""
-    check_sets(sets, target)
     if not is_single_label(target):
         return torch.stack([(sets & target).sum(0), target.sum(0)]).double()
     classes = sets.shape[1]
@@ -157,7 +159,6 @@ def check_average(average: Average) -> Average:
 
 def coverage_by_shot(hits: Tensor, train_counts: Tensor) -> dict[str, Tensor]:
     """Mean coverage of the classes present in each shot group."""
-    if train_counts.shape != hits.shape[1:]:
-        raise InputError(f"train_counts: expected one number for each of {hits.shape[1]} classes, got {shape_of(train_counts)}")
+    check_counts(train_counts, hits.shape[1])
     shares = class_shares(hits)
     return {name: shares[group].nanmean() for name, group in shot_groups(train_counts).items()}

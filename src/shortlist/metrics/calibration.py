@@ -12,8 +12,9 @@ from torch import Tensor
 from shortlist.checks import one_of, whole
 from shortlist.errors import InputError
 from shortlist.metrics.answers import Answer, like_input
+from shortlist.metrics.inputs import checked
 from shortlist.selection import count_rows, first_largest
-from shortlist.tensors import Probs, Target, as_target, as_tensor, check_target, is_single_label, one_hot, pick, working
+from shortlist.tensors import Probs, Target, is_single_label, one_hot, pick, working
 from shortlist.words import refused, shown, understands
 
 Norm: TypeAlias = Literal["expected", "average", "max"]
@@ -54,7 +55,7 @@ def calibration_error(
     """
     norm = check_definition(norm, bins, binning, over)
     bins = int(bins)
-    probs, target = as_tensor(probs), as_target(target)
+    probs, target = checked(probs, target, "probabilities")
     counted = usual_pairs(target) if over is None else over
     table = width_bins(probs, target, bins, counted) if binning == "width" else mass_bins(probs, target, bins, counted)
     return bin_error(table, norm)
@@ -98,7 +99,6 @@ def check_definition(norm: Any, bins: int, binning: Binning, over: Over | None) 
 
 def width_bins(probs: Probs, target: Target, bins: int, over: Over) -> Tensor:
     """Pairs, summed confidence and right outcomes in each bin of equal width: float64 (3, bins)."""
-    check_target(probs, target, "probs")
     probs = working(probs)
     if over == "all" and is_single_label(target):
         # All but N outcomes are wrong: no (N, C) matrix of them is needed.
@@ -139,7 +139,6 @@ def mass_bins(probs: Probs, target: Target, bins: int, over: Over) -> Tensor:
 
 def pairs(probs: Probs, target: Target, over: Over) -> tuple[Tensor, Tensor]:
     """Confidence and outcome (bool) of every pair that counts, flat."""
-    check_target(probs, target, "probs")
     probs = working(probs)
     if over == "all":
         return probs.flatten(), one_hot(target, probs.shape[1]).flatten()

@@ -7,8 +7,9 @@ from torch import Tensor
 
 from shortlist.errors import InputError
 from shortlist.metrics.answers import Answer, like_input
+from shortlist.metrics.inputs import checked
 from shortlist.metrics.totals import ratio
-from shortlist.tensors import as_target, as_tensor, check_scores, check_target, is_single_label
+from shortlist.tensors import is_single_label
 
 
 @like_input
@@ -24,14 +25,12 @@ def mean_max_confidence(probs: Any, target: Any = None) -> Answer:
 
     Hein, Andriushchenko, Bitterwolf, 2019; Liao, Table II.
     """
-    return ratio(confidence_sums(as_tensor(probs), None if target is None else as_target(target)))
+    return ratio(confidence_sums(*checked(probs, target, "probabilities")))
 
 
 def confidence_sums(probs: Tensor, target: Tensor | None) -> Tensor:
     """Summed confidence of the rows without a label, and their number."""
-    check_scores(probs, "probs")
     if target is not None:
-        check_target(probs, target, "probs")
         if is_single_label(target):
             raise InputError("target: expected bool (N, C), some rows of which have no label; got one label a row")
         probs = probs[~target.any(1)]

@@ -1,5 +1,6 @@
 """Accuracy against set size, for all sizes at once and in constant memory."""
 
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -7,8 +8,9 @@ from torch import Tensor
 
 from shortlist.errors import InputError
 from shortlist.metrics.answers import Answer, like_input
+from shortlist.metrics.inputs import checked
 from shortlist.sets.orderings import ranks
-from shortlist.tensors import Probs, Target, as_target, as_tensor, check_target, is_single_label, pick, row_blocks
+from shortlist.tensors import Probs, Target, is_single_label, pick, row_blocks
 
 # The leading 16 bits of a float32 from 0 to 1 run from 0 to those of 1.0.
 KEYS = 0x3F80 + 1
@@ -21,8 +23,10 @@ class Curve(NamedTuple):
     accuracies: Tensor
 
     def at(self, size: float) -> float:
-        """The accuracy at this mean size, linear between the points."""
+        """The accuracy at this mean size, linear between the points; NaN for the curve of no rows, whose only point is 0."""
         sizes = torch.as_tensor(self.sizes)
+        if sizes.numel() < 2:
+            return math.nan
         place = int(torch.searchsorted(sizes, size).clamp(1, len(sizes) - 1))
         (x0, x1), (y0, y1) = sizes[place - 1 : place + 1].tolist(), self.accuracies[place - 1 : place + 1].tolist()
         along = 1.0 if x1 == x0 else min(max((size - x0) / (x1 - x0), 0.0), 1.0)
@@ -40,7 +44,7 @@ def size_accuracy_curve(probs: Any, target: Any) -> Answer:
     >>> curve.accuracies
     tensor([0.0000, 0.5000, 0.5000, 1.0000, 1.0000], dtype=torch.float64)
     """
-    return curve_of_sizes(size_histograms(as_tensor(probs), as_target(target)))
+    return curve_of_sizes(size_histograms(*checked(probs, target, "probabilities")))
 
 
 @like_input
@@ -50,12 +54,11 @@ def rank_curve(probs: Any, target: Any) -> Answer:
     >>> rank_curve(torch.tensor([[0.9, 0.1], [0.6, 0.4]]), torch.tensor([0, 1])).accuracies
     tensor([0.0000, 0.5000, 1.0000], dtype=torch.float64)
     """
-    return curve_of_ranks(rank_counts(as_tensor(probs), as_target(target)))
+    return curve_of_ranks(rank_counts(*checked(probs, target, "scores")))
 
 
 def size_histograms(probs: Probs, target: Target) -> Tensor:
     """Histograms of all pairs and of the true ones by the leading bits of their probability; last comes the number of rows."""
-    check_target(probs, target, "probs")
     total = torch.zeros(2, KEYS + 1, dtype=torch.float64, device=probs.device)
     for rows in row_blocks(*probs.shape):
         block, labels = probs[rows], target[rows]
@@ -83,7 +86,6 @@ def curve_of_ranks(counts: Tensor) -> Curve:
 
 def rank_counts(probs: Probs, target: Target) -> Tensor:
     """How many rows have their label at rank 1, 2, …, C: float64 (C,)."""
-    check_target(probs, target, "probs")
     if not is_single_label(target):
         raise InputError("target: expected one label a row, int64 (N,), got several labels")
     return (ranks(probs, target).squeeze(1) - 1).bincount(minlength=probs.shape[1]).double()

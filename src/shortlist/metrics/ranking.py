@@ -12,20 +12,11 @@ from torch import Tensor
 from shortlist.checks import one_of, whole
 from shortlist.errors import InputError
 from shortlist.metrics.answers import Answer, like_input
+from shortlist.metrics.inputs import checked
 from shortlist.metrics.totals import ratio
 from shortlist.selection import sort_rows
 from shortlist.sets import top_k
-from shortlist.tensors import (
-    BLOCK_ENTRIES,
-    Probs,
-    Target,
-    as_target,
-    as_tensor,
-    check_target,
-    one_hot,
-    row_blocks,
-    working,
-)
+from shortlist.tensors import BLOCK_ENTRIES, Probs, Target, one_hot, row_blocks, working
 from shortlist.words import refused, understands
 
 Axis: TypeAlias = Literal["class", "example"]
@@ -50,8 +41,7 @@ def mean_average_precision(
     >>> mean_average_precision(probs, target)
     tensor(0.9167, dtype=torch.float64)
     """
-    probs, target = as_tensor(probs), as_target(target)
-    check_target(probs, target, "probs")
+    probs, target = checked(probs, target, "scores")
     if check_axis(axis, average) == "example":
         return ratio(example_sums(probs, target))
     return averaged_precision(average_precisions(probs, target), average)
@@ -59,7 +49,6 @@ def mean_average_precision(
 
 def precision_histograms(probs: Probs, target: Target, bins: int) -> Tensor:
     """Positives and all pairs of each class by bin of log-odds, from -20 to 20: float64 (2, C, bins)."""
-    check_target(probs, target, "probs")
     classes = probs.shape[1]
     place = ((torch.logit(probs.double()).clamp(-20, 20) + 20) / 40 * bins).long().clamp(max=bins - 1)
     cell = torch.arange(classes, device=probs.device) * bins + place
@@ -99,7 +88,8 @@ def top_n_f1(probs: Any, target: Any, *, n: int = 4) -> Answer:
 
     Liao, section V-C, n = 4.
     """
-    return macro_f1(top_counts(as_tensor(probs), as_target(target), n))
+    probs, target = checked(probs, target, "scores")
+    return macro_f1(top_counts(probs, target, n))
 
 
 def average_precisions(probs: Probs, target: Target) -> Tensor:
@@ -160,8 +150,7 @@ def _one_after_the_other(before: Tensor, above: Tensor, positives: Tensor) -> Te
 
 def top_counts(probs: Probs, target: Target, n: int) -> Tensor:
     """Right, returned and present labels of each class when the n most probable are returned: float64 (3, C)."""
-    check_target(probs, target, "probs")
-    sets = top_k(min(whole(1)("n", n), probs.shape[1]))(probs)
+    sets = top_k(min(whole(1)("n", n), probs.shape[1])).sets(probs)
     marks = one_hot(target, probs.shape[1])
     return torch.stack([(sets & marks).sum(0), sets.sum(0), marks.sum(0)]).double()
 

@@ -15,16 +15,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shortlist.checks import whole
+from shortlist.checks import check_labels, whole
 from shortlist.errors import InputError
+from shortlist.metrics.inputs import checked
 from shortlist.metrics.retrieval_scores import RetrievalScores, scores_of
 from shortlist.predictions import Predictions
-from shortlist.predictions.checks import PROBABILITY_SLACK
 from shortlist.query_rankings.asking import Progress as BatchProgress, Table, ask, ask_all, count_queries
 from shortlist.query_rankings.ranking import Floats
 from shortlist.query_rankings.sampling import Stratum, frame_of, shares
 from shortlist.query_rankings.totals import Totals
-from shortlist.tensors import Target, as_target, as_tensor, check_label_range, check_target, one_hot
+from shortlist.tensors import Target, as_target, as_tensor, check_target, one_hot
 
 Progress: TypeAlias = Callable[[int, int], None]
 
@@ -84,8 +84,7 @@ def retrieval_curve(
 
     Cheng, figure 3.
     """
-    probs, target = as_tensor(probs), as_target(target)
-    check_target(probs, target, "probs")
+    probs, target = checked(probs, target, "probabilities")
     classes = probs.shape[1]
     check_asked(max_length, sample)
     counts = _counts(classes, max_length)
@@ -95,7 +94,7 @@ def retrieval_curve(
             "got None: pass sample=10000"
         )
     within = [count <= (sample or MOST_QUERIES) for count in counts]
-    p = _probabilities(probs)
+    p: Floats = probs.detach().cpu().double().numpy().clip(0, 1)  # rounding can leave some slightly outside
     with np.errstate(divide="ignore"):
         table = _table(np.log(p), np.log1p(-p), target)
     full = within.index(False) if False in within else len(counts)
@@ -147,7 +146,7 @@ def evaluate_retrieval(
     logs = [_logs(values, target, name) for values, name in ((log_yes, "log_yes"), (log_no, "log_no"))]
     if logs[0].shape != logs[1].shape:
         raise InputError(f"log_no: expected {logs[0].shape} like log_yes, got {logs[1].shape}")
-    check_label_range(target, logs[0].shape[1])
+    check_labels(target, logs[0].shape[1])
     table = _table(logs[0], logs[1], target)
     counts = _counts(table.classes, max_length)
     full = sum(total <= most for total in itertools.accumulate(counts))
@@ -197,16 +196,6 @@ def check_asked(max_length: int, sample: int | None) -> None:
 def _counts(classes: int, max_length: int) -> list[int]:
     """Number of queries of each length."""
     return [count_queries(classes, length) for length in range(1, min(max_length, classes) + 1)]
-
-
-def _probabilities(probs: Tensor) -> Floats:
-    """Check that all probabilities are from 0 to 1, up to rounding, and clip them."""
-    p: Floats = probs.detach().cpu().double().numpy()
-    inside = (p >= -PROBABILITY_SLACK) & (p <= 1 + PROBABILITY_SLACK)
-    if not inside.all():
-        row, label = np.argwhere(~inside)[0].tolist()
-        raise InputError(f"probs: expected numbers from 0 to 1, got {p[row, label]} in row {row}, class {label}")
-    return p.clip(0, 1)
 
 
 def _logs(values: Any, target: Target, name: str) -> Floats:

@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from shortlist.checks import whole
+from shortlist.checks import Kind, whole
 from shortlist.errors import InputError
 from shortlist.metrics import accuracy, calibration, confidence, curves, ranking, retrieval, sizes
+from shortlist.metrics.inputs import checked
 from shortlist.metrics.totals import ratio
 from shortlist.sets import average_k, top_k
-from shortlist.tensors import as_target, as_tensor, check_target
+from shortlist.tensors import as_tensor
 from shortlist.words import understands
 
 
@@ -25,10 +26,11 @@ class Streaming(Metric):
 
     A subclass defines ``_accumulate`` (what a batch adds, float64) and ``_finish`` (the result); the function of the same name
     is one after the other. A metric that needs every score passes ``gathers=True``, keeps the batches, and defines ``_whole``
-    instead.
+    instead. ``kind`` says what :meth:`update` takes: every batch is checked when it is added, and not again.
     """
 
     full_state_update = False
+    kind: Kind = "probabilities"
     needs_target = True
     total: Tensor
     values: list[Tensor]
@@ -46,10 +48,12 @@ class Streaming(Metric):
 
     def update(self, values: Any, target: Any = None) -> None:
         """Add a batch of sets or probabilities and, where the metric needs it, its target."""
-        values, target = as_tensor(values), None if target is None else as_target(target)
+        values, target = checked(values, target, self.kind)
         if target is None and self.needs_target:
             raise InputError(f"{type(self).__name__}: expected a target, got none")
         if self.gathers:
+            if self.values and self.values[0].shape[1] != values.shape[1]:
+                raise InputError(f"{type(self).__name__}: expected batches with the same classes, got others")
             self.values.append(values)
             self.targets.append(target)
         else:
@@ -84,6 +88,7 @@ class Coverage(Streaming):
     """Streaming form of :func:`~shortlist.metrics.coverage`; its state is two numbers a class."""
 
     higher_is_better = True
+    kind: Kind = "sets"
 
     @understands(num_classes=accuracy.NO_CLASSES, top_k=accuracy.OF_SETS)
     def __init__(self, average: accuracy.Average = "micro", **kwargs: Any):
@@ -101,6 +106,7 @@ class ShotCoverage(Streaming):
     """Streaming form of :func:`~shortlist.metrics.shot_coverage`; its state is two numbers a class."""
 
     higher_is_better = True
+    kind: Kind = "sets"
 
     @understands(num_classes=accuracy.NO_CLASSES)
     def __init__(self, train_counts: Any, **kwargs: Any):
@@ -121,13 +127,15 @@ ShotAccuracy = ShotCoverage
 class TopKAccuracy(Coverage):
     """Streaming form of :func:`~shortlist.metrics.top_k_accuracy`; its state is two numbers a class."""
 
+    kind: Kind = "scores"
+
     @understands(top_k="k", num_classes=accuracy.NO_CLASSES)
     def __init__(self, k: int, average: accuracy.Average = "micro", **kwargs: Any):
         super().__init__(average, **kwargs)
         self.rule = top_k(k)
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
-        return accuracy.class_hits(self.rule(values), target)
+        return accuracy.class_hits(self.rule.sets(values), target)
 
 
 class AverageKAccuracy(Coverage):
@@ -137,6 +145,8 @@ class AverageKAccuracy(Coverage):
     alternative of constant size.
     """
 
+    kind: Kind = "scores"
+
     @understands(num_classes=accuracy.NO_CLASSES)
     def __init__(
         self, k: float, calibration: Any = None, prior: Any = None, average: accuracy.Average = "micro", **kwargs: Any
@@ -145,7 +155,7 @@ class AverageKAccuracy(Coverage):
         self.average = accuracy.check_average(average)
         self.rule = average_k(k, prior)
         if calibration is not None:
-            self.rule.fit(calibration)
+            accuracy.calibrated(self.rule, calibration)
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
         return accuracy.class_hits(self.rule(values), target)
@@ -157,6 +167,7 @@ class AverageKAccuracy(Coverage):
 class SetSize(Streaming):
     """Streaming form of :func:`~shortlist.metrics.set_size`."""
 
+    kind: Kind = "sets"
     needs_target = False
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
@@ -166,6 +177,7 @@ class SetSize(Streaming):
 class EmptyRate(Streaming):
     """Streaming form of :func:`~shortlist.metrics.empty_rate`."""
 
+    kind: Kind = "sets"
     needs_target = False
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
@@ -175,6 +187,7 @@ class EmptyRate(Streaming):
 class SetPrecision(Streaming):
     """Streaming form of :func:`~shortlist.metrics.set_precision`."""
 
+    kind: Kind = "sets"
     higher_is_better = True
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
@@ -231,6 +244,7 @@ class MeanAveragePrecision(Streaming):
     its error.
     """
 
+    kind: Kind = "scores"
     higher_is_better = True
 
     @understands(num_classes=ranking.NO_CLASSES, num_labels=ranking.NO_LABELS)
@@ -239,11 +253,9 @@ class MeanAveragePrecision(Streaming):
         self.axis, self.average = axis, average
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
-        check_target(values, target, "probs")
         return ranking.example_sums(values, target)
 
     def _whole(self, values: Tensor, target: Tensor) -> Tensor:
-        check_target(values, target, "probs")
         return ranking.averaged_precision(ranking.average_precisions(values, target), self.average)
 
 
@@ -275,6 +287,7 @@ class BinnedMeanAveragePrecision(Streaming):
 class TopNF1(Streaming):
     """Streaming form of :func:`~shortlist.metrics.top_n_f1`; its state is three numbers a class."""
 
+    kind: Kind = "scores"
     higher_is_better = True
 
     @understands(top_k="n", num_classes=ranking.NO_CLASSES, num_labels=ranking.NO_LABELS)
@@ -312,6 +325,8 @@ class SizeAccuracyCurve(Streaming):
 
 class RankCurve(Streaming):
     """Streaming form of :func:`~shortlist.metrics.rank_curve`; its state is one number a class."""
+
+    kind: Kind = "scores"
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
         return curves.rank_counts(values, target)

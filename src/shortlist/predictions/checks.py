@@ -3,29 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
-from shortlist.tensors import Scores, row_blocks, shape_of
-
-# Rounding in a softmax leaves values a little outside [0, 1]; more than this is not rounding.
-PROBABILITY_SLACK = 1e-4
-
-
-def check_probabilities(scores: Scores) -> None:
-    """Everything between 0 and 1, up to rounding."""
-    for rows in row_blocks(*scores.shape):
-        low, high = scores[rows].aminmax() if scores[rows].numel() else (torch.tensor(0.0), torch.tensor(0.0))
-        if low < -PROBABILITY_SLACK or high > 1 + PROBABILITY_SLACK:
-            block = scores[rows]
-            outside = (block < -PROBABILITY_SLACK) | (block > 1 + PROBABILITY_SLACK)
-            row, column = outside.nonzero()[0].tolist()
-            raise InputError(
-                f"scores: the link identity expects probabilities from 0 to 1, got {block[row, column].item():.6g} "
-                f"in row {rows.start + row}, class {column}: set the link of these scores (softmax, sigmoid, …), or divide "
-                "percentages by 100"
-            )
+from shortlist.tensors import shape_of
 
 
 def check_names(names: Sequence[str] | None, number: int, what: str) -> None:

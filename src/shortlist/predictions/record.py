@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from shortlist.checks import check_finite, check_labels
+from shortlist.checks import check_labels, check_values
 from shortlist.errors import InputError
 from shortlist.links import Identity, Link, parse_link
-from shortlist.predictions.checks import check_counts, check_names, check_probabilities, check_superclasses
+from shortlist.predictions.checks import check_counts, check_names, check_superclasses
 from shortlist.tensors import (
     BLOCK_ENTRIES,
     Probs,
@@ -82,8 +82,6 @@ class Predictions:
     def _check(self) -> None:
         check_scores(self.scores)
         rows, classes = self.scores.shape
-        if classes == 0:
-            raise InputError("scores: expected at least one class, got none")
         if self.target is not None:
             check_target(self.scores, self.target)
             check_labels(self.target, classes)
@@ -96,9 +94,10 @@ class Predictions:
             raise InputError(f"link: expected a link, its text or None, got {type(self.link).__name__}")
         if self.link is not None:
             self.link.check_classes(classes)
-        check_finite(self.scores)
         if isinstance(self.link, Identity):
-            check_probabilities(self.scores)
+            check_values(self.scores, "probabilities", "scores with the link identity")
+        else:
+            check_values(self.scores, "finite", "scores")
 
     def __len__(self) -> int:
         return len(self.scores)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shortlist.checks import check_labels
+from shortlist.checks import check_labels, check_values
 from shortlist.errors import InputError
 from shortlist.predictions import Predictions
 from shortlist.tensors import Probs, Target, as_target, as_tensor, check_scores, check_target
@@ -18,7 +18,6 @@ Source: TypeAlias = Tensor | np.ndarray[Any, Any] | Predictions | Iterable[Any] 
 Progress: TypeAlias = Callable[[int], None]  # called with the number of rows read so far in a pass
 
 SAMPLED_ENTRIES = 2**18
-PROBABILITY_SLACK = 1e-3
 
 
 class Batches:
@@ -30,13 +29,18 @@ class Batches:
             ``(probs, target)``. A generator can be read only once.
         target: the labels of a matrix; other sources bring their own.
         progress: callback, called after each batch with the number of rows read so far; every pass starts from 0.
+        probabilities: whether the values must be probabilities, rather than any scores.
+
+    The first pass checks the values of every batch as it is read: no NaN, labels below the number of classes, and
+    probabilities from 0 to 1 where they are needed. Predictions were checked when they were made.
 
     Attributes:
         classes: the number of classes, once a batch has been read.
     """
 
-    def __init__(self, source: Source, target: Any = None, progress: Progress | None = None):
-        self.source, self.progress = source, progress
+    def __init__(self, source: Source, target: Any = None, progress: Progress | None = None, *, probabilities: bool = False):
+        self.source, self.progress, self.probabilities = source, progress, probabilities
+        self._checked = isinstance(source, Predictions)  # they check their values themselves
         self.whole: Probs | None = None
         self.classes: int | None = None
         self.target = None if target is None else as_target(target)
@@ -59,10 +63,15 @@ class Batches:
         done = 0
         for probs, target in self._batches():
             self.classes = probs.shape[1]
+            if not self._checked:
+                check_values(probs, "probabilities" if self.probabilities else "scores")
+                if target is not None:
+                    check_labels(target, probs.shape[1])
             yield probs, target
             done += len(probs)
             if self.progress is not None:
                 self.progress(done)
+        self._checked = True
 
     def _batches(self) -> Iterator[Batch]:
         if self.whole is not None:
@@ -98,15 +107,6 @@ class Batches:
             self._peeked = []
         yield from items
 
-    def check_probabilities(self) -> None:
-        """Raise an error unless the first batch holds probabilities, for rules that would silently accept logits."""
-        head = self.sample()
-        if head is not None and not (head.min() >= -PROBABILITY_SLACK and head.max() <= 1 + PROBABILITY_SLACK):
-            raise InputError(
-                f"probs: expected probabilities from 0 to 1, got numbers from {float(head.min()):.4g} to "
-                f"{float(head.max()):.4g}: apply the link of the scores (softmax, sigmoid, …) first"
-            )
-
     def labelled(self) -> Iterator[tuple[Probs, Target]]:
         """The batches, all of which must have labels."""
         for probs, target in self:
@@ -114,7 +114,6 @@ class Batches:
                 raise InputError(
                     "target: expected labels, which this rule is fitted on, got none: pass target, or batches (probs, target)"
                 )
-            check_labels(target, probs.shape[1])
             yield probs, target
 
     def sample(self) -> Probs | None:

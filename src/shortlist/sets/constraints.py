@@ -21,7 +21,6 @@ from shortlist.sets.batches import Batches
 from shortlist.sets.kinds import RulePart
 from shortlist.sets.orderings import Improbability, Ordering
 from shortlist.tensors import is_single_label, shape_of
-from shortlist.words import counted
 
 # A note says so if coverage exceeds what was asked for by more than MUCH, on at least ENOUGH rows.
 MUCH, ENOUGH = 0.02, 100
@@ -360,7 +359,4 @@ def _at_labels(ordering: Ordering, batches: Batches, *, single: bool = False) ->
         labels.append((target if is_single_label(target) else target.nonzero()[:, 1]).cpu())
     if not any(len(part) for part in values):
         raise InputError("probs: expected labelled calibration rows, got none")
-    found = torch.cat(values)
-    if found.isnan().any():
-        raise InputError(f"probs: expected numbers, got nan for the label of {counted(int(found.isnan().sum()), 'row')}")
-    return found, torch.cat(labels), classes
+    return torch.cat(values), torch.cat(labels), classes

@@ -50,7 +50,7 @@ def bound_cost(rule: SetRule, probs: Source, target: Any = None) -> BoundCost:
     """
     total = torch.zeros(8, dtype=torch.float64)
     labelled = True
-    for batch, labels in Batches(probs, target):
+    for batch, labels in Batches(probs, target, probabilities=rule.needs_probabilities):
         before = rule.unbounded(batch)
         total += _changes(before, rule.bounded(batch, before), labels).cpu()
         labelled &= labels is not None

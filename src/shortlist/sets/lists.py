@@ -9,12 +9,13 @@ from typing import Any
 
 import torch
 
+from shortlist.checks import check_rows, check_values
 from shortlist.errors import InputError
 from shortlist.files import written_whole
 from shortlist.predictions import Predictions
 from shortlist.selection import count_rows
 from shortlist.sets.rule import SetRule
-from shortlist.tensors import Probs, Sets, Target, as_target, as_tensor, check_sets, is_single_label
+from shortlist.tensors import Probs, Sets, Target, as_target, as_tensor, is_single_label
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,20 @@ def label_lists(
     ['elm', 'ash']
     """
     sets, probs = as_tensor(sets, "sets"), as_tensor(probs)
-    check_sets(sets)
+    target = None if target is None else as_target(target)
+    check_rows(sets, target, kind="sets")
     if probs.shape != sets.shape or len(ids) != len(sets) or len(classes) != sets.shape[1]:
         raise InputError(
             f"expected probs {tuple(sets.shape)} like sets, {len(sets)} ids and {sets.shape[1]} classes; "
             f"got probs {tuple(probs.shape)}, {len(ids)} ids and {len(classes)} classes"
         )
+    check_values(probs, "scores")
+    return _lists(sets, probs, classes, ids, target, called)
+
+
+def _lists(
+    sets: Sets, probs: Probs, classes: Sequence[str], ids: Sequence[str], target: Target | None, called: str
+) -> list[LabelList]:
     rows, labels = sets.nonzero(as_tuple=True)
     values = probs[rows, labels]
     order = torch.argsort(values, descending=True, stable=True)
@@ -56,7 +65,7 @@ def label_lists(
     sizes = count_rows(sets).tolist()
     names = [classes[label] for label in labels[order].tolist()]
     numbers = values[order].tolist()
-    truths = [None] * len(sets) if target is None else _truths(as_target(target), classes)
+    truths = [None] * len(sets) if target is None else _truths(target, classes)
     found, start = [], 0
     for name, size, truth in zip(ids, sizes, truths, strict=True):
         found.append(LabelList(name, names[start : start + size], numbers[start : start + size], truth, called))
@@ -75,9 +84,9 @@ def lists_of(predictions: Predictions, rule: SetRule) -> Iterator[tuple[Sets, li
     rule.check_reads(predictions)
     for block in predictions.blocks():
         probs = block.plausibility()
-        sets = rule(probs)
+        sets = rule.sets(probs)
         called = "probs" if block.link is not None else "scores"
-        yield sets, label_lists(sets, probs, block.class_names, block.ids or (), block.target, called)
+        yield sets, _lists(sets, probs, block.class_names, block.ids or (), block.target, called)
 
 
 def check_list_path(path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from shortlist.checks import decimal
+from shortlist.checks import check_values, decimal
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.fitting import Fitted
 from shortlist.predictions import Predictions
@@ -124,9 +124,7 @@ class SetRule(Fitted):
         """
         if isinstance(probs, Predictions):
             self.check_reads(probs)
-        batches = Batches(probs, target, progress)
-        if self.ordering.needs_probabilities:
-            batches.check_probabilities()
+        batches = Batches(probs, target, progress, probabilities=self.needs_probabilities)
         if self.needs_fit:
             self._choose_threshold(batches, probs.device if isinstance(probs, Tensor) else torch.device("cpu"))
         self.calibrated = self._measured(batches) if batches.repeatable or not self.needs_fit else None
@@ -134,7 +132,8 @@ class SetRule(Fitted):
         if self.needs_fit:
             self.origin = origin_of(probs) if isinstance(probs, Predictions) else {"classes": batches.classes}
         for note in self.notes:
-            warnings.warn(f"{self.text}: {note}", ShortlistWarning, stacklevel=2)
+            # One frame up is the wrapper that torch.no_grad puts around this method, the next is the caller.
+            warnings.warn(f"{self.text}: {note}", ShortlistWarning, stacklevel=3)
         return self
 
     def _choose_threshold(self, batches: Batches, device: torch.device) -> None:
@@ -151,7 +150,7 @@ class SetRule(Fitted):
                 if counts is None:
                     counts = torch.zeros(probs.shape[1] + 1, dtype=torch.int64)
                 for rows in row_blocks(*probs.shape):
-                    counts += count_rows(self._sets(probs[rows])).bincount(minlength=len(counts)).cpu()
+                    counts += count_rows(self.sets(probs[rows])).bincount(minlength=len(counts)).cpu()
         return None if counts is None or not counts.sum() else SizeSummary.of(counts)
 
     def check_reads(self, predictions: Predictions) -> None:
@@ -180,17 +179,19 @@ class SetRule(Fitted):
         """The sets, bool (N, C).
 
         Args:
-            probs: probabilities (N, C), or predictions.
+            probs: probabilities (N, C), without NaN, or predictions. Rules that only order the labels (``needs_probabilities``
+                is false) take any scores.
 
         Returns:
             A tensor for a tensor and for predictions, a data frame for a pandas data frame, otherwise a numpy array.
         """
         if isinstance(probs, Predictions):
             self.check_reads(probs)
-            return self._sets(as_probs(probs.plausibility()))
+            return self.sets(as_probs(probs.plausibility()))
         values = as_probs(probs)
         self._check_classes(values)
-        sets = self._sets(values)
+        check_values(values, "probabilities" if self.needs_probabilities else "scores")
+        sets = self.sets(values)
         if isinstance(probs, Tensor):
             return sets
         if hasattr(probs, "columns") and hasattr(probs, "index"):
@@ -211,7 +212,8 @@ class SetRule(Fitted):
         """
         return self(probs)
 
-    def _sets(self, probs: Tensor) -> Sets:
+    def sets(self, probs: Tensor) -> Sets:
+        """The sets of values that have been checked already, such as those of :class:`~shortlist.Predictions`."""
         return self.bounded(probs, self.unbounded(probs))
 
     def unbounded(self, probs: Tensor) -> Sets:
