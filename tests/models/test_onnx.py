@@ -16,7 +16,7 @@ from shortlist.models import graph
 from shortlist.models.classifier import Classifier
 from shortlist.models.graph import Careful, Graph, GraphRule, PlainSparseTop, plain_link
 from shortlist.models.onnx import translated
-from shortlist.sets import average_k, cap, floor, lac, parse_rule, pas, threshold, top_k
+from shortlist.sets import aps, average_k, cap, floor, lac, parse_rule, pas, raps, threshold, top_k
 from tests.links.test_link_battery import FORMS, ready, wide
 from tests.models.classifiers import NAMES, fitted, labels, of_features, of_pictures, pictures, rows
 from tests.sets.cases import CASES, draw
@@ -96,6 +96,16 @@ def test_thresholds_that_float32_cannot_hold_are_compared_with_as_the_rule_does(
         assert torch.equal(GraphRule(rule)(probs), rule(probs))
 
 
+@pytest.mark.filterwarnings("ignore:.*many tie at the threshold")
+def test_a_threshold_of_1_takes_every_label_in_the_graph_too():
+    """Sums of float32 probabilities miss 1 by their rounding; neither path may lose the last label to it."""
+    probs = (4 * torch.randn(500, 7, generator=torch.Generator().manual_seed(0))).softmax(1)
+    for make in (aps, raps):
+        rule = make(0.1).fit(probs[:250], probs[:250].argmin(1))
+        assert rule(probs).all()
+        assert GraphRule(rule)(probs).all()
+
+
 @pytest.mark.parametrize("least", [0, 1, 3, 5])
 @pytest.mark.parametrize("most", [0, 2, 4, 5])
 def test_bounds_without_branches_are_the_bounds(least, most):
@@ -112,6 +122,7 @@ def test_links_spelled_out_are_the_links(name):
     link = ready(name)
     generator = torch.Generator().manual_seed(0)
     scores = torch.cat([wide(link), 20 * torch.randn(500, 4, generator=generator), torch.randn(500, 4, generator=generator)])
+    scores = scores.sigmoid() if name == "identity" else scores  # which takes probabilities only
     with Careful():
         found = plain_link(ready(name)).probs(scores)
     # Isotonic maps are steep: the last digit of a score may be the fourth of a probability.

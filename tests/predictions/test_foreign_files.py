@@ -1,11 +1,15 @@
 """Files that somebody else wrote, and files that are broken."""
 
+import zipfile
+from io import BytesIO
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from shortlist import Predictions
 from shortlist.errors import InputError, ShortlistWarning
@@ -71,7 +75,7 @@ def test_marks_of_one_class_are_not_class_numbers(tmp_path, dtype):
         (np.full(5, np.nan), "expected whole numbers"),
         (2 * MARKS, "expected zeros and ones"),
         (LABELS + 1, "expected labels from 0 to 2, got 3 in row 0"),
-        (LABELS[:4], "one label for each of the 5 rows"),
+        (LABELS[:4], "one label for each of the 5 rows|labels for 5 rows"),
         (MARKS[:, :2], r"expected bool \(5, 3\)"),
     ],
 )
@@ -312,5 +316,106 @@ def test_ids_are_nothing_else(tmp_path, key):
 
 def test_ids_are_one_for_each_row(tmp_path):
     np.savez(tmp_path / "a.npz", scores=SCORES, ids=np.array([list("abcde")]))
-    with pytest.raises(InputError, match=r"expected one name for each row, got an array of shape \(1, 5\)"):
+    with pytest.raises(InputError, match=r"expected 5 names, one for each row, got an array of shape \(1, 5\)"):
         Predictions.load(tmp_path / "a.npz", link="sigmoid")
+
+
+def stored_npz(path, **arrays):
+    """A file that we wrote, with some arrays replaced."""
+    Predictions(np.zeros((4, 3), np.float32), [0, 1, 2, 0], ["a", "b", "c"], "softmax", ["w", "x", "y", "z"]).save(path)
+    with np.load(path) as file:
+        np.savez(path, **({name: file[name] for name in file.files} | arrays))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"ids": np.zeros(4)}, "ids: expected texts or whole numbers, got an array of dtype float64"),
+        ({"ids": np.zeros(4, bool)}, "ids: .*dtype bool"),
+        ({"ids": np.array(["a", "b"])}, r"ids: expected 4 names, one for each row, got an array of shape \(2,\)"),
+        ({"ids": np.array("w")}, r"ids: expected 4 names, one for each row, got an array of shape \(\)"),
+        ({"ids": np.array([["w"], ["x"], ["y"], ["z"]])}, r"ids: .*shape \(4, 1\)"),
+        ({"classes": np.array([0.5, 1.5, 2.5])}, "classes: .*dtype float64"),
+        ({"classes": np.array(["a", "b"])}, r"classes: expected 3 names, one for each class, got an array of shape \(2,\)"),
+        ({"superclasses": np.array(["a"])}, "superclasses: expected 3 names"),
+        ({"target": np.array([0, 1, 2, 3])}, "target: expected labels from 0 to 2, got 3 in row 3"),
+        ({"target": np.array([0, 1, 2, -1])}, "target: .*got -1 in row 3"),
+        ({"target": np.array([0, 1])}, "target: expected labels for 4 rows"),
+        ({"target": np.array([0.5, 1, 2, 0])}, "target: expected whole numbers"),
+        ({"target": np.array([0, 1, 2, 0]).astype("datetime64[s]")}, "target"),
+        ({"scores": np.zeros((4, 3), complex)}, "scores: expected numbers"),
+        ({"scores": np.zeros((4, 0), np.float32), "classes": np.zeros(0, "U1")}, "scores: expected at least one class"),
+        ({"train_counts": np.array([1.0, np.nan, 2.0])}, "train_counts: .*got nan"),
+        ({"link": np.array("[1, 2]")}, "link: expected a kind"),
+        ({"link": np.array("[" * 100_000)}, "as npz: .*recursion"),
+    ],
+)
+def test_odd_values_in_an_npz_are_refused_with_file_and_field(arrays, message, tmp_path):
+    path = stored_npz(tmp_path / "a.npz", **arrays)
+    with pytest.raises(InputError, match=f"a.npz.*{message}") as error:
+        Predictions.load(path)
+    assert "\n" not in str(error.value)
+
+
+def member(shape, descr):
+    """The bytes of an array that promises this much and holds nothing."""
+    buffer = BytesIO()
+    np.lib.format.write_array_header_1_0(buffer, {"descr": descr, "fortran_order": False, "shape": shape})
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("name", ["classes", "ids", "superclasses"])
+@pytest.mark.parametrize(("shape", "descr"), [((200_000_000,), "<U0"), ((200_000_000,), "|S0"), ((3, 10**9), "<U0")])
+def test_a_header_that_promises_more_names_than_the_file_holds_is_refused_before_they_are_made(
+    name, shape, descr, tmp_path, monkeypatch
+):
+    path = stored_npz(tmp_path / "a.npz")
+    with np.load(path) as file:
+        others = {key: file[key] for key in file.files if key != name}
+    np.savez(path, **others)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(f"{name}.npy", member(shape, descr))
+    monkeypatch.setattr(np.lib.format, "read_array", lambda *a, **k: pytest.fail("read before it was checked"))
+    with pytest.raises(InputError, match=f"a.npz: {name}.npy: expected .* bytes for .*, the file holds 0"):
+        Predictions.load(path)
+
+
+def test_a_compressed_file_of_names_for_rows_that_do_not_exist_is_not_unpacked(tmp_path, monkeypatch):
+    path = stored_npz(tmp_path / "a.npz")
+    with np.load(path) as file:
+        np.savez_compressed(path, **({name: file[name] for name in file.files} | {"ids": np.zeros(10**6, "U8")}))
+    monkeypatch.setattr(np.lib.format, "read_array", lambda *a, **k: pytest.fail("read before it was checked"))
+    with pytest.raises(InputError, match="a.npz: ids: expected 4 names"):
+        Predictions.load(path)
+
+
+def stored_safetensors(path, tensors, header):
+    Predictions(np.zeros((4, 3), np.float32), [0, 1, 2, 0], ["a", "b", "c"], "softmax", ["w", "x", "y", "z"]).save(path)
+    with safe_open(path, "pt") as file:
+        told = file.metadata() | header
+    save_file({**load_file(path), **tensors}, path, told)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("tensors", "header", "message"),
+    [
+        ({"ids": torch.zeros(4, dtype=torch.uint8)}, {}, r"ids: expected UTF-8 bytes, .*got uint8 \(4,\)"),
+        ({"ids": torch.zeros(4, 1)}, {}, r"ids: expected UTF-8 bytes, .*got float32"),
+        ({"ids": torch.zeros(4, 0, dtype=torch.uint8)}, {}, "ids: expected UTF-8 bytes"),
+        ({}, {"classes": "3"}, "classes: expected a list of names, got 3"),
+        ({}, {"classes": "[1, 2, 3]"}, "classes: expected a list of names"),
+        ({}, {"classes": '["a", "b"]'}, "classes: expected 3 names, got 2"),
+        ({}, {"superclasses": '{"a": 1}'}, "superclasses: expected a list of names"),
+        ({}, {"link": '"softmax"'}, "link: expected a kind"),
+        ({}, {"link": "[" * 100_000}, "as safetensors: .*recursion"),
+        ({"target": torch.zeros(4, 3, 2, dtype=torch.bool)}, {}, "target"),
+        ({"scores": torch.zeros(4, 3, dtype=torch.int32)}, {}, "scores: expected floating point"),
+    ],
+)
+def test_odd_values_in_safetensors_are_refused_with_file_and_field(tensors, header, message, tmp_path):
+    path = stored_safetensors(tmp_path / "a.safetensors", tensors, header)
+    with pytest.raises(InputError, match=f"a.safetensors.*{message}") as error:
+        Predictions.load(path)
+    assert "\n" not in str(error.value)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from shortlist.errors import InputError
+from shortlist.errors import InputError, ShortlistWarning
 from shortlist.predictions import Predictions
 from shortlist.sets import aps, average_k, cap, lac, mass, parse_rule, threshold, top_k
 from shortlist.sets.rule import origin_of
@@ -95,7 +95,7 @@ def test_a_bound_that_is_added_later_forgets_the_sizes():
 def test_measuring_a_randomised_rule_does_not_change_its_next_draws():
     rows, generators = predictions(), [torch.Generator().manual_seed(3) for _ in range(2)]
     rule = aps(0.2, generators[0]).fit(rows)
-    rule.ordering.at_labels(rows.probs(), rows.target)
+    rule.ordering(rows.probs())
     for _ in range(2):  # the draws of the fit, and of one more call
         torch.rand(60, 1, dtype=torch.float64, generator=generators[1])
     assert torch.equal(generators[0].get_state(), generators[1].get_state())
@@ -142,3 +142,9 @@ def test_scores_without_a_link_are_refused_where_probabilities_are_needed(make):
 
 def test_scores_without_a_link_serve_where_their_order_does():
     assert average_k(2).fit(predictions(None)).calibrated.mean == 2.0
+
+
+def test_a_warning_points_at_the_line_that_fits():
+    with pytest.warns(ShortlistWarning, match="tie at the cut") as found:
+        average_k(1).fit(torch.full((4, 3), 0.25))
+    assert [warning.filename for warning in found] == [__file__]

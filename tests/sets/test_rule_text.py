@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from shortlist.errors import InputError
-from shortlist.sets import average_k, parse_rule, top_k
+from shortlist.sets import average_k, lac, parse_rule, rule_from_record, top_k
 from shortlist.sets.text import MODIFIERS, RULES, usage
 
 
@@ -147,8 +147,42 @@ def test_names_may_be_written_in_capitals():
 def test_a_randomised_rule_has_a_text(text):
     rule = parse_rule(text)
     assert rule.text == text
-    assert rule.ordering.generator is not None
+    assert rule.ordering.randomized
 
 
 def test_the_word_random_may_follow_any_number_of_numbers():
     assert parse_rule("raps:0.1:random").text == "raps:0.1:0.01:5:random"
+
+
+BEYOND = ["lac:1e-9999999", "lac:1e-9999", "lac:1e9999999999", "average-k:1e-99999", "threshold:1e-9999999", "mass:1e-9999999"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [*BEYOND, "raps:0.1:1e-9999999", "lac:0.1,interpolated:1e-9999999", "risk-control:recall:1e-9999999", "top-k:1e9999999",
+     "per-label:recall:1e-9999999", "lac:0.1,cap:1e9999999", f"average-k:{'9' * 5000}", f"lac:1/{'9' * 5000}"],
+)  # fmt: skip
+def test_numbers_beyond_any_use_are_refused_at_once(text):
+    """Exact fractions of such numbers would take minutes; the message is no longer than a line or two."""
+    with pytest.raises(InputError, match="expected a number|expected at most") as error:
+        parse_rule(text)
+    assert len(str(error.value)) < 300
+
+
+@pytest.mark.parametrize("text", ["aps:random", "raps:random", "average-k:prior"])
+def test_a_word_does_not_stand_for_the_number_before_it(text):
+    with pytest.raises(InputError, match=f"expected {text.split(':')[0]}:(ALPHA|K).*got '{text}'"):
+        parse_rule(text, prior=[0.5, 0.5])
+
+
+@pytest.mark.parametrize("alpha", ["1e-9999999", "1e-9999", "9" * 5000, None, [], {}, float("nan"), True, 0, 1])
+def test_the_number_of_a_saved_rule_is_bounded_too(alpha):
+    record = lac(0.1).record()
+    record["constraint"] = {"kind": "average-error", "alpha": alpha}
+    with pytest.raises(InputError, match=r"rule lac:0.1: alpha: expected a number"):
+        rule_from_record(record, {})
+
+
+def test_the_smallest_error_that_is_taken_needs_more_rows_than_there_are():
+    with pytest.warns(match="too few"):
+        assert parse_rule("lac:1e-400").fit([[0.5, 0.5]], [0])([[0.1, 0.9]]).all()

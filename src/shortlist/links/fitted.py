@@ -6,11 +6,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shortlist.checks import check_rows
+from shortlist.checks import check_rows, flag, optional
 from shortlist.errors import InputError, NotFittedError
 from shortlist.links.fixed import Identity, Sigmoid, Softmax
 from shortlist.links.link import Link, link_from_config
 from shortlist.tensors import Scores, Target, as_target, as_tensor, is_single_label, working
+from shortlist.words import shown
 
 Base: TypeAlias = Link | dict[str, Any] | None
 
@@ -27,6 +28,9 @@ class FittedLink(Link):
     def __init__(self, base: Base = None, single: bool | None = None):
         super().__init__()
         self.base = link_from_config(base) if isinstance(base, dict) else base
+        if self.base is not None and not isinstance(self.base, Link):
+            raise InputError(f"base: expected a link or None, got {shown(base)}")
+        single = optional(flag)("single", single)
         # A base that was given stays; the default is chosen anew at each fit.
         self.chosen = self.base is not None and not (single is not None and isinstance(self.base, _default(single)))
         self.single = single  # one label per row: the probabilities of a row then sum to one
@@ -70,6 +74,11 @@ class FittedLink(Link):
     def _checked(self, scores: Scores) -> Scores:
         scores = super()._checked(scores)
         return scores if self.base is None else self.base._checked(scores)
+
+    def check_buffers(self) -> None:
+        """As declared by :class:`Link`, for this link and its base."""
+        if self.base is not None:
+            self.base.check_buffers()
 
     def _fitted_base(self) -> Link:
         if self.base is None:

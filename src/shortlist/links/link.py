@@ -1,8 +1,9 @@
 """The concept of a link: a module that turns scores into probabilities."""
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -10,7 +11,8 @@ from torch import Tensor
 from shortlist.checks import Check, check_values
 from shortlist.errors import InputError
 from shortlist.fitting import Fitted
-from shortlist.tensors import Probs, Scores, as_tensor, check_scores, working
+from shortlist.tensors import Probs, Scores, as_tensor, check_scores, shape_of, working
+from shortlist.words import shown
 
 
 class Link(Fitted):
@@ -73,6 +75,21 @@ class Link(Fitted):
     def check_classes(self, classes: int) -> None:
         """Raise unless the link applies to scores of this many classes."""
 
+    def check_buffers(self) -> None:
+        """Raise unless the buffers, which may come from a file, hold what a fit can give."""
+
+    def _check_buffer(self, name: str, shape: Literal["()", "(C,)"], above: float = -math.inf) -> None:
+        """Raise unless the buffer, if it exists, is floating point of this shape and finite."""
+        values = self._buffers[name]
+        if values is None:
+            return
+        if values.ndim != (shape == "(C,)") or not values.is_floating_point():
+            raise InputError(f"{name}: expected floating point {shape}, got {shape_of(values)}")
+        wrong = ~values.isfinite() | (values <= above)
+        if wrong.any():
+            bound = f" above {above:g}" if above > -math.inf else ""
+            raise InputError(f"{name}: expected finite numbers{bound}, got {values[wrong][0].item():g}")
+
     def forward(self, scores: Scores) -> Probs:
         """The same as :meth:`probs`."""
         return self.probs(scores)
@@ -117,18 +134,27 @@ def link_from_config(config: dict[str, Any], tensors: dict[str, Tensor] | None =
     >>> link_from_config({"kind": "sigmoid"})
     sigmoid
     """
+    if not isinstance(config, Mapping):
+        raise InputError(f"link: expected a kind and its parameters, got {shown(config)}")
     parameters = dict(config)
     kind = parameters.pop("kind", None)
     if not isinstance(kind, str) or kind not in Link.kinds:
-        raise InputError(f"link: expected a kind out of {', '.join(Link.kinds)}; got {kind!r}")
+        raise InputError(f"link: expected a kind out of {', '.join(Link.kinds)}; got {shown(kind)}")
     try:
         link = Link.kinds[kind](**parameters)
     except TypeError as error:
-        raise InputError(f"link {kind}: expected {Link.kinds[kind].parameter_names}, got {sorted(parameters)}") from error
+        came = ", ".join(sorted(map(str, parameters)))
+        raise InputError(f"link {kind}: expected {Link.kinds[kind].parameter_names}, got {came}") from error
+    except InputError as error:
+        raise InputError(f"link {kind}: {error}") from error
     unknown = link.load_state_dict(tensors or {}, strict=False).unexpected_keys
     if unknown:
         raise InputError(f"link {kind}: expected no tensors but its own, got {', '.join(unknown)}")
     missing = link.missing_buffers()
+    try:
+        link.check_buffers()
+    except InputError as error:
+        raise InputError(f"link {kind}: {error}: the file is damaged, fit the link again") from error
     if tensors is not None and missing and (tensors or link.records_fit):
         raise InputError(f"link {kind}: expected its fitted tensors, {', '.join(missing)}, which are missing: fit it again")
     return link

@@ -13,7 +13,7 @@ from torch.nn.functional import softplus
 
 from shortlist.errors import InputError, NotConvergedError
 from shortlist.links.fitted import Base, FittedLink
-from shortlist.tensors import BLOCK_ENTRIES, Array, Probs, Scores, Target, one_hot
+from shortlist.tensors import BLOCK_ENTRIES, Array, Probs, Scores, Target, one_hot, shape_of
 
 
 class PerLabelLink(FittedLink):
@@ -21,13 +21,16 @@ class PerLabelLink(FittedLink):
 
     def check_classes(self, classes: int) -> None:
         """Raise unless there are as many classes as it was fitted on."""
-        shapes = {name: tuple(buffer.shape) for name, buffer in self._buffers.items() if buffer is not None}
-        if len(set(shapes.values())) > 1:  # a damaged file
-            told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-            raise InputError(f"{self}: expected fitted tensors of one shape, one row per class, got {told}: fit it again")
-        fitted = next((shape[0] if shape else 0 for shape in shapes.values()), classes)
+        self._check_shapes()
+        fitted = next((len(buffer) for buffer in self._buffers.values() if buffer is not None), classes)
         if classes != fitted:
             raise InputError(f"scores: the link {self} was fitted on {fitted} classes, got {classes}")
+
+    def _check_shapes(self) -> None:
+        shapes = {name: tuple(buffer.shape) for name, buffer in self._buffers.items() if buffer is not None}
+        if len(set(shapes.values())) > 1 or () in shapes.values():  # a damaged file
+            told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+            raise InputError(f"{self}: expected fitted tensors of one shape, one row per class, got {told}: fit it again")
 
     def _fit(self, scores: Scores, target: Target) -> None:
         odds = self._odds_of_base(scores)
@@ -72,6 +75,13 @@ class Platt(PerLabelLink):
         self.register_buffer("slope", None)
         self.register_buffer("intercept", None)
 
+    def check_buffers(self) -> None:
+        """As declared by :class:`Link`."""
+        super().check_buffers()
+        self._check_shapes()
+        self._check_buffer("slope", "(C,)")
+        self._check_buffer("intercept", "(C,)")
+
     def _fit_labels(self, odds: Tensor, marks: Tensor, shown: Tensor) -> None:
         classes = odds.shape[1]
         slope = torch.ones(classes, dtype=torch.float64, device=odds.device)
@@ -110,6 +120,29 @@ class Isotonic(PerLabelLink):
         super().__init__(base, single)
         self.register_buffer("knots", None)  # (C, K), padded by repeating the last knot; NaN for labels without a map
         self.register_buffer("levels", None)
+
+    def check_buffers(self) -> None:
+        """As declared by :class:`Link`: neither knots nor levels decrease, and levels are probabilities."""
+        super().check_buffers()
+        self._check_shapes()
+        knots, levels = self._buffers["knots"], self._buffers["levels"]
+        for name, values in (("knots", knots), ("levels", levels)):
+            if values is None:
+                return
+            if values.ndim != 2 or not values.is_floating_point() or not values.shape[1]:
+                raise InputError(f"{name}: expected floating point (C, K), got {shape_of(values)}")
+            without = values.isnan()
+            if values.isinf().any() or (without.any(1) != without.all(1)).any():
+                raise InputError(f"{name}: expected finite numbers, or NaN for a label without a map, got others")
+            if (values.diff(dim=1) < 0).any():
+                raise InputError(f"{name}: expected numbers that do not decrease along a row, got some that do")
+        assert knots is not None
+        assert levels is not None
+        if (knots.isnan() != levels.isnan()).any():
+            raise InputError("levels: expected NaN for the labels whose knots are NaN, got others")
+        if ((levels < 0) | (levels > 1)).any():
+            wrong = levels[(levels < 0) | (levels > 1)][0].item()
+            raise InputError(f"levels: expected probabilities from 0 to 1, got {wrong:g}")
 
     def _fit_labels(self, odds: Tensor, marks: Tensor, shown: Tensor) -> None:
         maps = [

@@ -51,6 +51,10 @@ class Quasibinary(Link):
         self._set(momentum=momentum)
         self.register_buffer("log_normalizer", None)
 
+    def check_buffers(self) -> None:
+        """As declared by :class:`Link`."""
+        self._check_buffer("log_normalizer", "()")
+
     @torch.no_grad()
     def update(self, scores: Scores, target: Target) -> None:
         """Update the normaliser with this batch; a batch without labels, or with scores that are not finite, changes nothing.

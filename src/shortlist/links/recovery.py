@@ -182,6 +182,10 @@ class LDAM(Link):
             margins = self.domains["margins"]("margins", as_tensor(margins, "margins").detach()).clone()
         self.register_buffer("margins", margins)
 
+    def check_buffers(self) -> None:
+        """As declared by :class:`Link`."""
+        self._check_buffer("margins", "(C,)")
+
     def check_classes(self, classes: int) -> None:
         """Raise unless there is a margin for each class."""
         margins = self._buffers["margins"]

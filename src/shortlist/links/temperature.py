@@ -34,6 +34,11 @@ class Temperature(FittedLink):
         super().__init__(base, single)
         self.register_buffer("temperature", None)
 
+    def check_buffers(self) -> None:
+        """As declared by :class:`Link`."""
+        super().check_buffers()
+        self._check_buffer("temperature", "()", above=0)
+
     def _fit(self, scores: Scores, target: Target) -> None:
         def slope(scale: float) -> tuple[float, float]:
             first = second = 0.0

@@ -12,7 +12,15 @@ from shortlist.errors import InputError
 from shortlist.links import Link, Sigmoid
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss
-from shortlist.losses.rows import IGNORING, global_rows, integer_target, labels_of, reduce_coupled, sum_rows
+from shortlist.losses.rows import (
+    IGNORING,
+    global_rows,
+    integer_target,
+    labelled_rows,
+    reduce_coupled,
+    sum_rows,
+    without_ignored,
+)
 from shortlist.processes import gathered, processes, rank, total
 from shortlist.tensors import (
     Reduction,
@@ -24,7 +32,6 @@ from shortlist.tensors import (
     pick,
     shape_of,
     uncompiled,
-    working,
 )
 
 Rows = TypeVar("Rows", int, Tensor)
@@ -78,13 +85,13 @@ def average_k_loss(
     Garcin, Servajean, Joly, Salmon, "A two-head loss function for deep average-K classification", 2023, eqs. 10 to 14.
     """
     given = integer_target(scores, target)
-    target, kept = labels_of(scores, given, ignore_index)
+    (target, kept), counted = labelled_rows(scores, given, ignore_index)
     check_scores(proposal_scores, "proposal_scores")
     if proposal_scores.shape != scores.shape:
         raise InputError(f"proposal_scores: expected floating point {tuple(scores.shape)}, got {shape_of(proposal_scores)}")
     if k > scores.shape[1]:
         raise InputError(f"k: expected at most the {scores.shape[1]} classes of scores, got {k:g}")
-    scores, proposal_scores = working(scores), working(proposal_scores)
+    scores, proposal_scores = counted, without_ignored(proposal_scores, kept)
     rows = global_rows(scores, kept)
     true = one_hot(target, scores.shape[1])
     barred = true if kept is None else true | ~kept[:, None]
@@ -93,7 +100,7 @@ def average_k_loss(
     proposal = total(cross_entropy(proposal_scores, given, reduction="sum", ignore_index=ignore_index)) / rows
     observed = total(sum_rows(-logsigmoid(pick(scores, target)), kept)) / rows
     loss = proposal + observed + alpha * (_mean_over(-logsigmoid(scores), chosen) + _mean_over(-logsigmoid(-scores), rest))
-    return reduce_coupled(loss, rows, reduction)
+    return reduce_coupled(loss, rows, reduction, scores)
 
 
 def _mean_over(values: Tensor, marks: Tensor) -> Tensor:

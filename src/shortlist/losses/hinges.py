@@ -12,9 +12,9 @@ from shortlist.checks import check_each_class, number, one_of, per_class, whole
 from shortlist.errors import InputError
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss
-from shortlist.losses.rows import WEIGHTING, labels_of, reduce_rows
+from shortlist.losses.rows import WEIGHTING, labelled_rows, reduce_rows
 from shortlist.operators import expected_top_value, noised_top_value, soft_top_value
-from shortlist.tensors import Reduction, Scores, Target, pick, working
+from shortlist.tensors import Reduction, Scores, Target, pick
 
 Smoothing: TypeAlias = Literal["noised", "antithetic", "expected", "soft"]
 
@@ -61,7 +61,7 @@ def topk_hinge_loss(
 
     Lapin, Hein, Schiele, "Top-k multiclass SVM", 2015, eq. 7.
     """
-    labels, scores = labels_of(scores, target, ignore_index), working(scores)
+    labels, scores = labelled_rows(scores, target, ignore_index)
     check_rivals(scores, k)
     others = scores.scatter(1, labels.target[:, None], -torch.inf)
     rival = others.topk(k, dim=1).values[:, -1]
@@ -119,7 +119,7 @@ def convex_topk_hinge_loss(
 
     Lapin, Hein, Schiele, 2015 (top-k hinge α); Garcin 2022, Table 1.
     """
-    labels, scores = labels_of(scores, target, ignore_index), working(scores)
+    labels, scores = labelled_rows(scores, target, ignore_index)
     check_rivals(scores, k)
     own = pick(scores, labels.target)
     raised = (scores + margin).scatter(1, labels.target[:, None], own[:, None])
@@ -263,7 +263,7 @@ def noised_topk_hinge_loss(
 
     Garcin, Servajean, Joly, Salmon, 2022, eqs. 10 (balanced) and 13 (imbalanced).
     """
-    labels, scores = labels_of(scores, target, ignore_index), working(scores)
+    labels, scores = labelled_rows(scores, target, ignore_index)
     check_rivals(scores, k)
     rival = _smoothed(scores, k + 1, epsilon, samples, smoothing, noise, generator)
     own = check_each_class(margin, scores, "margin")[labels.target] if isinstance(margin, Tensor) and margin.ndim else margin

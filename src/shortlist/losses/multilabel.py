@@ -14,8 +14,8 @@ from torch.nn.functional import logsigmoid
 from shortlist.links import SPA, FocalRecovery, Link, Sigmoid
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss, softplus
-from shortlist.losses.rows import label_marks
-from shortlist.tensors import Reduction, Scores, Target, reduce, working
+from shortlist.losses.rows import label_marks, reduce_labels
+from shortlist.tensors import Reduction, Scores, Target, working
 
 
 class PartialLoss(Loss):
@@ -32,7 +32,7 @@ class PartialLoss(Loss):
 def _mean_over_labels(scores: Scores, target: Target, partials: Callable[[Scores], Any], reduction: Reduction) -> Tensor:
     marks = label_marks(scores, target)
     present, absent = partials(working(scores))
-    return reduce(torch.where(marks, present, absent).sum(1) / max(1, scores.shape[1]), reduction)
+    return reduce_labels(torch.where(marks, present, absent).sum(1) / scores.shape[1], reduction, scores)
 
 
 def _bce_partials(scores: Scores) -> tuple[Tensor, Tensor]:
@@ -79,6 +79,9 @@ def _asymmetric_focal_partials(
     scores: Scores, *, gamma_pos: float, gamma_neg: float, shift: float, detach_weight: bool
 ) -> tuple[Tensor, Tensor]:
     """``-(1 - p)^γ⁺ log p`` and ``-u^γ⁻ log(1 - u)``, u = (p - shift)+."""
+    # An infinite loss times a gradient of 0 would be NaN, even of a partial loss that does not count.
+    most = torch.finfo(scores.dtype).max
+    scores = scores.clamp(-most, most)
     log_p, log_rest = logsigmoid(scores), logsigmoid(-scores)
     present = _weighted(log_rest, gamma_pos, -log_p, detach_weight)
     if shift == 0:

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from shortlist.links import Link, Softmax
 from shortlist.losses.loss import Loss
-from shortlist.losses.rows import label_marks
-from shortlist.tensors import Reduction, Scores, Target, check_scores, reduce, working
+from shortlist.losses.rows import label_marks, reduce_labels
+from shortlist.tensors import Reduction, Scores, Target, check_scores, working
 
 
 def uniform_outlier_loss(scores: Scores, target: Target | None = None, *, reduction: Reduction = "mean") -> Tensor:
@@ -36,9 +36,9 @@ def uniform_outlier_loss(scores: Scores, target: Target | None = None, *, reduct
 
     Lee, Lee, Lee, Shin, "Training confidence-calibrated classifiers for detecting out-of-distribution samples", 2018.
     """
-    check_scores(scores)
-    divergence = -math.log(max(1, scores.shape[1])) - torch.log_softmax(working(scores), 1).mean(1)
-    return reduce(_without_label(scores, target, divergence), reduction)
+    counted, inlier = _outliers(scores, target)
+    divergence = -math.log(scores.shape[1]) - torch.log_softmax(counted, 1).mean(1)
+    return reduce_labels(_without(inlier, divergence), reduction, scores)
 
 
 class OutlierLoss(Loss):
@@ -84,9 +84,8 @@ def confidence_outlier_loss(scores: Scores, target: Target | None = None, *, red
     Hein, Andriushchenko, Bitterwolf, "Why ReLU networks yield high-confidence predictions far away from the training data",
     2019.
     """
-    check_scores(scores)
-    scores = working(scores)
-    return reduce(_without_label(scores, target, scores.max(1).values - scores.logsumexp(1)), reduction)
+    counted, inlier = _outliers(scores, target)
+    return reduce_labels(_without(inlier, counted.max(1).values - counted.logsumexp(1)), reduction, scores)
 
 
 class ConfidenceOutlierLoss(OutlierLoss):
@@ -95,7 +94,14 @@ class ConfidenceOutlierLoss(OutlierLoss):
     function = staticmethod(confidence_outlier_loss)
 
 
-def _without_label(scores: Scores, target: Target | None, values: Tensor) -> Tensor:
+def _outliers(scores: Scores, target: Target | None) -> tuple[Scores, Tensor | None]:
+    """The scores, those of rows with a label at 0, and which rows have one; None if none has."""
+    check_scores(scores)
     if target is None:
-        return values
-    return torch.where(label_marks(scores, target).any(1), 0.0, values)
+        return working(scores), None
+    inlier = label_marks(scores, target).any(1)
+    return torch.where(inlier[:, None], 0.0, working(scores)), inlier
+
+
+def _without(inlier: Tensor | None, values: Tensor) -> Tensor:
+    return values if inlier is None else torch.where(inlier, 0.0, values)

@@ -14,9 +14,9 @@ from shortlist.checks import number
 from shortlist.links import Link, Sigmoid
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss, softplus
-from shortlist.losses.rows import global_rows, label_marks, reduce_coupled
+from shortlist.losses.rows import global_rows, label_marks, reduce_coupled, reduce_labels
 from shortlist.processes import total, total_logsumexp
-from shortlist.tensors import Reduction, Scores, Target, by_device, reduce, working
+from shortlist.tensors import Reduction, Scores, Target, by_device, working
 
 
 @domains(positive_temperature=number(above=0), negative_temperature=number(above=0))
@@ -63,7 +63,7 @@ def two_way_loss(
     classes = _contrast(total_logsumexp(absent), total_logsumexp(present), temperatures)
     row_mean = total(rows.sum()) / total(marks.any(1).sum().to(scores.dtype)).clamp(min=1)
     class_mean = classes.sum() / (total(marks.to(scores.dtype).sum(0)) > 0).sum().clamp(min=1)
-    return reduce_coupled(row_mean + class_mean, global_rows(scores), reduction)
+    return reduce_coupled(row_mean + class_mean, global_rows(scores), reduction, scores)
 
 
 def _logsumexp(values: Tensor) -> Tensor:
@@ -122,9 +122,9 @@ def label_pair_penalty(log_odds: Tensor, target: Target, *, reduction: Reduction
     marks = label_marks(log_odds, target, "log_odds")
     classes = log_odds.shape[1]
     if classes == 1:
-        return reduce((0 * working(log_odds)).sum(1), reduction)
+        return reduce_labels((0 * working(log_odds)).sum(1), reduction, log_odds)
     rows: Tensor = _Pairs.apply(working(log_odds), marks)  # type: ignore[no-untyped-call]
-    return reduce(rows * (2 / (classes * (classes - 1))), reduction)
+    return reduce_labels(rows * (2 / (classes * (classes - 1))), reduction, log_odds)
 
 
 class LabelPairPenalty(Loss):

@@ -10,9 +10,9 @@ from shortlist.checks import number
 from shortlist.links import AssumeNegative, Link, Sigmoid
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss
-from shortlist.losses.rows import IGNORING, WEIGHTING, global_rows, labels_of, reduce_coupled, reduce_rows, sum_rows
+from shortlist.losses.rows import IGNORING, WEIGHTING, global_rows, labelled_rows, reduce_coupled, reduce_rows, sum_rows
 from shortlist.processes import total
-from shortlist.tensors import Reduction, Scores, Target, pick, working
+from shortlist.tensors import Reduction, Scores, Target, pick
 
 
 @domains(**WEIGHTING)
@@ -46,7 +46,7 @@ def assume_negative_loss(
     Cole, Mac Aodha, Lorieul, Perona, Morris, Jojic, "Multi-label learning from single positive labels", 2021 (WAN);
     Garcin et al. 2023, eq. 5.
     """
-    labels, scores = labels_of(scores, target, ignore_index), working(scores)
+    labels, scores = labelled_rows(scores, target, ignore_index)
     others = logsigmoid(-scores).scatter(1, labels.target[:, None], 0.0).sum(1) / max(1, scores.shape[1] - 1)
     values = -logsigmoid(pick(scores, labels.target)) - others
     return reduce_rows(values, labels, weight, reduction, scores)
@@ -102,10 +102,10 @@ def expected_positive_loss(
 
     Cole et al. 2021; Garcin et al. 2023, eqs. 7 and 8.
     """
-    (target, kept), scores = labels_of(scores, target, ignore_index), working(scores)
+    (target, kept), scores = labelled_rows(scores, target, ignore_index)
     rows = global_rows(scores, kept)
     likely = total(sum_rows(-logsigmoid(pick(scores, target)), kept)) / rows
-    return reduce_coupled(likely + beta * positives_excess(scores.sigmoid(), kept, k, rows), rows, reduction)
+    return reduce_coupled(likely + beta * positives_excess(scores.sigmoid(), kept, k, rows), rows, reduction, scores)
 
 
 class ExpectedPositiveLoss(Loss):

@@ -54,7 +54,7 @@ def quasibinary_loss(
         log_q = scores - _constant(log_normalizer, scores)
     costs = torch.where(marks, -log_q, 0.0) + log_q.relu()
     rows = global_rows(scores)
-    return reduce_coupled(total(costs.sum()) / rows, rows, reduction)
+    return reduce_coupled(total(costs.sum()) / rows, rows, reduction, scores)
 
 
 def _constant(log_normalizer: Tensor | float, scores: Scores) -> Tensor:

@@ -14,9 +14,9 @@ from shortlist.links import Link, Sigmoid
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss, LossState
 from shortlist.losses.positives import positives_excess
-from shortlist.losses.rows import IGNORING, Labels, global_rows, labels_of, reduce_coupled, sum_rows
+from shortlist.losses.rows import IGNORING, Labels, global_rows, labelled_rows, reduce_coupled, sum_rows, without_ignored
 from shortlist.processes import processes, total
-from shortlist.tensors import Reduction, Scores, Target, TwoHeadScores, as_target, check_scores, pick, shape_of, working
+from shortlist.tensors import Reduction, Scores, Target, TwoHeadScores, as_target, check_scores, pick, shape_of
 
 START, OBSERVED = 0.6, 0.995
 ESTIMATES_RATE = 1.0  # learning rate of the estimates relative to the network's; Garcin 2023 on CIFAR-100 (Cole: 10)
@@ -62,14 +62,14 @@ def role_loss(
 
     Cole, Mac Aodha, Lorieul, Perona, Morris, Jojic, "Multi-label learning from single positive labels", 2021.
     """
-    labels = labels_of(scores, target, ignore_index)
+    labels, counted = labelled_rows(scores, target, ignore_index)
     check_scores(estimates, "estimates")
     if estimates.shape != scores.shape or estimates.device != scores.device:
         raise InputError(f"estimates: expected floating point {tuple(scores.shape)} like scores, got {shape_of(estimates)}")
-    scores, estimates = working(scores), working(estimates)
+    scores, estimates = counted, without_ignored(estimates, labels.kept)
     rows = global_rows(scores, labels.kept)
     halves = [_half(one, labels, other.detach(), k, weight, rows) for one, other in ((scores, estimates), (estimates, scores))]
-    return reduce_coupled((halves[0] + halves[1]) / 2, rows, reduction)
+    return reduce_coupled((halves[0] + halves[1]) / 2, rows, reduction, scores)
 
 
 def _half(logits: Tensor, labels: Labels, teacher: Tensor, k: float, weight: float, rows: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ from shortlist.tensors import (
     one_hot,
     reduce,
     shape_of,
+    working,
 )
 
 IGNORING: dict[str, Check] = {"ignore_index": whole(-LARGEST_COUNT)}
@@ -47,8 +48,8 @@ def integer_target(scores: Scores, target: Target, name: str = "scores") -> Targ
     return target
 
 
-def labels_of(scores: Scores, target: Target, ignore_index: int) -> Labels:
-    """The checked labels of a loss that takes one label per row.
+def labelled_rows(scores: Scores, target: Target, ignore_index: int) -> tuple[Labels, Scores]:
+    """The checked labels and the scores of a loss that takes one label per row; half precision becomes float32.
 
     On the CPU the labels are looked at: those out of range are refused, and without an ignored row nothing has to be masked.
     Elsewhere that would wait for the device.
@@ -60,9 +61,14 @@ def labels_of(scores: Scores, target: Target, ignore_index: int) -> Labels:
     if target.device.type == "cpu" and not torch.compiler.is_compiling():
         if kept.all():
             check_labels_now(target, scores.shape[1])
-            return Labels(target, None)
+            return Labels(target, None), working(scores)
         check_labels_now(target[kept], scores.shape[1])
-    return Labels(torch.where(kept, target, 0), kept)
+    return Labels(torch.where(kept, target, 0), kept), without_ignored(scores, kept)
+
+
+def without_ignored(scores: Scores, kept: Tensor | None) -> Scores:
+    """The scores with those of ignored rows at 0, so that whatever they hold has neither loss nor gradient."""
+    return working(scores) if kept is None else torch.where(kept[:, None], working(scores), 0.0)
 
 
 def label_marks(scores: Scores, target: Target, name: str = "scores") -> Tensor:
@@ -77,6 +83,7 @@ def reduce_rows(values: Tensor, labels: Labels, weight: Tensor | None, reduction
 
     The mean is ``Σ weight_y · value / Σ weight_y`` over the rows that count, and 0 if there are none.
     """
+    values = marked_nan(values, scores)
     if labels.kept is None and weight is None:
         return reduce(values, reduction)
     shares = torch.ones_like(values) if weight is None else check_each_class(weight, scores, "weight")[labels.target]
@@ -110,10 +117,26 @@ def check_reduction(reduction: str, *, couples: bool) -> None:
         raise InputError("reduction: expected 'mean' or 'sum', got 'none': this loss couples the rows of a batch")
 
 
-def reduce_coupled(mean: Tensor, rows: Tensor, reduction: str) -> Tensor:
+def reduce_labels(values: Tensor, reduction: Reduction, scores: Scores) -> Tensor:
+    """Mean, sum or rows of the values (N,) of a loss that takes any number of labels per row."""
+    return reduce(marked_nan(values, scores), reduction)
+
+
+def reduce_coupled(mean: Tensor, rows: Tensor, reduction: str, scores: Scores) -> Tensor:
     """The reduction of a loss that is computed as the mean over the global batch; its sum is the mean times the rows."""
     check_reduction(reduction, couples=True)
+    spoilt = total(scores.detach().amax(1).isnan().any().to(mean.dtype)) > 0
+    mean = torch.where(spoilt, torch.nan, mean)
     return mean * rows if reduction == "sum" else mean
+
+
+def marked_nan(values: Tensor, scores: Scores) -> Tensor:
+    """The values of the rows, NaN where a score of the row is NaN.
+
+    A hinge, a maximum or a mask can hide such a score from the loss, while the gradient, or the next step, is NaN all the
+    same. Every loss ends in one of the reductions here, so none can.
+    """
+    return torch.where(scores.detach().amax(1).isnan(), torch.nan, values)
 
 
 def global_rows(scores: Scores, kept: Tensor | None = None) -> Tensor:

@@ -14,8 +14,8 @@ from shortlist.errors import InputError
 from shortlist.links import LDAM, Link, Softmax, SoftmaxFocalRecovery
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss
-from shortlist.losses.rows import WEIGHTING, check_no_weight, integer_target, labels_of, reduce_rows
-from shortlist.tensors import Reduction, Scores, Target, as_tensor, is_single_label, reduce, shape_of, working
+from shortlist.losses.rows import WEIGHTING, check_no_weight, integer_target, labelled_rows, reduce_labels, reduce_rows
+from shortlist.tensors import Reduction, Scores, Target, as_tensor, is_single_label, shape_of, working
 
 
 @domains(**WEIGHTING)
@@ -51,9 +51,10 @@ def cross_entropy_loss(
     target = integer_target(scores, target)
     if not is_single_label(target):
         check_no_weight(weight, target)
-        log_probs = torch.log_softmax(working(scores), dim=1)
-        return reduce(-torch.where(target, log_probs, 0.0).sum(1) / target.sum(1).clamp(min=1), reduction)
-    labels, scores = labels_of(scores, target, ignore_index), working(scores)
+        counted = torch.where(target.any(1, keepdim=True), working(scores), 0.0)
+        log_probs = torch.log_softmax(counted, dim=1)
+        return reduce_labels(-torch.where(target, log_probs, 0.0).sum(1) / target.sum(1).clamp(min=1), reduction, scores)
+    labels, scores = labelled_rows(scores, target, ignore_index)
     return reduce_rows(_cross_entropy(scores, labels.target), labels, weight, reduction, scores)
 
 
@@ -107,7 +108,7 @@ def focal_loss(
 
     Lin, Goyal, Girshick, He, Dollár, "Focal loss for dense object detection", 2017.
     """
-    labels, scores = labels_of(scores, target, ignore_index), working(scores)
+    labels, scores = labelled_rows(scores, target, ignore_index)
     loss = _cross_entropy(scores, labels.target)
     if gamma != 0:
         # (1 - p)^γ has an infinite slope at p = 1 for γ < 1; the slope of the product there is 0.
@@ -175,10 +176,14 @@ def ldam_loss(
 
     Cao, Wei, Gaidon, Arechiga, Ma, "Learning imbalanced datasets with label-distribution-aware margin loss", 2019.
     """
-    labels, scores = labels_of(scores, target, ignore_index), working(scores)
+    labels, scores = labelled_rows(scores, target, ignore_index)
     own = check_each_class(margins, scores, "margins")[labels.target]
     lowered = scores.scatter_add(1, labels.target[:, None], -own[:, None])
-    return reduce_rows(_cross_entropy(scale * lowered, labels.target), labels, weight, reduction, scores)
+    # The softmax ignores a constant of a row. Without it, huge scores overflow only where the loss itself does.
+    top = lowered.detach().amax(1, keepdim=True)
+    huge = top.abs() > torch.finfo(scores.dtype).max / (4 * scale)
+    scaled = scale * (lowered - torch.where(huge, top, 0.0))
+    return reduce_rows(_cross_entropy(scaled, labels.target), labels, weight, reduction, scores)
 
 
 class LdamLoss(Loss):

@@ -16,10 +16,10 @@ from shortlist.checks import number, whole
 from shortlist.errors import InputError
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss, softplus
-from shortlist.losses.rows import WEIGHTING, labels_of, reduce_rows
+from shortlist.losses.rows import WEIGHTING, labelled_rows, reduce_rows
 from shortlist.operators.counts import count_probs
 from shortlist.operators.level import LAWS, solve_level
-from shortlist.tensors import Reduction, Scores, Target, pick, working
+from shortlist.tensors import Reduction, Scores, Target, pick
 
 
 @domains(k=whole(1), temperature=number(above=0), **WEIGHTING)
@@ -60,7 +60,7 @@ def smooth_topk_hinge_loss(
     Berrada, Zisserman, Kumar, "Smooth loss functions for deep top-k classification", 2018; the second sum runs over
     the sets that contain the true class (Garcin 2022, Table 1, omits that).
     """
-    labels, scores = labels_of(scores, target, ignore_index), working(scores)
+    labels, scores = labelled_rows(scores, target, ignore_index)
     classes = scores.shape[1]
     if k > classes:
         raise InputError(f"k: expected at most the {classes} classes of scores, got {k}")

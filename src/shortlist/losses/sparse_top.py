@@ -6,7 +6,7 @@ from torch import Tensor
 from shortlist.links import Link, SparseTop
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss
-from shortlist.losses.rows import WEIGHTING, Labels, check_no_weight, integer_target, labels_of, reduce_rows
+from shortlist.losses.rows import WEIGHTING, Labels, check_no_weight, integer_target, labelled_rows, reduce_rows
 from shortlist.operators.sparse_top import project
 from shortlist.tensors import Reduction, Scores, Target, is_single_label, one_hot, working
 
@@ -49,11 +49,11 @@ def sparse_top_loss(
     """
     target = integer_target(scores, target)
     if is_single_label(target):
-        labels = labels_of(scores, target, ignore_index)
+        labels, counted = labelled_rows(scores, target, ignore_index)
     else:
         check_no_weight(weight, target)
-        labels = Labels(target, None)
-    scores = working(scores)
+        labels, counted = Labels(target, None), working(scores)
+    scores = counted
     values = _row_losses(scores, one_hot(labels.target, scores.shape[1]))
     return reduce_rows(values, labels, weight, reduction, scores)
 

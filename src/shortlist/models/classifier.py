@@ -276,7 +276,7 @@ class Classifier(nn.Module):
             raise InputError(f"rule: {rule.text} has not been fitted: call rule.fit(predictions) first")
         rule.check_reads(self._no_rows())
         rule.check_origin(self._no_rows())
-        if getattr(rule.ordering, "generator", None) is None:  # asking a randomised rule would change its next answer
+        if not rule.ordering.randomized:  # asking a randomised rule would change its next answer
             threshold = rule.fitted_buffer("threshold")
             rule(torch.full((1, len(self.classes)), 1 / len(self.classes), device=threshold.device))
 

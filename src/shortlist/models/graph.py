@@ -63,7 +63,7 @@ def outputs_of(classifier: Classifier) -> list[str]:
 def check_exportable(classifier: Classifier) -> None:
     """Refuse a classifier whose answer is not a function of its input."""
     rule = classifier.rule
-    if rule is not None and getattr(rule.ordering, "generator", None) is not None:
+    if rule is not None and rule.ordering.randomized:
         raise InputError(
             f"cannot export {rule.text}: it is randomised, and a graph gives the same answer every time: fit it without :random"
         )

@@ -10,20 +10,24 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.lib import format as npy
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load as load_safetensors
+from torch import Tensor
 
 from shortlist.errors import InputError
 from shortlist.predictions.stored import VERSION, Keys, Stored
-from shortlist.tensors import Array, as_tensor
+from shortlist.tensors import Array, as_tensor, shape_of
+from shortlist.words import shown
 
 UNREADABLE = (SafetensorError, zipfile.BadZipFile, zlib.error, EOFError)
 LINK_PREFIX = "link."
 READ_WHOLE = 2**26  # bytes: 64 MB; larger files are mapped
+LONGEST_NAME = 2**18  # bytes: a longer name is damage
 
 
 def read_safetensors(path: Path, keys: Keys) -> Stored:
@@ -41,13 +45,14 @@ def read_safetensors(path: Path, keys: Keys) -> Stored:
     if keys.ids is not None:
         raise InputError("ids_key: expected None, as safetensors files hold no text; name the rows in an npz file or a table")
     ids = tensors.pop("ids", None)
+    told = {name: json.loads(header.get(name, "null")) if ours else None for name in ("classes", "superclasses", "link")}
     return _assemble(
         tensors,
         keys,
-        ids=_from_bytes(ids.numpy()) if ours and ids is not None else None,
-        classes=json.loads(header["classes"]) if ours else None,
-        superclasses=json.loads(header.get("superclasses", "null")) if ours else None,
-        link=json.loads(header["link"]) if ours else None,
+        ids=_from_bytes(ids) if ours and ids is not None else None,
+        classes=names_of(told["classes"], "classes"),
+        superclasses=names_of(told["superclasses"], "superclasses"),
+        link=told["link"],
     )
 
 
@@ -62,7 +67,9 @@ def read_npz(path: Path, keys: Keys) -> Stored:
     """The arrays of a small or compressed file; those of others stay in the file until they are used."""
     with zipfile.ZipFile(path) as archive:
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-        arrays = {name: _member(path, archive, members[name]) for name in _wanted([*members], keys)}
+        wanted = _wanted([*members], keys)
+        _check_shapes({name: _described(archive, members[name]) for name in wanted}, keys)
+        arrays = {name: _member(path, archive, members[name]) for name in wanted}
     ours = "format" in arrays and str(arrays.pop("format")) == VERSION
     classes, superclasses, ids = (None if texts is None else texts.astype(str).tolist() for texts in _texts(arrays, keys))
     link = arrays.pop("link", None)
@@ -80,9 +87,57 @@ def read_npz(path: Path, keys: Keys) -> Stored:
 def _texts(arrays: dict[str, Any], keys: Keys) -> tuple[Any, Any, Any]:
     """The names of classes, superclasses and rows, taken out of the arrays."""
     classes, superclasses, ids = (arrays.pop(name, None) for name in ("classes", "superclasses", keys.ids or "ids"))
-    if ids is not None and ids.ndim != 1:
-        raise InputError(f"ids: expected one name for each row, got an array of shape {ids.shape}")
     return classes, superclasses, ids
+
+
+class Described(NamedTuple):
+    """What the header of an array says, before the array is read."""
+
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype[Any]
+    offset: int  # of the first value in the member
+
+
+def _described(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Described:
+    """The header of one array; refused if it promises more than the file holds.
+
+    An entry counts as one byte at least: empty texts take no room in a file, and millions of them much in memory.
+    """
+    with archive.open(info) as stream:
+        version = npy.read_magic(stream)
+        read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, fortran, dtype = read_header(stream)
+        offset = stream.tell()
+    if dtype.hasobject:
+        raise InputError(f"{info.filename}: expected numbers or text, got Python objects, which are never unpickled")
+    size = math.prod(shape) * max(1, dtype.itemsize)
+    if size > info.file_size - offset:
+        raise InputError(f"{info.filename}: expected {size} bytes for {shape}, the file holds {info.file_size - offset}")
+    return Described(shape, fortran, dtype, offset)
+
+
+def _check_shapes(found: Mapping[str, Described], keys: Keys) -> None:
+    """Names, one for each class or row, and of a sensible length: told from the headers, before anything is read."""
+    scores, target = found[keys.find_scores(found)[0]].shape, keys.find_target(found)
+    if target is not None and len(scores) == 2 and found[target].shape[:1] != scores[:1]:
+        raise InputError(f"target: expected labels for {scores[0]} rows, got an array of shape {found[target].shape}")
+    for name, place in (("classes", 1), ("superclasses", 1), (keys.ids or "ids", 0)):
+        if name not in found or len(scores) != 2:
+            continue
+        shape, dtype = found[name].shape, found[name].dtype
+        if shape != (scores[place],):
+            what = "class" if place else "row"
+            raise InputError(f"{name}: expected {scores[place]} names, one for each {what}, got an array of shape {shape}")
+        if dtype.kind not in "USiu" or dtype.itemsize > LONGEST_NAME:
+            raise InputError(f"{name}: expected texts or whole numbers, got an array of dtype {dtype}")
+
+
+def names_of(value: Any, what: str) -> list[str] | None:
+    """A list of names, as JSON holds it, or None."""
+    if value is not None and not (isinstance(value, list) and all(isinstance(name, str) for name in value)):
+        raise InputError(f"{what}: expected a list of names, got {shown(value)}")
+    return value
 
 
 def _wanted(names: Sequence[str], keys: Keys) -> list[str]:
@@ -119,16 +174,7 @@ def _assemble(
 
 def _member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
     """One array of an npz: mapped where it lies uncompressed in the file, else read."""
-    with archive.open(info) as stream:
-        version = npy.read_magic(stream)
-        read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, fortran, dtype = read_header(stream)
-        inside = stream.tell()
-        if dtype.hasobject:
-            raise InputError(f"{info.filename}: expected numbers or text, got Python objects, which are never unpickled")
-    size = math.prod(shape) * dtype.itemsize
-    if size > info.file_size - inside:
-        raise InputError(f"{info.filename}: expected {size} bytes for {shape}, the file holds {info.file_size - inside}")
+    shape, fortran, dtype, inside = _described(archive, info)
     mappable = info.compress_type == zipfile.ZIP_STORED and shape and dtype.kind in "fiub" and 0 not in shape
     if not mappable or path.stat().st_size <= READ_WHOLE:
         with archive.open(info) as stream:
@@ -149,6 +195,9 @@ def texts_to_bytes(texts: Sequence[str]) -> Array:
     return encoded.view(np.uint8).reshape(len(texts), max(1, encoded.dtype.itemsize))
 
 
-def _from_bytes(matrix: Array) -> list[str]:
+def _from_bytes(ids: Tensor) -> list[str]:
+    if ids.dtype != torch.uint8 or ids.ndim != 2 or not ids.shape[1]:
+        raise InputError(f"ids: expected UTF-8 bytes, uint8 (rows, longest), got {shape_of(ids)}")
+    matrix = ids.numpy()
     rows = np.ascontiguousarray(matrix).view(f"S{matrix.shape[1]}").reshape(-1)
     return [row.decode() for row in rows.tolist()]

@@ -70,7 +70,7 @@ def load(
         return _predictions(stored, link)
     except InputError as error:
         raise type(error)(f"{path}: {error}") from error
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, *UNREADABLE) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, RecursionError, *UNREADABLE) as error:
         raise InputError(f"cannot read {path} as {path.suffix[1:]}: {_first_line(error)}") from error
 
 

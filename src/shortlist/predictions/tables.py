@@ -18,10 +18,13 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from shortlist.checks import check_distinct
+from shortlist.checks import check_distinct, whole
 from shortlist.errors import InputError
+from shortlist.predictions.array_sinks import DTYPES
+from shortlist.predictions.arrays import names_of
 from shortlist.predictions.stored import VERSION, Header, Keys, RowKind, Sink, Stored
 from shortlist.tensors import BLOCK_ENTRIES, Array, is_single_label
+from shortlist.words import shown
 
 UNREADABLE = (pa.ArrowException,)
 COLUMN_PER_CLASS = 1000
@@ -219,10 +222,13 @@ class _Gathered:
             [str(label) for label in target.tolist()] if numbered and names != [str(n) for n in range(len(names))] else target
         )
 
+    def _class_names(self, prefix: str) -> list[str] | None:
+        return None if self.lists else [name.removeprefix(prefix) for name in self.found]
+
     def stored(self, keys: Keys) -> Stored:
         header = self.header
         ours = header.get("format") == VERSION
-        width = header.get("num_classes", 0 if self.lists else len(self.found))
+        width = whole(0)("num_classes", header.get("num_classes", 0 if self.lists else len(self.found)))
         scores = _room(0, width, self.dtype) if self.scores is None else self.scores
         target = self.target
         if target is None and self.target_key:
@@ -235,12 +241,12 @@ class _Gathered:
         return Stored(
             scores=scores,
             target=target,
-            classes=header["classes"] if ours else None if self.lists else [n.removeprefix(prefix) for n in self.found],
-            superclasses=header.get("superclasses"),
+            classes=names_of(header["classes"], "classes") if ours else self._class_names(prefix),
+            superclasses=names_of(header.get("superclasses"), "superclasses"),
             ids=self.ids if ours or self.ids is None else keys.check_ids(self.ids),
-            train_counts=None if counts is None else _from_json(counts),
+            train_counts=None if counts is None else _from_json(counts, "train_counts"),
             link=header.get("link"),
-            link_tensors={name: _from_json(value) for name, value in header.get("link_tensors", {}).items()},
+            link_tensors={name: _from_json(value, name) for name, value in header.get("link_tensors", {}).items()},
         )
 
 
@@ -275,5 +281,8 @@ def _to_json(tensor: Tensor) -> dict[str, Any]:
     return {"dtype": str(tensor.dtype).removeprefix("torch."), "values": tensor.tolist()}
 
 
-def _from_json(value: dict[str, Any]) -> Tensor:
-    return torch.tensor(value["values"], dtype=getattr(torch, value["dtype"]))
+def _from_json(value: Any, name: str) -> Tensor:
+    known = {str(dtype).removeprefix("torch."): dtype for dtype in DTYPES}
+    if not isinstance(value, dict) or value.get("dtype") not in known or "values" not in value:
+        raise InputError(f"{name}: expected a dtype and values, got {shown(value)}")
+    return torch.tensor(value["values"], dtype=known[value["dtype"]])

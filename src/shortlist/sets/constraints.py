@@ -348,6 +348,7 @@ class InterpolatedError(ErrorPerClass):
 def _at_labels(ordering: Ordering, batches: Batches, *, single: bool = False) -> tuple[Tensor, Tensor, int]:
     """The ordering at every true label, those labels, and the number of classes."""
     values, labels, classes = [], [], 0
+    draws = ordering.calibration_draws()
     for probs, target in batches.labelled():
         if single and not is_single_label(target):
             raise InputError(
@@ -356,7 +357,14 @@ def _at_labels(ordering: Ordering, batches: Batches, *, single: bool = False) ->
             )
         classes = probs.shape[1]
         values.append(ordering.at_labels(probs, target).cpu())
+        if draws is not None:
+            draws.add(probs, target)
         labels.append((target if is_single_label(target) else target.nonzero()[:, 1]).cpu())
     if not any(len(part) for part in values):
         raise InputError("probs: expected labelled calibration rows, got none")
-    return torch.cat(values), torch.cat(labels), classes
+    found = torch.cat(values)
+    if draws is not None:
+        drawn = draws.drawn()
+        ordering.keep_draws(drawn)
+        found = found - drawn.taken
+    return found, torch.cat(labels), classes

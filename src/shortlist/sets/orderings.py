@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shortlist.checks import decimal, random_generator, whole
+from shortlist.checks import SLACK, decimal, flag, optional, random_generator, whole
 from shortlist.errors import InputError
 from shortlist.fitting import Fitted
 from shortlist.selection import count_rows, keep_largest, keep_top, sort_rows
+from shortlist.sets.draws import CalibrationDraws, Drawn, draws_of
 from shortlist.sets.kinds import RulePart
 from shortlist.tensors import Probs, Sets, Target, as_tensor, is_single_label, pick, row_blocks, shape_of, working
 
@@ -31,7 +32,8 @@ class Ordering(RulePart, Fitted):
         descending: whether larger values are more plausible; otherwise smaller ones are.
         needs_probabilities: whether the values make sense for probabilities only, and not for scores that merely rank the
             labels.
-        generator: the source of randomness of a randomised ordering, otherwise None.
+        generator: the user's source of randomness of a randomised ordering, otherwise None.
+        randomized: whether values are drawn at random.
 
     >>> class LogOdds(Ordering):
     ...     kind = "log-odds"
@@ -47,6 +49,18 @@ class Ordering(RulePart, Fitted):
     descending = False
     needs_probabilities = True
     generator: torch.Generator | None = None
+
+    @property
+    def randomized(self) -> bool:
+        """Whether values are drawn at random."""
+        return self.generator is not None
+
+    def calibration_draws(self) -> CalibrationDraws | None:
+        """Draws to be taken from the values at the labels of calibration rows; None if nothing is."""
+        return None
+
+    def keep_draws(self, drawn: Drawn) -> None:
+        """Keep what new rows need of the draws of the calibration rows."""
 
     def forward(self, probs: Probs) -> Tensor:
         """The value of every label of every row."""
@@ -167,16 +181,25 @@ class Prefix(Ordering):
         """The value of the first, second, … label of each row, non-decreasing, from probabilities in decreasing order."""
         raise TypeError(f"{type(self).__name__} does not define steps(ordered)")
 
+    def drawn_steps(self, ordered: Tensor, probs: Probs) -> Tensor:
+        """The same with whatever is drawn for these rows, ``probs`` in the order of the classes."""
+        return self.steps(ordered)
+
     def forward(self, probs: Probs) -> Tensor:
         """The values in the places of their labels."""
         ordered, places = probs.sort(dim=1, descending=True, stable=True)
-        steps = self.steps(ordered)
+        steps = self.drawn_steps(ordered, probs)
         return torch.empty_like(steps).scatter_(1, places, steps)
 
     def at_labels(self, probs: Probs, target: Target) -> Tensor:
-        """As declared by :class:`Ordering`; for one label a row, values are sorted without their indices, which is faster."""
+        """As declared by :class:`Ordering`, without what is drawn, which :meth:`calibration_draws` is for.
+
+        For one label a row, values are sorted without their indices, which is faster.
+        """
         if not is_single_label(target):
-            return super().at_labels(probs, target)
+            ordered, places = probs.sort(dim=1, descending=True, stable=True)
+            steps = self.steps(ordered)
+            return torch.empty_like(steps).scatter_(1, places, steps)[target]
         values = torch.empty(len(probs), dtype=torch.float64, device=probs.device)
         for rows in row_blocks(*probs.shape):
             steps = self.steps(sort_rows(probs[rows], descending=True))
@@ -190,7 +213,7 @@ class Prefix(Ordering):
         sets = torch.empty(probs.shape, dtype=torch.bool, device=probs.device)
         for rows in row_blocks(*probs.shape):
             ordered = sort_rows(probs[rows], descending=True)
-            counts = count_rows(self.steps(ordered) <= threshold)
+            counts = count_rows(self.drawn_steps(ordered, probs[rows]) <= threshold)
             sets[rows] = keep_first(probs[rows], ordered, counts)
         return sets
 
@@ -226,19 +249,23 @@ class MassAbove(Prefix):
 class CumulativeMass(Prefix):
     """The total probability of all labels up to and including this one, plus ``penalty`` for each rank beyond ``k_reg``.
 
+    Rows that sum to 1 up to rounding are divided by their sum, so that the last label has exactly 1.
+
     A randomised ordering subtracts a uniform share of the label's own probability, one draw a row: sets are then smaller and
-    their coverage exact, and two calls give different sets.
+    their coverage exact. See :mod:`shortlist.sets.draws` for where the draws come from.
 
     Args:
         penalty: added for each rank beyond ``k_reg``; 0 by default.
         k_reg: number of labels without a penalty; 0 by default.
-        generator: source of the draws: a torch or numpy generator, or a seed.
+        generator: makes the ordering randomised. With a seed, draws follow from the seed, the calibration rows and the row;
+            a torch or numpy generator is drawn from in turn, so that two calls give different sets.
         randomized: whether to draw; true if a generator is given, and otherwise false by default. True without a generator
-            draws from seed 0.
+            is the same as the seed 0.
     """
 
     kind = "cumulative-mass"
     parameter_names = ("penalty", "k_reg", "randomized")
+    seed: Tensor | None
 
     def __init__(self, penalty: float = 0.0, k_reg: int = 0, generator: Any = None, randomized: bool | None = None):
         super().__init__()
@@ -246,32 +273,53 @@ class CumulativeMass(Prefix):
         if self.penalty < 0:
             raise InputError(f"penalty: expected a number from 0, got {penalty}")
         self.k_reg = whole(0)("k_reg", k_reg)
-        self.generator = as_generator(generator, randomized)
+        self._randomized = optional(flag)("randomized", randomized) or generator is not None
+        if generator is not None and randomized is False:
+            raise InputError("generator: expected None with randomized=False, got a generator")
+        seeded = random_generator("generator", generator)
+        given = isinstance(generator, torch.Generator | np.random.Generator)
+        self.generator, self._start = (seeded, 0) if given else (None, 0 if seeded is None else seeded.initial_seed())
+        self.register_buffer("seed", None)  # of the draws of new rows; the fit chooses it
 
     @property
     def randomized(self) -> bool:
         """Whether the ordering draws random numbers."""
-        return self.generator is not None
+        return self._randomized
+
+    def check_buffers(self) -> None:
+        """As declared by :class:`Ordering`."""
+        if self.seed is not None and (self.seed.dtype != torch.int64 or self.seed.ndim or not self.randomized):
+            wanted = "int64 ()" if self.randomized else "none without randomness"
+            raise InputError(f"seed: expected {wanted}, got {shape_of(self.seed)}")
+
+    def calibration_draws(self) -> CalibrationDraws | None:
+        """As declared by :class:`Ordering`."""
+        return CalibrationDraws(self._start, self.generator) if self.randomized else None
+
+    def keep_draws(self, drawn: Drawn) -> None:
+        """As declared by :class:`Ordering`."""
+        self.seed = drawn.seed
 
     def steps(self, ordered: Tensor) -> Tensor:
         """``p₁, p₁ + p₂, …`` with the penalty, in float64."""
         total = ordered.cumsum(1, dtype=torch.float64)
-        if self.generator is not None:
-            draw = torch.rand(len(ordered), 1, generator=self.generator, dtype=torch.float64, device=self.generator.device)
-            total = total - draw.to(ordered.device) * ordered
+        whole = total[:, -1:]
+        total = total / torch.where((whole - 1).abs() <= SLACK, whole, 1.0)
         if self.penalty:
             rank = torch.arange(1, ordered.shape[1] + 1, device=ordered.device, dtype=torch.float64)
             total = total + self.penalty * (rank - self.k_reg).clamp(min=0)
         return total
 
+    def drawn_steps(self, ordered: Tensor, probs: Probs) -> Tensor:
+        """The steps, less a uniform share of each label's own probability."""
+        steps = self.steps(ordered)
+        return steps - self._draws(probs) * ordered if self.randomized else steps
 
-def as_generator(generator: Any, randomized: bool | None) -> torch.Generator | None:
-    """The generator of a randomised rule; None for one that is not."""
-    if randomized not in (None, True, False):
-        raise InputError(f"randomized: expected True or False, got {randomized!r}")
-    if generator is not None and randomized is False:
-        raise InputError("generator: expected None with randomized=False, got a generator")
-    return random_generator("generator", 0 if randomized and generator is None else generator)
+    def _draws(self, probs: Probs) -> Tensor:
+        if self.generator is None:
+            return draws_of(probs, torch.zeros((), dtype=torch.int64) if self.seed is None else self.seed)
+        shape = len(probs), 1
+        return torch.rand(shape, generator=self.generator, dtype=torch.float64, device=self.generator.device).to(probs.device)
 
 
 def threshold_in_dtype(threshold: Tensor, dtype: torch.dtype, descending: bool) -> Tensor:

@@ -56,7 +56,8 @@ def register_rule(name: str, *arguments: str, texts: tuple[str, ...] = (), prior
         name: the first word of the text.
         *arguments: the arguments of the function in the order in which the text names them, separated by colons. ``?`` at the
             end marks those that may be left out. Two have a fixed meaning: with ``"prior?"`` the word ``prior`` in the text
-            passes the class prior as ``prior``; with ``"random?"`` the word ``random`` passes a generator as ``generator``.
+            passes the class prior as ``prior``; with ``"random?"`` the word ``random`` passes a seed or a generator as
+            ``generator``.
         texts: the arguments that are words rather than numbers.
         prior: whether the function always takes the class prior, as ``prior``.
 

@@ -20,6 +20,7 @@ cap, floor           the same, at most / at least n labels          size of ever
 ``alpha`` is the allowed error; ``confidence_level`` and ``coverage`` (1 - alpha) are understood in its place.
 """
 
+import copy
 import warnings
 from typing import Any
 
@@ -132,8 +133,10 @@ def aps(alpha: float, generator: Any = None, randomized: bool | None = None) -> 
 
     Args:
         alpha: the allowed error: 0.1 for a coverage of 90 %.
-        generator: makes the rule randomised: a torch or numpy generator, or a seed.
-        randomized: True for a randomised rule without naming a generator (seed 0).
+        generator: makes the rule randomised. With a seed the draws follow from the seed and the data: the same calibration rows
+            give the same threshold, and the same row the same set; other calibration rows give independent draws. A torch or
+            numpy generator is drawn from in turn.
+        randomized: True for a randomised rule with the seed 0.
 
     Romano, Sesia, Candès, "Classification with valid and adaptive coverage", 2020.
     """
@@ -278,4 +281,6 @@ def _conformal(rule: SetRule, name: str) -> AverageError:
 
 
 def _with(rule: SetRule, text: str, constraint: ErrorPerClass) -> SetRule:
-    return SetRule(f"{rule.text},{text}", rule.ordering, constraint, rule.least, rule.most)
+    ordering = copy.copy(rule.ordering)
+    ordering._buffers = dict(ordering._buffers)  # a fit of one rule must not change the draws of the other
+    return SetRule(f"{rule.text},{text}", ordering, constraint, rule.least, rule.most)

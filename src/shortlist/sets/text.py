@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from shortlist.checks import as_typed, random_generator
+from shortlist.checks import as_typed
 from shortlist.errors import InputError
 from shortlist.sets import rules  # noqa: F401 (registers our own)
 from shortlist.sets.registry import MODIFIERS, PRIOR, RANDOM, RULES, WORDS, TextForm
 from shortlist.sets.rule import SetRule
-from shortlist.words import did_you_mean
+from shortlist.words import did_you_mean, shown
 
 # What other libraries call a modifier, and what they call rules that have another name here.
 SYNONYMS = {"class-conditional": "classwise", "class_conditional": "classwise", "mondrian": "classwise"}
@@ -22,7 +22,8 @@ def parse_rule(text: str, prior: Any = None, *, generator: Any = None) -> SetRul
         text: for example ``lac:0.1,classwise,cap:10``, ``average-k:5:prior``, ``per-label:precision:0.9``.
         prior: class prior for the rules that need one (``average-k:K:prior``, ``pas``), or a function that returns it and is
             called only then.
-        generator: for randomised rules (``aps:ALPHA:random``): a torch or numpy generator or a seed; by default seed 0.
+        generator: for randomised rules (``aps:ALPHA:random``): a seed (0 by default), which the draws follow from together with
+            the data, or a torch or numpy generator, which is drawn from in turn.
 
     >>> parse_rule("average-k:5,cap:10,floor:1")
     SetRule(average-k:5,cap:10,floor:1, not fitted)
@@ -51,10 +52,12 @@ def _call(table: dict[str, TextForm], part: str, text: str, given: dict[str, Any
     if PRIOR in arguments or form.prior:
         arguments[PRIOR] = _prior(given[PRIOR], text)
     if arguments.pop(RANDOM, None):
-        arguments["generator"] = random_generator("generator", 0 if given[RANDOM] is None else given[RANDOM])
+        arguments["generator"] = 0 if given[RANDOM] is None else given[RANDOM]
     made = form.function(*rule, **arguments)
     if not isinstance(made, SetRule):
-        raise InputError(f"rule {text!r}: expected {form.function.__qualname__} to return a SetRule, got {type(made).__name__}")
+        raise InputError(
+            f"rule {shown(text)}: expected {form.function.__qualname__} to return a SetRule, got {type(made).__name__}"
+        )
     return made
 
 
@@ -63,9 +66,9 @@ def _unknown(table: dict[str, TextForm], name: str, text: str) -> str:
     ours = FOREIGN.get(name)
     hint = f"it is called {ours!r} here; " if ours in table else did_you_mean(name, table)
     if table is RULES and name in MODIFIERS:
-        return f"rule {text!r}: {name!r} modifies a rule and comes after it, separated by a comma: average-k:5,{text}"
+        return f"rule {shown(text)}: {name!r} modifies a rule and comes after it, separated by a comma: average-k:5,{text}"
     return (
-        f"rule {text!r}: {name!r} is not {what}; {hint}expected one of {', '.join(form.usage for form in table.values())}"
+        f"rule {shown(text)}: {name!r} is not {what}; {hint}expected one of {', '.join(form.usage for form in table.values())}"
         "; a rule of your own is known once the module that registers it is imported (on the command line, shortlist --import)"
     )
 
@@ -78,10 +81,10 @@ def _arguments(form: TextForm, values: list[str], part: str, text: str) -> dict[
     plain = [name for name in names if name not in WORDS]
     required = {argument for argument in form.arguments if not argument.endswith("?")}
     if not len(required - set(WORDS)) <= len(values) <= len(plain) or not required & set(WORDS) <= set(words):
-        raise InputError(f"rule {text!r}: expected {form.usage}, got {part!r}")
+        raise InputError(f"rule {shown(text)}: expected {form.usage}, got {shown(part)}")
     found: dict[str, Any] = {}
     for name, value in zip(plain, values, strict=False):
-        found[name] = value if name in form.texts else as_typed(f"rule {text!r}: {name}", value)
+        found[name] = value if name in form.texts else as_typed(f"rule {shown(text)}: {name}", value)
     return found | words
 
 
@@ -89,7 +92,7 @@ def _prior(prior: Any | Callable[[], Any], text: str) -> Any:
     found = prior() if callable(prior) else prior
     if found is None:
         raise InputError(
-            f"rule {text!r}: needs a class prior: pass prior, or train_counts with the predictions (the number of training "
-            "examples of each class)"
+            f"rule {shown(text)}: needs a class prior: pass prior, or train_counts with the predictions (the number of "
+            "training examples of each class)"
         )
     return found

@@ -56,7 +56,7 @@ def make_rule(recipe: Recipe, classes: int, prior: Tensor | None) -> SetRule:
         prior: class frequencies of the training rows, for rules that divide by them.
     """
     text = recipe.rule or default_rule(recipe, classes)
-    return parse_rule(text, prior=prior, generator=torch.Generator().manual_seed(recipe.seed))
+    return parse_rule(text, prior=prior, generator=recipe.seed)
 
 
 def check_link_and_rule(recipe: Recipe, counts: Tensor, *, single: bool) -> None:

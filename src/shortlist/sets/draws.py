@@ -1,0 +1,111 @@
+"""Random numbers of randomised rules: one uniform number a row, which follows from the row and from the calibration rows.
+
+Unless the user gives a generator, a randomised rule derives its numbers from a seed and the data. The numbers of the
+calibration rows come from a hash of the seed and of all these rows with their labels, so that calibrations on different rows
+are independent and one calibration can be repeated. (A fixed sequence instead would be the same in every calibration, and
+coverage on average over calibrations would not be what was asked for.) The number of a new row comes from its own
+probabilities and from another part of that hash, which is saved with the rule: a row gets the same set in any batch, and its
+number is independent of those of the calibration rows.
+"""
+
+import hashlib
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from shortlist.tensors import Probs, Target, is_single_label, pick, row_blocks
+
+GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15, the increment of splitmix64, as a signed number
+FIRST, SECOND = -4658895280553007687, -7723592293110705685  # its two multipliers
+
+
+class Drawn(NamedTuple):
+    """What was drawn for the calibration rows.
+
+    Args:
+        taken: what is taken away at each label, a uniform share of its probability, float64 (labels,).
+        seed: the seed of the rows to come, int64 ().
+    """
+
+    taken: Tensor
+    seed: Tensor
+
+
+class CalibrationDraws:
+    """Draws for calibration rows that are read batch by batch; how they are divided into batches does not matter.
+
+    Args:
+        seed: changes all draws.
+        generator: where the draws come from, instead of the seed and the rows.
+    """
+
+    def __init__(self, seed: int, generator: torch.Generator | None):
+        self._generator = generator
+        self._hash = hashlib.sha256(seed.to_bytes(8, "little"))
+        self._own: list[Tensor] = []  # the probability of each label
+        self._labels: list[Tensor] = []  # the number of labels of each row
+
+    def add(self, probs: Probs, target: Target) -> None:
+        """Add rows with their labels."""
+        single = is_single_label(target)
+        labels = target if single else row_hashes(target.to(torch.float64))
+        self._hash.update(torch.stack([row_hashes(probs), labels], 1).cpu().numpy().tobytes())
+        self._own.append((pick(probs, target) if single else probs[target]).double().cpu())
+        self._labels.append(torch.ones_like(target).cpu() if single else target.sum(1).cpu())
+
+    def drawn(self) -> Drawn:
+        """One number for each row, once all rows are known."""
+        digest = self._hash.digest()
+        own_seed, next_seed = (int.from_bytes(digest[start : start + 8], "little") >> 1 for start in (0, 8))
+        generator = torch.Generator().manual_seed(own_seed) if self._generator is None else self._generator
+        labels = torch.cat(self._labels)
+        shares = torch.rand(len(labels), generator=generator, dtype=torch.float64, device=generator.device).cpu()
+        return Drawn(shares.repeat_interleave(labels) * torch.cat(self._own), torch.tensor(next_seed))
+
+
+def row_hashes(values: Tensor) -> Tensor:
+    """A hash of each row, int64 (N,): equal for equal rows, on any device and in any precision that holds them."""
+    columns = _mixed(torch.arange(1, values.shape[1] + 1, device=values.device) * GOLDEN) | 1
+    sums = torch.empty(len(values), dtype=torch.int64, device=values.device)
+    for rows in row_blocks(*values.shape):
+        bits = (values[rows].to(torch.float64) + 0.0).contiguous().view(torch.int64)  # adding 0 makes -0 and 0 one value
+        # Numbers with few digits differ only in their leading bits, which a product modulo 2⁶⁴ would lose.
+        sums[rows] = ((bits ^ _shifted(bits, 32)) * columns).sum(1)
+    return _mixed(sums)
+
+
+def draws_of(probs: Probs, seed: Tensor) -> Tensor:
+    """A uniform number for each row, float64 (N, 1), from its probabilities and the seed; equal rows get different ones.
+
+    >>> rows = torch.tensor([[0.75, 0.25], [0.75, 0.25], [0.5, 0.5]])
+    >>> draws_of(rows, torch.tensor(7)).squeeze(1)
+    tensor([0.5756, 0.2315, 0.6951], dtype=torch.float64)
+    """
+    keys = _mixed(row_hashes(probs) + seed.to(probs.device) * GOLDEN)
+    drawn = _mixed(keys + _occurrences(keys) * GOLDEN)
+    # The leading 53 bits, as a number in [0, 1).
+    return _shifted(drawn, 11).to(torch.float64).mul(2.0**-53)[:, None]
+
+
+def _occurrences(keys: Tensor) -> Tensor:
+    """How many equal keys come before each of them."""
+    ordered, order = keys.sort(stable=True)
+    places = torch.arange(len(keys), device=keys.device)
+    fresh = torch.ones_like(ordered, dtype=torch.bool)
+    fresh[1:] = ordered[1:] != ordered[:-1]
+    starts = torch.where(fresh, places, 0).cummax(0).values if len(keys) else places
+    return torch.empty_like(places).scatter_(0, order, places - starts)
+
+
+def _mixed(x: Tensor) -> Tensor:
+    """The finaliser of splitmix64 (Steele, Lea, Flood 2014): every bit of the result depends on every bit of x."""
+    x = (x ^ _shifted(x, 30)) * FIRST
+    x = (x ^ _shifted(x, 27)) * SECOND
+    return x ^ _shifted(x, 31)
+
+
+def _shifted(x: Tensor, by: int) -> Tensor:
+    """Unsigned shift to the right."""
+    found: Tensor = (x >> by) & (2 ** (64 - by) - 1)
+    return found
