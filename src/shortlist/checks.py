@@ -211,21 +211,27 @@ def check_rows(values: Tensor, target: Target | None = None, *, kind: Kind = "sc
         check_scores(values, name)
     else:
         check_target(values, target, name)
-    if kind != "sets":
-        check_values(values, kind, name)
-    if target is not None:
-        check_labels(target, values.shape[1])
+    check_entries(values, target, kind, name)
 
 
 def check_values(values: Tensor, kind: Kind, name: str = "probs") -> None:
     """The values of a matrix of this kind, as :func:`check_rows` describes them; shapes have been checked."""
-    if not values.numel() or _values_are_unknown():
+    check_entries(values, None, kind, name)
+
+
+def check_entries(values: Tensor, target: Target | None, kind: Kind, name: str = "probs") -> None:
+    """The same with their labels: one read of each, and one wait for a GPU."""
+    looked_at = [values.detach()] if kind != "sets" and values.numel() else []
+    labels = [target] if target is not None and is_single_label(target) and len(target) else []
+    if (not looked_at and not labels) or _values_are_unknown():
         return
     # Both ends are NaN if any value is; aminmax reads at the speed of memory.
-    low, high = torch.stack(torch.aminmax(values.detach())).tolist()
-    lowest, highest = BOUNDS[kind]
-    if not (lowest <= low and high <= highest):
+    ends = torch.cat([torch.stack(torch.aminmax(part)).double() for part in (*looked_at, *labels)]).tolist()
+    lowest, highest = BOUNDS[kind] if looked_at else (0.0, 0.0)
+    if looked_at and not (lowest <= ends[0] and ends[1] <= highest):
         _refuse(values, kind, name)
+    if labels and not 0 <= ends[-2] <= ends[-1] <= values.shape[1] - 1:
+        _refuse_label(labels[0], values.shape[1])
 
 
 def _refuse(values: Tensor, kind: Kind, name: str) -> NoReturn:
@@ -264,11 +270,16 @@ def check_labels(target: Target, classes: int) -> None:
         return
     low, high = torch.stack(torch.aminmax(target)).tolist()
     if low < 0 or high >= classes:
-        row = int(((target < 0) | (target >= classes)).nonzero()[0])
-        raise InputError(
-            f"target: expected labels from 0 to {classes - 1}, got {int(target[row])} in row {row}: labels count from 0, and "
-            "rows without a label need a bool (N, C) target"
-        )
+        _refuse_label(target, classes)
+
+
+def _refuse_label(target: Target, classes: int) -> NoReturn:
+    """Raise an error that names the first label out of range."""
+    row = int(((target < 0) | (target >= classes)).nonzero()[0])
+    raise InputError(
+        f"target: expected labels from 0 to {classes - 1}, got {int(target[row])} in row {row}: labels count from 0, and "
+        "rows without a label need a bool (N, C) target"
+    )
 
 
 def check_labels_now(target: Target, classes: int) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shortlist.checks import check_labels, check_values
+from shortlist.checks import check_entries
 from shortlist.errors import InputError
 from shortlist.predictions import Predictions
 from shortlist.tensors import Probs, Target, as_target, as_tensor, check_scores, check_target
@@ -64,9 +64,7 @@ class Batches:
         for probs, target in self._batches():
             self.classes = probs.shape[1]
             if not self._checked:
-                check_values(probs, "probabilities" if self.probabilities else "scores")
-                if target is not None:
-                    check_labels(target, probs.shape[1])
+                check_entries(probs, target, "probabilities" if self.probabilities else "scores")
             yield probs, target
             done += len(probs)
             if self.progress is not None:
