@@ -294,6 +294,7 @@ def test_what_is_not_json_is_refused(name, content, saved):
         ({"rule": 3}, "rule: expected a record, got 3"),
         ({"train_counts": [1]}, "train_counts: expected one number for each of 4 classes"),
         ({"train_counts": "many"}, "config.json: the file is damaged"),
+        ({"tensors": [["network"]]}, r"expected the tensors that config.json lists; \['network'\] is missing"),
     ],
 )
 def test_other_configurations_are_refused(changes, message, saved):

@@ -21,7 +21,7 @@ from shortlist.models.network import Network
 from shortlist.sets import SetRule, rule_from_record
 from shortlist.tensors import shape_of
 from shortlist.versions import version_of
-from shortlist.words import printable
+from shortlist.words import printable, shown
 
 FORMAT = "shortlist-classifier/1"
 FAMILY = FORMAT.split("/")[0]
@@ -271,7 +271,8 @@ def _read_tensors(path: Path, config: dict[str, Any]) -> dict[str, Tensor]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except (SafetensorError, OSError) as error:
         raise InputError(f"{path}: the file is damaged or cut short ({error})") from error
-    missing = next((name for name in wanted if name not in tensors), None) if isinstance(wanted, list) else None
+    listed = wanted if isinstance(wanted, list) else []
+    missing = next((shown(name) for name in listed if not isinstance(name, str) or name not in tensors), None)
     if missing is not None:
         raise InputError(f"{path}: expected the tensors that {CONFIG} lists; {missing} is missing")
     _check_weights(tensors, f"{path}", foreign=bool(config.get("foreign")))
