@@ -272,9 +272,11 @@ def _read_tensors(path: Path, config: dict[str, Any]) -> dict[str, Tensor]:
     except (SafetensorError, OSError) as error:
         raise InputError(f"{path}: the file is damaged or cut short ({error})") from error
     listed = wanted if isinstance(wanted, list) else []
-    missing = next((shown(name) for name in listed if not isinstance(name, str) or name not in tensors), None)
+    missing = next((name for name in listed if not isinstance(name, str) or name not in tensors), None)
     if missing is not None:
-        raise InputError(f"{path}: expected the tensors that {CONFIG} lists; {missing} is missing")
+        raise InputError(
+            f"{path}: expected the tensors that {CONFIG} lists; {missing if isinstance(missing, str) else shown(missing)} is missing"
+        )
     _check_weights(tensors, f"{path}", foreign=bool(config.get("foreign")))
     return tensors
 
