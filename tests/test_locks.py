@@ -87,7 +87,7 @@ def test_a_forked_worker_does_not_hold_on_to_the_lock(tmp_path):
 
 
 def test_a_lock_file_that_its_holder_removed_meanwhile_is_not_taken_for_the_lock(tmp_path, monkeypatch):
-    taken = locks._locked
+    taken = locks.lock_file
     count = iter(range(10))
 
     def removed(handle):
@@ -95,7 +95,7 @@ def test_a_lock_file_that_its_holder_removed_meanwhile_is_not_taken_for_the_lock
             (tmp_path / LOCK).unlink()
         return taken(handle)
 
-    monkeypatch.setattr(locks, "_locked", removed)
+    monkeypatch.setattr(locks, "lock_file", removed)
     with folder_lock(tmp_path):
         assert (tmp_path / LOCK).exists()
     assert next(count) == 2

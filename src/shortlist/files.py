@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from shortlist.errors import InputError
+from shortlist.locks import is_still_at, lock_file, unlock_file
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space on the disk, quota exceeded, file too large
 # Errors of the place rather than of what is read or written there.
@@ -157,34 +158,23 @@ class LockedError(Exception):
 def _lock(folder: Path) -> int | None:
     """Lock a folder until the process ends or the handle is closed; None where the system or the disk has no such locks."""
     try:
-        import fcntl
-    except ImportError:  # Windows
-        return None
-    try:
         handle = os.open(folder, os.O_RDONLY)
     except FileNotFoundError:
         raise LockedError from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not os.path.samestat(os.fstat(handle), os.stat(folder)):
-            raise LockedError
-    except (BlockingIOError, FileNotFoundError, LockedError):
-        os.close(handle)
-        raise LockedError from None
-    except OSError:  # some network disks
-        os.close(handle)
+    except PermissionError:  # Windows opens no folders
         return None
-    return handle
+    taken = lock_file(handle)
+    if taken and is_still_at(folder, handle):
+        return handle
+    os.close(handle)
+    if taken is None:
+        return None
+    raise LockedError
 
 
 def _unlock(handle: int | None) -> None:
-    if handle is None:
-        return
-    import fcntl
-
-    with suppress(OSError):
-        fcntl.flock(handle, fcntl.LOCK_UN)  # closing is not enough if a child process was forked meanwhile
-    os.close(handle)
+    if handle is not None:
+        unlock_file(handle)
 
 
 def _swap(new: Path, path: Path) -> None:

@@ -38,7 +38,7 @@ def folder_lock(folder: str | Path) -> Iterator[None]:
         with suppress(OSError):
             path.unlink()
         _held.discard(handle)
-        os.close(handle)
+        unlock_file(handle)
 
 
 @contextmanager
@@ -67,12 +67,12 @@ def _acquired(path: Path) -> int:
         except OSError as error:
             raise InputError(f"cannot write to {path.parent}: {(error.strerror or str(error)).lower()}") from error
         try:
-            if not _locked(handle):
+            if lock_file(handle) is False:
                 raise InputError(
                     f"{path.parent} is being written to by another process ({_holder(handle)}the lock is {path}): wait for it "
                     "to finish, or choose another folder"
                 )
-            if _is_at(path, handle):
+            if is_still_at(path, handle):
                 return handle
         except BaseException:
             os.close(handle)
@@ -80,22 +80,39 @@ def _acquired(path: Path) -> int:
         os.close(handle)  # its last holder removed the file after it was opened here: lock the new one
 
 
-def _locked(handle: int) -> bool:
-    """Try to take the lock; False if another open file holds it."""
+def lock_file(handle: int) -> bool | None:
+    """Try to lock an open file or folder, without waiting.
+
+    Returns:
+        True if the lock was taken, False if another open file holds it, None where the system or the disk has no such locks.
+    """
     try:
         import fcntl
-    except ImportError:
-        return True
+    except ImportError:  # Windows
+        return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # the file system has no locks
-        return True
+    except OSError:  # some network disks
+        return None
     return True
 
 
-def _is_at(path: Path, handle: int) -> bool:
+def unlock_file(handle: int) -> None:
+    """Release the lock and close the file; closing alone is not enough if a child process was forked meanwhile."""
+    try:
+        import fcntl
+    except ImportError:
+        pass
+    else:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_UN)
+    os.close(handle)
+
+
+def is_still_at(path: Path, handle: int) -> bool:
+    """Whether the open file is the one at this path; it is not if somebody removed or replaced it."""
     try:
         return os.path.samestat(os.fstat(handle), os.stat(path))
     except FileNotFoundError:

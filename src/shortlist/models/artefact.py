@@ -274,9 +274,8 @@ def _read_tensors(path: Path, config: dict[str, Any]) -> dict[str, Tensor]:
     listed = wanted if isinstance(wanted, list) else []
     missing = next((name for name in listed if not isinstance(name, str) or name not in tensors), None)
     if missing is not None:
-        raise InputError(
-            f"{path}: expected the tensors that {CONFIG} lists; {missing if isinstance(missing, str) else shown(missing)} is missing"
-        )
+        name = missing if isinstance(missing, str) else shown(missing)
+        raise InputError(f"{path}: expected the tensors that {CONFIG} lists; {name} is missing")
     _check_weights(tensors, f"{path}", foreign=bool(config.get("foreign")))
     return tensors
 
