@@ -11,6 +11,7 @@ from benchmarks import (
     flora,
     flora_limit,
     flora_table,
+    gpu_losses,
     gradient_variance,
     imports,
     loss_table,
@@ -43,7 +44,7 @@ BENCHMARKS = {
     "retrieval_map": retrieval_map,
 }
 LARGE = {"searching": searching}  # 10 GB of temporary files
-ON_A_GPU = {"flora_limit": flora_limit, "training_loop": training_loop, "classifying": classifying}
+ON_A_GPU = {"flora_limit": flora_limit, "training_loop": training_loop, "classifying": classifying, "gpu_losses": gpu_losses}
 WITH_A_PATH = ("cifar100", "retrieval_methods")  # need data that are not here
 
 names = sys.argv[1:] or [*BENCHMARKS, "page"]

@@ -1,0 +1,80 @@
+"""What each loss costs on a GPU, as a multiple of ``F.cross_entropy`` in the same run, and the memory it needs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+
+from benchmarks.harness import compare, record
+from shortlist import losses
+
+SHAPES = [(1024, 1_081), (4096, 8_142), (1024, 43_000)]  # Pl@ntNet-300K, iNaturalist 2018, Pl@ntNet's species
+MOST_LABEL_PAIRS = 2_000  # labels for which the penalty on pairs is tried
+
+Step = Callable[[], None]
+
+
+def run() -> None:
+    """Measure every loss at every shape."""
+    for rows, classes in SHAPES:
+        steps = _steps(rows, classes)
+        setting = f"{rows:,} × {classes:,}"
+        compare("gpu-losses", setting, steps, rounds=25, warm=True)
+        memory = {name: _extra_bytes(step) / 1e6 for name, step in steps.items()}
+        record("gpu-loss-memory", setting, {"extra_mb": memory})
+
+
+def _steps(rows: int, classes: int) -> dict[str, Step]:
+    generator = torch.Generator("cuda").manual_seed(0)
+    scores = (3 * torch.randn(rows, classes, generator=generator, device="cuda")).requires_grad_()
+    other = scores.detach().clone().requires_grad_()
+    target = torch.randint(classes, (rows,), generator=generator, device="cuda")
+    many = torch.rand(scores.shape, generator=generator, device="cuda") < 3 / classes
+    margins = losses.class_margins(torch.arange(1, classes + 1)).cuda()
+    single: dict[str, tuple[str, dict[str, Any]]] = {
+        "cross-entropy": ("cross_entropy_loss", {}),
+        "focal": ("focal_loss", {}),
+        "LDAM": ("ldam_loss", {"margins": margins}),
+        "noised top-5, 5 draws": ("noised_topk_hinge_loss", {"k": 5}),
+        "noised top-50, 5 draws": ("noised_topk_hinge_loss", {"k": 50}),
+        "soft top-5": ("noised_topk_hinge_loss", {"k": 5, "smoothing": "soft"}),
+        "smooth hinge, k = 5": ("smooth_topk_hinge_loss", {"k": 5}),
+        "average-5": ("average_k_loss", {"k": 5, "proposal_scores": other}),
+    }
+    several = {
+        "SPA": "spa_loss",
+        "asymmetric focal": "asymmetric_focal_loss",
+        "quasibinary": "quasibinary_loss",
+        "sparse-top": "sparse_top_loss",
+        **({"label pair penalty": "label_pair_penalty"} if classes <= MOST_LABEL_PAIRS else {}),
+    }
+    steps = {
+        "F.cross_entropy": _step(cross_entropy, scores, target),
+        "F.binary_cross_entropy_with_logits": _step(binary_cross_entropy_with_logits, scores, many.float()),
+    }
+    steps |= {name: _step(getattr(losses, function), scores, target, **more) for name, (function, more) in single.items()}
+    return steps | {name: _step(getattr(losses, function), scores, many) for name, function in several.items()}
+
+
+def _step(loss: Callable[..., Tensor], scores: Tensor, target: Tensor, **more: Any) -> Step:
+    """Forward and backward, until the device is done."""
+    leaves = [scores, *(value for value in more.values() if isinstance(value, Tensor) and value.requires_grad)]
+
+    def step() -> None:
+        for leaf in leaves:
+            leaf.grad = None
+        loss(scores, target, **more).backward()
+        torch.cuda.synchronize()
+
+    return step
+
+
+def _extra_bytes(step: Step) -> int:
+    """The peak of a step above what was there before it."""
+    step()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    step()
+    return torch.cuda.max_memory_allocated() - before
