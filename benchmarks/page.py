@@ -37,6 +37,7 @@ TITLES = {
 AGAINST_FIRST = {
     "topk-losses": ("Top-k losses", "Forward and backward, as multiples of `F.cross_entropy` in the same rounds."),
     "losses": ("Every loss", "The same, of each loss at its defaults."),
+    "gpu-losses": ("Losses on a GPU", "Forward and backward, as multiples of `F.cross_entropy` in the same rounds."),
     "label-pairs": ("Label pairs", "Forward and backward, as multiples of BCE in the same rounds."),
 }
 
