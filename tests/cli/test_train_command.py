@@ -400,6 +400,15 @@ def test_a_classifier_gets_another_rule_and_another_link(run, here, tmp_path):
     assert torch.equal(old.network.state_dict()["head.labels.weight"], classifier.network.state_dict()["head.labels.weight"])
 
 
+def test_calibrating_on_training_rows_is_warned_of(run, here, tmp_path):
+    assert run("predict", here, TINY, "--split", "train", "--out", "seen.safetensors").code == 0
+    outcome = run("calibrate", here, "--on", "seen.safetensors", "--out", "new", "--rule", "lac:0.2")
+    assert "120 of the 120 rows in seen.safetensors were training rows" in " ".join(outcome.err.split())
+    assert run("predict", here, TINY, "--out", "other.safetensors").code == 0
+    outcome = run("calibrate", here, "--on", "other.safetensors", "--out", "newer", "--rule", "lac:0.2")
+    assert "training rows" not in outcome.err
+
+
 def test_a_classifier_is_calibrated_on_scores_of_its_own(run, here, tmp_path):
     assert run("predict", here, TINY, "--out", "scores.safetensors").code == 0
     assert Predictions.load(tmp_path / "scores.safetensors").target is not None

@@ -83,6 +83,11 @@ def _rows(path: Path, on: Path | None, classifier: Classifier, both: bool) -> tu
         whole = Predictions.load(on)
         if whole.target is None:
             raise InputError(f"{on}: expected labelled scores to fit on, got a file without labels")
+        if run is not None and whole.ids is not None and (trained := run.count_trained(whole.ids)):
+            warn(
+                f"{trained:,} of the {len(whole):,} rows in {on} were training rows of {path}: what is fitted on them promises "
+                "too much"
+            )
         parts = whole.split(0.5) if both else (whole, whole)
     for part in parts:
         if tuple(part.class_names) != classifier.classes:

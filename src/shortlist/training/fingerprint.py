@@ -103,6 +103,17 @@ class DataFingerprint:
         except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(f"cannot read {path}: {error}") from error
 
+    def count_in(self, split: str, ids: Sequence[str]) -> int:
+        """How many of these ids are ids of rows of a split.
+
+        >>> rows = Split(torch.eye(2), torch.tensor([0, 1]), ["a.jpg", "b.jpg"])
+        >>> fingerprint({"train": rows}, ["x", "y"]).count_in("train", ["b.jpg", "c.jpg"])
+        1
+        """
+        if split not in self.splits:
+            return 0
+        return int(np.isin(_ids(ids), self.ids[self.split == self.splits.index(split)]).sum())
+
     def changes_since(self, old: "DataFingerprint") -> str:
         """What has changed since another fingerprint was taken, in words; empty if nothing has.
 
@@ -138,7 +149,7 @@ def fingerprint(
     names = np.array([_number(name.encode("utf-8", "surrogatepass")) for name in classes], dtype=np.uint64)
     columns: dict[str, list[Numbers]] = {name: [] for name in COLUMNS}
     for number, split in enumerate(splits.values()):
-        columns["ids"].append(_numbers(str(one).encode("utf-8", "surrogatepass") for one in split.ids))
+        columns["ids"].append(_ids(split.ids))
         columns["labels"].append(_labels(split.target, names, len(split)))
         columns["content"].append(_content(split.inputs))
         columns["split"].append(np.full(len(split), number, dtype=np.uint64))
@@ -158,6 +169,10 @@ def _number(value: bytes) -> int:
 
 def _numbers(values: Any) -> Numbers:
     return np.fromiter((_number(value) for value in values), dtype=np.uint64)
+
+
+def _ids(ids: Sequence[str]) -> Numbers:
+    return _numbers(str(one).encode("utf-8", "surrogatepass") for one in ids)
 
 
 def _labels(target: Target | None, names: Numbers, rows: int) -> Numbers:

@@ -18,7 +18,7 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,7 @@ RECIPE, METRICS, CLASSIFIER, OPTIMUM, REPORT = "recipe.json", "metrics.jsonl", "
 CHECKPOINT, FAILED_BATCH = "checkpoint.safetensors", "failed-batch.safetensors"
 ROWS, RESULTS = "rows.safetensors", "results.json"
 SEALED = (".json", ".safetensors")  # files of a classifier that results.json covers
-VAL, CALIBRATION, TEST = "val", "calibration", "test"
+TRAIN, VAL, CALIBRATION, TEST = "train", "val", "calibration", "test"
 SPLITS = (VAL, CALIBRATION, TEST)
 
 
@@ -94,6 +94,14 @@ class RunFolder:
             return
         if not isinstance(record, dict) or record.get("digest") != data.digest:
             raise data_changed(self.path, "run", data)
+
+    def count_trained(self, ids: Sequence[str]) -> int:
+        """How many of these rows the run was trained on, as far as their ids tell: row numbers tell nothing."""
+        from shortlist.training.fingerprint import DataFingerprint
+
+        if not (self.path / ROWS).exists() or all(str(one).isdecimal() for one in ids):
+            return 0
+        return DataFingerprint.load(self.path / ROWS).count_in(TRAIN, ids)
 
     def discard(self) -> None:
         """Remove the files of a run that failed before its first step."""
