@@ -1,5 +1,6 @@
 """Base of links and rules: a module whose buffers get their shape when it is fitted."""
 
+import copy
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -21,6 +22,16 @@ class Fitted(nn.Module):
         if value is None:
             raise NotFittedError(f"{self} has not been fitted: call {how}(…) first")
         return value
+
+    def twin(self) -> Self:
+        """A copy with buffers of its own, down to its parts, so that a fit of one changes nothing of the other.
+
+        The tensors are shared, because a fit replaces them; so is a user's generator.
+        """
+        other = copy.copy(self)
+        other._buffers = dict(self._buffers)
+        other._modules = {name: part.twin() if isinstance(part, Fitted) else part for name, part in self._modules.items()}
+        return other
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Move the buffers with the model but keep their precision: ``model.half()`` must not round a threshold."""

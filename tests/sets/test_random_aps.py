@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from shortlist.errors import InputError
-from shortlist.sets import SetRule, aps, classwise, parse_rule, raps, rule_from_record
+from shortlist.sets import SetRule, aps, cap, classwise, floor, parse_rule, raps, rule_from_record
 from shortlist.sets.draws import CalibrationDraws, draws_of
 from tests.references import sets as ref
 from tests.sets.cases import draw
@@ -159,11 +159,12 @@ def test_draws_are_uniform_whatever_the_digits_of_the_rows():
         assert (drawn - steps).abs().max() < 1.95 / 20_000**0.5  # Kolmogorov–Smirnov at 0.001
 
 
-def test_the_rule_that_a_modifier_started_from_keeps_its_draws():
+@pytest.mark.parametrize("modified", [classwise, lambda rule: cap(rule, 3), floor])
+def test_the_rule_that_a_modifier_started_from_keeps_its_draws(modified):
     data, other = draw(), draw(seed=1)
     rule = aps(0.2, randomized=True).fit(data.calibration, data.target)
     before = rule(data.new)
-    classwise(rule).fit(other.calibration, other.target)
+    modified(rule).fit(other.calibration, other.target)
     np.testing.assert_array_equal(rule(data.new), before)
 
 

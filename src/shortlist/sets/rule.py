@@ -1,6 +1,5 @@
 """SetRule: the labels within a threshold, the threshold chosen by a constraint, the size kept within bounds."""
 
-import copy
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -235,8 +234,7 @@ class SetRule(Fitted):
 
     def bounded_by(self, text: str, *, least: int | None = None, most: int | None = None) -> "SetRule":
         """The same rule with another bound on the size of its sets."""
-        rule = copy.copy(self)
-        rule._buffers = dict(self._buffers)
+        rule = self.twin()
         rule.text = f"{self.text},{text}"
         limits = [bound for bound in (self.most, most) if bound is not None]
         rule.least, rule.most = _checked_bounds(max(self.least, least or 0), min(limits, default=None))

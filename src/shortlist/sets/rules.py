@@ -20,7 +20,6 @@ cap, floor           the same, at most / at least n labels          size of ever
 ``alpha`` is the allowed error; ``confidence_level`` and ``coverage`` (1 - alpha) are understood in its place.
 """
 
-import copy
 import warnings
 from typing import Any
 
@@ -281,6 +280,4 @@ def _conformal(rule: SetRule, name: str) -> AverageError:
 
 
 def _with(rule: SetRule, text: str, constraint: ErrorPerClass) -> SetRule:
-    ordering = copy.copy(rule.ordering)
-    ordering._buffers = dict(ordering._buffers)  # a fit of one rule must not change the draws of the other
-    return SetRule(f"{rule.text},{text}", ordering, constraint, rule.least, rule.most)
+    return SetRule(f"{rule.text},{text}", rule.ordering.twin(), constraint, rule.least, rule.most)
