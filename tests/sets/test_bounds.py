@@ -5,8 +5,10 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from shortlist.errors import InputError
+from shortlist.errors import InputError, ShortlistWarning
+from shortlist.models.graph import GraphRule
 from shortlist.sets import aps, average_k, cap, classwise, floor, lac, pas, per_label, threshold, top_k
+from shortlist.sets.orderings import Probability, bounded
 from tests.references import sets as ref
 from tests.sets.cases import draw
 
@@ -98,6 +100,25 @@ def test_a_cap_tells_half_precision_apart(dtype):
     rule = lac(0.2).fit(torch.full((10, 3), 0.03).to(dtype), torch.zeros(10, dtype=torch.long))
     assert rule(row).all()
     assert cap(rule, 1)(row).tolist() == [[False, True, False]]
+
+
+def test_a_bound_on_infinite_scores_takes_from_the_right_side():
+    """Labels outside the set tie with nothing inside it, whatever its scores."""
+    scores = np.array([[0.9, 0.05, 0.03, 0.02], [0.8, 0.1, 0.05, 0.05], [0.7, 0.1, 0.1, 0.1], [0.6, 0.2, 0.1, 0.1]] * 3)
+    with pytest.warns(ShortlistWarning, match="3 of 4 classes"):
+        rule = classwise(lac(0.2)).fit(scores, np.zeros(12, int))
+    low = torch.tensor([[-np.inf, -np.inf, -np.inf, 0.9]])
+    assert rule(low).tolist() == [[False, True, True, True]]
+    assert cap(rule, 2)(low).tolist() == [[False, True, False, True]]
+    assert torch.equal(GraphRule(cap(rule, 2))(low), cap(rule, 2)(low))
+
+
+@pytest.mark.parametrize(("least", "most"), [(0, 1), (0, 2), (2, None), (3, None), (2, 3)])
+def test_bounds_of_any_sets_of_infinite_scores_equal_the_literal_formula(least, most):
+    random = np.random.default_rng(0)
+    scores, sets = random.choice([-np.inf, 0, 1, np.inf], (300, 4)), random.random((300, 4)) < 0.5
+    found = bounded(Probability(), torch.from_numpy(scores), torch.from_numpy(sets), least, most)
+    np.testing.assert_array_equal(found, ref.bounded(sets, scores, least, most))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])

@@ -93,14 +93,15 @@ class GraphRule(nn.Module):
         """bool (N, C)."""
         values: Tensor = self.ordering(probs)
         sets: Sets = values >= self.threshold if self.ordering.descending else values <= self.threshold
-        plausible = values if self.ordering.descending else probs
         size = sets.sum(1, keepdim=True)
         bounded: Sets = sets
+        # By place, not by value: a value may be infinite, and tie with what is filled in.
+        places = ranks_of(values if self.ordering.descending else probs) if self.least or self.most is not None else size
         if self.least:
-            filled = ranks_of(plausible.masked_fill(sets, torch.inf)) < self.least
+            filled = ranks_of((-places).masked_fill(sets, 1)) < self.least
             bounded = _choose(size < self.least, filled, bounded)
         if self.most is not None:
-            cut = ranks_of(plausible.masked_fill(~sets, -torch.inf)) < self.most
+            cut = ranks_of((-places).masked_fill(~sets, -probs.shape[1])) < self.most
             bounded = _choose(size > self.most, cut, bounded)
         return bounded
 

@@ -390,4 +390,8 @@ def bounded(ordering: Ordering, probs: Probs, sets: Sets, least: int, most: int 
 def _plausible(ordering: Ordering, probs: Probs) -> Tensor:
     """Values of which larger are more plausible. 1 - p and cumulative mass order labels as p does, but rounding makes ties."""
     values: Tensor = ordering(probs) if ordering.descending else probs
-    return values
+    if values.isfinite().all():
+        return values
+    order = values.argsort(dim=1, descending=True, stable=True)  # places instead, so that an infinite fill ties with nothing
+    places = torch.arange(0, -values.shape[1], -1, device=values.device, dtype=torch.float64).expand(values.shape)
+    return torch.empty_like(places).scatter_(1, order, places)
