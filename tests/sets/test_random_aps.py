@@ -1,12 +1,15 @@
 """APS with a generator: the label at the boundary is in or out by chance."""
 
+import functools
+
 import numpy as np
 import pytest
 import torch
 
 from shortlist.errors import InputError
-from shortlist.sets import SetRule, aps, cap, classwise, floor, parse_rule, raps, rule_from_record
+from shortlist.sets import SetRule, aps, cap, classwise, floor, orderings, parse_rule, raps, rule_from_record
 from shortlist.sets.draws import CalibrationDraws, draws_of
+from shortlist.tensors import row_blocks
 from tests.references import sets as ref
 from tests.sets.cases import draw
 
@@ -134,6 +137,19 @@ def test_equal_rows_of_one_call_are_drawn_apart():
     sizes = rule(np.tile(data.new[:1], (500, 1))).sum(1)
     assert sizes.min() < sizes.max()
     assert sizes.mean() == pytest.approx(rule(np.tile(data.new[:1], (50_000, 1))).sum(1).mean(), abs=0.1)
+
+
+@pytest.mark.parametrize("modified", [lambda rule: rule, classwise])
+def test_equal_rows_are_drawn_apart_in_all_blocks_of_a_call(monkeypatch, modified):
+    """Equal rows of one call are counted over the call, not over each block that is worked on at once."""
+    data = draw()
+    rule = modified(aps(0.2, randomized=True)).fit(data.calibration, data.target)
+    alike = np.tile(data.new[:1], (60, 1))
+    together = rule(alike)
+    small = functools.partial(row_blocks, entries=100)  # 20 rows
+    monkeypatch.setattr(orderings, "row_blocks", lambda rows, columns, *_: small(rows, columns))
+    np.testing.assert_array_equal(rule(alike), together)
+    assert (together[:20] != together[20:40]).any()
 
 
 def test_new_rows_are_drawn_apart_from_the_calibration_rows(tmp_path):

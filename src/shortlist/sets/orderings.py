@@ -181,14 +181,20 @@ class Prefix(Ordering):
         """The value of the first, second, … label of each row, non-decreasing, from probabilities in decreasing order."""
         raise TypeError(f"{type(self).__name__} does not define steps(ordered)")
 
-    def drawn_steps(self, ordered: Tensor, probs: Probs) -> Tensor:
-        """The same with whatever is drawn for these rows, ``probs`` in the order of the classes."""
-        return self.steps(ordered)
+    def draws(self, probs: Probs) -> Tensor | None:
+        """What is drawn for the rows of one call, (N, 1): the share of a label's probability to subtract; None for nothing."""
+        return None
+
+    def _drawn_steps(self, ordered: Tensor, draws: Tensor | None) -> Tensor:
+        return self.steps(ordered) if draws is None else self.steps(ordered) - draws * ordered
 
     def forward(self, probs: Probs) -> Tensor:
         """The values in the places of their labels."""
+        return self._drawn_values(probs, self.draws(probs))
+
+    def _drawn_values(self, probs: Probs, draws: Tensor | None) -> Tensor:
         ordered, places = probs.sort(dim=1, descending=True, stable=True)
-        steps = self.drawn_steps(ordered, probs)
+        steps = self._drawn_steps(ordered, draws)
         return torch.empty_like(steps).scatter_(1, places, steps)
 
     def at_labels(self, probs: Probs, target: Target) -> Tensor:
@@ -197,9 +203,7 @@ class Prefix(Ordering):
         For one label a row, values are sorted without their indices, which is faster.
         """
         if not is_single_label(target):
-            ordered, places = probs.sort(dim=1, descending=True, stable=True)
-            steps = self.steps(ordered)
-            return torch.empty_like(steps).scatter_(1, places, steps)[target]
+            return self._drawn_values(probs, None)[target]
         values = torch.empty(len(probs), dtype=torch.float64, device=probs.device)
         for rows in row_blocks(*probs.shape):
             steps = self.steps(sort_rows(probs[rows], descending=True))
@@ -208,12 +212,15 @@ class Prefix(Ordering):
 
     def select(self, probs: Probs, threshold: Tensor) -> Sets:
         """As declared by :class:`Ordering`."""
-        if threshold.ndim:
-            return super().select(probs, threshold)
         sets = torch.empty(probs.shape, dtype=torch.bool, device=probs.device)
+        draws = self.draws(probs)  # of the whole call, in which equal rows are counted
         for rows in row_blocks(*probs.shape):
+            drawn = None if draws is None else draws[rows]
+            if threshold.ndim:
+                sets[rows] = self._drawn_values(probs[rows], drawn) <= threshold
+                continue
             ordered = sort_rows(probs[rows], descending=True)
-            counts = count_rows(self.drawn_steps(ordered, probs[rows]) <= threshold)
+            counts = count_rows(self._drawn_steps(ordered, drawn) <= threshold)
             sets[rows] = keep_first(probs[rows], ordered, counts)
         return sets
 
@@ -310,12 +317,10 @@ class CumulativeMass(Prefix):
             total = total + self.penalty * (rank - self.k_reg).clamp(min=0)
         return total
 
-    def drawn_steps(self, ordered: Tensor, probs: Probs) -> Tensor:
-        """The steps, less a uniform share of each label's own probability."""
-        steps = self.steps(ordered)
-        return steps - self._draws(probs) * ordered if self.randomized else steps
-
-    def _draws(self, probs: Probs) -> Tensor:
+    def draws(self, probs: Probs) -> Tensor | None:
+        """As declared by :class:`Prefix`."""
+        if not self.randomized:
+            return None
         if self.generator is None:
             return draws_of(probs, torch.zeros((), dtype=torch.int64) if self.seed is None else self.seed)
         shape = len(probs), 1
@@ -356,9 +361,8 @@ def ranks(probs: Probs, target: Target) -> Tensor:
     """The rank of the true label of each row, from 1, ties by lower index, (N, 1)."""
     label = target[:, None]
     own = probs.gather(1, label)
-    reached = count_rows(probs >= own)
     rank = count_rows(probs > own) + 1
-    tied = (reached > rank).nonzero().squeeze(1)  # another label has the same probability
+    tied = (count_rows(probs >= own) > rank).nonzero().squeeze(1)  # another label has the same probability
     if len(tied):
         earlier = torch.arange(probs.shape[1], device=probs.device) < label[tied]
         rank[tied] += count_rows((probs[tied] == own[tied]) & earlier)
@@ -393,5 +397,4 @@ def _plausible(ordering: Ordering, probs: Probs) -> Tensor:
     if values.isfinite().all():
         return values
     order = values.argsort(dim=1, descending=True, stable=True)  # places instead, so that an infinite fill ties with nothing
-    places = torch.arange(0, -values.shape[1], -1, device=values.device, dtype=torch.float64).expand(values.shape)
-    return torch.empty_like(places).scatter_(1, order, places)
+    return -order.argsort(dim=1).double()
