@@ -205,3 +205,11 @@ def test_modifiers_take_rules_and_come_after_them():
         classwise("lac:0.1")
     with pytest.raises(InputError, match="'cap' modifies a rule"):
         parse_rule("cap:3")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("p", [0.1, 0.3, 0.7])
+def test_a_probability_reaches_the_threshold_that_is_the_same_number_in_any_dtype(dtype, p):
+    rows = torch.tensor([[p, 0.01]], dtype=dtype)
+    assert threshold(p).predict(rows).tolist() == [[True, False]]
+    assert threshold(p).fit(rows).calibrated.mean == 1

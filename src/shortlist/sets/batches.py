@@ -30,6 +30,7 @@ class Batches:
         target: the labels of a matrix; other sources bring their own.
         progress: callback, called after each batch with the number of rows read so far; every pass starts from 0.
         probabilities: whether the values must be probabilities, rather than any scores.
+        widen: whether bfloat16 is read as float32, as fits need it; true by default.
 
     The first pass checks the values of every batch as it is read: no NaN, labels below the number of classes, and
     probabilities from 0 to 1 where they are needed. Predictions were checked when they were made.
@@ -38,7 +39,16 @@ class Batches:
         classes: the number of classes, once a batch has been read.
     """
 
-    def __init__(self, source: Source, target: Any = None, progress: Progress | None = None, *, probabilities: bool = False):
+    def __init__(
+        self,
+        source: Source,
+        target: Any = None,
+        progress: Progress | None = None,
+        *,
+        probabilities: bool = False,
+        widen: bool = True,
+    ):
+        self.widen = widen
         self.source, self.progress, self.probabilities = source, progress, probabilities
         self._checked = isinstance(source, Predictions)  # they check their values themselves
         self.whole: Probs | None = None
@@ -62,6 +72,7 @@ class Batches:
     def __iter__(self) -> Iterator[Batch]:
         done = 0
         for probs, target in self._batches():
+            probs = _widened(probs) if self.widen else probs
             self.classes = probs.shape[1]
             if not self._checked:
                 check_entries(probs, target, "probabilities" if self.probabilities else "scores")
@@ -122,7 +133,7 @@ class Batches:
             found = self._peek(self.source)
         else:
             found = next((probs for probs, _ in self._batches() if probs.numel()), None)
-        return None if found is None else found[:: max(1, found.numel() // SAMPLED_ENTRIES)]
+        return None if found is None else _widened(found[:: max(1, found.numel() // SAMPLED_ENTRIES)])
 
     def _peek(self, items: Iterator[Any]) -> Probs | None:
         """The first batch with rows of a source that can be read only once; batches read here are kept for the pass."""
@@ -151,7 +162,7 @@ def _is_row(values: Any) -> bool:
 
 
 def as_probs(values: Any) -> Probs:
-    """A matrix as a floating-point tensor (N, C); numbers in lists as float64, bfloat16 as float32."""
+    """A matrix as a floating-point tensor (N, C); numbers in lists as float64."""
     if isinstance(values, list | tuple):
         try:
             values = np.asarray([np.asarray(row) for row in values])
@@ -159,4 +170,9 @@ def as_probs(values: Any) -> Probs:
             raise InputError(f"probs: expected rows of the same length, got a list of {len(values)} different ones") from error
     probs = as_tensor(values)
     check_scores(probs, "probs")
+    return probs
+
+
+def _widened(probs: Probs) -> Probs:
+    """bfloat16, which numpy lacks, as float32."""
     return probs.float() if probs.dtype == torch.bfloat16 else probs

@@ -123,7 +123,7 @@ class SetRule(Fitted):
         """
         if isinstance(probs, Predictions):
             self.check_reads(probs)
-        batches = Batches(probs, target, progress, probabilities=self.needs_probabilities)
+        batches = Batches(probs, target, progress, probabilities=self.needs_probabilities, widen=self.needs_fit)
         if self.needs_fit:
             self._choose_threshold(batches, probs.device if isinstance(probs, Tensor) else torch.device("cpu"))
         self.calibrated = self._measured(batches) if batches.repeatable or not self.needs_fit else None
