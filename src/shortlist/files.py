@@ -68,9 +68,7 @@ def folder_written_whole(path: str | Path) -> Iterator[Path]:
     nothing is left behind."""
     with _a_place_for(path):
         target = Path(path).resolve()
-        if target.exists() and (not target.is_dir() or any(target.iterdir())):
-            came = "one with files in it" if target.is_dir() else "a file"
-            raise InputError(f"cannot write {target}: expected a new or empty folder, got {came}")
+        check_new_folder(target)
         made = [above for above in target.parents if not above.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -89,6 +87,13 @@ def folder_written_whole(path: str | Path) -> Iterator[Path]:
             for above in made:
                 with suppress(OSError):  # another process may have put something there
                     above.rmdir()
+
+
+def check_new_folder(path: Path) -> None:
+    """Raise an error unless there is nothing at the path, or an empty folder."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        came = "one with files in it" if path.is_dir() else "a file"
+        raise InputError(f"cannot write {path}: expected a new or empty folder, got {came}")
 
 
 @contextmanager
