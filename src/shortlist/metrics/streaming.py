@@ -54,8 +54,8 @@ class Streaming(Metric):
         if self.gathers:
             if self.values and self.values[0].shape[1] != values.shape[1]:
                 raise InputError(f"{type(self).__name__}: expected batches with the same classes, got others")
-            self.values.append(values)
-            self.targets.append(target)
+            self.values.append(values.clone())  # the caller may fill its buffer again
+            self.targets.append(target.clone())
         else:
             added = self._accumulate(values, target)
             if self.total.ndim and self.total.shape != added.shape:
@@ -111,7 +111,7 @@ class ShotCoverage(Streaming):
     @understands(num_classes=accuracy.NO_CLASSES)
     def __init__(self, train_counts: Any, **kwargs: Any):
         super().__init__(**kwargs)
-        self.train_counts = as_tensor(train_counts, "train_counts")
+        self.train_counts = as_tensor(train_counts, "train_counts").clone()
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
         return accuracy.class_hits(values, target)
