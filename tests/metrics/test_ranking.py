@@ -175,3 +175,12 @@ def test_infinite_scores_rank_first_and_last(axis, scores, marks, expected):
     if axis == "example":
         scores, marks = torch.cat([scores, scores]), torch.cat([marks, torch.ones_like(marks)])
         assert float(mean_average_precision(scores, marks, axis=axis)) == pytest.approx((expected + 1) / 2, abs=1e-15)
+
+
+@pytest.mark.parametrize(("rounded", "exact"), [(1.0005, 1.0), (-0.0005, 0.0)])
+def test_bins_take_probabilities_that_rounding_moved_past_the_ends(rounded, exact):
+    target = torch.tensor([[True, False], [False, True]])
+    found, expected = BinnedMeanAveragePrecision(), BinnedMeanAveragePrecision()
+    found.update(torch.tensor([[rounded, 0.3], [0.4, 0.6]]), target)
+    expected.update(torch.tensor([[exact, 0.3], [0.4, 0.6]]), target)
+    assert torch.equal(found.total, expected.total)
