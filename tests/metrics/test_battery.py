@@ -182,7 +182,7 @@ def test_the_state_has_one_size_whatever_the_number_of_rows(case):
         return sum(torch.as_tensor(getattr(metric, name)).numel() for name in metric._defaults)
 
     assert size(1) == size(7)
-    assert size(1) <= 15 * 3
+    assert size(1) <= 15 * 3 + 2  # three numbers a bin, and how many batches had one label a row or several
 
 
 # Sums of logarithms, which retrieval ranks by, tie or not by rounding: no grid for it.
