@@ -507,3 +507,50 @@ def test_the_umask_of_the_process_is_never_switched(tmp_path, monkeypatch, write
 
     monkeypatch.setattr("os.umask", switched)
     write(tmp_path / "out.txt")
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
+@pytest.mark.parametrize("writer", ["file", "folder", "replaced folder"])
+def test_a_writer_that_creates_the_file_anew_leaves_the_permissions_of_any_new_file(tmp_path, umask, writer):
+    def private(path):
+        path.unlink(missing_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+
+    before = os.umask(umask)
+    try:
+        if writer == "file":
+            with written_whole(tmp_path / "a") as temporary:
+                private(temporary)
+        elif writer == "folder":
+            with folder_written_whole(tmp_path / "folder") as temporary:
+                (temporary / "deep").mkdir()
+                private(temporary / "deep" / "a")
+        else:
+            (tmp_path / "folder").mkdir()
+            with files.folder_replaced_whole(tmp_path / "folder") as temporary:
+                temporary.mkdir()
+                private(temporary / "a")
+        assert os.umask(umask) == umask
+    finally:
+        os.umask(before)
+    (found,) = tmp_path.rglob("a")
+    assert stat.S_IMODE(found.stat().st_mode) == 0o666 & ~umask
+    assert [path for path in tmp_path.rglob("*") if path.name.startswith(".")] == []
+
+
+def test_a_rule_may_be_read_by_those_who_may_read_any_new_file(tmp_path):
+    before = os.umask(0o022)
+    try:
+        shortlist.sets.top_k(2).save(tmp_path / "rule.safetensors")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "rule.safetensors").stat().st_mode) == 0o644
+
+
+def test_a_file_that_is_linked_elsewhere_keeps_its_permissions(tmp_path):
+    (tmp_path / "picture").touch()
+    (tmp_path / "picture").chmod(0o400)
+    with folder_written_whole(tmp_path / "folder") as temporary:
+        os.link(tmp_path / "picture", temporary / "linked")
+        (temporary / "pointing").symlink_to(tmp_path / "picture")
+    assert stat.S_IMODE((tmp_path / "picture").stat().st_mode) == 0o400

@@ -209,6 +209,49 @@ def test_prefit_answers_for_every_class_that_the_estimator_knows():
     np.testing.assert_array_equal(model.predict_proba(X), estimator.predict_proba(X))
 
 
+class Shuffled(LogisticRegression):
+    """A classifier whose classes are not sorted."""
+
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        self.sorted_, self.classes_ = self.classes_, self.classes_[[2, 0, 1][: len(self.classes_)]]
+        return self
+
+    def predict_proba(self, X):
+        shuffled, self.classes_ = self.classes_, self.sorted_
+        probs = super().predict_proba(X)
+        self.classes_ = shuffled
+        return probs[:, [2, 0, 1]]
+
+
+@pytest.mark.parametrize("prefit", [False, True])
+@pytest.mark.parametrize("names", [NAMES, np.array([7, 3, 5])])
+@pytest.mark.parametrize("rule", ["lac:0.1", "average-k:1.5", "pas:0.1"])
+def test_the_classes_of_the_estimator_may_be_in_any_order(prefit, names, rule):
+    def sets(kind):
+        estimator = kind(max_iter=1000)
+        if prefit:
+            estimator.fit(X[::2], names[Y[::2]])
+        model = SetClassifier(estimator, rule=rule, calibration="prefit" if prefit else 0.25, random_state=0)
+        model.fit(X[1::2], names[Y[1::2]])
+        by_name = [np.flatnonzero(model.classes_ == name)[0] for name in names]
+        return model.predict_proba(X)[:, by_name], model.predict_set(X)[:, by_name], model.score(X, names[Y])
+
+    for found, expected in zip(sets(Shuffled), sets(LogisticRegression), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_an_estimator_with_classes_that_no_row_has_is_refused():
+    class Invented(LogisticRegression):
+        def fit(self, X, y):
+            super().fit(X, y)
+            self.classes_ = np.array(["setosa", "versicolor", "zinnia"])
+            return self
+
+    with pytest.raises(ValueError, match="estimator: .*zinnia"):
+        SetClassifier(Invented(max_iter=1000)).fit(X, NAMES[Y])
+
+
 def test_prefit_refuses_labels_that_the_estimator_has_never_seen():
     estimator = logistic().fit(X, NAMES[Y])
     with pytest.raises(ValueError):

@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -54,11 +55,12 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     with work_folder(path) as folder:
         temporary = folder / target.name  # some writers choose their format by the suffix
         with _a_place_for(path):
-            # Created by open rather than by tempfile, so that it has the permissions of any new file.
+            # Created by open rather than by tempfile, so that it has the permissions of any new file while it is written.
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         with _room_for(path, folder):
             yield temporary
         with _a_place_for(path):
+            _set_permissions(temporary, folder)
             temporary.replace(target)
 
 
@@ -68,9 +70,7 @@ def folder_written_whole(path: str | Path) -> Iterator[Path]:
     nothing is left behind."""
     with _a_place_for(path):
         target = Path(path).resolve()
-        if target.exists() and (not target.is_dir() or any(target.iterdir())):
-            came = "one with files in it" if target.is_dir() else "a file"
-            raise InputError(f"cannot write {target}: expected a new or empty folder, got {came}")
+        check_new_folder(target)
         made = [above for above in target.parents if not above.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -81,6 +81,7 @@ def folder_written_whole(path: str | Path) -> Iterator[Path]:
             with _room_for(path, folder):
                 yield temporary
             with _a_place_for(path):
+                _set_permissions(temporary, folder)
                 if target.exists():
                     target.rmdir()  # an empty one
                 temporary.rename(target)
@@ -89,6 +90,13 @@ def folder_written_whole(path: str | Path) -> Iterator[Path]:
             for above in made:
                 with suppress(OSError):  # another process may have put something there
                     above.rmdir()
+
+
+def check_new_folder(path: Path) -> None:
+    """Raise an error unless there is nothing at the path, or an empty folder."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        came = "one with files in it" if path.is_dir() else "a file"
+        raise InputError(f"cannot write {path}: expected a new or empty folder, got {came}")
 
 
 @contextmanager
@@ -103,6 +111,7 @@ def folder_replaced_whole(path: str | Path) -> Iterator[Path]:
         with _room_for(path, folder):
             yield folder / target.name
         with _a_place_for(path):
+            _set_permissions(folder / target.name, folder)
             _swap(folder / target.name, target)
 
 
@@ -122,6 +131,23 @@ def work_folder(path: str | Path) -> Iterator[Path]:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         _unlock(handle)
+
+
+def _set_permissions(written: Path, folder: Path) -> None:
+    """Give a new file, or every file in a new folder, the permissions of any new file.
+
+    Some writers create their files anew as temporary ones, which only their owner can read (safetensors does). The mode is that
+    of a file made in the work folder: reading the mask of the process means changing it, for other threads too. Files that are
+    linked elsewhere, such as the pictures of a benchmark, keep theirs.
+    """
+    sample = folder / f".mode{PARTIAL}"
+    os.close(os.open(sample, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    mode = stat.S_IMODE(sample.stat().st_mode)
+    sample.unlink()
+    for path in written.rglob("*") if written.is_dir() else [written]:
+        if path.is_file() and not path.is_symlink() and path.stat().st_nlink == 1 and stat.S_IMODE(path.stat().st_mode) != mode:
+            with suppress(OSError):  # some file systems have no permissions
+                path.chmod(mode)
 
 
 def _new_work_folder(target: Path) -> tuple[Path, int | None]:

@@ -97,7 +97,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             parameters = _parameters_of(estimator, fit_params, X, first)
             self.estimator_ = estimator.fit(_safe_indexing(X, first), y[first], **parameters)
         self.rule_ = self._new_rule(y)
-        target = held_y.astype(bool) if self._multi_label else np.searchsorted(self.classes_, held_y)
+        target = held_y.astype(bool) if self._multi_label else self._places(held_y)
         self.rule_.fit(self._probs(held_X), target if self.rule_.needs_labels else None)
         return self
 
@@ -192,15 +192,25 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         return estimator
 
     def _in_order(self, probs: Array) -> Array:
-        """Columns for all classes, in the order of ``classes_``: some may be missing from the rows that it was fitted on."""
+        """Columns for all classes, in the order of ``classes_``: the estimator may have another, and some may be
+        missing from the rows that it was fitted on."""
         if self._multi_label:
             return probs
-        known = self.estimator_.classes_
-        if len(known) == len(self.classes_):
+        known = np.asarray(self.estimator_.classes_)
+        if np.array_equal(known, self.classes_):
             return probs
+        unknown = known[~np.isin(known, self.classes_)]
+        if len(unknown):
+            raise ValueError(f"estimator: expected probabilities of the labels in y, got a column of {unknown[0]!r} too")
         full = np.zeros((len(probs), len(self.classes_)), probs.dtype)
-        full[:, np.searchsorted(self.classes_, known)] = probs
+        full[:, self._places(known)] = probs
         return full
+
+    def _places(self, labels: Array) -> Array:
+        """The column of each label; those of a fitted estimator may be in any order."""
+        order = np.argsort(self.classes_)
+        places: Array = order[np.searchsorted(self.classes_, labels, sorter=order)]
+        return places
 
     def _checked(self, X: Any) -> Any:
         return validate_data(self, X, accept_sparse=SPARSE, reset=False, **self._leniency())

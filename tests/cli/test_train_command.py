@@ -424,7 +424,7 @@ def test_a_classifier_is_calibrated_on_scores_of_its_own(run, here, tmp_path):
     ("arguments", "sentence"),
     [
         (("--out", "new", "--method", "plat"), "did you mean 'platt'?"),
-        (("--out", "tiny/classifier", "--rule", "lac:0.1"), "expected a new folder"),
+        (("--out", "tiny/classifier", "--rule", "lac:0.1"), "part of the run"),
     ],
 )
 def test_calibrating_a_classifier_wrongly(run, here, arguments, sentence):
@@ -482,3 +482,63 @@ def test_a_folder_is_walked_once(command, run, tmp_path, monkeypatch):
     leaves(tmp_path / "leaves")
     assert run(*command, "leaves", "-k", 2, "--set", "size=16", "--set", "epochs=1", "--set", "backbone=plain-8").code == 0
     assert len(walked) == 1
+
+
+def files_in(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("link", [False, True])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("sets", "RUN", "--rule", "average-k:2", "--save-rule", "RUN/calibration.safetensors"),
+        ("sets", "RUN", "--save-rule", "RUN/checkpoint.safetensors"),
+        ("sets", "RUN", "--save-rule", "RUN/classifier/rule.safetensors"),
+        ("sets", "RUN", "--save-rule", "RUN/classifier/new.safetensors"),
+        ("sets", "RUN", "--out", "RUN/metrics.jsonl"),
+        ("sets", "RUN/val.safetensors", "--rule", "top-k:2", "--out", "RUN/metrics.jsonl"),
+        ("predict", "RUN", TINY, "--out", "RUN/test.safetensors"),
+        ("calibrate", "RUN/test.safetensors", "--on", "RUN/val.safetensors", "--out", "RUN/calibration.safetensors"),
+        ("calibrate", "RUN", "--rule", "lac:0.2", "--out", "RUN/classifier"),
+        ("demo", "--scores", "--out", "RUN"),
+        ("report", "RUN", "--out", "RUN/classifier/report.html"),
+        ("data", "sheet", TINY, "--out", "RUN/classifier/sheet.png"),
+        ("data", "build", TINY, "RUN/classifier/benchmark"),
+        ("index", "build", "RUN", "RUN/classifier/index"),
+        ("search", "ash", "index", "--html", "RUN/metrics.jsonl"),
+        ("export", "RUN", "--out", "RUN/classifier/model.onnx"),
+    ],
+)
+def test_no_command_writes_over_a_file_of_a_run(command, link, fails, here, tmp_path):
+    before = files_in(here)
+    (tmp_path / "alias").symlink_to(here)
+    message = fails(*(text.replace("RUN", "alias" if link else "tiny") for text in command))
+    assert "part of the run" in message
+    assert files_in(here) == before
+
+
+def test_a_link_to_a_file_of_a_run_is_that_file(fails, here, tmp_path):
+    before = files_in(here)
+    (tmp_path / "history.jsonl").symlink_to(here / "metrics.jsonl")
+    assert "part of the run" in fails("sets", here, "--out", "history.jsonl")
+    assert files_in(here) == before
+
+
+def test_new_files_and_the_report_may_be_written_into_the_folder_of_a_run(run, here):
+    before = files_in(here)
+    assert run("sets", here, "--out", here / "sets.jsonl", "--save-rule", here / "rule.safetensors").code == 0
+    assert run("predict", here, TINY, "--out", here / "new.safetensors").code == 0
+    assert run("calibrate", here, "--out", here / "careful", "--rule", "lac:0.2").code == 0
+    assert run("report", here, "--out", here / "report.html").code == 0
+    after = files_in(here)
+    assert all(after[path] == held for path, held in before.items() if path.name != "report.html")
+
+
+def test_a_classifier_is_calibrated_into_a_new_or_empty_folder(run, fails, here, tmp_path):
+    (tmp_path / "new").mkdir()
+    assert run("calibrate", here, "--out", "new", "--rule", "lac:0.2").code == 0
+    before = files_in(tmp_path / "new")
+    assert "new or empty folder" in fails("calibrate", here, "--out", "new", "--rule", "lac:0.1")
+    assert "new or empty folder" in fails("calibrate", "new", "--out", "new", "--rule", "top-k:1")
+    assert files_in(tmp_path / "new") == before

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from shortlist.errors import InputError
-from shortlist.metrics import CalibrationError, calibration_definition, calibration_error
+from shortlist.metrics import CalibrationError, MeanAveragePrecision, calibration_definition, calibration_error
 from shortlist.metrics.calibration import mass_bins, width_bins
 from tests.references import metrics as ref
 
@@ -196,3 +196,47 @@ def test_the_default_is_what_torchmetrics_computes():
     target = torch.randint(10, (400,), generator=random)
     theirs = multiclass_calibration_error(probs, target, num_classes=10, n_bins=15, norm="l1")
     assert calibration_error(probs, target).item() == pytest.approx(theirs.item(), rel=1e-5)
+
+
+ONE, SEVERAL = torch.tensor([0, 1]), torch.tensor([[True, False], [True, True]])
+PROBS = torch.tensor([[0.9, 0.1], [0.3, 0.7]])
+
+
+@pytest.mark.parametrize("binning", ["width", "mass"])
+@pytest.mark.parametrize("targets", [(ONE, SEVERAL), (SEVERAL, ONE)])
+def test_batches_of_one_label_and_of_several_are_not_mixed_unless_told_which_pairs_count(targets, binning):
+    first, second = targets
+    metric = CalibrationError(binning=binning)
+    metric.update(PROBS, first)
+    before, words = metric.compute(), metric.definition
+    with pytest.raises(InputError, match="CalibrationError: target: .*got both"):
+        metric.update(PROBS, second)
+    assert metric.compute() == before
+    assert metric.definition == words
+    metric.reset()
+    metric.update(PROBS, second)
+    assert metric.compute() == calibration_error(PROBS, second, binning=binning)
+
+
+@pytest.mark.parametrize("binning", ["width", "mass"])
+def test_batches_that_were_mixed_by_forward_are_refused_at_the_end(binning):
+    metric = CalibrationError(binning=binning)
+    metric(PROBS, ONE)
+    metric(PROBS, SEVERAL)
+    with pytest.raises(InputError, match="target: .*got both"):
+        metric.compute()
+
+
+def test_batches_of_both_kinds_add_up_when_told_which_pairs_count():
+    metric = CalibrationError(over="all")
+    metric.update(PROBS, ONE)
+    metric.update(PROBS, SEVERAL)
+    marks = torch.cat([torch.eye(2, dtype=torch.bool)[ONE], SEVERAL])
+    assert metric.compute() == calibration_error(PROBS.repeat(2, 1), marks, over="all")
+
+
+def test_batches_of_both_kinds_cannot_be_kept_together():
+    metric = MeanAveragePrecision()
+    metric.update(PROBS, ONE)
+    with pytest.raises(InputError, match="MeanAveragePrecision: target: .*got both"):
+        metric.update(PROBS, SEVERAL)

@@ -154,3 +154,33 @@ def test_top_n_f1_equals_scikit_learn_over_the_classes_present(data, n):
 def test_an_n_that_is_no_number_of_labels_is_refused_at_once(n):
     with pytest.raises(InputError, match="expected a whole number from 1"):
         TopNF1(n)
+
+
+@pytest.mark.parametrize("axis", ["class", "example"])
+@pytest.mark.parametrize(
+    ("scores", "marks", "expected"),
+    [
+        ([[math.inf, 1.0, 0.0]], [[True, False, False]], 1.0),
+        ([[math.inf, math.inf, 0.0]], [[True, False, False]], 1 / 2),
+        ([[math.inf, math.inf, 0.0]], [[True, True, True]], 1.0),
+        ([[math.inf, math.inf, 0.0, -math.inf]], [[True, False, False, True]], (1 / 2 + 2 / 4) / 2),
+    ],
+)
+def test_infinite_scores_rank_first_and_last(axis, scores, marks, expected):
+    scores, marks = torch.tensor(scores, dtype=torch.float64), torch.tensor(marks)
+    if axis == "class":
+        scores, marks = scores.T, marks.T
+    assert float(mean_average_precision(scores, marks, axis=axis)) == pytest.approx(expected, abs=1e-15)
+    # Beside a row with more positives, so that there is padding.
+    if axis == "example":
+        scores, marks = torch.cat([scores, scores]), torch.cat([marks, torch.ones_like(marks)])
+        assert float(mean_average_precision(scores, marks, axis=axis)) == pytest.approx((expected + 1) / 2, abs=1e-15)
+
+
+@pytest.mark.parametrize(("rounded", "exact"), [(1.0005, 1.0), (-0.0005, 0.0)])
+def test_bins_take_probabilities_that_rounding_moved_past_the_ends(rounded, exact):
+    target = torch.tensor([[True, False], [False, True]])
+    found, expected = BinnedMeanAveragePrecision(), BinnedMeanAveragePrecision()
+    found.update(torch.tensor([[rounded, 0.3], [0.4, 0.6]]), target)
+    expected.update(torch.tensor([[exact, 0.3], [0.4, 0.6]]), target)
+    assert torch.equal(found.total, expected.total)

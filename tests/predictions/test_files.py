@@ -301,3 +301,13 @@ def test_superclasses_come_back(tmp_path, suffix):
     given = Predictions(draw(5, 3), classes=["a", "b", "c"], superclasses=["Ñ — 鳥", "x", "x"])
     assert through(given, tmp_path, suffix).superclasses == ("Ñ — 鳥", "x", "x")
     assert through(Predictions(draw(5, 3)), tmp_path, suffix).superclasses is None
+
+
+@pytest.mark.parametrize(
+    ("suffix", "names"),
+    [(".parquet", {"ids": ["\ud800"]}), (".parquet", {"classes": ["ash", "\ud800"]}), (".safetensors", {"ids": ["\ud800"]})],
+)
+def test_names_that_are_no_text_are_refused_in_a_sentence(tmp_path, suffix, names):
+    with pytest.raises(InputError, match=r"cannot write .*names .*got .*ud800"):
+        Predictions(torch.rand(1, 2), **names).save(tmp_path / f"a{suffix}")
+    assert list(tmp_path.iterdir()) == []

@@ -419,3 +419,10 @@ def test_odd_values_in_safetensors_are_refused_with_file_and_field(tensors, head
     with pytest.raises(InputError, match=f"a.safetensors.*{message}") as error:
         Predictions.load(path)
     assert "\n" not in str(error.value)
+
+
+def test_lists_of_zeros_and_ones_are_not_taken_for_class_numbers(tmp_path):
+    scores = [[0.1, 0.2, 0.7], [0.5, 0.3, 0.2]]
+    pq.write_table(pa.table({"scores": scores, "target": [[0, 0, 1], [1, 0, 1]]}), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="target: .*number twice.*zeros and ones"):
+        Predictions.load(tmp_path / "a.parquet")

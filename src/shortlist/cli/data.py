@@ -10,6 +10,7 @@ import typer
 
 from shortlist.cli import options, votes
 from shortlist.cli.console import Bar, Outcome, emit, noticed, say, show, warn
+from shortlist.cli.runs import check_outside_runs
 from shortlist.data.building import build_benchmark
 from shortlist.data.dataset import Dataset
 from shortlist.data.downloads import DOWNLOADS, download_archives
@@ -102,6 +103,7 @@ def sheet(
     """Put pictures of some classes side by side, those of one superclass together."""
     if out.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp"):
         raise InputError(f"--out: expected a name that ends in .png, .jpg or .webp, got {out}")
+    check_outside_runs(out)
     dataset, _ = _opened(source, superclass)
     _check_no_picture(dataset, out)
     image = contact_sheet(dataset, split=split, classes=classes, per_class=per_class, size=size, seed=seed, only=only or ())
@@ -132,6 +134,7 @@ def build(
     strict: options.Strict = False,
 ) -> None:
     """Build a benchmark from an archive: draw superclasses, drop small classes, split, write a manifest and a data card."""
+    check_outside_runs(out)
     if pictures not in PLACINGS:
         raise InputError(f"--pictures: expected {', '.join(PLACINGS)}, got {pictures}")
     archive, warned = _opened(source, superclass)

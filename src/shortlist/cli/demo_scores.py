@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 
 from shortlist.cli.console import say, show
+from shortlist.cli.prepare import check_outputs
 from shortlist.errors import InputError
 from shortlist.links import Temperature
 from shortlist.predictions import Predictions
@@ -19,6 +20,7 @@ SHOWN = (70, 56, 45, 36, 29, 23, 18, 15, 12, 9)
 
 def demo_scores(out: Path) -> None:
     """Score handwritten digits, calibrate the scores, compare three set rules, write a report."""
+    check_outputs([out / "calibration.safetensors", out / "test.safetensors"], [])
     calibration, test, temperature = digits()
     calibration.save(out / "calibration.safetensors")
     test.save(out / "test.safetensors")

@@ -295,6 +295,7 @@ def export(
     """
     if out.suffix != ONNX:
         raise InputError(f"--out: expected a name that ends in {ONNX}, got {out}")
+    check_outputs([out], [])
     model = load_classifier(classifier, network=network)
     model.export_onnx(out, opset=opset)
     inputs = model.inputs

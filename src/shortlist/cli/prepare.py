@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from shortlist.cli.console import Bar, noticed, warn
-from shortlist.cli.runs import run_at
+from shortlist.cli.runs import check_outside_runs, run_at
 from shortlist.errors import InputError
 from shortlist.links import Softmax
 from shortlist.predictions import Predictions
@@ -254,7 +254,10 @@ def _named(predictions: Predictions) -> bool:
 
 
 def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[Path | None]) -> None:
-    """Raise an error if an output would overwrite an input or another output."""
+    """Raise an error if an output would overwrite an input, a file of a run, or another output."""
+    for output in outputs:
+        if output is not None:
+            check_outside_runs(output)
     written = [path.resolve() for path in outputs if path is not None]
     for path in written:
         if path in [other.resolve() for other in inputs if other is not None]:

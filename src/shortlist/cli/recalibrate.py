@@ -6,10 +6,11 @@ from pathlib import Path
 import torch
 
 from shortlist.cli.console import noticed, say, warn
-from shortlist.cli.predict import classifier_folder, load_classifier
+from shortlist.cli.predict import load_classifier
 from shortlist.cli.prepare import check_there
-from shortlist.cli.runs import run_at
+from shortlist.cli.runs import check_outside_runs, run_at
 from shortlist.errors import InputError
+from shortlist.files import check_new_folder
 from shortlist.links import Link
 from shortlist.links.fitted import FittedLink
 from shortlist.models import Classifier
@@ -31,8 +32,8 @@ def recalibrate(
 
     For a run, the link is fitted on its validation rows and the rule on its calibration rows, unless ``on`` names others.
     """
-    if out.resolve() == classifier_folder(path).resolve():
-        raise InputError(f"{out}: expected a new folder, got that of the classifier itself")
+    check_outside_runs(out)
+    check_new_folder(out)
     classifier = load_classifier(path, network=network)
     old = copy.deepcopy(classifier.rule)
     if kind is None and rule is not None and on is None and run_at(path) is None and not parse_rule(rule, UNKNOWN).needs_fit:

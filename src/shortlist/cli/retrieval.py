@@ -45,6 +45,7 @@ def build(
     """Build an index from a file of scores."""
     from shortlist.retrieval import Index
 
+    _check_output(index)
     predictions = _load(scores, scores_key, ids_key, link)
     given, made_from = _columns(predictions, columns, pictures, thumbnails)
     found: list[str] = []
@@ -160,6 +161,8 @@ def search(
         raise InputError(f"expected 'QUERY' INDEX with the query in quotes, got {2 + len(context.args)} arguments")
     if html is not None and str(html) == "-" and as_json:
         raise InputError("--html - and --json cannot both be printed: name a file for the page")
+    if html is not None:
+        _check_output(html)
     opened = _open(index)
     if sql:
         if html is not None or as_json:
@@ -180,6 +183,12 @@ def search(
         say(f"no results: {found.note}")
     elif not found:
         say("no results: no row can satisfy the query")
+
+
+def _check_output(path: Path) -> None:
+    from shortlist.cli.runs import check_outside_runs  # here because it loads torch, which most searches do not need
+
+    check_outside_runs(path)
 
 
 def _write_page(found: "Results", path: Path, rows: int) -> None:

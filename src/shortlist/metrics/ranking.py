@@ -50,7 +50,7 @@ def mean_average_precision(
 def precision_histograms(probs: Probs, target: Target, bins: int) -> Tensor:
     """Positives and all pairs of each class by bin of log-odds, from -20 to 20: float64 (2, C, bins)."""
     classes = probs.shape[1]
-    place = ((torch.logit(probs.double()).clamp(-20, 20) + 20) / 40 * bins).long().clamp(max=bins - 1)
+    place = ((torch.logit(probs.double().clamp(0, 1)).clamp(-20, 20) + 20) / 40 * bins).long().clamp(max=bins - 1)
     cell = torch.arange(classes, device=probs.device) * bins + place
     counts = [part.bincount(minlength=classes * bins) for part in (cell[one_hot(target, classes)], cell.flatten())]
     return torch.stack(counts).view(2, classes, bins).double()
@@ -130,14 +130,15 @@ def example_sums(probs: Probs, target: Target) -> Tensor:
 def rows_average_precision(scores: Tensor, marks: Tensor) -> Tensor:
     """Average precision of each row: as by column, for many short rows at once."""
     ordered = sort_rows(scores).contiguous()
-    positives = torch.where(marks, scores, torch.inf)  # what is not positive sorts to the end
+    positives = torch.where(marks, scores, torch.inf)  # what is not positive sorts to the end, among positives of +inf
     own = sort_rows(positives).contiguous()
     count = marks.sum(1, keepdim=True)
     width = int(count.max()) if len(count) else 0
     own = own[:, :width].contiguous()
     reach = scores.shape[1] - torch.searchsorted(ordered, own)
     right = count - torch.searchsorted(own, own)
-    precision = torch.where(own < torch.inf, right.double() / reach, 0.0)
+    real = torch.arange(width, device=own.device) < count
+    precision = torch.where(real, right.double() / reach, 0.0)
     return precision.sum(1) / count.squeeze(1)
 
 

@@ -17,8 +17,10 @@ from shortlist.metrics import accuracy, calibration, confidence, curves, ranking
 from shortlist.metrics.inputs import checked
 from shortlist.metrics.totals import ratio
 from shortlist.sets import average_k, top_k
-from shortlist.tensors import as_tensor
+from shortlist.tensors import as_target, as_tensor, is_single_label
 from shortlist.words import understands
+
+ONE_KIND = "target: expected one label a row in every batch or several in every batch, got both"
 
 
 class Streaming(Metric):
@@ -54,8 +56,9 @@ class Streaming(Metric):
         if self.gathers:
             if self.values and self.values[0].shape[1] != values.shape[1]:
                 raise InputError(f"{type(self).__name__}: expected batches with the same classes, got others")
-            self.values.append(values)
-            self.targets.append(target)
+            _check_one_kind([*self.targets[:1], target], type(self).__name__)
+            self.values.append(values.clone())  # the caller may fill its buffer again
+            self.targets.append(target.clone())
         else:
             added = self._accumulate(values, target)
             if self.total.ndim and self.total.shape != added.shape:
@@ -67,6 +70,7 @@ class Streaming(Metric):
         if not (self.values if self.gathers else self.total.ndim):
             raise InputError(f"{type(self).__name__}: expected a batch before compute, got none")
         if self.gathers:
+            _check_one_kind(self.targets, type(self).__name__)
             return self._whole(_joined(self.values), _joined(self.targets))
         return self._finish(self.total)
 
@@ -78,6 +82,12 @@ class Streaming(Metric):
 
     def _whole(self, values: Tensor, target: Tensor) -> Any:
         raise TypeError(f"{type(self).__name__} defines no _whole")
+
+
+def _check_one_kind(targets: list[Tensor] | Tensor, name: str) -> None:
+    """Raise an error unless all targets have one label a row, or all have several."""
+    if isinstance(targets, list) and len({target.ndim for target in targets}) > 1:
+        raise InputError(f"{name}: {ONE_KIND}")
 
 
 def _joined(parts: list[Tensor] | Tensor) -> Tensor:
@@ -111,7 +121,7 @@ class ShotCoverage(Streaming):
     @understands(num_classes=accuracy.NO_CLASSES)
     def __init__(self, train_counts: Any, **kwargs: Any):
         super().__init__(**kwargs)
-        self.train_counts = as_tensor(train_counts, "train_counts")
+        self.train_counts = as_tensor(train_counts, "train_counts").clone()
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
         return accuracy.class_hits(values, target)
@@ -195,13 +205,15 @@ class SetPrecision(Streaming):
 
 
 class CalibrationError(Streaming):
-    """Streaming form of :func:`~shortlist.metrics.calibration_error`; in bins of equal width its state is three numbers a bin.
+    """Streaming form of :func:`~shortlist.metrics.calibration_error`; in bins of equal width its state is three numbers a bin
+    and two counts.
 
     Bins of equal mass need every confidence, so the batches are kept; many bins of equal width are the alternative of constant
     size.
     """
 
     higher_is_better = False
+    batches: Tensor
 
     @understands(n_bins="bins", num_bins="bins", num_classes=calibration.NO_CLASSES, top_k=calibration.TOP_N)
     def __init__(
@@ -215,26 +227,46 @@ class CalibrationError(Streaming):
         norm = calibration.check_definition(norm, bins, binning, over)
         super().__init__(binning == "mass", **kwargs)
         self.norm, self.bins, self.binning, self.over = norm, int(bins), binning, over
-        self.counted = over
+        # Batches with one label a row, and with several: a state, so that a sum over processes shows a mixture too.
+        self.add_state("batches", torch.zeros(2, dtype=torch.int64), dist_reduce_fx="sum")
 
     @property
     def definition(self) -> str:
         """What the number means; print it with the number."""
-        return calibration.calibration_definition(self.norm, self.bins, self.binning, self.counted)
+        return calibration.calibration_definition(self.norm, self.bins, self.binning, self._pairs())
 
-    def _pairs(self, target: Tensor) -> calibration.Over:
-        """Which pairs count; if that was left open, the batch decides, and the definition says so from then on."""
-        self.counted = calibration.usual_pairs(target) if self.over is None else self.over
-        return self.counted
+    def update(self, values: Any, target: Any = None) -> None:
+        """Add a batch of probabilities and its target."""
+        if target is not None:
+            target = as_target(target)
+            self._pairs(self.batches.cpu() + _kind(target))
+        super().update(values, target)
+        self.batches = self.batches + _kind(target).to(self.batches.device)
+
+    def _pairs(self, batches: Tensor | None = None) -> calibration.Over | None:
+        """Which pairs count; if that was left open, the batches decide, and the definition says so from then on."""
+        one, several = (self.batches if batches is None else batches).tolist()
+        if self.over is None and one and several:
+            raise InputError(f"{type(self).__name__}: {ONE_KIND}: set over to count the same pairs in all of them")
+        return self.over if self.over is not None or not one + several else "top" if one else "all"
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
-        return calibration.width_bins(values, target, self.bins, self._pairs(target))
+        return calibration.width_bins(values, target, self.bins, self._over(target))
 
     def _finish(self, total: Tensor) -> Tensor:
+        self._pairs()
         return calibration.bin_error(total, self.norm)
 
     def _whole(self, values: Tensor, target: Tensor) -> Tensor:
-        return calibration.bin_error(calibration.mass_bins(values, target, self.bins, self._pairs(target)), self.norm)
+        return calibration.bin_error(calibration.mass_bins(values, target, self.bins, self._over(target)), self.norm)
+
+    def _over(self, target: Tensor) -> calibration.Over:
+        return calibration.usual_pairs(target) if self.over is None else self.over
+
+
+def _kind(target: Tensor) -> Tensor:
+    """(1, 0) for one label a row, (0, 1) for several."""
+    return torch.tensor([1, 0] if is_single_label(target) else [0, 1])
 
 
 class MeanAveragePrecision(Streaming):

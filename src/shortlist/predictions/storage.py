@@ -43,6 +43,9 @@ def sink_for(path: Path, header: Header, first: Predictions) -> Iterator[Sink]:
                 sink.finish()
             finally:
                 sink.close()
+        except UnicodeEncodeError as error:
+            text = ascii(error.object)
+            raise InputError(f"cannot write {path}: expected names of rows and classes that are text, got {text}") from error
         except UNREADABLE as error:  # most often a full disk
             raise InputError(f"cannot write {path}: {_first_line(error)}") from error
 

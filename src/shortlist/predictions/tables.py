@@ -211,6 +211,11 @@ class _Gathered:
             if len(label) and not 0 <= int(label.min()) <= int(label.max()) < classes:
                 raise InputError(f"target: expected labels from 0 to {classes - 1}, got {label.min()} to {label.max()}")
             self.target[row, label] = True
+            if int(self.target[here].sum()) < len(label):
+                raise InputError(
+                    "target: expected lists of different class numbers, got one with a number twice: zeros and ones are read "
+                    "from an array (N, C) of a .npz or .safetensors file"
+                )
         else:
             raise InputError(f"expected class numbers, lists of them or class names in the target, got {column.type}")
 
