@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import torch
 
-from shortlist.data.dataset import ALL, TRAIN, Dataset, Split, classes_without_rows
+from shortlist.data.dataset import ALL, EMPTY_CLASS, MISSING_CLASS, TRAIN, Dataset, Split, classes_without_rows
 from shortlist.data.label_noise import superclass_noise
-from shortlist.data.problems import Problem
+from shortlist.data.problems import Problem, describe_problems
 from shortlist.data.splits import grouped_split, stratified_split
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.methods import find_method
@@ -35,7 +35,8 @@ class TrainingSplits:
         splits: ``train``, ``val`` (to choose the epoch and fit the link), ``calibration`` (to fit the rule; absent if it is
             fitted on val) and ``test``.
         remarks: notes on the splits, in sentences.
-        warnings: those of the remarks that are likely mistakes: numbered classes without a training row.
+        warnings: those of the remarks that are likely mistakes: problems that the reader found, and numbered classes without a
+            training row.
     """
 
     dataset: Dataset
@@ -71,6 +72,7 @@ def split_for_training(dataset: Dataset, recipe: Recipe) -> TrainingSplits:
         if not len(split):
             raise InputError(f"{dataset.name}: expected rows in the split {name}, got none")
     data = TrainingSplits(dataset, splits, remarks)
+    _report_problems(data, remarks)
     _check_classes(data, recipe, remarks)
     check_link_and_rule(recipe, data.train_counts, single=data.single_label)
     return data
@@ -173,6 +175,14 @@ def _check_schedule(recipe: Recipe) -> None:
         )
 
 
+def _report_problems(data: TrainingSplits, remarks: list[str]) -> None:
+    """Report what the reader found wrong; classes without rows are reported elsewhere, for the final splits."""
+    found = [problem for problem in data.dataset.problems if problem.kind not in (EMPTY_CLASS, MISSING_CLASS)]
+    if found:
+        remarks.insert(0, f"{data.dataset.name}: {describe_problems(found)}")
+        data.warnings.append(remarks[0])
+
+
 def _check_classes(data: TrainingSplits, recipe: Recipe, remarks: list[str]) -> None:
     """Report classes that some split lacks; raise an error if training needs them."""
     classes = data.dataset.classes
@@ -201,7 +211,7 @@ def _check_classes(data: TrainingSplits, recipe: Recipe, remarks: list[str]) -> 
 
 
 def _elsewhere(problem: Problem) -> bool:
-    return problem.kind != "empty class"
+    return problem.kind != EMPTY_CLASS
 
 
 def _listed(names: Sequence[str]) -> str:
