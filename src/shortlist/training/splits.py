@@ -19,6 +19,7 @@ from shortlist.tensors import Target, is_single_label, one_hot
 from shortlist.training.link_and_rule import check_link_and_rule
 from shortlist.training.recipe import Recipe
 from shortlist.training.setting_checks import checked_parameters
+from shortlist.training.shared_files import in_two_splits, rows_together
 from shortlist.words import counted, listed
 
 VAL, CALIBRATION, TEST = "val", "calibration", "test"
@@ -109,8 +110,9 @@ def _cut(
     labels = split.labels if target is None else target
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ShortlistWarning)
-        if split.groups is not None:
-            rows: Mapping[str, torch.Tensor] = grouped_split(labels, split.groups, shares, seed=seed, names=dataset.classes)
+        groups = rows_together(split)
+        if groups is not None:
+            rows: Mapping[str, torch.Tensor] = grouped_split(labels, groups, shares, seed=seed, names=dataset.classes)
         else:
             rows = stratified_split(labels, shares, seed=seed, names=dataset.classes)
     remarks += [str(warning.message) for warning in caught]
@@ -178,6 +180,7 @@ def _check_schedule(recipe: Recipe) -> None:
 def _report_problems(data: TrainingSplits, remarks: list[str]) -> None:
     """Report what the reader found wrong; classes without rows are reported elsewhere, for the final splits."""
     found = [problem for problem in data.dataset.problems if problem.kind not in (EMPTY_CLASS, MISSING_CLASS)]
+    found += in_two_splits(data.splits)
     if found:
         remarks.insert(0, f"{data.dataset.name}: {describe_problems(found)}")
         data.warnings.append(remarks[0])
