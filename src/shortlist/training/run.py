@@ -91,7 +91,8 @@ def train(
     """Train, calibrate and measure a classifier; everything goes into the folder.
 
     A run that was killed continues with ``resume=True`` and ends with the weights that it would have had, bit for bit on a CPU
-    with the same number of threads; if the data have changed since the run began, it is refused. Ctrl-C finishes the current
+    with the same number of threads; if the data have changed since the run began, it is refused (pictures of a torch or Hugging
+    Face dataset are compared by id and label only). Ctrl-C finishes the current
     step, writes a checkpoint and raises :class:`~shortlist.training.interruption.Interrupted`, a ``KeyboardInterrupt``; a
     second Ctrl-C stops immediately. SIGTERM does the same and raises :class:`~shortlist.training.interruption.Terminated`, a
     ``SystemExit`` with status 143. The folder is locked while it is written to.
