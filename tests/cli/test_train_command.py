@@ -414,6 +414,17 @@ def test_a_classifier_gets_another_rule_and_another_link(run, here, tmp_path):
     assert torch.equal(old.network.state_dict()["head.labels.weight"], classifier.network.state_dict()["head.labels.weight"])
 
 
+def test_scores_with_another_link_are_not_calibrated_on(run, fails, here):
+    rows = Predictions.load(here / "val.safetensors")
+    rows.with_link("sigmoid").save("other.safetensors")
+    message = fails("calibrate", here, "--on", "other.safetensors", "--out", "new", "--rule", "lac:0.2")
+    assert "other.safetensors has the link" in message
+    rows.with_link(None).save("bare.safetensors")
+    for same in ("bare.safetensors", here / "val.safetensors"):
+        outcome = run("calibrate", here, "--on", same, "--out", f"new-{len(str(same))}", "--rule", "lac:0.2")
+        assert outcome.code == 0, outcome.err
+
+
 def test_calibrating_on_training_rows_is_warned_of(run, here, tmp_path):
     assert run("predict", here, TINY, "--split", "train", "--out", "seen.safetensors").code == 0
     outcome = run("calibrate", here, "--on", "seen.safetensors", "--out", "new", "--rule", "lac:0.2")
