@@ -137,3 +137,12 @@ def test_a_function_has_one_identity_under_two_import_paths(tmp_path):
     run(tmp_path / "run", "tests.training.test_own_networks:make")
     run(tmp_path / "run", make, resume=True)
     run(tmp_path / "run", f"{HERE}:make", resume=True)
+
+
+def test_a_run_does_not_go_on_with_other_inputs(tmp_path):
+    given = InputSpec.pictures(8, mean=0.5, std=0.25)
+    run(tmp_path / "run", make, inputs=given)
+    for other in (InputSpec.pictures(8, mean=0.4, std=0.25), InputSpec.pictures(8, mean=0.5, std=0.3), None):
+        with pytest.raises(InputError, match=r"inputs: expected .*mean=\(0.5, 0.5, 0.5\).*got "):
+            run(tmp_path / "run", make, inputs=other, resume=True)
+    run(tmp_path / "run", make, inputs=given, resume=True)

@@ -159,7 +159,7 @@ def train(
                 _check_same_network(run, loop.network)
             _restore(loop)
         elif writes and network is not None:
-            run.add_to_record(network=_network_record(loop.network))
+            run.add_to_record(network=_network_record(loop.network), inputs=loop.network.inputs.record())
         begin()
         state = loop.run()
         return _finished(recipe, data, loaded, loop, state.history)
@@ -241,8 +241,13 @@ def _check_network(run: RunFolder, recipe: Recipe, network: GivenNetwork | None,
 
 
 def _check_same_network(run: RunFolder, network: Network) -> None:
-    """Raise an error if a network without an import path is of another class than that of the run."""
-    made = run.network_record
+    """Raise an error if a network is of another class than that of the run, or reads other inputs."""
+    made, inputs = run.network_record, run.inputs_record
+    if inputs is not None and not InputSpec.from_record(inputs).is_close(network.inputs):
+        raise InputError(
+            f"inputs: expected {InputSpec.from_record(inputs)}, as the run in {run.path} began with, got {network.inputs}: "
+            "resume it with the same inputs, or start a new run in another folder"
+        )
     if made is not None and made.get("class") != network.describe():
         raise _other_network(run, str(made.get("class")), network.describe())
 
