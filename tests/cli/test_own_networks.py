@@ -70,6 +70,21 @@ def test_a_run_is_resumed_with_it(run, fails, trained):
     assert (trained / "test.safetensors").exists()
 
 
+def test_another_network_of_the_same_shape_is_noticed(run, fails, trained, tmp_path):
+    with (tmp_path / "leafnets.py").open("a") as file:
+        file.write("\n\ndef other(classes, inputs):\n    return make(classes, inputs)\n")
+    sys.modules.pop("leafnets", None)
+    message = fails("train", "--resume", "--out", "run", "--network", "leafnets:other")
+    assert "leafnets:make" in message
+    assert "leafnets:other" in message
+    image(12, 12).save(tmp_path / "0.png")
+    told = run("predict", "run", "0.png", "--network", "leafnets:other", "--out", "scores.npz", "--device", "cpu")
+    assert told.code == 0, told.err
+    assert "expected leafnets:make" in told.err
+    assert "got leafnets:other" in told.err
+    assert "expected" not in run("predict", "run", "0.png", "--network", "leafnets:make", "--device", "cpu").err
+
+
 def test_options_that_do_not_go_together(fails, tmp_path, monkeypatch):
     assert "--backbone" in fails("train", DATA, "--network", "a:b", "--backbone", "resnet-8")
     assert "no_such_module" in fails("train", DATA, *OPTIONS, "--network", "no_such_module:make", "--out", "run")

@@ -63,6 +63,20 @@ def test_pictures_in_folders_become_a_classifier_and_a_report(run, tmp_path):
     assert len(answer.out.splitlines()) == 12
 
 
+def test_problems_that_the_reader_found_are_told(run, tmp_path):
+    rows = [f"{row % 3}.{row},{row},{'' if row < 20 else 'oak' if row % 2 else 'elm'}" for row in range(120)]
+    (tmp_path / "rows.csv").write_text("\n".join(["x,y,label", *rows]) + "\n")
+    common = ("rows.csv", "-k", 1, "--set", "epochs=1", "--device", "cpu")
+    outcome = run("train", *common, "--no-tensorboard", "--out", "one")
+    assert outcome.code == 0, outcome.err
+    assert outcome.err.count("20 problems: row without a label 20") == 1
+    assert "20 problems: row without a label 20" in (tmp_path / "one" / "report.html").read_text()
+    assert any("20 problems" in remark for remark in shortlist.Run(tmp_path / "one").remarks)
+    searched = run("tune", *common, "--grid", "lr=0.1,0.2", "--out", "search")
+    assert searched.code == 0, searched.err
+    assert searched.err.count("20 problems: row without a label 20") == 1
+
+
 def test_a_few_broken_pictures_are_left_out_and_many_are_not(run, tmp_path):
     leaves(tmp_path / "leaves")
     (tmp_path / "leaves" / "oak" / "0.png").write_bytes(b"no picture")
@@ -398,6 +412,17 @@ def test_a_classifier_gets_another_rule_and_another_link(run, here, tmp_path):
     assert classifier.link.kind == "platt"
     old = Classifier.load(here / "classifier")
     assert torch.equal(old.network.state_dict()["head.labels.weight"], classifier.network.state_dict()["head.labels.weight"])
+
+
+def test_scores_with_another_link_are_not_calibrated_on(run, fails, here):
+    rows = Predictions.load(here / "val.safetensors")
+    rows.with_link("sigmoid").save("other.safetensors")
+    message = fails("calibrate", here, "--on", "other.safetensors", "--out", "new", "--rule", "lac:0.2")
+    assert "other.safetensors has the link" in message
+    rows.with_link(None).save("bare.safetensors")
+    for same in ("bare.safetensors", here / "val.safetensors"):
+        outcome = run("calibrate", here, "--on", same, "--out", f"new-{len(str(same))}", "--rule", "lac:0.2")
+        assert outcome.code == 0, outcome.err
 
 
 def test_calibrating_on_training_rows_is_warned_of(run, here, tmp_path):

@@ -1,5 +1,7 @@
 """``shortlist.train``: from data of any kind to a run."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from PIL import Image
@@ -8,6 +10,7 @@ from torch.utils.data import TensorDataset
 
 import shortlist
 from shortlist import Classifier, Run
+from shortlist.data.problems import Problem
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.models import NetworkNeededError
 from shortlist.training import Callback
@@ -130,6 +133,13 @@ def test_a_class_without_training_rows_is_a_warning(tmp_path):
     labels = features[:, :3].argmax(1) + 1  # counted from 1: class 0 has no row
     with pytest.warns(ShortlistWarning, match=r"1 class \(0\) has no training row"):
         shortlist.train((features, labels), folder=tmp_path / "run", k=2, epochs=1, device="cpu", report=False)
+
+
+def test_problems_of_the_data_are_a_warning_unless_a_callback_gets_them(tmp_path):
+    data = replace(dataset(), problems=[Problem("row without a label", "7", "has no label: left out")])
+    with pytest.warns(ShortlistWarning, match=r"squares: 1 problem: row without a label 1 \(7: has no label"):
+        shortlist.train(data, folder=tmp_path / "run", k=2, **SMALL)
+    shortlist.train(data, folder=tmp_path / "again", k=2, callback=Callback(), **SMALL)  # warnings are errors in tests
 
 
 @pytest.mark.parametrize(("name", "meant"), [("learning_rate", "lr"), ("num_epochs", "epochs"), ("random_state", "seed")])

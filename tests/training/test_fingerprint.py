@@ -105,7 +105,7 @@ def test_a_picture_file_of_another_size_has_another_content(tmp_path):
     old = taken(split)
     (tmp_path / "b").write_bytes(b"123456")
     assert told(old, taken(split)) == "1 row has other contents"
-    (tmp_path / "b").write_bytes(b"54321")  # files are not read: the same size is taken for the same file
+    (tmp_path / "b").write_bytes(b"12345")
     assert told(old, taken(split)) == ""
     (tmp_path / "gone").write_bytes(b"")
     assert told(old, taken(split)) == "1 row has other contents"
@@ -180,3 +180,20 @@ def test_columns_of_another_type_are_refused(tmp_path):
     save_file(columns, tmp_path / "rows.safetensors", {"format": "shortlist-rows/1", "names": names})
     with pytest.raises(InputError, match="expected the format"):
         DataFingerprint.load(tmp_path / "rows.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("size", "place", "noticed"),
+    [(100, 50, True), (65_536, 30_000, True), (90_000, 0, True), (90_000, 89_999, True), (90_000, 45_000, False)],
+)
+def test_files_of_the_same_size_are_compared_by_their_bytes(tmp_path, size, place, noticed):
+    def taken():
+        return fingerprint({"train": Split(PictureFiles(tmp_path, ["a.png"]), torch.tensor([0]), ["a.png"])}, ["x"])
+
+    content = bytearray(size)
+    (tmp_path / "a.png").write_bytes(content)
+    before = taken()
+    assert taken().changes_since(before) == ""
+    content[place] = 1
+    (tmp_path / "a.png").write_bytes(content)
+    assert taken().changes_since(before) == ("1 row has other contents" if noticed else "")

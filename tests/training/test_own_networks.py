@@ -109,3 +109,40 @@ def test_a_run_goes_on_with_its_network(tmp_path):
         run(tmp_path / "run", None, resume=True)
     again = run(tmp_path / "run", make, resume=True)
     assert torch.equal(again.predictions["test"].scores, whole.predictions["test"].scores)
+
+
+def test_a_run_does_not_go_on_with_another_network(tmp_path):
+    run(tmp_path / "run", make)
+    with pytest.raises(InputError, match=f"network: expected {HERE}:make, .*got {HERE}:HandWritten"):
+        run(tmp_path / "run", HandWritten, resume=True)
+    with pytest.raises(InputError, match=f"network: expected {HERE}:make, .*got {HERE}:Pair"):
+        run(tmp_path / "run", f"{HERE}:Pair", resume=True)
+    for same in (HandWritten(CLASSES), lambda classes: HandWritten(classes), f"{HERE}:make"):
+        run(tmp_path / "run", same, resume=True)
+
+
+def test_a_run_of_a_module_does_not_go_on_with_one_of_another_class(tmp_path):
+    class Alike(HandWritten):
+        pass
+
+    run(tmp_path / "run", HandWritten(CLASSES))
+    with pytest.raises(InputError, match="network: expected HandWritten, .*got Alike"):
+        run(tmp_path / "run", Alike(CLASSES), resume=True)
+    with pytest.raises(InputError, match="network: expected HandWritten, .*got Alike"):
+        run(tmp_path / "run", lambda classes: Alike(classes), resume=True)
+    run(tmp_path / "run", make, resume=True)
+
+
+def test_a_function_has_one_identity_under_two_import_paths(tmp_path):
+    run(tmp_path / "run", "tests.training.test_own_networks:make")
+    run(tmp_path / "run", make, resume=True)
+    run(tmp_path / "run", f"{HERE}:make", resume=True)
+
+
+def test_a_run_does_not_go_on_with_other_inputs(tmp_path):
+    given = InputSpec.pictures(8, mean=0.5, std=0.25)
+    run(tmp_path / "run", make, inputs=given)
+    for other in (InputSpec.pictures(8, mean=0.4, std=0.25), InputSpec.pictures(8, mean=0.5, std=0.3), None):
+        with pytest.raises(InputError, match=r"inputs: expected .*mean=\(0.5, 0.5, 0.5\).*got "):
+            run(tmp_path / "run", make, inputs=other, resume=True)
+    run(tmp_path / "run", make, inputs=given, resume=True)

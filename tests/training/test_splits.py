@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from shortlist.data.dataset import Dataset, Split
+from shortlist.data.problems import Problem
 from shortlist.errors import InputError
 from shortlist.training.recipe import Recipe
 from shortlist.training.splits import split_for_training
@@ -408,3 +409,22 @@ def test_rows_without_labels_are_refused_where_they_would_be_used():
         with pytest.raises(InputError, match=f"garden: .*rows without labels in {name}"):
             split_for_training(dataset(parts | {name: parts[name].with_target(None)}), recipe())
     split_for_training(dataset(parts | {"new": parts["test"].with_target(None)}), recipe())  # not used in training
+
+
+def test_problems_of_the_data_are_counted_and_the_first_are_named():
+    problems = [Problem("row without a label", str(row), "has no label: left out") for row in range(60)]
+    problems += [
+        Problem("names alike", "A", "differs from 'a' by case or spaces only"),
+        Problem("empty class", "b", "has no row"),
+    ]
+    chosen = split_for_training(three(problems=problems), recipe())
+    (warning,) = chosen.warnings
+    assert warning in chosen.remarks
+    assert "garden: 61 problems: row without a label 60, names alike 1" in warning
+    assert all(part in warning for part in ("0: has no label", "2: has no label", "57 more", "A: differs from 'a'"))
+    assert "3: has no label" not in warning
+    assert "empty class" not in warning  # classes without rows have a remark of their own
+
+
+def test_data_without_problems_have_no_warning():
+    assert split_for_training(three(), recipe()).warnings == []

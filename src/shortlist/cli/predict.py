@@ -15,7 +15,7 @@ from torch import Tensor
 
 from shortlist.checks import check_finite
 from shortlist.cli import options
-from shortlist.cli.console import Bar, emit, say, show, warn
+from shortlist.cli.console import Bar, emit, noticed, say, show, warn
 from shortlist.cli.networks import networks_by_option
 from shortlist.cli.prepare import check_outputs
 from shortlist.cli.runs import run_at
@@ -97,8 +97,12 @@ def classifier_folder(path: Path) -> Path:
 
 def load_classifier(path: Path, device: str = "cpu", network: str | None = None) -> Classifier:
     """The classifier of a folder, or of a run; with the import path of its network, where that is the user's own."""
-    with networks_by_option():
-        return Classifier.load(classifier_folder(path), device, network=network)
+    found: list[str] = []
+    with networks_by_option(), noticed(found):
+        classifier = Classifier.load(classifier_folder(path), device, network=network)
+    for warning in found:
+        warn(warning)
+    return classifier
 
 
 def _what_is_in(folder: Path) -> str:

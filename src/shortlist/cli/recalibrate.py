@@ -7,7 +7,7 @@ import torch
 
 from shortlist.cli.console import noticed, say, warn
 from shortlist.cli.predict import load_classifier
-from shortlist.cli.prepare import check_there
+from shortlist.cli.prepare import check_alike, check_there
 from shortlist.cli.runs import check_outside_runs, run_at
 from shortlist.errors import InputError
 from shortlist.files import check_new_folder
@@ -93,6 +93,8 @@ def _rows(path: Path, on: Path | None, classifier: Classifier, both: bool) -> tu
     for part in parts:
         if tuple(part.class_names) != classifier.classes:
             raise InputError(f"{on or path}: expected scores of this classifier, got other classes")
+        if on is not None and part.link is not None:
+            check_alike(on, part, path, part.with_link(classifier.link))
     return parts
 
 

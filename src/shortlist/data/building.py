@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import share as checked_share, whole
-from shortlist.data.dataset import ALL, Dataset, Split
+from shortlist.data.dataset import ALL, EMPTY_CLASS, Dataset, Split
 from shortlist.data.inspection import inspect_pictures, warn_duplicates
 from shortlist.data.pictures import PictureFiles
 from shortlist.data.problems import Problem, check_tolerance
@@ -78,7 +78,7 @@ def choose_classes(dataset: Dataset, *, superclasses: float = 1.0, fewest: int =
     kept = [label for label in drawn if counts[label] >= fewest]
     if not kept:
         raise InputError(f"{dataset.name}: no class that was drawn has {fewest} rows: lower that or draw more")
-    empty = {problem.where for problem in dataset.problems if problem.kind == "empty class"}
+    empty = {problem.where for problem in dataset.problems if problem.kind == EMPTY_CLASS}
     notes = [
         Problem("class too small", dataset.classes[label], f"has {int(counts[label])} of at least {fewest} rows: left out")
         for label in drawn

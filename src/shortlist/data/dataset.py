@@ -17,6 +17,7 @@ from shortlist.words import counted, quoted
 InputKind: TypeAlias = Literal["pictures", "features"]
 TRAIN, TEST = "train", "test"
 ALL = "all"  # the name of the split of a dataset that is not divided
+EMPTY_CLASS, MISSING_CLASS = "empty class", "class missing from a split"  # kinds of problems
 # Usual names of splits, and what we call them.
 SPLIT_NAMES = {
     "train": TRAIN,
@@ -274,9 +275,7 @@ def classes_without_rows(splits: Mapping[str, Split], classes: Sequence[str], sa
     for label in somewhere.nonzero()[:, 0].tolist():
         there = [name for name, count in counts.items() if count[label]]
         if not there:
-            yield Problem("empty class", classes[label], "has no row")
+            yield Problem(EMPTY_CLASS, classes[label], "has no row")
         elif same_classes:
             absent = [name for name in counts if name not in there]
-            yield Problem(
-                "class missing from a split", classes[label], f"is in {', '.join(there)} and not in {', '.join(absent)}"
-            )
+            yield Problem(MISSING_CLASS, classes[label], f"is in {', '.join(there)} and not in {', '.join(absent)}")

@@ -78,6 +78,15 @@ def summarise_problems(problems: Sequence[Problem]) -> str:
     return f"{counted(len(problems), 'problem')}: {counts}" if problems else "no problems"
 
 
+def describe_problems(problems: Sequence[Problem], most: int = 3) -> str:
+    """The summary, followed by the first problems of each kind, as one sentence.
+
+    >>> describe_problems([Problem("empty class", "ash", "holds no picture")])
+    '1 problem: empty class 1 (ash: holds no picture)'
+    """
+    return f"{summarise_problems(problems)} ({'; '.join(problem_lines(problems, most))})" if problems else "no problems"
+
+
 def check_tolerance(
     failures: Sequence[Problem], total: int, tolerance: float, things: str = "pictures", *, advice: str | None = None
 ) -> None:

@@ -1,6 +1,7 @@
 """A classifier as one folder: weights, configuration, class names and a model card. Reading it runs no code from it."""
 
 import json
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,11 +12,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from shortlist.errors import InputError
+from shortlist.errors import InputError, ShortlistWarning
 from shortlist.files import folder_replaced_whole, folder_written_whole, folders_left_aside
 from shortlist.links import link_from_config
 from shortlist.models.classifier import Classifier
-from shortlist.models.factories import GivenNetwork, NetworkNeededError, build_network
+from shortlist.models.factories import GivenNetwork, NetworkNeededError, build_network, other_factory
 from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
 from shortlist.sets import SetRule, rule_from_record
@@ -141,6 +142,15 @@ def _given_network(config: dict[str, Any], inputs: InputSpec, given: GivenNetwor
     foreign, classes = config.get("foreign", []), config["classes"]
     if not foreign:
         raise InputError(f"network: expected None, since {config['backbone']} is built from its name, got one")
+    recorded = config.get("factory")
+    other = other_factory(recorded, given) if isinstance(recorded, str) else None
+    if other is not None:
+        warnings.warn(
+            f"network: expected {recorded}, which made the network of this classifier, got {other}: if it computes something "
+            "else, the answers are wrong",
+            ShortlistWarning,
+            stacklevel=2,
+        )
     with torch.random.fork_rng(devices=[]):
         if foreign == ["backbone"] and isinstance(given, nn.Module) and not isinstance(given, Network):
             return Network(given, config["head"], inputs, classes)

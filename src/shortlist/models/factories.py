@@ -127,6 +127,27 @@ def import_path(function: Any) -> str | None:
     return f"{_script_name() if module == '__main__' else module}:{qualname}"
 
 
+def other_factory(recorded: str, given: GivenNetwork) -> str | None:
+    """The import path of a given factory, if it is not the recorded one; None if it is, or if it has no import path.
+
+    The recorded path is compared as text, and with what is already imported: nothing is imported because a file names it.
+
+    >>> other_factory("torch.nn:Linear", nn.Linear), other_factory("torch.nn:Linear", "torch.nn:Bilinear")
+    (None, 'torch.nn:Bilinear')
+    """
+    if isinstance(given, nn.Module):
+        return None
+    function = import_factory(given) if isinstance(given, str) else given
+    path = given.strip() if isinstance(given, str) else import_path(function)
+    if path is None or recorded in (path, import_path(function)):
+        return None
+    module, _, qualname = recorded.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+    return None if found is function else path
+
+
 def _script_name() -> str:
     """What a script that is being run is called when it is imported."""
     file = getattr(sys.modules["__main__"], "__file__", None)

@@ -190,6 +190,19 @@ class InputSpec:
             wanted = ", ".join(map(str, ("N", *self.shape)))
             raise InputError(f"{self.kind}: expected {dtype} ({wanted}), got {shape_of(batch)}")
 
+    def is_close(self, other: "InputSpec") -> bool:
+        """Whether both describe the same inputs, up to rounding of statistics that were computed from data.
+
+        >>> InputSpec.pictures(8, 0.5, 0.25).is_close(InputSpec.pictures(8, 0.5, 0.2500001))
+        True
+        >>> InputSpec.pictures(8, 0.5, 0.25).is_close(InputSpec.pictures(8, 0.5, 0.3))
+        False
+        """
+        if (self.shape, self.kind, self.fit, self.mean is None) != (other.shape, other.kind, other.fit, other.mean is None):
+            return False
+        mine, theirs = ((*(one.mean or ()), *(one.std or ())) for one in (self, other))
+        return all(math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-6) for a, b in zip(mine, theirs, strict=True))
+
     def record(self) -> dict[str, Any]:
         """The fields as plain values, for JSON; :meth:`from_record` reads them back."""
         mean, std = (None if numbers is None else list(numbers) for numbers in (self.mean, self.std))

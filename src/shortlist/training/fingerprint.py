@@ -1,7 +1,8 @@
 """Fingerprint of data: what is kept of every row, so that a run is never continued on other data than it began with.
 
 For every row: its id, its labels, its split and, as far as it can be read cheaply, its content: all of it for features and for
-pictures in memory or in a table, the size of the file for picture files, nothing for pictures that another library reads.
+pictures in memory or in a table; for picture files their size and their bytes, of large files the first and the last ones;
+nothing for pictures that another library reads.
 """
 
 import hashlib
@@ -31,7 +32,8 @@ FORMAT = "shortlist-rows/1"
 Numbers: TypeAlias = npt.NDArray[np.uint64]
 COLUMNS = ("ids", "labels", "content", "split")
 STEP = np.uint64(0x9E3779B97F4A7C15)  # odd, so that its multiples are distinct
-MISSING = 2**64 - 1  # size of a file that is not there
+WHOLE, ENDS = 64 * 1024, 16 * 1024  # files up to WHOLE bytes are read completely, larger ones ENDS bytes from either end
+MISSING = 2**64 - 1  # stands for a file that cannot be read
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +46,9 @@ class DataFingerprint:
         splits: the names of the splits.
         ids: digest of the id of each row.
         labels: digest of the names of its labels.
-        content: digest of its content, or the size of its file.
+        content: digest of its content, of a large file of its size and its two ends.
         split: the number of its split.
-        identified: whether ``content`` identifies a row, which the size of a file does not.
+        identified: whether ``content`` identifies a row, which the ends of a file do not.
     """
 
     classes: tuple[str, ...]
@@ -197,15 +199,22 @@ def _content(inputs: Pictures | Tensor) -> Numbers:
     if isinstance(inputs, PictureBytes):
         return _numbers(inputs.column[int(place)].as_py() or b"" for place in inputs.places)
     if isinstance(inputs, PictureFiles):
-        return np.fromiter((_size(inputs.path(row)) for row in range(len(inputs))), dtype=np.uint64)
+        return np.fromiter((_file(inputs.path(row)) for row in range(len(inputs))), dtype=np.uint64)
     return np.zeros(len(inputs), dtype=np.uint64)
 
 
-def _size(path: Path) -> int:
+def _file(path: Path) -> int:
+    """Digest of the size and the bytes of a file; of a large one, only of its first and last bytes."""
     try:
-        return os.stat(path).st_size
+        with path.open("rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            content = file.read(WHOLE if size <= WHOLE else ENDS)
+            if size > WHOLE:
+                file.seek(-ENDS, os.SEEK_END)
+                content += file.read(ENDS)
     except OSError:
         return MISSING
+    return _number(size.to_bytes(8, "little") + content)
 
 
 def _class_changes(old: Sequence[str], new: Sequence[str]) -> list[str]:

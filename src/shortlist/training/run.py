@@ -20,7 +20,14 @@ from shortlist.locks import locked_folder
 from shortlist.machine import is_first_process, local_processes
 from shortlist.models.backbones import check_backbone
 from shortlist.models.classifier import Classifier
-from shortlist.models.factories import GivenNetwork, NetworkNeededError, build_network, import_factory, import_path
+from shortlist.models.factories import (
+    GivenNetwork,
+    NetworkNeededError,
+    build_network,
+    import_factory,
+    import_path,
+    other_factory,
+)
 from shortlist.models.heads import TwoHeadScores
 from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
@@ -84,7 +91,8 @@ def train(
     """Train, calibrate and measure a classifier; everything goes into the folder.
 
     A run that was killed continues with ``resume=True`` and ends with the weights that it would have had, bit for bit on a CPU
-    with the same number of threads; if the data have changed since the run began, it is refused. Ctrl-C finishes the current
+    with the same number of threads; if the data have changed since the run began, it is refused (pictures of a torch or Hugging
+    Face dataset are compared by id and label only). Ctrl-C finishes the current
     step, writes a checkpoint and raises :class:`~shortlist.training.interruption.Interrupted`, a ``KeyboardInterrupt``; a
     second Ctrl-C stops immediately. SIGTERM does the same and raises :class:`~shortlist.training.interruption.Terminated`, a
     ``SystemExit`` with status 143. The folder is locked while it is written to.
@@ -147,9 +155,11 @@ def train(
         context = TrainingContext(accelerator, run, callbacks, checkpoint_seconds, data=digest)
         loop = _prepared(recipe, data, loaded, context, network)
         if resume:
+            if network is not None and run.checkpoint_path.exists():
+                _check_same_network(run, loop.network)
             _restore(loop)
         elif writes and network is not None:
-            run.add_to_record(network=_network_record(loop.network))
+            run.add_to_record(network=_network_record(loop.network), inputs=loop.network.inputs.record())
         begin()
         state = loop.run()
         return _finished(recipe, data, loaded, loop, state.history)
@@ -213,17 +223,40 @@ def _sized(recipe: Recipe, network: GivenNetwork | None, inputs: InputSpec | Non
 
 
 def _check_network(run: RunFolder, recipe: Recipe, network: GivenNetwork | None, resume: bool) -> None:
-    """Raise an error, before any data is read, if the network cannot be built."""
+    """Raise an error, before any data is read, if the network cannot be built or is another than the run's."""
     if isinstance(network, str):
         import_factory(network)
+    made = run.network_record if resume else None
     if network is not None:
+        recorded = made.get("factory") if made is not None else None
+        other = other_factory(recorded, network) if isinstance(recorded, str) else None
+        if other is not None:
+            raise _other_network(run, str(recorded), other)
         return
     check_backbone(recipe.backbone)
-    made = run.network_record if resume else None
     if made is not None:
         factory = made.get("factory")
         shown = f"network={factory!r}" if factory else f"network=…, a {made.get('class')} or a function that returns one"
         raise NetworkNeededError(f"{run.path}: this run trains a network of your own: resume it with {shown}", factory)
+
+
+def _check_same_network(run: RunFolder, network: Network) -> None:
+    """Raise an error if a network is of another class than that of the run, or reads other inputs."""
+    made, inputs = run.network_record, run.inputs_record
+    if inputs is not None and not InputSpec.from_record(inputs).is_close(network.inputs):
+        raise InputError(
+            f"inputs: expected {InputSpec.from_record(inputs)}, as the run in {run.path} began with, got {network.inputs}: "
+            "resume it with the same inputs, or start a new run in another folder"
+        )
+    if made is not None and made.get("class") != network.describe():
+        raise _other_network(run, str(made.get("class")), network.describe())
+
+
+def _other_network(run: RunFolder, recorded: str, given: str) -> InputError:
+    return InputError(
+        f"network: expected {recorded}, which the run in {run.path} trains, got {given}: resume it with its own network, or "
+        "start a new run in another folder"
+    )
 
 
 def _given_record(network: GivenNetwork | None) -> dict[str, Any]:

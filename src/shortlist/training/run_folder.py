@@ -77,6 +77,14 @@ class RunFolder:
             raise InputError(f"cannot read {self.path / RECIPE}: network: expected a record, got {shown(record)}")
         return record
 
+    @property
+    def inputs_record(self) -> dict[str, Any] | None:
+        """The record of what the user's own network reads; None for a network built from names."""
+        record = self._record().get("inputs")
+        if record is not None and not isinstance(record, dict):
+            raise InputError(f"cannot read {self.path / RECIPE}: inputs: expected a record, got {shown(record)}")
+        return record
+
     def write_recipe(self, recipe: "Recipe", **more: Any) -> None:
         """Write the recipe, with more facts by name."""
         self._write_json(RECIPE, {"recipe": recipe.record(), **more})

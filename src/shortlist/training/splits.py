@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import torch
 
-from shortlist.data.dataset import ALL, TRAIN, Dataset, Split, classes_without_rows
+from shortlist.data.dataset import ALL, EMPTY_CLASS, MISSING_CLASS, TRAIN, Dataset, Split, classes_without_rows
 from shortlist.data.label_noise import superclass_noise
-from shortlist.data.problems import Problem
+from shortlist.data.problems import Problem, describe_problems
 from shortlist.data.splits import grouped_split, stratified_split
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.methods import find_method
@@ -19,6 +19,7 @@ from shortlist.tensors import Target, is_single_label, one_hot
 from shortlist.training.link_and_rule import check_link_and_rule
 from shortlist.training.recipe import Recipe
 from shortlist.training.setting_checks import checked_parameters
+from shortlist.training.shared_files import in_two_splits, rows_together
 from shortlist.words import counted, listed
 
 VAL, CALIBRATION, TEST = "val", "calibration", "test"
@@ -35,7 +36,8 @@ class TrainingSplits:
         splits: ``train``, ``val`` (to choose the epoch and fit the link), ``calibration`` (to fit the rule; absent if it is
             fitted on val) and ``test``.
         remarks: notes on the splits, in sentences.
-        warnings: those of the remarks that are likely mistakes: numbered classes without a training row.
+        warnings: those of the remarks that are likely mistakes: problems that the reader found, and numbered classes without a
+            training row.
     """
 
     dataset: Dataset
@@ -71,6 +73,7 @@ def split_for_training(dataset: Dataset, recipe: Recipe) -> TrainingSplits:
         if not len(split):
             raise InputError(f"{dataset.name}: expected rows in the split {name}, got none")
     data = TrainingSplits(dataset, splits, remarks)
+    _report_problems(data, remarks)
     _check_classes(data, recipe, remarks)
     check_link_and_rule(recipe, data.train_counts, single=data.single_label)
     return data
@@ -107,8 +110,9 @@ def _cut(
     labels = split.labels if target is None else target
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ShortlistWarning)
-        if split.groups is not None:
-            rows: Mapping[str, torch.Tensor] = grouped_split(labels, split.groups, shares, seed=seed, names=dataset.classes)
+        groups = rows_together(split)
+        if groups is not None:
+            rows: Mapping[str, torch.Tensor] = grouped_split(labels, groups, shares, seed=seed, names=dataset.classes)
         else:
             rows = stratified_split(labels, shares, seed=seed, names=dataset.classes)
     remarks += [str(warning.message) for warning in caught]
@@ -173,6 +177,15 @@ def _check_schedule(recipe: Recipe) -> None:
         )
 
 
+def _report_problems(data: TrainingSplits, remarks: list[str]) -> None:
+    """Report what the reader found wrong; classes without rows are reported elsewhere, for the final splits."""
+    found = [problem for problem in data.dataset.problems if problem.kind not in (EMPTY_CLASS, MISSING_CLASS)]
+    found += in_two_splits(data.splits)
+    if found:
+        remarks.insert(0, f"{data.dataset.name}: {describe_problems(found)}")
+        data.warnings.append(remarks[0])
+
+
 def _check_classes(data: TrainingSplits, recipe: Recipe, remarks: list[str]) -> None:
     """Report classes that some split lacks; raise an error if training needs them."""
     classes = data.dataset.classes
@@ -201,7 +214,7 @@ def _check_classes(data: TrainingSplits, recipe: Recipe, remarks: list[str]) -> 
 
 
 def _elsewhere(problem: Problem) -> bool:
-    return problem.kind != "empty class"
+    return problem.kind != EMPTY_CLASS
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -219,6 +219,11 @@ def test_no_folder_is_refused(tmp_path):
         read_class_folders(tmp_path / "file")
 
 
+def test_a_class_called_train_is_named_where_no_class_is_found(tmp_path):
+    with pytest.raises(InputError, match="expected class folders in train, which is read as a split, got none: rename train"):
+        read_class_folders(make(tmp_path, "bus/1.png", "car/1.png", "train/1.png"))
+
+
 def test_a_folder_without_folders_is_refused(tmp_path):
     with pytest.raises(InputError, match="expected folders with pictures in them, one folder a class, got no folder below it"):
         read_class_folders(make(tmp_path, "1.png"))

@@ -36,6 +36,13 @@ def read_class_folders(root: str | Path, *, superclass: str | None = None) -> Da
     listed = {name: found.classes(folder) for name, folder in folders.items()} if folders else {ALL: found.classes(root)}
     classes = sorted({name for by_class in listed.values() for name in by_class})
     if not any(paths for by_class in listed.values() for paths in by_class.values()):
+        if folders and not classes:
+            taken = " and ".join(printable(folder.name) for folder in folders.values())
+            how = "is read as a split" if len(folders) == 1 else "are read as splits"
+            raise InputError(
+                f"{printable(str(root))}: expected class folders in {taken}, which {how}, got none: rename {taken} if that is "
+                "the name of a class"
+            )
         raise InputError(
             f"{printable(str(root))}: expected folders with pictures in them, one folder a class, got "
             + (

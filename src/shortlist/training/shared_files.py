@@ -1,0 +1,62 @@
+"""Rows that share a picture file or a group: kept together where splits are drawn, and reported where splits are given."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+
+from shortlist.data.dataset import Split
+from shortlist.data.pictures import PictureFiles
+from shortlist.data.problems import Problem
+from shortlist.words import counted
+
+
+def files_of(split: Split) -> list[str] | None:
+    """The resolved path of each row's picture file; None for inputs that are not files."""
+    if not isinstance(split.inputs, PictureFiles):
+        return None
+    folder: Callable[[str], str] = cache(lambda above: os.path.realpath(above))
+    return [_resolved(os.fspath(split.inputs.path(row)), folder) for row in range(len(split))]
+
+
+def _resolved(path: str, folder: Callable[[str], str]) -> str:
+    above, name = os.path.split(path)
+    found = os.path.join(folder(above), name)
+    return os.path.realpath(found) if os.path.islink(found) else found
+
+
+def rows_together(split: Split) -> Sequence[str] | None:
+    """The group of each row, such that rows of one file are in one group; None if no rows belong together."""
+    files = files_of(split)
+    if files is None or len(set(files)) == len(files):
+        return split.groups
+    if split.groups is None:
+        return files
+    leader: dict[str, str] = {}
+
+    def find(group: str) -> str:
+        while leader.setdefault(group, group) != group:
+            group = leader[group]
+        return group
+
+    first: dict[str, str] = {}
+    for file, group in zip(files, split.groups, strict=True):
+        leader[find(group)] = find(first.setdefault(file, group))
+    return [find(group) for group in split.groups]
+
+
+def in_two_splits(splits: Mapping[str, Split]) -> Iterator[Problem]:
+    """Picture files and groups with rows in more than one split, so that results on these rows are too good."""
+    for kind, names in (
+        ("picture file", {name: files_of(split) for name, split in splits.items()}),
+        ("group", {name: split.groups for name, split in splits.items()}),
+    ):
+        home: dict[str, str] = {}
+        shared: dict[str, str] = {}
+        for split, found in names.items():
+            for one in found or ():
+                if home.setdefault(one, split) != split:
+                    shared.setdefault(one, split)
+        if shared:
+            one, other = next(iter(shared.items()))
+            what = f"is in {home[one]} and in {other}: {counted(len(shared), kind + ' is', kind + 's are')} in two splits"
+            yield Problem(f"{kind}s in two splits", one, f"{what}, so that results are too good")
