@@ -62,6 +62,18 @@ def killed_until_it_ends(program, folder, kills, life, *more):
     assert "ended" in out, err[-2000:]
 
 
+def check_resumed_as_whole(chosen, folder, how, **tolerance):
+    """A training that is cut after seven steps and resumed ends with the weights of one that was not."""
+    from shortlist.training import train
+
+    whole = train(chosen, folder / "whole", **how)
+    with pytest.raises(PowerCut):
+        train(chosen, folder / "cut", callback=CutAfter(7), **how)
+    again = train(chosen, folder / "cut", resume=True, **how)
+    for name, expected in weights(whole).items():
+        torch.testing.assert_close(weights(again)[name], expected, **tolerance)
+
+
 @gpu
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["bfloat16", "float16", "float32"])
@@ -85,17 +97,11 @@ def test_kill_9_on_a_gpu_loses_nothing(tmp_path, precision):
 @pytest.mark.parametrize("precision", ["float16", "bfloat16"])
 def test_half_precision_goes_on_where_it_was_cut(tmp_path, precision):
     """The scale of float16 gradients goes on too: it has grown or shrunk since the beginning."""
-    from shortlist.training import train
     from tests.training.small import dataset, recipe
 
     how = {"device": "cuda", "checkpoint_seconds": 0.0, "dataset": dataset()}
     chosen = recipe(epochs=3, precision=precision, lr=0.01)
-    whole = train(chosen, tmp_path / "whole", **how)
-    with pytest.raises(PowerCut):
-        train(chosen, tmp_path / "cut", callback=CutAfter(7), **how)
-    again = train(chosen, tmp_path / "cut", resume=True, **how)
-    for name, expected in weights(whole).items():
-        torch.testing.assert_close(weights(again)[name], expected, rtol=2e-2, atol=5e-3)
+    check_resumed_as_whole(chosen, tmp_path, how, rtol=2e-2, atol=5e-3)
 
 
 @gpu
@@ -255,18 +261,12 @@ def installed(name):
 def test_networks_of_other_libraries_are_trained_cut_and_resumed(tmp_path, library):
     if not installed(library):
         pytest.skip(f"needs {library}")
-    from shortlist.training import train
     from tests.training.small import dataset, recipe
 
     make = {"timm": timm_network, "torchvision": torchvision_network}[library]
     how = {"dataset": dataset(), "checkpoint_seconds": 0.0, "device": "auto", "network": make}
     chosen = recipe(epochs=2, lr=0.01).with_settings(size=32)
-    whole = train(chosen, tmp_path / "whole", **how)
-    with pytest.raises(PowerCut):
-        train(chosen, tmp_path / "cut", callback=CutAfter(7), **how)
-    again = train(chosen, tmp_path / "cut", resume=True, **how)
-    for name, expected in weights(whole).items():
-        torch.testing.assert_close(weights(again)[name], expected, rtol=5e-2, atol=1e-2)
+    check_resumed_as_whole(chosen, tmp_path, how, rtol=5e-2, atol=1e-2)
     loaded = sl.runs.Run(tmp_path / "cut", network=make).classifier
     assert loaded.predict(dataset().splits["test"].inputs).sets.shape == (20, 5)
 
