@@ -8,7 +8,8 @@ from hypothesis import given, settings, strategies as st
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.models.graph import GraphRule
 from shortlist.sets import aps, average_k, cap, classwise, floor, lac, pas, per_label, threshold, top_k
-from shortlist.sets.orderings import Probability, bounded
+from shortlist.sets.orderings import Probability
+from shortlist.sets.rule import bounded
 from tests.references import sets as ref
 from tests.sets.cases import draw
 

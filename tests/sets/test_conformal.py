@@ -99,8 +99,15 @@ def test_the_same_expression_stands_on_both_sides():
         probs = torch.linspace(0.01, 0.99, 99, dtype=torch.float64).to(dtype)[:, None]
         rule = lac(0.3).fit(probs, torch.zeros(99, dtype=torch.long))
         assert int(rule(probs).sum()) >= percent_rank(99, 30)
-        values = 1 - (probs.float() if dtype == torch.float16 else probs)  # half precision is computed in float32
-        assert rule.threshold.item() in values.double().flatten().tolist()
+        assert rule.threshold.item() in (1 - probs.double()).flatten().tolist()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_lac_tells_small_probabilities_apart(dtype):
+    """1 - p in float32 is 1 for all of them; the threshold is near p = 1e-13."""
+    own = torch.logspace(-1, -14, 99, dtype=torch.float64)
+    rule = lac(0.1).fit(torch.stack([own, 1 - own], 1).to(dtype), torch.zeros(99, dtype=torch.long))
+    assert rule(torch.tensor([[1e-9, 1e-14], [0.5, 1e-30]], dtype=dtype)).tolist() == [[True, False], [True, False]]
 
 
 @pytest.mark.parametrize("alpha", [0, 1, -0.1, 1.5, "much", None, float("nan")])

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from shortlist import Predictions, evaluate, links
 from shortlist.errors import InputError
 from shortlist.sets import SetRule, aps, cap, classwise, floor, orderings, parse_rule, raps, rule_from_record
-from shortlist.sets.draws import CalibrationDraws, draws_of
+from shortlist.sets.draws import CalibrationDraws, RowDraws
+from shortlist.sets.lists import lists_of
 from shortlist.tensors import row_blocks
 from tests.references import sets as ref
 from tests.sets.cases import draw
@@ -152,6 +154,55 @@ def test_equal_rows_are_drawn_apart_in_all_blocks_of_a_call(monkeypatch, modifie
     assert (together[:20] != together[20:40]).any()
 
 
+@pytest.mark.parametrize("division", [[60], [1] * 60, [7, 13, 40], [40, 0, 20], [2, 4, 8, 16, 30]])
+def test_rows_that_come_in_blocks_get_the_sets_of_one_call(division):
+    data = draw()
+    rule = aps(0.2, randomized=True).fit(data.calibration, data.target)
+    random = np.random.default_rng(0)
+    rows = torch.from_numpy(data.new[random.integers(4, size=60)])  # each about 15 times
+    sets_of = rule.in_blocks()
+    np.testing.assert_array_equal(torch.cat([sets_of(part) for part in rows.split(division)]), rule(rows))
+
+
+LINKS = [
+    pytest.param(lambda: links.Softmax(), id="softmax"),
+    pytest.param(lambda: links.Platt(), id="platt"),
+    pytest.param(lambda: links.Isotonic(), id="isotonic"),
+    pytest.param(lambda: links.Temperature(), id="temperature"),
+]
+
+
+@pytest.mark.parametrize("make_link", LINKS)
+def test_the_set_of_a_row_of_predictions_does_not_depend_on_the_rows_beside_it(make_link):
+    """A link may give probabilities that differ in the last digit between batches; the draws must not follow them."""
+    random = torch.Generator().manual_seed(0)
+    target = torch.randint(5, (400,), generator=random)
+    scores = torch.randn(400, 5, generator=random) + 2 * torch.nn.functional.one_hot(target, 5)
+    link = make_link()
+    if hasattr(link, "fit"):
+        link.fit(scores, target)
+    predictions = Predictions(scores, target, link=link)
+    rule = aps(0.2, randomized=True).fit(predictions)
+    sets = rule(predictions)
+    alone = [rule(predictions.rows(slice(row, row + 1))) for row in range(400)]
+    assert torch.equal(torch.cat(alone), sets)
+    listed = [sets for sets, _ in lists_of(predictions, rule)]
+    assert torch.equal(torch.cat(listed), sets)
+
+
+def test_equal_rows_of_predictions_are_drawn_apart_in_all_blocks(monkeypatch):
+    """Measuring, listing and asking the rule at once see the same sets, also where equal rows are in different blocks."""
+    data = draw()
+    rule = aps(0.2, randomized=True).fit(data.calibration, data.target)
+    alike = Predictions(np.tile(data.new[:1], (90, 1)), np.zeros(90, dtype=int), link="identity")
+    sets = rule(alike)
+    blocks = Predictions.blocks
+    monkeypatch.setattr(Predictions, "blocks", lambda self: blocks(self, 100))
+    assert len(list(alike.blocks())) > 2
+    assert torch.equal(torch.cat([part for part, _ in lists_of(alike, rule)]), sets)
+    assert evaluate(alike, rule=rule).size.mean == pytest.approx(sets.sum(1).double().mean().item())
+
+
 def test_new_rows_are_drawn_apart_from_the_calibration_rows(tmp_path):
     """The same rows, asked about after they were calibrated on, get other numbers; so they do from a rule that was saved."""
     probs, target = law(np.random.default_rng(3), 2000, alike=False)
@@ -159,7 +210,7 @@ def test_new_rows_are_drawn_apart_from_the_calibration_rows(tmp_path):
     draws = CalibrationDraws(0, None)
     draws.add(torch.from_numpy(probs), torch.from_numpy(target))
     calibration = draws.drawn().taken.numpy() / probs[np.arange(2000), target]
-    new = draws_of(torch.from_numpy(probs), rule.ordering.seed).squeeze(1).numpy()
+    new = RowDraws(rule.ordering.seed)(torch.from_numpy(probs)).squeeze(1).numpy()
     assert abs(np.corrcoef(calibration, new)[0, 1]) < 4 / 2000**0.5
     rule.save(tmp_path / "rule")
     np.testing.assert_array_equal(SetRule.load(tmp_path / "rule")(probs), rule(probs))
@@ -170,7 +221,7 @@ def test_draws_are_uniform_whatever_the_digits_of_the_rows():
     rough = torch.randint(8, (20_000, 3), generator=random) / 8  # few bits: hundreds of different rows
     fine = torch.rand(20_000, 3, generator=random, dtype=torch.float64)
     for rows in (rough, fine, torch.zeros(20_000, 1)):
-        drawn = draws_of(rows, torch.tensor(5)).squeeze(1).sort().values
+        drawn = RowDraws(torch.tensor(5))(rows).squeeze(1).sort().values
         steps = torch.arange(1, 20_001) / 20_000
         assert (drawn - steps).abs().max() < 1.95 / 20_000**0.5  # Kolmogorov–Smirnov at 0.001
 

@@ -169,8 +169,9 @@ class _Work:
     def lists(self) -> Iterator[list[LabelList]]:
         """The sets as lists, a batch at a time."""
         called = "scores" if self.model.link is None else "probs"
+        sets_of = None if self.model.rule is None else self.model.rule.in_blocks()
         for numbers, scores in self.batches:
-            probs, sets = self.model.decide(scores)
+            probs, sets = self.model.decide(scores, sets_of)
             self.count(sets)
             ids = [self.rows.ids[row] for row in numbers.tolist()]
             target = None if self.target is None else self.target[numbers]

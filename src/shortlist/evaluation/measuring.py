@@ -51,10 +51,11 @@ def measure(
         rule.check_reads(predictions)
     tally = Tally(wanted_totals(predictions, rule is not None, only))
     kept: list[Probs] = []
+    sets_of = None if rule is None else rule.in_blocks()
     with torch.no_grad():
         for rows in predictions.blocks():
             probs = rows.plausibility()
-            tally.add(Block(rows, probs, None if rule is None else rule.sets(probs), k))
+            tally.add(Block(rows, probs, None if sets_of is None else sets_of(probs, rows.scores), k))
             if "examples" in tally.names and keeps_scores(predictions):
                 kept.append(probs)
             progress(tally.rows)
@@ -102,7 +103,7 @@ def _examples(predictions: Predictions, rule: SetRule) -> list[LabelList]:
     """A few of the first rows, from the smallest set to the largest."""
     head = predictions.rows(slice(0, max(1, min(len(predictions), 2**20 // predictions.num_classes, 1000))))
     probs = head.plausibility()
-    sets = rule.sets(probs)
+    sets = rule.in_blocks()(probs, head.scores)
     order = count_rows(sets).argsort(stable=True)
     places = torch.linspace(0, len(order) - 1, min(EXAMPLES, len(order))).round().long()
     chosen = order[places]

@@ -22,6 +22,7 @@ from shortlist.models.network import Network, evaluating
 from shortlist.models.scoring import raw_batches, score_batch, scored_batches
 from shortlist.predictions import Predictions
 from shortlist.sets import SetRule, parse_rule
+from shortlist.sets.rule import SetsInBlocks
 from shortlist.tensors import Scores, Sets, as_tensor, row_blocks
 
 if TYPE_CHECKING:
@@ -147,7 +148,6 @@ class Classifier(nn.Module):
             )
         source = as_source(images, self.inputs)
         scores = self._all_scores(source, batch_size, workers)
-        check_finite(scores)
         probabilities, sets = self.decide(scores)
         ids = [str(row) for row in range(len(source))] if isinstance(source, Tensor) else list(source.ids)
         known = (_on_cpu(self.link), self.train_counts, self.superclasses)
@@ -160,15 +160,22 @@ class Classifier(nn.Module):
         return scores
 
     @torch.no_grad()
-    def decide(self, scores: Scores) -> tuple[Tensor, Sets]:
-        """Probabilities (N, C), or the scores themselves without a link, and sets bool (N, C), both on the CPU."""
+    def decide(self, scores: Scores, sets_of: SetsInBlocks | None = None) -> tuple[Tensor, Sets]:
+        """Probabilities (N, C), or the scores themselves without a link, and sets bool (N, C), both on the CPU.
+
+        Args:
+            scores: (N, C), as the network gives them.
+            sets_of: ``rule.in_blocks()``, if these rows are a block of several that get their sets one after the other.
+        """
         if self.rule is None:
             raise InputError("this classifier has no set rule: give it one with with_rule(rule)")
+        check_finite(scores)
         probabilities, sets = torch.empty(scores.shape), torch.empty(scores.shape, dtype=torch.bool)
+        sets_of = self.rule.in_blocks() if sets_of is None else sets_of
         for rows in row_blocks(*scores.shape):
             part = scores[rows].to(self.device)
             probs = part if self.link is None else self.link.probs(part)
-            probabilities[rows], sets[rows] = probs.cpu(), self.rule(probs).cpu()
+            probabilities[rows], sets[rows] = probs.cpu(), sets_of(probs, part).cpu()
         return probabilities, sets
 
     def predictions(self, source: Any, target: Any = None, *, batch_size: int = 256, workers: int | None = None) -> Predictions:

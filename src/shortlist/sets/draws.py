@@ -3,9 +3,10 @@
 Unless the user gives a generator, a randomised rule derives its numbers from a seed and the data. The numbers of the
 calibration rows come from a hash of the seed and of all these rows with their labels, so that calibrations on different rows
 are independent and one calibration can be repeated. (A fixed sequence instead would be the same in every calibration, and
-coverage on average over calibrations would not be what was asked for.) The number of a new row comes from its own
-probabilities and from another part of that hash, which is saved with the rule: a row gets the same set in any batch, and its
-number is independent of those of the calibration rows.
+coverage on average over calibrations would not be what was asked for.) The number of a new row comes from its own scores and
+from another part of that hash, which is saved with the rule: a row gets the same set in any batch, and its number is
+independent of those of the calibration rows. Scores rather than probabilities, because the same score may become a probability
+that differs in its last digit, depending on the length of the batch.
 """
 
 import hashlib
@@ -75,27 +76,53 @@ def row_hashes(values: Tensor) -> Tensor:
     return _mixed(sums)
 
 
-def draws_of(probs: Probs, seed: Tensor) -> Tensor:
-    """A uniform number for each row, float64 (N, 1), from its probabilities and the seed; equal rows get different ones.
+class RowDraws:
+    """Draws for new rows: equal rows get different numbers, and how the rows are divided into blocks does not matter.
 
-    >>> rows = torch.tensor([[0.75, 0.25], [0.75, 0.25], [0.5, 0.5]])
-    >>> draws_of(rows, torch.tensor(7)).squeeze(1)
-    tensor([0.5756, 0.2315, 0.6951], dtype=torch.float64)
+    Args:
+        seed: the seed of the rows to come, int64 ().
+        generator: where the draws come from, instead of the seed and the rows.
+
+    >>> draws = RowDraws(torch.tensor(7))
+    >>> draws(torch.tensor([[0.75, 0.25], [0.75, 0.25]])).squeeze(1)
+    tensor([0.5756, 0.2315], dtype=torch.float64)
+    >>> draws(torch.tensor([[0.5, 0.5], [0.75, 0.25]])).squeeze(1)
+    tensor([0.6951, 0.1312], dtype=torch.float64)
     """
-    keys = _mixed(row_hashes(probs) + seed.to(probs.device) * GOLDEN)
-    drawn = _mixed(keys + _occurrences(keys) * GOLDEN)
-    # The leading 53 bits, as a number in [0, 1).
-    return _shifted(drawn, 11).to(torch.float64).mul(2.0**-53)[:, None]
+
+    def __init__(self, seed: Tensor, generator: torch.Generator | None = None):
+        self._seed, self._generator = seed, generator
+        self._earlier: list[Tensor] = []  # the keys of all rows so far in sorted runs, each more than twice the next
+
+    def __call__(self, scores: Tensor) -> Tensor:
+        """A uniform number for each row, float64 (N, 1)."""
+        if self._generator is not None:
+            shape = len(scores), 1
+            drawn = torch.rand(shape, generator=self._generator, dtype=torch.float64, device=self._generator.device)
+            return drawn.to(scores.device)
+        keys = _mixed(row_hashes(scores) + self._seed.to(scores.device) * GOLDEN)
+        drawn = _mixed(keys + self._occurrences(keys) * GOLDEN)
+        # The leading 53 bits, as a number in [0, 1).
+        return _shifted(drawn, 11).to(torch.float64).mul(2.0**-53)[:, None]
+
+    def _occurrences(self, keys: Tensor) -> Tensor:
+        """How many equal keys come before each of them, in this block and in those before it."""
+        ordered, order = keys.sort(stable=True)
+        found = torch.empty_like(keys).scatter_(0, order, _equal_before(ordered))
+        for run in self._earlier:
+            found += torch.searchsorted(run, keys, right=True) - torch.searchsorted(run, keys)
+        while self._earlier and len(self._earlier[-1]) <= 2 * len(ordered):
+            ordered = torch.cat([self._earlier.pop(), ordered]).sort().values
+        self._earlier.append(ordered)
+        return found
 
 
-def _occurrences(keys: Tensor) -> Tensor:
-    """How many equal keys come before each of them."""
-    ordered, order = keys.sort(stable=True)
-    places = torch.arange(len(keys), device=keys.device)
+def _equal_before(ordered: Tensor) -> Tensor:
+    """How many equal values come before each of these, which are in order."""
+    places = torch.arange(len(ordered), device=ordered.device)
     fresh = torch.ones_like(ordered, dtype=torch.bool)
     fresh[1:] = ordered[1:] != ordered[:-1]
-    starts = torch.where(fresh, places, 0).cummax(0).values if len(keys) else places
-    return torch.empty_like(places).scatter_(0, order, places - starts)
+    return places - torch.where(fresh, places, 0).cummax(0).values if len(ordered) else places
 
 
 def _mixed(x: Tensor) -> Tensor:

@@ -82,9 +82,10 @@ def _truths(target: Target, classes: Sequence[str]) -> list[list[str]]:
 def lists_of(predictions: Predictions, rule: SetRule) -> Iterator[tuple[Sets, list[LabelList]]]:
     """The sets and lists of predictions, a block of rows at a time."""
     rule.check_reads(predictions)
+    sets_of = rule.in_blocks()
     for block in predictions.blocks():
         probs = block.plausibility()
-        sets = rule.sets(probs)
+        sets = sets_of(probs, block.scores)
         called = "probs" if block.link is not None else "scores"
         yield sets, _lists(sets, probs, block.class_names, block.ids or (), block.target, called)
 

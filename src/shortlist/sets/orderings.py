@@ -15,7 +15,7 @@ from shortlist.checks import SLACK, decimal, flag, optional, random_generator, w
 from shortlist.errors import InputError
 from shortlist.fitting import Fitted
 from shortlist.selection import count_rows, keep_largest, keep_top, sort_rows
-from shortlist.sets.draws import CalibrationDraws, Drawn, draws_of
+from shortlist.sets.draws import CalibrationDraws, Drawn, RowDraws
 from shortlist.sets.kinds import RulePart
 from shortlist.tensors import Probs, Sets, Target, as_tensor, is_single_label, pick, row_blocks, shape_of, working
 
@@ -62,6 +62,10 @@ class Ordering(RulePart, Fitted):
     def keep_draws(self, drawn: Drawn) -> None:
         """Keep what new rows need of the draws of the calibration rows."""
 
+    def row_draws(self) -> RowDraws | None:
+        """Draws for new rows, one number a row, for :meth:`select`; None if the ordering is not randomised."""
+        return None
+
     def forward(self, probs: Probs) -> Tensor:
         """The value of every label of every row."""
         raise TypeError(f"{type(self).__name__} does not define forward(probs)")
@@ -80,7 +84,7 @@ class Ordering(RulePart, Fitted):
         return values.gather(1, target[:, None]).squeeze(1) if is_single_label(target) else values[target]
 
     def select(self, probs: Probs, threshold: Tensor) -> Sets:
-        """The labels within the threshold: one number, or one for each class."""
+        """The labels within the threshold: one number, or one for each class. A randomised ordering also takes the draws."""
         sets = torch.empty(probs.shape, dtype=torch.bool, device=probs.device)
         compare = torch.ge if self.descending else torch.le
         for rows in row_blocks(len(probs), probs.shape[1], NEAR):
@@ -181,16 +185,16 @@ class Prefix(Ordering):
         """The value of the first, second, … label of each row, non-decreasing, from probabilities in decreasing order."""
         raise TypeError(f"{type(self).__name__} does not define steps(ordered)")
 
-    def draws(self, probs: Probs) -> Tensor | None:
-        """What is drawn for the rows of one call, (N, 1): the share of a label's probability to subtract; None for nothing."""
-        return None
-
     def _drawn_steps(self, ordered: Tensor, draws: Tensor | None) -> Tensor:
         return self.steps(ordered) if draws is None else self.steps(ordered) - draws * ordered
 
     def forward(self, probs: Probs) -> Tensor:
         """The values in the places of their labels."""
-        return self._drawn_values(probs, self.draws(probs))
+        return self._drawn_values(probs, self._draws(probs))
+
+    def _draws(self, probs: Probs) -> Tensor | None:
+        draws = self.row_draws()
+        return None if draws is None else draws(probs)
 
     def _drawn_values(self, probs: Probs, draws: Tensor | None) -> Tensor:
         ordered, places = probs.sort(dim=1, descending=True, stable=True)
@@ -210,10 +214,17 @@ class Prefix(Ordering):
             values[rows] = steps.gather(1, ranks(probs[rows], target[rows]) - 1).squeeze(1)
         return values
 
-    def select(self, probs: Probs, threshold: Tensor) -> Sets:
-        """As declared by :class:`Ordering`."""
+    def select(self, probs: Probs, threshold: Tensor, draws: Tensor | None = None) -> Sets:
+        """As declared by :class:`Ordering`.
+
+        Args:
+            probs: (N, C).
+            threshold: one number, or one for each class.
+            draws: for each row the share of a label's probability to subtract, (N, 1), if the ordering is randomised; drawn
+                for these rows by default.
+        """
         sets = torch.empty(probs.shape, dtype=torch.bool, device=probs.device)
-        draws = self.draws(probs)  # of the whole call, in which equal rows are counted
+        draws = self._draws(probs) if draws is None else draws
         for rows in row_blocks(*probs.shape):
             drawn = None if draws is None else draws[rows]
             if threshold.ndim:
@@ -235,10 +246,10 @@ class Rank(Prefix):
         """``1, 2, …, C``."""
         return torch.arange(1, ordered.shape[1] + 1, device=ordered.device, dtype=torch.float64).expand(ordered.shape)
 
-    def select(self, probs: Probs, threshold: Tensor) -> Sets:
+    def select(self, probs: Probs, threshold: Tensor, draws: Tensor | None = None) -> Sets:
         """As declared by :class:`Ordering`; a partial sort is enough."""
         if threshold.ndim or not probs.numel():
-            return super().select(probs, threshold)
+            return super().select(probs, threshold, draws)
         return keep_top(probs, int(threshold.clamp(max=probs.shape[1])))
 
 
@@ -307,6 +318,12 @@ class CumulativeMass(Prefix):
         """As declared by :class:`Ordering`."""
         self.seed = drawn.seed
 
+    def row_draws(self) -> RowDraws | None:
+        """As declared by :class:`Ordering`."""
+        if not self.randomized:
+            return None
+        return RowDraws(torch.zeros((), dtype=torch.int64) if self.seed is None else self.seed, self.generator)
+
     def steps(self, ordered: Tensor) -> Tensor:
         """``p₁, p₁ + p₂, …`` with the penalty, in float64."""
         total = ordered.cumsum(1, dtype=torch.float64)
@@ -316,15 +333,6 @@ class CumulativeMass(Prefix):
             rank = torch.arange(1, ordered.shape[1] + 1, device=ordered.device, dtype=torch.float64)
             total = total + self.penalty * (rank - self.k_reg).clamp(min=0)
         return total
-
-    def draws(self, probs: Probs) -> Tensor | None:
-        """As declared by :class:`Prefix`."""
-        if not self.randomized:
-            return None
-        if self.generator is None:
-            return draws_of(probs, torch.zeros((), dtype=torch.int64) if self.seed is None else self.seed)
-        shape = len(probs), 1
-        return torch.rand(shape, generator=self.generator, dtype=torch.float64, device=self.generator.device).to(probs.device)
 
 
 def threshold_in_dtype(threshold: Tensor, dtype: torch.dtype, descending: bool) -> Tensor:
@@ -375,26 +383,3 @@ def keep_first(probs: Probs, ordered: Tensor, counts: Tensor) -> Sets:
     edges = torch.cat([infinite, ordered, -infinite], dim=1)
     cutoff, following = edges.gather(1, counts[:, None]), edges.gather(1, counts[:, None] + 1)
     return keep_largest(probs, counts, cutoff.squeeze(1), following.squeeze(1))
-
-
-def bounded(ordering: Ordering, probs: Probs, sets: Sets, least: int, most: int | None) -> Sets:
-    """Sets with fewer than ``least`` labels filled up with the next most plausible, those with more than ``most`` cut."""
-    sizes = count_rows(sets)
-    short = (sizes < least).nonzero().squeeze(1)
-    long = sizes[:0] if most is None else (sizes > most).nonzero().squeeze(1)
-    if not len(short) and not len(long):
-        return sets
-    result = sets.clone()
-    result[short] = keep_top(_plausible(ordering, probs[short]).masked_fill(sets[short], torch.inf), least)
-    if most is not None:
-        result[long] = keep_top(_plausible(ordering, probs[long]).masked_fill(~sets[long], -torch.inf), most)
-    return result
-
-
-def _plausible(ordering: Ordering, probs: Probs) -> Tensor:
-    """Values of which larger are more plausible. 1 - p and cumulative mass order labels as p does, but rounding makes ties."""
-    values: Tensor = ordering(probs) if ordering.descending else probs
-    if values.isfinite().all():
-        return values
-    order = values.argsort(dim=1, descending=True, stable=True)  # places instead, so that an infinite fill ties with nothing
-    return -order.argsort(dim=1).double()

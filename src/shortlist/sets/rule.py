@@ -13,12 +13,12 @@ from shortlist.checks import check_values, decimal
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.fitting import Fitted
 from shortlist.predictions import Predictions
-from shortlist.selection import count_rows
+from shortlist.selection import count_rows, keep_top
 from shortlist.sets.batches import Batches, Progress, Source, as_probs
 from shortlist.sets.constraints import Constraint, check_threshold
-from shortlist.sets.orderings import Ordering, bounded
+from shortlist.sets.orderings import Ordering
 from shortlist.sets.sizes import SizeSummary
-from shortlist.tensors import Sets, as_tensor, row_blocks
+from shortlist.tensors import Probs, Sets, as_tensor, row_blocks
 
 
 def origin_of(predictions: Predictions) -> dict[str, Any]:
@@ -144,12 +144,13 @@ class SetRule(Fitted):
     def _measured(self, batches: Batches) -> SizeSummary | None:
         """The sizes of the sets of these rows; None if there are none."""
         counts: Tensor | None = None
+        sets_of = self.in_blocks()
         with _same_draws(self.ordering.generator):
             for probs, _ in batches:
                 if counts is None:
                     counts = torch.zeros(probs.shape[1] + 1, dtype=torch.int64)
                 for rows in row_blocks(*probs.shape):
-                    counts += count_rows(self.sets(probs[rows])).bincount(minlength=len(counts)).cpu()
+                    counts += count_rows(sets_of(probs[rows])).bincount(minlength=len(counts)).cpu()
         return None if counts is None or not counts.sum() else SizeSummary.of(counts)
 
     def check_reads(self, predictions: Predictions) -> None:
@@ -186,7 +187,7 @@ class SetRule(Fitted):
         """
         if isinstance(probs, Predictions):
             self.check_reads(probs)
-            return self.sets(as_probs(probs.plausibility()))
+            return self.in_blocks()(as_probs(probs.plausibility()), probs.scores)
         values = as_probs(probs)
         self._check_classes(values)
         check_values(values, "probabilities" if self.needs_probabilities else "scores")
@@ -211,18 +212,28 @@ class SetRule(Fitted):
         """
         return self(probs)
 
-    def sets(self, probs: Tensor) -> Sets:
-        """The sets of values that have been checked already, such as those of :class:`~shortlist.Predictions`."""
-        return self.bounded(probs, self.unbounded(probs))
+    def in_blocks(self) -> "SetsInBlocks":
+        """A function that gives the sets of rows that come a block at a time, the same as those of all rows in one call."""
+        return SetsInBlocks(self)
 
-    def unbounded(self, probs: Tensor) -> Sets:
+    def sets(self, probs: Tensor, draws: Tensor | None = None) -> Sets:
+        """The sets of values that have been checked already, such as those of :class:`~shortlist.Predictions`.
+
+        Args:
+            probs: (N, C).
+            draws: one random number for each row, (N, 1), for a randomised rule; drawn for these rows by default.
+        """
+        return self.bounded(probs, self.unbounded(probs, draws))
+
+    def unbounded(self, probs: Tensor, draws: Tensor | None = None) -> Sets:
         """The sets before the cap and the floor."""
         threshold = self.fitted_buffer("threshold")
         if threshold.ndim and len(threshold) != probs.shape[1]:
             raise InputError(f"probs: the rule was fitted for {len(threshold)} classes, got {probs.shape[1]}")
         if not self.needs_fit:
             self.constraint.check_classes(probs.shape[1])
-        return self.ordering.select(probs, threshold.to(probs.device))
+        drawn = () if draws is None else (draws,)  # an ordering that draws nothing need not know of draws
+        return self.ordering.select(probs, threshold.to(probs.device), *drawn)
 
     def bounded(self, probs: Tensor, sets: Sets) -> Sets:
         """These sets after the cap and the floor."""
@@ -277,10 +288,55 @@ class SetRule(Fitted):
         return f"SetRule({self.text}, threshold {threshold.item():.6g})"
 
 
+class SetsInBlocks:
+    """The sets of rows that come a block at a time: draws of a randomised rule do not depend on the division into blocks.
+
+    Args:
+        rule: fitted, or one that needs no fit.
+    """
+
+    def __init__(self, rule: SetRule):
+        self._rule, self._draws = rule, rule.ordering.row_draws()
+
+    def __call__(self, probs: Tensor, scores: Tensor | None = None) -> Sets:
+        """The sets of a block of values that have been checked already.
+
+        Args:
+            probs: (N, C).
+            scores: what the probabilities were computed from, if that is known: a randomised rule draws by these.
+        """
+        if self._draws is None:
+            return self._rule.sets(probs)
+        return self._rule.sets(probs, self._draws(probs if scores is None else scores).to(probs.device))
+
+
 def _checked_bounds(least: int, most: int | None) -> tuple[int, int | None]:
     if most is not None and least > most:
         raise InputError(f"expected a floor up to the cap, got floor {least} and cap {most}")
     return least, most
+
+
+def bounded(ordering: Ordering, probs: Probs, sets: Sets, least: int, most: int | None) -> Sets:
+    """Sets with fewer than ``least`` labels filled up with the next most plausible, those with more than ``most`` cut."""
+    sizes = count_rows(sets)
+    short = (sizes < least).nonzero().squeeze(1)
+    long = sizes[:0] if most is None else (sizes > most).nonzero().squeeze(1)
+    if not len(short) and not len(long):
+        return sets
+    result = sets.clone()
+    result[short] = keep_top(_plausible(ordering, probs[short]).masked_fill(sets[short], torch.inf), least)
+    if most is not None:
+        result[long] = keep_top(_plausible(ordering, probs[long]).masked_fill(~sets[long], -torch.inf), most)
+    return result
+
+
+def _plausible(ordering: Ordering, probs: Probs) -> Tensor:
+    """Values of which larger are more plausible. 1 - p and cumulative mass order labels as p does, but rounding makes ties."""
+    values: Tensor = ordering(probs) if ordering.descending else probs
+    if values.isfinite().all():
+        return values
+    order = values.argsort(dim=1, descending=True, stable=True)  # places instead, so that an infinite fill ties with nothing
+    return -order.argsort(dim=1).double()
 
 
 @contextmanager
