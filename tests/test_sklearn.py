@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from shortlist.errors import InputError
 from shortlist.sets import SetRule, aps, average_k, lac, pas, risk_control, threshold, top_k
 from shortlist.sets.constraints import AverageError
-from shortlist.sets.orderings import Improbability
+from shortlist.sets.orderings import Probability
 from shortlist.sklearn import SetClassifier, coverage_scorer, coverage_size_scorer, size_scorer
 
 X, Y = load_iris(return_X_y=True)
@@ -328,7 +328,7 @@ def test_a_rule_object_keeps_its_own_prior_and_a_text_takes_the_shares_of_the_cl
 
 
 def test_a_rule_of_ones_own_making_is_taken_as_it_is():
-    rule = SetRule("my own", Improbability(), AverageError(0.1))
+    rule = SetRule("my own", Probability(), AverageError(0.1))
     model = SetClassifier(logistic(), rule=rule, random_state=0).fit(X, Y)
     expected = SetClassifier(logistic(), rule="lac:0.1", random_state=0).fit(X, Y)
     assert rule.threshold is None

@@ -160,7 +160,7 @@ EXCUSED = {
     },
     sets: {
         "Batches", "BoundCost", "Constraint", "CumulativeMass", "AverageError", "AverageSize", "ErrorPerClass",
-        "FittedThreshold", "GivenLevel", "Improbability", "InterpolatedError", "LabelList", "LabelObjective", "Level", "Mass",
+        "FittedThreshold", "GivenLevel", "InterpolatedError", "LabelList", "LabelObjective", "Level", "Mass",
         "MassAbove", "Ordering", "Prefix", "Probability", "Rank", "Risk", "SetRule", "Size", "SizeSummary",  # parts of rules
         "parse_rule", "register_modifier", "register_rule", "rule_from_record",
     },

@@ -11,10 +11,10 @@ from shortlist.sets.orderings import Ordering
 from shortlist.sets.registry import RULES
 
 MODULE = """
-from shortlist.sets import AverageError, Improbability, SetRule, register_rule
+from shortlist.sets import AverageError, Probability, SetRule, register_rule
 
 
-class {name}(Improbability):
+class {name}(Probability):
     kind = "{name}"
 
 

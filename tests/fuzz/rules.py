@@ -44,7 +44,7 @@ def _size(draw: random.Random, classes: int) -> float:
 
 def _bounded(draw, rule, expected, new, prior):
     """The rule with at most, or at least, so many labels."""
-    if not isinstance(rule.ordering, sets.Probability | sets.Improbability):
+    if not isinstance(rule.ordering, sets.Probability):
         return rule, expected
     size = draw.randint(1, new.shape[1])
     plausible = new if prior is None else new / prior

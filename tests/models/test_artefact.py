@@ -377,7 +377,7 @@ def test_a_threshold_that_lets_everything_pass_comes_back(tmp_path):
     with pytest.warns(UserWarning, match="too few"):
         classifier = classifier.fit_rule("lac:0.1", predictions)
     classifier.save(tmp_path / "x")
-    assert Classifier.load(tmp_path / "x").rule.threshold == torch.inf
+    assert Classifier.load(tmp_path / "x").rule.threshold == -torch.inf
 
 
 @pytest.mark.parametrize("device", ["nowhere", "cuda:99"])

@@ -82,7 +82,8 @@ def conformal_quantile(scores, alpha):
 
 
 def lac_scores(probs, prior=None):
-    return 1 - probs
+    """-p, which orders as 1 - p does and loses no digits."""
+    return -probs
 
 
 def pas_scores(probs, prior):
@@ -127,11 +128,11 @@ def classwise(scores_of, calibration, target, probs, alpha, prior=None):
 
 
 def interpolated(calibration, target, probs, alpha, weight):
-    scores = 1 - calibration
+    scores = -calibration
     per_class = class_quantiles(scores, target, alpha)
     common = conformal_quantile([scores[i, target[i]] for i in range(len(target))], alpha)
-    per_class, common = np.where(np.isinf(per_class), 1.0, per_class), min(common, 1.0)
-    return 1 - probs <= weight * per_class + (1 - weight) * common
+    per_class, common = np.where(np.isinf(per_class), 0.0, per_class), min(common, 0.0)
+    return -probs <= weight * per_class + (1 - weight) * common
 
 
 def missed_shares(probs, target, cut):

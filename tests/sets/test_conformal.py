@@ -28,7 +28,7 @@ def test_the_rank_is_exact_for_every_n_up_to_200_and_every_percent():
 @pytest.mark.parametrize(
     ("make", "value"),
     [
-        (lac, lambda n, rank: rank / 256),
+        (lac, lambda n, rank: 1 - rank / 256),
         (lambda alpha: pas(alpha, [1.0, 1.0]), lambda n, rank: 1 - rank / 256),
         (aps, lambda n, rank: 1 - (n + 1 - rank) / 256),
     ],
@@ -99,7 +99,7 @@ def test_the_same_expression_stands_on_both_sides():
         probs = torch.linspace(0.01, 0.99, 99, dtype=torch.float64).to(dtype)[:, None]
         rule = lac(0.3).fit(probs, torch.zeros(99, dtype=torch.long))
         assert int(rule(probs).sum()) >= percent_rank(99, 30)
-        assert rule.threshold.item() in (1 - probs.double()).flatten().tolist()
+        assert rule.threshold.item() in probs.double().flatten().tolist()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -157,13 +157,13 @@ def test_classwise_always_returns_a_class_with_too_few_rows(make):
 
 
 @pytest.mark.parametrize("weight", [0, 0.25, 0.5, 1])
-def test_interpolation_takes_an_infinite_quantile_as_one(weight):
+def test_interpolation_takes_a_class_with_too_few_rows_as_one_with_the_threshold_0(weight):
     calibration, target, new = rare()
     with pytest.warns(match="1 of 3 classes have too few rows"):
         rule = interpolated(lac(0.2), weight).fit(calibration, target)
-    quantiles = ref.class_quantiles(1 - calibration, target, 0.2)
-    common = ref.conformal_quantile((1 - calibration)[np.arange(60), target].tolist(), 0.2)
-    expected = weight * np.append(quantiles[:2], 1.0) + (1 - weight) * common
+    cuts = -ref.class_quantiles(-calibration, target, 0.2)
+    common = -ref.conformal_quantile((-calibration)[np.arange(60), target].tolist(), 0.2)
+    expected = weight * np.append(cuts[:2], 0.0) + (1 - weight) * common
     np.testing.assert_allclose(rule.threshold.numpy(), expected, rtol=1e-15)
     np.testing.assert_array_equal(rule(new), ref.interpolated(calibration, target, new, 0.2, weight))
 

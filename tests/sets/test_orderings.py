@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 from shortlist.errors import InputError
 from shortlist.selection import SHORT_ROW
 from shortlist.sets import mass, threshold, top_k
-from shortlist.sets.orderings import CumulativeMass, Improbability, MassAbove, Probability, Rank, ranks
+from shortlist.sets.orderings import CumulativeMass, MassAbove, Probability, Rank, ranks
 from tests.references import sets as ref
 
 
@@ -23,7 +23,6 @@ PRIOR = [0.5, 0.25, 0.125, 0.125]
 ORDERINGS = {
     "probability": (Probability(), lambda p: p),
     "over prior": (Probability(PRIOR), lambda p: p / np.array(PRIOR)),
-    "improbability": (Improbability(), lambda p: 1 - p),
     "rank": (Rank(), rank_values),
     "mass above": (MassAbove(), lambda p: ref.aps_scores(p) - p),
     "cumulative mass": (CumulativeMass(), ref.aps_scores),

@@ -15,8 +15,8 @@ from shortlist.sets import (
     AverageError,
     Constraint,
     FittedThreshold,
-    Improbability,
     Ordering,
+    Probability,
     SetRule,
     average_k,
     lac,
@@ -80,7 +80,7 @@ def fitted():
     [
         ({"text": ""}, "rule: expected its text, got ''"),
         ({"text": 5}, "rule: expected its text, got 5"),
-        ({"ordering": {"kind": "improbabilty"}}, "ordering: did you mean 'improbability'.*--import"),
+        ({"ordering": {"kind": "probabilty"}}, "ordering: did you mean 'probability'.*--import"),
         ({"ordering": {"kind": None}}, "ordering: .*got None"),
         ({"ordering": "improbability"}, "ordering: .*got 'improbability'"),
         ({"ordering": {"kind": "rank", "depth": 3}}, "ordering rank: .*none, got depth"),
@@ -271,7 +271,7 @@ def test_two_classes_of_one_kind_are_refused(registries):
 
 
 def test_a_class_without_a_kind_of_its_own_works_but_is_not_saved(tmp_path):
-    class Mine(Improbability):
+    class Mine(Probability):
         pass
 
     rule = SetRule("mine", Mine(), AverageError(0.2)).fit(*draw_small())
@@ -291,7 +291,7 @@ def test_parameters_that_json_cannot_hold_are_named(registries):
             return FittedThreshold(torch.tensor(0.5))
 
     with pytest.raises(InputError, match="constraint odd: .*parameter table .*got tensor"):
-        SetRule("odd", Improbability(), Odd(torch.zeros(2))).record()
+        SetRule("odd", Probability(), Odd(torch.zeros(2))).record()
 
 
 def test_a_constraint_that_returns_no_threshold_is_refused(registries):
@@ -302,10 +302,10 @@ def test_a_constraint_that_returns_no_threshold_is_refused(registries):
             return FittedThreshold(torch.tensor(float("nan")))
 
     with pytest.raises(InputError, match="threshold: .*got nan"):
-        SetRule("broken", Improbability(), Broken()).fit(*draw_small())
+        SetRule("broken", Probability(), Broken()).fit(*draw_small())
 
 
-@pytest.mark.parametrize(("part", "name"), [((lac, AverageError(0.1)), "ordering"), ((Improbability(), 0.1), "constraint")])
+@pytest.mark.parametrize(("part", "name"), [((lac, AverageError(0.1)), "ordering"), ((Probability(), 0.1), "constraint")])
 def test_parts_of_the_wrong_type_are_refused(part, name):
     with pytest.raises(InputError, match=f"{name}: expected a"):
         SetRule("wrong", *part)

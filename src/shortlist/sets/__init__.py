@@ -22,7 +22,6 @@ from shortlist.sets.multilabel import LabelObjective, Risk
 from shortlist.sets.orderings import (
     CumulativeMass,
     GivenLevel,
-    Improbability,
     MassAbove,
     Ordering,
     Prefix,
@@ -61,7 +60,6 @@ __all__ = [
     "ErrorPerClass",
     "FittedThreshold",
     "GivenLevel",
-    "Improbability",
     "InterpolatedError",
     "LabelList",
     "LabelObjective",

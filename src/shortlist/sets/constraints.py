@@ -19,7 +19,7 @@ from shortlist.errors import InputError
 from shortlist.selection import cut_largest
 from shortlist.sets.batches import Batches
 from shortlist.sets.kinds import RulePart
-from shortlist.sets.orderings import Improbability, Ordering
+from shortlist.sets.orderings import Ordering, Probability
 from shortlist.tensors import is_single_label, shape_of
 
 # A note says so if coverage exceeds what was asked for by more than MUCH, on at least ENOUGH rows.
@@ -334,14 +334,14 @@ class InterpolatedError(ErrorPerClass):
         )
 
     def fit(self, ordering: Ordering, batches: Batches) -> FittedThreshold:
-        """``w · q_y + (1 - w) · q``, infinite quantiles taken as 1."""
-        if not isinstance(ordering, Improbability):
+        """``w · q_y + (1 - w) · q``; a class that would always be in counts as one with the threshold 0."""
+        if type(ordering) is not Probability or ordering.needs_prior:
             raise InputError("interpolated: expected lac, whose thresholds lie between 0 and 1")
         values, labels, classes = _at_labels(ordering, batches, single=True)
         per_class, always = self._quantiles(values, labels, classes, ordering)
         common = conformal_quantile(values, self.level, ordering)
-        mixed = self.weight * per_class.clamp(max=1) + (1 - self.weight) * min(common, 1.0)
-        notes = (f"{always} of {len(per_class)} classes have too few rows: their own threshold counts as 1",) if always else ()
+        mixed = self.weight * per_class.clamp(min=0) + (1 - self.weight) * max(common, 0.0)
+        notes = (f"{always} of {len(per_class)} classes have too few rows: their own threshold counts as 0",) if always else ()
         return FittedThreshold(mixed, notes)
 
 

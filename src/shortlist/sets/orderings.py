@@ -1,6 +1,6 @@
 """Orderings: how plausible each label of each row is. A rule returns the labels on the right side of its threshold.
 
-There are two families. *Pointwise* orderings use one probability at a time (p, p over the prior, 1 - p). *Prefix* orderings
+There are two families. *Pointwise* orderings use one probability at a time (p, p over the prior). *Prefix* orderings
 use the row in decreasing order of probability (rank, cumulative mass), so their sets are the first labels of the row; ties
 are broken by lower index.
 """
@@ -137,6 +137,12 @@ class Probability(Ordering):
         values = working(probs)  # p / prior of a rare class overflows float16
         return values / self.prior.to(values.dtype)
 
+    def at_labels(self, probs: Probs, target: Target) -> Tensor:
+        """As declared by :class:`Ordering`; without a prior only the entries at the labels are looked at."""
+        if self.prior is not None:
+            return super().at_labels(probs, target)
+        return working(pick(probs, target) if is_single_label(target) else probs[target])
+
     def select(self, probs: Probs, threshold: Tensor) -> Sets:
         """As declared by :class:`Ordering`; without a prior there is nothing to compute first."""
         if self.prior is not None:
@@ -161,21 +167,6 @@ class GivenLevel(Probability):
     def select(self, probs: Probs, threshold: Tensor) -> Sets:
         """As declared by :class:`Ordering`; the threshold is rounded like the probabilities, so that 0.7 ≥ 0.7 in any dtype."""
         return probs >= threshold.to(probs.dtype)
-
-
-class Improbability(Ordering):
-    """1 - p, the non-conformity score of LAC."""
-
-    kind = "improbability"
-    needs_probabilities = False
-
-    def forward(self, probs: Probs) -> Tensor:
-        """``1 - probs``."""
-        return 1 - working(probs)
-
-    def at_labels(self, probs: Probs, target: Target) -> Tensor:
-        """As declared by :class:`Ordering`; computes only the entries at the labels."""
-        return 1 - working(pick(probs, target) if is_single_label(target) else probs[target])
 
 
 class Prefix(Ordering):

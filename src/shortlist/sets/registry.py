@@ -65,7 +65,7 @@ def register_rule(name: str, *arguments: str, texts: tuple[str, ...] = (), prior
 
         @register_rule("careful", "alpha")
         def careful(alpha):
-            return SetRule(f"careful:{alpha}", Improbability(), AverageError(alpha / 2))
+            return SetRule(f"careful:{alpha}", Probability(), AverageError(alpha / 2))
     """
     return _register(RULES, name, arguments, texts, prior)
 

@@ -331,7 +331,7 @@ def bounded(ordering: Ordering, probs: Probs, sets: Sets, least: int, most: int 
 
 
 def _plausible(ordering: Ordering, probs: Probs) -> Tensor:
-    """Values of which larger are more plausible. 1 - p and cumulative mass order labels as p does, but rounding makes ties."""
+    """Values of which larger are more plausible. Cumulative mass orders labels as p does, but rounding makes ties."""
     values: Tensor = ordering(probs) if ordering.descending else probs
     if values.isfinite().all():
         return values

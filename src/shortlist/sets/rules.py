@@ -36,7 +36,7 @@ from shortlist.sets.constraints import (
     check_alpha,
 )
 from shortlist.sets.multilabel import LabelMeasure, LabelObjective, Risk
-from shortlist.sets.orderings import CumulativeMass, GivenLevel, Improbability, MassAbove, Probability, Rank
+from shortlist.sets.orderings import CumulativeMass, GivenLevel, MassAbove, Probability, Rank
 from shortlist.sets.registry import register_modifier, register_rule
 from shortlist.sets.rule import SetRule
 from shortlist.words import shown, understands
@@ -107,19 +107,22 @@ def mass(alpha: float) -> SetRule:
 @register_rule("lac", "alpha")
 @understands(**UNDERSTOOD)
 def lac(alpha: float) -> SetRule:
-    """All labels with 1 - p up to the conformal quantile: the smallest sets on average for a given error.
+    """All labels with p from a conformal quantile on: the smallest sets on average for a given error.
+
+    The threshold is one on p. The paper's is one on 1 - p; the sets are the same, but rounding 1 - p would make small
+    probabilities equal.
 
     Args:
         alpha: the allowed error: 0.1 for a coverage of 90 %.
 
     >>> rule = lac(0.5).fit([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]], [0, 1, 1])
     >>> rule.threshold, rule.alpha
-    (tensor(0.2000, dtype=torch.float64), 0.5)
+    (tensor(0.8000, dtype=torch.float64), 0.5)
 
     Sadinle, Lei, Wasserman, "Least ambiguous set-valued classifiers with bounded error levels", 2019.
     """
     _hint_at_coverage(alpha)
-    return SetRule(f"lac:{alpha!s}", Improbability(), AverageError(alpha))
+    return SetRule(f"lac:{alpha!s}", Probability(), AverageError(alpha))
 
 
 @register_rule("aps", "alpha", "random?")
@@ -195,7 +198,7 @@ def interpolated(rule: SetRule, weight: float) -> SetRule:
     Ding, Fermanian, Salmon, 2025, arXiv 2507.06867.
     """
     constraint = _conformal(rule, "interpolated")
-    if not isinstance(rule.ordering, Improbability):
+    if type(rule.ordering) is not Probability or rule.needs_prior:
         raise InputError(f"interpolated: expected lac, whose thresholds lie between 0 and 1, got {rule.text}")
     return _with(rule, f"interpolated:{weight!s}", InterpolatedError(constraint.alpha, weight=weight))
 

@@ -38,7 +38,7 @@ def rule_from_record(record: Any, tensors: Mapping[str, Tensor]) -> SetRule:
     >>> from shortlist.sets import lac
     >>> rule = lac(0.5).fit([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]], [0, 1, 1])
     >>> rule_from_record(rule.record(), rule.state_dict())
-    SetRule(lac:0.5, threshold 0.2)
+    SetRule(lac:0.5, threshold 0.8)
     """
     if not isinstance(record, Mapping):
         raise InputError(f"rule: expected a record, got {shown(record)}")
