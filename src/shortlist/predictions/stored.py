@@ -117,6 +117,11 @@ class Keys:
             raise InputError(f"expected scores under {wanted!r}, found {quoted(names)}: set scores_key")
         return found
 
+    def class_names(self, columns: Sequence[str]) -> list[str]:
+        """The names of the classes: the columns without what stands before the star."""
+        prefix = "" if self.scores in columns else (self.scores or "").split("*")[0]
+        return [name.removeprefix(prefix) for name in columns]
+
     def find_target(self, names: Iterable[str]) -> str | None:
         """The array or column of the target, if there is one; an error if it was named and is missing."""
         names = list(names)

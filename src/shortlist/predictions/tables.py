@@ -22,6 +22,7 @@ from shortlist.checks import check_distinct, whole
 from shortlist.errors import InputError
 from shortlist.predictions.array_sinks import DTYPES
 from shortlist.predictions.arrays import names_of
+from shortlist.predictions.numbered import Numbered
 from shortlist.predictions.stored import VERSION, Header, Keys, RowKind, Sink, Stored
 from shortlist.tensors import BLOCK_ENTRIES, Array, is_single_label
 from shortlist.words import shown
@@ -101,8 +102,13 @@ def read_parquet(path: Path, keys: Keys) -> Stored:
 
 def read_csv(path: Path, keys: Keys) -> Stored:
     """A table with one column per class."""
+    with pyarrow.csv.open_csv(path) as file:
+        names = file.schema.names
     ids = keys.ids or "id"
     as_written = {} if ids == keys.scores else {ids: pa.string()}  # 007 is not 7
+    target = keys.find_target(names)
+    if target is not None and Numbered.of(keys.class_names(keys.find_scores(names))) is not None:
+        as_written[target] = pa.string()
     table = pyarrow.csv.read_csv(path, convert_options=pyarrow.csv.ConvertOptions(column_types=as_written))
     return _read(table.schema, table.num_rows, {}, keys, lambda names: table.select(names).to_batches(2**16))
 
@@ -130,10 +136,10 @@ def _read(schema: pa.Schema, rows: int, header: dict[str, Any], keys: Keys, read
     ids_key = None if "id" in found and keys.ids is None else keys.find_ids(schema.names, "id")
     names = [*found, *(name for name in (target_key, ids_key) if name)]
     check_distinct(name for name in schema.names if name in set(names))
-    gathered = _Gathered(schema, rows, found, target_key, ids_key, header)
+    gathered = _Gathered(schema, rows, found, target_key, ids_key, header, keys)
     for batch in read(names):
         gathered.add(batch)
-    return gathered.stored(keys)
+    return gathered.stored()
 
 
 class _Gathered:
@@ -147,8 +153,10 @@ class _Gathered:
         target: str | None,
         ids: str | None,
         header: dict[str, Any],
+        keys: Keys,
     ):
-        self.found, self.target_key, self.ids_key, self.header = found, target, ids, header
+        self.found, self.target_key, self.ids_key, self.header, self.keys = found, target, ids, header, keys
+        self.ours = header.get("format") == VERSION
         kind = schema.field(found[0]).type
         self.lists = pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind)
         kinds = [kind.value_type] if self.lists else [schema.field(name).type for name in found]
@@ -157,6 +165,7 @@ class _Gathered:
             raise InputError(f"expected numbers in {found[wrong]!r}, got {schema.field(found[wrong]).type}")
         floats = {np.dtype(k.to_pandas_dtype()) if pa.types.is_floating(k) else np.dtype(np.float64) for k in kinds}
         self.dtype = np.result_type(*floats)
+        self.numbered = None if self.lists or self.ours else Numbered.of(keys.class_names(found))
         self.rows, self.filled = rows, 0
         self.scores: Tensor | None = None
         self.target: Tensor | list[str] | None = None
@@ -197,6 +206,8 @@ class _Gathered:
                 column = column.cast(pa.int64())
             except pa.ArrowInvalid as error:
                 raise InputError("expected class numbers, lists of them or class names in the target, got fractions") from error
+        if self.numbered is not None:
+            column = self.numbered.places_of(column)
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             self.target = [*(self.target if isinstance(self.target, list) else []), *column.to_pylist()]
         elif pa.types.is_integer(column.type):
@@ -219,36 +230,25 @@ class _Gathered:
         else:
             raise InputError(f"expected class numbers, lists of them or class names in the target, got {column.type}")
 
-    def _by_name(self, target: Tensor, keys: Keys) -> Tensor | list[str]:
-        """Class numbers are places among the columns, unless the columns are named by numbers in another order."""
-        names = [name.removeprefix((keys.scores or "").split("*")[0]) for name in self.found]
-        numbered = not self.lists and all(name.isdigit() for name in names)
-        return (
-            [str(label) for label in target.tolist()] if numbered and names != [str(n) for n in range(len(names))] else target
-        )
-
-    def _class_names(self, prefix: str) -> list[str] | None:
-        return None if self.lists else [name.removeprefix(prefix) for name in self.found]
-
-    def stored(self, keys: Keys) -> Stored:
-        header = self.header
-        ours = header.get("format") == VERSION
+    def stored(self) -> Stored:
+        header, ours = self.header, self.ours
         width = whole(0)("num_classes", header.get("num_classes", 0 if self.lists else len(self.found)))
         scores = _room(0, width, self.dtype) if self.scores is None else self.scores
         target = self.target
         if target is None and self.target_key:
             multi = header.get("multi_label", False)
             target = torch.empty((0, width), dtype=torch.bool) if multi else torch.empty(0, dtype=torch.int64)
-        if not ours and isinstance(target, Tensor) and target.ndim == 1:
-            target = self._by_name(target, keys)
-        prefix = (keys.scores or "").split("*")[0] if keys.scores not in self.found else ""
         counts = header.get("train_counts")
         return Stored(
             scores=scores,
             target=target,
-            classes=names_of(header["classes"], "classes") if ours else self._class_names(prefix),
+            classes=names_of(header["classes"], "classes")
+            if ours
+            else None
+            if self.lists
+            else self.keys.class_names(self.found),
             superclasses=names_of(header.get("superclasses"), "superclasses"),
-            ids=self.ids if ours or self.ids is None else keys.check_ids(self.ids),
+            ids=self.ids if ours or self.ids is None else self.keys.check_ids(self.ids),
             train_counts=None if counts is None else _from_json(counts, "train_counts"),
             link=header.get("link"),
             link_tensors={name: _from_json(value, name) for name, value in header.get("link_tensors", {}).items()},

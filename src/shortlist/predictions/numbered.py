@@ -1,0 +1,84 @@
+"""Classes that are named by numbers: labels go by those names, and not by the places of the columns."""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from shortlist.errors import InputError
+from shortlist.words import quoted
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """Names of classes some of which are numbers other than their places.
+
+    Args:
+        names: the names, in the order of the columns.
+
+    >>> Numbered.of(["0", "1", "other"]) is None
+    True
+    >>> Numbered.of(["1.0", "0.0"]).place("1")
+    0
+    """
+
+    names: Sequence[str]
+
+    @staticmethod
+    def of(names: Sequence[str]) -> "Numbered | None":
+        """These names; None if a number that is a name is also the place of that name."""
+        numbers = [(_plain(name), str(place)) for place, name in enumerate(names) if _number(name) is not None]
+        return Numbered(names) if any(number != place for number, place in numbers) else None
+
+    def places_of(self, labels: pa.Array) -> pa.Array:
+        """The places of the classes with these names: texts, integers, or lists of them."""
+        if pa.types.is_list(labels.type):
+            return pa.ListArray.from_arrays(labels.offsets, self.places_of(labels.values))
+        if labels.null_count:
+            raise InputError(f"target: expected names of classes, got {labels.null_count} empty ones")
+        encoded = labels.cast(pa.string()).dictionary_encode()
+        places = np.array([self.place(label) for label in encoded.dictionary.to_pylist()], np.int64)
+        return pa.array(places[encoded.indices.to_numpy(zero_copy_only=False)])
+
+    def place(self, label: str) -> int:
+        """The place of the class with this name, written as here or as another form of the same number."""
+        if label in self._places:
+            return self._places[label]
+        found = self._alike.get(_plain(label), [])
+        if len(found) == 1:
+            return self._places[found[0]]
+        if found:
+            raise InputError(f"target: expected the name of one class, got {label!r}, which could be any of {quoted(found)}")
+        raise InputError(f"target: expected names of classes, which are numbers here ({quoted(self.names, 4)}), got {label!r}")
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self.names)}
+
+    @cached_property
+    def _alike(self) -> dict[str, list[str]]:
+        """The names that are the same number, by its plain form."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for name in self.names:
+            found[_plain(name)].append(name)
+        return found
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _plain(text: str) -> str:
+    """A number in its plain form: 1 for 01, 1.0 and 1e0; any other text as it is."""
+    number = _number(text)
+    if number is None:
+        return text
+    return str(int(number)) if number == int(number) else repr(number)
