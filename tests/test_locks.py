@@ -3,8 +3,6 @@
 import errno
 import os
 import signal
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -12,6 +10,7 @@ import pytest
 from shortlist import locks
 from shortlist.errors import InputError
 from shortlist.locks import LOCK, folder_lock, locked_folder
+from tests import warm
 
 HOLDS = """
 import sys, time
@@ -25,12 +24,10 @@ with folder_lock(sys.argv[1]):
 @pytest.fixture
 def holder(tmp_path):
     """Another process that holds the lock of the folder."""
-    child = subprocess.Popen([sys.executable, "-c", HOLDS, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-    assert child.stdout.readline() == "held\n"
-    yield child
-    child.kill()
-    child.wait()
-    child.stdout.close()
+    with warm.Program(HOLDS, tmp_path) as child:
+        assert child.stdout.readline() == "held\n"
+        yield child
+        child.kill()
 
 
 def test_a_second_writer_is_told_who_is_the_first(tmp_path, holder):

@@ -11,6 +11,7 @@ import torch
 
 from shortlist.losses import average_k_loss, expected_positive_loss, quasibinary_loss, role_loss, two_way_loss
 from shortlist.processes import gathered, processes, total, total_logsumexp
+from tests import warm
 
 CLASSES = 5
 SPLITS = [(2, 5), (6, 1), (3, 3), (0, 4), (4, 0), (0, 0)]  # rows of the first and of the second process
@@ -110,7 +111,7 @@ def _one_process(rank, store, out):
 def of_each_process(tmp_path_factory):
     """What each of two processes found."""
     folder = tmp_path_factory.mktemp("processes")
-    torch.multiprocessing.spawn(_one_process, args=(str(folder / "store"), str(folder / "out")), nprocs=2)
+    warm.two_processes(_one_process, str(folder / "store"), str(folder / "out"))
     return [dict(np.load(folder / f"out{rank}.npz")) for rank in range(2)]
 
 

@@ -4,8 +4,6 @@ import json
 import re
 import shutil
 import signal
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -14,6 +12,7 @@ from PIL import Image
 import shortlist
 from shortlist import Classifier, Predictions
 from shortlist.recipes import all_recipes
+from tests import warm
 from tests.recipes.searches import RECIPE, VALUES, FakeTraining
 
 TINY = "flora:species=8,genera=2,train=120,val=60,test=40,size=8"
@@ -164,18 +163,17 @@ def test_ctrl_c_keeps_the_step_and_says_how_to_go_on(run, tmp_path, presses):
 
 def test_sigterm_keeps_the_step_and_says_how_to_go_on(tmp_path):
     """A real process, which a real signal reaches."""
-    command = [sys.executable, "-m", "shortlist", "train", TINY, "-k", "2", "--out", "a cut", "--no-tensorboard"]
-    slow = [*QUICK, "--epochs", "10000"]
-    child = subprocess.Popen([*command, *map(str, slow)], stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    program = "import runpy; runpy.run_module('shortlist', run_name='__main__')"
+    arguments = ["train", TINY, "-k", 2, "--out", "a cut", "--no-tensorboard", *QUICK, "--epochs", 10_000]
     lines = []
-    for line in child.stderr:
-        lines.append(line)
-        if line.startswith("epoch"):
-            child.send_signal(signal.SIGTERM)
-            break
-    lines += child.stderr.read().splitlines(keepends=True)
-    child.stderr.close()
-    assert child.wait() == 143, lines
+    with warm.Program(program, *arguments, folder=tmp_path) as child:
+        for line in child.stderr:
+            lines.append(line)
+            if line.startswith("epoch"):
+                child.send_signal(signal.SIGTERM)
+                break
+        lines += child.stderr.read().splitlines(keepends=True)
+    assert child.returncode == 143, lines
     assert re.fullmatch(r"stopped after step \d+ of .*; the checkpoint was saved: .*--resume --out 'a cut'\n", lines[-1])
     assert (tmp_path / "a cut" / "checkpoint.safetensors").exists()
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from shortlist.errors import InputError
 from shortlist.links import Quasibinary
+from tests import warm
 from tests.references import links as reference
 
 
@@ -151,7 +152,7 @@ def _two_global_batches():
 
 
 def test_on_two_processes_the_global_batch_defines_the_normalizer(tmp_path):
-    torch.multiprocessing.spawn(_part_of_a_batch, args=(str(tmp_path / "store"), str(tmp_path / "out")), nprocs=2)
+    warm.two_processes(_part_of_a_batch, str(tmp_path / "store"), str(tmp_path / "out"))
     expected = reference.quasibinary_log_normalizer([(s, int(t.sum())) for s, t in _two_global_batches()])
     for rank in range(2):
         assert np.load(tmp_path / f"out{rank}.npy").item() == pytest.approx(expected, rel=1e-10)

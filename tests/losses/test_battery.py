@@ -198,14 +198,13 @@ def test_a_compiled_loss_is_the_same(case):
     assert_same_when_compiled(case, "aot_eager", 1e-6)
 
 
-@pytest.fixture
-def _compiler(request, tmp_path):
-    if "slow" not in request.config.getoption("markexpr"):
-        pytest.skip("takes minutes: ask for it with -m slow")
-    source = tmp_path / "main.cpp"
+@pytest.fixture(scope="module")
+def _compiler(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compiler")
+    source = folder / "main.cpp"
     source.write_text("#include <vector>\nint main() { return std::vector<int>(1)[0]; }\n")
     try:
-        subprocess.run(["c++", "-o", str(tmp_path / "main"), str(source)], check=True, capture_output=True)
+        subprocess.run(["c++", "-o", str(folder / "main"), str(source)], check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"no C++ compiler works here: {error}")
 
@@ -213,10 +212,6 @@ def _compiler(request, tmp_path):
 @pytest.mark.slow
 @pytest.mark.usefixtures("_compiler")
 @quiet_compiler
-def test_losses_compiled_to_machine_code_are_the_same():
-    for case in CASES:
-        try:
-            assert_same_when_compiled(case, "inductor", 1e-4)
-        except Exception as error:
-            error.add_note(f"the loss is {case}")
-            raise
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_loss_compiled_to_machine_code_is_the_same(case):
+    assert_same_when_compiled(case, "inductor", 1e-4)

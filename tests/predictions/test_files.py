@@ -3,8 +3,6 @@
 import json
 import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +13,7 @@ from shortlist import Predictions
 from shortlist.errors import InputError
 from shortlist.links import SPA, FocalRecovery, Isotonic, Platt, Quasibinary, Softmax, Temperature
 from shortlist.predictions import arrays, storage
+from tests import warm
 
 FORMATS = [".safetensors", ".npz", ".parquet"]
 NAMES = ["Acer campestre", "Ñandú — 鳥", "a,b;c\"d'e", "scores.x", "  spaces  ", "🌿\n", "target", "id"]
@@ -167,7 +166,7 @@ def test_a_small_file_may_be_shortened_by_another_program_once_it_is_loaded(tmp_
     path = tmp_path / f"a.{suffix}"
     whole = Predictions(torch.ones(5_000, 7), torch.full((5_000,), 2))
     whole.save(path)
-    done = subprocess.run([sys.executable, "-c", SHORTENED, path], capture_output=True, text=True, check=False)
+    done = warm.run(SHORTENED, path)
     assert done.stdout == "35000.0 10000.0\n", done.stderr
 
 

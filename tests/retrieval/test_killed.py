@@ -3,8 +3,6 @@
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 
 from shortlist.errors import InputError
 from shortlist.retrieval import Index
+from tests import warm
 from tests.retrieval.small import LABELS, predictions
 
 ROWS = 3_000
@@ -39,8 +38,7 @@ for turn in range(1000):
 
 def killed_after(seconds, path, kind):
     """Start a writer, and kill it so long after it has begun; how often it got round."""
-    arguments = [sys.executable, "-c", WRITER, str(path), ",".join(LABELS), kind]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as writer:
+    with warm.Program(WRITER, path, ",".join(LABELS), kind) as writer:
         assert writer.stdout.readline() == "ready\n"
         time.sleep(seconds)
         writer.send_signal(signal.SIGKILL)
@@ -49,8 +47,7 @@ def killed_after(seconds, path, kind):
 
 def time_of_a_build(path):
     """Seconds, on this machine as it is now."""
-    arguments = [sys.executable, "-c", WRITER, str(path), ",".join(LABELS), "build"]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as writer:
+    with warm.Program(WRITER, path, ",".join(LABELS), "build") as writer:
         assert writer.stdout.readline() == "ready\n"
         start = time.monotonic()
         assert writer.stdout.readline() == "turn\n"
@@ -98,8 +95,7 @@ def test_a_build_that_is_killed_leaves_no_index_or_a_whole_one(tmp_path):
 def test_readers_during_an_append_see_the_state_before_or_after(tmp_path):
     path = tmp_path / "index"
     Index.build(predictions(ROWS, seed=1), path)
-    arguments = [sys.executable, "-c", WRITER, str(path), ",".join(LABELS), "change"]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as writer:
+    with warm.Program(WRITER, path, ",".join(LABELS), "change") as writer:
         try:
             assert writer.stdout.readline() == "ready\n"
             seen = set()

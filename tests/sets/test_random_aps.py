@@ -84,12 +84,21 @@ def law(random, rows, classes=4, *, alike):
     return probs, (probs.cumsum(1) > random.uniform(size=(rows, 1))).argmax(1)
 
 
-@pytest.mark.parametrize("make", DEFAULTS)
-@pytest.mark.parametrize("alike", [False, True])
+def test_the_ways_to_ask_for_chance_are_one():
+    data = draw()
+    thresholds = [
+        make().fit(data.calibration, data.target).threshold for make in (*DEFAULTS[:2], lambda: aps(0.1, generator=0))
+    ]
+    assert torch.equal(thresholds[0], thresholds[1])
+    assert torch.equal(thresholds[0], thresholds[2])
+
+
+@pytest.mark.parametrize(("make", "alike"), [(DEFAULTS[0], False), (DEFAULTS[0], True), (DEFAULTS[-1], False)])
 def test_coverage_on_average_over_calibrations_is_what_was_asked_for(make, alike):
     """With 9 rows and an error of 0.1 the coverage of a continuous score is exactly 0.9: the rank is 9 of 9.
 
-    Four standard errors of 3,000 calibrations of one new row each, so that even their draws are independent.
+    Two and a half standard errors of 3,000 calibrations of one new row each, so that even their draws are independent. With
+    the same draws in every calibration it would be 0.88.
     """
     random, calibrations = np.random.default_rng(0), 3000
     covered = 0
@@ -97,7 +106,7 @@ def test_coverage_on_average_over_calibrations_is_what_was_asked_for(make, alike
         probs, target = law(random, 10, alike=alike)
         sets = make().fit(probs[:9], target[:9])(probs[9:])
         covered += bool(sets[0, target[9]])
-    assert covered / calibrations == pytest.approx(0.9, abs=4 * (0.9 * 0.1 / calibrations) ** 0.5)
+    assert covered / calibrations == pytest.approx(0.9, abs=2.5 * (0.9 * 0.1 / calibrations) ** 0.5)
 
 
 @pytest.mark.parametrize("make", DEFAULTS)

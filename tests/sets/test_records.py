@@ -1,7 +1,6 @@
 """Rules as records: what is saved comes back, what is damaged is refused, and rules of one's own are rules like ours."""
 
 import json
-import subprocess
 import sys
 from dataclasses import dataclass
 
@@ -27,6 +26,7 @@ from shortlist.sets import (
     top_k,
 )
 from shortlist.sets.registry import MODIFIERS, RULES
+from tests import warm
 from tests.sets.cases import CASES, draw
 
 
@@ -239,7 +239,7 @@ def test_a_rule_of_ones_own_saves_loads_and_has_a_text(tmp_path, monkeypatch, re
     assert isinstance(loaded.ordering, rules_of_mine.LogProbability)
     np.testing.assert_array_equal(loaded(data.new), rule(data.new))
     code = f"from shortlist.sets import SetRule; SetRule.load({str(tmp_path / 'rule.safetensors')!r})"
-    alone = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    alone = warm.run(code)
     assert alone.returncode == 1
     assert "got 'log-probability'; if a module of your own defines it, import that module first" in alone.stderr
     monkeypatch.delitem(sys.modules, "rules_of_mine")

@@ -8,7 +8,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 
 import psutil
@@ -24,27 +23,25 @@ from shortlist.training import checkpoint, loaded_data
 from shortlist.training.callbacks import Callback
 from shortlist.training.interruption import Terminated
 from shortlist.training.row_sources import WorkersDiedError
+from tests import warm
 from tests.training.small import run, same, weights
-from tests.training.test_processes import ROOT
 from tests.training.test_resume import CutAfter, PowerCut
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 KILLED = """
 import sys, torch
-sys.path.insert(0, sys.argv[2])
 from shortlist.training import train
 from tests.training.small import dataset, recipe
 chosen = recipe(method="average-k", epochs=12, backbone="resnet-8", lr=0.01, ema=0.9, augmentation="shift-flip",
-    precision=sys.argv[4])
-train(chosen, sys.argv[1], resume=sys.argv[3] == "resume", device="cuda", checkpoint_seconds=0.2, dataset=dataset(240))
+    precision=sys.argv[3])
+train(chosen, sys.argv[1], resume=sys.argv[2] == "resume", device="cuda", checkpoint_seconds=0.2, dataset=dataset(240))
 print("ended", flush=True)
 """
 
 
 def start(program, folder, how, *more):
-    command = [sys.executable, "-c", program, str(folder), ROOT, how, *more]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return warm.Program(program, folder, how, *more)
 
 
 def killed_until_it_ends(program, folder, kills, life, *more):
@@ -171,7 +168,8 @@ class AtStep(Callback):
 
 
 def workers():
-    return psutil.Process().children()
+    own = psutil.Process()
+    return [child for child in own.children() if child.cmdline() == own.cmdline()]  # forked, not started anew
 
 
 @FORKED
@@ -209,16 +207,15 @@ def test_sigterm_that_reaches_the_workers_too_keeps_a_checkpoint(tmp_path, strea
 STREAMS = """
 import sys, torch
 torch.set_num_threads(1)
-sys.path.insert(0, sys.argv[2])
 import shortlist as sl
 from shortlist.training import loaded_data, row_sources
 from tests.training.test_hard_conditions import QUICK
 loaded_data._limits = lambda *_: loaded_data._Limits(0, 0)
 row_sources.cores_per_process = lambda: 2
-if sys.argv[3] == "resume":
+if sys.argv[2] == "resume":
     sl.train(folder=sys.argv[1], resume=True, device="cpu", report=False)
 else:
-    sl.train(sys.argv[4], folder=sys.argv[1], report=False, **(QUICK | {"epochs": 8}))
+    sl.train(sys.argv[3], folder=sys.argv[1], report=False, **(QUICK | {"epochs": 8}))
 print("ended", flush=True)
 """
 

@@ -12,7 +12,6 @@ import pytest
 from shortlist.training.callbacks import Callback
 from shortlist.training.interruption import Interrupted, Terminated, deferred_signals
 from tests.training.small import run, same, weights
-from tests.training.test_processes import ROOT
 
 STEPS = 10  # of two epochs
 
@@ -124,6 +123,7 @@ def test_a_handler_of_the_program_s_own_for_sigterm_is_kept(tmp_path):
     assert heard == [True]
 
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAM = """
 import sys, time, torch
 torch.set_num_threads(1)
@@ -142,7 +142,8 @@ run(sys.argv[2], dataset(600), callback=Slow() if sys.argv[3] == "new" else None
 """
 
 
-@pytest.mark.parametrize("to", ["launcher", pytest.param("group", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["launcher", "group"])
 def test_sigterm_to_several_processes_keeps_the_step_in_hand(tmp_path, to):
     (tmp_path / "program.py").write_text(PROGRAM)
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

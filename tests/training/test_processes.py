@@ -1,24 +1,19 @@
 """Two processes train what one trains: batch, augmentation, loss and gradient are those of the global batch."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 from safetensors.torch import load_file
 
+from tests import warm
 from tests.training.small import run, weights
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # Quasibinary training magnifies the last bit of float32 by a thousand in forty steps: it is compared in float64.
 PROGRAM = """
 import sys, torch
 torch.set_num_threads(1)
-sys.path.insert(0, sys.argv[1])
 from tests.training.small import dataset, run
 from tests.training.test_processes import exactly, settings
-folder, method, accumulate = sys.argv[2:5]
+folder, method, accumulate = sys.argv[1:]
 exactly()
 run(folder, dataset(90, multi=method in ("quasibinary", "two-way", "spa-label-pair")), **settings(method, int(accumulate)))
 """
@@ -55,12 +50,11 @@ def exactly():
 
 
 def train_with(processes, folder, method, accumulate=1):
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)] if processes > 1 else []
-    program = folder.parent / "program.py"
-    program.write_text(PROGRAM)
-    command = [sys.executable, *launcher, str(program), ROOT, str(folder), method, str(accumulate)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
+    programs = warm.together(processes, PROGRAM, folder, method, accumulate)
+    for program in programs:
+        with program:
+            _, errors = program.communicate()
+        assert program.returncode == 0, errors[-2000:]
     tensors = load_file(folder / "checkpoint.safetensors")
     return {name: tensor for name, tensor in tensors.items() if name.startswith(("best.", "average.", "network."))}
 

@@ -1,12 +1,10 @@
 """A resumed training ends with the same weights, bit for bit, as one that was never interrupted."""
 
 import json
-import os
 import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
@@ -17,6 +15,7 @@ from shortlist.errors import InputError
 from shortlist.training.callbacks import Callback
 from shortlist.training.loop import Loop
 from shortlist.training.run_folder import RunFolder
+from tests import warm
 from tests.training.small import dataset, recipe, run, same, weights
 
 METHODS = ["average-k", "quasibinary", "role", "noised-topk"]
@@ -166,9 +165,8 @@ def test_a_folder_that_does_not_fit_is_refused_and_left_alone(tmp_path, prepare,
 PROGRAM = """
 import sys, torch
 torch.set_num_threads(1)
-sys.path.insert(0, sys.argv[2])
 from tests.training.small import run, dataset
-run(sys.argv[1], dataset(240), resume=sys.argv[3] == "resume", method="average-k", epochs=8, augmentation="shift-flip",
+run(sys.argv[1], dataset(240), resume=sys.argv[2] == "resume", method="average-k", epochs=8, augmentation="shift-flip",
     ema=0.9, backbone="resnet-8", checkpoint_seconds=0.1)
 print("ended", flush=True)
 """
@@ -177,11 +175,9 @@ print("ended", flush=True)
 @pytest.mark.slow
 def test_kill_9_at_ten_random_moments_loses_nothing(tmp_path):
     """A real process, really killed, at moments drawn at random over its whole life, ten times."""
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
     def start(folder, how):
-        command = [sys.executable, "-c", PROGRAM, str(folder), root, how]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        return warm.Program(PROGRAM, folder, how)
 
     began = time.monotonic()
     assert "ended" in start(tmp_path / "whole", "new").communicate()[0]
@@ -190,17 +186,16 @@ def test_kill_9_at_ten_random_moments_loses_nothing(tmp_path):
     killed = 0
     while killed < 10:
         resume = (tmp_path / "cut" / "recipe.json").exists()
-        child, began = start(tmp_path / "cut", "resume" if resume else "new"), time.monotonic()
-        try:
-            child.wait(chance.uniform(0.3 * life, life))
-            # It ended before the knife fell: from the beginning, sooner next time; the kills so far still count.
-            life = min(life, time.monotonic() - began)
-            shutil.rmtree(tmp_path / "cut")
-        except subprocess.TimeoutExpired:
-            child.send_signal(signal.SIGKILL)
-            child.wait()
-            killed += 1
-        child.stdout.close()
+        began = time.monotonic()
+        with start(tmp_path / "cut", "resume" if resume else "new") as child:
+            try:
+                child.wait(chance.uniform(0.3 * life, life))
+                # It ended before the knife fell: from the beginning, sooner next time; the kills so far still count.
+                life = min(life, time.monotonic() - began)
+                shutil.rmtree(tmp_path / "cut")
+            except subprocess.TimeoutExpired:
+                child.send_signal(signal.SIGKILL)
+                killed += 1
     resume = (tmp_path / "cut" / "recipe.json").exists()
     assert "ended" in start(tmp_path / "cut", "resume" if resume else "new").communicate()[0]
     assert (tmp_path / "whole" / "classifier" / "model.safetensors").read_bytes() == (

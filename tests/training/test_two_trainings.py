@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -12,12 +10,11 @@ import shortlist.training.run as training_run
 from shortlist.errors import InputError
 from shortlist.recipes import tune
 from shortlist.training.callbacks import Callback
+from tests import warm
 from tests.training.small import dataset, recipe, run
-from tests.training.test_processes import ROOT
 
 WAITS = """
 import sys, time
-sys.path.insert(0, sys.argv[1])
 from tests.training.small import run
 from shortlist.training.callbacks import Callback
 
@@ -26,19 +23,17 @@ class Waits(Callback):
         print("begun", flush=True)
         time.sleep(600)
 
-run(sys.argv[2], callback=Waits())
+run(sys.argv[1], callback=Waits())
 """
 
 
 @pytest.fixture
 def other(tmp_path):
     """Another process in the middle of its training."""
-    child = subprocess.Popen([sys.executable, "-c", WAITS, ROOT, str(tmp_path / "run")], stdout=subprocess.PIPE, text=True)
-    assert child.stdout.readline() == "begun\n"
-    yield child
-    child.kill()
-    child.wait()
-    child.stdout.close()
+    with warm.Program(WAITS, tmp_path / "run") as child:
+        assert child.stdout.readline() == "begun\n"
+        yield child
+        child.kill()
 
 
 def test_a_folder_that_another_process_trains_in_is_refused(tmp_path, other):

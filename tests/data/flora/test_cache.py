@@ -1,10 +1,7 @@
 """Pictures kept on disk: drawn once, whole or not at all, also when two processes start together."""
 
 import os
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from shortlist.data.flora import Flora, cache, garden
 from shortlist.errors import ShortlistWarning
+from tests import warm
 
 FLORA = Flora(8, 2)
 
@@ -161,13 +159,8 @@ print(len(drawn), digest(images))
 
 
 def test_of_two_processes_that_start_together_one_draws(tmp_path):
-    command = [sys.executable, "-c", CHILD, str(tmp_path)]
-    root = Path(__file__).parents[3]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(root), *filter(None, [os.environ.get("PYTHONPATH")])])}
     names = ("one", "other")
-    children = [
-        subprocess.Popen([*command, name], cwd=root, env=environment, stdout=subprocess.PIPE, text=True) for name in names
-    ]
+    children = [warm.Program(CHILD, tmp_path, name) for name in names]
     waiting_since = time.monotonic()
     while not all((tmp_path / name).exists() for name in names) and time.monotonic() - waiting_since < 120:
         time.sleep(0.01)
