@@ -9,6 +9,9 @@ ifneq ($(FIND_LINKS),)
 export UV_FIND_LINKS ?= $(FIND_LINKS)
 endif
 
+# Modules are compiled once, not in each of the many processes that tests start, also where the environment says otherwise.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: install demo test slow fuzz lint types imports docs check benchmarks clean
 
 install: $(STAMP)

@@ -74,6 +74,28 @@ def test_csv_has_the_numbers_of_json_in_full_for_several_files(run, old, new):
         assert all(float(row[name]) == record[name] for name in row if name not in ("name", "rule") and row[name])
 
 
+def test_files_of_different_rows_are_told_apart(run, tmp_path):
+    one = draw(100)
+    one.save(tmp_path / "one.npz")
+    backwards = one.rows(torch.arange(99, -1, -1))
+    backwards.save(tmp_path / "same.npz")
+    draw(90).save(tmp_path / "fewer.npz")
+    draw(100, seed=1).save(tmp_path / "other.npz")
+    relabelled = Predictions(one.scores, (one.target + (torch.arange(100) < 3)) % 5, one.classes, "softmax", one.ids)
+    relabelled.save(tmp_path / "relabelled.npz")
+    notes = {
+        "same": "",
+        "fewer": "(90 and 100)",
+        "other": "(0 of 100 are in both)",
+        "relabelled": "(3 of 100 have other labels)",
+    }
+    for name, note in notes.items():
+        outcome = run("evaluate", "one.npz", f"{name}.npz", "--rule", "top-k:2", "--rule", "top-k:3")
+        assert outcome.code == 0
+        assert outcome.err.count("have different rows") == bool(note)
+        assert note in outcome.err
+
+
 def test_several_files_take_their_calibration_files_in_order(run, fails, old, new):
     arguments = ("evaluate", new, old, "--rule", "lac:0.1", "--json")
     both = strict_json(run(*arguments, "--calibration", old, "--calibration", new).out)

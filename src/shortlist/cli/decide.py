@@ -9,7 +9,7 @@ import typer
 
 from shortlist.cli import options
 from shortlist.cli.console import Bar, Outcome, emit, say, show, warn
-from shortlist.cli.prepare import Fitting, Prepared, Reading, check_outputs, prepare_all
+from shortlist.cli.prepare import Fitting, Prepared, Reading, check_outputs, note_different_rows, prepare_all
 from shortlist.cli.runs import run_at
 from shortlist.errors import InputError
 from shortlist.evaluation import Evaluation, measure
@@ -198,6 +198,7 @@ def _measured(
 ) -> tuple[list[Prepared], list[Evaluation]]:
     """Every file with every rule, measured; ``called`` replaces the name of a single file."""
     prepared = prepare_all(paths, reading, fitting)
+    note_different_rows(prepared)
     evaluations = []
     for one in prepared:
         if called is not None:

@@ -248,6 +248,36 @@ def shares_rows(first: Predictions, second: Predictions) -> bool:
     return len(rows[0] & rows[1]) > 0.5 * min(len(part) for part in rows)
 
 
+def note_different_rows(prepared: Sequence[Prepared]) -> None:
+    """Add a note to each file whose rows are not those of the first one, judging by ids and labels."""
+    first = prepared[0]
+    noted = {first.source}
+    for one in prepared[1:]:
+        difference = "" if one.source in noted else _difference(first.predictions, one.predictions)
+        noted.add(one.source)
+        if difference:
+            one.notes.append(
+                f"{one.source} and {first.source} have different rows ({difference}): compare their numbers with care"
+            )
+
+
+def _difference(first: Predictions, second: Predictions) -> str:
+    """How the rows of two files differ; empty if they seem to be the same."""
+    if len(first) != len(second):
+        return f"{len(second):,} and {len(first):,}"
+    target = second.target
+    if _named(first) and _named(second):
+        places = {name: row for row, name in enumerate(second.ids or ())}
+        order = [places[name] for name in first.ids or () if name in places]
+        if len(order) < len(first):
+            return f"{len(order):,} of {len(first):,} are in both"
+        target = None if target is None else target[torch.tensor(order)]
+    if first.target is None or target is None or first.target.shape != target.shape:
+        return ""
+    relabelled = int((first.target != target).reshape(len(first), -1).any(1).sum())
+    return f"{relabelled:,} of {len(first):,} have other labels" if relabelled else ""
+
+
 def _named(predictions: Predictions) -> bool:
     """Whether the ids distinguish rows of different files: plain numbers, which start again in every file, do not."""
     return bool(predictions.ids) and not all(name.isdigit() for name in predictions.ids or ())
