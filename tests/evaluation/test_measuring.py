@@ -215,3 +215,18 @@ def test_notes_of_the_fit_come_along():
     with pytest.warns(match="average-k:2"):
         rule = average_k(2).fit(tied)
     assert measure(draw(), rule).notes == list(rule.notes) != []
+
+
+@pytest.mark.parametrize(
+    ("scores", "target", "link", "expected"),
+    [
+        ([[0.0, 100.0]], [0], "softmax", 100.0),
+        ([[0.0, 1000.0]], [0], "softmax", 1000.0),
+        ([[0.0, 70.0, 70.0]], [0], "softmax", 70 + math.log(2)),
+        ([[200.0, 0.0]], [[False, False]], "sigmoid", (200 + math.log(2)) / 2),
+        ([[0.0, 1.0]], [0], "identity", 745.0),
+    ],
+)
+def test_the_log_loss_of_very_wrong_rows_has_no_cap(scores, target, link, expected):
+    found = measure(Predictions(torch.tensor(scores), torch.tensor(target), link=link)).numbers()["log_loss"]
+    assert found == pytest.approx(expected, rel=1e-6)

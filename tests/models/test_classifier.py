@@ -8,7 +8,7 @@ from shortlist.errors import InputError
 from shortlist.links import Isotonic, Platt, Quasibinary, Sigmoid, Softmax
 from shortlist.models.classifier import Classifier
 from shortlist.models.network import Network
-from shortlist.sets import average_k, parse_rule, threshold, top_k
+from shortlist.sets import average_k, lac, parse_rule, threshold, top_k
 from tests.models.classifiers import NAMES, fitted, image, labels, of_features, of_pictures, pictures, rows
 
 
@@ -210,6 +210,15 @@ def test_another_link_leaves_a_fitted_rule_behind_and_keeps_others():
     assert classifier.with_link(Sigmoid()).rule is None
     assert classifier.with_link(Softmax()).rule is classifier.rule
     assert of_features(rule=top_k(2)).with_link(Sigmoid()).rule.text == "top-k:2"
+
+
+def test_a_rule_is_copied_before_it_is_fitted():
+    classifier, rule = of_features(), lac(0.4)
+    first = classifier.fit_rule(rule, classifier.predictions(rows(50), labels(50)))
+    threshold = first.rule.threshold.clone()
+    classifier.fit_rule(rule, classifier.predictions(rows(30, seed=5), labels(30)))
+    assert first.rule.threshold == threshold
+    assert rule.threshold is None
 
 
 def test_asking_whether_a_randomised_rule_fits_does_not_change_its_answers():

@@ -65,7 +65,10 @@ def test_numbers_of_a_parquet_file_go_by_names_that_are_numbers(tmp_path, names,
     assert load(tmp_path / "b.parquet").target.int().argmax(1).tolist() == places
 
 
-@pytest.mark.parametrize(("names", "label"), [(["1", "2"], "0"), (["01", "1.0"], "1"), (["2", "3", "other"], "cat")])
+@pytest.mark.parametrize(
+    ("names", "label"),
+    [(["1", "2"], "0"), (["01", "1.0"], "1"), (["2", "3", "other"], "cat"), (["9007199254740992", "5"], "9007199254740993")],
+)
 def test_a_label_that_is_no_name_or_two_is_refused(tmp_path, names, label):
     in_csv(tmp_path / "a.csv", names, [label])
     with pytest.raises(InputError, match=f"target: expected .*got '{label}'"):

@@ -168,6 +168,18 @@ def test_interpolation_takes_a_class_with_too_few_rows_as_one_with_the_threshold
     np.testing.assert_array_equal(rule(new), ref.interpolated(calibration, target, new, 0.2, weight))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("weight", [0.1, 0.2, 0.3, 0.5, 0.7, 0.9])
+def test_a_label_exactly_at_a_threshold_in_between_is_in(weight, dtype):
+    """Rounded, w · q + (1 - w) · q may lie above q: every label would be left out."""
+    target = torch.tensor([0, 1]).repeat(50)
+    for percent in range(51, 100):
+        own = torch.tensor([percent / 100, 1 - percent / 100], dtype=dtype)
+        probs = torch.stack([own, own.flip(0)]).repeat(50, 1)
+        sets = interpolated(lac(0.1), weight).fit(probs, target)(probs)
+        assert sets[torch.arange(100), target].all(), percent
+
+
 def test_interpolation_ends_at_the_common_and_the_class_wise_rule():
     data = draw()
     ends = [interpolated(lac(0.2), w).fit(data.calibration, data.target)(data.new) for w in (0, 1)]

@@ -13,7 +13,7 @@ from shortlist.errors import InputError
 from shortlist.links import Softmax
 from shortlist.predictions import Predictions
 from shortlist.sets import SetRule, SizeSummary, bound_cost, parse_rule
-from shortlist.sets.rule import origin_of
+from shortlist.sets.origin import origin_of
 
 KEYS = ("scores_key", "target_key", "ids_key")
 

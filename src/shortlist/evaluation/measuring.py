@@ -49,6 +49,7 @@ def measure(
         raise InputError("expected rows to evaluate, got none")
     if rule is not None:
         rule.check_reads(predictions)
+        rule.check_origin(predictions)
     tally = Tally(wanted_totals(predictions, rule is not None, only))
     kept: list[Probs] = []
     sets_of = None if rule is None else rule.in_blocks()

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 from shortlist.metrics.accuracy import class_hits, shot_groups
 from shortlist.metrics.calibration import width_bins
@@ -19,6 +20,8 @@ BINS = 15
 # Exact mAP over classes keeps every score. Beyond this many entries a histogram replaces them, with bounds on the exact value.
 EXACT_ENTRIES = 2**25
 PRECISION_BINS = 512
+SMALL = 60.0  # -log p from which p is computed from log-odds
+LARGEST_ODDS = 745.0
 
 
 @dataclass(frozen=True)
@@ -104,11 +107,20 @@ def _log_loss(block: Block) -> Tensor:
     target, link = block.target, block.predictions.link
     assert link is not None
     if is_single_label(target):
-        losses = -pick(block.probs, target).double().clamp(min=1e-30).log()
+        losses = -pick(block.probs, target).double().log()
+        tiny = (losses > SMALL).nonzero().squeeze(1)  # where float32 has lost digits, or the probability is rounded to 0
+        if len(tiny):
+            odds = link.log_odds(block.predictions.scores[tiny])
+            losses[tiny] = -logsigmoid(_finite_odds(pick(odds, target[tiny])))
     else:
-        odds = link.log_odds(block.predictions.scores).double().clamp(-100, 100)
+        odds = _finite_odds(link.log_odds(block.predictions.scores))
         losses = torch.nn.functional.binary_cross_entropy_with_logits(odds, target.double(), reduction="none")
     return torch.stack([losses.sum(), torch.tensor(float(losses.numel()), dtype=torch.float64)])
+
+
+def _finite_odds(odds: Tensor) -> Tensor:
+    """Log-odds in float64; those of a probability of exactly 0 or 1 as of the smallest number above 0."""
+    return odds.double().nan_to_num(posinf=LARGEST_ODDS, neginf=-LARGEST_ODDS)
 
 
 TOTALS: Mapping[str, Total] = {

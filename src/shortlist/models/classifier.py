@@ -216,11 +216,11 @@ class Classifier(nn.Module):
         The sizes of the sets on these rows are kept as ``rule.calibrated``: sets of other sizes show that new rows differ.
 
         Args:
-            rule: a rule or its text, such as ``"average-k:5"`` or ``"lac:0.1"``.
+            rule: a rule, of which a copy is fitted, or its text, such as ``"average-k:5"`` or ``"lac:0.1"``.
             predictions: scores of this classifier, with labels if the rule needs them; its link turns them into probabilities.
         """
         read = predictions.with_link(_on_cpu(self.link))
-        chosen = parse_rule(rule, prior=lambda: read.prior) if isinstance(rule, str) else rule
+        chosen = parse_rule(rule, prior=lambda: read.prior) if isinstance(rule, str) else rule.twin()
         return self.with_rule(chosen.fit(read).to(self.device))
 
     def _with(self, link: Link | None, rule: SetRule | None) -> "Classifier":

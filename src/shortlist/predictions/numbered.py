@@ -1,9 +1,9 @@
 """Classes that are named by numbers: labels go by those names, and not by the places of the columns."""
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from functools import cached_property
 
 import numpy as np
@@ -31,8 +31,8 @@ class Numbered:
     @staticmethod
     def of(names: Sequence[str]) -> "Numbered | None":
         """These names; None if a number that is a name is also the place of that name."""
-        numbers = [(_plain(name), str(place)) for place, name in enumerate(names) if _number(name) is not None]
-        return Numbered(names) if any(number != place for number, place in numbers) else None
+        numbers = [(place, _number(name)) for place, name in enumerate(names)]
+        return Numbered(names) if any(number is not None and number != place for place, number in numbers) else None
 
     def places_of(self, labels: pa.Array) -> pa.Array:
         """The places of the classes with these names: texts, integers, or lists of them."""
@@ -48,7 +48,7 @@ class Numbered:
         """The place of the class with this name, written as here or as another form of the same number."""
         if label in self._places:
             return self._places[label]
-        found = self._alike.get(_plain(label), [])
+        found = self._alike.get(_number(label), [])
         if len(found) == 1:
             return self._places[found[0]]
         if found:
@@ -60,25 +60,19 @@ class Numbered:
         return {name: place for place, name in enumerate(self.names)}
 
     @cached_property
-    def _alike(self) -> dict[str, list[str]]:
-        """The names that are the same number, by its plain form."""
-        found: dict[str, list[str]] = defaultdict(list)
+    def _alike(self) -> dict[Decimal | None, list[str]]:
+        """The names that are the same number, by that number."""
+        found: dict[Decimal | None, list[str]] = defaultdict(list)
         for name in self.names:
-            found[_plain(name)].append(name)
+            if _number(name) is not None:
+                found[_number(name)].append(name)
         return found
 
 
-def _number(text: str) -> float | None:
+def _number(text: str) -> Decimal | None:
+    """The number that a text is, exactly; None for any other text."""
     try:
-        number = float(text)
-    except ValueError:
+        number = Decimal(text)
+    except InvalidOperation:
         return None
-    return number if math.isfinite(number) else None
-
-
-def _plain(text: str) -> str:
-    """A number in its plain form: 1 for 01, 1.0 and 1e0; any other text as it is."""
-    number = _number(text)
-    if number is None:
-        return text
-    return str(int(number)) if number == int(number) else repr(number)
+    return number if number.is_finite() else None

@@ -70,26 +70,32 @@ class Batches:
         return callable(self.source) or self.whole is not None or not isinstance(self.source, Iterator)
 
     def __iter__(self) -> Iterator[Batch]:
+        for probs, target, _ in self.with_scores():
+            yield probs, target
+
+    def with_scores(self) -> Iterator[tuple[Probs, Target | None, Tensor | None]]:
+        """The batches with the scores behind their probabilities, where the source is predictions; otherwise None."""
         done = 0
-        for probs, target in self._batches():
+        for probs, target, scores in self._batches():
             probs = _widened(probs) if self.widen else probs
             self.classes = probs.shape[1]
             if not self._checked:
                 check_entries(probs, target, "probabilities" if self.probabilities else "scores")
-            yield probs, target
+            yield probs, target, scores
             done += len(probs)
             if self.progress is not None:
                 self.progress(done)
         self._checked = True
 
-    def _batches(self) -> Iterator[Batch]:
+    def _batches(self) -> Iterator[tuple[Probs, Target | None, Tensor | None]]:
         if self.whole is not None:
-            yield self.whole, self.target
+            yield self.whole, self.target, None
         elif isinstance(self.source, Predictions):
             for block in self.source.blocks():
-                yield block.plausibility(), block.target
+                yield block.plausibility(), block.target, block.scores
         else:
-            yield from self._read()
+            for probs, target in self._read():
+                yield probs, target, None
 
     def _read(self) -> Iterator[Batch]:
         classes = None
@@ -132,7 +138,7 @@ class Batches:
         elif isinstance(self.source, Iterator):
             found = self._peek(self.source)
         else:
-            found = next((probs for probs, _ in self._batches() if probs.numel()), None)
+            found = next((probs for probs, _, _ in self._batches() if probs.numel()), None)
         return None if found is None else _widened(found[:: max(1, found.numel() // SAMPLED_ENTRIES)])
 
     def _peek(self, items: Iterator[Any]) -> Probs | None:

@@ -340,9 +340,18 @@ class InterpolatedError(ErrorPerClass):
         values, labels, classes = _at_labels(ordering, batches, single=True)
         per_class, always = self._quantiles(values, labels, classes, ordering)
         common = conformal_quantile(values, self.level, ordering)
-        mixed = self.weight * per_class.clamp(min=0) + (1 - self.weight) * max(common, 0.0)
+        mixed = self._mixed(per_class.clamp(min=0), max(common, 0.0))
         notes = (f"{always} of {len(per_class)} classes have too few rows: their own threshold counts as 0",) if always else ()
         return FittedThreshold(mixed, notes)
+
+    def _mixed(self, per_class: Tensor, common: float) -> Tensor:
+        """The thresholds in between, rounded down: rounded up, a label that lies exactly at one would be left out."""
+        weight, shared = decimal("weight", self.weight), Fraction(common)
+        exact = [weight * Fraction(own) + (1 - weight) * shared for own in per_class.tolist()]
+        rounded = [(float(value), value) for value in exact]
+        return torch.tensor(
+            [near if near <= value else math.nextafter(near, -math.inf) for near, value in rounded], dtype=torch.float64
+        )
 
 
 def _at_labels(ordering: Ordering, batches: Batches, *, single: bool = False) -> tuple[Tensor, Tensor, int]:

@@ -50,8 +50,9 @@ def bound_cost(rule: SetRule, probs: Source, target: Any = None) -> BoundCost:
     """
     total = torch.zeros(8, dtype=torch.float64)
     labelled = True
-    for batch, labels in Batches(probs, target, probabilities=rule.needs_probabilities):
-        before = rule.unbounded(batch)
+    sets_of = rule.in_blocks()
+    for batch, labels, scores in Batches(probs, target, probabilities=rule.needs_probabilities).with_scores():
+        before = sets_of.unbounded(batch, scores)
         total += _changes(before, rule.bounded(batch, before), labels).cpu()
         labelled &= labels is not None
     rows, shorter, longer, size_before, size_after, hits_before, hits_after, count = total.tolist()

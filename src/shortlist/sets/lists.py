@@ -82,6 +82,7 @@ def _truths(target: Target, classes: Sequence[str]) -> list[list[str]]:
 def lists_of(predictions: Predictions, rule: SetRule) -> Iterator[tuple[Sets, list[LabelList]]]:
     """The sets and lists of predictions, a block of rows at a time."""
     rule.check_reads(predictions)
+    rule.check_origin(predictions)
     sets_of = rule.in_blocks()
     for block in predictions.blocks():
         probs = block.plausibility()

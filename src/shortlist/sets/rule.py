@@ -17,14 +17,9 @@ from shortlist.selection import count_rows, keep_top
 from shortlist.sets.batches import Batches, Progress, Source, as_probs
 from shortlist.sets.constraints import Constraint, check_threshold
 from shortlist.sets.orderings import Ordering
+from shortlist.sets.origin import check_same_origin, origin_of
 from shortlist.sets.sizes import SizeSummary
 from shortlist.tensors import Probs, Sets, as_tensor, row_blocks
-
-
-def origin_of(predictions: Predictions) -> dict[str, Any]:
-    """What predictions must share with those that a rule was fitted on: the number of classes and the link."""
-    link = predictions.link
-    return {"classes": predictions.num_classes, "link": None if link is None else link.fingerprint()}
 
 
 class SetRule(Fitted):
@@ -41,7 +36,7 @@ class SetRule(Fitted):
         threshold: the threshold, float64, () or (C,); None before the fit.
         notes: what the user should know about the last fit.
         calibrated: the sizes of the sets on the calibration rows; None before a fit, and if they could be read only once.
-        origin: the number of classes of the calibration rows, and the link of predictions; None before a fit.
+        origin: the number of classes of the calibration rows, their names and link where they are known; None before a fit.
     """
 
     threshold: Tensor | None
@@ -129,7 +124,7 @@ class SetRule(Fitted):
         self.calibrated = self._measured(batches) if batches.repeatable or not self.needs_fit else None
         self.origin = None  # a rule without a fit goes with any link and any number of classes
         if self.needs_fit:
-            self.origin = origin_of(probs) if isinstance(probs, Predictions) else {"classes": batches.classes}
+            self.origin = {"classes": batches.classes, **origin_of(probs)}
         for note in self.notes:
             # One frame up is the wrapper that torch.no_grad puts around this method, the next is the caller.
             warnings.warn(f"{self.text}: {note}", ShortlistWarning, stacklevel=3)
@@ -146,11 +141,12 @@ class SetRule(Fitted):
         counts: Tensor | None = None
         sets_of = self.in_blocks()
         with _same_draws(self.ordering.generator):
-            for probs, _ in batches:
+            for probs, _, scores in batches.with_scores():
                 if counts is None:
                     counts = torch.zeros(probs.shape[1] + 1, dtype=torch.int64)
                 for rows in row_blocks(*probs.shape):
-                    counts += count_rows(sets_of(probs[rows])).bincount(minlength=len(counts)).cpu()
+                    sets = sets_of(probs[rows], None if scores is None else scores[rows])
+                    counts += count_rows(sets).bincount(minlength=len(counts)).cpu()
         return None if counts is None or not counts.sum() else SizeSummary.of(counts)
 
     def check_reads(self, predictions: Predictions) -> None:
@@ -163,16 +159,7 @@ class SetRule(Fitted):
 
     def check_origin(self, predictions: Predictions) -> None:
         """Raise an error if these predictions have other classes or another link than the calibration rows."""
-        here = origin_of(predictions)
-        if self.origin is not None and self.origin["classes"] != here["classes"]:
-            raise InputError(
-                f"{self.text} was fitted on {self.origin['classes']} classes, got scores of {here['classes']} classes"
-            )
-        if self.origin is not None and self.origin.get("link", here["link"]) != here["link"]:
-            raise InputError(
-                f"{self.text} was fitted on probabilities by another link than that of these scores ({predictions.link!r}): "
-                "fit it again, or give the scores that link"
-            )
+        check_same_origin(self.text, self.origin, predictions)
 
     @torch.no_grad()
     def forward(self, probs: Any) -> Any:
@@ -187,9 +174,11 @@ class SetRule(Fitted):
         """
         if isinstance(probs, Predictions):
             self.check_reads(probs)
+            self.check_origin(probs)
             return self.in_blocks()(as_probs(probs.plausibility()), probs.scores)
         values = as_probs(probs)
         self._check_classes(values)
+        check_same_origin(self.text, self.origin, probs)
         check_values(values, "probabilities" if self.needs_probabilities else "scores")
         sets = self.sets(values)
         if isinstance(probs, Tensor):
@@ -305,9 +294,13 @@ class SetsInBlocks:
             probs: (N, C).
             scores: what the probabilities were computed from, if that is known: a randomised rule draws by these.
         """
+        return self._rule.bounded(probs, self.unbounded(probs, scores))
+
+    def unbounded(self, probs: Tensor, scores: Tensor | None = None) -> Sets:
+        """The same before the cap and the floor."""
         if self._draws is None:
-            return self._rule.sets(probs)
-        return self._rule.sets(probs, self._draws(probs if scores is None else scores).to(probs.device))
+            return self._rule.unbounded(probs)
+        return self._rule.unbounded(probs, self._draws(probs if scores is None else scores).to(probs.device))
 
 
 def _checked_bounds(least: int, most: int | None) -> tuple[int, int | None]:

@@ -1,0 +1,47 @@
+"""What rows must share with those that a rule was fitted on: the classes, in their order, and the link."""
+
+from typing import Any
+
+from shortlist.errors import InputError
+from shortlist.predictions import Predictions
+
+
+def origin_of(source: Any) -> dict[str, Any]:
+    """What is known about the columns of predictions or of a data frame, in a form that JSON can hold.
+
+    >>> origin_of(Predictions([[0.25, 0.75]], classes=["ash", "elm"]))
+    {'classes': 2, 'names': ['ash', 'elm'], 'link': None}
+    """
+    if isinstance(source, Predictions):
+        link = None if source.link is None else source.link.fingerprint()
+        names = {} if source.classes is None else {"names": list(source.classes)}
+        return {"classes": source.num_classes, **names, "link": link}
+    columns = [str(name) for name in getattr(source, "columns", ())]
+    return {"names": columns} if columns != [str(place) for place in range(len(columns))] else {}
+
+
+def check_same_origin(text: str, fitted: dict[str, Any] | None, source: Any) -> None:
+    """Raise an error if rows have other classes, or the same in another order, or another link than the calibration rows.
+
+    Args:
+        text: the rule, for messages.
+        fitted: the origin of the calibration rows; None for a rule that goes with any.
+        source: the rows to answer.
+    """
+    if fitted is None:
+        return
+    here = origin_of(source)
+    if fitted["classes"] != here.get("classes", fitted["classes"]):
+        raise InputError(f"{text} was fitted on {fitted['classes']} classes, got scores of {here['classes']} classes")
+    known = fitted.get("names")
+    if known is not None and here.get("names", known) != known:
+        place = next(n for n, name in enumerate(here["names"]) if name != known[n])
+        raise InputError(
+            f"{text} was fitted on classes of other names, or in another order: column {place} was {known[place]!r} and is "
+            f"{here['names'][place]!r} here; fit it again, or put the columns in that order"
+        )
+    if fitted.get("link", here.get("link")) != here.get("link", fitted.get("link")):
+        raise InputError(
+            f"{text} was fitted on probabilities by another link than that of these scores ({source.link!r}): "
+            "fit it again, or give the scores that link"
+        )
