@@ -12,6 +12,7 @@ import torch
 from shortlist.data.dataset import ALL, EMPTY_CLASS, MISSING_CLASS, TRAIN, Dataset, Split, classes_without_rows
 from shortlist.data.label_noise import superclass_noise
 from shortlist.data.problems import Problem, describe_problems
+from shortlist.data.shared_files import in_two_splits, rows_together
 from shortlist.data.splits import grouped_split, stratified_split
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.methods import find_method
@@ -19,7 +20,6 @@ from shortlist.tensors import Target, is_single_label, one_hot
 from shortlist.training.link_and_rule import check_link_and_rule
 from shortlist.training.recipe import Recipe
 from shortlist.training.setting_checks import checked_parameters
-from shortlist.training.shared_files import in_two_splits, rows_together
 from shortlist.words import counted, listed
 
 VAL, CALIBRATION, TEST = "val", "calibration", "test"
