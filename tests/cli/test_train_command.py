@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import signal
+from dataclasses import replace
 
 import pytest
 import torch
@@ -421,6 +422,28 @@ def test_scores_with_another_link_are_not_calibrated_on(run, fails, here):
     for same in ("bare.safetensors", here / "val.safetensors"):
         outcome = run("calibrate", here, "--on", same, "--out", f"new-{len(str(same))}", "--rule", "lac:0.2")
         assert outcome.code == 0, outcome.err
+
+
+def test_scores_of_another_network_are_not_calibrated_on(run, fails, here, tmp_path):
+    other = Classifier.load(here / "classifier")
+    with torch.no_grad():
+        other.network.state_dict()["head.labels.weight"][0, 0] += 0.01
+    other.save("other")
+    assert run("predict", "other", TINY, "--out", "theirs.safetensors").code == 0
+    for folder in (here, here / "classifier"):
+        message = fails("calibrate", folder, "--on", "theirs.safetensors", "--out", "new", "--rule", "lac:0.2")
+        assert "theirs.safetensors holds scores of another network" in message
+    assert run("predict", here, TINY, "--out", "ours.safetensors").code == 0
+    message = fails("sets", "ours.safetensors", "--rule", "lac:0.2", "--calibration", "theirs.safetensors")
+    assert "theirs.safetensors holds scores of another network" in message
+    unknown = replace(Predictions.load("theirs.safetensors"), network_digest=None)  # as files of other programs are
+    unknown.save("unknown.safetensors")
+    assert run("calibrate", here, "--on", "unknown.safetensors", "--out", "new", "--rule", "lac:0.2").code == 0
+
+
+def test_predictions_of_a_run_name_its_network(here):
+    digest = Classifier.load(here / "classifier").network.digest()
+    assert {Predictions.load(here / f"{split}.safetensors").network_digest for split in ("val", "test")} == {digest}
 
 
 def test_calibrating_on_training_rows_is_warned_of(run, here, tmp_path):

@@ -296,6 +296,14 @@ def test_given_link_replaces_the_one_of_the_file(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
+def test_the_digest_of_the_network_comes_back(tmp_path, suffix):
+    given = Predictions(draw(5, 3), network_digest="0123abcd")
+    assert through(given, tmp_path, suffix).network_digest == "0123abcd"
+    assert through(given.with_link("softmax").rows([1, 2]), tmp_path, suffix).network_digest == "0123abcd"
+    assert through(Predictions(draw(5, 3)), tmp_path, suffix).network_digest is None
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
 def test_superclasses_come_back(tmp_path, suffix):
     given = Predictions(draw(5, 3), classes=["a", "b", "c"], superclasses=["Ñ — 鳥", "x", "x"])
     assert through(given, tmp_path, suffix).superclasses == ("Ñ — 鳥", "x", "x")

@@ -409,6 +409,7 @@ def stored_safetensors(path, tensors, header):
         ({}, {"classes": '["a", "b"]'}, "classes: expected 3 names, got 2"),
         ({}, {"superclasses": '{"a": 1}'}, "superclasses: expected a list of names"),
         ({}, {"link": '"softmax"'}, "link: expected a kind"),
+        ({}, {"network_digest": "[1]"}, r"network_digest: expected text or None, got \[1\]"),
         ({}, {"link": "[" * 100_000}, "as safetensors: .*recursion"),
         ({"target": torch.zeros(4, 3, 2, dtype=torch.bool)}, {}, "target"),
         ({"scores": torch.zeros(4, 3, dtype=torch.int32)}, {}, "scores: expected floating point"),

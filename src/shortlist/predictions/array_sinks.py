@@ -122,6 +122,8 @@ class SafetensorsSink(Sink):
         told = {"format": VERSION, "classes": json.dumps(header.classes), "link": json.dumps(header.link)}
         if header.superclasses is not None:
             told["superclasses"] = json.dumps(header.superclasses)
+        if header.network_digest is not None:
+            told["network_digest"] = json.dumps(header.network_digest)
         described["__metadata__"] = told
         for name, dtype, shape, size in self._tensors(rows, width):
             described[name] = {"dtype": _dtype_name(dtype, name), "shape": shape, "data_offsets": (start, start + size)}
@@ -152,6 +154,8 @@ class NpzSink(Sink):
         named = {"classes": header.classes, "superclasses": header.superclasses, "ids": rows.ids if kind.ids else None}
         arrays |= {name: _as_text(texts, name) for name, texts in named.items() if texts is not None}
         arrays |= {"link": np.array(json.dumps(header.link)), "format": np.array(VERSION)}
+        if header.network_digest is not None:
+            arrays["network_digest"] = np.array(json.dumps(header.network_digest))
         with zipfile.ZipFile(self._path, "w", zipfile.ZIP_STORED) as archive:
             _store_file(archive, "scores", self._scores, kind.scores, (rows.number, kind.classes))
             if kind.target is not None:

@@ -101,6 +101,7 @@ def header_of(predictions: Predictions) -> Header:
         train_counts=predictions.train_counts,
         link=None if link is None else link.config(),
         link_tensors={} if link is None else dict(link.state_dict()),
+        network_digest=predictions.network_digest,
     )
 
 
@@ -120,6 +121,7 @@ def _predictions(stored: Stored, link: Link | str | None) -> Predictions:
         stored.ids,
         stored.train_counts,
         stored.superclasses,
+        stored.network_digest,
     )
 
 

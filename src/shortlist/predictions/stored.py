@@ -29,6 +29,7 @@ class Header:
     train_counts: Tensor | None = None
     link: dict[str, Any] | None = None
     link_tensors: dict[str, Tensor] = field(default_factory=dict)
+    network_digest: str | None = None
 
 
 @dataclass(kw_only=True)

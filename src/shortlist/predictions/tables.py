@@ -50,6 +50,8 @@ class ParquetSink(Sink):
         }
         if header.superclasses is not None:
             told["superclasses"] = header.superclasses
+        if header.network_digest is not None:
+            told["network_digest"] = header.network_digest
         empty = torch.empty((0, kind.classes), dtype=kind.scores)
         target = None if kind.target is None else torch.empty((0, kind.classes) if kind.multi_label else 0, dtype=kind.target)
         self._waiting: list[pa.Table] = []
@@ -251,6 +253,7 @@ class _Gathered:
             ids=self.ids if ours or self.ids is None else self.keys.check_ids(self.ids),
             train_counts=None if counts is None else _from_json(counts, "train_counts"),
             link=header.get("link"),
+            network_digest=header.get("network_digest"),
             link_tensors={name: _from_json(value, name) for name, value in header.get("link_tensors", {}).items()},
         )
 
