@@ -194,8 +194,6 @@ def _member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Arra
 
 def texts_to_bytes(texts: Sequence[str]) -> Array:
     """UTF-8 bytes (n, longest), padded with zeros."""
-    if any("\0" in text for text in texts):
-        raise InputError("ids: expected text without NUL characters")
     encoded = np.array([text.encode() for text in texts], dtype=bytes)
     return encoded.view(np.uint8).reshape(len(texts), max(1, encoded.dtype.itemsize))
 

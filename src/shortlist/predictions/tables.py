@@ -60,8 +60,8 @@ class ParquetSink(Sink):
         self._writer = pq.ParquetWriter(path, self._schema)
         self._group = max(1, BLOCK_ENTRIES // max(1, kind.classes))  # rows
 
-    def add(self, scores: Tensor, target: Tensor | None, ids: Sequence[str] | None) -> None:
-        """Append rows; small blocks wait until they make a row group."""
+    def _append(self, scores: Tensor, target: Tensor | None, ids: Sequence[str] | None) -> None:
+        """Small blocks wait until they make a row group."""
         self._waiting.append(self._table(scores, target, ids).cast(self._schema))
         if sum(table.num_rows for table in self._waiting) >= self._group:
             self._write()
