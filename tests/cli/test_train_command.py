@@ -564,6 +564,25 @@ def test_no_command_writes_over_a_file_of_a_run(command, link, fails, here, tmp_
     assert files_in(here) == before
 
 
+@pytest.mark.parametrize("link", [False, True])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("sets", "tiny", "--rule", "average-k:2", "--save-rule", "OTHER/model.safetensors"),
+        ("predict", "tiny", TINY, "--out", "OTHER/model.safetensors"),
+        ("calibrate", "tiny/test.safetensors", "--on", "tiny/val.safetensors", "--out", "OTHER/model.safetensors"),
+        ("search", "ash", "index", "--html", "OTHER/config.json"),
+    ],
+)
+def test_no_command_writes_over_a_file_of_a_classifier(command, link, fails, here, tmp_path):
+    alone = shutil.copytree(here / "classifier", tmp_path / "alone")
+    (tmp_path / "alias").symlink_to(alone)
+    before = files_in(alone)
+    message = fails(*(text.replace("OTHER", "alias" if link else "alone") for text in command))
+    assert "is part of the classifier in" in message
+    assert files_in(alone) == before
+
+
 def test_a_link_to_a_file_of_a_run_is_that_file(fails, here, tmp_path):
     before = files_in(here)
     (tmp_path / "history.jsonl").symlink_to(here / "metrics.jsonl")
