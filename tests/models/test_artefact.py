@@ -300,7 +300,7 @@ def test_what_is_not_json_is_refused(name, content, saved):
         ({"head": "two-head"}, r"expected network.head.labels.weight, float32 \(4, 8\), which is missing"),
         ({"inputs": {"kind": "features"}}, "inputs: expected kind, size, mean, std"),
         ({"inputs": 3}, "inputs: expected kind"),
-        ({"link": {"kind": "softmaxx"}}, "link: expected a kind out of"),
+        ({"link": {"kind": "softmaxx"}}, r"link: did you mean 'softmax'\? expected one of .*got 'softmaxx'"),
         ({"link": "softmax"}, "config.json: the file is damaged|link"),
         ({"link": {"kind": "softmax"}}, "link softmax: expected no tensors but its own, got intercept, slope"),
         ({"rule": {"text": "average-k:2"}}, "rule: the record is damaged, 'ordering' is missing"),

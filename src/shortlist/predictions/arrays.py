@@ -22,7 +22,7 @@ from torch import Tensor
 from shortlist.errors import InputError
 from shortlist.predictions.stored import VERSION, Keys, Stored
 from shortlist.tensors import Array, as_tensor, shape_of
-from shortlist.words import shown
+from shortlist.words import listed, shown
 
 UNREADABLE = (SafetensorError, zipfile.BadZipFile, zlib.error, EOFError)
 LINK_PREFIX = "link."
@@ -147,7 +147,7 @@ def _wanted(names: Sequence[str], keys: Keys) -> list[str]:
     """Only what will be used: a file of another program may hold much else."""
     scores = keys.find_scores(names)
     if len(scores) > 1:
-        raise InputError(f"expected one array of scores, {keys.scores!r} matches {', '.join(scores)}")
+        raise InputError(f"expected one array of scores, {keys.scores!r} matches {listed(scores)}")
     target = keys.find_target(names)
     ours = {"classes", "superclasses", keys.find_ids(names, "ids"), "train_counts", "link", "network_digest", "format"}
     return [n for n in names if n in scores or n == target or n in ours or n.startswith(LINK_PREFIX)]

@@ -86,7 +86,7 @@ def _held_out(dataset: Dataset, recipe: Recipe, remarks: list[str]) -> dict[str,
     splits = dict(dataset.splits)
     if TRAIN not in splits:
         if list(splits) != [ALL]:
-            raise InputError(f"{dataset.name}: expected a split called train, got {', '.join(splits)}")
+            raise InputError(f"{dataset.name}: expected a split called train, got {listed(list(splits))}")
         splits = {TRAIN: splits[ALL]}
     missing = [name for name in (VAL, TEST) if name not in splits]
     if missing:
