@@ -2,7 +2,11 @@
 
 import pytest
 
-from shortlist.words import counted, did_you_mean, listed, printable, quoted, shown, similar, understands
+from shortlist.data import open_dataset
+from shortlist.errors import InputError
+from shortlist.methods import find_method
+from shortlist.recipes import find_recipe
+from shortlist.words import counted, did_you_mean, expected_one_of, listed, printable, quoted, shown, similar, understands
 
 
 @understands(n_bins="bins", confidence_level=("alpha", lambda level: 1 - level))
@@ -55,3 +59,27 @@ def test_values_stay_on_one_short_line():
     assert shown(10**5000) == "a number of thousands of digits"
     assert len(shown("x" * 1000)) == 61
     assert printable("\x1b[31mred") == "\\x1b[31mred"
+
+
+def test_a_long_list_of_names_is_cut_short_and_the_similar_one_comes_first():
+    names = [f"name-{number}" for number in range(13)]
+    message = expected_one_of("nam-12", names, "the manual")
+    assert message.startswith("did you mean 'name-12'? expected one of name-0, ")
+    assert message.endswith("name-11 and 1 more (the manual lists them)")
+    assert expected_one_of("zzz", names[:12], "the manual") == f"expected one of {', '.join(names[:12])}"
+
+
+@pytest.mark.parametrize(
+    ("find", "shown", "left_out"),
+    [
+        (lambda: find_method("zzz"), "cross-entropy", "softmax-confidence"),
+        (lambda: find_recipe("zzz"), "pictures", "mulan-yeast"),
+        (lambda: find_recipe("pictures").with_settings(zzz=1), "method", "beta"),
+        (lambda: open_dataset("zzz"), "flora", "omniglot"),
+    ],
+)
+def test_menus_of_many_names_are_cut_short(find, shown, left_out):
+    with pytest.raises(InputError, match=r" and \d+ more \(.* lists them\)") as error:
+        find()
+    assert shown in str(error.value)
+    assert left_out not in str(error.value)

@@ -3,7 +3,7 @@
 import functools
 import os
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -11,6 +11,7 @@ R = TypeVar("R")
 
 LONGEST_VALUE = 60  # characters of a value in a message
 JOINERS = "\u200c\u200d"  # invisible, but part of words in Persian and Hindi, and of emoji
+MOST_LISTED = 12  # names in a message
 LONGEST_TYPO = 80  # beyond which a text is no misspelt name
 
 
@@ -38,7 +39,7 @@ def did_you_mean(name: object, known: Iterable[str], most: int = 1) -> str:
     return f"did you mean {' or '.join(map(repr, near))}? " if near else ""
 
 
-def listed(names: Sequence[str], most: int = 12) -> str:
+def listed(names: Sequence[str], most: int = MOST_LISTED) -> str:
     """The names separated by commas: the first ``most`` of them, and how many more there are.
 
     >>> listed(["oak", "elm", "ash"]), listed(["oak", "elm", "ash", "fir"], most=2)
@@ -48,7 +49,22 @@ def listed(names: Sequence[str], most: int = 12) -> str:
     return first if len(names) <= most else f"{first} and {len(names) - most:,} more"
 
 
-def quoted(names: Sequence[str], most: int = 12) -> str:
+def expected_one_of(name: object, known: Collection[str], where: str = "") -> str:
+    """What a misspelt name was expected to be: a suggestion, then the names, a long list cut short.
+
+    Args:
+        name: what came.
+        known: the names.
+        where: where all of them are listed, for a list that is cut short.
+
+    >>> expected_one_of("sofmax", ["softmax", "sigmoid"])
+    "did you mean 'softmax'? expected one of softmax, sigmoid"
+    """
+    all_there = f" ({where} lists them)" if where and len(known) > MOST_LISTED else ""
+    return f"{did_you_mean(name, known)}expected one of {listed(list(known))}{all_there}"
+
+
+def quoted(names: Sequence[str], most: int = MOST_LISTED) -> str:
     """The same with every name in quotes, for names that may hold spaces.
 
     >>> quoted(["leaf width", "species"]), quoted([])

@@ -93,6 +93,25 @@ def test_info_reports_what_is_odd_about_the_files(run, archive):
     ]
 
 
+@pytest.mark.parametrize(
+    ("other", "plant", "said"),
+    [
+        ("./oak/0.png", "2", "1 picture file is in two splits"),
+        ("oak/1.png", "1", "1 group is in two splits"),
+    ],
+)
+def test_info_reports_pictures_and_groups_in_two_splits(run, tmp_path, other, plant, said):
+    for number in range(3):
+        write_picture(tmp_path / f"oak/{number}.png", colour=(100 * number, 30, 30))
+    path = tmp_path / "trees.csv"
+    path.write_text(f"path,species,split,plant\noak/0.png,oak,train,1\noak/2.png,elm,train,3\n{other},oak,test,{plant}\n")
+    outcome = run("data", "info", path)
+    assert said in outcome.err
+    assert run("data", "info", path, "--strict").code == 3
+    record = json.loads(run("data", "info", path, "--json").out)
+    assert [problem["kind"] for problem in record["problems"] if "two splits" in problem["kind"]]
+
+
 def test_check_opens_every_picture(run, archive):
     (archive / "Acer rubrum" / "2.png").write_bytes(b"no picture")
     whole = (archive / "Acer rubrum" / "3.png").read_bytes()

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import signal
+from dataclasses import replace
 
 import pytest
 import torch
@@ -423,6 +424,28 @@ def test_scores_with_another_link_are_not_calibrated_on(run, fails, here):
         assert outcome.code == 0, outcome.err
 
 
+def test_scores_of_another_network_are_not_calibrated_on(run, fails, here, tmp_path):
+    other = Classifier.load(here / "classifier")
+    with torch.no_grad():
+        other.network.state_dict()["head.labels.weight"][0, 0] += 0.01
+    other.save("other")
+    assert run("predict", "other", TINY, "--out", "theirs.safetensors").code == 0
+    for folder in (here, here / "classifier"):
+        message = fails("calibrate", folder, "--on", "theirs.safetensors", "--out", "new", "--rule", "lac:0.2")
+        assert "theirs.safetensors holds scores of another network" in message
+    assert run("predict", here, TINY, "--out", "ours.safetensors").code == 0
+    message = fails("sets", "ours.safetensors", "--rule", "lac:0.2", "--calibration", "theirs.safetensors")
+    assert "theirs.safetensors holds scores of another network" in message
+    unknown = replace(Predictions.load("theirs.safetensors"), network_digest=None)  # as files of other programs are
+    unknown.save("unknown.safetensors")
+    assert run("calibrate", here, "--on", "unknown.safetensors", "--out", "new", "--rule", "lac:0.2").code == 0
+
+
+def test_predictions_of_a_run_name_its_network(here):
+    digest = Classifier.load(here / "classifier").network.digest()
+    assert {Predictions.load(here / f"{split}.safetensors").network_digest for split in ("val", "test")} == {digest}
+
+
 def test_calibrating_on_training_rows_is_warned_of(run, here, tmp_path):
     assert run("predict", here, TINY, "--split", "train", "--out", "seen.safetensors").code == 0
     outcome = run("calibrate", here, "--on", "seen.safetensors", "--out", "new", "--rule", "lac:0.2")
@@ -539,6 +562,25 @@ def test_no_command_writes_over_a_file_of_a_run(command, link, fails, here, tmp_
     message = fails(*(text.replace("RUN", "alias" if link else "tiny") for text in command))
     assert "part of the run" in message
     assert files_in(here) == before
+
+
+@pytest.mark.parametrize("link", [False, True])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("sets", "tiny", "--rule", "average-k:2", "--save-rule", "OTHER/model.safetensors"),
+        ("predict", "tiny", TINY, "--out", "OTHER/model.safetensors"),
+        ("calibrate", "tiny/test.safetensors", "--on", "tiny/val.safetensors", "--out", "OTHER/model.safetensors"),
+        ("search", "ash", "index", "--html", "OTHER/config.json"),
+    ],
+)
+def test_no_command_writes_over_a_file_of_a_classifier(command, link, fails, here, tmp_path):
+    alone = shutil.copytree(here / "classifier", tmp_path / "alone")
+    (tmp_path / "alias").symlink_to(alone)
+    before = files_in(alone)
+    message = fails(*(text.replace("OTHER", "alias" if link else "alone") for text in command))
+    assert "is part of the classifier in" in message
+    assert files_in(alone) == before
 
 
 def test_a_link_to_a_file_of_a_run_is_that_file(fails, here, tmp_path):

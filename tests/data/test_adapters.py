@@ -387,3 +387,8 @@ def test_arrays_of_numpy_train_like_tables():
     labels = np.arange(100) % 4
     chosen = split_for_training(as_dataset((np.zeros((100, 3)), labels)), Recipe("mine", "flora", parameters={"k": 2}))
     assert {name: len(split) for name, split in chosen.splits.items()}["train"] > 50
+
+
+def test_class_names_alike_are_noted():
+    dataset = as_dataset(([[1.0], [2.0], [3.0]], ["\u00e9", "e\u0301", "elm"]))
+    assert [(problem.kind, problem.where) for problem in dataset.problems] == [("names alike", "\u00e9")]

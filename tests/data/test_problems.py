@@ -100,11 +100,18 @@ def test_names_that_are_no_text_are_told(name, text):
         (["Oak", "oak"], ["oak"]),
         (["red oak", "red_oak", "red  oak", " red oak"], ["red_oak", "red  oak", " red oak"]),
         (["straße", "STRASSE"], ["STRASSE"]),
+        (["h\u00eatre", "he\u0302tre", "HE\u0302TRE"], ["he\u0302tre", "HE\u0302TRE"]),
         ([], []),
     ],
 )
 def test_names_alike_are_noted_but_the_first(names, alike):
     assert [problem.where for problem in check_names(names)] == alike
+
+
+def test_names_in_two_unicode_forms_are_told_apart_in_ascii():
+    (problem,) = check_names(["h\u00eatre", "he\u0302tre"])
+    assert r"'h\xeatre' and 'he\u0302tre'" in problem.what
+    assert "two classes" in problem.what
 
 
 def test_superclasses_by_the_first_word():

@@ -95,9 +95,12 @@ def test_the_tensors_of_a_base_are_checked_too():
     [
         (None, "link: expected a kind and its parameters, got None"),
         ([], "link: expected a kind"),
-        ({"kind": 3}, "link: expected a kind out of .*got 3"),
+        ({"kind": 3}, "link: expected one of .*got 3"),
         ({"kind": "temperature", "base": "softmax", "single": True}, "link temperature: base: expected a link or None"),
-        ({"kind": "temperature", "base": {"kind": "none"}, "single": True}, "link temperature: link: expected a kind out of"),
+        (
+            {"kind": "temperature", "base": {"kind": "none"}, "single": True},
+            "link temperature: link: .*expected one of .*got 'none'",
+        ),
         ({"kind": "temperature", "base": None, "single": "yes"}, "link temperature: single: expected True or False"),
         ({"kind": "softmax", "temperature": 2}, "link softmax: expected .*got temperature"),
         ({"kind": "focal-recovery", "gamma_pos": "4"}, "link focal-recovery: gamma_pos: expected a number"),

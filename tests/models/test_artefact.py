@@ -110,6 +110,19 @@ def test_everything_else_comes_back(tmp_path):
     assert not found.train_counts.is_floating_point()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_digest_of_a_network_is_that_of_its_weights(tmp_path, dtype):
+    classifier = of_pictures("resnet-8").to(dtype)
+    digest = classifier.network.digest()
+    classifier.save(tmp_path / "x")
+    found = Classifier.load(tmp_path / "x")
+    assert found.network.digest() == digest
+    assert found.predictions(pictures()).network_digest == digest
+    with torch.no_grad():
+        found.network.state_dict()["head.weight"][0, 0] += 0.01
+    assert found.network.digest() != digest
+
+
 def test_half_precision_is_saved_in_float32(tmp_path):
     of_features().half().save(tmp_path / "x")
     assert load_file(tmp_path / "x" / "model.safetensors")["network.head.weight"].dtype == torch.float32
@@ -287,7 +300,7 @@ def test_what_is_not_json_is_refused(name, content, saved):
         ({"head": "two-head"}, r"expected network.head.labels.weight, float32 \(4, 8\), which is missing"),
         ({"inputs": {"kind": "features"}}, "inputs: expected kind, size, mean, std"),
         ({"inputs": 3}, "inputs: expected kind"),
-        ({"link": {"kind": "softmaxx"}}, "link: expected a kind out of"),
+        ({"link": {"kind": "softmaxx"}}, r"link: did you mean 'softmax'\? expected one of .*got 'softmaxx'"),
         ({"link": "softmax"}, "config.json: the file is damaged|link"),
         ({"link": {"kind": "softmax"}}, "link softmax: expected no tensors but its own, got intercept, slope"),
         ({"rule": {"text": "average-k:2"}}, "rule: the record is damaged, 'ordering' is missing"),

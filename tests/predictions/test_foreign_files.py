@@ -409,6 +409,7 @@ def stored_safetensors(path, tensors, header):
         ({}, {"classes": '["a", "b"]'}, "classes: expected 3 names, got 2"),
         ({}, {"superclasses": '{"a": 1}'}, "superclasses: expected a list of names"),
         ({}, {"link": '"softmax"'}, "link: expected a kind"),
+        ({}, {"network_digest": "[1]"}, r"network_digest: expected text or None, got \[1\]"),
         ({}, {"link": "[" * 100_000}, "as safetensors: .*recursion"),
         ({"target": torch.zeros(4, 3, 2, dtype=torch.bool)}, {}, "target"),
         ({"scores": torch.zeros(4, 3, dtype=torch.int32)}, {}, "scores: expected floating point"),
@@ -426,3 +427,12 @@ def test_lists_of_zeros_and_ones_are_not_taken_for_class_numbers(tmp_path):
     pq.write_table(pa.table({"scores": scores, "target": [[0, 0, 1], [1, 0, 1]]}), tmp_path / "a.parquet")
     with pytest.raises(InputError, match="target: .*number twice.*zeros and ones"):
         Predictions.load(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("name", ["ids", "classes"])
+@pytest.mark.parametrize("odd", ["b\ud800", "a\0b"])
+def test_names_in_npz_that_are_no_text_are_refused(tmp_path, name, odd):
+    np.savez(tmp_path / "a.npz", scores=SCORES[:2, :2], **{name: np.array(["a", odd])})
+    with pytest.raises(InputError, match=f"a.npz: {name}: expected names .*got") as error:
+        Predictions.load(tmp_path / "a.npz", link="softmax")
+    assert repr(odd)[1:-1] in str(error.value)

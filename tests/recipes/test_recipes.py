@@ -174,7 +174,9 @@ def test_sizes_without_published_numbers(make, k, sizes):
     [("flora-minute", "flora-minutes"), ("CIFAR100_top5", "cifar100-top5"), ("plantnet-averag3", "plantnet-average3")],
 )
 def test_a_name_that_is_nearly_right(name, meant):
-    with pytest.raises(InputError, match=rf"^recipe: did you mean '{meant}'\? expected one of .*mulan-yeast; got '{name}'$"):
+    with pytest.raises(
+        InputError, match=rf"^recipe: did you mean '{meant}'\? expected one of .* and \d+ more .*; got '{name}'$"
+    ):
         find_recipe(name)
 
 

@@ -91,8 +91,9 @@ def test_what_is_no_rule_is_answered_with_all_that_are(text):
         ("top-k:3,classwise", "expected a conformal rule"),
         ("risk-control:precision:0.1", "expected 'recall'"),
         ("per-label:best", "objective: expected 'f1', 'precision' or 'recall'"),
-        ("per-label:precision", "needs a level"),
-        ("per-label:f1:0.5", "takes no level"),
+        ("per-label:precision", r"level: expected the precision .*such as 0\.9, got none$"),
+        ("per-label:recall", r"level: expected the recall .*such as 0\.9, got none$"),
+        ("per-label:f1:0.5", r"level: expected none .*'f1', got 0\.5"),
     ],
 )
 def test_wrong_arguments_are_answered_with_what_is_right(text, message):

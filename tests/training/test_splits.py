@@ -240,6 +240,21 @@ REFUSED = {
     "val of one row": (three(val=1), {}, "garden: expected at least two validation rows, one of them to calibrate on, got 1"),
     "val of no row": (three(val=0), {"calibration_share": 0.0}, "garden: expected rows in the split val, got none"),
     "two rows": (whole(2), {}, "garden: expected at least two validation rows"),
+    "one group": (
+        whole(60, groups=["a"] * 60),
+        {},
+        "got none for val and test: rows of one group or one picture file stay together, and these 60 rows are in 1 group:",
+    ),
+    "two groups": (
+        whole(60, groups=["a"] * 40 + ["b"] * 20),
+        {"calibration_share": 0.0},
+        "got none for val and test: rows of one group or one picture file stay together, and these 60 rows are in 2 groups:",
+    ),
+    "val of one group": (
+        dataset({**three().splits, "val": split(cycled(40), 1000, groups=["a"] * 40)}),
+        {},
+        "got none for calibration: rows of one group or one picture file stay together, and these 40 rows are in 1 group:",
+    ),
     "k of all classes": (
         three(),
         {"parameters": {"k": 5}},

@@ -15,7 +15,7 @@ from shortlist.links.fitted import FittedLink
 from shortlist.metrics import calibration_definition, calibration_error
 from shortlist.predictions import Predictions
 from shortlist.report import Table
-from shortlist.words import did_you_mean
+from shortlist.words import expected_one_of
 
 METHODS: dict[str, type[FittedLink]] = {link.kind: link for link in (Temperature, Platt, Isotonic)}
 
@@ -64,7 +64,7 @@ def calibrate(
     known = [*METHODS, "none"] if folder else list(METHODS)
     method = method or ("none" if folder else "temperature")
     if method not in known:
-        raise InputError(f"--method: {did_you_mean(method, known)}expected one of {', '.join(known)}, got {method!r}")
+        raise InputError(f"--method: {expected_one_of(method, known)}, got {method!r}")
     if folder:
         for name, given in (("--link", link), ("--scores-key", scores_key), ("--target-key", target_key)):
             if given is not None:

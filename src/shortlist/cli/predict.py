@@ -256,8 +256,15 @@ def _write_scores(work: _Work, out: Path) -> None:
         say("some rows have the same name, so rows are numbered instead")
         ids = [str(row) for row in range(len(ids))]
     link = copy.deepcopy(model.link).cpu() if model.link is not None else None
-    counts, superclasses = model.train_counts, model.superclasses
-    with PredictionsWriter(out, model.classes, link, train_counts=counts, superclasses=superclasses) as writer:
+    writer = PredictionsWriter(
+        out,
+        model.classes,
+        link,
+        train_counts=model.train_counts,
+        superclasses=model.superclasses,
+        network_digest=model.network.digest(),
+    )
+    with writer:
         for numbers, scores in work.batches:
             if model.rule is not None:
                 work.count(model.decide(scores)[1])

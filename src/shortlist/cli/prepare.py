@@ -217,7 +217,7 @@ def _calibration_rows(
 
 
 def check_alike(fitted_on: Path, rows: Predictions, path: Path, predictions: Predictions) -> None:
-    """Raise an error unless both files have the same classes in the same order, and the same link."""
+    """Raise an error unless both files have the same classes in the same order and the same link, and come from one network."""
     if rows.num_classes != predictions.num_classes:
         raise InputError(f"{fitted_on} has {rows.num_classes} classes and {path} has {predictions.num_classes}")
     if rows.classes and predictions.classes and rows.classes != predictions.classes:
@@ -226,6 +226,11 @@ def check_alike(fitted_on: Path, rows: Predictions, path: Path, predictions: Pre
         raise InputError(
             f"{fitted_on} has the link {rows.link!r} and {path} has {predictions.link!r}: what is fitted on one does not apply "
             "to the other; give both the same link"
+        )
+    if rows.network_digest and predictions.network_digest and rows.network_digest != predictions.network_digest:
+        raise InputError(
+            f"{fitted_on} holds scores of another network than that of {path}: what is fitted on one does not apply to the "
+            "other; write scores of the same classifier with shortlist predict"
         )
 
 

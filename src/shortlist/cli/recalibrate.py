@@ -1,6 +1,7 @@
 """Fit the link or the rule of a classifier again: the same weights, other probabilities and sets."""
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -93,8 +94,9 @@ def _rows(path: Path, on: Path | None, classifier: Classifier, both: bool) -> tu
     for part in parts:
         if tuple(part.class_names) != classifier.classes:
             raise InputError(f"{on or path}: expected scores of this classifier, got other classes")
-        if on is not None and part.link is not None:
-            check_alike(on, part, path, part.with_link(classifier.link))
+        if on is not None:
+            link = None if part.link is None else classifier.link
+            check_alike(on, part, path, replace(part, link=link, network_digest=classifier.network.digest()))
     return parts
 
 

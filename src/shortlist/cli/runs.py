@@ -10,6 +10,7 @@ import typer
 from shortlist.cli.console import Outcome, say
 from shortlist.errors import InputError
 from shortlist.machine import is_first_process
+from shortlist.models import artefact
 from shortlist.runs import Run
 from shortlist.training.interruption import Interrupted, Terminated
 from shortlist.training.run_folder import (
@@ -36,12 +37,14 @@ def run_at(path: Path, network: str | None = None) -> Run | None:
 
 
 def check_outside_runs(path: Path) -> None:
-    """Raise an error if an output would be one of the files of a run, or be inside its classifier."""
+    """Raise an error if an output would be a file of a run or of a classifier, or be inside the classifier of a run."""
     for place in (path.absolute(), path.resolve()):  # a run may contain links, and a link may lead into a run
         for folder in place.parents:
             inside = place.relative_to(folder)
             if (inside.parts[0] == CLASSIFIER or str(inside) in OWN_FILES) and RunFolder.holds_run(folder):
                 raise InputError(f"{path} is part of the run in {folder}, which only training writes: choose another name")
+        if place.name in artefact.OWN_FILES and artefact.is_classifier(place.parent):
+            raise InputError(f"{path} is part of the classifier in {place.parent}: choose another name")
 
 
 @contextmanager

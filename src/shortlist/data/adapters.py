@@ -20,6 +20,7 @@ from shortlist.data.foreign_rows import (
     rows_of_torch_dataset,
 )
 from shortlist.data.label_encoding import encode_labels
+from shortlist.data.names import check_names
 from shortlist.data.pictures import PictureFiles, Pictures
 from shortlist.data.sources import open_dataset
 from shortlist.errors import InputError
@@ -191,7 +192,7 @@ def _assembled(parts: Mapping[str, GivenRows], classes: Sequence[str] | None, na
     }
     superclasses = [above[label] for label in common] if above and all(label in above for label in common) else None
     feature_names: Sequence[str] = next((part.feature_names for part in parts.values()), ())
-    return Dataset(name, common, splits, superclasses, feature_names=feature_names)
+    return Dataset(name, common, splits, superclasses, problems=list(check_names(common)), feature_names=feature_names)
 
 
 def _target_by_name(part: GivenRows, classes: Sequence[str]) -> Tensor | None:

@@ -21,6 +21,7 @@ from shortlist.data.randomness import Draws, Purpose
 from shortlist.data.splits import ceil_split, grouped_split
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.tensors import is_single_label
+from shortlist.words import listed
 
 FEWEST = 5
 
@@ -121,7 +122,7 @@ def divide(dataset: Dataset, *, share: float = 0.1, seed: int = 0, by_group: boo
         by_group: keep the rows of a group (a plant, an observer) on one side.
     """
     if len(dataset.splits) != 1:
-        raise InputError(f"{dataset.name}: expected one split to divide, got {', '.join(dataset.splits)}: pool them first")
+        raise InputError(f"{dataset.name}: expected one split to divide, got {listed(list(dataset.splits))}: pool them first")
     dataset.check_labelled()
     (rows,) = dataset.splits.values()
     part = _checked_division(dataset, rows, share, by_group)

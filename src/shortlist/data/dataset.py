@@ -12,7 +12,7 @@ from shortlist.data.pictures import Pictures, row_numbers
 from shortlist.data.problems import Problem
 from shortlist.errors import InputError
 from shortlist.tensors import Target, is_single_label, shape_of
-from shortlist.words import counted, quoted
+from shortlist.words import counted, listed, quoted
 
 InputKind: TypeAlias = Literal["pictures", "features"]
 TRAIN, TEST = "train", "test"
@@ -204,7 +204,9 @@ class Dataset:
         chosen = name if name is not None else TEST if TEST in self.splits or len(self.splits) != 1 else next(iter(self.splits))
         if chosen not in self.splits:
             came = f"got {name!r}" if name is not None else f"and there is no {TEST}: name one"
-            raise InputError(f"split: expected one of the splits of {source or self.name} ({', '.join(self.splits)}), {came}")
+            raise InputError(
+                f"split: expected one of the splits of {source or self.name} ({listed(list(self.splits))}), {came}"
+            )
         return self.with_splits({chosen: self.splits[chosen]})
 
     def check_labelled(self, splits: Collection[str] | None = None) -> None:

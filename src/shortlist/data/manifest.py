@@ -19,6 +19,7 @@ from shortlist.data.problems import Problem
 from shortlist.errors import InputError
 from shortlist.machine import usable_cores
 from shortlist.tensors import is_single_label
+from shortlist.words import expected_one_of
 
 Placing: TypeAlias = Literal["link", "copy", "none"]
 PLACINGS: dict[str, Placing] = {"link": "link", "copy": "copy", "none": "none"}
@@ -60,7 +61,7 @@ def write_benchmark(
         progress: callback, called with the number of pictures done.
     """
     if placing not in PLACINGS:
-        raise InputError(f"placing: expected one of {', '.join(PLACINGS)}, got {placing!r}")
+        raise InputError(f"placing: {expected_one_of(placing, PLACINGS)}, got {placing!r}")
     check_writable(dataset)
     entries = list(_entries(dataset, folder, placing, progress))
     columns = [name for name in COLUMNS if name not in OPTIONAL or any(getattr(entry, name) for entry in entries)]

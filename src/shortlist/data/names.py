@@ -1,5 +1,6 @@
 """Names of classes: names that are nearly the same, and superclasses derived from names."""
 
+import unicodedata
 from collections.abc import Iterator, Sequence
 
 from shortlist.data.problems import Problem
@@ -18,16 +19,32 @@ def is_utf8(name: str) -> bool:
 
 
 def check_names(classes: Sequence[str]) -> Iterator[Problem]:
-    """Names that differ by case or spaces only, which are usually one class in two spellings.
+    """Names that differ by case, spaces or Unicode form only, which are usually one class in two spellings.
+
+    The Unicode form is whether ``é`` is one character or a letter and its accent, as macOS writes names of files: such names
+    cannot be told apart by eye, so the message shows them in ASCII.
 
     >>> [str(problem) for problem in check_names(["Acer campestre", "acer  campestre", "Acer rubrum"])]
     ["acer  campestre: differs from 'Acer campestre' by case or spaces only: kept as two classes"]
     """
     first: dict[str, str] = {}
     for name in classes:
-        same = first.setdefault(" ".join(name.replace("_", " ").split()).casefold(), name)
-        if same != name:
+        same = first.setdefault(_one_spelling(name), name)
+        if same == name:
+            continue
+        if _composed(same) == _composed(name):
+            how = f"is the same text as another name in another Unicode form ({same!a} and {name!a})"
+            yield Problem("names alike", name, f"{how}: kept as two classes: rename one if they are the same")
+        else:
             yield Problem("names alike", name, f"differs from {same!r} by case or spaces only: kept as two classes")
+
+
+def _one_spelling(name: str) -> str:
+    return _composed(" ".join(name.replace("_", " ").split()).casefold())
+
+
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
 
 
 def check_separators(classes: Sequence[str]) -> Iterator[Problem]:

@@ -15,7 +15,7 @@ from shortlist.data.problems import LABELS_NOT_USED, Problem
 from shortlist.data.readers.file_kinds import ARFF_SUFFIX, ARRAY_SUFFIX, TABLE_SUFFIXES
 from shortlist.data.readers.flora import flora_dataset
 from shortlist.errors import InputError
-from shortlist.words import printable, quoted, similar
+from shortlist.words import did_you_mean, listed, printable, quoted, similar
 
 PathText: TypeAlias = str | os.PathLike[str]
 SPLIT, REQUIRE_LABELS = "split", "require_labels"  # parameters of readers that open_dataset passes on
@@ -150,7 +150,9 @@ def open_dataset(
     given = {**{key: _value(key, value, allowed.get(key)) for key, value in written.items()}, **options}
     unknown = next((key for key in given if key not in allowed), None)
     if unknown is not None:
-        raise InputError(f"{text}: expected options among {', '.join(allowed) or 'none'}, got {unknown!r}")
+        raise InputError(
+            f"{text}: {did_you_mean(unknown, allowed)}expected options among {listed(list(allowed)) or 'none'}, got {unknown!r}"
+        )
     parameters = inspect.signature(reader).parameters
     if SPLIT in parameters and split is not None:
         given[SPLIT] = split
@@ -212,7 +214,7 @@ def _pictures(paths: Sequence[str], split: str | None) -> Dataset:
 def _understood(source: str, options: Mapping[str, Any], input_kind: InputKind | None) -> tuple[Source, str, dict[str, str]]:
     """What to read, where, and the options that the text gives."""
     if not source.strip():
-        raise InputError(f"expected a folder, a table or NAME:PATH, got nothing; names: {', '.join(SOURCES)}")
+        raise InputError(f"expected a folder, a table or NAME:PATH, got nothing; names: {listed(list(SOURCES))}")
     name, _, rest = source.partition(":")
     name = name.strip().lower().replace("_", "-")
     chosen = SOURCES.get(name)
@@ -261,7 +263,7 @@ def _reader_of_path(source: str, path: Path, options: Mapping[str, Any], input_k
             return "arff" if suffix == ARFF_SUFFIX else "features"
         raise InputError(f"{printable(source)}: expected a folder or a .csv, .tsv, .parquet, .arff or .npz file")
     like = similar(source.partition(":")[0], SOURCES)
-    named = f"similar names: {', '.join(like)}" if like else f"names: {', '.join(SOURCES)}"
+    named = f"similar names: {', '.join(like)}" if like else f"names: {listed(list(SOURCES))} (docs/datasets.md lists them)"
     raise InputError(f"{printable(source)}: there is no such folder or file, nor is it NAME:PATH; {named}")
 
 

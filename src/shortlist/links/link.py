@@ -12,7 +12,7 @@ from shortlist.checks import Check, check_values
 from shortlist.errors import InputError
 from shortlist.fitting import Fitted
 from shortlist.tensors import Probs, Scores, as_tensor, check_scores, shape_of, working
-from shortlist.words import shown
+from shortlist.words import expected_one_of, listed, shown
 
 
 class Link(Fitted):
@@ -139,7 +139,7 @@ def link_from_config(config: dict[str, Any], tensors: dict[str, Tensor] | None =
     parameters = dict(config)
     kind = parameters.pop("kind", None)
     if not isinstance(kind, str) or kind not in Link.kinds:
-        raise InputError(f"link: expected a kind out of {', '.join(Link.kinds)}; got {shown(kind)}")
+        raise InputError(f"link: {expected_one_of(kind, Link.kinds)}; got {shown(kind)}")
     try:
         link = Link.kinds[kind](**parameters)
     except TypeError as error:
@@ -149,7 +149,7 @@ def link_from_config(config: dict[str, Any], tensors: dict[str, Tensor] | None =
         raise InputError(f"link {kind}: {error}") from error
     unknown = link.load_state_dict(tensors or {}, strict=False).unexpected_keys
     if unknown:
-        raise InputError(f"link {kind}: expected no tensors but its own, got {', '.join(unknown)}")
+        raise InputError(f"link {kind}: expected no tensors but its own, got {listed(unknown)}")
     missing = link.missing_buffers()
     try:
         link.check_buffers()

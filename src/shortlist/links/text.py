@@ -3,7 +3,7 @@
 from shortlist.errors import InputError
 from shortlist.links.fitted import FittedLink
 from shortlist.links.link import Link
-from shortlist.words import did_you_mean
+from shortlist.words import expected_one_of
 
 
 def parse_link(text: str) -> Link | None:
@@ -23,7 +23,7 @@ def parse_link(text: str) -> Link | None:
     if kind not in Link.kinds:
         named = [name for name, link in Link.kinds.items() if not issubclass(link, FittedLink)]
         known = [*named, "none"]
-        raise InputError(f"link: {did_you_mean(kind, known)}expected one of {', '.join(known)}; got {text!r}")
+        raise InputError(f"link: {expected_one_of(kind, known)}; got {text!r}")
     names = Link.kinds[kind].parameter_names
     if len(numbers) > len(names):
         raise InputError(f"link {kind}: expected at most {len(names)} numbers ({', '.join(names)}), got {text!r}")

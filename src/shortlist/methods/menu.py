@@ -12,7 +12,7 @@ from shortlist.errors import InputError
 from shortlist.links import Link
 from shortlist.losses import Loss, PenalisedLoss, class_margins
 from shortlist.models import make_head
-from shortlist.words import did_you_mean, shown
+from shortlist.words import did_you_mean, expected_one_of, shown
 
 Maker: TypeAlias = Callable[..., Loss]
 
@@ -247,7 +247,7 @@ def find_method(name: str, **parameters: Any) -> Method:
     3
     """
     if name not in METHODS:
-        raise InputError(f"method: {did_you_mean(name, METHODS)}expected one of {', '.join(METHODS)}; got {shown(name)}")
+        raise InputError(f"method: {expected_one_of(name, METHODS, 'docs/losses.md')}; got {shown(name)}")
     return METHODS[name].with_parameters(**parameters)
 
 

@@ -27,6 +27,7 @@ from shortlist.words import printable, shown
 FORMAT = "shortlist-classifier/1"
 FAMILY = FORMAT.split("/")[0]
 WEIGHTS, CONFIG, CLASSES, CARD = "model.safetensors", "config.json", "classes.json", "README.md"
+OWN_FILES = (WEIGHTS, CONFIG, CLASSES, CARD)
 PARTS = ("network", "link", "rule")
 NEEDED = ("backbone", "head", "inputs", "classes", "single_label", "link", "rule", "tensors")
 
@@ -181,7 +182,7 @@ def _check_place(path: Path) -> None:
         raise InputError(f"cannot write {path}: expected a folder, got a file")
     if not is_classifier(path):
         raise InputError(f"cannot write {path}: expected a new or empty folder or one that holds a classifier, got other files")
-    others = sorted(entry.name for entry in path.iterdir() if entry.name not in (WEIGHTS, CONFIG, CLASSES, CARD))
+    others = sorted(entry.name for entry in path.iterdir() if entry.name not in OWN_FILES)
     if others:
         raise InputError(
             f"cannot replace the classifier in {path}: it holds {printable(others[0])} beside it: move that away, or choose "

@@ -195,9 +195,8 @@ class Classifier(nn.Module):
             target = source.target
         names = source.ids if isinstance(source, Split) else () if isinstance(found, Tensor) else found.ids
         ids = names if len(names) and len(set(names)) == len(names) else None
-        return Predictions(
-            scores, target, self.classes, _on_cpu(self.link), ids, self.train_counts, superclasses=self.superclasses
-        )
+        known = (self.train_counts, self.superclasses, self.network.digest())
+        return Predictions(scores, target, self.classes, _on_cpu(self.link), ids, *known)
 
     def with_link(self, link: Link | None) -> "Classifier":
         """The same network with another link; a fitted rule is dropped, since its threshold belongs to the old link."""

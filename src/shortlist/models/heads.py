@@ -7,6 +7,7 @@ from torch.nn.functional import linear, normalize
 from shortlist.checks import whole
 from shortlist.errors import InputError
 from shortlist.tensors import Scores, TwoHeadScores as TwoHeadScores, working
+from shortlist.words import expected_one_of
 
 
 class LinearHead(nn.Linear):
@@ -77,5 +78,5 @@ def make_head(kind: str, features: int, classes: int) -> nn.Module:
     CosineHead(features=8, classes=3)
     """
     if kind not in HEADS:
-        raise InputError(f"head: expected one of {', '.join(HEADS)}; got {kind!r}")
+        raise InputError(f"head: {expected_one_of(kind, HEADS)}; got {kind!r}")
     return HEADS[kind](features, classes)

@@ -1,5 +1,6 @@
 """Network: any module from prepared inputs to scores, either a backbone and a head or a whole network written elsewhere."""
 
+import hashlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -121,6 +122,16 @@ class Network(nn.Module):
         with probing(self, self.inputs) as prepared:
             output: Scores | TwoHeadScores = self(prepared)
         return output
+
+    def digest(self) -> str:
+        """Digest of the weights as they are saved, in float32: the same on every device, and after saving and loading."""
+        found = hashlib.sha256()
+        for name, tensor in self.state_dict().items():
+            if isinstance(tensor, Tensor):
+                saved = (tensor.float() if tensor.is_floating_point() else tensor).detach().cpu().contiguous()
+                found.update(f"{name} {tuple(saved.shape)} {saved.dtype} ".encode())
+                found.update(saved.numpy().tobytes())
+        return found.hexdigest()[:16]
 
     def describe(self) -> str:
         """The parts by name: ``resnet-18, linear head``."""

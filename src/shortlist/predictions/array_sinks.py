@@ -16,7 +16,6 @@ from torch import Tensor
 from shortlist.errors import InputError
 from shortlist.predictions.arrays import LINK_PREFIX, texts_to_bytes
 from shortlist.predictions.stored import VERSION, Header, RowKind, Sink
-from shortlist.tensors import Array
 
 ALIGNED = 8  # bytes: the largest number in a file
 COPIED = 2**20  # bytes copied at once
@@ -70,8 +69,7 @@ class SafetensorsSink(Sink):
         self._room = _rounded(len(self._described(MOST_ROWS, WIDEST_ID)) + PADDING_ROOM)
         self._file.write(bytes(8 + self._room))
 
-    def add(self, scores: Tensor, target: Tensor | None, ids: Sequence[str] | None) -> None:
-        """Append rows."""
+    def _append(self, scores: Tensor, target: Tensor | None, ids: Sequence[str] | None) -> None:
         self._rows.add(self._file, scores, target, ids)
 
     def finish(self) -> None:
@@ -122,6 +120,8 @@ class SafetensorsSink(Sink):
         told = {"format": VERSION, "classes": json.dumps(header.classes), "link": json.dumps(header.link)}
         if header.superclasses is not None:
             told["superclasses"] = json.dumps(header.superclasses)
+        if header.network_digest is not None:
+            told["network_digest"] = json.dumps(header.network_digest)
         described["__metadata__"] = told
         for name, dtype, shape, size in self._tensors(rows, width):
             described[name] = {"dtype": _dtype_name(dtype, name), "shape": shape, "data_offsets": (start, start + size)}
@@ -141,8 +141,7 @@ class NpzSink(Sink):
         self._rows = _Rows(path.parent, kind)
         self._scores: IO[bytes] = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115 (closed by close)
 
-    def add(self, scores: Tensor, target: Tensor | None, ids: Sequence[str] | None) -> None:
-        """Append rows."""
+    def _append(self, scores: Tensor, target: Tensor | None, ids: Sequence[str] | None) -> None:
         self._rows.add(self._scores, scores, target, ids)
 
     def finish(self) -> None:
@@ -150,8 +149,10 @@ class NpzSink(Sink):
         rows, header, kind = self._rows, self._header, self._kind
         arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in small_tensors(header).items()}
         named = {"classes": header.classes, "superclasses": header.superclasses, "ids": rows.ids if kind.ids else None}
-        arrays |= {name: _as_text(texts, name) for name, texts in named.items() if texts is not None}
+        arrays |= {name: np.array(texts, dtype=str) for name, texts in named.items() if texts is not None}
         arrays |= {"link": np.array(json.dumps(header.link)), "format": np.array(VERSION)}
+        if header.network_digest is not None:
+            arrays["network_digest"] = np.array(json.dumps(header.network_digest))
         with zipfile.ZipFile(self._path, "w", zipfile.ZIP_STORED) as archive:
             _store_file(archive, "scores", self._scores, kind.scores, (rows.number, kind.classes))
             if kind.target is not None:
@@ -207,9 +208,3 @@ def _store_file(archive: zipfile.ZipFile, name: str, file: IO[bytes], dtype: tor
     with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
         npy.write_array_header_1_0(member, described)
         _copy(file, member)
-
-
-def _as_text(texts: Sequence[str], what: str) -> Array:
-    if any(text.endswith("\0") for text in texts):
-        raise InputError(f"{what}: expected text without NUL characters")
-    return np.array(texts, dtype=str)

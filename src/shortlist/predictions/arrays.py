@@ -22,7 +22,7 @@ from torch import Tensor
 from shortlist.errors import InputError
 from shortlist.predictions.stored import VERSION, Keys, Stored
 from shortlist.tensors import Array, as_tensor, shape_of
-from shortlist.words import shown
+from shortlist.words import listed, shown
 
 UNREADABLE = (SafetensorError, zipfile.BadZipFile, zlib.error, EOFError)
 LINK_PREFIX = "link."
@@ -45,7 +45,8 @@ def read_safetensors(path: Path, keys: Keys) -> Stored:
     if keys.ids is not None:
         raise InputError("ids_key: expected None, as safetensors files hold no text; name the rows in an npz file or a table")
     ids = tensors.pop("ids", None)
-    told = {name: json.loads(header.get(name, "null")) if ours else None for name in ("classes", "superclasses", "link")}
+    names = ("classes", "superclasses", "link", "network_digest")
+    told = {name: json.loads(header.get(name, "null")) if ours else None for name in names}
     return _assemble(
         tensors,
         keys,
@@ -53,6 +54,7 @@ def read_safetensors(path: Path, keys: Keys) -> Stored:
         classes=names_of(told["classes"], "classes"),
         superclasses=names_of(told["superclasses"], "superclasses"),
         link=told["link"],
+        network_digest=told["network_digest"],
     )
 
 
@@ -72,7 +74,7 @@ def read_npz(path: Path, keys: Keys) -> Stored:
         arrays = {name: _member(path, archive, members[name]) for name in wanted}
     ours = "format" in arrays and str(arrays.pop("format")) == VERSION
     classes, superclasses, ids = (None if texts is None else texts.astype(str).tolist() for texts in _texts(arrays, keys))
-    link = arrays.pop("link", None)
+    link, digest = (arrays.pop(name, None) for name in ("link", "network_digest"))
     words = {name: array.astype(str).tolist() for name, array in arrays.items() if array.dtype.kind in "US"}
     return _assemble(
         {name: as_tensor(array, name) for name, array in arrays.items() if name not in words} | words,
@@ -81,6 +83,7 @@ def read_npz(path: Path, keys: Keys) -> Stored:
         classes=classes,
         superclasses=superclasses if ours else None,
         link=json.loads(str(link)) if ours and link is not None else None,
+        network_digest=json.loads(str(digest)) if ours and digest is not None else None,
     )
 
 
@@ -144,9 +147,9 @@ def _wanted(names: Sequence[str], keys: Keys) -> list[str]:
     """Only what will be used: a file of another program may hold much else."""
     scores = keys.find_scores(names)
     if len(scores) > 1:
-        raise InputError(f"expected one array of scores, {keys.scores!r} matches {', '.join(scores)}")
+        raise InputError(f"expected one array of scores, {keys.scores!r} matches {listed(scores)}")
     target = keys.find_target(names)
-    ours = {"classes", "superclasses", keys.find_ids(names, "ids"), "train_counts", "link", "format"}
+    ours = {"classes", "superclasses", keys.find_ids(names, "ids"), "train_counts", "link", "network_digest", "format"}
     return [n for n in names if n in scores or n == target or n in ours or n.startswith(LINK_PREFIX)]
 
 
@@ -158,6 +161,7 @@ def _assemble(
     classes: Sequence[str] | None,
     superclasses: Sequence[str] | None,
     link: dict[str, Any] | None,
+    network_digest: Any,
 ) -> Stored:
     target = keys.find_target(tensors)
     return Stored(
@@ -168,6 +172,7 @@ def _assemble(
         ids=ids,
         train_counts=tensors.get("train_counts"),
         link=link,
+        network_digest=network_digest,
         link_tensors={n.removeprefix(LINK_PREFIX): t for n, t in tensors.items() if n.startswith(LINK_PREFIX)},
     )
 
@@ -189,8 +194,6 @@ def _member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Arra
 
 def texts_to_bytes(texts: Sequence[str]) -> Array:
     """UTF-8 bytes (n, longest), padded with zeros."""
-    if any("\0" in text for text in texts):
-        raise InputError("ids: expected text without NUL characters")
     encoded = np.array([text.encode() for text in texts], dtype=bytes)
     return encoded.view(np.uint8).reshape(len(texts), max(1, encoded.dtype.itemsize))
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from shortlist.errors import InputError
 from shortlist.tensors import shape_of
+from shortlist.words import shown
 
 
 def check_names(names: Sequence[str] | None, number: int, what: str) -> None:
@@ -20,6 +21,22 @@ def check_names(names: Sequence[str] | None, number: int, what: str) -> None:
         raise InputError(f"{what}: expected {number} different names, got {twice!r} more than once")
     if what == "classes" and "" in names:
         raise InputError(f"classes: expected {number} names, got an empty one for class {list(names).index('')}")
+
+
+def check_storable(names: Sequence[str] | None, what: str) -> None:
+    """Names that every file format can hold: Unicode text without NUL characters, which end a text in some of them."""
+    try:
+        if names is not None and b"\0" not in "".join(names).encode():  # all at once: there may be millions
+            return
+    except UnicodeEncodeError:
+        pass
+    for name in names or ():
+        if "\0" in name:
+            raise InputError(f"{what}: expected names without NUL characters, got {shown(name)}")
+        if not name.isascii() and any("\ud800" <= sign <= "\udfff" for sign in name):
+            raise InputError(
+                f"{what}: expected names that are Unicode text, got {name!a}, which holds half of a surrogate pair"
+            )
 
 
 def check_superclasses(names: Sequence[str] | None, classes: int) -> None:

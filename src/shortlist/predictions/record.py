@@ -28,6 +28,7 @@ from shortlist.tensors import (
     row_blocks,
     shape_of,
 )
+from shortlist.words import shown
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,6 +43,7 @@ class Predictions:
         ids: N names of rows, all different; None numbers them from 0.
         train_counts: the number of training examples of each class, (C,).
         superclasses: the name of the superclass of each class (its genus, its coarse label), C names; None if there are none.
+        network_digest: digest of the network that computed the scores, to tell whose they are; None if it is not known.
 
     >>> predictions = Predictions([[2.0, 0.0], [0.0, 1.0]], target=[0, 1], classes=["yes", "no"], link="softmax")
     >>> predictions.probs()
@@ -55,6 +57,7 @@ class Predictions:
     ids: Sequence[str] | None = None
     train_counts: Tensor | None = None
     superclasses: Sequence[str] | None = None
+    network_digest: str | None = None
 
     def __init__(
         self,
@@ -65,6 +68,7 @@ class Predictions:
         ids: Sequence[str] | None = None,
         train_counts: Any = None,
         superclasses: Sequence[str] | None = None,
+        network_digest: str | None = None,
     ):
         def keep(name: str, value: Any) -> None:
             object.__setattr__(self, name, value)
@@ -77,6 +81,7 @@ class Predictions:
         keep("ids", None if ids is None else tuple(str(name) for name in ids))
         keep("train_counts", None if train_counts is None else as_tensor(train_counts, "train_counts"))
         keep("superclasses", None if superclasses is None else tuple(str(name) for name in superclasses))
+        keep("network_digest", network_digest)
         self._check()
 
     def _check(self) -> None:
@@ -90,6 +95,8 @@ class Predictions:
         check_superclasses(self.superclasses, classes)
         if self.train_counts is not None:
             check_counts(self.train_counts, classes)
+        if self.network_digest is not None and not isinstance(self.network_digest, str):
+            raise InputError(f"network_digest: expected text or None, got {shown(self.network_digest)}")
         if self.link is not None and not isinstance(self.link, Link):
             raise InputError(f"link: expected a link, its text or None, got {type(self.link).__name__}")
         if self.link is not None:
@@ -215,6 +222,7 @@ class Predictions:
             "link": self.link,
             "train_counts": self.train_counts,
             "superclasses": self.superclasses,
+            "network_digest": self.network_digest,
         }
         for name, value in fields.items():
             object.__setattr__(part, name, value)

@@ -17,6 +17,7 @@ from shortlist.files import written_whole
 from shortlist.links import Link, link_from_config, parse_link
 from shortlist.predictions import arrays, tables
 from shortlist.predictions.array_sinks import NpzSink, SafetensorsSink
+from shortlist.predictions.checks import check_storable
 from shortlist.predictions.record import Predictions
 from shortlist.predictions.stored import Header, Keys, RowKind, Sink, Stored
 
@@ -35,6 +36,8 @@ def sink_for(path: Path, header: Header, first: Predictions) -> Iterator[Sink]:
     """A file to append rows like those of ``first`` to; it appears when the block ends, and not at all after an error."""
     kind = RowKind.of(first.scores, first.target, first.ids)
     make: type[Sink] = _by_suffix(SINKS, path, "write")
+    check_storable(header.classes, "classes")
+    check_storable(header.superclasses, "superclasses")
     with written_whole(path) as temporary:
         try:
             sink = make(temporary, header, kind)
@@ -43,9 +46,6 @@ def sink_for(path: Path, header: Header, first: Predictions) -> Iterator[Sink]:
                 sink.finish()
             finally:
                 sink.close()
-        except UnicodeEncodeError as error:
-            text = ascii(error.object)
-            raise InputError(f"cannot write {path}: expected names of rows and classes that are text, got {text}") from error
         except UNREADABLE as error:  # most often a full disk
             raise InputError(f"cannot write {path}: {_first_line(error)}") from error
 
@@ -101,10 +101,13 @@ def header_of(predictions: Predictions) -> Header:
         train_counts=predictions.train_counts,
         link=None if link is None else link.config(),
         link_tensors={} if link is None else dict(link.state_dict()),
+        network_digest=predictions.network_digest,
     )
 
 
 def _predictions(stored: Stored, link: Link | str | None) -> Predictions:
+    for what in ("classes", "superclasses", "ids"):
+        check_storable(getattr(stored, what), what)
     if link is None and stored.link is not None:
         link = link_from_config(stored.link, stored.link_tensors)
     if isinstance(link, str):
@@ -120,6 +123,7 @@ def _predictions(stored: Stored, link: Link | str | None) -> Predictions:
         stored.ids,
         stored.train_counts,
         stored.superclasses,
+        stored.network_digest,
     )
 
 

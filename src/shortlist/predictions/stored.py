@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from shortlist.errors import InputError, ShortlistWarning
+from shortlist.predictions.checks import check_storable
 from shortlist.words import quoted
 
 VERSION = "shortlist-predictions/1"
@@ -29,6 +30,7 @@ class Header:
     train_counts: Tensor | None = None
     link: dict[str, Any] | None = None
     link_tensors: dict[str, Tensor] = field(default_factory=dict)
+    network_digest: str | None = None
 
 
 @dataclass(kw_only=True)
@@ -79,9 +81,14 @@ class Sink(ABC):
     @abstractmethod
     def __init__(self, path: Path, header: Header, kind: RowKind): ...
 
-    @abstractmethod
     def add(self, scores: Tensor, target: Tensor | None, ids: Sequence[str] | None) -> None:
         """Append rows of this kind."""
+        check_storable(ids, "ids")
+        self._append(scores, target, ids)
+
+    @abstractmethod
+    def _append(self, scores: Tensor, target: Tensor | None, ids: Sequence[str] | None) -> None:
+        """Write rows, whose names can be written."""
 
     @abstractmethod
     def finish(self) -> None:

@@ -50,6 +50,8 @@ class ParquetSink(Sink):
         }
         if header.superclasses is not None:
             told["superclasses"] = header.superclasses
+        if header.network_digest is not None:
+            told["network_digest"] = header.network_digest
         empty = torch.empty((0, kind.classes), dtype=kind.scores)
         target = None if kind.target is None else torch.empty((0, kind.classes) if kind.multi_label else 0, dtype=kind.target)
         self._waiting: list[pa.Table] = []
@@ -58,8 +60,8 @@ class ParquetSink(Sink):
         self._writer = pq.ParquetWriter(path, self._schema)
         self._group = max(1, BLOCK_ENTRIES // max(1, kind.classes))  # rows
 
-    def add(self, scores: Tensor, target: Tensor | None, ids: Sequence[str] | None) -> None:
-        """Append rows; small blocks wait until they make a row group."""
+    def _append(self, scores: Tensor, target: Tensor | None, ids: Sequence[str] | None) -> None:
+        """Small blocks wait until they make a row group."""
         self._waiting.append(self._table(scores, target, ids).cast(self._schema))
         if sum(table.num_rows for table in self._waiting) >= self._group:
             self._write()
@@ -251,6 +253,7 @@ class _Gathered:
             ids=self.ids if ours or self.ids is None else self.keys.check_ids(self.ids),
             train_counts=None if counts is None else _from_json(counts, "train_counts"),
             link=header.get("link"),
+            network_digest=header.get("network_digest"),
             link_tensors={name: _from_json(value, name) for name, value in header.get("link_tensors", {}).items()},
         )
 

@@ -28,6 +28,7 @@ class PredictionsWriter:
         link: turns scores into probabilities (a link or its text); None if scores cannot be interpreted as probabilities.
         train_counts: the number of training examples of each class, (C,).
         superclasses: the name of the superclass of each class, C names.
+        network_digest: digest of the network that computes the scores, see :meth:`shortlist.models.Network.digest`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -46,10 +47,17 @@ class PredictionsWriter:
         *,
         train_counts: Any = None,
         superclasses: Sequence[str] | None = None,
+        network_digest: str | None = None,
     ):
         self.path, self.rows = Path(path), 0
         check_suffix(self.path)
-        self._columns = {"classes": classes, "link": link, "train_counts": train_counts, "superclasses": superclasses}
+        self._columns: dict[str, Any] = {
+            "classes": classes,
+            "link": link,
+            "train_counts": train_counts,
+            "superclasses": superclasses,
+            "network_digest": network_digest,
+        }
         self._names: set[str] = set()
         self._kind: RowKind | None = None
         self._sink: Sink | None = None

@@ -9,7 +9,7 @@ from typing import Any
 from shortlist.errors import InputError
 from shortlist.training.monitor import make_monitor
 from shortlist.training.recipe import Recipe
-from shortlist.words import did_you_mean
+from shortlist.words import expected_one_of, listed
 
 MOST_TRIALS = 1000
 # Settings whose values contain commas; their values are separated by semicolons.
@@ -74,9 +74,9 @@ def checked_grid(grid: Mapping[str, Sequence[Any]], recipe: Recipe) -> dict[str,
 def _values(name: str, values: Any, recipe: Recipe) -> tuple[Any, ...]:
     known = [setting for setting in recipe.settings() if setting not in NOT_SEARCHABLE]
     if name in NOT_SEARCHABLE:
-        raise InputError(f"grid: {name!r} {NOT_SEARCHABLE[name]}: expected one of {', '.join(known)}")
+        raise InputError(f"grid: {name!r} {NOT_SEARCHABLE[name]}: expected one of {listed(known)}")
     if name not in known:
-        raise InputError(f"grid: {did_you_mean(name, known)}expected one of {', '.join(known)}; got {name!r}")
+        raise InputError(f"grid: {expected_one_of(name, known, 'shortlist recipes ' + recipe.name)}; got {name!r}")
     if isinstance(values, str) or not isinstance(values, Sequence) or not values:
         raise InputError(f"grid: expected a list of values of {name!r}, got {values!r}")
     taken = tuple(_taken(name, value, recipe) for value in values)

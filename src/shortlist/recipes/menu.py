@@ -21,7 +21,7 @@ from shortlist.recipes.own import own_pictures, own_table
 from shortlist.recipes.plantnet import plantnet_average_k, plantnet_top_k
 from shortlist.recipes.tables import mulan_scene, mulan_yeast
 from shortlist.training.recipe import Recipe
-from shortlist.words import did_you_mean, shown
+from shortlist.words import expected_one_of, shown
 
 
 @cache
@@ -73,5 +73,5 @@ def find_recipe(name: str) -> Recipe:
     """
     known = _by_name()
     if name not in known:
-        raise InputError(f"recipe: {did_you_mean(name, known)}expected one of {', '.join(known)}; got {shown(name)}")
+        raise InputError(f"recipe: {expected_one_of(name, known, 'shortlist recipes')}; got {shown(name)}")
     return known[name]

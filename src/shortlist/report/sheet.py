@@ -13,7 +13,7 @@ from shortlist.data.randomness import check_seed
 from shortlist.errors import InputError
 from shortlist.report.style import INK, MUTED
 from shortlist.tensors import Array, is_single_label
-from shortlist.words import similar
+from shortlist.words import expected_one_of, similar
 
 if TYPE_CHECKING:
     from PIL import Image, ImageDraw, ImageFont
@@ -75,7 +75,7 @@ def _split(dataset: Dataset, name: str | None) -> tuple[Split, str]:
     if name is None:
         name = TRAIN if TRAIN in dataset.splits else next(iter(dataset.splits))
     if name not in dataset.splits:
-        raise InputError(f"split: expected one of {', '.join(dataset.splits)}, got {name}")
+        raise InputError(f"split: {expected_one_of(name, dataset.splits)}, got {name}")
     found = dataset.splits[name]
     if isinstance(found.inputs, torch.Tensor):
         raise InputError(f"{dataset.name}: expected pictures, got a table of {found.inputs.shape[1]} features")

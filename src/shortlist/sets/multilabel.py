@@ -90,9 +90,10 @@ class LabelObjective(Constraint):
     def __post_init__(self) -> None:
         if self.objective not in ("f1", "precision", "recall"):
             raise InputError(f"objective: expected 'f1', 'precision' or 'recall', got {self.objective!r}")
-        if (self.objective == "f1") != (self.level is None):
-            wants = "takes no level" if self.objective == "f1" else "needs a level, such as 0.9"
-            raise InputError(f"per-label {self.objective}: {wants}; got {self.level}")
+        if self.objective == "f1" and self.level is not None:
+            raise InputError(f"level: expected none with the objective 'f1', got {self.level}")
+        if self.objective != "f1" and self.level is None:
+            raise InputError(f"level: expected the {self.objective} that each label should have, such as 0.9, got none")
         self.share = Fraction(1) if self.level is None else decimal("level", self.level)
         if not 0 < self.share <= 1:
             raise InputError(f"level: expected a number above 0 and up to 1, got {self.level}")

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -85,7 +86,8 @@ def assemble_classifier(
     remarks: list[str] = []
     base = base_link(recipe, own)
     link = fit_link(recipe, base, found[VAL], remarks)
-    predictions = {name: part.with_link(link) for name, part in found.items() if name != TRAIN}
+    digest = network.digest()
+    predictions = {name: replace(part, link=link, network_digest=digest) for name, part in found.items() if name != TRAIN}
     calibration = predictions.get(CALIBRATION, predictions[VAL])
     rule = fit_rule(recipe, calibration, remarks)
     if rule.needs_labels and CALIBRATION not in predictions:

@@ -11,6 +11,7 @@ from shortlist.links import Link
 from shortlist.predictions import Predictions
 from shortlist.tensors import Scores, Target
 from shortlist.training.recipe import Recipe
+from shortlist.words import expected_one_of
 
 
 @dataclass(frozen=True)
@@ -57,5 +58,5 @@ def make_monitor(recipe: Recipe, link: Link | None, classes: int) -> Monitor:
     names = validation_names(k, classes, single_label=single, probabilities=probabilities)
     usual = (f"macro-top-{whole_size(k, classes)}" if method.sets_of_k else f"average-{k:g}") if single else "map"
     if recipe.monitor is not None and recipe.monitor not in names:
-        raise InputError(f"monitor: expected one of {', '.join(names)}; got {recipe.monitor!r}")
+        raise InputError(f"monitor: {expected_one_of(recipe.monitor, names)}; got {recipe.monitor!r}")
     return Monitor(recipe.monitor or usual, k, link)

@@ -11,7 +11,7 @@ from shortlist.methods import Method, find_method
 from shortlist.training import setting_checks
 from shortlist.training.setting_checks import checked_parameters, rule_size
 from shortlist.training.settings import hashable, parse_value, plain
-from shortlist.words import did_you_mean, shown
+from shortlist.words import did_you_mean, expected_one_of, listed, shown
 
 Augmentation: TypeAlias = Literal["none", "flip", "shift-flip", "crop-flip", "resized-crop-flip"]
 Optimizer: TypeAlias = Literal["sgd", "adamw"]
@@ -199,7 +199,7 @@ class Recipe:
             raise InputError(f"{wanted}, got one without {' and '.join(missing)}")
         unknown = [shown(name) for name in record if name not in get_type_hints(Recipe)]
         if unknown:
-            raise InputError(f"{wanted}, and only settings of recipes, got {', '.join(unknown)}")
+            raise InputError(f"{wanted}, and only settings of recipes, got {listed(unknown)}")
         return Recipe(**record)
 
     def differences(self, other: "Recipe") -> dict[str, tuple[Any, Any]]:
@@ -247,7 +247,7 @@ ELSEWHERE = {
 def _unknown_setting(name: str, known: Sequence[str]) -> str:
     meant = ELSEWHERE.get(name.lower())
     hint = f"did you mean {meant!r}?" if meant in known else did_you_mean(name, known).rstrip()
-    return f"setting {name!r}: {hint or 'expected one of ' + ', '.join(known)}"
+    return f"setting {name!r}: {hint or expected_one_of(name, known, 'shortlist recipes NAME')}"
 
 
 CHECKS: Mapping[str, Check] = {

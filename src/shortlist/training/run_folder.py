@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from shortlist.errors import InputError
 from shortlist.files import write_text
 from shortlist.training.history import checked_history
-from shortlist.words import shown
+from shortlist.words import expected_one_of, shown
 
 if TYPE_CHECKING:  # not needed to find files, which is all that many commands do
     from shortlist.models.classifier import Classifier
@@ -173,7 +173,7 @@ class RunFolder:
     def predictions_path(self, split: str = TEST) -> Path:
         """The file of a split's predictions; an error if the run has not finished."""
         if split not in SPLITS:
-            raise InputError(f"split: expected one of {', '.join(SPLITS)}; got {split!r}")
+            raise InputError(f"split: {expected_one_of(split, SPLITS)}; got {split!r}")
         return self._finished(self._predictions_path(split))
 
     def predictions(self, split: str = TEST) -> "Predictions":

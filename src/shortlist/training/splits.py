@@ -12,6 +12,7 @@ import torch
 from shortlist.data.dataset import ALL, EMPTY_CLASS, MISSING_CLASS, TRAIN, Dataset, Split, classes_without_rows
 from shortlist.data.label_noise import superclass_noise
 from shortlist.data.problems import Problem, describe_problems
+from shortlist.data.shared_files import in_two_splits, rows_together
 from shortlist.data.splits import grouped_split, stratified_split
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.methods import find_method
@@ -19,7 +20,6 @@ from shortlist.tensors import Target, is_single_label, one_hot
 from shortlist.training.link_and_rule import check_link_and_rule
 from shortlist.training.recipe import Recipe
 from shortlist.training.setting_checks import checked_parameters
-from shortlist.training.shared_files import in_two_splits, rows_together
 from shortlist.words import counted, listed
 
 VAL, CALIBRATION, TEST = "val", "calibration", "test"
@@ -86,12 +86,14 @@ def _held_out(dataset: Dataset, recipe: Recipe, remarks: list[str]) -> dict[str,
     splits = dict(dataset.splits)
     if TRAIN not in splits:
         if list(splits) != [ALL]:
-            raise InputError(f"{dataset.name}: expected a split called train, got {', '.join(splits)}")
+            raise InputError(f"{dataset.name}: expected a split called train, got {listed(list(splits))}")
         splits = {TRAIN: splits[ALL]}
     missing = [name for name in (VAL, TEST) if name not in splits]
     if missing:
         shares = {TRAIN: 1 - HELD_OUT * len(missing)} | dict.fromkeys(missing, HELD_OUT)
-        splits |= _cut(dataset, splits[TRAIN], shares, recipe.seed, remarks)
+        drawn = _cut(dataset, splits[TRAIN], shares, recipe.seed, remarks)
+        _check_drawn(dataset, splits[TRAIN], drawn)
+        splits |= drawn
         held = " and ".join(f"{len(splits[name]):,} for {name}" for name in missing)
         remarks.append(f"set aside from the training rows: {held} (stratified, seed {recipe.seed})")
     return {name: splits[name] for name in (TRAIN, VAL, TEST)}
@@ -119,6 +121,18 @@ def _cut(
     return {name: split.rows(part.sort().values) for name, part in rows.items()}
 
 
+def _check_drawn(dataset: Dataset, source: Split, parts: Mapping[str, Split]) -> None:
+    """Raise an error if rows that stay together leave a split without any."""
+    empty = [name for name, part in parts.items() if not len(part)]
+    together = rows_together(source) if empty else None
+    if together is not None:
+        raise InputError(
+            f"{dataset.name}: expected rows for {', '.join(parts)}, got none for {' and '.join(empty)}: rows of one group or "
+            f"one picture file stay together, and these {counted(len(source), 'row')} are in "
+            f"{counted(len(set(together)), 'group')}: use smaller groups, or give the data these splits"
+        )
+
+
 def _with_calibration(dataset: Dataset, splits: dict[str, Split], recipe: Recipe) -> dict[str, Split]:
     if len(splits[VAL]) < 2:
         raise InputError(
@@ -131,6 +145,7 @@ def _with_calibration(dataset: Dataset, splits: dict[str, Split], recipe: Recipe
         # Classes of one row all go to the larger part; without stratification they are divided at random.
         alike = torch.zeros(len(splits[VAL]), dtype=torch.int64)
         parts = _cut(dataset, splits[VAL], shares, seed, [], target=alike)
+        _check_drawn(dataset, splits[VAL], parts)
     return {TRAIN: splits[TRAIN], **parts, TEST: splits[TEST]}
 
 

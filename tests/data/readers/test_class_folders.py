@@ -123,6 +123,12 @@ def test_names_alike_are_noted(tmp_path):
     assert kinds(dataset) == [("names alike", "red_oak")]
 
 
+def test_a_folder_copied_from_macos_in_part_is_noted(tmp_path):
+    dataset = read_class_folders(make(tmp_path, "h\u00eatre/1.png", "he\u0302tre/2.png", "elm/1.png"))
+    assert len(dataset.classes) == 3
+    assert kinds(dataset) == [("names alike", "h\u00eatre")]
+
+
 def test_names_keep_their_accents_and_signs(tmp_path):
     dataset = read_class_folders(make(tmp_path, "chêne d'été, n° 1/é è.png"))
     assert dataset.classes == ["chêne d'été, n° 1"]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from shortlist.data.readers.named_pictures import NamedPictures, dataset_of, distinct_names
+from shortlist.data.shared_files import in_two_splits
 from shortlist.errors import InputError
 from tests.data.readers.fixtures import kinds, pictures
 
@@ -57,10 +58,13 @@ def test_a_picture_named_twice_is_kept_once(tmp_path):
     ]
 
 
-def test_a_picture_in_two_splits_is_noted(tmp_path):
+def test_a_picture_in_two_splits_is_kept_in_both(tmp_path):
     pictures(tmp_path, "a.jpg")
     named = {"train": rows(("a.jpg", 0)), "test": rows(("a.jpg", 0))}
-    assert kinds(dataset_of("garden", tmp_path, ["oak"], named)) == {"picture in two splits": ["a.jpg"]}
+    data = dataset_of("garden", tmp_path, ["oak"], named)
+    assert [len(split) for split in data.splits.values()] == [1, 1]
+    (problem,) = in_two_splits(data.splits)
+    assert problem.kind == "picture files in two splits"
 
 
 def test_classes_that_a_split_lacks_are_noted(tmp_path):

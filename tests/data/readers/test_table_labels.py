@@ -57,6 +57,13 @@ def test_labels_of_every_type_in_parquet(folder, column, classes, target):
     assert dataset.splits["all"].target.tolist() == target
 
 
+@pytest.mark.parametrize("separator", [None, "|"])
+def test_labels_in_two_unicode_forms_are_noted(folder, separator):
+    rows = "".join(f"{path},{label}\n" for path, label in zip(NAMES, ["\u00e9", "e\u0301", "elm", "elm"], strict=True))
+    dataset = read_picture_table(csv(folder, f"path,label\n{rows}"), separator=separator)
+    assert [problem.where for problem in dataset.problems if problem.kind == "names alike"] == ["\u00e9"]
+
+
 def test_a_frame_with_a_missing_number_is_read(folder):
     pd.DataFrame({"path": NAMES, "label": [1, None, 2, 1]}).to_parquet(folder / "table.parquet")
     dataset = read_picture_table(folder / "table.parquet")

@@ -86,12 +86,12 @@ def test_the_extremes_of_a_type_are_names_like_any_other(dtype):
 def test_labels_alike_are_noted_and_kept_apart():
     votes = Votes.from_arrays(user=[1, 2, 3], item=[1, 1, 1], label=["Oak", "oak", "ash"])
     assert votes.labels.tolist() == ["Oak", "ash", "oak"]
-    assert votes.notes == ("label 'oak' differs from another by case or spaces only, and they are kept apart",)
+    assert votes.notes == ("label 'oak' differs from 'Oak' by case or spaces only: kept as two classes",)
     assert plain_majority(votes).notes[0] == votes.notes[0]
     more = Votes.from_arrays(
         user=[1, 2, 3], item=[1, 1, 1], label=["Oak", "oak", "o a k"], labels=["Oak", "oak", "OAK", "o a k"]
     )
-    assert more.notes[0].endswith("kept apart; and 1 label more like this")
+    assert more.notes[0].endswith("kept as two classes; and 1 label more like this")
 
 
 def test_listed_names_keep_their_order_and_need_no_votes():

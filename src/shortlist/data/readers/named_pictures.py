@@ -87,7 +87,7 @@ def dataset_of(
                 else ", got no row with a label"
             )
         )
-    noted += [*_shared(splits), *check_names(classes), *classes_without_rows(splits, classes, same_classes)]
+    noted += [*check_names(classes), *classes_without_rows(splits, classes, same_classes)]
     return Dataset(name, classes, splits, superclasses, reference, noted)
 
 
@@ -139,16 +139,6 @@ def _there(root: Path, split: str, rows: NamedPictures, problems: list[Problem])
     else:
         problems += [Problem(ABSENT, rows.paths[row], "is not there: left out") for row in np.flatnonzero(absent).tolist()]
     return rows.only(~absent)
-
-
-def _shared(splits: Mapping[str, Split]) -> Iterator[Problem]:
-    """Pictures that are in two splits, so that test results would be too good."""
-    home: dict[str, str] = {}
-    for name, split in splits.items():
-        for path in split.ids:
-            other = home.setdefault(path, name)
-            if other != name:
-                yield Problem("picture in two splits", path, f"is in {other} and in {name}: kept in both")
 
 
 def _total(named: Mapping[str, NamedPictures]) -> int:

@@ -18,7 +18,7 @@ from shortlist.data.readers.table_file import TableFile
 from shortlist.data.readers.table_rows import group_names, in_splits, split_numbers, superclass_names
 from shortlist.errors import InputError
 from shortlist.tensors import Array
-from shortlist.words import counted, quoted
+from shortlist.words import counted, listed, quoted
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class DescribedTable:
         if asked is None:
             return numbers, names
         if asked not in names:
-            raise InputError(f"split: expected one of the splits of {self.file.name} ({', '.join(names)}), got {asked!r}")
+            raise InputError(f"split: expected one of the splits of {self.file.name} ({listed(names)}), got {asked!r}")
         return np.where(numbers == names.index(asked), 0, -1), [asked]
 
     def superclasses(self, labels: Labels) -> tuple[list[str] | None, list[Problem]]:

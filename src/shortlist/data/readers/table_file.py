@@ -41,8 +41,9 @@ class TableFile:
                 f"{printable(str(self.path))}: expected a table, got {'a folder' if self.path.is_dir() else 'nothing'}"
             )
         self.is_csv = suffix in CSV_SUFFIXES
+        names = self.names
         try:
-            check_distinct(self.names)
+            check_distinct(names)
         except InputError as error:
             raise InputError(f"{self.name}: {error}") from None
 

@@ -180,4 +180,4 @@ def _names_alike(labels: Array) -> tuple[str, ...]:
     if not alike:
         return ()
     more = f"; and {counted(len(alike) - 1, 'label')} more like this" if len(alike) > 1 else ""
-    return (f"label {alike[0].where!r} differs from another by case or spaces only, and they are kept apart{more}",)
+    return (f"label {alike[0].where!r} {alike[0].what}{more}",)

@@ -4,7 +4,7 @@ import torch
 
 from shortlist.data.dataset import Dataset, Split
 from shortlist.data.pictures import PictureFiles
-from shortlist.training.shared_files import in_two_splits, rows_together
+from shortlist.data.shared_files import in_two_splits, rows_together
 from shortlist.training.splits import split_for_training
 from tests.training.test_splits import recipe, three, whole
 
