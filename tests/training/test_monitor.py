@@ -95,9 +95,11 @@ def test_a_running_link_counts_once_it_has_its_number():
 
 def test_probabilities_of_nothing_cost_much_and_not_without_end():
     scores = torch.tensor([[200.0, -200.0]])
-    assert Monitor("nll", 1, Softmax()).measure(scores, torch.tensor([1]))["nll"] == pytest.approx(-math.log(1e-30))
+    assert Monitor("nll", 1, Softmax()).measure(scores, torch.tensor([1]))["nll"] == pytest.approx(400)
     many = torch.tensor([[False, True]])
-    assert Monitor("nll", 1, Sigmoid()).measure(scores, many)["nll"] == pytest.approx(100)
+    assert Monitor("nll", 1, Sigmoid()).measure(scores, many)["nll"] == pytest.approx(200)
+    nothing = torch.tensor([[1.0, 0.0]])
+    assert Monitor("nll", 1, Identity()).measure(nothing, torch.tensor([1]))["nll"] == pytest.approx(745)
 
 
 def test_rows_without_any_label_have_no_map():

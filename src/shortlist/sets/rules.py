@@ -222,6 +222,8 @@ def risk_control(risk: str, alpha: float) -> SetRule:
 def per_label(objective: LabelMeasure = "f1", level: float | None = None) -> SetRule:
     """A threshold for each label: that of its best F1, the lowest with this precision, or the highest with this recall.
 
+    Thresholds are sought among the probabilities of the calibration rows that have the label.
+
     Args:
         objective: ``"f1"`` (the default), ``"precision"`` or ``"recall"``.
         level: the precision or recall to reach; none for F1.
