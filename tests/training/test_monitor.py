@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from shortlist.errors import InputError
-from shortlist.links import Link, Quasibinary, Sigmoid, Softmax, Temperature
+from shortlist.links import Identity, Link, Quasibinary, Sigmoid, Softmax, Temperature
 from shortlist.methods import all_methods
 from shortlist.metrics import average_k_accuracy, calibration_error, mean_average_precision, top_k_accuracy
 from shortlist.training.monitor import Monitor, make_monitor
