@@ -414,10 +414,16 @@ def test_a_benchmark_in_the_current_folder_is_called_like_it(run, archive, tmp_p
     assert (tmp_path / "mine" / "README.md").read_text(encoding="utf-8").startswith("# mine\n")
 
 
-def test_a_sheet_replaces_no_picture_of_its_dataset(fails, archive):
+@pytest.mark.parametrize("how", ["absolute", "relative", "link", "table"])
+def test_a_sheet_replaces_no_picture_of_its_dataset(fails, archive, tmp_path, monkeypatch, how):
+    monkeypatch.chdir(tmp_path)
     picture = archive / "Ilex aquifolium" / "3.png"
+    (tmp_path / "alias").symlink_to(archive)
+    here = os.path.relpath(archive, tmp_path)
+    (tmp_path / "some.csv").write_text(f"path,label\n{here}/Ilex aquifolium/3.png,holly\n{here}/Ilex aquifolium/2.png,oak\n")
+    source = {"absolute": archive, "relative": here, "link": "alias", "table": "some.csv"}[how]
     before = picture.read_bytes()
-    assert "is a picture of the dataset" in fails("data", "sheet", archive, "--out", picture)
+    assert "is a picture of the dataset" in fails("data", "sheet", source, "--out", picture)
     assert picture.read_bytes() == before
 
 

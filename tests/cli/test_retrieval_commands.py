@@ -350,3 +350,12 @@ def test_a_column_of_scores_that_is_there_twice_is_named(tmp_path, fails, suffix
     (parquet.write_table if suffix == "parquet" else csv.write_csv)(table, tmp_path / f"s.{suffix}")
     sentence = fails("sets", f"s.{suffix}", "-r", "top-k:1", "--link", "sigmoid", "--scores-key", "scores.*")
     assert f"expected columns with different names, got '{twice}' more than once" in sentence
+
+
+@pytest.mark.parametrize("name", ["index.json", "logs-000001.parquet", "rows-000001.parquet"])
+def test_no_command_writes_over_a_file_of_an_index(run, fails, index, scores, name):
+    before = {path.name: path.read_bytes() for path in index.iterdir()}
+    label = Predictions.load(scores).class_names[0]
+    assert "is part of the index in" in fails("search", label, index, "--html", index / name)
+    assert {path.name: path.read_bytes() for path in index.iterdir()} == before
+    assert run("search", label, index, "--html", index / "page.html").code == 0

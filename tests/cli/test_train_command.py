@@ -607,3 +607,14 @@ def test_a_classifier_is_calibrated_into_a_new_or_empty_folder(run, fails, here,
     assert "new or empty folder" in fails("calibrate", here, "--out", "new", "--rule", "lac:0.1")
     assert "new or empty folder" in fails("calibrate", "new", "--out", "new", "--rule", "top-k:1")
     assert files_in(tmp_path / "new") == before
+
+
+def test_runs_of_one_name_are_told_apart_in_a_report(run, tmp_path):
+    for folder, epochs in (("one", 1), ("two", 3)):
+        (tmp_path / folder).mkdir()
+        assert run("train", TINY, "-k", 2, *QUICK, "--epochs", epochs, "--out", f"{folder}/leaves").code == 0
+    assert run("report", "one/leaves", "two/leaves", "--out", "both.html").code == 0
+    page = (tmp_path / "both.html").read_text(encoding="utf-8")
+    training = page[page.index('id="training"') :] if 'id="training"' in page else page[page.index("Training") :]
+    assert "one/leaves" in training
+    assert "two/leaves" in training

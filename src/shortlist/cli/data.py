@@ -202,13 +202,19 @@ def _opened(source: str, superclass: str | None, **options: Any) -> tuple[Datase
 
 def _check_no_picture(dataset: Dataset, out: Path) -> None:
     """Raise an error if the output would replace a picture of the dataset."""
-    for split in dataset.splits.values():
-        if (
-            isinstance(split.inputs, PictureFiles)
-            and out.exists()
-            and out.resolve() in set(map(split.inputs.path, range(len(split))))
-        ):
-            raise InputError(f"--out: {out} is a picture of the dataset: choose another name")
+    if not out.exists():
+        return
+    files = [split.inputs for split in dataset.splits.values() if isinstance(split.inputs, PictureFiles)]
+    if any(_is_file(pictures.path(row), out) for pictures in files for row in range(len(pictures))):
+        raise InputError(f"--out: {out} is a picture of the dataset: choose another name")
+
+
+def _is_file(path: Path, other: Path) -> bool:
+    """Whether both paths lead to one file, by whatever links."""
+    try:
+        return path.samefile(other)
+    except OSError:  # it is not there
+        return False
 
 
 def _check(dataset: Dataset) -> tuple[Sequence[Problem], list[str]]:

@@ -9,7 +9,7 @@ import typer
 
 from shortlist.cli import options
 from shortlist.cli.console import Bar, Outcome, emit, say, show, warn
-from shortlist.cli.prepare import Fitting, Prepared, Reading, check_outputs, note_different_rows, prepare_all
+from shortlist.cli.prepare import Fitting, Prepared, Reading, check_outputs, note_different_rows, prepare_all, short_names
 from shortlist.cli.runs import run_at
 from shortlist.errors import InputError
 from shortlist.evaluation import Evaluation, measure
@@ -180,7 +180,8 @@ def report(
 
 def _trained(paths: list[Path]) -> dict[str, Any]:
     """The training history of runs among the paths, and the optimum on their test rows if all share it."""
-    runs = {path.resolve().name: run for path in paths if (run := run_at(path)) is not None}
+    named = zip(short_names(paths), paths, strict=True)
+    runs = {name: run for name, path in named if (run := run_at(path)) is not None}
     histories = {name: history for name, run in runs.items() if (history := run.history)}
     optima = [run.optimum for run in runs.values()]
     found: dict[str, Any] = {"history": histories} if histories else {}

@@ -11,6 +11,7 @@ from shortlist.cli.console import Outcome, say
 from shortlist.errors import InputError
 from shortlist.machine import is_first_process
 from shortlist.models import artefact
+from shortlist.retrieval.manifest import is_index_file
 from shortlist.runs import Run
 from shortlist.training.interruption import Interrupted, Terminated
 from shortlist.training.run_folder import (
@@ -37,7 +38,7 @@ def run_at(path: Path, network: str | None = None) -> Run | None:
 
 
 def check_outside_runs(path: Path) -> None:
-    """Raise an error if an output would be a file of a run or of a classifier, or be inside the classifier of a run."""
+    """Raise an error if an output would be a file of a run, a classifier or an index, or be inside the classifier of a run."""
     for place in (path.absolute(), path.resolve()):  # a run may contain links, and a link may lead into a run
         for folder in place.parents:
             inside = place.relative_to(folder)
@@ -45,6 +46,10 @@ def check_outside_runs(path: Path) -> None:
                 raise InputError(f"{path} is part of the run in {folder}, which only training writes: choose another name")
         if place.name in artefact.OWN_FILES and artefact.is_classifier(place.parent):
             raise InputError(f"{path} is part of the classifier in {place.parent}: choose another name")
+        if is_index_file(place):
+            raise InputError(
+                f"{path} is part of the index in {place.parent}, which only shortlist index writes: choose another name"
+            )
 
 
 @contextmanager

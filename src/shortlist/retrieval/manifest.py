@@ -14,6 +14,7 @@ NAME = "index.json"
 FORMAT = 1
 # The names that files may have: a manifest may come from others, and must not lead outside its folder.
 NUMBER, DELETED = re.compile(r"[0-9]+"), re.compile(r"deleted-[0-9]+\.parquet")
+OWN = re.compile(r"index\.json|(logs|rows|deleted)-[0-9]+\.parquet")
 
 
 @dataclass(frozen=True)
@@ -157,3 +158,14 @@ def _what_is_there(folder: Path) -> str:
     if not folder.is_dir():
         return "a file"
     return f"a folder without {NAME}: build an index first"
+
+
+def is_index_file(path: Path) -> bool:
+    """Whether this is the name of a file of the index in its folder."""
+    if not OWN.fullmatch(path.name):
+        return False
+    try:
+        state = json.loads((path.parent / NAME).read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(state, dict) and {"classes", "link", "segments"} <= state.keys()
