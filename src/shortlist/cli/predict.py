@@ -153,7 +153,7 @@ class _Work:
         """Row numbers and scores; unreadable pictures are noted and left out."""
         with Bar(self.things, len(self.rows)) as bar:
             try:
-                scored = self.model.score_batches(self.rows.inputs, batch_size=self.batch_size, problems=self.problems)
+                scored = self.model.score_batches(self.rows, batch_size=self.batch_size, problems=self.problems)
                 for numbers, scores in scored:
                     check_finite(scores)
                     self.done += len(numbers)
@@ -211,7 +211,7 @@ def _target(dataset: Dataset, classes: Sequence[str]) -> tuple[Target | None, st
 
 
 def _check_inputs(model: Classifier, dataset: Dataset, source: str) -> None:
-    """Raise an error unless these are pictures, or as many features as the classifier was trained on."""
+    """Raise an error unless these are pictures, or the features that the classifier was trained on."""
     (rows,) = dataset.splits.values()
     if not isinstance(rows.inputs, Tensor):
         if not model.inputs.is_pictures:
@@ -222,6 +222,10 @@ def _check_inputs(model: Classifier, dataset: Dataset, source: str) -> None:
     number = rows.inputs.shape[1]
     if model.inputs.is_pictures:
         raise InputError(f"{source}: expected pictures, which this classifier reads, got a table of {number} features")
+    try:
+        model.inputs.columns_of(rows.feature_names)
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from error
     if number != model.inputs.size:
         named = f": {quoted(dataset.feature_names)}" if dataset.feature_names else ""
         raise InputError(f"{source}: expected {model.inputs.size} features, as this classifier reads, got {number}{named}")

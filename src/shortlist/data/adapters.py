@@ -11,6 +11,7 @@ from torch import Tensor
 
 from shortlist.data.array_inputs import array_inputs
 from shortlist.data.dataset import ALL, SPLIT_NAMES, Dataset, Split, target_among
+from shortlist.data.feature_names import names_in_frame
 from shortlist.data.foreign_rows import (
     GivenRows,
     is_hugging_face,
@@ -125,7 +126,7 @@ def _rows(given: Any, name: str) -> GivenRows:
     if isinstance(given, Dataset):
         whole = given.only_split(name if name in given.splits else None)
         (split,) = whole.splits.values()
-        return GivenRows(split, split.target, whole.classes, whole.superclasses, whole.feature_names)
+        return GivenRows(split, split.target, whole.classes, whole.superclasses)
     if isinstance(given, Split):
         return GivenRows(given, given.target)
     if isinstance(given, Pictures):
@@ -168,8 +169,8 @@ def _rows_of_arrays(inputs: Any, labels: Any | None) -> GivenRows:
     named = index is not None and not callable(index) and type(index).__name__ != "RangeIndex"
     found = array_inputs(inputs)
     ids = [str(row) for row in (index if named else range(len(found)))]  # type: ignore[union-attr]
-    columns = [str(column) for column in inputs.columns] if hasattr(inputs, "columns") else []
-    return GivenRows(Split(found, None, ids), labels, feature_names=columns)
+    names = names_in_frame(inputs) if isinstance(found, Tensor) else []
+    return GivenRows(Split(found, None, ids, feature_names=names), labels)
 
 
 def _assembled(parts: Mapping[str, GivenRows], classes: Sequence[str] | None, name: str) -> Dataset:
@@ -191,8 +192,7 @@ def _assembled(parts: Mapping[str, GivenRows], classes: Sequence[str] | None, na
         label: name for part in parts.values() for label, name in zip(part.classes or (), part.superclasses or (), strict=False)
     }
     superclasses = [above[label] for label in common] if above and all(label in above for label in common) else None
-    feature_names: Sequence[str] = next((part.feature_names for part in parts.values()), ())
-    return Dataset(name, common, splits, superclasses, problems=list(check_names(common)), feature_names=feature_names)
+    return Dataset(name, common, splits, superclasses, problems=list(check_names(common)))
 
 
 def _target_by_name(part: GivenRows, classes: Sequence[str]) -> Tensor | None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_labels
+from shortlist.data.feature_names import column_order, is_unnamed
 from shortlist.data.pictures import Pictures, row_numbers
 from shortlist.data.problems import Problem
 from shortlist.errors import InputError
@@ -40,6 +41,7 @@ class Split:
         ids: the name of each row: a path, an id, a row number.
         groups: which rows belong together (one plant, one observer) and must stay on one side of a split.
         posterior: the probability of each class given the input, where it is known.
+        feature_names: the name of each feature, where the inputs are features with names.
 
     >>> Split(torch.zeros(2, 3), None, ["a", "b"])
     Split(2 rows, 3 features, no labels)
@@ -50,6 +52,7 @@ class Split:
     ids: Sequence[str]
     groups: Sequence[str] | None = None
     posterior: Tensor | None = None
+    feature_names: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.target is not None and (self.target.dtype, self.target.ndim) not in ((torch.int64, 1), (torch.bool, 2)):
@@ -59,6 +62,9 @@ class Split:
             part = getattr(self, name)
             if part is not None and len(part) != n:
                 raise InputError(f"{name}: expected one for each of the {n} rows of {reference}, got {len(part)}")
+        columns = self.inputs.shape[1] if isinstance(self.inputs, Tensor) else 0
+        if self.feature_names and len(self.feature_names) != columns:
+            raise InputError(f"feature_names: expected one for each of the {columns} features, got {len(self.feature_names)}")
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -92,11 +98,24 @@ class Split:
             [self.ids[row] for row in chosen],
             None if self.groups is None else [self.groups[row] for row in chosen],
             None if self.posterior is None else self.posterior[rows],
+            self.feature_names,
         )
 
     def with_target(self, target: Target | None) -> "Split":
         """The same rows with other labels, and so without a posterior."""
         return replace(self, target=target, posterior=None)
+
+    def with_features(self, names: Sequence[str]) -> "Split":
+        """The same rows with these features in this order, matched by name; features without names get these names.
+
+        >>> rows = Split(torch.tensor([[1.0, 2.0]]), None, ["a"], feature_names=["width", "height"])
+        >>> rows.with_features(["height", "width"]).inputs
+        tensor([[2., 1.]])
+        """
+        if list(names) == list(self.feature_names) or not isinstance(self.inputs, Tensor):
+            return self
+        order = column_order(self.feature_names, names)
+        return replace(self, inputs=self.inputs if order is None else self.inputs[:, order], feature_names=tuple(names))
 
     def counts(self, classes: int) -> Tensor:
         """How many rows carry each label, int64 (C,)."""
@@ -115,7 +134,8 @@ class Dataset:
         superclasses: the name of the superclass of each class (genus, coarse label), or None.
         reference: the publication to cite.
         problems: what the reader found wrong with the files.
-        feature_names: the name of each feature, where the inputs are features with names.
+        feature_names: the name of each feature, where the inputs are features with names; those of the first split with
+            names by default. Every split gets its features in this order.
 
     >>> features, target = torch.zeros(3, 2), torch.tensor([0, 1, 1])
     >>> garden = Dataset("garden", ["oak", "elm"], {"train": Split(features, target, ["a", "b", "c"])})
@@ -139,9 +159,24 @@ class Dataset:
         kinds = {split.input_kind for split in self.splits.values()}
         if len(kinds) > 1:
             raise InputError(f"{self.name}: expected the same kind of inputs in every split, got pictures and features")
+        self._name_features()
         for name, split in self.splits.items():
             if split.target is not None:
                 self._check_target(name, split.target)
+
+    def _name_features(self) -> None:
+        given = [self.feature_names, *(split.feature_names for split in self.splits.values())]
+        names = next((names for names in given if not is_unnamed(names)), self.feature_names)
+        if is_unnamed(names):
+            return
+        splits = {}
+        for name, split in self.splits.items():
+            try:
+                splits[name] = split.with_features(names)
+            except InputError as error:
+                raise InputError(f"{self.name}, split {name}: {error}") from error
+        object.__setattr__(self, "feature_names", names)
+        object.__setattr__(self, "splits", splits)
 
     def _check_target(self, name: str, target: Target) -> None:
         if not is_single_label(target) and target.shape[1] != len(self.classes):

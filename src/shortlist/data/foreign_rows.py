@@ -35,14 +35,12 @@ class GivenRows:
         labels: as they were given; None if there are none.
         classes: the names of the classes, where the data have them.
         superclasses: the name of the superclass of each of these classes.
-        feature_names: the name of each feature, where it has one.
     """
 
     split: Split
     labels: Any | None
     classes: Sequence[str] | None = None
     superclasses: Sequence[str] | None = None
-    feature_names: Sequence[str] = ()
 
 
 class ForeignPictures(Pictures):

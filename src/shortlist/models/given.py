@@ -11,8 +11,10 @@ from torch import Tensor
 from shortlist.data.adapters import as_split
 from shortlist.data.array_inputs import pixels
 from shortlist.data.dataset import Dataset, Split
+from shortlist.data.feature_names import frame_labels, names_in_frame
 from shortlist.data.foreign_rows import ForeignPictures, is_hugging_face, is_image
 from shortlist.data.pictures import PictureArray, Pictures
+from shortlist.data.readers.columns import describes_rows
 from shortlist.errors import InputError
 from shortlist.models.input_spec import InputSpec, check_finite_features
 from shortlist.tensors import as_tensor, shape_of
@@ -22,7 +24,7 @@ EXPECTED = "expected pixels (N, 3, H, W) or (3, H, W), the path of a picture, a 
 
 
 def as_source(given: Any, inputs: InputSpec) -> Pictures | Tensor:
-    """Pictures, or features (N, D), from what was given.
+    """Pictures, or features (N, D), from what was given; columns with names are put in the order of the network's by name.
 
     Args:
         given: for pictures uint8 (N, 3, H, W) or (3, H, W), a path, the bytes of a file, a Pillow image, a list of those, or
@@ -39,8 +41,13 @@ def as_source(given: Any, inputs: InputSpec) -> Pictures | Tensor:
             f"expected rows to classify, got a dataset: choose a split, dataset.splits[…]: {quoted([*given.splits])}"
         )
     given = as_split(given) if is_foreign_dataset(given) else given
+    names = given.feature_names if isinstance(given, Split) else ()
     given = given.inputs if isinstance(given, Split) else given
-    return _pictures(given) if inputs.is_pictures else _features(given, inputs.size)
+    if inputs.is_pictures:
+        return _pictures(given)
+    order = inputs.columns_of(names)
+    features = _features(_known_columns(given, inputs), inputs.size if order is None else len(names))
+    return features if order is None else features[:, order]
 
 
 def is_foreign_dataset(given: Any) -> bool:
@@ -48,6 +55,19 @@ def is_foreign_dataset(given: Any) -> bool:
     if isinstance(given, list | tuple):  # of (picture, label) pairs
         return bool(given) and isinstance(given[0], tuple) and bool(given[0]) and _is_picture(given[0][0])
     return isinstance(given, torch.utils.data.Dataset) or is_hugging_face(given)
+
+
+def _known_columns(given: Any, inputs: InputSpec) -> Any:
+    """The columns of a data frame with names that the network reads, in its order; columns that describe rows are left out."""
+    names, known = names_in_frame(given), set(inputs.feature_names)
+    if not names:
+        return given
+    kept = [place for place, name in enumerate(names) if name in known or not known or not describes_rows(name)]
+    order = inputs.columns_of([names[place] for place in kept])
+    if order is None and len(kept) == len(names):
+        return given
+    labels = frame_labels(given)
+    return given[[labels[kept[place]] for place in (range(len(kept)) if order is None else order)]]
 
 
 def _features(given: Any, number: int) -> Tensor:

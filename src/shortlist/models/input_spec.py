@@ -2,15 +2,17 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor
 
 from shortlist.checks import check_finite, one_of, whole
+from shortlist.data.feature_names import column_order, is_unnamed
 from shortlist.errors import InputError
 from shortlist.tensors import as_tensor, check_tensor, row_blocks, shape_of
+from shortlist.words import shown
 
 if TYPE_CHECKING:
     from shortlist.data.loading import Framing
@@ -37,6 +39,8 @@ class InputSpec:
             network raw inputs as they are: uint8 pictures, or float32 features.
         std: the same, above 0.
         fit: how pictures of other shapes become squares, see :func:`~shortlist.data.load_pictures`; ignored for features.
+        feature_names: the name of each feature, by which the columns of tables are matched; empty, or the numbers from 0, for
+            features that go by position.
 
     >>> inputs = InputSpec("pictures", 32, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
     >>> inputs.prepare(torch.full((1, 3, 32, 32), 255, dtype=torch.uint8)).unique()
@@ -50,6 +54,7 @@ class InputSpec:
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
     fit: "Framing" = "crop"
+    feature_names: tuple[str, ...] = ()
     _on: dict[torch.device, tuple[Tensor, Tensor]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -57,6 +62,7 @@ class InputSpec:
         one_of(*FITS)("fit", self.fit)
         size = whole(1)("size" if self.is_pictures else "features", self.size)
         object.__setattr__(self, "size", size)
+        object.__setattr__(self, "feature_names", _names(self.feature_names, 0 if self.is_pictures else size))
         if self.mean is None or self.std is None:
             if self.mean is not self.std:
                 missing, given = ("mean", "std") if self.mean is None else ("std", "mean")
@@ -108,19 +114,22 @@ class InputSpec:
 
     @staticmethod
     def features(
-        number: int, mean: float | Sequence[float] | None = None, std: float | Sequence[float] | None = None
+        number: int,
+        mean: float | Sequence[float] | None = None,
+        std: float | Sequence[float] | None = None,
+        *,
+        feature_names: Sequence[str] = (),
     ) -> "InputSpec":
-        """Rows of so many features, as they are unless a mean or a standard deviation is given.
+        """Rows of so many features, as they are unless a mean or a standard deviation is given; names match columns of tables.
 
         >>> InputSpec.features(2).prepare(torch.tensor([[3.0, 4.0]]))
         tensor([[3., 4.]])
         """
         if mean is None and std is None:
-            return InputSpec("features", number)
+            return InputSpec("features", number, feature_names=tuple(feature_names))
         count = whole(1)("features", number)
-        return InputSpec(
-            "features", number, _each(0.0 if mean is None else mean, count), _each(1.0 if std is None else std, count)
-        )
+        means, deviations = _each(0.0 if mean is None else mean, count), _each(1.0 if std is None else std, count)
+        return InputSpec("features", number, means, deviations, feature_names=tuple(feature_names))
 
     @property
     def is_pictures(self) -> bool:
@@ -190,6 +199,20 @@ class InputSpec:
             wanted = ", ".join(map(str, ("N", *self.shape)))
             raise InputError(f"{self.kind}: expected {dtype} ({wanted}), got {shape_of(batch)}")
 
+    def columns_of(self, names: Sequence[str]) -> list[int] | None:
+        """The place of each feature among columns of these names; None to take the columns as they are.
+
+        >>> InputSpec.features(2, feature_names=["width", "height"]).columns_of(["height", "width"])
+        [1, 0]
+        """
+        return column_order(names, self.feature_names)
+
+    def named(self, feature_names: Sequence[str]) -> "InputSpec":
+        """The same inputs with these names of features, unless they have names already."""
+        if self.is_pictures or self.feature_names:
+            return self
+        return replace(self, feature_names=tuple(feature_names))
+
     def is_close(self, other: "InputSpec") -> bool:
         """Whether both describe the same inputs, up to rounding of statistics that were computed from data.
 
@@ -200,13 +223,17 @@ class InputSpec:
         """
         if (self.shape, self.kind, self.fit, self.mean is None) != (other.shape, other.kind, other.fit, other.mean is None):
             return False
+        if self.feature_names and other.feature_names and self.feature_names != other.feature_names:
+            return False
         mine, theirs = ((*(one.mean or ()), *(one.std or ())) for one in (self, other))
         return all(math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-6) for a, b in zip(mine, theirs, strict=True))
 
     def record(self) -> dict[str, Any]:
         """The fields as plain values, for JSON; :meth:`from_record` reads them back."""
         mean, std = (None if numbers is None else list(numbers) for numbers in (self.mean, self.std))
-        record = {"kind": self.kind, "size": self.size, "mean": mean, "std": std}
+        record: dict[str, Any] = {"kind": self.kind, "size": self.size, "mean": mean, "std": std}
+        if self.feature_names:
+            record["feature_names"] = list(self.feature_names)
         return record | {"fit": self.fit} if self.is_pictures else record
 
     @staticmethod
@@ -214,16 +241,17 @@ class InputSpec:
         """The inputs that :meth:`record` described.
 
         >>> InputSpec.from_record({"kind": "features", "size": 1, "mean": [0], "std": [2]})
-        InputSpec(kind='features', size=1, mean=(0.0,), std=(2.0,), fit='crop')
+        InputSpec(kind='features', size=1, mean=(0.0,), std=(2.0,), fit='crop', feature_names=())
         """
         if not isinstance(record, Mapping):
             raise InputError(f"inputs: expected kind, size, mean and std by name, got {type(record).__name__}")
         wanted = {"kind", "size", "mean", "std"}
-        missing, unknown = wanted - record.keys(), record.keys() - wanted - {"fit"}
+        missing, unknown = wanted - record.keys(), record.keys() - wanted - {"fit", "feature_names"}
         if missing or unknown:
             raise InputError(
-                f"inputs: expected kind, size, mean, std and for pictures fit; {', '.join(sorted(missing)) or 'nothing'} is "
-                f"missing, {', '.join(sorted(map(str, unknown))) or 'nothing'} is unknown"
+                "inputs: expected kind, size, mean, std, for pictures fit and for features feature_names; "
+                f"{', '.join(sorted(missing)) or 'nothing'} is missing, "
+                f"{', '.join(sorted(map(str, unknown))) or 'nothing'} is unknown"
             )
         return InputSpec(**record)
 
@@ -252,11 +280,11 @@ class InputSpec:
         return InputSpec("pictures", images.shape[-1] if size is None else size, mean, std, fit)
 
     @staticmethod
-    def from_features(features: Tensor) -> "InputSpec":
+    def from_features(features: Tensor, feature_names: Sequence[str] = ()) -> "InputSpec":
         """Features with the mean and the standard deviation of this sample, (N, D); constant features are only centred.
 
         >>> InputSpec.from_features(torch.tensor([[1.0, 7.0], [3.0, 7.0]]))
-        InputSpec(kind='features', size=2, mean=(2.0, 7.0), std=(1.0, 1.0), fit='crop')
+        InputSpec(kind='features', size=2, mean=(2.0, 7.0), std=(1.0, 1.0), fit='crop', feature_names=())
         """
         features = as_tensor(features, "features")
         if features.ndim != 2 or not features.is_floating_point() or not features.numel():
@@ -269,7 +297,7 @@ class InputSpec:
             std += part.std(0, correction=0).tolist()
             constant += (columns.amin(0) == columns.amax(0)).tolist()  # rounding gives equal numbers some spread
         spread = [1.0 if same or not value > 0 else value for value, same in zip(std, constant, strict=True)]
-        return InputSpec("features", features.shape[1], tuple(mean), tuple(spread))
+        return InputSpec("features", features.shape[1], tuple(mean), tuple(spread), feature_names=tuple(feature_names))
 
 
 def check_finite_features(features: Tensor) -> None:
@@ -294,6 +322,14 @@ def _numbers(values: Any, name: str, wanted: int, each: str, above: float = -mat
     if wrong is not None:
         raise InputError(f"{name}: expected finite numbers{' above 0' if above == 0 else ''}, got {wrong}")
     return numbers
+
+
+def _names(values: Any, wanted: int) -> tuple[str, ...]:
+    if isinstance(values, str) or not isinstance(values, Sequence) or not all(isinstance(name, str) for name in values):
+        raise InputError(f"feature_names: expected a list of names, got {shown(values)}")
+    if values and len(values) != wanted:
+        raise InputError(f"feature_names: expected one for each of the {wanted} features, got {len(values)}")
+    return () if is_unnamed(values) else tuple(values)
 
 
 def _mean_and_spread(counts: list[int]) -> tuple[float, float]:

@@ -21,6 +21,7 @@ from safetensors.numpy import save_file
 from torch import Tensor
 
 from shortlist.data.dataset import Split
+from shortlist.data.feature_names import is_unnamed
 from shortlist.data.picture_bytes import PictureBytes
 from shortlist.data.pictures import PictureArray, PictureFiles, Pictures
 from shortlist.errors import InputError
@@ -49,6 +50,7 @@ class DataFingerprint:
         content: digest of its content, of a large file of its size and its two ends.
         split: the number of its split.
         identified: whether ``content`` identifies a row, which the ends of a file do not.
+        features: the names of the features, where they have names.
     """
 
     classes: tuple[str, ...]
@@ -59,6 +61,7 @@ class DataFingerprint:
     content: Numbers
     split: Numbers
     identified: bool
+    features: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -71,7 +74,7 @@ class DataFingerprint:
     @property
     def digest(self) -> str:
         """One text for all of it; two fingerprints are of the same data if these are equal."""
-        found = hashlib.blake2b(json.dumps([self.classes, self.superclasses, self.splits, self.identified]).encode())
+        found = hashlib.blake2b(self._names().encode())
         for name in COLUMNS:
             found.update(getattr(self, name).astype("<u8").tobytes())
         return found.hexdigest()[:32]
@@ -80,11 +83,14 @@ class DataFingerprint:
         """A summary for JSON: the digest and the number of rows of each split."""
         return {"digest": self.digest, "classes": len(self.classes), "rows": self.rows}
 
+    def _names(self) -> str:
+        named = [list(self.features)] if self.features else []
+        return json.dumps([self.classes, self.superclasses, self.splits, self.identified, *named])
+
     def save(self, path: Path) -> None:
         """Write the fingerprint."""
-        names = json.dumps([self.classes, self.superclasses, self.splits, self.identified])
         with written_whole(path) as temporary:
-            save_file({name: getattr(self, name) for name in COLUMNS}, temporary, {"format": FORMAT, "names": names})
+            save_file({name: getattr(self, name) for name in COLUMNS}, temporary, {"format": FORMAT, "names": self._names()})
 
     @staticmethod
     def load(path: Path) -> "DataFingerprint":
@@ -93,7 +99,7 @@ class DataFingerprint:
             with safe_open(path, framework="np") as file:
                 header = file.metadata() or {}
                 columns = {name: file.get_tensor(name) for name in COLUMNS}
-            classes, superclasses, splits, identified = json.loads(header["names"])
+            classes, superclasses, splits, identified, *named = json.loads(header["names"])
             if header["format"] != FORMAT or any(column.dtype != np.uint64 for column in columns.values()):
                 raise ValueError(f"expected the format {FORMAT}")
             if len({column.shape for column in columns.values()}) > 1 or columns["ids"].ndim != 1:
@@ -101,7 +107,9 @@ class DataFingerprint:
             if (columns["split"] >= len(splits)).any():
                 raise ValueError("expected the number of a split for each row")
             above = None if superclasses is None else tuple(map(str, superclasses))
-            return DataFingerprint(tuple(map(str, classes)), above, tuple(map(str, splits)), **columns, identified=identified)
+            features = tuple(map(str, named[0])) if named else ()
+            names = (tuple(map(str, classes)), above, tuple(map(str, splits)))
+            return DataFingerprint(*names, **columns, identified=identified, features=features)
         except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(f"cannot read {path}: {error}") from error
 
@@ -127,6 +135,9 @@ class DataFingerprint:
         if self.digest == old.digest:
             return ""
         found = _class_changes(old.classes, self.classes)
+        if self.features != old.features:
+            same = sorted(self.features) == sorted(old.features)
+            return ", ".join([*found, f"the features {'are in another order' if same else 'have other names'}"])
         kinds = ("ids", "content") if self.identified and old.identified else ("ids",)
         matched = [_row_changes(old, self, kind) for kind in kinds]
         found += _in_words(min(matched, key=lambda counts: sum(counts.values())))
@@ -162,6 +173,7 @@ def fingerprint(
         tuple(splits),
         **{name: np.concatenate([*empty, *parts]) for name, parts in columns.items()},
         identified=all(isinstance(split.inputs, Tensor | PictureArray | PictureBytes) for split in splits.values()),
+        features=next((tuple(one.feature_names) for one in splits.values() if not is_unnamed(one.feature_names)), ()),
     )
 
 

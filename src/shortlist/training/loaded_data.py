@@ -48,7 +48,13 @@ Progress = Callable[[str, int, int], None]  # name of the split, rows read so fa
 
 
 def load_data(
-    data: TrainingSplits, recipe: Recipe, device: torch.device, *, processes_here: int = 1, progress: Progress | None = None
+    data: TrainingSplits,
+    recipe: Recipe,
+    device: torch.device,
+    *,
+    processes_here: int = 1,
+    progress: Progress | None = None,
+    inputs: InputSpec | None = None,
 ) -> LoadedData:
     """Load every split.
 
@@ -61,9 +67,10 @@ def load_data(
         device: where training takes place.
         processes_here: processes on this machine, which share its memory.
         progress: called with the name of a split, the rows read so far and their total.
+        inputs: what the network reads; by default derived from the training rows. Features are matched by name.
     """
     if isinstance(data.splits[TRAIN].inputs, Tensor):
-        return _of_features(data, device)
+        return _of_features(data, device, inputs)
     size = picture_size(data, recipe)
     side = loading_size(recipe.augmentation, size)
     fit_in = _limits(device, processes_here)
@@ -87,7 +94,7 @@ def load_data(
         kind = DeviceRows if on_device else HostRows
         rows[name] = kind(loaded.images, splits[name].labels, device)
     check_readable(problems, sum(map(len, data.splits.values())), recipe)
-    return LoadedData(_inputs(data, recipe, rows[TRAIN], size), rows, splits, problems)
+    return LoadedData(_inputs(data, recipe, rows[TRAIN], size) if inputs is None else inputs, rows, splits, problems)
 
 
 def check_readable(unreadable: Sequence[Problem], total: int, recipe: Recipe) -> None:
@@ -155,16 +162,18 @@ def _sample(rows: int) -> Tensor:
     return torch.linspace(0, rows - 1, min(SAMPLE, rows), dtype=torch.float64).long()
 
 
-def _of_features(data: TrainingSplits, device: torch.device) -> LoadedData:
+def _of_features(data: TrainingSplits, device: torch.device, given: InputSpec | None) -> LoadedData:
     rows: dict[str, RowSource] = {}
-    inputs = InputSpec.from_features(data.splits[TRAIN].inputs)  # type: ignore[arg-type]
+    names = data.splits[TRAIN].feature_names
+    inputs = InputSpec.from_features(data.splits[TRAIN].inputs, names)  # type: ignore[arg-type]
     for name, split in data.splits.items():
         assert isinstance(split.inputs, Tensor)
         features = split.inputs.float()
         try:
             inputs.check(features)
             check_finite_features(features)
+            order = None if given is None else given.columns_of(names)
         except InputError as error:
             raise InputError(f"{data.dataset.name}, split {name}: {error}") from error
-        rows[name] = DeviceRows(features, split.labels, device)
-    return LoadedData(inputs, rows, data.splits, [])
+        rows[name] = DeviceRows(features if order is None else features[:, order], split.labels, device)
+    return LoadedData(inputs if given is None else given.named(names), rows, data.splits, [])

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ from shortlist.training.row_sources import worker_deaths_reported
 from shortlist.training.run_folder import RunFolder
 from shortlist.training.scoring import score_rows
 from shortlist.training.splits import TEST, VAL, TrainingSplits, split_for_training
+from shortlist.words import quoted
 
 WEIGHTS_KEPT = 11  # copies of the weights on disk: network, optimiser (two), average, best, in two checkpoints; classifier
 
@@ -145,13 +146,10 @@ def train(
         for warning in data.warnings if callback is None and writes else ():  # else the callback has got it as a message
             warnings.warn(warning, ShortlistWarning, stacklevel=2)
         digest = _checked_data(run, data, writes)
-        loaded = load_data(
-            data, recipe, accelerator.device, processes_here=local_processes(accelerator.num_processes), progress=progress
-        )
+        processes_here = local_processes(accelerator.num_processes)
+        loaded = load_data(data, recipe, accelerator.device, processes_here=processes_here, progress=progress, inputs=inputs)
         for line in problem_lines(loaded.problems):
             callbacks.message(line)
-        if inputs is not None:
-            loaded = replace(loaded, inputs=inputs)
         context = TrainingContext(accelerator, run, callbacks, checkpoint_seconds, data=digest)
         loop = _prepared(recipe, data, loaded, context, network)
         if resume:
@@ -327,6 +325,12 @@ def _network(recipe: Recipe, inputs: InputSpec, classes: int, given: GivenNetwor
     if given is None:
         return Network(recipe.backbone, head, inputs, classes, pretrained=recipe.pretrained)
     network = build_network(given, inputs, classes)
+    network.inputs = network.inputs.named(inputs.feature_names)
+    if network.inputs.feature_names != inputs.feature_names:
+        raise InputError(
+            f"network: expected one that reads the features {quoted(inputs.feature_names)}, in this order, got one that reads "
+            f"{quoted(network.inputs.feature_names)}: give the network's InputSpec as inputs"
+        )
     if not any(weight.requires_grad for weight in network.parameters()):
         raise InputError(f"network: expected weights that can be trained, got none in {network.describe()}")
     pair = isinstance(network.check_output(), TwoHeadScores)

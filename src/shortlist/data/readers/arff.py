@@ -140,23 +140,25 @@ def _notes(attributes: Sequence[Attribute], chosen: Sequence[int]) -> Iterator[P
 def _split(content: ArffFile, chosen: Sequence[int], name: str, tolerance: float) -> tuple[Split, list[Problem]]:
     ids = [f"{name}/{row}" for row in range(len(content.values))]
     places = set(chosen)
-    columns, names = [], []
+    columns, names, attributes = [], [], []
     for number, attribute in enumerate(content.attributes):
         if number not in places:
             own = _features(attribute, content.values[:, number])
             columns += own
-            names += [attribute.name] * len(own)
+            names += _feature_names(attribute)
+            attributes += [attribute.name] * len(own)
     features = np.stack(columns, axis=1) if columns else np.zeros((len(ids), 0), np.float32)
     marks = [_marks(content.attributes[number], content.values[:, number]) for number in chosen]
     target = np.stack(marks, axis=1)
-    usable, problems = usable_rows(features, ids, names, tolerance)
+    usable, problems = usable_rows(features, ids, attributes, tolerance)
     known = ~np.logical_or.reduce(np.isnan(target), axis=1)
     for row in np.flatnonzero(usable & ~known).tolist():
         problems.append(Problem("row without a label", ids[row], "has a label that is missing: left out"))
     if content.weighted:
         problems.append(Problem("weights", name, f"{content.weighted:,} rows have a weight, which is ignored"))
     rows = torch.from_numpy(np.flatnonzero(usable & known))
-    return Split(torch.from_numpy(features), torch.from_numpy(target == 1), ids).rows(rows), problems
+    whole = Split(torch.from_numpy(features), torch.from_numpy(target == 1), ids, feature_names=names)
+    return whole.rows(rows), problems
 
 
 def _features(attribute: Attribute, values: Array) -> list[Array]:
@@ -172,10 +174,16 @@ def _features(attribute: Attribute, values: Array) -> list[Array]:
     return [np.where(missing, np.nan, values == place).astype(np.float32) for place in range(len(attribute.values))]
 
 
+def _feature_names(attribute: Attribute) -> list[str]:
+    """The names of these columns: that of the attribute, with the value where there is one column for each value."""
+    if attribute.kind == "nominal" and _numbers(attribute) is None:
+        return [f"{attribute.name}={value}" for value in attribute.values]
+    return [] if attribute.kind == "text" else [attribute.name]
+
+
 def _width(attribute: Attribute) -> int:
     """How many columns that is."""
-    several = attribute.kind == "nominal" and _numbers(attribute) is None
-    return len(attribute.values) if several else int(attribute.kind != "text")
+    return len(_feature_names(attribute))
 
 
 def _numbers(attribute: Attribute) -> list[float] | None:

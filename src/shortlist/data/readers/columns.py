@@ -76,5 +76,14 @@ def is_row_number(name: str) -> bool:
     return name.strip().casefold() in ROW_NUMBERS
 
 
+def describes_rows(name: str) -> bool:
+    """Whether a column has the usual name of one that is no feature: labels, splits, groups, ids, row numbers.
+
+    >>> describes_rows("Species"), describes_rows("width")
+    (True, False)
+    """
+    return is_row_number(name) or any(_plain(name) in usual for usual in USUAL_NAMES.values())
+
+
 def _plain(name: str) -> str:
     return name.strip().casefold().replace(" ", "_").replace("-", "_")
