@@ -436,3 +436,11 @@ def test_names_in_npz_that_are_no_text_are_refused(tmp_path, name, odd):
     with pytest.raises(InputError, match=f"a.npz: {name}: expected names .*got") as error:
         Predictions.load(tmp_path / "a.npz", link="softmax")
     assert repr(odd)[1:-1] in str(error.value)
+
+
+def test_line_breaks_within_quotes_of_a_large_csv_file(tmp_path):
+    rows = 60_000
+    (tmp_path / "a.csv").write_text("id,target,p_oak,p_elm\n" + "".join(f'"{row}\nleft",1,0.25,0.75\n' for row in range(rows)))
+    found = Predictions.load(tmp_path / "a.csv", scores_key="p_*", link="identity")
+    assert list(found.ids) == [f"{row}\nleft" for row in range(rows)]
+    assert found.target.tolist() == [1] * rows

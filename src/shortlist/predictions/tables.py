@@ -20,6 +20,7 @@ from torch import Tensor
 
 from shortlist.checks import check_distinct, whole
 from shortlist.errors import InputError
+from shortlist.files import contains
 from shortlist.predictions.array_sinks import DTYPES
 from shortlist.predictions.arrays import names_of
 from shortlist.predictions.numbered import Numbered
@@ -104,14 +105,16 @@ def read_parquet(path: Path, keys: Keys) -> Stored:
 
 def read_csv(path: Path, keys: Keys) -> Stored:
     """A table with one column per class."""
-    with pyarrow.csv.open_csv(path) as file:
+    parsing = pyarrow.csv.ParseOptions(newlines_in_values=contains(path, b'"'))  # else Arrow may cut cells without an error
+    with pyarrow.csv.open_csv(path, parse_options=parsing) as file:
         names = file.schema.names
     ids = keys.ids or "id"
     as_written = {} if ids == keys.scores else {ids: pa.string()}  # 007 is not 7
     target = keys.find_target(names)
     if target is not None and Numbered.of(keys.class_names(keys.find_scores(names))) is not None:
         as_written[target] = pa.string()
-    table = pyarrow.csv.read_csv(path, convert_options=pyarrow.csv.ConvertOptions(column_types=as_written))
+    converting = pyarrow.csv.ConvertOptions(column_types=as_written)
+    table = pyarrow.csv.read_csv(path, parse_options=parsing, convert_options=converting)
     return _read(table.schema, table.num_rows, {}, keys, lambda names: table.select(names).to_batches(2**16))
 
 

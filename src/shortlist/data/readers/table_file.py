@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from shortlist.checks import check_distinct
 from shortlist.data.readers.file_kinds import CSV_SUFFIXES, TABLE_SUFFIXES
 from shortlist.errors import InputError
+from shortlist.files import contains
 from shortlist.words import printable
 
 UTF16_STARTS = (b"\xff\xfe", b"\xfe\xff")
@@ -101,7 +102,7 @@ class TableFile:
         return self._parsed(_table, options)
 
     def _parsed(self, read: Callable[..., Any], options: Any) -> Any:
-        """Parse the file with Arrow: the fast way, or else allowing line breaks within quotes."""
+        """Parse the file with Arrow; rows longer than a block are tried again with larger blocks."""
         columns = 1 + self._header.count(self._delimiter.encode())
         if columns > MOST_COLUMNS:
             raise InputError(
@@ -109,14 +110,22 @@ class TableFile:
             )
         size = self.path.stat().st_size
         block = min(max(BLOCK, HEADERS_IN_BLOCK * len(self._header)), max(BLOCK, size), MOST_BLOCK)
+        parsing = csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=self._may_break_lines)
         with self._clear_errors():
             try:
-                quick = csv.ParseOptions(delimiter=self._delimiter)
-                return read(self.path, csv.ReadOptions(block_size=block), quick, options)
+                return read(self.path, csv.ReadOptions(block_size=block), parsing, options)
             except pa.ArrowInvalid:
-                # A cell may contain line breaks, which blocks parsed in parallel cannot know, and may be long.
-                careful = csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True)
-                return read(self.path, csv.ReadOptions(block_size=min(max(block, size), MOST_BLOCK)), careful, options)
+                return read(self.path, csv.ReadOptions(block_size=min(max(block, size), MOST_BLOCK)), parsing, options)
+
+    @cached_property
+    def _may_break_lines(self) -> bool:
+        """Whether cells may contain line breaks: only those in quotes may.
+
+        Arrow cuts the file into blocks at line breaks. Unless told that some are inside cells, it cuts there too, and may return
+        wrong rows without an error.
+        """
+        with self._clear_errors():
+            return contains(self.path, b'"')
 
     @cached_property
     def _header(self) -> bytes:
