@@ -444,3 +444,22 @@ def test_line_breaks_within_quotes_of_a_large_csv_file(tmp_path):
     found = Predictions.load(tmp_path / "a.csv", scores_key="p_*", link="identity")
     assert list(found.ids) == [f"{row}\nleft" for row in range(rows)]
     assert found.target.tolist() == [1] * rows
+
+
+def test_blanks_around_the_columns_of_a_csv_file_are_ignored(tmp_path):
+    (tmp_path / "a.csv").write_text("id, prob_oak, prob_elm , prob_ash, target\n007, 0.2, 0.3, 0.5, 2\n008, 0.6, 0.4, 0.0, 0\n")
+    found = Predictions.load(tmp_path / "a.csv", scores_key="prob_*", link="identity")
+    assert list(found.classes) == ["oak", "elm", "ash"]
+    assert found.scores.tolist() == [[0.2, 0.3, 0.5], [0.6, 0.4, 0.0]]
+    assert (found.target.tolist(), list(found.ids)) == ([2, 0], ["007", "008"])
+
+
+def test_numbered_columns_of_a_csv_file_with_blanks(tmp_path):
+    (tmp_path / "a.csv").write_text("target , prob_2, prob_1\n1, 0.2, 0.8\n2, 0.6, 0.4\n")
+    assert Predictions.load(tmp_path / "a.csv", scores_key="prob_*", link="identity").target.tolist() == [1, 0]
+
+
+def test_columns_that_differ_by_blanks_alone_are_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("prob_oak, prob_oak,prob_elm\n0.2,0.3,0.5\n")
+    with pytest.raises(InputError, match="'prob_oak'"):
+        Predictions.load(tmp_path / "a.csv", scores_key="prob_*", link="identity")

@@ -1,8 +1,11 @@
-"""CSV tables larger than one of Arrow's blocks."""
+"""CSV tables with blanks around the names of their columns, and tables larger than one of Arrow's blocks."""
+
+import pytest
 
 from shortlist.data.readers.feature_table import read_feature_table
 from shortlist.data.readers.table_file import BLOCK, TableFile
 from shortlist.data.votes.reading import read_columns
+from shortlist.errors import InputError
 
 ROWS = 100_000
 
@@ -40,3 +43,19 @@ def test_votes_with_line_breaks_within_quotes(tmp_path):
     columns, _ = read_columns(path, {"items": "item", "workers": "worker", "labels": "label"}, "refuse")
     assert columns["items"].to_pylist() == [number for number in range(ROWS) for _ in range(2)]
     assert set(columns["workers"].to_pylist()) == {"Ann\nLee", "Bob\nRay"}
+
+
+def test_blanks_around_the_names_of_columns_are_ignored(tmp_path):
+    path = tmp_path / "leaves.csv"
+    path.write_text("width , is_oak, is_elm, is_ash, split\n1,1,0,1,train\n2,0,1,0,train\n")
+    dataset = read_feature_table(path, label_column="is_*", split_column="split")
+    assert (dataset.classes, list(dataset.feature_names)) == (["oak", "elm", "ash"], ["width"])
+    assert dataset.splits["train"].target.int().tolist() == [[1, 0, 1], [0, 1, 0]]
+    assert dataset.splits["train"].inputs.tolist() == [[1], [2]]
+
+
+def test_columns_that_differ_by_blanks_alone_are_refused(tmp_path):
+    path = tmp_path / "leaves.csv"
+    path.write_text("width, width,species\n1,2,oak\n")
+    with pytest.raises(InputError, match="leaves.csv: .*'width'"):
+        read_feature_table(path)

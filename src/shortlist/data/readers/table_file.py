@@ -29,7 +29,8 @@ MISSING_NUMBERS = [*csv.ConvertOptions().null_values, "?"]
 class TableFile:
     """A table on disk: column names are read at once, columns when they are needed.
 
-    A CSV file is UTF-8 with a line of names first; the delimiter (comma, tab or semicolon) is detected in that line.
+    A CSV file is UTF-8 with a line of names first; the delimiter (comma, tab or semicolon) is detected in that line. Blanks around
+    its names are ignored.
     """
 
     def __init__(self, path: str | Path):
@@ -59,6 +60,12 @@ class TableFile:
         if not self.is_csv:
             with self._clear_errors():
                 return pq.read_schema(self.path)
+        with self._clear_errors():
+            return pa.schema([field.with_name(field.name.strip()) for field in self._written_schema])
+
+    @cached_property
+    def _written_schema(self) -> Any:
+        """The schema of a CSV file, with the blanks around its names."""
         return self._parsed(_schema, csv.ConvertOptions(null_values=MISSING_NUMBERS))
 
     @cached_property
@@ -96,10 +103,15 @@ class TableFile:
         if not self.is_csv:
             with self._clear_errors():
                 return pq.read_table(self.path, columns=list(columns))
+        written = {name.strip(): name for name in self._written_schema.names}
         options = csv.ConvertOptions(
-            include_columns=list(columns), column_types=dict(kinds), null_values=missing, strings_can_be_null=True
+            include_columns=[written[name] for name in columns],
+            column_types={written[name]: kind for name, kind in kinds.items()},
+            null_values=missing,
+            strings_can_be_null=True,
         )
-        return self._parsed(_table, options)
+        table = self._parsed(_table, options)
+        return table.rename_columns([name.strip() for name in table.column_names])
 
     def _parsed(self, read: Callable[..., Any], options: Any) -> Any:
         """Parse the file with Arrow; rows longer than a block are tried again with larger blocks."""
