@@ -29,8 +29,8 @@ MISSING_NUMBERS = [*csv.ConvertOptions().null_values, "?"]
 class TableFile:
     """A table on disk: column names are read at once, columns when they are needed.
 
-    A CSV file is UTF-8 with a line of names first; the delimiter (comma, tab or semicolon) is detected in that line. Blanks around
-    its names are ignored.
+    A CSV file is UTF-8 with a line of names first; the delimiter (comma, tab or semicolon) is detected in that line.
+    Blanks around its names are ignored.
     """
 
     def __init__(self, path: str | Path):
@@ -133,8 +133,8 @@ class TableFile:
     def _may_break_lines(self) -> bool:
         """Whether cells may contain line breaks: only those in quotes may.
 
-        Arrow cuts the file into blocks at line breaks. Unless told that some are inside cells, it cuts there too, and may return
-        wrong rows without an error.
+        Arrow cuts the file into blocks at line breaks. Unless told that some are inside cells, it cuts there too, and may
+        return wrong rows without an error.
         """
         with self._clear_errors():
             return contains(self.path, b'"')
