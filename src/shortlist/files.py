@@ -24,6 +24,7 @@ SYSTEM = (*FULL, errno.EACCES, errno.EPERM, errno.EROFS, errno.EMFILE, errno.ENF
 PARTIAL = ".partial"  # the end of the name of a work folder
 LEFTOVER = re.compile(r"\..*\.[0-9a-f]{8}" + re.escape(PARTIAL), re.DOTALL)
 SHOWN_OF_NAME = 50  # characters: file systems allow 255 bytes
+SCANNED_BLOCK = 2**20  # bytes
 OLD = "old"  # part of the name of a folder that was moved aside to be replaced
 
 _LOOKED_AT: set[Path] = set()  # places where this process has removed leftovers
@@ -233,6 +234,17 @@ def flush(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def contains(path: str | Path, sought: bytes) -> bool:
+    """Whether this byte occurs anywhere in a file, which is read in blocks.
+
+    Args:
+        path: the file.
+        sought: one byte.
+    """
+    with Path(path).open("rb") as file:
+        return any(sought in block for block in iter(lambda: file.read(SCANNED_BLOCK), b""))
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -63,6 +63,17 @@ def test_pictures_in_folders_become_a_classifier_and_a_report(run, tmp_path):
     assert len(answer.out.splitlines()) == 12
 
 
+def test_splits_that_are_not_used_are_told(run, tmp_path):
+    parts = [*["train"] * 8, "dev", "final"]
+    rows = [f"{row % 3}.{row},{row},{'oak' if row % 2 else 'elm'},{parts[row // 2 % 10]}" for row in range(200)]
+    (tmp_path / "rows.csv").write_text("\n".join(["x,y,label,split", *rows]) + "\n")
+    outcome = run("train", "rows.csv", "-k", 1, "--set", "epochs=1", "--device", "cpu", "--no-tensorboard", "--out", "one")
+    assert outcome.code == 0, outcome.err
+    assert outcome.err.count("split not used 1 (final: 20 rows") == 1
+    assert "set aside from the training rows: 16 for test" in outcome.err
+    assert any("final: 20 rows" in remark for remark in shortlist.Run(tmp_path / "one").remarks)
+
+
 def test_problems_that_the_reader_found_are_told(run, tmp_path):
     rows = [f"{row % 3}.{row},{row},{'' if row < 20 else 'oak' if row % 2 else 'elm'}" for row in range(120)]
     (tmp_path / "rows.csv").write_text("\n".join(["x,y,label", *rows]) + "\n")

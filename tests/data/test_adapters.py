@@ -332,6 +332,14 @@ def test_dictionaries_are_splits_with_common_classes():
     assert as_split(given | {"test": FEATURES[:3]}).target is None
 
 
+def test_other_names_of_splits_in_dictionaries():
+    rows = (FEATURES, ["oak", "elm", "oak", "elm"])
+    assert list(as_dataset({"train": rows, "dev": rows, "holdout": rows}).splits) == ["train", "val", "test"]
+    assert list(as_dataset({"train": rows, "dev": rows, "val": rows}).splits) == ["train", "dev", "val"]
+    with pytest.raises(InputError, match="'val', got another one as 'validation'"):
+        as_dataset({"train": rows, "val": rows, "validation": rows})
+
+
 def test_splits_with_different_class_numbers_are_matched_by_name():
     dataset = as_dataset({"train": Folder(), "test": Folder(classes=["elm", "fir", "oak"], labels=[0, 1, 2])})
     assert dataset.classes == ["ash", "elm", "fir", "oak"]

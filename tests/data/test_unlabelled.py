@@ -179,7 +179,7 @@ def test_bytes_in_a_table_are_pictures(tmp_path):
 
 
 def test_a_split_of_a_table_is_chosen_by_name_and_else_all_rows_count(tmp_path):
-    path = csv(with_pictures(tmp_path), "path,split\na.png,train\nb.png,testing\nc.png,test\nd.png,\n")
+    path = csv(with_pictures(tmp_path), "path,split\na.png,train\nb.png,Test\nc.png,test\nd.png,\n")
     assert list(opened(path)[1].ids) == NAMES
     assert list(opened(path, split="test")[1].ids) == ["b.png", "c.png"]
     assert refusal([str(path)], split="val") == "split: expected one of the splits of table.csv (train, test), got 'val'"

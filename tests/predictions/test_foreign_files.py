@@ -436,3 +436,30 @@ def test_names_in_npz_that_are_no_text_are_refused(tmp_path, name, odd):
     with pytest.raises(InputError, match=f"a.npz: {name}: expected names .*got") as error:
         Predictions.load(tmp_path / "a.npz", link="softmax")
     assert repr(odd)[1:-1] in str(error.value)
+
+
+def test_line_breaks_within_quotes_of_a_large_csv_file(tmp_path):
+    rows = 60_000
+    (tmp_path / "a.csv").write_text("id,target,p_oak,p_elm\n" + "".join(f'"{row}\nleft",1,0.25,0.75\n' for row in range(rows)))
+    found = Predictions.load(tmp_path / "a.csv", scores_key="p_*", link="identity")
+    assert list(found.ids) == [f"{row}\nleft" for row in range(rows)]
+    assert found.target.tolist() == [1] * rows
+
+
+def test_blanks_around_the_columns_of_a_csv_file_are_ignored(tmp_path):
+    (tmp_path / "a.csv").write_text("id, prob_oak, prob_elm , prob_ash, target\n007, 0.2, 0.3, 0.5, 2\n008, 0.6, 0.4, 0.0, 0\n")
+    found = Predictions.load(tmp_path / "a.csv", scores_key="prob_*", link="identity")
+    assert list(found.classes) == ["oak", "elm", "ash"]
+    assert found.scores.tolist() == [[0.2, 0.3, 0.5], [0.6, 0.4, 0.0]]
+    assert (found.target.tolist(), list(found.ids)) == ([2, 0], ["007", "008"])
+
+
+def test_numbered_columns_of_a_csv_file_with_blanks(tmp_path):
+    (tmp_path / "a.csv").write_text("target , prob_2, prob_1\n1, 0.2, 0.8\n2, 0.6, 0.4\n")
+    assert Predictions.load(tmp_path / "a.csv", scores_key="prob_*", link="identity").target.tolist() == [1, 0]
+
+
+def test_columns_that_differ_by_blanks_alone_are_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("prob_oak, prob_oak,prob_elm\n0.2,0.3,0.5\n")
+    with pytest.raises(InputError, match="'prob_oak'"):
+        Predictions.load(tmp_path / "a.csv", scores_key="prob_*", link="identity")

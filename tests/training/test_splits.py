@@ -96,7 +96,17 @@ def test_a_split_that_is_missing_comes_from_the_training_rows(missing):
 def test_splits_of_other_names_are_left_out():
     given = three()
     given = given.with_splits({**given.splits, "extra": split(cycled(30), 5000)})
-    assert set(ids(split_for_training(given, recipe()))) == {"train", "val", "calibration", "test"}
+    chosen = split_for_training(given, recipe())
+    assert set(ids(chosen)) == {"train", "val", "calibration", "test"}
+    (warning,) = chosen.warnings
+    assert warning in chosen.remarks
+    assert "split not used 1 (extra: 30 rows" in warning
+
+
+def test_splits_that_cannot_be_used_are_no_problem():
+    given = three()
+    more = {"unlabelled": split(cycled(30), 5000).with_target(None), "empty": split(cycled(0), 6000)}
+    assert split_for_training(given.with_splits({**given.splits, **more}), recipe()).warnings == []
 
 
 @pytest.mark.parametrize(("share", "kept"), [(0.0, None), (0.25, 30), (0.5, 20), (0.9, 4)])

@@ -278,13 +278,18 @@ def _table_columns(predictions: "Predictions", path: Path) -> dict[str, Any]:
     from pyarrow import csv, parquet
 
     from shortlist.checks import check_distinct
+    from shortlist.files import contains
     from shortlist.retrieval.columns import KINDS
 
     if predictions.ids is None:
         raise InputError("--columns: expected scores whose rows have ids, to match those of the table, got none")
     as_written = csv.ConvertOptions(column_types={"id": pa.string()})  # 007 is not 7
     try:
-        table = parquet.read_table(path) if path.suffix == ".parquet" else csv.read_csv(path, convert_options=as_written)
+        if path.suffix == ".parquet":
+            table = parquet.read_table(path)
+        else:
+            parsing = csv.ParseOptions(newlines_in_values=contains(path, b'"'))  # else Arrow may cut cells without an error
+            table = csv.read_csv(path, parse_options=parsing, convert_options=as_written)
         check_distinct(table.column_names)
     except InputError as error:
         raise InputError(f"--columns: {path}: {error}") from None

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from shortlist.data.array_inputs import array_inputs
-from shortlist.data.dataset import ALL, SPLIT_NAMES, Dataset, Split, target_among
+from shortlist.data.dataset import ALL, SPLIT_NAMES, Dataset, Split, target_among, usual_split_names
 from shortlist.data.feature_names import names_in_frame
 from shortlist.data.foreign_rows import (
     GivenRows,
@@ -111,8 +111,9 @@ def _by_split(given: Mapping[Any, Any]) -> dict[str, Any]:
     if not given:
         raise InputError(f"data: {EXPECTED}, got an empty dictionary")
     parts: dict[str, Any] = {}
+    usual = usual_split_names(map(str, given))
     for key, part in given.items():
-        split = SPLIT_NAMES.get(str(key).casefold(), str(key))
+        split = SPLIT_NAMES.get(str(key).casefold(), usual[str(key)])
         if split in parts:
             raise InputError(f"data: expected one part for the split {split!r}, got another one as {key!r}")
         parts[split] = part

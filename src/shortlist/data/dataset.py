@@ -1,6 +1,6 @@
 """Split and Dataset: rows of inputs with or without labels, in named splits. Every reader returns them, training takes them."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -28,6 +28,17 @@ SPLIT_NAMES = {
     "validation": "val",
     "test": TEST,
     "testing": TEST,
+}
+# Names that mean these splits only if no other name in the data does.
+LIKELY_SPLIT_NAMES = {
+    "dev": "val",
+    "development": "val",
+    "eval": TEST,
+    "evaluation": TEST,
+    "holdout": TEST,
+    "hold-out": TEST,
+    "hold_out": TEST,
+    "heldout": TEST,
 }
 
 
@@ -256,6 +267,30 @@ class Dataset:
                     f"{self.name}: expected labels, got {len(split):,} rows without labels in {name}: rows "
                     "without labels can be classified, but not trained on, divided or evaluated"
                 )
+
+
+def usual_split_names(names: Iterable[str]) -> dict[str, str]:
+    """What we call each of these splits: train, val or test if its name, in any case, means that; else its own name.
+
+    Of several names with the same meaning the usual one is taken, then one of ``SPLIT_NAMES``, then one of
+    ``LIKELY_SPLIT_NAMES``; the others keep their own names, as do two of the same kind.
+
+    >>> usual_split_names(["Training", "dev", "holdout"])
+    {'Training': 'train', 'dev': 'val', 'holdout': 'test'}
+    >>> usual_split_names(["train", "val", "dev"])
+    {'train': 'train', 'val': 'val', 'dev': 'dev'}
+    """
+    names = list(names)
+    texts = {name.casefold() for name in names}
+    chosen: dict[str, str] = {}
+    for usual in dict.fromkeys(SPLIT_NAMES.values()):
+        for known in ({usual: usual}, SPLIT_NAMES, LIKELY_SPLIT_NAMES):
+            found = [text for text in texts if known.get(text) == usual]
+            if len(found) == 1:
+                chosen[found[0]] = usual
+            if found:
+                break
+    return {name: chosen.get(name.casefold(), name) for name in names}
 
 
 def target_among(target: Target, names: Sequence[str], classes: Sequence[str]) -> Target:

@@ -20,6 +20,7 @@ from safetensors.torch import load as load_safetensors
 from torch import Tensor
 
 from shortlist.errors import InputError
+from shortlist.predictions.numbered import Numbered
 from shortlist.predictions.stored import VERSION, Keys, Stored
 from shortlist.tensors import Array, as_tensor, shape_of
 from shortlist.words import listed, shown
@@ -47,15 +48,25 @@ def read_safetensors(path: Path, keys: Keys) -> Stored:
     ids = tensors.pop("ids", None)
     names = ("classes", "superclasses", "link", "network_digest")
     told = {name: json.loads(header.get(name, "null")) if ours else None for name in names}
+    if not ours and "classes" in tensors:
+        told["classes"] = _class_numbers(tensors["classes"], tensors[keys.find_scores(tensors)[0]])
     return _assemble(
         tensors,
         keys,
+        ours=ours,
         ids=_from_bytes(ids) if ours and ids is not None else None,
         classes=names_of(told["classes"], "classes"),
         superclasses=names_of(told["superclasses"], "superclasses"),
         link=told["link"],
         network_digest=told["network_digest"],
     )
+
+
+def _class_numbers(classes: Tensor, scores: Tensor) -> list[str]:
+    """The names of classes that are numbers, from a file of another program: safetensors files hold no text."""
+    if classes.is_floating_point() or classes.is_complex() or classes.dtype == torch.bool or classes.shape != scores.shape[1:]:
+        raise InputError(f"classes: expected whole numbers, one for each class, got {shape_of(classes)}")
+    return [str(number) for number in classes.tolist()]
 
 
 def _metadata(content: bytes) -> dict[str, str]:
@@ -79,6 +90,7 @@ def read_npz(path: Path, keys: Keys) -> Stored:
     return _assemble(
         {name: as_tensor(array, name) for name, array in arrays.items() if name not in words} | words,
         keys,
+        ours=ours,
         ids=ids if ours or ids is None else keys.check_ids(ids),
         classes=classes,
         superclasses=superclasses if ours else None,
@@ -157,6 +169,7 @@ def _assemble(
     tensors: Mapping[str, Any],
     keys: Keys,
     *,
+    ours: bool,
     ids: Sequence[str] | None,
     classes: Sequence[str] | None,
     superclasses: Sequence[str] | None,
@@ -174,6 +187,7 @@ def _assemble(
         link=link,
         network_digest=network_digest,
         link_tensors={n.removeprefix(LINK_PREFIX): t for n, t in tensors.items() if n.startswith(LINK_PREFIX)},
+        numbered=None if ours or classes is None else Numbered.of(classes),
     )
 
 

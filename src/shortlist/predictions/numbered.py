@@ -8,6 +8,8 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import torch
+from torch import Tensor
 
 from shortlist.errors import InputError
 from shortlist.words import quoted
@@ -43,6 +45,15 @@ class Numbered:
         encoded = labels.cast(pa.string()).dictionary_encode()
         places = np.array([self.place(label) for label in encoded.dictionary.to_pylist()], np.int64)
         return pa.array(places[encoded.indices.to_numpy(zero_copy_only=False)])
+
+    def places(self, labels: Sequence[str] | Sequence[int]) -> Tensor:
+        """The places of the classes with these names, int64 (N,).
+
+        >>> Numbered(["4", "2"]).places([2, 2, 4])
+        tensor([1, 1, 0])
+        """
+        place = {label: self.place(str(label)) for label in dict.fromkeys(labels)}
+        return torch.tensor([place[label] for label in labels], dtype=torch.int64)
 
     def place(self, label: str) -> int:
         """The place of the class with this name, written as here or as another form of the same number."""

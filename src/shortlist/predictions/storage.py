@@ -114,10 +114,14 @@ def _predictions(stored: Stored, link: Link | str | None) -> Predictions:
         link = parse_link(link)
     target = stored.target
     if target is not None and not isinstance(target, Tensor):
-        target = _numbers(target, stored.classes)
+        target = stored.numbered.places(target) if stored.numbered else _numbers(target, stored.classes)
+    elif target is not None:
+        target = _foreign_target(target, stored.scores.shape[-1])
+        if stored.numbered and target.ndim == 1:
+            target = stored.numbered.places(target.tolist())
     return Predictions(
         stored.scores,
-        None if target is None else _foreign_target(target, stored.scores.shape[-1]),
+        target,
         stored.classes,
         link,
         stored.ids,

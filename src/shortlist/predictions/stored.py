@@ -15,6 +15,7 @@ from torch import Tensor
 
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.predictions.checks import check_storable
+from shortlist.predictions.numbered import Numbered
 from shortlist.words import quoted
 
 VERSION = "shortlist-predictions/1"
@@ -35,11 +36,15 @@ class Header:
 
 @dataclass(kw_only=True)
 class Stored(Header):
-    """A whole file: what it says about its columns, and its rows."""
+    """A whole file: what it says about its columns, and its rows.
+
+    If ``numbered`` is set, labels are the names of classes, which are numbers other than their places.
+    """
 
     scores: Tensor
     target: Tensor | Sequence[str] | None = None  # class names, if that is what the file of another program holds
     ids: Sequence[str] | None = None
+    numbered: Numbered | None = None
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from shortlist.checks import check_distinct, whole
 from shortlist.errors import InputError
+from shortlist.files import contains
 from shortlist.predictions.array_sinks import DTYPES
 from shortlist.predictions.arrays import names_of
 from shortlist.predictions.numbered import Numbered
@@ -103,15 +104,19 @@ def read_parquet(path: Path, keys: Keys) -> Stored:
 
 
 def read_csv(path: Path, keys: Keys) -> Stored:
-    """A table with one column per class."""
-    with pyarrow.csv.open_csv(path) as file:
-        names = file.schema.names
+    """A table with one column per class; blanks around the names of columns are ignored."""
+    parsing = pyarrow.csv.ParseOptions(newlines_in_values=contains(path, b'"'))  # else Arrow may cut cells without an error
+    with pyarrow.csv.open_csv(path, parse_options=parsing) as file:
+        written = file.schema.names
+    names = [name.strip() for name in written]
     ids = keys.ids or "id"
-    as_written = {} if ids == keys.scores else {ids: pa.string()}  # 007 is not 7
+    as_text = set() if ids == keys.scores else {ids}  # 007 is not 7
     target = keys.find_target(names)
     if target is not None and Numbered.of(keys.class_names(keys.find_scores(names))) is not None:
-        as_written[target] = pa.string()
-    table = pyarrow.csv.read_csv(path, convert_options=pyarrow.csv.ConvertOptions(column_types=as_written))
+        as_text.add(target)
+    kinds = {column: pa.string() for column, name in zip(written, names, strict=True) if name in as_text}
+    converting = pyarrow.csv.ConvertOptions(column_types=kinds)
+    table = pyarrow.csv.read_csv(path, parse_options=parsing, convert_options=converting).rename_columns(names)
     return _read(table.schema, table.num_rows, {}, keys, lambda names: table.select(names).to_batches(2**16))
 
 

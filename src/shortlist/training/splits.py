@@ -195,10 +195,20 @@ def _check_schedule(recipe: Recipe) -> None:
 def _report_problems(data: TrainingSplits, remarks: list[str]) -> None:
     """Report what the reader found wrong; classes without rows are reported elsewhere, for the final splits."""
     found = [problem for problem in data.dataset.problems if problem.kind not in (EMPTY_CLASS, MISSING_CLASS)]
-    found += in_two_splits(data.splits)
+    found += [*_unused(data.dataset), *in_two_splits(data.splits)]
     if found:
         remarks.insert(0, f"{data.dataset.name}: {describe_problems(found)}")
         data.warnings.append(remarks[0])
+
+
+def _unused(dataset: Dataset) -> list[Problem]:
+    """Splits with labels that training does not use: perhaps val or test under another name."""
+    used = (TRAIN, VAL, TEST) if TRAIN in dataset.splits else (ALL,)
+    return [
+        Problem("split not used", name, f"{counted(len(split), 'row')}, in none of train, val and test: left out")
+        for name, split in dataset.splits.items()
+        if name not in used and split.target is not None and len(split)
+    ]
 
 
 def _check_classes(data: TrainingSplits, recipe: Recipe, remarks: list[str]) -> None:

@@ -39,7 +39,10 @@ def test_every_folder_is_a_class(tmp_path):
     assert list(dataset.problems) == []
 
 
-@pytest.mark.parametrize("names", [("train", "val", "test"), ("Training", "VALID", "testing"), ("train", "validation", "test")])
+@pytest.mark.parametrize(
+    "names",
+    [("train", "val", "test"), ("Training", "VALID", "testing"), ("train", "dev", "holdout"), ("train", "validation", "test")],
+)
 def test_splits_go_by_the_names_of_folders(tmp_path, names):
     root = make(tmp_path, *(f"{name}/{species}/1.png" for name in names for species in ("oak", "elm")))
     dataset = read_class_folders(root)
@@ -104,6 +107,12 @@ def test_other_folders_beside_the_splits_are_left_out_and_noted(tmp_path):
     assert list(dataset.splits) == ["train", "test"]
     assert dataset.classes == ["oak"]
     assert [str(problem) for problem in dataset.problems] == ["annotations: lies beside train, test: left out"]
+
+
+def test_a_folder_that_may_mean_a_split_that_is_there_is_left_out_and_noted(tmp_path):
+    dataset = read_class_folders(make(tmp_path, "train/oak/1.png", "test/oak/2.png", "holdout/oak/3.png"))
+    assert list(dataset.splits) == ["train", "test"]
+    assert [str(problem) for problem in dataset.problems] == ["holdout: lies beside train, test: left out"]
 
 
 def test_two_folders_for_one_split_are_refused(tmp_path):

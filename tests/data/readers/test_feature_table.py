@@ -327,3 +327,24 @@ def test_what_is_no_npz_is_refused(tmp_path):
         read_feature_table(tmp_path / "y.npz")
     with pytest.raises(InputError, match="npz: expected no column names"):
         read_feature_table(npz(tmp_path, X=np.eye(2), y=np.array([0, 1])), label_column="y")
+
+
+@pytest.mark.parametrize(
+    ("classes", "labels", "places"),
+    [
+        (np.array([1, 2, 3]), [1, 2, 1], [0, 1, 0]),
+        (np.array([4, 2, 1, 3, 0]), [0, 1, 4], [4, 2, 0]),
+        (np.array(["01", "02"]), [1, 2, 1], [0, 1, 0]),
+        (np.array([0, 1, 2]), [0, 2, 1], [0, 2, 1]),
+    ],
+)
+def test_labels_of_arrays_go_by_classes_that_are_numbers(tmp_path, classes, labels, places):
+    dataset = read_feature_table(npz(tmp_path, X=np.eye(3), y=np.array(labels), classes=classes))
+    assert dataset.classes == [str(name) for name in classes]
+    assert dataset.splits["all"].target.tolist() == places
+
+
+@pytest.mark.parametrize(("classes", "match"), [([1, 2, 3], "got '0'"), ([1, 1, 0], "'1' more than once")])
+def test_numbers_that_name_no_class_or_two_are_refused(tmp_path, classes, match):
+    with pytest.raises(InputError, match=match):
+        read_feature_table(npz(tmp_path, X=np.eye(2), y=np.array([1, 0]), classes=np.array(classes)))

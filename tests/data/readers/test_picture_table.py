@@ -10,7 +10,7 @@ from shortlist.data.pictures import PictureFiles
 from shortlist.data.readers.picture_table import read_picture_table
 from shortlist.errors import InputError
 from tests.data.drawings import file_of, noise, write_picture
-from tests.data.readers.table_files import csv, parquet, told, with_pictures
+from tests.data.readers.table_files import NAMES, csv, parquet, told, with_pictures
 
 
 @pytest.fixture
@@ -89,6 +89,25 @@ def test_splits_go_by_their_usual_names_and_order(folder):
         "extra": ["c.png"],
     }
     assert list(dataset.splits) == ["train", "val", "test", "extra"]
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (["train", "dev", "holdout"], ["train", "val", "test"]),
+        (["train", "Dev", "EVAL"], ["train", "val", "test"]),
+        (["train", "dev", "val", "test"], ["train", "dev", "val", "test"]),
+        (["train", "validation", "val", "eval"], ["train", "validation", "val", "test"]),
+        (["train", "dev", "validation", "test"], ["train", "dev", "val", "test"]),
+        (["train", "valid", "validation", "test"], ["train", "valid", "validation", "test"]),
+        (["train", "Train", "eval", "holdout"], ["train", "train", "eval", "holdout"]),
+    ],
+)
+def test_other_names_of_splits_are_understood_where_only_one_has_that_meaning(folder, written, read):
+    rows = "".join(f"{name},oak,{split}\n" for name, split in zip(NAMES, written, strict=False))
+    dataset = read_picture_table(csv(folder, "path,label,split\n" + rows))
+    found = {row: name for name, split in dataset.splits.items() for row in split.ids}
+    assert [found[name] for name in NAMES[: len(read)]] == read
 
 
 def test_a_row_without_a_split_is_left_out(folder):

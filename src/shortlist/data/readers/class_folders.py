@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from shortlist.data.dataset import ALL, SPLIT_NAMES, TRAIN, Dataset, Split, classes_without_rows
+from shortlist.data.dataset import ALL, SPLIT_NAMES, TRAIN, Dataset, Split, classes_without_rows, usual_split_names
 from shortlist.data.decoding import SUFFIXES
 from shortlist.data.names import check_names, is_utf8, superclasses_of
 from shortlist.data.pictures import PictureFiles
@@ -61,11 +61,13 @@ def read_class_folders(root: str | Path, *, superclass: str | None = None) -> Da
 def _split_folders(found: "FolderWalk") -> dict[str, Path]:
     """The folders that are splits; none where the folders below the root are classes."""
     top = found.folders(found.root)
-    called = [folder for folder in top if folder.name.lower() in SPLIT_NAMES]
-    named = {SPLIT_NAMES[folder.name.lower()]: folder for folder in called}
+    usual = usual_split_names(folder.name for folder in top)
+    meaning = {folder: SPLIT_NAMES.get(folder.name.casefold(), usual[folder.name]) for folder in top}
+    called = [folder for folder in top if meaning[folder] in SPLIT_NAMES.values()]
+    named = {meaning[folder]: folder for folder in called}
     folders = {name: named[name] for name in dict.fromkeys(SPLIT_NAMES.values()) if name in named}
     if len(folders) < len(called):
-        names = " and ".join(folder.name for folder in called if folders[SPLIT_NAMES[folder.name.lower()]] != folder)
+        names = " and ".join(folder.name for folder in called if folders[meaning[folder]] != folder)
         raise InputError(f"{printable(str(found.root))}: {names} means the same split as another folder: rename one")
     if TRAIN not in folders and len(called) < len(top):
         for folder in called:

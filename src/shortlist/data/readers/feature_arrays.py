@@ -19,6 +19,7 @@ from shortlist.data.readers.feature_rows import usable_rows
 from shortlist.data.readers.label_columns import encode_names
 from shortlist.data.readers.named_pictures import distinct_names, shared_names
 from shortlist.errors import InputError
+from shortlist.predictions.numbered import Numbered
 from shortlist.tensors import Array, Target
 from shortlist.words import printable
 
@@ -47,7 +48,8 @@ def read_feature_arrays(
     """Arrays ``features`` or ``X`` (N, D) and ``target`` or ``y``, and where they are given ``classes`` (C,) and ``ids`` (N,).
 
     The target is (N,) of class names or class numbers, or (N, C) of zeros and ones. Without ``classes``, class numbers are
-    used as names, and only those that occur are classes. Python objects are never loaded.
+    used as names, and only those that occur are classes. If ``classes`` are numbers other than their places (1, 2, 3, …), class
+    numbers are these names. Python objects are never loaded.
 
     Args:
         path: the file.
@@ -181,7 +183,8 @@ def read_target(written: Array, names: list[str] | None, file: str) -> tuple[Arr
     (array([1, 0, 1]), ['elm', 'oak'])
     """
     shared = list(shared_names(names or []))
-    if shared and written.dtype.kind == "U":
+    numbered = Numbered.of(names) if names is not None and written.ndim == 1 and written.dtype.kind in "iu" else None
+    if shared and (written.dtype.kind == "U" or numbered):
         raise InputError(f"{file}: expected classes with different names, got {shared[0].where!r} more than once")
     classes = None if names is None else distinct_names(names, [str(label) for label in range(len(names))])
     if written.ndim == 2:
@@ -195,7 +198,7 @@ def read_target(written: Array, names: list[str] | None, file: str) -> tuple[Arr
             f"{file}: expected a target of class names or numbers (N,), or 0 and 1 (N, C), got {dtype_and_shape(written)}"
         )
     if classes is not None and written.dtype.kind in "iu":
-        return written.astype(np.int64), classes, shared
+        return numbered.places(written.tolist()).numpy() if numbered else written.astype(np.int64), classes, shared
     if written.dtype.kind == "U":
         _check_text(written.tolist(), "the target", file)
     codes, found, problems = encode_names(pa.array(written), "target")

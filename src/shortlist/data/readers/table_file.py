@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from shortlist.checks import check_distinct
 from shortlist.data.readers.file_kinds import CSV_SUFFIXES, TABLE_SUFFIXES
 from shortlist.errors import InputError
+from shortlist.files import contains
 from shortlist.words import printable
 
 UTF16_STARTS = (b"\xff\xfe", b"\xfe\xff")
@@ -29,6 +30,7 @@ class TableFile:
     """A table on disk: column names are read at once, columns when they are needed.
 
     A CSV file is UTF-8 with a line of names first; the delimiter (comma, tab or semicolon) is detected in that line.
+    Blanks around its names are ignored.
     """
 
     def __init__(self, path: str | Path):
@@ -58,6 +60,12 @@ class TableFile:
         if not self.is_csv:
             with self._clear_errors():
                 return pq.read_schema(self.path)
+        with self._clear_errors():
+            return pa.schema([field.with_name(field.name.strip()) for field in self._written_schema])
+
+    @cached_property
+    def _written_schema(self) -> Any:
+        """The schema of a CSV file, with the blanks around its names."""
         return self._parsed(_schema, csv.ConvertOptions(null_values=MISSING_NUMBERS))
 
     @cached_property
@@ -95,13 +103,18 @@ class TableFile:
         if not self.is_csv:
             with self._clear_errors():
                 return pq.read_table(self.path, columns=list(columns))
+        written = {name.strip(): name for name in self._written_schema.names}
         options = csv.ConvertOptions(
-            include_columns=list(columns), column_types=dict(kinds), null_values=missing, strings_can_be_null=True
+            include_columns=[written[name] for name in columns],
+            column_types={written[name]: kind for name, kind in kinds.items()},
+            null_values=missing,
+            strings_can_be_null=True,
         )
-        return self._parsed(_table, options)
+        table = self._parsed(_table, options)
+        return table.rename_columns([name.strip() for name in table.column_names])
 
     def _parsed(self, read: Callable[..., Any], options: Any) -> Any:
-        """Parse the file with Arrow: the fast way, or else allowing line breaks within quotes."""
+        """Parse the file with Arrow; rows longer than a block are tried again with larger blocks."""
         columns = 1 + self._header.count(self._delimiter.encode())
         if columns > MOST_COLUMNS:
             raise InputError(
@@ -109,14 +122,22 @@ class TableFile:
             )
         size = self.path.stat().st_size
         block = min(max(BLOCK, HEADERS_IN_BLOCK * len(self._header)), max(BLOCK, size), MOST_BLOCK)
+        parsing = csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=self._may_break_lines)
         with self._clear_errors():
             try:
-                quick = csv.ParseOptions(delimiter=self._delimiter)
-                return read(self.path, csv.ReadOptions(block_size=block), quick, options)
+                return read(self.path, csv.ReadOptions(block_size=block), parsing, options)
             except pa.ArrowInvalid:
-                # A cell may contain line breaks, which blocks parsed in parallel cannot know, and may be long.
-                careful = csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True)
-                return read(self.path, csv.ReadOptions(block_size=min(max(block, size), MOST_BLOCK)), careful, options)
+                return read(self.path, csv.ReadOptions(block_size=min(max(block, size), MOST_BLOCK)), parsing, options)
+
+    @cached_property
+    def _may_break_lines(self) -> bool:
+        """Whether cells may contain line breaks: only those in quotes may.
+
+        Arrow cuts the file into blocks at line breaks. Unless told that some are inside cells, it cuts there too, and may
+        return wrong rows without an error.
+        """
+        with self._clear_errors():
+            return contains(self.path, b'"')
 
     @cached_property
     def _header(self) -> bytes:

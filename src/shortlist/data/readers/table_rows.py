@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from shortlist.data.dataset import ALL, SPLIT_NAMES, TRAIN, Split
+from shortlist.data.dataset import ALL, TRAIN, Split, usual_split_names
 from shortlist.data.problems import Problem
 from shortlist.data.readers.label_columns import Labels, encode_names
 from shortlist.tensors import Array
@@ -19,7 +19,7 @@ def split_numbers(column: Any | None, name: str, rows: int) -> tuple[Array, list
     if column is None:
         return np.zeros(rows, np.int64), [ALL]
     codes, written, _ = encode_names(column, name)
-    called = [SPLIT_NAMES.get(text.casefold(), text) for text in written]
+    called = list(usual_split_names(written).values())
     names = sorted(set(called), key=lambda split: (USUAL_ORDER.index(split) if split in USUAL_ORDER else 3, split))
     renumbered = np.array([*(names.index(split) for split in called), -1], np.int64)
     numbers: Array = renumbered[codes]
