@@ -107,10 +107,8 @@ def _log_loss(evaluation: Evaluation) -> float | None:
 
 SHOTS = {"few": "fewer than 20", "medium": "20 to 100", "many": "more than 100"}
 AVERAGE_PRECISION = "average precision, tied scores taken together, averaged over the {} that have a positive"
-LOG_LOSS = (
-    "mean of -log p of the labels; with several labels a row, of every label being present or absent; a probability of exactly "
-    "0 counts as e^-745"
-)
+# A probability of exactly 0 counts as e^-745, the smallest number above 0.
+LOG_LOSS = "mean of -log p of the labels; with several labels a row, of every label being present or absent"
 
 QUANTITIES: dict[str, Quantity] = {
     quantity.name: quantity
