@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from shortlist.losses import average_k_loss, expected_positive_loss, quasibinary_loss, role_loss, two_way_loss
+from shortlist.losses import (
+    CrossEntropyLoss,
+    PenalisedLoss,
+    UniformOutlierLoss,
+    average_k_loss,
+    expected_positive_loss,
+    quasibinary_loss,
+    role_loss,
+    two_way_loss,
+)
 from shortlist.processes import gathered, processes, total, total_logsumexp
 from tests import warm
 
@@ -46,6 +55,7 @@ def average_k(k):
     return lambda b: average_k_loss(b.scores, b.target, proposal_scores=b.other, k=k, alpha=0.7)
 
 
+OUTLIERS = PenalisedLoss(CrossEntropyLoss(), UniformOutlierLoss(), 0.6)
 LOSSES = {
     **{f"average-k {k}": average_k(k) for k in (1, 1.3, 2.5, 4, CLASSES)},
     "average-k, rows ignored": lambda b: average_k_loss(b.scores, b.partly, proposal_scores=b.other, k=2.5, alpha=0.7),
@@ -59,6 +69,8 @@ LOSSES = {
     "quasibinary, one label": lambda b: quasibinary_loss(b.scores, b.target),
     "quasibinary, no label": lambda b: quasibinary_loss(b.scores, b.marks & False),
     "quasibinary, given normaliser": lambda b: quasibinary_loss(b.scores, b.marks & False, log_normalizer=-0.3),
+    "outliers": lambda b: OUTLIERS(b.scores, b.marks & (b.target < 3)[:, None]),
+    "outliers alone": lambda b: OUTLIERS(b.scores, b.marks & False),
     "sum": lambda b: (total(b.scores.sin().sum(0)) ** 2).sum() + total(b.other.sum()),
     "logsumexp": lambda b: total_logsumexp(b.scores).nan_to_num(neginf=0.0).square().sum(),
     "logsumexp of some": lambda b: total_logsumexp(b.scores.masked_fill(~b.marks, -torch.inf)).exp().square().sum(),

@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy, logsigmoid, pad
 
 from shortlist.checks import number
 from shortlist.errors import InputError
-from shortlist.links import Link, Sigmoid
+from shortlist.links import Link, Softmax
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss
 from shortlist.losses.rows import (
@@ -194,5 +194,5 @@ class AverageKLoss(Loss):
         return average_k_loss(scores, target, proposal_scores=proposal_scores, **self.keywords)
 
     def link(self) -> Link:
-        """Sigmoid."""
-        return Sigmoid()
+        """Softmax, whose sets are better than those of the sigmoids that the loss trains: ``docs/choosing.md`` has both."""
+        return Softmax()

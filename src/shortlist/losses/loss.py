@@ -26,6 +26,7 @@ class Loss(nn.Module):
         elicits: what the scores that minimise the expected loss reveal about the distribution of the labels.
         couples: whether the loss of a row depends on the other rows of the batch.
         reads: whether it takes scores, or the log-odds of a link.
+        of_unlabelled_rows: whether it is a loss of the rows without a label, and of no others.
         keeps_row_state: whether its training state holds something for every training row.
     """
 
@@ -33,6 +34,7 @@ class Loss(nn.Module):
     elicits: Elicits = "nothing"
     couples: bool = False
     reads: ClassVar[Literal["scores", "log-odds"]] = "scores"
+    of_unlabelled_rows: ClassVar[bool] = False
     keeps_row_state: bool = False
 
     def __init_subclass__(cls) -> None:
@@ -62,9 +64,20 @@ class Loss(nn.Module):
         """The loss of these scores."""
         return type(self).function(scores, target, **self.keywords)
 
+    def of_rows(self, scores: Scores, target: Target) -> Tensor:
+        """The loss of each row, (N,); only for losses that do not couple rows."""
+        return type(self).function(scores, target, **(self.keywords | {"reduction": "none"}))
+
     def link(self) -> Link | None:
         """The link that turns scores trained with this loss into probabilities; None if there is none."""
         return None
+
+    def log_odds_link(self) -> Link | None:
+        """The link whose log-odds a penalty takes, with a gradient everywhere; None for the scores themselves.
+
+        By default the link of the loss.
+        """
+        return self.link()
 
     def training_state(self, rows: int, classes: int, seed: int) -> "LossState":
         """What this loss keeps between the steps of a training run; by default only its link.

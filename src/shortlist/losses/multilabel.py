@@ -178,6 +178,10 @@ class AsymmetricFocalLoss(PartialLoss):
         """The map φ from the minimiser back to the probability; none with detached weights."""
         return None if self.detach_weight else FocalRecovery(self.gamma_pos, self.gamma_neg, self.shift)
 
+    def log_odds_link(self) -> Link | None:
+        """Sigmoid with a shift, below which φ is 0 and its log-odds have no gradient (Cheng, Table 4); otherwise φ."""
+        return Sigmoid() if self.shift > 0 else self.link()
+
 
 def _spa_partials(
     scores: Scores, *, zeta_pos: float, k_pos: float, b_pos: float, zeta_neg: float, k_neg: float, b_neg: float

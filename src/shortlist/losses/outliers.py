@@ -20,7 +20,8 @@ def uniform_outlier_loss(scores: Scores, target: Target | None = None, *, reduct
 
     .. math:: -\log C - \frac1C \sum_j \log \mathrm{softmax}_j(scores)
 
-    Added with weight 1 to the cross-entropy of the rows with a label. The mean is over all rows.
+    Added with weight 1 to the cross-entropy of the rows with a label. The mean here is over all rows;
+    :class:`PenalisedLoss` takes two means, one over the rows with a label and one over those without.
 
     Elicits: nothing (it favours no label). Link: softmax.
 
@@ -43,6 +44,8 @@ def uniform_outlier_loss(scores: Scores, target: Target | None = None, *, reduct
 
 class OutlierLoss(Loss):
     """A loss for rows without a label, with a softmax link."""
+
+    of_unlabelled_rows = True
 
     def __init__(self, *, reduction: Reduction = "mean"):
         super().__init__(reduction=reduction)
@@ -67,7 +70,8 @@ def confidence_outlier_loss(scores: Scores, target: Target | None = None, *, red
 
     .. math:: \max_j \log \mathrm{softmax}_j(scores)
 
-    Added with weight 1 to the cross-entropy of the rows with a label. The mean is over all rows. Never above 0.
+    Never above 0. Added with weight 1 to the cross-entropy of the rows with a label. The mean here is over all rows;
+    :class:`PenalisedLoss` takes two means, one over the rows with a label and one over those without.
 
     Elicits: nothing (it favours no label). Link: softmax.
 

@@ -2,12 +2,15 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from shortlist.checks import number
 from shortlist.errors import InputError
 from shortlist.links import Link
 from shortlist.losses.loss import Loss, LossState
+from shortlist.losses.rows import global_rows, label_marks, reduce_coupled
+from shortlist.processes import total
 from shortlist.tensors import Scores, Target, TwoHeadScores
 
 LARGEST_PENALISED_ODDS = 100.0  # log-odds are clamped to ±this: differences of infinite ones are undefined
@@ -17,7 +20,9 @@ class PenalisedLoss(Loss):
     """``loss(scores, target) + weight · penalty(…, target)``.
 
     A penalty on log-odds gets those of the loss's link (the scores themselves if the loss has none, or if the link is the
-    sigmoid). What it elicits and its link are those of the loss.
+    sigmoid; also for ASY, whose link has no gradient below its shift). A penalty on rows without a label is a mean over those
+    rows, and the loss then is one over the others: two expectations, each over the global batch. What it elicits and its link
+    are those of the loss.
 
     >>> import torch
     >>> from shortlist.losses import LabelPairPenalty, SpaLoss
@@ -41,14 +46,18 @@ class PenalisedLoss(Loss):
             if not isinstance(part, Loss):
                 raise InputError(f"{name}: expected a loss module of shortlist.losses, got {type(part).__name__}")
         self.loss, self.penalty = loss, penalty
-        self.elicits, self.couples = loss.elicits, loss.couples or penalty.couples
+        if penalty.of_unlabelled_rows and loss.couples:
+            raise InputError(f"loss: expected one with a value per row beside {type(penalty).__name__}, got {loss}")
+        self.elicits, self.couples = loss.elicits, loss.couples or penalty.couples or penalty.of_unlabelled_rows
         self.keeps_row_state = loss.keeps_row_state
-        self._link = link or (loss.link() if penalty.reads == "log-odds" else None)
+        self._link = link or (loss.log_odds_link() if penalty.reads == "log-odds" else None)
         if link is None and self._link is not None and self._link.running:
             raise InputError("link: expected the link that the training loop updates, got none")
 
     def forward(self, scores: Scores, target: Target, **per_call: Any) -> Tensor:
         """The weighted sum; tensors that change with every call are passed to the loss."""
+        if self.penalty.of_unlabelled_rows:
+            return self._two_means(scores, target)
         value: Tensor = self.loss(scores, target, **per_call) + self.weighted_penalty(scores, target, self._link)
         return value
 
@@ -58,6 +67,14 @@ class PenalisedLoss(Loss):
             scores = link.log_odds(scores).clamp(-LARGEST_PENALISED_ODDS, LARGEST_PENALISED_ODDS)
         value: Tensor = self.weight * self.penalty(scores, target)
         return value
+
+    def _two_means(self, scores: Scores, target: Target) -> Tensor:
+        """The mean of the loss over the rows with a label, and of the penalty over the others; 0 where there are none."""
+        labelled = label_marks(scores, target).any(1)
+        inside = torch.where(labelled, self.loss.of_rows(scores, target), 0.0)
+        outside = self.penalty.of_rows(scores, target)
+        means = [total(values.sum()) / global_rows(inside, kept) for values, kept in ((inside, labelled), (outside, ~labelled))]
+        return reduce_coupled(means[0] + self.weight * means[1], global_rows(scores), "mean", scores)
 
     def link(self) -> Link | None:
         """The link of the loss."""
@@ -77,6 +94,8 @@ class PenalisedState(LossState):
 
     def forward(self, output: Scores | TwoHeadScores, target: Target, rows: Tensor) -> Tensor:
         """The loss of a micro-batch and its penalty."""
+        if self.penalised.penalty.of_unlabelled_rows:
+            return self.penalised(output[0] if isinstance(output, tuple) else output, target)
         value: Tensor = self.state(output, target, rows)
         given = self.penalised._link
         link = self.link if given is not None and given.running else given

@@ -33,7 +33,6 @@ class Method:
         head_kind: the name of its head.
         needs_counts: whether the loss needs the number of training examples of each class.
         sets_of_k: whether it is trained for sets of exactly k labels, rather than k on average or any number.
-        sets_link: the link that gives better sets than the loss's own, if there is one.
 
     >>> method = find_method("average-k", k=5, alpha=0.3)
     >>> method.head(features=512, classes=100)
@@ -44,7 +43,7 @@ class Method:
     >>> method.loss()
     AverageKLoss(k=5, alpha=0.3)
     >>> method.link()
-    sigmoid
+    softmax
     """
 
     name: str
@@ -56,7 +55,6 @@ class Method:
     head_kind: str = "linear"
     needs_counts: bool = False
     sets_of_k: bool = False
-    sets_link: str | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Methods are copied and pickled by name."""
@@ -195,7 +193,6 @@ _ALL = (
         "Garcin 2023",
         {"k": 5, "alpha": 0.3},
         head="two-head",
-        sets_link="softmax",
     ),
     _method("bce", "independent sigmoids", "any", losses.BinaryCrossEntropyLoss),
     _method("focal-multilabel", "less weight for easy labels", "any", losses.AsymmetricFocalLoss, "Cheng, eq. 7", _FOCAL),
