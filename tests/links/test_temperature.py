@@ -139,3 +139,29 @@ def test_fit_needs_rows():
 def test_fit_refuses_a_target_of_another_length():
     with pytest.raises(InputError, match="target"):
         Temperature().fit(torch.zeros(3, 3), torch.zeros(2, dtype=torch.int64))
+
+
+def softmax_nll(temperature, scores, target):
+    """-Σ over rows with labels of the mean over their labels of log softmax(scores/T)."""
+    log_probs = np.log(reference.softmax(scores / temperature))
+    return -math.fsum(np.mean(row[own]) for row, own in zip(log_probs, target, strict=True) if own.any())
+
+
+@pytest.mark.parametrize("scale", [0.05, 1.0, 40.0])
+def test_with_softmax_as_the_base_several_labels_share_one_softmax(scale):
+    scores, target = draw(1, single=False, scale=scale)
+    target[:5] = False  # rows without a label say nothing
+    link = Temperature(Softmax()).fit(scores, target)
+    found = minimize_scalar(
+        lambda log_t: softmax_nll(math.exp(log_t), scores, target), bounds=(-5, 7), method="bounded", options={"xatol": 1e-9}
+    )
+    assert link.temperature.item() == pytest.approx(math.exp(found.x), rel=1e-5)
+    np.testing.assert_allclose(link.probs(scores), reference.softmax(scores / link.temperature.item()), rtol=1e-9)
+
+
+def test_the_sigmoid_as_the_base_stays_one_sigmoid_a_label():
+    scores, target = draw(2, single=False)
+    link, default = Temperature(Sigmoid()).fit(scores, target), Temperature().fit(scores, target)
+    assert link.temperature == default.temperature
+    expected = np.vectorize(reference.sigmoid)(scores / link.temperature.item())
+    np.testing.assert_allclose(link.probs(scores), expected, rtol=1e-9)

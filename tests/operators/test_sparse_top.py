@@ -186,3 +186,27 @@ def test_inputs_are_left_as_they_were():
     for k in (0, 1, 12, 30):
         sparse_top(scores, k)
     assert torch.equal(scores, before)
+
+
+def test_every_row_may_have_its_own_total():
+    """Also those whose total is 0 or the number of classes, with a gradient of 0."""
+    totals = torch.tensor([0.0, 1.0, 2.5, 4.0, 3.0])
+    scores = torch.randn(5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    found = sparse_top(scores, totals)
+    for row, k, own in zip(scores.detach(), totals, found.detach(), strict=True):
+        np.testing.assert_allclose(own, reference.sparse_top(row.tolist(), float(k)), atol=1e-12)
+    assert torch.equal(sparse_top(scores, totals[:, None]), found)
+    assert torch.equal(sparse_top(scores, totals.long().clamp(max=4))[1], sparse_top(scores, 1)[1])
+    found.square().sum().backward()
+    assert scores.grad.isfinite().all()
+    assert not scores.grad[[0, 3]].any()
+    assert sparse_top(torch.zeros(0, 3), torch.zeros(0)).shape == (0, 3)
+    np.testing.assert_array_equal(sparse_top(torch.tensor([[5.0], [-5.0]]), torch.tensor([0.5, 1.0])), [[0.5], [1.0]])
+
+
+@pytest.mark.parametrize(
+    "k", [torch.ones(3), torch.ones(2, 4), torch.tensor([1.0, -1.0]), torch.tensor([1.0, 4.5]), torch.tensor([1.0, math.nan])]
+)
+def test_totals_that_no_row_can_have_are_refused(k):
+    with pytest.raises(InputError, match="^k: expected"):
+        sparse_top(torch.zeros(2, 4), k)

@@ -16,6 +16,7 @@ from shortlist.sets import average_k, lac
 from shortlist.training.assembly import as_predictions, assemble_classifier, fit_link, fit_rule
 from shortlist.training.link_and_rule import base_link, default_rule
 from shortlist.training.recipe import Recipe
+from tests.training.small import dataset, run
 
 N, C = 200, 6
 COUNTS = torch.tensor([50, 20, 10, 5, 2, 1])
@@ -37,18 +38,33 @@ def drawn(many=False, link=None, seed=0):
 
 
 @pytest.mark.parametrize("method", all_methods(), ids=lambda method: method.name)
-def test_scores_read_as_the_method_says_and_two_heads_by_softmax(method):
+@pytest.mark.parametrize("single", [True, False])
+def test_the_link_is_that_of_the_method_unless_it_is_wrong_for_several_labels(method, single):
     own = find_method(method.name).link(COUNTS)
-    found = base_link(recipe(method.name), own)
-    if method.name == "average-k":
-        assert isinstance(found, Softmax)
-    else:
-        assert found is own
+    found = base_link(recipe(method.name), own, single=single)
+    assert found is (None if method.name == "sparse-top" and not single else own)
+
+
+def test_two_heads_have_one_link_softmax_everywhere():
+    assert isinstance(find_method("average-k").link(), Softmax)
+    assert isinstance(base_link(recipe("average-k", link="sigmoid"), Softmax(), single=True), Sigmoid)
+
+
+def test_sparse_top_with_several_labels_gets_a_fitted_link(tmp_path):
+    """One projection onto the sum 1 would give four independent labels of p = (.9, .8, .3, .1) the values (.57, .43, 0, 0)."""
+    trained = run(tmp_path / "run", dataset(240, multi=True), method="sparse-top", epochs=10)
+    assert isinstance(trained.classifier.link, Platt)
+    test = trained.predictions("test")
+    probs, target = test.probs(), test.target
+    assert probs.sum(1).mean().item() == pytest.approx(target.sum(1).double().mean().item(), rel=0.25)
+    several = target.sum(1) > 1
+    assert (trained.classifier.rule(test)[several].sum(1) > 0).double().mean() > 0.8
 
 
 def test_a_link_of_the_recipe_comes_first():
-    assert repr(base_link(recipe(link="spa:1:1:0:5:3:1"), Sigmoid())) == "spa:1.0:1.0:0.0:5.0:3.0:1.0"
-    assert base_link(recipe("bce", link="none"), Sigmoid()) is None
+    assert repr(base_link(recipe(link="spa:1:1:0:5:3:1"), Sigmoid(), single=False)) == "spa:1.0:1.0:0.0:5.0:3.0:1.0"
+    assert base_link(recipe("bce", link="none"), Sigmoid(), single=False) is None
+    assert repr(base_link(recipe("sparse-top", link="sparse-top:1"), None, single=False)) == "sparse-top:1.0"
 
 
 @pytest.mark.parametrize("base", [None, Softmax(), Sigmoid()], ids=str)
@@ -130,7 +146,7 @@ def test_every_usual_rule_is_fitted_on_what_the_method_gives(method):
     own, remarks = find_method(method.name).link(COUNTS), []
     if method.name == "quasibinary":
         own.update(given.scores, given.target)
-    link = fit_link(recipe(method.name), base_link(recipe(method.name), own), given, remarks)
+    link = fit_link(recipe(method.name), base_link(recipe(method.name), own, single=method.labels == "one"), given, remarks)
     rule = fit_rule(recipe(method.name), given.with_link(link), remarks)
     sets = rule(given.with_link(link).plausibility())
     assert sets.shape == (N, C)

@@ -94,7 +94,7 @@ class FittedLink(Link):
     def _scores_of_base(self, scores: Scores) -> Tensor:
         """The scores that are scaled: those of a softmax as they are, log p of given probabilities, log-odds otherwise."""
         base = self._fitted_base()
-        if self.single and isinstance(base, Softmax):
+        if isinstance(base, Softmax):
             return scores
         if self.single and isinstance(base, Identity):
             return base._probs(scores).log().clamp(min=-LARGEST_FINITE_ODDS[scores.dtype])  # log 0

@@ -75,6 +75,10 @@ class Link(Fitted):
     def check_classes(self, classes: int) -> None:
         """Raise unless the link applies to scores of this many classes."""
 
+    def for_rows(self, *, single: bool) -> "Link | None":
+        """This link, or None if it cannot give the probabilities of rows with one label (``single``) or any number."""
+        return self
+
     def check_buffers(self) -> None:
         """Raise unless the buffers, which may come from a file, hold what a fit can give."""
 

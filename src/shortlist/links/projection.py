@@ -11,6 +11,9 @@ from shortlist.tensors import Probs, Scores
 class SparseTop(Link):
     """The nearest point of ``{0 ≤ p ≤ 1, Σ p = k}``; sparsemax for k = 1.
 
+    For rows with several labels, k has to be their number. Where it is not known, fit a link to the scores instead
+    (:class:`~shortlist.links.Platt`), as training does.
+
     >>> import torch
     >>> SparseTop().probs(torch.tensor([[1.0, 0.5, -3.0]]))
     tensor([[0.7500, 0.2500, 0.0000]])
@@ -31,6 +34,10 @@ class SparseTop(Link):
         """Raise unless there are at least k classes."""
         if classes < self.k:
             raise InputError(f"{self}: expected scores of at least {self.k:g} classes, got {classes}")
+
+    def for_rows(self, *, single: bool) -> Link | None:
+        """As declared by :class:`Link`: with k = 1 the labels of a row share one, which is wrong if it may have several."""
+        return self if single or self.k != 1 else None
 
     def _probs(self, scores: Scores) -> Probs:
         from shortlist.operators import sparse_top  # loads torch's compiler, which takes a second

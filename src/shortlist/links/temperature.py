@@ -16,6 +16,10 @@ from shortlist.tensors import Probs, Scores, Target, is_single_label, pick, row_
 class Temperature(FittedLink):
     r"""``softmax(scores / T)``, or ``sigmoid(scores / T)`` for several labels, where T minimises the negative log-likelihood.
 
+    With a base, its log-odds are divided by T; with softmax as the base the scores are, also for several labels: ``softmax(scores
+    / T)`` is fitted to the shares of the labels of each row, the cross-entropy that such scores are trained with (Liao's rival,
+    Table III). For independent labels the base is the sigmoid, which is the default for several labels.
+
     The log-likelihood is concave in 1/T, so the optimum is unique; it is found by Newton's method inside a bracket. There is
     no optimum if every label ranks first (T would tend to 0) or if the scores are no better than chance (T would tend to
     infinity); both raise an error.
@@ -43,26 +47,32 @@ class Temperature(FittedLink):
         def slope(scale: float) -> tuple[float, float]:
             first = second = 0.0
             for rows in row_blocks(*scores.shape):
-                part = _derivatives(self._scores_of_base(scores[rows]).double(), target[rows], scale)
+                values = self._scores_of_base(scores[rows]).double()
+                part = (_softmax_slopes if self._one_softmax else _sigmoid_slopes)(values, target[rows], scale)
                 first, second = first + float(part[0]), second + float(part[1])
             return first, second
 
         self.temperature = torch.tensor(1 / _root(slope), dtype=torch.float64, device=scores.device)
 
+    @property
+    def _one_softmax(self) -> bool:
+        """Whether the probabilities of a row are one softmax, rather than a sigmoid each."""
+        return bool(self.single) or isinstance(self.base, Softmax)
+
     def _scaled(self, scores: Scores) -> Tensor:
         temperature = self.fitted_buffer("temperature")
         scores = self._scores_of_base(scores)
-        if self.single:  # a constant of a row changes nothing, and division by a small temperature could overflow
+        if self._one_softmax:  # a constant of a row changes nothing, and division by a small temperature could overflow
             scores = scores - scores.detach().amax(1, keepdim=True)
         return scores / temperature
 
     def _probs(self, scores: Scores) -> Probs:
         scaled = self._scaled(scores)
-        return torch.softmax(scaled, dim=1) if self.single else torch.sigmoid(scaled)
+        return torch.softmax(scaled, dim=1) if self._one_softmax else torch.sigmoid(scaled)
 
     def _log_odds(self, scores: Scores) -> Tensor:
         scaled = self._scaled(scores)
-        return Softmax().log_odds(scaled) if self.single else scaled
+        return Softmax().log_odds(scaled) if self._one_softmax else scaled
 
     def _scores(self, probs: Probs) -> Scores:
         base = self._fitted_base()
@@ -71,12 +81,20 @@ class Temperature(FittedLink):
         return base.scores(probs) * self.fitted_buffer("temperature")
 
 
-def _derivatives(scores: Scores, target: Target, scale: float) -> tuple[Tensor, Tensor]:
-    """First and second derivative of the negative log-likelihood in the scale 1/T, summed over rows."""
+def _softmax_slopes(scores: Scores, target: Target, scale: float) -> tuple[Tensor, Tensor]:
+    """First and second derivative of the cross-entropy of softmax in the scale 1/T, summed over rows with labels."""
+    probs = torch.softmax(scores * scale, dim=1)
+    mean = (probs * scores).sum(1)
+    spread = (probs * (scores - mean[:, None]) ** 2).sum(1)
     if is_single_label(target):
-        probs = torch.softmax(scores * scale, dim=1)
-        mean = (probs * scores).sum(1)
-        return (mean - pick(scores, target)).sum(), (probs * (scores - mean[:, None]) ** 2).sum()
+        return (mean - pick(scores, target)).sum(), spread.sum()
+    labels = target.sum(1)
+    own = torch.where(target, scores, 0.0).sum(1) / labels.clamp(min=1)
+    return torch.where(labels > 0, mean - own, 0.0).sum(), torch.where(labels > 0, spread, 0.0).sum()
+
+
+def _sigmoid_slopes(scores: Scores, target: Target, scale: float) -> tuple[Tensor, Tensor]:
+    """The same for independent sigmoids, summed over rows and labels."""
     probs = torch.sigmoid(scores * scale)
     rest = logsigmoid(-scores * scale).exp()
     return (torch.where(target, -rest, probs) * scores).sum(), (probs * rest * scores**2).sum()

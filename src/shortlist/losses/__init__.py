@@ -15,7 +15,7 @@ sparse_top_loss             one, or k                            probabilities  
 assume_negative_loss        one observed                         probabilities  assume-negative
 expected_positive_loss      one observed                         order          sigmoid
 role_loss                   one observed                         nothing        sigmoid
-average_k_loss              one observed, two heads              average-k set  sigmoid
+average_k_loss              one observed, two heads              average-k set  softmax
 binary_cross_entropy_loss   any number                           probabilities  sigmoid
 asymmetric_focal_loss       any number                           probabilities  focal-recovery
 spa_loss                    any number                           probabilities  spa

@@ -95,7 +95,8 @@ class PenalisedState(LossState):
     def forward(self, output: Scores | TwoHeadScores, target: Target, rows: Tensor) -> Tensor:
         """The loss of a micro-batch and its penalty."""
         if self.penalised.penalty.of_unlabelled_rows:
-            return self.penalised(output[0] if isinstance(output, tuple) else output, target)
+            both: Tensor = self.penalised(output[0] if isinstance(output, tuple) else output, target)
+            return both
         value: Tensor = self.state(output, target, rows)
         given = self.penalised._link
         link = self.link if given is not None and given.running else given

@@ -87,5 +87,7 @@ class SparseTopLoss(Loss):
         super().__init__(weight=weight, ignore_index=ignore_index, reduction=reduction)
 
     def link(self) -> Link:
-        """Sparsemax, the projection for one label per row; with k labels per row use ``SparseTop(k)``."""
+        """Sparsemax, the projection for one label per row; with k labels per row use ``SparseTop(k)``, and with any number a
+        link that is fitted (training does).
+        """
         return SparseTop()

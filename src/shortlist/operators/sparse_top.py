@@ -7,14 +7,14 @@ from torch import Tensor
 
 from shortlist.checks import number
 from shortlist.errors import InputError
-from shortlist.tensors import Scores, check_scores, uncompiled, working
+from shortlist.tensors import Scores, check_scores, shape_of, uncompiled, working
 
 # Selecting this many entries of a row costs less than secant steps in a wider bracket.
 FEW = 8
 MOST_STEPS = 200
 
 
-def sparse_top(scores: Scores, k: float) -> Tensor:
+def sparse_top(scores: Scores, k: float | Tensor) -> Tensor:
     r"""The nearest point to the scores whose entries are between 0 and 1 and sum to k.
 
     .. math:: q_j = \mathrm{clip}(scores_j - λ, 0, 1), \quad \sum_j q_j = k
@@ -23,7 +23,7 @@ def sparse_top(scores: Scores, k: float) -> Tensor:
 
     Args:
         scores: (N, C).
-        k: 0 to C, any real number.
+        k: 0 to C, any real number; or one for each row, (N,), such as the number of its labels.
 
     Shape: (N, C).
 
@@ -33,16 +33,37 @@ def sparse_top(scores: Scores, k: float) -> Tensor:
     Garcin, thesis, section 6.2.
     """
     check_scores(scores)
+    scores = working(scores)
+    if isinstance(k, Tensor):
+        return _onto_own_totals(scores, _checked_totals(scores, k))
     number(least=0)("k", k)
     if k > scores.shape[1]:
         raise InputError(f"k: expected a number from 0 to the {scores.shape[1]} classes of scores, got {k}")
-    scores = working(scores)
-    totals = torch.full((len(scores), 1), float(k), dtype=scores.dtype, device=scores.device)
     rounded = float(torch.tensor(float(k), dtype=scores.dtype))
     if rounded in (0, scores.shape[1]):
         return torch.full_like(scores, float(rounded > 0)) + (scores - scores).nan_to_num()
-    projected: Tensor = _SparseTop.apply(scores, totals)  # type: ignore[no-untyped-call]
+    projected: Tensor = _SparseTop.apply(scores, scores.new_full((len(scores), 1), rounded))  # type: ignore[no-untyped-call]
     return projected
+
+
+def _onto_own_totals(scores: Scores, totals: Tensor) -> Tensor:
+    """The projection of each row onto its own total, (N, 1) from 0 to C."""
+    none, everything = totals == 0, totals == scores.shape[1]
+    inside = torch.where(none | everything, scores.shape[1] / 2, totals)
+    projected: Tensor = _SparseTop.apply(scores, inside)  # type: ignore[no-untyped-call]
+    return torch.where(none, 0.0, torch.where(everything, 1.0, projected))
+
+
+def _checked_totals(scores: Scores, k: Tensor) -> Tensor:
+    """What each row has to sum to, (N, 1)."""
+    rows, classes = scores.shape
+    if k.shape not in ((rows,), (rows, 1)):
+        raise InputError(f"k: expected one number, or one for each of the {rows} rows, got {shape_of(k)}")
+    totals = k.detach().reshape(rows, 1).to(scores)
+    wrong = ~((totals >= 0) & (totals <= classes))
+    if wrong.any():
+        raise InputError(f"k: expected numbers from 0 to the {classes} classes of scores, got {totals[wrong][0]:g}")
+    return totals
 
 
 class _SparseTop(torch.autograd.Function):

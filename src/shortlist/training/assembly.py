@@ -84,7 +84,8 @@ def assemble_classifier(
         The classifier, the predictions of every split with its link, and remarks.
     """
     remarks: list[str] = []
-    base = base_link(recipe, own)
+    target = found[VAL].target
+    base = base_link(recipe, own, single=target is not None and is_single_label(target))
     link = fit_link(recipe, base, found[VAL], remarks)
     digest = network.digest()
     predictions = {name: replace(part, link=link, network_digest=digest) for name, part in found.items() if name != TRAIN}

@@ -14,9 +14,17 @@ from shortlist.training.setting_checks import rule_size
 TRIED = 64  # artificial rows that a rule is tried on
 
 
-def base_link(recipe: Recipe, own: Link | None) -> Link | None:
-    """The link of a recipe before calibration: the one it names, otherwise that of the method."""
-    return own if recipe.link is None else parse_link(recipe.link)
+def base_link(recipe: Recipe, own: Link | None, *, single: bool) -> Link | None:
+    """The link of a recipe before calibration: the one it names, otherwise that of the method if it suits such rows.
+
+    Args:
+        recipe: may name a link.
+        own: the link of the method.
+        single: whether every row has exactly one label.
+    """
+    if recipe.link is not None:
+        return parse_link(recipe.link)
+    return None if own is None else own.for_rows(single=single)
 
 
 def default_rule(recipe: Recipe, classes: int) -> str:
@@ -71,7 +79,11 @@ def check_link_and_rule(recipe: Recipe, counts: Tensor, *, single: bool) -> None
         raise error if str(error).startswith("rule") else InputError(f"rule {text}: {error}") from error
     if rule.least > classes:
         raise _too_many("floor", rule.least, classes)
-    if rule.needs_probabilities and recipe.calibration == "none" and base_link(recipe, _own(recipe, counts)) is None:
+    if (
+        rule.needs_probabilities
+        and recipe.calibration == "none"
+        and base_link(recipe, _own(recipe, counts), single=single) is None
+    ):
         raise InputError(
             f"rule {text} needs probabilities, but there is no link and calibration is none: set calibration=auto, or a rule "
             f"that does not need them, such as {rule_without_probabilities(recipe, classes)}"

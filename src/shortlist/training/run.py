@@ -310,7 +310,7 @@ def _prepared(
     context.run.check_space(WEIGHTS_KEPT * weights)
     counts = loaded.splits[TRAIN].counts(classes)
     criterion = Criterion(recipe, counts, len(loaded.splits[TRAIN]))
-    monitor = make_monitor(recipe, base_link(recipe, criterion.link), classes)
+    monitor = make_monitor(recipe, base_link(recipe, criterion.link, single=data.single_label), classes)
     if recipe.accumulate > 1 and criterion.loss.couples:
         context.callback.message(
             f"{recipe.method} couples the rows of a batch: with accumulate={recipe.accumulate} it couples those of each "
