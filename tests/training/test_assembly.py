@@ -54,7 +54,7 @@ def test_sparse_top_with_several_labels_gets_a_fitted_link(tmp_path):
     """One projection onto the sum 1 would give four independent labels of p = (.9, .8, .3, .1) the values (.57, .43, 0, 0)."""
     trained = run(tmp_path / "run", dataset(240, multi=True), method="sparse-top", epochs=10)
     assert isinstance(trained.classifier.link, Platt)
-    test = trained.predictions("test")
+    test = trained.predictions["test"]
     probs, target = test.probs(), test.target
     assert probs.sum(1).mean().item() == pytest.approx(target.sum(1).double().mean().item(), rel=0.25)
     several = target.sum(1) > 1

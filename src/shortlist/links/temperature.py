@@ -16,8 +16,8 @@ from shortlist.tensors import Probs, Scores, Target, is_single_label, pick, row_
 class Temperature(FittedLink):
     r"""``softmax(scores / T)``, or ``sigmoid(scores / T)`` for several labels, where T minimises the negative log-likelihood.
 
-    With a base, its log-odds are divided by T; with softmax as the base the scores are, also for several labels: ``softmax(scores
-    / T)`` is fitted to the shares of the labels of each row, the cross-entropy that such scores are trained with (Liao's rival,
+    With a base, its log-odds are divided by T. With softmax as the base the scores are, also for several labels: the softmax is
+    then fitted to the shares of the labels of each row, by the cross-entropy that such scores are trained with (Liao's rival,
     Table III). For independent labels the base is the sigmoid, which is the default for several labels.
 
     The log-likelihood is concave in 1/T, so the optimum is unique; it is found by Newton's method inside a bracket. There is
