@@ -26,6 +26,7 @@ USUAL_NAMES = {
     "group": ("group", "group_id", "observer", "author", "plant", "plant_id", "observation", "observation_id"),
     "superclass": ("superclass", "genus", "coarse_label"),
     "id": ("id",),
+    "valid": ("valid",),
 }
 # Names that pandas gives to the row numbers it writes: neither a feature nor a label.
 ROW_NUMBERS = ("", "unnamed: 0", "__index_level_0__")

@@ -30,6 +30,8 @@ def read_feature_table(
     superclass_column: str | None = None,
     superclass: str | None = None,
     separator: str | None = None,
+    valid_column: str | None = None,
+    keep_invalid: bool = False,
     tolerance: float = 0.01,
     split: str | None = None,
     require_labels: bool = True,
@@ -52,12 +54,26 @@ def read_feature_table(
         superclass_column: the superclass of the class of each row.
         superclass: how class names give their superclass: ``"first-word"``, or None.
         separator: the text between two labels of a row, such as ``"|"``.
+        valid_column: says which labels are valid (1 or 0, true or false); by default a column of booleans called ``valid``,
+            which aggregated votes have. Rows whose label is not valid are left out and noted.
+        keep_invalid: keep them.
         tolerance: the share of rows with missing features above which this fails.
         split: read only the rows of this split.
         require_labels: if False, rows without a label are kept, the label column may be missing, and labels are used only if
             every row has one; without ``split`` all rows are in one split.
     """
-    asked = Asked(label_column, split_column, group_column, superclass_column, superclass, separator, split, require_labels)
+    asked = Asked(
+        label_column,
+        split_column,
+        group_column,
+        superclass_column,
+        superclass,
+        separator,
+        split,
+        require_labels,
+        valid_column,
+        keep_invalid,
+    )
     if Path(path).suffix.lower() == ".npz":
         return _arrays(Path(path), asked, id_column, tolerance)
     file = TableFile(path)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -117,15 +117,38 @@ def _marked(table: Any, columns: Sequence[str], pattern: str) -> Labels:
     target = np.zeros((table.num_rows, len(columns)), bool)
     known = np.ones(table.num_rows, bool)
     for place, name in enumerate(columns):
-        coded = _one_piece(_as_text(table.column(name), name).dictionary_encode())
-        written = [text.strip().casefold() for text in coded.dictionary.to_pylist()]
-        strange = next((text for text in written if text not in (*YES, *NO, "")), None)
-        if strange is not None:
-            raise InputError(f"{name}: expected 0 or 1 in every row, got {strange!r}")
-        indices = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        target[:, place] = np.array([*(text in YES for text in written), False])[indices]
-        known &= np.array([*(text != "" for text in written), False])[indices]
+        marks = read_marks(table.column(name), name)
+        target[:, place] = marks.yes
+        known &= marks.known
     return Labels(classes, target, known, list(check_names(classes)))
+
+
+class Marks(NamedTuple):
+    """A column of zeros and ones.
+
+    Args:
+        yes: bool (N,).
+        known: bool (N,), False where the cell is empty.
+    """
+
+    yes: Array
+    known: Array
+
+
+def read_marks(column: Any, name: str) -> Marks:
+    """A column of 0 and 1, or of words such as true and false.
+
+    >>> read_marks(pa.chunked_array([["1", "False", None]]), "valid").yes
+    array([ True, False, False])
+    """
+    coded = _one_piece(_as_text(column, name).dictionary_encode())
+    written = [text.strip().casefold() for text in coded.dictionary.to_pylist()]
+    strange = next((text for text in written if text not in (*YES, *NO, "")), None)
+    if strange is not None:
+        raise InputError(f"{name}: expected 0 or 1 in every row, got {strange!r}")
+    indices = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    yes = np.array([*(text in YES for text in written), False])[indices]
+    return Marks(yes, np.array([*(text != "" for text in written), False])[indices])
 
 
 def _as_text(column: Any, name: str) -> Any:

@@ -35,6 +35,8 @@ def read_picture_table(
     superclass_column: str | None = None,
     superclass: str | None = None,
     separator: str | None = None,
+    valid_column: str | None = None,
+    keep_invalid: bool = False,
     tolerance: float = 0.01,
     split: str | None = None,
     require_labels: bool = True,
@@ -62,12 +64,26 @@ def read_picture_table(
         superclass_column: the superclass of the class of each row.
         superclass: how class names give their superclass: ``"first-word"``, or None.
         separator: the text between two labels of a row, such as ``"|"``.
+        valid_column: says which labels are valid (1 or 0, true or false); by default a column of booleans called ``valid``,
+            which aggregated votes have. Rows whose label is not valid are left out and noted.
+        keep_invalid: keep them.
         tolerance: the share of absent pictures above which this fails.
         split: read only the rows of this split.
         require_labels: if False, rows without a label are kept, the label column may be missing, and labels are used only if
             every row has one; without ``split`` all rows are in one split.
     """
-    asked = Asked(label_column, split_column, group_column, superclass_column, superclass, separator, split, require_labels)
+    asked = Asked(
+        label_column,
+        split_column,
+        group_column,
+        superclass_column,
+        superclass,
+        separator,
+        split,
+        require_labels,
+        valid_column,
+        keep_invalid,
+    )
     file = TableFile(path)
     pictures = find_column(file.names, "path", path_column, file.name, required=True)
     roles = find_roles(file, asked, taken=(pictures,), features=False)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -13,7 +14,7 @@ from shortlist.data.names import check_separators, superclasses_of
 from shortlist.data.pictures import Pictures
 from shortlist.data.problems import LABELS_NOT_USED, Problem, first_of
 from shortlist.data.readers.columns import find_column, find_label_columns
-from shortlist.data.readers.label_columns import Labels, read_labels
+from shortlist.data.readers.label_columns import Labels, read_labels, read_marks
 from shortlist.data.readers.table_file import TableFile
 from shortlist.data.readers.table_rows import group_names, in_splits, split_numbers, superclass_names
 from shortlist.errors import InputError
@@ -33,6 +34,8 @@ class Asked:
     separator: str | None = None
     split: str | None = None
     require_labels: bool = True
+    valid_column: str | None = None
+    keep_invalid: bool = False
 
     def __post_init__(self) -> None:
         if self.superclass is not None and self.superclass_column is not None:
@@ -41,7 +44,8 @@ class Asked:
     @property
     def names_columns(self) -> bool:
         """Whether any option refers to a column."""
-        return any((self.label_column, self.split_column, self.group_column, self.superclass_column, self.separator))
+        named = (self.label_column, self.split_column, self.group_column, self.superclass_column, self.valid_column)
+        return any((*named, self.separator))
 
 
 @dataclass(frozen=True)
@@ -52,15 +56,17 @@ class Roles:
     split: str | None
     group: str | None
     superclass: str | None
+    valid: str | None
 
     @property
     def columns(self) -> list[str]:
         """All of them, each once."""
-        return list(dict.fromkeys([*self.labels, *(name for name in (self.split, self.group, self.superclass) if name)]))
+        others = (self.split, self.group, self.superclass, self.valid)
+        return list(dict.fromkeys([*self.labels, *(name for name in others if name)]))
 
 
 def find_roles(file: TableFile, asked: Asked, taken: Sequence[str | None] = (), *, features: bool) -> Roles:
-    """Find the columns of labels, splits, groups and superclasses.
+    """Find the columns of labels, splits, groups and superclasses, and the one that says which labels are valid.
 
     Args:
         file: the table.
@@ -73,11 +79,20 @@ def find_roles(file: TableFile, asked: Asked, taken: Sequence[str | None] = (), 
     if features or asked.require_labels:
         group = find_column(file.names, "group", group, file.name)
         above = None if asked.superclass else find_column(file.names, "superclass", above, file.name)
-    rest = (*taken, split, group, above)
+    valid = _find_valid(file, asked)
+    rest = (*taken, split, group, above, valid)
     if asked.require_labels or asked.label_column is not None:
-        return Roles(find_label_columns(file.names, asked.label_column, rest, file.name), split, group, above)
+        return Roles(find_label_columns(file.names, asked.label_column, rest, file.name), split, group, above, valid)
     label = find_column([name for name in file.names if name not in rest], "label", None, file.name)
-    return Roles([] if label is None else [label], split, group, above)
+    return Roles([] if label is None else [label], split, group, above, valid)
+
+
+def _find_valid(file: TableFile, asked: Asked) -> str | None:
+    """The column that says which labels are valid: one that was named, or one of booleans called ``valid``."""
+    found = find_column(file.names, "valid", asked.valid_column, file.name)
+    if found is None or asked.valid_column is not None or pa.types.is_boolean(file.schema.field(found).type):
+        return found
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +168,14 @@ class DescribedTable:
             raise InputError(f"split: expected one of the splits of {self.file.name} ({listed(names)}), got {asked!r}")
         return np.where(numbers == names.index(asked), 0, -1), [asked]
 
+    def valid(self) -> Array:
+        """Whether the label of every row is valid, bool (N,): not where the column says so, unless such labels are wanted."""
+        column = self.column(self.roles.valid)
+        if column is None or self.asked.keep_invalid:
+            return np.ones(len(self), bool)
+        marked = read_marks(column, self.roles.valid or "")
+        return marked.yes | ~marked.known
+
     def superclasses(self, labels: Labels) -> tuple[list[str] | None, list[Problem]]:
         """The superclass of every class."""
         name = self.roles.superclass
@@ -172,9 +195,12 @@ def labelled_dataset(described: DescribedTable, labels: Labels, rows: TableInput
     file, (numbers, split_names) = described.file, described.split_of_rows()
     problems = [*rows.problems, *labels.problems]
     problems += _left_out(rows.ids, rows.usable & ~labels.known, "row without a label", "has no label")
+    valid = described.valid()
+    problems += _left_out(rows.ids, rows.usable & labels.known & ~valid, "label not valid", "its label is not valid")
+    known = labels.known & valid
     if described.asked.split is None:
-        problems += _left_out(rows.ids, rows.usable & labels.known & (numbers < 0), "row without a split", "is in no split")
-    kept = np.flatnonzero(rows.usable & labels.known & (numbers >= 0))
+        problems += _left_out(rows.ids, rows.usable & known & (numbers < 0), "row without a split", "is in no split")
+    kept = np.flatnonzero(rows.usable & known & (numbers >= 0))
     if not len(kept):
         raise InputError(f"{file.name}: expected inputs with labels, got {len(described):,} rows and none that can be used")
     whole = Split(rows.inputs, torch.from_numpy(labels.target), rows.ids, described.groups(rows.ids))
@@ -196,9 +222,9 @@ def dataset_to_classify(
         none = f" and none that can be used{first_of(rows.problems)}" if wanted.any() else ""
         raise InputError(f"{file.name}: expected rows to classify, got {int(wanted.sum()):,}{none}")
     problems = [*rows.problems, *label_problems]
-    lacking = 0 if labels is None else int((~labels.known[kept]).sum())
+    lacking = 0 if labels is None else int((~(labels.known & described.valid())[kept]).sum())
     if lacking:
-        what = f"{counted(lacking, 'row has', 'rows have')} no label, of {int(kept.sum()):,}"
+        what = f"{counted(lacking, 'row has', 'rows have')} no valid label, of {int(kept.sum()):,}"
         labels, problems = None, [*problems, Problem(LABELS_NOT_USED, file.name, what)]
     target = None if labels is None else torch.from_numpy(labels.target)
     split = Split(rows.inputs, target, rows.ids, described.groups(rows.ids)).rows(torch.from_numpy(np.flatnonzero(kept)))
