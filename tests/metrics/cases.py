@@ -74,6 +74,9 @@ CASES = [
     Case("top_n_f1", {}),
     Case("top_n_f1", {"n": 2}),
     Case("mean_max_confidence", {}, "many"),
+    *(Case("outlier_auroc", {"by": by}, "many", constant_size=False) for by in ("confidence", "any-label")),
+    *(Case("outlier_fpr", {"tpr": tpr}, "many", constant_size=False) for tpr in (0.95, 0.7, 1)),
+    Case("outlier_fpr", {"by": "any-label"}, "many", constant_size=False),
     Case("retrieval_map", {"max_length": 2}, constant_size=False),
 ]
 

@@ -68,6 +68,24 @@ def mean_max_confidence(probs, target=None):
     return mean(max(row) for i, row in enumerate(probs) if target is None or not labels_of(target, i))
 
 
+def row_numbers(probs, target, by):
+    """For rows with a label and for rows without one: the largest probability, or that of any label at all."""
+    value = max if by == "confidence" else lambda row: 1 - math.prod(1 - p for p in row)
+    known = [value(row) for i, row in enumerate(probs) if labels_of(target, i)]
+    return known, [value(row) for i, row in enumerate(probs) if not labels_of(target, i)]
+
+
+def outlier_auroc(probs, target, by="confidence"):
+    known, others = row_numbers(probs, target, by)
+    return mean((a > b) + 0.5 * (a == b) for a in known for b in others)
+
+
+def outlier_fpr(probs, target, tpr=0.95, by="confidence"):
+    known, others = row_numbers(probs, target, by)
+    passing = [t for t in known if 100 * sum(value >= t for value in known) >= round(100 * tpr) * len(known)]
+    return mean(value >= max(passing) for value in others)
+
+
 def confidence_pairs(probs, target, over):
     marks = marks_of(target, probs.shape[1])
     n = {"all": probs.shape[1], "top": 1}.get(over, over)

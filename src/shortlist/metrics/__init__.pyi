@@ -9,6 +9,7 @@ from .accuracy import (
 from .calibration import calibration_definition as calibration_definition, calibration_error as calibration_error
 from .confidence import mean_max_confidence as mean_max_confidence
 from .curves import Curve as Curve, rank_curve as rank_curve, size_accuracy_curve as size_accuracy_curve
+from .outliers import outlier_auroc as outlier_auroc, outlier_fpr as outlier_fpr
 from .ranking import mean_average_precision as mean_average_precision, top_n_f1 as top_n_f1
 from .retrieval import (
     RetrievalCurve as RetrievalCurve,
@@ -27,6 +28,8 @@ from .streaming import (
     EmptyRate as EmptyRate,
     MeanAveragePrecision as MeanAveragePrecision,
     MeanMaxConfidence as MeanMaxConfidence,
+    OutlierAuroc as OutlierAuroc,
+    OutlierFpr as OutlierFpr,
     RankCurve as RankCurve,
     RetrievalMap as RetrievalMap,
     SetAccuracy as SetAccuracy,

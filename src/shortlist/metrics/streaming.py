@@ -13,7 +13,7 @@ from torchmetrics import Metric
 
 from shortlist.checks import Kind, whole
 from shortlist.errors import InputError
-from shortlist.metrics import accuracy, calibration, confidence, curves, ranking, retrieval, sizes
+from shortlist.metrics import accuracy, calibration, confidence, curves, outliers, ranking, retrieval, sizes
 from shortlist.metrics.inputs import checked
 from shortlist.metrics.totals import ratio
 from shortlist.sets import average_k, top_k
@@ -40,7 +40,7 @@ class Streaming(Metric):
 
     def __init__(self, gathers: bool = False, /, **kwargs: Any):
         super().__init__(**kwargs)
-        self.gathers = gathers
+        self.gathers, self.columns = gathers, 0
         if gathers:
             self.add_state("values", [], dist_reduce_fx="cat")
             self.add_state("targets", [], dist_reduce_fx="cat")
@@ -54,9 +54,11 @@ class Streaming(Metric):
         if target is None and self.needs_target:
             raise InputError(f"{type(self).__name__}: expected a target, got none")
         if self.gathers:
-            if self.values and self.values[0].shape[1] != values.shape[1]:
+            if self.values and self.columns != values.shape[1]:
                 raise InputError(f"{type(self).__name__}: expected batches with the same classes, got others")
             _check_one_kind([*self.targets[:1], target], type(self).__name__)
+            self.columns = values.shape[1]
+            values, target = self._kept(values, target)
             self.values.append(values.clone())  # the caller may fill its buffer again
             self.targets.append(target.clone())
         else:
@@ -73,6 +75,10 @@ class Streaming(Metric):
             _check_one_kind(self.targets, type(self).__name__)
             return self._whole(_joined(self.values), _joined(self.targets))
         return self._finish(self.total)
+
+    def _kept(self, values: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """What is kept of a batch; everything by default."""
+        return values, target
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
         raise TypeError(f"{type(self).__name__} defines no _accumulate")
@@ -343,6 +349,36 @@ class MeanMaxConfidence(Streaming):
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
         return confidence.confidence_sums(values, target)
+
+
+class OutlierAuroc(Streaming):
+    """Streaming form of :func:`~shortlist.metrics.outlier_auroc`; its state is two numbers a row."""
+
+    higher_is_better = True
+
+    def __init__(self, by: outliers.By = "confidence", **kwargs: Any):
+        super().__init__(True, **kwargs)
+        self.by = outliers.check_by(by)
+
+    def _kept(self, values: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        told = outliers.told_apart(values, target, self.by)
+        return told.scores[:, None], told.labelled[:, None]
+
+    def _whole(self, values: Tensor, target: Tensor) -> Tensor:
+        return outliers.auroc(outliers.Told(values[:, 0], target[:, 0]))
+
+
+class OutlierFpr(OutlierAuroc):
+    """Streaming form of :func:`~shortlist.metrics.outlier_fpr`; its state is two numbers a row."""
+
+    higher_is_better = False
+
+    def __init__(self, tpr: float = 0.95, by: outliers.By = "confidence", **kwargs: Any):
+        super().__init__(by, **kwargs)
+        self.tpr = outliers.check_tpr(tpr)
+
+    def _whole(self, values: Tensor, target: Tensor) -> Tensor:
+        return outliers.false_positives(outliers.Told(values[:, 0], target[:, 0]), self.tpr)
 
 
 class SizeAccuracyCurve(Streaming):
