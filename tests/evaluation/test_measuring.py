@@ -61,7 +61,23 @@ def whole_matrix_numbers(predictions, rule):
     if predictions.link is not None:
         numbers |= {f"calibration_{over}": metrics.calibration_error(shown, target, over=over) for over in ("top", "all")}
         numbers["log_loss"] = training.log_loss(shown.double().numpy(), target.numpy())
+        if target.ndim == 2 and not target.any(1).all():
+            numbers |= outlier_numbers(shown, target)
     return numbers
+
+
+def outlier_numbers(probs, target):
+    """Rows with a label against rows without one."""
+    known = target.any(1)
+    right = [bool(marks[row.argmax()]) for row, marks in zip(probs[known], target[known], strict=True)]
+    return {
+        "top1_in": sum(right) / len(right),
+        "confidence_in": metrics.mean_max_confidence(probs[known]),
+        "confidence_out": metrics.mean_max_confidence(probs, target),
+        "auroc_confidence": metrics.outlier_auroc(probs, target),
+        "auroc_any_label": metrics.outlier_auroc(probs, target, by="any-label"),
+        "fpr95": metrics.outlier_fpr(probs, target),
+    }
 
 
 @pytest.fixture(params=[1, 7, 33, 10**6], ids="{} rows a block".format)

@@ -95,7 +95,15 @@ def test_the_card_of_one_label_a_row():
 
 def test_the_card_of_several_labels_a_row():
     names = [row["name"].partition(" (")[0] for row in card_numbers(measure(draw("many"), threshold(0.3)))]
-    assert names == ["recall", "macro recall", "mean size", "mAP by class", "ECE all"]
+    outliers = ["top-1 with a label", "confidence without", "AUROC, confidence"]
+    assert names == ["recall", "macro recall", "mean size", "mAP by class", "ECE all", *outliers]
+
+
+def test_without_rows_of_both_kinds_nothing_is_said_about_outliers():
+    labelled = Predictions([[0.9, 0.2], [0.3, 0.6]], target=[[True, False], [True, True]], link="identity")
+    none = Predictions([[0.9, 0.2], [0.3, 0.6]], target=[[False, False], [False, False]], link="identity")
+    for predictions in (labelled, none):
+        assert not {"top1_in", "auroc_confidence", "fpr95"} & set(measure(predictions).numbers())
 
 
 def test_scores_without_a_link_have_no_calibration_error():

@@ -3,10 +3,14 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
+
+from torch import Tensor
 
 from shortlist.evaluation.evaluation import Evaluation
 from shortlist.metrics import calibration_definition
 from shortlist.metrics.accuracy import SHOT_GROUPS
+from shortlist.metrics.outliers import By, Told, auroc, false_positives
 from shortlist.metrics.totals import ratio
 
 
@@ -101,6 +105,19 @@ def _calibration(over: str) -> Callable[[Evaluation], float | None]:
     return lambda evaluation: evaluation.calibration_error(over) if over in evaluation.totals else None
 
 
+def _of_outliers(value: Callable[[Told], Tensor], by: By = "confidence") -> Callable[[Evaluation], float | None]:
+    def found(evaluation: Evaluation) -> float | None:
+        told = evaluation.outliers(by)
+        return None if told is None else float(value(told))
+
+    return found
+
+
+def _right_in(evaluation: Evaluation) -> float | None:
+    told = evaluation.outliers()
+    return None if told is None else float(evaluation.totals["outliers"][3][told.labelled].mean())
+
+
 def _log_loss(evaluation: Evaluation) -> float | None:
     return float(ratio(evaluation.totals["log_loss"])) if "log_loss" in evaluation.totals else None
 
@@ -109,6 +126,42 @@ SHOTS = {"few": "fewer than 20", "medium": "20 to 100", "many": "more than 100"}
 AVERAGE_PRECISION = "average precision, tied scores taken together, averaged over the {} that have a positive"
 # A probability of exactly 0 counts as e^-745, the smallest number above 0.
 LOG_LOSS = "mean of -log p of the labels; with several labels a row, of every label being present or absent"
+
+OUTLIERS = (
+    Quantity("top1_in", "top-1 with a label", "share of rows with a label whose most probable label is right", _right_in),
+    Quantity(
+        "confidence_in",
+        "confidence with a label",
+        "mean of the largest probability over the rows with a label",
+        _of_outliers(lambda told: told.scores[told.labelled].mean()),
+    ),
+    Quantity(
+        "confidence_out",
+        "confidence without",
+        "mean of the largest probability over the rows without a label",
+        _of_outliers(lambda told: told.scores[~told.labelled].mean()),
+    ),
+    Quantity(
+        "auroc_confidence",
+        "AUROC, confidence",
+        "probability that a row with a label has a larger largest probability than a row without one",
+        _of_outliers(auroc),
+        form=".3f",
+    ),
+    Quantity(
+        "auroc_any_label",
+        "AUROC, any label",
+        "the same for the probability of at least one label, 1 - Π (1 - p)",
+        _of_outliers(auroc, "any-label"),
+        form=".3f",
+    ),
+    Quantity(
+        "fpr95",
+        "FPR at 95 % TPR",
+        "share of rows without a label that are as confident as 95 % of those with one",
+        _of_outliers(lambda told: false_positives(told, Fraction(95, 100))),
+    ),
+)
 
 QUANTITIES: dict[str, Quantity] = {
     quantity.name: quantity
@@ -154,6 +207,7 @@ QUANTITIES: dict[str, Quantity] = {
         Quantity("calibration_top", "ECE top", calibration_definition(over="top"), _calibration("top"), None, ".2%"),
         Quantity("calibration_all", "ECE all", calibration_definition(over="all"), _calibration("all"), None, ".2%"),
         Quantity("log_loss", "log-loss", LOG_LOSS, _log_loss, None, ".3f"),
+        *OUTLIERS,
     )
 }
 

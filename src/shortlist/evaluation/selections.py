@@ -78,7 +78,8 @@ def _of_one_label(found: Evaluation, k: int) -> list[float]:
 def card_numbers(evaluation: Evaluation) -> list[dict[str, Any]]:
     """The numbers of a model card: name with definition, value, number of rows, and standard error where there is one."""
     pairs = "calibration_top" if evaluation.single_label else "calibration_all"
-    names = ("coverage", "recall", "macro_coverage", "macro_recall", "size", "top1", "map_class", pairs)
+    outliers = ("top1_in", "confidence_out", "auroc_confidence")
+    names = ("coverage", "recall", "macro_coverage", "macro_recall", "size", "top1", "map_class", pairs, *outliers)
     found = []
     for quantity in (QUANTITIES[name] for name in names):
         value = quantity.value(evaluation)

@@ -1,4 +1,5 @@
-"""Totals of one pass over blocks of rows. Each total is a sum, so the tallies of different rows can be merged."""
+"""Totals of one pass over blocks of rows. Each total is a sum, or a few numbers for each row, so the tallies of different rows
+can be merged."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,9 +11,10 @@ from torch.nn.functional import logsigmoid
 from shortlist.metrics.accuracy import class_hits, shot_groups
 from shortlist.metrics.calibration import width_bins
 from shortlist.metrics.curves import rank_counts, size_histograms
+from shortlist.metrics.outliers import told_apart
 from shortlist.metrics.ranking import example_sums, precision_histograms
 from shortlist.predictions import Predictions
-from shortlist.selection import count_rows
+from shortlist.selection import count_rows, first_largest
 from shortlist.sets import top_k
 from shortlist.tensors import Probs, Sets, Target, is_single_label, pick
 
@@ -62,6 +64,7 @@ class Total:
     labels: bool = True
     probabilities: bool = False
     single: bool | None = None  # True: one label a row only; False: several labels only
+    by_row: bool = False  # a column of numbers for each row, rather than a sum
 
     def defined(self, predictions: Predictions, has_rule: bool) -> bool:
         """Whether the total can be computed from these predictions."""
@@ -123,6 +126,14 @@ def _finite_odds(odds: Tensor) -> Tensor:
     return odds.double().nan_to_num(posinf=LARGEST_ODDS, neginf=-LARGEST_ODDS)
 
 
+def _outliers(block: Block) -> Tensor:
+    """For each row its largest probability, the number for any label, whether it has one and the first is right: (4, n)."""
+    confidence, labelled = told_apart(block.probs, block.target, "confidence")
+    right = block.target.gather(1, first_largest(block.probs)).squeeze(1)
+    any_label = told_apart(block.probs, block.target, "any-label").scores
+    return torch.stack([confidence, any_label, labelled.double(), right.double()]).cpu()
+
+
 TOTALS: Mapping[str, Total] = {
     "sizes": Total(_sizes, sets=True, labels=False),
     "hits": Total(lambda block: class_hits(block.answers, block.target), sets=True),
@@ -135,6 +146,7 @@ TOTALS: Mapping[str, Total] = {
     "top": Total(lambda block: width_bins(block.probs, block.target, BINS, "top"), probabilities=True),
     "all": Total(lambda block: width_bins(block.probs, block.target, BINS, "all"), probabilities=True),
     "log_loss": Total(_log_loss, probabilities=True),
+    "outliers": Total(_outliers, probabilities=True, single=False, by_row=True),
     "examples": Total(lambda block: example_sums(block.probs, block.target), single=False),
     "histograms": Total(
         lambda block: precision_histograms(block.probs, block.target, PRECISION_BINS), probabilities=True, single=False
@@ -178,4 +190,9 @@ class Tally:
 
     def _add(self, added: Mapping[str, Tensor]) -> None:
         for name, total in added.items():
-            self.totals[name] = self.totals[name] + total if name in self.totals else total
+            if name not in self.totals:
+                self.totals[name] = total
+            elif TOTALS[name].by_row:
+                self.totals[name] = torch.cat([self.totals[name], total], 1)
+            else:
+                self.totals[name] = self.totals[name] + total

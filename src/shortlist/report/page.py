@@ -22,7 +22,7 @@ from shortlist.versions import version_of
 WORST = 12
 NORMAL_95 = 1.96
 # Quantities that machines get and the headline leaves out; without a rule there is room for the log-loss.
-NOT_IN_HEADLINE = {"size_sd", "map_class_low", "map_class_high", "log_loss"}
+NOT_IN_HEADLINE = {"size_sd", "map_class_low", "map_class_high", "log_loss", "auroc_any_label", "fpr95"}
 CARD_LABELS = {name: f"{name}: {QUANTITIES[name].definition}" for name in ("coverage", "recall")}
 CARD_LABELS["size"] = QUANTITIES["size"].definition
 COLUMNS = {"name": ("predictions", ""), "rule": ("rule", ""), "rows": ("rows", ",d")}
