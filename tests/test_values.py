@@ -105,6 +105,7 @@ def costs(values, target):
 DOORS: dict[str, Door] = {
     **both("coverage", "sets"),
     **both("shot_coverage", "sets", train_counts=COUNTS),
+    **both("superclass_coverage", "sets", superclasses=NAMES),
     **both("set_size", "sets"),
     **both("empty_rate", "sets"),
     **both("set_precision", "sets"),
@@ -120,6 +121,8 @@ DOORS: dict[str, Door] = {
     "BinnedMeanAveragePrecision": Door(streamed("BinnedMeanAveragePrecision"), "probabilities"),
     **both("top_n_f1", "scores"),
     **both("mean_max_confidence", "probabilities", many=True),
+    **both("outlier_auroc", "probabilities", many=True),
+    **both("outlier_fpr", "probabilities", many=True),
     **both("size_accuracy_curve", "probabilities"),
     **both("rank_curve", "scores"),
     **both("retrieval_map", "probabilities", max_length=2),

@@ -50,11 +50,14 @@ class Case:
 
 CALIBRATION = np.random.default_rng(99).uniform(size=(30, CLASSES))
 PRIOR = np.array([0.3, 0.1, 0.2, 0.15, 0.2, 0.05])
+SUPERCLASSES = ["rose", "oak", "rose", "elm", "elm", "oak"]
 COUNTS = np.array([5, 19, 20, 100, 101, 500])
 
 CASES = [
     *(Case("coverage", {"average": average}, "sets") for average in ("micro", "macro", "none")),
     Case("shot_coverage", {"train_counts": COUNTS}, "sets"),
+    Case("shot_coverage", {"train_counts": COUNTS, "edges": (5, 20, 400)}, "sets"),
+    *(Case("superclass_coverage", {"superclasses": SUPERCLASSES, "average": a}, "sets") for a in ("micro", "macro", "none")),
     Case("set_size", {}, "sets"),
     Case("empty_rate", {}, "sets"),
     Case("set_precision", {}, "sets"),

@@ -52,6 +52,19 @@ def test_shot_groups_split_below_20_and_above_100(counts):
     assert {name: value.item() for name, value in answer.items()} == {"few": 1.0, "medium": 0.5, "many": 1.0}
 
 
+def test_shot_groups_may_have_other_edges():
+    sets, target = np.eye(6, dtype=bool)[[0, 0, 2, 3, 3, 5]], np.arange(6)
+    answer = shot_coverage(sets, target, train_counts=[10, 11, 50, 500, 2000, 2001], edges=(10, 50, 500, 2000))
+    expected = {"0-10": 1.0, "11-50": 0.5, "51-500": 1.0, "501-2000": 0.0, "2001+": 1.0}
+    assert {name: value.item() for name, value in answer.items()} == expected
+
+
+@pytest.mark.parametrize("edges", [[], [50, 10], [10, 10], [-1], [1.5]])
+def test_edges_that_are_none_are_refused(edges):
+    with pytest.raises(InputError, match="^edges: expected"):
+        shot_coverage(SETS, [0, 1, 1, 1], train_counts=[1, 2, 3], edges=edges)
+
+
 def test_a_shot_group_without_classes_is_no_number():
     answer = shot_coverage(SETS, [0, 1, 1, 1], train_counts=[5, 500, 50])
     assert answer["few"] == 1

@@ -30,13 +30,28 @@ def coverage(sets, target, average="micro"):
     return mean(everything) if average == "micro" else mean(a for a in by_class if not math.isnan(a))
 
 
-def shot_coverage(sets, target, train_counts):
+def shot_coverage(sets, target, train_counts, edges=None):
     by_class, _ = class_accuracies(sets, target)
+    if edges is not None:
+        bounds = list(zip([-1, *edges], [*edges, math.inf], strict=True))
+        names = [f"{low + 1}-{high}" if high < math.inf else f"{low + 1}+" for low, high in bounds]
+        shares = [
+            [a for a, n in zip(by_class, train_counts, strict=True) if low < n <= high and a == a] for low, high in bounds
+        ]
+        return {name: mean(values) for name, values in zip(names, shares, strict=True)}
     groups = {"few": [], "medium": [], "many": []}
     for accuracy, count in zip(by_class, train_counts, strict=True):
         if not math.isnan(accuracy):
             groups["few" if count < 20 else "medium" if count <= 100 else "many"].append(accuracy)
     return {name: mean(values) for name, values in groups.items()}
+
+
+def superclass_coverage(sets, target, superclasses, average="micro"):
+    names = list(dict.fromkeys(superclasses))
+    above = np.array([[any(row[j] for j, own in enumerate(superclasses) if own == name) for name in names] for row in sets])
+    marks = np.array([[any(superclasses[j] == name for j in labels_of(target, i)) for name in names] for i in range(len(sets))])
+    single = np.ndim(target) == 1
+    return coverage(above, marks.argmax(1) if single else marks, average)
 
 
 set_accuracy, shot_accuracy = coverage, shot_coverage  # the papers' names

@@ -4,6 +4,7 @@ from .accuracy import (
     set_accuracy as set_accuracy,
     shot_accuracy as shot_accuracy,
     shot_coverage as shot_coverage,
+    superclass_coverage as superclass_coverage,
     top_k_accuracy as top_k_accuracy,
 )
 from .calibration import calibration_definition as calibration_definition, calibration_error as calibration_error
@@ -21,23 +22,26 @@ from .retrieval import (
 from .retrieval_scores import QueryScores as QueryScores, RetrievalScores as RetrievalScores
 from .sizes import empty_rate as empty_rate, set_precision as set_precision, set_size as set_size
 from .streaming import (
-    AverageKAccuracy as AverageKAccuracy,
     BinnedMeanAveragePrecision as BinnedMeanAveragePrecision,
     CalibrationError as CalibrationError,
-    Coverage as Coverage,
-    EmptyRate as EmptyRate,
     MeanAveragePrecision as MeanAveragePrecision,
     MeanMaxConfidence as MeanMaxConfidence,
     OutlierAuroc as OutlierAuroc,
     OutlierFpr as OutlierFpr,
     RankCurve as RankCurve,
     RetrievalMap as RetrievalMap,
+    SizeAccuracyCurve as SizeAccuracyCurve,
+    TopNF1 as TopNF1,
+)
+from .streaming_sets import (
+    AverageKAccuracy as AverageKAccuracy,
+    Coverage as Coverage,
+    EmptyRate as EmptyRate,
     SetAccuracy as SetAccuracy,
     SetPrecision as SetPrecision,
     SetSize as SetSize,
     ShotAccuracy as ShotAccuracy,
     ShotCoverage as ShotCoverage,
-    SizeAccuracyCurve as SizeAccuracyCurve,
+    SuperclassCoverage as SuperclassCoverage,
     TopKAccuracy as TopKAccuracy,
-    TopNF1 as TopNF1,
 )

@@ -6,12 +6,14 @@ gives the value of each class. The papers call coverage the accuracy of sets: ``
 synonyms of ``coverage`` and ``shot_coverage``.
 """
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
-from shortlist.checks import one_of
+from shortlist.checks import one_of, whole
 from shortlist.errors import InputError
 from shortlist.metrics.answers import Answer, like_input
 from shortlist.metrics.inputs import checked
@@ -19,7 +21,7 @@ from shortlist.metrics.totals import ratio
 from shortlist.predictions.checks import check_counts
 from shortlist.sets import SetRule, average_k, top_k
 from shortlist.tensors import Sets, Target, as_tensor, is_single_label, pick
-from shortlist.words import refused, understands
+from shortlist.words import refused, shown, understands
 
 Average: TypeAlias = Literal["micro", "macro", "none"]
 AVERAGES = ("micro", "macro", "none")
@@ -52,21 +54,50 @@ def coverage(sets: Any, target: Any, *, average: Average = "micro") -> Answer:
 
 @understands(num_classes=NO_CLASSES, top_k=OF_SETS)
 @like_input
-def shot_coverage(sets: Any, target: Any, train_counts: Any) -> Answer:
+def shot_coverage(sets: Any, target: Any, train_counts: Any, *, edges: Sequence[int] | None = None) -> Answer:
     """Mean coverage of the classes present with few (< 20), medium (20–100) and many (> 100) training examples.
 
     Args:
         sets: bool (N, C).
         target: int64 (N,) or bool (N, C).
         train_counts: training examples of each class, (C,).
+        edges: other groups, by the largest number of examples of each but the last: ``(10, 50, 500, 2000)`` has five groups,
+            called ``0-10``, ``11-50``, ``51-500``, ``501-2000`` and ``2001+`` (Garcin thesis, Table 3.1).
 
     >>> sets, target = torch.tensor([[True, False], [False, False]]), torch.tensor([0, 1])
     >>> shot_coverage(sets, target, train_counts=[5, 500])["few"]
     tensor(1., dtype=torch.float64)
+    >>> shot_coverage([[True, False], [False, False]], [0, 1], train_counts=[5, 500], edges=[10])
+    {'0-10': np.float64(1.0), '11+': np.float64(0.0)}
 
     Garcin 2023, Table 2.
     """
-    return coverage_by_shot(class_hits(*checked(sets, target, "sets")), as_tensor(train_counts, "train_counts"))
+    hits = class_hits(*checked(sets, target, "sets"))
+    return coverage_by_shot(hits, as_tensor(train_counts, "train_counts"), check_edges(edges))
+
+
+@understands(num_classes=NO_CLASSES, top_k=OF_SETS)
+@like_input
+def superclass_coverage(sets: Any, target: Any, superclasses: Any, *, average: Average = "micro") -> Answer:
+    """Share of rows that have a label of the right superclass in their set; with several labels a row, share of superclasses.
+
+    The sets become sets of superclasses: those of their labels. A row with several labels of one superclass counts it once.
+
+    Args:
+        sets: bool (N, C).
+        target: int64 (N,) or bool (N, C).
+        superclasses: the superclass of each class, C names or numbers.
+        average: as in :func:`coverage`, over superclasses in the order of their first class.
+
+    >>> sets, target = [[True, False, False], [False, False, True]], [1, 0]
+    >>> superclass_coverage(sets, target, ["oak", "oak", "elm"])
+    np.float64(0.5)
+
+    Garcin, thesis, section 3.5.
+    """
+    sets, target = checked(sets, target, "sets")
+    groups = superclass_numbers(superclasses, sets.shape[1]).to(sets.device)
+    return averaged(superclass_hits(sets, target, groups), check_average(average))
 
 
 set_accuracy = coverage
@@ -132,13 +163,49 @@ def class_hits(sets: Sets, target: Target) -> Tensor:
     return torch.stack([hit.bincount(minlength=classes), target.bincount(minlength=classes)]).double()
 
 
+def superclass_numbers(superclasses: Any, classes: int) -> Tensor:
+    """The number of the superclass of each class, in the order of their first class, int64 (C,)."""
+    names = superclasses.tolist() if hasattr(superclasses, "tolist") else list(superclasses)
+    if len(names) != classes:
+        raise InputError(f"superclasses: expected one for each of {classes} classes, got {len(names)}")
+    places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    return torch.tensor([places[name] for name in names], dtype=torch.int64)
+
+
+def superclass_hits(sets: Sets, target: Target, groups: Tensor) -> Tensor:
+    """:func:`class_hits` of superclasses: float64 (2, G)."""
+    above = groups[target] if is_single_label(target) else merged(target, groups)
+    return class_hits(merged(sets, groups), above)
+
+
+def merged(marks: Tensor, groups: Tensor) -> Tensor:
+    """Whether any class of each superclass is marked: bool (N, C) → (N, G)."""
+    counts = torch.zeros(len(marks), int(groups.max()) + 1 if len(groups) else 0, dtype=torch.int32, device=marks.device)
+    return counts.index_add_(1, groups, marks.int()) > 0
+
+
 def class_shares(hits: Tensor) -> Tensor:
     """Coverage of each class, NaN for a class that is absent."""
     return hits[0] / hits[1]
 
 
-def shot_groups(train_counts: Tensor) -> dict[str, Tensor]:
-    """Which classes are few-shot, medium-shot and many-shot, bool (C,) each."""
+def check_edges(edges: Sequence[int] | None) -> tuple[int, ...] | None:
+    """Whole numbers from 0, in increasing order."""
+    if edges is None:
+        return None
+    found = tuple(whole(0)("edges", edge) for edge in edges)
+    if not found or any(one >= other for one, other in pairwise(found)):
+        raise InputError(f"edges: expected increasing whole numbers, got {shown(edges)}")
+    return found
+
+
+def shot_groups(train_counts: Tensor, edges: tuple[int, ...] | None = None) -> dict[str, Tensor]:
+    """Which classes are few-shot, medium-shot and many-shot, or in the groups with these edges, bool (C,) each."""
+    if edges is not None:
+        lows = [0, *(edge + 1 for edge in edges)]
+        names = [*(f"{low}-{edge}" for low, edge in zip(lows[:-1], edges, strict=True)), f"{lows[-1]}+"]
+        group = torch.bucketize(train_counts.double(), torch.tensor(edges, dtype=torch.float64, device=train_counts.device))
+        return {name: group == place for place, name in enumerate(names)}
     few, many = train_counts < FEW, train_counts > MANY
     return dict(zip(SHOT_GROUPS, (few, ~few & ~many, many), strict=True))
 
@@ -157,8 +224,8 @@ def check_average(average: Average) -> Average:
     return found
 
 
-def coverage_by_shot(hits: Tensor, train_counts: Tensor) -> dict[str, Tensor]:
+def coverage_by_shot(hits: Tensor, train_counts: Tensor, edges: tuple[int, ...] | None = None) -> dict[str, Tensor]:
     """Mean coverage of the classes present in each shot group."""
     check_counts(train_counts, hits.shape[1])
     shares = class_shares(hits)
-    return {name: shares[group].nanmean() for name, group in shot_groups(train_counts).items()}
+    return {name: shares[group].nanmean() for name, group in shot_groups(train_counts, edges).items()}

@@ -2,7 +2,7 @@
 
 A name is the CamelCase of its function's, with the same parameters and defaults; ``compute`` returns tensors, as in
 torchmetrics. This is the only file that imports torchmetrics, which takes a second or more: it is loaded when one of these
-names is first used.
+names, or of those in ``streaming_sets``, is first used.
 """
 
 from typing import Any, Literal
@@ -13,11 +13,10 @@ from torchmetrics import Metric
 
 from shortlist.checks import Kind, whole
 from shortlist.errors import InputError
-from shortlist.metrics import accuracy, calibration, confidence, curves, outliers, ranking, retrieval, sizes
+from shortlist.metrics import calibration, confidence, curves, outliers, ranking, retrieval
 from shortlist.metrics.inputs import checked
 from shortlist.metrics.totals import ratio
-from shortlist.sets import average_k, top_k
-from shortlist.tensors import as_target, as_tensor, is_single_label
+from shortlist.tensors import as_target, is_single_label
 from shortlist.words import understands
 
 ONE_KIND = "target: expected one label a row in every batch or several in every batch, got both"
@@ -98,116 +97,6 @@ def _check_one_kind(targets: list[Tensor] | Tensor, name: str) -> None:
 
 def _joined(parts: list[Tensor] | Tensor) -> Tensor:
     return parts if isinstance(parts, Tensor) else torch.cat(parts)
-
-
-class Coverage(Streaming):
-    """Streaming form of :func:`~shortlist.metrics.coverage`; its state is two numbers a class."""
-
-    higher_is_better = True
-    kind: Kind = "sets"
-
-    @understands(num_classes=accuracy.NO_CLASSES, top_k=accuracy.OF_SETS)
-    def __init__(self, average: accuracy.Average = "micro", **kwargs: Any):
-        super().__init__(**kwargs)
-        self.average = accuracy.check_average(average)
-
-    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
-        return accuracy.class_hits(values, target)
-
-    def _finish(self, total: Tensor) -> Tensor:
-        return accuracy.averaged(total, self.average)
-
-
-class ShotCoverage(Streaming):
-    """Streaming form of :func:`~shortlist.metrics.shot_coverage`; its state is two numbers a class."""
-
-    higher_is_better = True
-    kind: Kind = "sets"
-
-    @understands(num_classes=accuracy.NO_CLASSES)
-    def __init__(self, train_counts: Any, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.train_counts = as_tensor(train_counts, "train_counts").clone()
-
-    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
-        return accuracy.class_hits(values, target)
-
-    def _finish(self, total: Tensor) -> dict[str, Tensor]:
-        return accuracy.coverage_by_shot(total, self.train_counts.to(total.device))
-
-
-SetAccuracy = Coverage
-ShotAccuracy = ShotCoverage
-
-
-class TopKAccuracy(Coverage):
-    """Streaming form of :func:`~shortlist.metrics.top_k_accuracy`; its state is two numbers a class."""
-
-    kind: Kind = "scores"
-
-    @understands(top_k="k", num_classes=accuracy.NO_CLASSES)
-    def __init__(self, k: int, average: accuracy.Average = "micro", **kwargs: Any):
-        super().__init__(average, **kwargs)
-        self.rule = top_k(k)
-
-    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
-        return accuracy.class_hits(self.rule.sets(values), target)
-
-
-class AverageKAccuracy(Coverage):
-    """Streaming form of :func:`~shortlist.metrics.average_k_accuracy`; with calibration rows its state is two numbers a class.
-
-    Without them the threshold is that of the streamed rows, and all of them are kept: :class:`SizeAccuracyCurve` is the
-    alternative of constant size.
-    """
-
-    kind: Kind = "scores"
-
-    @understands(num_classes=accuracy.NO_CLASSES)
-    def __init__(
-        self, k: float, calibration: Any = None, prior: Any = None, average: accuracy.Average = "micro", **kwargs: Any
-    ):
-        Streaming.__init__(self, calibration is None, **kwargs)
-        self.average = accuracy.check_average(average)
-        self.rule = average_k(k, prior)
-        if calibration is not None:
-            accuracy.calibrated(self.rule, calibration)
-
-    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
-        return accuracy.class_hits(self.rule(values), target)
-
-    def _whole(self, values: Tensor, target: Tensor) -> Tensor:
-        return accuracy.averaged(accuracy.class_hits(self.rule.fit(values)(values), target), self.average)
-
-
-class SetSize(Streaming):
-    """Streaming form of :func:`~shortlist.metrics.set_size`."""
-
-    kind: Kind = "sets"
-    needs_target = False
-
-    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
-        return sizes.size_sums(values)
-
-
-class EmptyRate(Streaming):
-    """Streaming form of :func:`~shortlist.metrics.empty_rate`."""
-
-    kind: Kind = "sets"
-    needs_target = False
-
-    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
-        return sizes.empty_sums(values)
-
-
-class SetPrecision(Streaming):
-    """Streaming form of :func:`~shortlist.metrics.set_precision`."""
-
-    kind: Kind = "sets"
-    higher_is_better = True
-
-    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
-        return sizes.right_sums(values, target)
 
 
 class CalibrationError(Streaming):
