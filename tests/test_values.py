@@ -134,6 +134,7 @@ DOORS: dict[str, Door] = {
     **rule_doors("threshold", lambda: sets.threshold(0.3), "probabilities", fits=False),
     **rule_doors("mass", lambda: sets.mass(0.1), "probabilities", fits=False),
     **rule_doors("lac", lambda: sets.lac(0.1), "scores"),
+    **rule_doors("sure_node", lambda: sets.sure_node(0.1, NAMES), "probabilities"),
     **rule_doors("aps", lambda: sets.aps(0.1), "probabilities"),
     **rule_doors("aps at random", lambda: sets.aps(0.1, randomized=True), "probabilities"),
     **rule_doors("raps", lambda: sets.raps(0.1), "probabilities"),
@@ -164,7 +165,8 @@ EXCUSED = {
     sets: {
         "Batches", "BoundCost", "Constraint", "CumulativeMass", "AverageError", "AverageSize", "ErrorPerClass",
         "FittedThreshold", "GivenLevel", "InterpolatedError", "LabelList", "LabelObjective", "Level", "Mass",
-        "MassAbove", "Ordering", "Prefix", "Probability", "Rank", "Risk", "SetRule", "Size", "SizeSummary",  # parts of rules
+        "MassAbove", "Ordering", "Prefix", "Probability", "Rank", "Risk", "SetRule", "Size", "SizeSummary",
+        "SurestNode",  # parts of rules
         "parse_rule", "register_modifier", "register_rule", "rule_from_record",
     },
     links: {

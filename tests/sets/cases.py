@@ -61,6 +61,20 @@ def _per_label(*how):
     return lambda d: d.new >= ref.per_label_cuts(d.calibration, d.target, *how)
 
 
+SUPERCLASSES = ["rose", "oak", "rose", "oak", "elm"]
+
+
+def node_scores(probs, prior=None):
+    """Literally: walk up from the most probable class; the probability of the last node without the label."""
+    found = np.empty_like(probs)
+    for row, values in zip(probs, found, strict=True):
+        first = int(np.argmax(row))
+        family = [j for j, name in enumerate(SUPERCLASSES) if name == SUPERCLASSES[first]]
+        for j in range(len(row)):
+            values[j] = 0.0 if j == first else row[first] if j in family else sum(row[own] for own in family)
+    return found
+
+
 CASES = [
     Case("top_k", lambda prior: sets.top_k(2), lambda d: ref.top_k(d.new, 2)),
     Case("average_k", lambda prior: sets.average_k(1.7), lambda d: ref.average_k(d.calibration, d.new, 1.7)),
@@ -75,6 +89,7 @@ CASES = [
     Case("aps", lambda prior: sets.aps(0.2), _conformal(ref.aps_scores)),
     Case("raps", lambda prior: sets.raps(0.2, 0.01, 2), _conformal(ref.raps_scores)),
     Case("pas", lambda prior: sets.pas(0.2, prior), _conformal(ref.pas_scores)),
+    Case("sure_node", lambda prior: sets.sure_node(0.2, SUPERCLASSES), _conformal(node_scores)),
     Case("classwise_lac", lambda prior: sets.classwise(sets.lac(0.2)), _classwise(ref.lac_scores)),
     Case("classwise_pas", lambda prior: sets.classwise(sets.pas(0.2, prior)), _classwise(ref.pas_scores)),
     Case("classwise_aps", lambda prior: sets.classwise(sets.aps(0.2)), _classwise(ref.aps_scores)),

@@ -181,7 +181,7 @@ def _prepare(
 def _rule(text: str, predictions: Predictions, seed: int) -> SetRule:
     if Path(text).suffix == ".safetensors":
         return SetRule.load(text)
-    return parse_rule(text, prior=lambda: predictions.prior, generator=seed)
+    return parse_rule(text, prior=lambda: predictions.prior, generator=seed, superclasses=predictions.superclasses)
 
 
 def _fit_all(waiting: list[Prepared], rows: Predictions) -> None:

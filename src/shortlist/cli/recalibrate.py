@@ -60,7 +60,7 @@ def recalibrate(
 def _chosen(text: str | None, old: SetRule | None, rows: Predictions) -> SetRule:
     """The rule of the text, or the old one to be fitted again."""
     if text is not None:
-        return parse_rule(text, prior=lambda: rows.prior)
+        return parse_rule(text, prior=lambda: rows.prior, superclasses=rows.superclasses)
     if old is None:
         raise InputError(
             "--rule: expected a rule, such as average-k:5 or lac:0.1, got none, and the classifier has none to fit again"

@@ -20,6 +20,7 @@ from shortlist.metrics.inputs import checked
 from shortlist.metrics.totals import ratio
 from shortlist.predictions.checks import check_counts
 from shortlist.sets import SetRule, average_k, top_k
+from shortlist.sets.hierarchy import superclass_numbers
 from shortlist.tensors import Sets, Target, as_tensor, is_single_label, pick
 from shortlist.words import refused, shown, understands
 
@@ -96,7 +97,7 @@ def superclass_coverage(sets: Any, target: Any, superclasses: Any, *, average: A
     Garcin, thesis, section 3.5.
     """
     sets, target = checked(sets, target, "sets")
-    groups = superclass_numbers(superclasses, sets.shape[1]).to(sets.device)
+    groups = checked_superclasses(superclasses, sets.shape[1]).to(sets.device)
     return averaged(superclass_hits(sets, target, groups), check_average(average))
 
 
@@ -163,13 +164,12 @@ def class_hits(sets: Sets, target: Target) -> Tensor:
     return torch.stack([hit.bincount(minlength=classes), target.bincount(minlength=classes)]).double()
 
 
-def superclass_numbers(superclasses: Any, classes: int) -> Tensor:
-    """The number of the superclass of each class, in the order of their first class, int64 (C,)."""
-    names = superclasses.tolist() if hasattr(superclasses, "tolist") else list(superclasses)
-    if len(names) != classes:
-        raise InputError(f"superclasses: expected one for each of {classes} classes, got {len(names)}")
-    places = {name: place for place, name in enumerate(dict.fromkeys(names))}
-    return torch.tensor([places[name] for name in names], dtype=torch.int64)
+def checked_superclasses(superclasses: Any, classes: int) -> Tensor:
+    """The number of the superclass of each class, int64 (C,)."""
+    groups = superclass_numbers(superclasses)
+    if len(groups) != classes:
+        raise InputError(f"superclasses: expected one for each of {classes} classes, got {len(groups)}")
+    return groups
 
 
 def superclass_hits(sets: Sets, target: Target, groups: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from shortlist.errors import InputError
 from shortlist.metrics import accuracy, sizes
 from shortlist.metrics.streaming import Streaming
 from shortlist.sets import average_k, top_k
+from shortlist.sets.hierarchy import superclass_numbers
 from shortlist.tensors import as_tensor
 from shortlist.words import understands
 
@@ -56,7 +57,7 @@ class SuperclassCoverage(Coverage):
     @understands(num_classes=accuracy.NO_CLASSES, top_k=accuracy.OF_SETS)
     def __init__(self, superclasses: Any, average: accuracy.Average = "micro", **kwargs: Any):
         super().__init__(average, **kwargs)
-        self.groups = accuracy.superclass_numbers(superclasses, len(superclasses))
+        self.groups = superclass_numbers(superclasses)
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
         if len(self.groups) != values.shape[1]:

@@ -219,7 +219,9 @@ class Classifier(nn.Module):
             predictions: scores of this classifier, with labels if the rule needs them; its link turns them into probabilities.
         """
         read = predictions.with_link(_on_cpu(self.link))
-        chosen = parse_rule(rule, prior=lambda: read.prior) if isinstance(rule, str) else rule.twin()
+        chosen = (
+            parse_rule(rule, prior=lambda: read.prior, superclasses=read.superclasses) if isinstance(rule, str) else rule.twin()
+        )
         return self.with_rule(chosen.fit(read).to(self.device))
 
     def _with(self, link: Link | None, rule: SetRule | None) -> "Classifier":

@@ -17,6 +17,7 @@ from shortlist.sets.constraints import (
     Size,
 )
 from shortlist.sets.cost import BoundCost, bound_cost
+from shortlist.sets.hierarchy import SurestNode
 from shortlist.sets.lists import LabelList, label_lists
 from shortlist.sets.multilabel import LabelObjective, Risk
 from shortlist.sets.orderings import (
@@ -43,6 +44,7 @@ from shortlist.sets.rules import (
     per_label,
     raps,
     risk_control,
+    sure_node,
     threshold,
     top_k,
 )
@@ -74,6 +76,7 @@ __all__ = [
     "SetRule",
     "Size",
     "SizeSummary",
+    "SurestNode",
     "aps",
     "average_k",
     "bound_cost",
@@ -92,6 +95,7 @@ __all__ = [
     "register_rule",
     "risk_control",
     "rule_from_record",
+    "sure_node",
     "threshold",
     "top_k",
 ]

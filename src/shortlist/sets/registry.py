@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PRIOR, RANDOM = "prior", "random"
+PRIOR, RANDOM, SUPERCLASSES = "prior", "random", "superclasses"
 WORDS = (PRIOR, RANDOM)  # arguments that are written as they are, at the end
 
 
@@ -25,6 +25,7 @@ class TextForm:
         arguments: names of the arguments in the order of the text; ``?`` marks those that may be left out.
         texts: the arguments that are words rather than numbers.
         prior: whether the function always takes a class prior, as the keyword ``prior``.
+        superclasses: whether it takes the superclass of each class, as the keyword ``superclasses``.
     """
 
     name: str
@@ -32,6 +33,7 @@ class TextForm:
     arguments: tuple[str, ...]
     texts: tuple[str, ...] = ()
     prior: bool = False
+    superclasses: bool = False
 
     @property
     def usage(self) -> str:
@@ -49,7 +51,9 @@ RULES: dict[str, TextForm] = {}
 MODIFIERS: dict[str, TextForm] = {}
 
 
-def register_rule(name: str, *arguments: str, texts: tuple[str, ...] = (), prior: bool = False) -> Callable[[F], F]:
+def register_rule(
+    name: str, *arguments: str, texts: tuple[str, ...] = (), prior: bool = False, superclasses: bool = False
+) -> Callable[[F], F]:
     """Decorator: give the function that makes a rule a text, for the command line and configuration files.
 
     Args:
@@ -60,6 +64,7 @@ def register_rule(name: str, *arguments: str, texts: tuple[str, ...] = (), prior
             ``generator``.
         texts: the arguments that are words rather than numbers.
         prior: whether the function always takes the class prior, as ``prior``.
+        superclasses: whether it takes the superclass of each class, as ``superclasses``.
 
     For example, with ``alpha`` in the text as ``careful:0.1``::
 
@@ -67,7 +72,7 @@ def register_rule(name: str, *arguments: str, texts: tuple[str, ...] = (), prior
         def careful(alpha):
             return SetRule(f"careful:{alpha}", Probability(), AverageError(alpha / 2))
     """
-    return _register(RULES, name, arguments, texts, prior)
+    return _register(RULES, name, arguments, texts, prior, superclasses)
 
 
 def register_modifier(name: str, *arguments: str) -> Callable[[F], F]:
@@ -77,11 +82,11 @@ def register_modifier(name: str, *arguments: str) -> Callable[[F], F]:
         name: the first word of the text.
         *arguments: as for :func:`register_rule`; the function takes the rule to modify before them.
     """
-    return _register(MODIFIERS, name, arguments, (), False)
+    return _register(MODIFIERS, name, arguments, (), False, False)
 
 
 def _register(
-    table: dict[str, TextForm], name: str, arguments: tuple[str, ...], texts: tuple[str, ...], prior: bool
+    table: dict[str, TextForm], name: str, arguments: tuple[str, ...], texts: tuple[str, ...], prior: bool, superclasses: bool
 ) -> Callable[[F], F]:
     if name != name.lower() or not name or any(sign in name for sign in ":, "):
         raise InputError(f"name: expected small letters without spaces, commas and colons, got {name!r}")
@@ -94,7 +99,7 @@ def _register(
         # A notebook cell or a reloaded module may define the same function again.
         if old is not None and _place(old.function) != _place(function):
             raise InputError(f"name: {name!r} is already {'.'.join(_place(old.function))}")
-        table[name] = TextForm(name, function, arguments, texts, prior)
+        table[name] = TextForm(name, function, arguments, texts, prior, superclasses)
         return function
 
     return decorate

@@ -35,6 +35,7 @@ from shortlist.sets.constraints import (
     Size,
     check_alpha,
 )
+from shortlist.sets.hierarchy import SurestNode
 from shortlist.sets.multilabel import LabelMeasure, LabelObjective, Risk
 from shortlist.sets.orderings import CumulativeMass, GivenLevel, MassAbove, Probability, Rank
 from shortlist.sets.registry import register_modifier, register_rule
@@ -179,6 +180,29 @@ def pas(alpha: float, prior: Any) -> SetRule:
     """
     _hint_at_coverage(alpha)
     return SetRule(f"pas:{alpha!s}", Probability(prior), AverageError(alpha))
+
+
+@register_rule("sure-node", "alpha", superclasses=True)
+@understands(**UNDERSTOOD)
+def sure_node(alpha: float, superclasses: Any) -> SetRule:
+    """The most probable class if it is sure enough, otherwise its superclass, otherwise every class.
+
+    The answer is the first of these whose probability exceeds a threshold. The threshold is fitted conformally, on the
+    probability of the last one that does not hold the true class, so that the true class is in the answer with probability
+    1 - alpha or more. For sets of single classes that may belong to several superclasses, use :func:`lac`.
+
+    Args:
+        alpha: the allowed error: 0.1 for a coverage of 90 %.
+        superclasses: the superclass of each class, C names or numbers.
+
+    >>> probs = [[0.5, 0.3, 0.2], [0.9, 0.1, 0.0], [0.2, 0.6, 0.2], [0.5, 0.4, 0.1]]
+    >>> rule = sure_node(0.2, ["oak", "oak", "elm"]).fit(probs, [1, 0, 1, 0])
+    >>> rule.predict([[0.6, 0.3, 0.1], [0.4, 0.3, 0.3]])
+    array([[ True, False, False],
+           [ True,  True, False]])
+    """
+    _hint_at_coverage(alpha)
+    return SetRule(f"sure-node:{alpha!s}", SurestNode(superclasses), AverageError(alpha))
 
 
 @register_modifier("classwise")

@@ -6,7 +6,7 @@ from typing import Any
 from shortlist.checks import as_typed
 from shortlist.errors import InputError
 from shortlist.sets import rules  # noqa: F401 (registers our own)
-from shortlist.sets.registry import MODIFIERS, PRIOR, RANDOM, RULES, WORDS, TextForm
+from shortlist.sets.registry import MODIFIERS, PRIOR, RANDOM, RULES, SUPERCLASSES, WORDS, TextForm
 from shortlist.sets.rule import SetRule
 from shortlist.words import did_you_mean, shown
 
@@ -15,7 +15,7 @@ SYNONYMS = {"class-conditional": "classwise", "class_conditional": "classwise", 
 FOREIGN = {"thr": "lac", "naive": "mass", "cumulated-score": "aps", "crc": "risk-control", "label-conditional": "classwise"}
 
 
-def parse_rule(text: str, prior: Any = None, *, generator: Any = None) -> SetRule:
+def parse_rule(text: str, prior: Any = None, *, generator: Any = None, superclasses: Any = None) -> SetRule:
     """Build the rule that a text describes: a rule, then modifiers, separated by commas; arguments after colons.
 
     Args:
@@ -24,6 +24,8 @@ def parse_rule(text: str, prior: Any = None, *, generator: Any = None) -> SetRul
             called only then.
         generator: for randomised rules (``aps:ALPHA:random``): a seed (0 by default), which the draws follow from together with
             the data, or a torch or numpy generator, which is drawn from in turn.
+        superclasses: the superclass of each class for the rules that need them (``sure-node``), or a function that returns
+            them.
 
     >>> parse_rule("average-k:5,cap:10,floor:1")
     SetRule(average-k:5,cap:10,floor:1, not fitted)
@@ -31,7 +33,7 @@ def parse_rule(text: str, prior: Any = None, *, generator: Any = None) -> SetRul
     if not isinstance(text, str):
         raise InputError(f"rule: expected a text such as 'average-k:5' or 'lac:0.1', got {type(text).__name__}")
     first, *others = [part.strip() for part in text.split(",")]
-    given = {PRIOR: prior, RANDOM: generator}
+    given = {PRIOR: prior, RANDOM: generator, SUPERCLASSES: superclasses}
     rule = _call(RULES, first, text, given)
     for part in others:
         rule = _call(MODIFIERS, part, text, given, rule)
@@ -51,6 +53,8 @@ def _call(table: dict[str, TextForm], part: str, text: str, given: dict[str, Any
     arguments = _arguments(form, values, part, text)
     if PRIOR in arguments or form.prior:
         arguments[PRIOR] = _prior(given[PRIOR], text)
+    if form.superclasses:
+        arguments[SUPERCLASSES] = _superclasses(given[SUPERCLASSES], text)
     if arguments.pop(RANDOM, None):
         arguments["generator"] = 0 if given[RANDOM] is None else given[RANDOM]
     made = form.function(*rule, **arguments)
@@ -95,5 +99,14 @@ def _prior(prior: Any | Callable[[], Any], text: str) -> Any:
         raise InputError(
             f"rule {shown(text)}: needs a class prior: pass prior, or train_counts with the predictions (the number of "
             "training examples of each class)"
+        )
+    return found
+
+
+def _superclasses(superclasses: Any | Callable[[], Any], text: str) -> Any:
+    found = superclasses() if callable(superclasses) else superclasses
+    if found is None:
+        raise InputError(
+            f"rule {shown(text)}: needs the superclass of each class: pass superclasses, or predictions that have them"
         )
     return found

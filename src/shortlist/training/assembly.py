@@ -54,7 +54,7 @@ def fit_rule(recipe: Recipe, calibration: Predictions, remarks: list[str]) -> Se
     If the rule needs probabilities and no link could be fitted, top-k is used instead, so that a finished training always ends
     with a classifier.
     """
-    rule = make_rule(recipe, calibration.num_classes, calibration.prior)
+    rule = make_rule(recipe, calibration.num_classes, calibration.prior, calibration.superclasses)
     if calibration.link is None and rule.needs_probabilities:
         instead = rule_without_probabilities(recipe, calibration.num_classes)
         remarks.append(

@@ -1,6 +1,7 @@
 """The link and the rule of a recipe, built from their texts and checked before training starts."""
 
 import warnings
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -48,25 +49,27 @@ def rule_without_probabilities(recipe: Recipe, classes: int) -> str:
     return f"top-k:{min(max(1, round(recipe.k)), classes)}"
 
 
-def make_rule(recipe: Recipe, classes: int, prior: Tensor | None) -> SetRule:
+def make_rule(recipe: Recipe, classes: int, prior: Tensor | None, superclasses: Sequence[str] | None = None) -> SetRule:
     """The recipe's rule, by default that of the method, not yet fitted.
 
     Args:
         recipe: names the rule.
         classes: number of classes.
         prior: class frequencies of the training rows, for rules that divide by them.
+        superclasses: the superclass of each class, for rules that answer with them.
     """
     text = recipe.rule or default_rule(recipe, classes)
-    return parse_rule(text, prior=prior, generator=recipe.seed)
+    return parse_rule(text, prior=prior, generator=recipe.seed, superclasses=superclasses)
 
 
-def check_link_and_rule(recipe: Recipe, counts: Tensor, *, single: bool) -> None:
+def check_link_and_rule(recipe: Recipe, counts: Tensor, *, single: bool, superclasses: Sequence[str] | None = None) -> None:
     """Raise an error if the link or the rule cannot work with such rows, as far as that is known before training.
 
     Args:
         recipe: names the link and the rule.
         counts: number of training rows of each class.
         single: whether every row has exactly one label.
+        superclasses: the superclass of each class, if there are any.
     """
     classes = len(counts)
     text = recipe.rule or default_rule(recipe, classes)
@@ -74,7 +77,7 @@ def check_link_and_rule(recipe: Recipe, counts: Tensor, *, single: bool) -> None
     if size is not None and size > classes:
         raise _too_many(f"rule {text}", size, classes)
     try:
-        rule = make_rule(recipe, classes, counts.double() / counts.sum())
+        rule = make_rule(recipe, classes, counts.double() / counts.sum(), superclasses)
     except InputError as error:
         raise error if str(error).startswith("rule") else InputError(f"rule {text}: {error}") from error
     if rule.least > classes:
