@@ -19,6 +19,7 @@ from shortlist.errors import InputError
 from shortlist.links import Link, SparseTop
 from shortlist.models.classifier import Classifier
 from shortlist.sets import SetRule
+from shortlist.sets.hierarchy import SurestNode
 from shortlist.sets.orderings import GivenLevel, Prefix, threshold_in_dtype
 from shortlist.tensors import Probs, Scores, Sets
 
@@ -81,7 +82,7 @@ class GraphRule(nn.Module):
         super().__init__()
         self.ordering, self.least, self.most = rule.ordering, rule.least, rule.most
         exact = rule.fitted_buffer("threshold")
-        if isinstance(rule.ordering, Prefix):
+        if isinstance(rule.ordering, Prefix | SurestNode):  # whose values are float64
             threshold = exact
         elif isinstance(rule.ordering, GivenLevel):
             threshold = exact.float()

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
-from shortlist.selection import first_largest
 from shortlist.sets.orderings import Ordering
 from shortlist.tensors import Probs, shape_of, working
 
@@ -47,7 +46,7 @@ class SurestNode(Ordering):
         if len(self.groups) != probs.shape[1]:
             raise InputError(f"superclasses: expected one for each of {probs.shape[1]} classes, got {len(self.groups)}")
         exact = working(probs).double()
-        first = first_largest(probs)
+        first = probs.argmax(1, keepdim=True)  # the first one if there are ties
         own = self.groups[first]  # (N, 1)
         beside = self.groups == own
         above = torch.where(beside, exact, 0.0).sum(1, keepdim=True)
