@@ -224,7 +224,8 @@ def dataset_to_classify(
     problems = [*rows.problems, *label_problems]
     lacking = 0 if labels is None else int((~(labels.known & described.valid())[kept]).sum())
     if lacking:
-        what = f"{counted(lacking, 'row has', 'rows have')} no valid label, of {int(kept.sum()):,}"
+        label = "label" if described.roles.valid is None else "valid label"
+        what = f"{counted(lacking, 'row has', 'rows have')} no {label}, of {int(kept.sum()):,}"
         labels, problems = None, [*problems, Problem(LABELS_NOT_USED, file.name, what)]
     target = None if labels is None else torch.from_numpy(labels.target)
     split = Split(rows.inputs, target, rows.ids, described.groups(rows.ids)).rows(torch.from_numpy(np.flatnonzero(kept)))
