@@ -8,10 +8,13 @@ from shortlist.errors import InputError
 from tests.fuzz.values import many_labels, one_label, probabilities
 from tests.metrics.cases import CASES, CLASSES, as_numbers
 
+# Sums of logarithms cannot order rows of numbers that differ in the last digit.
+ORDERED_EXACTLY = [case for case in CASES if case.keywords.get("by") != "any-label"]
+
 
 def metric_equals_its_definition(draw: random.Random, folder) -> None:
     """A function and its streaming form, in random pieces, give what the loop over rows gives."""
-    case = draw.choice(CASES)
+    case = draw.choice(ORDERED_EXACTLY)
     values, target = _drawn(draw, case)
     expected = as_numbers(case.expected(values.astype(float), target))
     close = {"rtol": 1e-9, "atol": 1e-12, "err_msg": str(case)}

@@ -35,7 +35,8 @@ def rule_equals_its_definition(draw: random.Random, folder: Path) -> None:
 
 
 def _level(draw: random.Random) -> float:
-    return draw.choice([0.01, 0.05, 0.1, 0.2, 1 / 3, 0.5, 0.9, round(draw.uniform(0.001, 0.999), draw.randint(1, 6)) or 0.1])
+    any_share = round(draw.uniform(0.001, 0.999), draw.randint(1, 6))
+    return draw.choice([0.01, 0.05, 0.1, 0.2, 1 / 3, 0.5, 0.9, any_share if 0 < any_share < 1 else 0.1])
 
 
 def _size(draw: random.Random, classes: int) -> float:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 
@@ -85,7 +86,7 @@ def mean_max_confidence(probs, target=None):
 
 def row_numbers(probs, target, by):
     """For rows with a label and for rows without one: the largest probability, or that of any label at all."""
-    value = max if by == "confidence" else lambda row: 1 - math.prod(1 - p for p in row)
+    value = max if by == "confidence" else lambda row: 1 - math.prod(1 - Fraction(p) for p in row)
     known = [value(row) for i, row in enumerate(probs) if labels_of(target, i)]
     return known, [value(row) for i, row in enumerate(probs) if not labels_of(target, i)]
 
@@ -97,6 +98,8 @@ def outlier_auroc(probs, target, by="confidence"):
 
 def outlier_fpr(probs, target, tpr=0.95, by="confidence"):
     known, others = row_numbers(probs, target, by)
+    if not known or not others:
+        return math.nan
     passing = [t for t in known if 100 * sum(value >= t for value in known) >= round(100 * tpr) * len(known)]
     return mean(value >= max(passing) for value in others)
 

@@ -200,7 +200,9 @@ def per_label_cuts(calibration, target, objective, level=None):
     for values, kept, own in zip(calibration.T, sets.T, marks.T, strict=True):
         inside, outside = values[kept], values[~kept]
         lowest = -np.inf if not own.any() and kept.all() else inside.min() if inside.size else np.inf
-        cuts.append((lowest + outside.max()) / 2 if inside.size and outside.size else lowest)
+        middle = (lowest + outside.max()) / 2 if inside.size and outside.size else lowest
+        # Between neighbours there is no number: rounded to the lower one, the cut would let it in.
+        cuts.append(lowest if outside.size and middle <= outside.max() else middle)
     return np.array(cuts)
 
 

@@ -95,8 +95,9 @@ def told_apart(probs: Probs, target: Target, by: By) -> Told:
         raise InputError("target: expected bool (N, C), some rows of which have no label; got one label a row")
     if by == "confidence":
         return Told(probs.amax(1).double(), target.any(1))
-    # In the order of log Π (1 - p), which keeps apart what 1 - Π (1 - p) rounds to 1.
-    return Told(-torch.log1p(-probs.double()).sum(1), target.any(1))
+    # In the order of log Π (1 - p), which keeps apart what 1 - Π (1 - p) rounds to 1; sorted, so that rows with the same
+    # probabilities in another order tie.
+    return Told(-torch.log1p(-probs.double().sort(1).values).sum(1), target.any(1))
 
 
 def auroc(told: Told) -> Tensor:
