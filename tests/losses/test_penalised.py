@@ -93,3 +93,5 @@ def test_the_gradient_of_each_part_is_divided_by_its_own_rows():
 def test_an_outlier_term_beside_a_loss_without_rows_is_refused():
     with pytest.raises(InputError, match="loss: expected .*UniformOutlierLoss"):
         PenalisedLoss(QuasibinaryLoss(), UniformOutlierLoss())
+    with pytest.raises(InputError, match="loss: expected .*UniformOutlierLoss"):
+        PenalisedLoss(PenalisedLoss(SpaLoss(), LabelPairPenalty()), UniformOutlierLoss())

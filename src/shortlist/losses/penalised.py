@@ -46,7 +46,7 @@ class PenalisedLoss(Loss):
             if not isinstance(part, Loss):
                 raise InputError(f"{name}: expected a loss module of shortlist.losses, got {type(part).__name__}")
         self.loss, self.penalty = loss, penalty
-        if penalty.of_unlabelled_rows and loss.couples:
+        if penalty.of_unlabelled_rows and (loss.couples or not hasattr(loss, "function")):
             raise InputError(f"loss: expected one with a value per row beside {type(penalty).__name__}, got {loss}")
         self.elicits, self.couples = loss.elicits, loss.couples or penalty.couples or penalty.of_unlabelled_rows
         self.keeps_row_state = loss.keeps_row_state

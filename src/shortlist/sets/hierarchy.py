@@ -47,8 +47,8 @@ class SurestNode(Ordering):
             raise InputError(f"superclasses: expected one for each of {probs.shape[1]} classes, got {len(self.groups)}")
         exact = working(probs).double()
         first = probs.argmax(1, keepdim=True)  # the first one if there are ties
-        own = self.groups[first]  # (N, 1)
-        beside = self.groups == own
+        groups = self.groups.to(probs.device)
+        beside = groups == groups[first]
         above = torch.where(beside, exact, 0.0).sum(1, keepdim=True)
         values = torch.where(beside, exact.gather(1, first), above)
         return values.scatter(1, first, 0.0)
