@@ -10,7 +10,7 @@ from torch import Tensor
 from shortlist.evaluation.evaluation import Evaluation
 from shortlist.metrics import calibration_definition
 from shortlist.metrics.accuracy import SHOT_GROUPS
-from shortlist.metrics.outliers import By, Told, auroc, false_positives
+from shortlist.metrics.outliers import By, RowScores, auroc, false_positives
 from shortlist.metrics.totals import ratio
 
 
@@ -105,17 +105,17 @@ def _calibration(over: str) -> Callable[[Evaluation], float | None]:
     return lambda evaluation: evaluation.calibration_error(over) if over in evaluation.totals else None
 
 
-def _of_outliers(value: Callable[[Told], Tensor], by: By = "confidence") -> Callable[[Evaluation], float | None]:
-    def found(evaluation: Evaluation) -> float | None:
-        told = evaluation.outliers(by)
-        return None if told is None else float(value(told))
+def _of_outliers(value: Callable[[RowScores], Tensor], by: By = "confidence") -> Callable[[Evaluation], float | None]:
+    def measured(evaluation: Evaluation) -> float | None:
+        found = evaluation.outliers(by)
+        return None if found is None else float(value(found))
 
-    return found
+    return measured
 
 
 def _right_in(evaluation: Evaluation) -> float | None:
-    told = evaluation.outliers()
-    return None if told is None else float(evaluation.totals["outliers"][3][told.labelled].mean())
+    found = evaluation.outliers()
+    return None if found is None else float(evaluation.totals["outliers"][3][found.labelled].mean())
 
 
 def _log_loss(evaluation: Evaluation) -> float | None:
@@ -133,13 +133,13 @@ OUTLIERS = (
         "confidence_in",
         "confidence with a label",
         "mean of the largest probability over the rows with a label",
-        _of_outliers(lambda told: told.scores[told.labelled].mean()),
+        _of_outliers(lambda found: found.scores[found.labelled].mean()),
     ),
     Quantity(
         "confidence_out",
         "confidence without",
         "mean of the largest probability over the rows without a label",
-        _of_outliers(lambda told: told.scores[~told.labelled].mean()),
+        _of_outliers(lambda found: found.scores[~found.labelled].mean()),
     ),
     Quantity(
         "auroc_confidence",
@@ -159,7 +159,7 @@ OUTLIERS = (
         "fpr95",
         "FPR at 95 % TPR",
         "share of rows without a label that are as confident as 95 % of those with one",
-        _of_outliers(lambda told: false_positives(told, Fraction(95, 100))),
+        _of_outliers(lambda found: false_positives(found, Fraction(95, 100))),
     ),
 )
 

@@ -11,7 +11,7 @@ from torch.nn.functional import logsigmoid
 from shortlist.metrics.accuracy import class_hits, shot_groups
 from shortlist.metrics.calibration import width_bins
 from shortlist.metrics.curves import rank_counts, size_histograms
-from shortlist.metrics.outliers import told_apart
+from shortlist.metrics.outliers import row_scores
 from shortlist.metrics.ranking import example_sums, precision_histograms
 from shortlist.predictions import Predictions
 from shortlist.selection import count_rows, first_largest
@@ -128,9 +128,9 @@ def _finite_odds(odds: Tensor) -> Tensor:
 
 def _outliers(block: Block) -> Tensor:
     """For each row its largest probability, the number for any label, whether it has one and the first is right: (4, n)."""
-    confidence, labelled = told_apart(block.probs, block.target, "confidence")
+    confidence, labelled = row_scores(block.probs, block.target, "confidence")
     right = block.target.gather(1, first_largest(block.probs)).squeeze(1)
-    any_label = told_apart(block.probs, block.target, "any-label").scores
+    any_label = row_scores(block.probs, block.target, "any-label").scores
     return torch.stack([confidence, any_label, labelled.double(), right.double()]).cpu()
 
 

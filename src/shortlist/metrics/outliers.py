@@ -21,7 +21,7 @@ By: TypeAlias = Literal["confidence", "any-label"]
 BY = ("confidence", "any-label")
 
 
-class Told(NamedTuple):
+class RowScores(NamedTuple):
     """The numbers by which rows are told apart.
 
     Args:
@@ -52,7 +52,7 @@ def outlier_auroc(probs: Any, target: Any, *, by: By = "confidence") -> Answer:
     Hanley, McNeil, 1982; Liao, Table II.
     """
     probs, target = checked(probs, target, "probabilities")
-    return auroc(told_apart(probs, target, check_by(by)))
+    return auroc(row_scores(probs, target, check_by(by)))
 
 
 @like_input
@@ -74,7 +74,7 @@ def outlier_fpr(probs: Any, target: Any, *, tpr: float = 0.95, by: By = "confide
     Liang, Li, Srikant, "Enhancing the reliability of out-of-distribution image detection in neural networks", 2018.
     """
     probs, target = checked(probs, target, "probabilities")
-    return false_positives(told_apart(probs, target, check_by(by)), check_tpr(tpr))
+    return false_positives(row_scores(probs, target, check_by(by)), check_tpr(tpr))
 
 
 def check_by(by: By) -> By:
@@ -89,31 +89,31 @@ def check_tpr(tpr: float) -> Fraction:
     return decimal("tpr", tpr)
 
 
-def told_apart(probs: Probs, target: Target, by: By) -> Told:
+def row_scores(probs: Probs, target: Target, by: By) -> RowScores:
     """The number of each row, and whether it has a label."""
     if is_single_label(target):
         raise InputError("target: expected bool (N, C), some rows of which have no label; got one label a row")
     if by == "confidence":
-        return Told(probs.amax(1).double(), target.any(1))
+        return RowScores(probs.amax(1).double(), target.any(1))
     # In the order of log Π (1 - p), which keeps apart what 1 - Π (1 - p) rounds to 1; sorted, so that rows with the same
     # probabilities in another order tie.
-    return Told(-torch.log1p(-probs.double().sort(1).values).sum(1), target.any(1))
+    return RowScores(-torch.log1p(-probs.double().sort(1).values).sum(1), target.any(1))
 
 
-def auroc(told: Told) -> Tensor:
+def auroc(found: RowScores) -> Tensor:
     """The area under the curve, exactly, from the ranks."""
-    known, others = told.scores[told.labelled], told.scores[~told.labelled].sort().values
+    known, others = found.scores[found.labelled], found.scores[~found.labelled].sort().values
     below = torch.searchsorted(others, known) + torch.searchsorted(others, known, right=True)
-    return below.sum().double() / (2 * len(known) * len(others)) if len(known) and len(others) else _undefined(told)
+    return below.sum().double() / (2 * len(known) * len(others)) if len(known) and len(others) else _undefined(found)
 
 
-def false_positives(told: Told, tpr: Fraction) -> Tensor:
+def false_positives(found: RowScores, tpr: Fraction) -> Tensor:
     """The share of rows without a label at or above the threshold."""
-    known, others = told.scores[told.labelled].sort(descending=True).values, told.scores[~told.labelled]
+    known, others = found.scores[found.labelled].sort(descending=True).values, found.scores[~found.labelled]
     if not len(known) or not len(others):
-        return _undefined(told)
+        return _undefined(found)
     return (others >= known[math.ceil(tpr * len(known)) - 1]).double().mean()
 
 
-def _undefined(told: Told) -> Tensor:
-    return told.scores.new_full((), torch.nan)
+def _undefined(found: RowScores) -> Tensor:
+    return found.scores.new_full((), torch.nan)

@@ -250,11 +250,11 @@ class OutlierAuroc(Streaming):
         self.by = outliers.check_by(by)
 
     def _kept(self, values: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        told = outliers.told_apart(values, target, self.by)
-        return told.scores[:, None], told.labelled[:, None]
+        found = outliers.row_scores(values, target, self.by)
+        return found.scores[:, None], found.labelled[:, None]
 
     def _whole(self, values: Tensor, target: Tensor) -> Tensor:
-        return outliers.auroc(outliers.Told(values[:, 0], target[:, 0]))
+        return outliers.auroc(outliers.RowScores(values[:, 0], target[:, 0]))
 
 
 class OutlierFpr(OutlierAuroc):
@@ -267,7 +267,7 @@ class OutlierFpr(OutlierAuroc):
         self.tpr = outliers.check_tpr(tpr)
 
     def _whole(self, values: Tensor, target: Tensor) -> Tensor:
-        return outliers.false_positives(outliers.Told(values[:, 0], target[:, 0]), self.tpr)
+        return outliers.false_positives(outliers.RowScores(values[:, 0], target[:, 0]), self.tpr)
 
 
 class SizeAccuracyCurve(Streaming):
