@@ -14,6 +14,7 @@ from benchmarks import (
     gpu_losses,
     gradient_variance,
     imports,
+    loss_levels,
     loss_table,
     losses,
     metrics,
@@ -42,6 +43,7 @@ BENCHMARKS = {
     "transforms": transforms,
     "votes": votes,
     "retrieval_map": retrieval_map,
+    "loss_levels": loss_levels,
 }
 LARGE = {"searching": searching}  # 10 GB of temporary files
 ON_A_GPU = {"flora_limit": flora_limit, "training_loop": training_loop, "classifying": classifying, "gpu_losses": gpu_losses}

@@ -5,6 +5,7 @@ from typing import Any
 
 import matplotlib as mpl
 import torch
+from benchmarks import loss_levels
 from benchmarks.retrieval_table import curves
 from matplotlib.figure import Figure
 
@@ -52,6 +53,7 @@ def on_pre_build(config: Any) -> None:
         _draw(LossLevels(loss, resolution=30 if loss.couples or "expected" in name else 80), name)
     for name, loss in PARTIALS.items():
         _draw(PartialLosses(loss), name)
+    loss_levels.run()
     _draw_garden()
     for dataset in RETRIEVAL:
         curves(dataset).save(FOLDER / f"retrieval-{dataset}.png")

@@ -6,6 +6,7 @@ import torch
 from matplotlib.figure import Figure
 
 from shortlist import losses
+from shortlist.errors import InputError
 from shortlist.report import LossLevels, PartialLosses
 
 mpl.use("Agg")
@@ -43,6 +44,38 @@ def test_losses_are_lowest_where_the_true_class_is_sure():
 def test_the_same_noise_at_every_point_makes_a_noised_picture_symmetric_in_no_draw_but_repeatable():
     one, other = (LossLevels(SINGLE["noised"], resolution=6).values for _ in range(2))
     assert torch.equal(one, other)
+
+
+def test_replications_are_averaged_and_come_near_the_expectation():
+    noised = losses.NoisedTopkHingeLoss(k=2, epsilon=0.5, samples=2)
+    one, many = (LossLevels(noised, resolution=6, scale=2.0, replications=n).values for n in (1, 3000))
+    scores = LossLevels(noised, resolution=6, scale=2.0).scores
+    generator, total = torch.Generator().manual_seed(5), torch.zeros(len(scores), dtype=torch.float64)
+    for _ in range(3000):
+        noise = torch.randn(2, 1, 3, generator=generator, dtype=torch.float64)
+        third = (scores + 0.5 * noise).sort(dim=2).values[..., 0]  # k + 1 = 3 of 3 classes: the smallest
+        total += torch.relu(1 + third.mean(0) - scores[:, 2])
+    assert (many - total / 3000).abs().max() < 0.03
+    assert (one - total / 3000).abs().max() > 0.1
+
+
+def test_rescaled_levels_reach_from_0_to_1_and_keep_their_order():
+    plain, rescaled = (LossLevels(SINGLE["cross-entropy"], resolution=6, rescaled=flag).values for flag in (False, True))
+    assert (rescaled.min(), rescaled.max()) == (0, 1)
+    assert torch.equal(plain.argsort(stable=True), rescaled.argsort(stable=True))
+    same = LossLevels(lambda scores, target: torch.ones(len(scores)), resolution=4, rescaled=True)
+    assert same.values.tolist() == [0.0] * 15
+
+
+def test_a_function_of_rows_is_drawn_like_a_loss():
+    display = LossLevels(lambda scores, target: scores.gather(1, target[:, None])[:, 0], resolution=5, scale=2.0)
+    assert torch.equal(display.values, display.scores[:, 2])
+
+
+@pytest.mark.parametrize(("name", "value"), [("scale", 0), ("resolution", 0), ("replications", 0)])
+def test_bad_sizes_of_a_plot_are_refused(name, value):
+    with pytest.raises(InputError, match=f"{name}: .*got 0"):
+        LossLevels(SINGLE["cross-entropy"], **{name: value})
 
 
 @pytest.mark.parametrize("name", SINGLE)

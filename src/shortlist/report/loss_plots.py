@@ -1,10 +1,12 @@
 """Plots of losses: level sets, and partial losses against the score."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
 
+from shortlist.checks import number, whole
 from shortlist.losses import AverageKLoss, Loss, RoleLoss
 from shortlist.losses.multilabel import PartialLoss
 from shortlist.report.display import Display
@@ -13,6 +15,7 @@ from shortlist.report.style import INK, MUTED, SERIES, new_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+RowLoss = Callable[[Tensor, Tensor], Tensor]
 CORNERS = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.5, 0.75**0.5]], dtype=torch.float64)
 
 
@@ -23,22 +26,42 @@ class LossLevels(Display):
     >>> LossLevels(CrossEntropyLoss()).frame().shape
     (3321, 4)
 
-    Garcin et al. 2022, figure 1.
+    Args:
+        loss: a loss module, or a function of scores (N, 3) and target (N,) that returns a loss for each row.
+        scale: the scores sum to this number; the published figures have 2.
+        resolution: points along each side of the triangle.
+        replications: the number of times the noise of a noised loss is drawn; the plot shows the mean. The published figures
+            have 100.
+        rescaled: map the values linearly onto 0 to 1, as the published figures do.
+
+    Garcin et al. 2022, figures 1 and 4 to 6.
     """
 
     title: ClassVar[str] = "Level sets"
     caption: ClassVar[str] = (
         "Scores from 0 to 1 that sum to 1 (times `scale`); the true class is at the top. Dark means a high loss. "
-        "The dashed lines separate the regions in which the true class ranks first, second and third."
+        "The true class ties with one of the others along the dotted lines: it ranks first above both, third below both."
     )
 
-    def __init__(self, loss: Loss, *, scale: float = 1.0, resolution: int = 80):
-        self.loss, self.scale = loss, scale
+    def __init__(
+        self,
+        loss: Loss | RowLoss,
+        *,
+        scale: float = 1.0,
+        resolution: int = 80,
+        replications: int = 1,
+        rescaled: bool = False,
+    ):
+        self.loss, self.scale = loss, number(above=0)("scale", scale)
+        resolution, replications = whole(1)("resolution", resolution), whole(1)("replications", replications)
         steps = torch.arange(resolution + 1, dtype=torch.float64) / resolution
         grid = torch.cartesian_prod(steps, steps)
         grid = grid[grid.sum(1) <= 1 + 1e-9]
         self.scores = scale * torch.cat([grid, (1 - grid.sum(1, keepdim=True)).clamp(min=0)], dim=1)
-        self.values = _values(loss, self.scores)
+        self.values = _values(loss, self.scores, replications)
+        if rescaled:
+            low, high = self.values.min(), self.values.max()
+            self.values = (self.values - low) / (high - low).clamp(min=torch.finfo(torch.float64).tiny)
 
     def points(self) -> dict[str, list[object]]:
         """left, right and top score, loss."""
@@ -53,8 +76,7 @@ class LossLevels(Display):
         x, y = places.T.numpy()
         drawn = ax.tricontourf(x, y, self.values.numpy(), levels=levels, cmap="YlGnBu")
         ax.figure.colorbar(drawn, ax=ax, shrink=0.7, pad=0.02).ax.tick_params(labelsize=8)
-        for end in (CORNERS[[0, 1]].mean(0), CORNERS[[0, 2]].mean(0), CORNERS[[1, 2]].mean(0)):
-            start = CORNERS.sum(0) / 3
+        for start, end in ((CORNERS[0], CORNERS[[1, 2]].mean(0)), (CORNERS[1], CORNERS[[0, 2]].mean(0))):
             ax.plot([start[0], end[0]], [start[1], end[1]], linestyle=(0, (2, 3)), linewidth=0.9, color=MUTED)
         for (x, y), name in zip((CORNERS * 1.1 - 0.05).tolist(), ("1", "2", "true"), strict=True):
             ax.text(x, y, name, ha="center", va="center", color=INK)
@@ -63,23 +85,30 @@ class LossLevels(Display):
         return ax
 
 
-def _values(loss: Loss, scores: Tensor) -> Tensor:
+def _values(loss: Loss | RowLoss, scores: Tensor, replications: int) -> Tensor:
     """The loss of each point by itself; a second head or estimates get the same scores."""
     target = torch.full((len(scores),), 2)
     with torch.no_grad():
+        if not isinstance(loss, Loss):
+            return loss(scores, target).to(scores.dtype)
         if not loss.couples:
-            return type(loss).function(scores, target, **{**loss.keywords, "reduction": "none"}, **_draws(loss, scores))
+            return _mean_over_draws(loss, scores, target, replications)
         name = "proposal_scores" if isinstance(loss, AverageKLoss) else "estimates" if isinstance(loss, RoleLoss) else None
         rows = [loss(row[None], target[:1], **({name: row[None]} if name else {})) for row in scores]
     return torch.stack(rows)
 
 
-def _draws(loss: Loss, scores: Tensor) -> dict[str, Tensor]:
+def _mean_over_draws(loss: Loss, scores: Tensor, target: Tensor, replications: int) -> Tensor:
     """The same noise at every point, so that the plot shows the loss rather than the noise."""
+    keywords = {**loss.keywords, "reduction": "none"}
     if getattr(loss, "smoothing", None) != "noised":
-        return {}
-    noise = torch.randn(loss.keywords["samples"], 1, 3, generator=torch.Generator().manual_seed(0), dtype=scores.dtype)
-    return {"noise": noise.expand(-1, len(scores), -1)}
+        return type(loss).function(scores, target, **keywords)
+    generator, samples = torch.Generator().manual_seed(0), loss.keywords["samples"]
+    total = torch.zeros(len(scores), dtype=scores.dtype)
+    for _ in range(replications):
+        noise = torch.randn(samples, 1, 3, generator=generator, dtype=scores.dtype).expand(-1, len(scores), -1)
+        total += type(loss).function(scores, target, **keywords, noise=noise)
+    return total / replications
 
 
 class PartialLosses(Display):
