@@ -8,6 +8,7 @@ from benchmarks import (
     classifying,
     conformal,
     decoding,
+    epoch_time,
     flora,
     flora_limit,
     flora_table,
@@ -46,8 +47,14 @@ BENCHMARKS = {
     "loss_levels": loss_levels,
 }
 LARGE = {"searching": searching}  # 10 GB of temporary files
-ON_A_GPU = {"flora_limit": flora_limit, "training_loop": training_loop, "classifying": classifying, "gpu_losses": gpu_losses}
-WITH_A_PATH = ("cifar100", "retrieval_methods")  # need data that are not here
+ON_A_GPU = {
+    "flora_limit": flora_limit,
+    "training_loop": training_loop,
+    "classifying": classifying,
+    "gpu_losses": gpu_losses,
+    "epoch_time": epoch_time,
+}
+WITH_A_PATH = ("cifar100", "gradient_sparsity", "retrieval_methods")  # need data that are not here
 
 names = sys.argv[1:] or [*BENCHMARKS, "page"]
 for name in names:

@@ -1,9 +1,9 @@
 """The level sets that Garcin et al. 2022 draw: figures 1 and 6 (every top-k loss) and 4 and 5 (the series of B and epsilon).
 
 ``python -m benchmarks loss_levels`` writes them to docs/gallery, as the documentation does when it is built. As in the paper,
-the scores sum to 2, each loss is rescaled to 0 to 1, noised losses are averaged over 100 replications, and every margin is 1 but
-that of the imbalanced loss. The text of the paper does not give the values of B and epsilon in figures 4 and 5; values of its
-Tables 2 and 3 that change the plot are drawn.
+the scores sum to 2, each loss is rescaled to 0 to 1, noised losses are averaged over 100 replications, and every margin is 1
+except that of the imbalanced loss. The text of the paper does not give the values of B and epsilon in figures 4 and 5; values
+of its Tables 2 and 3 that change the plot are drawn.
 """
 
 from pathlib import Path

@@ -79,7 +79,7 @@ def by_hand(recipe: Recipe, images: Tensor, target: Tensor, classes: int) -> lis
     for _ in range(recipe.epochs):
         _wait()
         start = time.perf_counter()
-        for batch, labels in _hand_batches(images, target, recipe.batch_size):
+        for batch, labels in shuffled_batches(images, target, recipe.batch_size):
             with torch.autocast(device.type, torch.bfloat16, enabled=cuda):
                 output = model(batch)
             loss = _loss(loss_of, output, labels)
@@ -98,7 +98,7 @@ def _loss(loss: nn.Module, output: Any, labels: Tensor) -> Tensor:
     return loss(output.scores.float(), labels, proposal_scores=output.proposal_scores.float())
 
 
-def _hand_batches(images: Tensor, target: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:
+def shuffled_batches(images: Tensor, target: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Shuffled, shifted by up to 4 pixels, flipped, standardised: on the device, by indices."""
     device = images.device
     order = torch.randperm(len(images), device=device)
