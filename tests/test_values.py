@@ -37,7 +37,7 @@ class Door:
 
 def fitted(rule):
     """A rule fitted on good rows, to be asked about others."""
-    probs, target = good("probabilities", rule.text.startswith(("risk", "per-label")))
+    probs, target = good("probabilities", rule.text.startswith(("risk", "per-label")) or rule.gate is not None)
     return rule.fit(probs, target)
 
 
@@ -143,6 +143,7 @@ DOORS: dict[str, Door] = {
     **rule_doors("interpolated", lambda: sets.interpolated(sets.lac(0.3), 0.5), "probabilities"),
     **rule_doors("risk_control", lambda: sets.risk_control("recall", 0.1), "scores", many=True),
     **rule_doors("per_label", lambda: sets.per_label("f1"), "scores", many=True),
+    **rule_doors("gate", lambda: sets.gate(sets.threshold(0.1), 0.5), "probabilities", many=True),
     **rule_doors("cap", lambda: sets.cap(sets.aps(0.1), 3), "probabilities"),
     **rule_doors("floor", lambda: sets.floor(sets.lac(0.1)), "scores"),
     "bound_cost": Door(costs, "probabilities", empty="error"),
@@ -164,7 +165,7 @@ EXCUSED = {
     },
     sets: {
         "Batches", "BoundCost", "Constraint", "CumulativeMass", "AverageError", "AverageSize", "ErrorPerClass",
-        "FittedThreshold", "GivenLevel", "InterpolatedError", "LabelList", "LabelObjective", "Level", "Mass",
+        "FittedThreshold", "Gate", "GivenLevel", "InterpolatedError", "LabelList", "LabelObjective", "Level", "Mass",
         "MassAbove", "Ordering", "Prefix", "Probability", "Rank", "Risk", "SetRule", "Size", "SizeSummary",
         "SurestNode",  # parts of rules
         "parse_rule", "register_modifier", "register_rule", "rule_from_record",

@@ -215,3 +215,26 @@ def bounded(sets, plausible, least=0, most=None):
         outside = [j for j in order if not row[j]]
         lists.append(inside + outside[: max(0, least - len(inside))])
     return from_lists(lists, sets.shape[1])
+
+
+def row_number(row, by):
+    """The largest probability, or the probability of any label."""
+    if by == "confidence":
+        return max(row)
+    none = Fraction(1)
+    for p in row:
+        none *= 1 - Fraction(float(p))
+    return 1 - none
+
+
+def gated(calibration, target, new, refuse, sets_of, by="confidence"):
+    """The sets of a rule fitted on the rows with a label that pass; empty for new rows that do not."""
+    refused = sorted(row_number(row, by) for row, labels in zip(calibration, target, strict=True) if not labels.any())
+    rank = math.ceil((len(refused) + 1) * Fraction(str(refuse)))
+    level = refused[rank - 1]
+    kept = [i for i in range(len(target)) if target[i].any() and row_number(calibration[i], by) > level]
+    sets = np.array(sets_of(calibration[kept], target[kept]))
+    for i, row in enumerate(new):
+        if row_number(row, by) <= level:
+            sets[i] = False
+    return sets

@@ -119,6 +119,27 @@ CASES = [
         lambda prior: sets.floor(sets.pas(0.4, prior), 2),
         lambda d: ref.bounded(_conformal(ref.pas_scores, 0.4)(d), d.new / d.prior, least=2),
     ),
+    Case(
+        "gate",
+        lambda prior: sets.gate(sets.risk_control("recall", 0.2), 0.6),
+        lambda d: ref.gated(
+            d.calibration, d.target, d.new, 0.6, lambda probs, target: ref.risk_control(probs, target, d.new, 0.2)
+        ),
+        many_labels=True,
+    ),
+    Case(
+        "gate_any_label",
+        lambda prior: sets.gate(sets.floor(sets.average_k(1.7)), 0.6, "any-label"),
+        lambda d: ref.gated(
+            d.calibration,
+            d.target,
+            d.new,
+            0.6,
+            lambda probs, target: ref.bounded(ref.average_k(probs, d.new, 1.7), d.new, least=1),
+            by="any-label",
+        ),
+        many_labels=True,
+    ),
 ]
 FITTED = [case for case in CASES if case.make(np.full(5, 0.2)).needs_fit]
 LABELLED = [case for case in FITTED if case.make(np.full(5, 0.2)).needs_labels]

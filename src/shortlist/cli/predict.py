@@ -288,7 +288,7 @@ def _conclude(work: _Work, out: Path | None, to_scores: bool) -> None:
     if work.model.rule is not None:
         size = SizeSummary.of(work.counts)
         parts += [f"{size.mean:.4g} labels on average", f"{float(work.counts[0]) / size.rows:.1%} empty"]
-        shift = None if work.model.rule.calibrated is None else size.shift_from(work.model.rule.calibrated)
+        shift = work.model.rule.size_shift(size)
         if shift:
             warn(shift)
     rate = work.done / seconds

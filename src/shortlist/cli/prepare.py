@@ -112,7 +112,7 @@ class Prepared:
 
     def check_size(self, reached: SizeSummary) -> None:
         """Add a warning if the average size differs from that on the calibration rows by more than chance."""
-        shift = reached.shift_from(self.rule.calibrated) if self.rule.calibrated is not None else None
+        shift = self.rule.size_shift(reached)
         if shift:
             self.warnings.append(f"{self.name}: {shift}")
 

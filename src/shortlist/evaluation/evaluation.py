@@ -14,9 +14,10 @@ from shortlist.metrics import Curve, calibration_definition
 from shortlist.metrics.accuracy import SHOT_GROUPS, class_shares, shot_groups
 from shortlist.metrics.calibration import Norm, Over, bin_error
 from shortlist.metrics.curves import curve_of_ranks, curve_of_sizes
-from shortlist.metrics.outliers import BY, By, RowScores
+from shortlist.metrics.outliers import RowScores
 from shortlist.metrics.totals import ratio
 from shortlist.sets import SetRule
+from shortlist.sets.gates import ROW_MEASURES, RowMeasure
 from shortlist.sets.lists import LabelList
 from shortlist.sets.sizes import SizeSummary
 
@@ -151,12 +152,12 @@ class Evaluation:
         """(3, bins) of pairs, summed confidence and right outcomes, over the top label of a row and over all pairs."""
         return {over: self.totals[over] for over in ("top", "all") if over in self.totals}
 
-    def outliers(self, by: By = "confidence") -> RowScores | None:
+    def outliers(self, by: RowMeasure = "confidence") -> RowScores | None:
         """The number of each row by which rows with a label are told from those without; None unless there are both."""
         table = self.totals.get("outliers")
         if table is None or not 0 < float(table[2].sum()) < table.shape[1]:
             return None
-        return RowScores(table[BY.index(by)], table[2] > 0)
+        return RowScores(table[ROW_MEASURES.index(by)], table[2] > 0)
 
     def calibration_error(self, over: str, norm: Norm = "expected") -> float:
         """Calibration error in 15 bins of equal width, over ``top`` labels or ``all`` pairs; NaN where it is not defined."""

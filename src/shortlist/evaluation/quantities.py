@@ -10,8 +10,9 @@ from torch import Tensor
 from shortlist.evaluation.evaluation import Evaluation
 from shortlist.metrics import calibration_definition
 from shortlist.metrics.accuracy import SHOT_GROUPS
-from shortlist.metrics.outliers import By, RowScores, auroc, false_positives
+from shortlist.metrics.outliers import RowScores, auroc, false_positives
 from shortlist.metrics.totals import ratio
+from shortlist.sets.gates import RowMeasure
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def _calibration(over: str) -> Callable[[Evaluation], float | None]:
     return lambda evaluation: evaluation.calibration_error(over) if over in evaluation.totals else None
 
 
-def _of_outliers(value: Callable[[RowScores], Tensor], by: By = "confidence") -> Callable[[Evaluation], float | None]:
+def _of_outliers(value: Callable[[RowScores], Tensor], by: RowMeasure = "confidence") -> Callable[[Evaluation], float | None]:
     def measured(evaluation: Evaluation) -> float | None:
         found = evaluation.outliers(by)
         return None if found is None else float(value(found))

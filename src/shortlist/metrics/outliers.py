@@ -6,7 +6,7 @@ that the row has any label at all.
 
 import math
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,10 +15,8 @@ from shortlist.checks import decimal, number, one_of
 from shortlist.errors import InputError
 from shortlist.metrics.answers import Answer, like_input
 from shortlist.metrics.inputs import checked
+from shortlist.sets.gates import ROW_MEASURES, RowMeasure, row_measure
 from shortlist.tensors import Probs, Target, is_single_label
-
-By: TypeAlias = Literal["confidence", "any-label"]
-BY = ("confidence", "any-label")
 
 
 class RowScores(NamedTuple):
@@ -34,7 +32,7 @@ class RowScores(NamedTuple):
 
 
 @like_input
-def outlier_auroc(probs: Any, target: Any, *, by: By = "confidence") -> Answer:
+def outlier_auroc(probs: Any, target: Any, *, by: RowMeasure = "confidence") -> Answer:
     """Probability that a row with a label gets a larger number than a row without one, ties counting half.
 
     NaN unless there are rows of both kinds.
@@ -56,7 +54,7 @@ def outlier_auroc(probs: Any, target: Any, *, by: By = "confidence") -> Answer:
 
 
 @like_input
-def outlier_fpr(probs: Any, target: Any, *, tpr: float = 0.95, by: By = "confidence") -> Answer:
+def outlier_fpr(probs: Any, target: Any, *, tpr: float = 0.95, by: RowMeasure = "confidence") -> Answer:
     """Share of the rows without a label that pass the threshold which a share ``tpr`` of the rows with one pass.
 
     The threshold is the largest that at least this share of them reach. NaN unless there are rows of both kinds.
@@ -77,9 +75,9 @@ def outlier_fpr(probs: Any, target: Any, *, tpr: float = 0.95, by: By = "confide
     return false_positives(row_scores(probs, target, check_by(by)), check_tpr(tpr))
 
 
-def check_by(by: By) -> By:
+def check_by(by: RowMeasure) -> RowMeasure:
     """The number by which rows are told apart, if it exists."""
-    found: By = one_of(*BY)("by", by)
+    found: RowMeasure = one_of(*ROW_MEASURES)("by", by)
     return found
 
 
@@ -89,15 +87,11 @@ def check_tpr(tpr: float) -> Fraction:
     return decimal("tpr", tpr)
 
 
-def row_scores(probs: Probs, target: Target, by: By) -> RowScores:
+def row_scores(probs: Probs, target: Target, by: RowMeasure) -> RowScores:
     """The number of each row, and whether it has a label."""
     if is_single_label(target):
         raise InputError("target: expected bool (N, C), some rows of which have no label; got one label a row")
-    if by == "confidence":
-        return RowScores(probs.amax(1).double(), target.any(1))
-    # In the order of log Π (1 - p), which keeps apart what 1 - Π (1 - p) rounds to 1; sorted, so that rows with the same
-    # probabilities in another order tie.
-    return RowScores(-torch.log1p(-probs.double().sort(1).values).sum(1), target.any(1))
+    return RowScores(row_measure(probs, by), target.any(1))
 
 
 def auroc(found: RowScores) -> Tensor:

@@ -16,6 +16,7 @@ from shortlist.errors import InputError
 from shortlist.metrics import calibration, confidence, curves, outliers, ranking, retrieval
 from shortlist.metrics.inputs import checked
 from shortlist.metrics.totals import ratio
+from shortlist.sets.gates import RowMeasure
 from shortlist.tensors import as_target, is_single_label
 from shortlist.words import understands
 
@@ -245,7 +246,7 @@ class OutlierAuroc(Streaming):
 
     higher_is_better = True
 
-    def __init__(self, by: outliers.By = "confidence", **kwargs: Any):
+    def __init__(self, by: RowMeasure = "confidence", **kwargs: Any):
         super().__init__(True, **kwargs)
         self.by = outliers.check_by(by)
 
@@ -262,7 +263,7 @@ class OutlierFpr(OutlierAuroc):
 
     higher_is_better = False
 
-    def __init__(self, tpr: float = 0.95, by: outliers.By = "confidence", **kwargs: Any):
+    def __init__(self, tpr: float = 0.95, by: RowMeasure = "confidence", **kwargs: Any):
         super().__init__(by, **kwargs)
         self.tpr = outliers.check_tpr(tpr)
 

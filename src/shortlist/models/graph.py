@@ -80,7 +80,7 @@ class GraphRule(nn.Module):
 
     def __init__(self, rule: SetRule):
         super().__init__()
-        self.ordering, self.least, self.most = rule.ordering, rule.least, rule.most
+        self.ordering, self.least, self.most, self.gate = rule.ordering, rule.least, rule.most, rule.gate
         exact = rule.fitted_buffer("threshold")
         if isinstance(rule.ordering, Prefix | SurestNode):  # whose values are float64
             threshold = exact
@@ -104,7 +104,7 @@ class GraphRule(nn.Module):
         if self.most is not None:
             cut = ranks_of((-places).masked_fill(~sets, -probs.shape[1])) < self.most
             bounded = _choose(size > self.most, cut, bounded)
-        return bounded
+        return bounded if self.gate is None else bounded & self.gate.accepts(probs)[:, None]
 
 
 def _choose(which: Tensor, one: Sets, other: Sets) -> Sets:

@@ -17,6 +17,7 @@ from shortlist.sets.constraints import (
     Size,
 )
 from shortlist.sets.cost import BoundCost, bound_cost
+from shortlist.sets.gates import Gate
 from shortlist.sets.hierarchy import SurestNode
 from shortlist.sets.lists import LabelList, label_lists
 from shortlist.sets.multilabel import LabelObjective, Risk
@@ -37,6 +38,7 @@ from shortlist.sets.rules import (
     cap,
     classwise,
     floor,
+    gate,
     interpolated,
     lac,
     mass,
@@ -61,6 +63,7 @@ __all__ = [
     "CumulativeMass",
     "ErrorPerClass",
     "FittedThreshold",
+    "Gate",
     "GivenLevel",
     "InterpolatedError",
     "LabelList",
@@ -83,6 +86,7 @@ __all__ = [
     "cap",
     "classwise",
     "floor",
+    "gate",
     "interpolated",
     "label_lists",
     "lac",

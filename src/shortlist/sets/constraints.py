@@ -42,6 +42,7 @@ class Constraint(RulePart):
     Attributes:
         guarantee: what the sets promise and on what assumption, in one sentence.
         needs_labels: whether the calibration rows must have labels.
+        one_label: whether each of them must have exactly one.
         needs_probabilities: whether probabilities are needed even if the ordering works with any scores.
         per_class: whether there is one threshold for each class; None if that depends on the fit.
     """
@@ -49,6 +50,7 @@ class Constraint(RulePart):
     role = "constraint"
     kinds: ClassVar[dict[str, type[Any]]] = {}
     needs_labels: ClassVar[bool] = False
+    one_label: ClassVar[bool] = False
     needs_probabilities: ClassVar[bool] = False
     per_class: ClassVar[bool | None] = None
     guarantee: str
@@ -249,7 +251,7 @@ class AverageError(Constraint):
 
     kind = "average-error"
     per_class = False
-    needs_labels = True
+    needs_labels = one_label = True
     alpha: int | float | str
     guarantee: str = field(init=False)
 
@@ -263,7 +265,7 @@ class AverageError(Constraint):
 
     def fit(self, ordering: Ordering, batches: Batches) -> FittedThreshold:
         """The conformal quantile of the ordering at the true labels."""
-        values, _, _ = _at_labels(ordering, batches, single=True)
+        values, _, _ = _at_labels(ordering, batches, single=self.one_label)
         threshold = conformal_quantile(values, self.level, ordering)
         notes: tuple[str, ...] = ()
         if conformal_rank(len(values), self.level) > len(values):
@@ -285,6 +287,7 @@ class ErrorPerClass(AverageError):
 
     kind = "error-per-class"
     per_class = True
+    one_label = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -295,7 +298,7 @@ class ErrorPerClass(AverageError):
 
     def fit(self, ordering: Ordering, batches: Batches) -> FittedThreshold:
         """One conformal quantile for each class."""
-        thresholds, always = self._quantiles(*_at_labels(ordering, batches), ordering)
+        thresholds, always = self._quantiles(*_at_labels(ordering, batches, single=self.one_label), ordering)
         notes: tuple[str, ...] = ()
         if always:
             least = math.ceil(1 / self.level) - 1
@@ -320,6 +323,7 @@ class InterpolatedError(ErrorPerClass):
     """Thresholds between those of each class and the common one."""
 
     kind = "interpolated-error"
+    one_label = True
     needs_probabilities = True  # an infinite threshold counts as 1
     weight: float = 0.5
 
@@ -337,7 +341,7 @@ class InterpolatedError(ErrorPerClass):
         """``w · q_y + (1 - w) · q``; a class that would always be in counts as one with the threshold 0."""
         if type(ordering) is not Probability or ordering.needs_prior:
             raise InputError("interpolated: expected lac, whose thresholds lie between 0 and 1")
-        values, labels, classes = _at_labels(ordering, batches, single=True)
+        values, labels, classes = _at_labels(ordering, batches, single=self.one_label)
         per_class, always = self._quantiles(values, labels, classes, ordering)
         common = conformal_quantile(values, self.level, ordering)
         mixed = self._mixed(per_class.clamp(min=0), max(common, 0.0))
@@ -354,7 +358,7 @@ class InterpolatedError(ErrorPerClass):
         )
 
 
-def _at_labels(ordering: Ordering, batches: Batches, *, single: bool = False) -> tuple[Tensor, Tensor, int]:
+def _at_labels(ordering: Ordering, batches: Batches, *, single: bool) -> tuple[Tensor, Tensor, int]:
     """The ordering at every true label, those labels, and the number of classes."""
     values, labels, classes = [], [], 0
     draws = ordering.calibration_draws()

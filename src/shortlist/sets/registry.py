@@ -75,14 +75,15 @@ def register_rule(
     return _register(RULES, name, arguments, texts, prior, superclasses)
 
 
-def register_modifier(name: str, *arguments: str) -> Callable[[F], F]:
+def register_modifier(name: str, *arguments: str, texts: tuple[str, ...] = ()) -> Callable[[F], F]:
     """Decorator: give a function that makes one rule from another a text, written after a comma (``lac:0.1,cap:5``).
 
     Args:
         name: the first word of the text.
         *arguments: as for :func:`register_rule`; the function takes the rule to modify before them.
+        texts: the arguments that are words rather than numbers.
     """
-    return _register(MODIFIERS, name, arguments, (), False, False)
+    return _register(MODIFIERS, name, arguments, texts, False, False)
 
 
 def _register(

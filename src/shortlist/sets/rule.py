@@ -16,6 +16,7 @@ from shortlist.predictions import Predictions
 from shortlist.selection import count_rows, keep_top
 from shortlist.sets.batches import Batches, Progress, Source, as_probs
 from shortlist.sets.constraints import Constraint, check_threshold
+from shortlist.sets.gates import Gate, answered
 from shortlist.sets.orderings import Ordering
 from shortlist.sets.origin import check_same_origin, origin_of
 from shortlist.sets.sizes import SizeSummary
@@ -31,6 +32,7 @@ class SetRule(Fitted):
         constraint: what the threshold is chosen for.
         least: the smallest size of a set (``floor``); 0 by default.
         most: the largest size of a set (``cap``); None (the default) is no limit.
+        gate: refuses rows, which get an empty set whatever ``least`` says; None (the default) answers every row.
 
     Attributes:
         threshold: the threshold, float64, () or (C,); None before the fit.
@@ -44,13 +46,21 @@ class SetRule(Fitted):
     calibrated: SizeSummary | None
     origin: dict[str, Any] | None
 
-    def __init__(self, text: str, ordering: Ordering, constraint: Constraint, least: int = 0, most: int | None = None):
+    def __init__(
+        self,
+        text: str,
+        ordering: Ordering,
+        constraint: Constraint,
+        least: int = 0,
+        most: int | None = None,
+        gate: Gate | None = None,
+    ):
         super().__init__()
         if not isinstance(ordering, Ordering):
             raise InputError(f"ordering: expected an Ordering, got {type(ordering).__name__}")
         if not isinstance(constraint, Constraint):
             raise InputError(f"constraint: expected a Constraint, got {type(constraint).__name__}")
-        self.text, self.ordering, self.constraint = text, ordering, constraint
+        self.text, self.ordering, self.constraint, self.gate = text, ordering, constraint, gate
         self.least, self.most = _checked_bounds(least, most)
         self.notes, self.calibrated, self.origin = (), None, None
         fixed = constraint.fixed()
@@ -58,18 +68,22 @@ class SetRule(Fitted):
 
     @property
     def needs_fit(self) -> bool:
-        """Whether the threshold is chosen on calibration rows, rather than given."""
+        """Whether anything is chosen on calibration rows: the threshold, unless it is given, or that of the gate."""
+        return self._chooses_threshold or self.gate is not None
+
+    @property
+    def _chooses_threshold(self) -> bool:
         return self.constraint.fixed() is None
 
     @property
     def fitted(self) -> bool:
-        """Whether the rule has its threshold."""
-        return self.threshold is not None
+        """Whether the rule, and its gate if it has one, have their thresholds."""
+        return self.threshold is not None and (self.gate is None or self.gate.fitted)
 
     @property
     def needs_labels(self) -> bool:
         """Whether the calibration rows must have labels."""
-        return self.constraint.needs_labels
+        return self.constraint.needs_labels or self.gate is not None
 
     @property
     def needs_prior(self) -> bool:
@@ -79,7 +93,7 @@ class SetRule(Fitted):
     @property
     def needs_probabilities(self) -> bool:
         """Whether the rule needs probabilities, rather than any scores that rank the labels."""
-        return self.ordering.needs_probabilities or self.constraint.needs_probabilities
+        return self.ordering.needs_probabilities or self.constraint.needs_probabilities or self.gate is not None
 
     @property
     def alpha(self) -> float | None:
@@ -101,6 +115,8 @@ class SetRule(Fitted):
             parts.append(f"the cap of {self.most} may remove labels")
         if self.least:
             parts.append(f"the floor of {self.least} may add labels")
+        if self.gate is not None:
+            parts.append(f"all this for the rows that are answered: {self.gate.guarantee}")
         return "; ".join(parts) + "."
 
     @torch.no_grad()
@@ -109,6 +125,9 @@ class SetRule(Fitted):
 
         The sizes are kept in :attr:`calibrated`; if the sets of new rows are larger or smaller than that by more than chance,
         the new rows come from elsewhere. A rule without anything to fit is only measured.
+
+        A gate is fitted on the rows without a label; the threshold is then chosen, and the sizes measured, on the rows with a
+        label that it accepts.
 
         Args:
             probs: probabilities (N, C) as a tensor, an array, a data frame or a nested list; predictions; batches of
@@ -119,7 +138,10 @@ class SetRule(Fitted):
         if isinstance(probs, Predictions):
             self.check_reads(probs)
         batches = Batches(probs, target, progress, probabilities=self.needs_probabilities, widen=self.needs_fit)
-        if self.needs_fit:
+        if self.gate is not None:
+            self.gate.fit(batches)
+            batches = answered(batches, self.gate, one_label=self.constraint.one_label)
+        if self._chooses_threshold:
             self._choose_threshold(batches, probs.device if isinstance(probs, Tensor) else torch.device("cpu"))
         self.calibrated = self._measured(batches) if batches.repeatable or not self.needs_fit else None
         self.origin = None  # a rule without a fit goes with any link and any number of classes
@@ -160,6 +182,13 @@ class SetRule(Fitted):
     def check_origin(self, predictions: Predictions) -> None:
         """Raise an error if these predictions have other classes or another link than the calibration rows."""
         check_same_origin(self.text, self.origin, predictions)
+
+    def size_shift(self, reached: SizeSummary) -> str | None:
+        """A sentence if sets of new rows are larger or smaller than on the calibration rows by more than chance, or None.
+
+        None for a rule behind a gate, too: how many of its new rows should be refused is not known.
+        """
+        return None if self.calibrated is None or self.gate is not None else reached.shift_from(self.calibrated)
 
     @torch.no_grad()
     def forward(self, probs: Any) -> Any:
@@ -212,14 +241,14 @@ class SetRule(Fitted):
             probs: (N, C).
             draws: one random number for each row, (N, 1), for a randomised rule; drawn for these rows by default.
         """
-        return self.bounded(probs, self.unbounded(probs, draws))
+        return self.gated(probs, self.bounded(probs, self.unbounded(probs, draws)))
 
     def unbounded(self, probs: Tensor, draws: Tensor | None = None) -> Sets:
-        """The sets before the cap and the floor."""
+        """The sets before the cap, the floor and the gate."""
         threshold = self.fitted_buffer("threshold")
         if threshold.ndim and len(threshold) != probs.shape[1]:
             raise InputError(f"probs: the rule was fitted for {len(threshold)} classes, got {probs.shape[1]}")
-        if not self.needs_fit:
+        if not self._chooses_threshold:
             self.constraint.check_classes(probs.shape[1])
         drawn = () if draws is None else (draws,)  # an ordering that draws nothing need not know of draws
         return self.ordering.select(probs, threshold.to(probs.device), *drawn)
@@ -232,6 +261,10 @@ class SetRule(Fitted):
             return sets
         return bounded(self.ordering, probs, sets, self.least, self.most)
 
+    def gated(self, probs: Tensor, sets: Sets) -> Sets:
+        """These sets without those of the rows that the gate refuses, which are empty."""
+        return sets if self.gate is None else sets & self.gate.accepts(probs)[:, None]
+
     def bounded_by(self, text: str, *, least: int | None = None, most: int | None = None) -> "SetRule":
         """The same rule with another bound on the size of its sets."""
         rule = self.twin()
@@ -239,6 +272,15 @@ class SetRule(Fitted):
         limits = [bound for bound in (self.most, most) if bound is not None]
         rule.least, rule.most = _checked_bounds(max(self.least, least or 0), min(limits, default=None))
         rule.calibrated = None  # the sizes of other sets
+        return rule
+
+    def behind(self, gate: Gate) -> "SetRule":
+        """The same rule, which answers only the rows that the gate accepts."""
+        rule = self.twin()
+        rule.text, rule.gate = f"{self.text},{gate.text}", gate
+        if self._chooses_threshold:  # of other rows
+            rule._buffers["threshold"], rule.origin = None, None
+        rule.calibrated = None
         return rule
 
     def record(self) -> dict[str, Any]:
@@ -249,6 +291,7 @@ class SetRule(Fitted):
             "constraint": self.constraint.config(),
             "least": self.least,
             "most": self.most,
+            "gate": None if self.gate is None else self.gate.config(),
             "tensors": sorted(self.state_dict()),
             "notes": list(self.notes),
             "origin": self.origin,
@@ -294,10 +337,10 @@ class SetsInBlocks:
             probs: (N, C).
             scores: what the probabilities were computed from, if that is known: a randomised rule draws by these.
         """
-        return self._rule.bounded(probs, self.unbounded(probs, scores))
+        return self._rule.gated(probs, self._rule.bounded(probs, self.unbounded(probs, scores)))
 
     def unbounded(self, probs: Tensor, scores: Tensor | None = None) -> Sets:
-        """The same before the cap and the floor."""
+        """The same before the cap, the floor and the gate."""
         if self._draws is None:
             return self._rule.unbounded(probs)
         return self._rule.unbounded(probs, self._draws(probs if scores is None else scores).to(probs.device))

@@ -15,6 +15,7 @@ interpolated         the same, between class-wise and common        neither exac
 risk_control         all labels above one threshold                 expected share missed    several labels a row
 per_label            labels above a threshold of their own          F1, precision, recall    several labels a row
 cap, floor           the same, at most / at least n labels          size of every set        as the rule
+gate                 the same, or nothing where the row is refused  rows without a label     rows with and without
 ==================== ============================================== ======================== ======================
 
 ``alpha`` is the allowed error; ``confidence_level`` and ``coverage`` (1 - alpha) are understood in its place.
@@ -35,6 +36,7 @@ from shortlist.sets.constraints import (
     Size,
     check_alpha,
 )
+from shortlist.sets.gates import Gate, RowMeasure
 from shortlist.sets.hierarchy import SurestNode
 from shortlist.sets.multilabel import LabelMeasure, LabelObjective, Risk
 from shortlist.sets.orderings import CumulativeMass, GivenLevel, MassAbove, Probability, Rank
@@ -283,6 +285,29 @@ def floor(rule: SetRule, n: int = 1) -> SetRule:
     return rule.bounded_by(f"floor:{n}", least=n)
 
 
+@register_modifier("gate", "refuse", "by?", texts=("by",))
+def gate(rule: SetRule, refuse: float, by: RowMeasure = "confidence") -> SetRule:
+    """The same rule behind a gate: rows that hold nothing the classifier knows are refused, with an empty set.
+
+    The gate is fitted on the calibration rows without a label: a new row like these is refused with probability at least
+    ``refuse``. The rule is fitted on the rows with a label that the gate accepts, and its guarantee holds for such rows.
+
+    Args:
+        rule: any rule.
+        refuse: the share of rows without a label to refuse, between 0 and 1; a share of 0.95 needs 19 such rows.
+        by: what rows are compared by: ``confidence``, the largest probability of the row, or ``any-label``, the probability
+            that it has a label at all if labels are independent.
+
+    >>> probs, target = [[0.9, 0.1], [0.4, 0.6], [0.3, 0.2]], [[True, False], [False, True], [False, False]]
+    >>> gate(top_k(1), 0.5).fit(probs, target).predict([[0.1, 0.7], [0.1, 0.2]])
+    array([[False,  True],
+           [False, False]])
+    """
+    if rule.gate is not None:
+        raise InputError(f"gate: expected a rule without a gate, got {rule.text}")
+    return rule.behind(Gate(refuse, by))
+
+
 def _hint_at_coverage(alpha: Any) -> None:
     """Warn if the allowed error looks like a coverage."""
     level = check_alpha(alpha)
@@ -309,4 +334,6 @@ def _conformal(rule: SetRule, name: str) -> AverageError:
 
 
 def _with(rule: SetRule, text: str, constraint: ErrorPerClass) -> SetRule:
-    return SetRule(f"{rule.text},{text}", rule.ordering.twin(), constraint, rule.least, rule.most)
+    return SetRule(
+        f"{rule.text},{text}", rule.ordering.twin(), constraint, rule.least, rule.most, rule.gate and rule.gate.twin()
+    )

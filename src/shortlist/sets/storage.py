@@ -14,6 +14,7 @@ from shortlist.checks import whole
 from shortlist.errors import InputError
 from shortlist.files import written_whole
 from shortlist.sets.constraints import Constraint, check_threshold
+from shortlist.sets.gates import Gate
 from shortlist.sets.orderings import Ordering
 from shortlist.sets.rule import SetRule
 from shortlist.sets.sizes import SizeSummary
@@ -65,7 +66,16 @@ def rule_from_record(record: Any, tensors: Mapping[str, Tensor]) -> SetRule:
 def _built(record: Mapping[str, Any], text: str) -> SetRule:
     least, most = whole(0)("least", record["least"]), record["most"]
     most = None if most is None else whole(0)("most", most)
-    return SetRule(text, Ordering.from_config(record["ordering"]), Constraint.from_config(record["constraint"]), least, most)
+    ordering, constraint = Ordering.from_config(record["ordering"]), Constraint.from_config(record["constraint"])
+    return SetRule(text, ordering, constraint, least, most, _gate(record.get("gate")))
+
+
+def _gate(config: Any) -> Gate | None:
+    if config is None:
+        return None
+    if not isinstance(config, Mapping) or set(config) != {"refuse", "by"}:
+        raise InputError(f"gate: expected the parameters refuse and by, got {shown(config)}")
+    return Gate(config["refuse"], config["by"])
 
 
 def _fill(rule: SetRule, names: Any, tensors: Mapping[str, Tensor]) -> None:
@@ -81,6 +91,8 @@ def _fill(rule: SetRule, names: Any, tensors: Mapping[str, Tensor]) -> None:
     if unknown:
         raise InputError(f"expected no tensors but its own, got {listed(unknown)}")
     rule.ordering.check_buffers()
+    if rule.gate is not None:
+        rule.gate.check_threshold()
 
 
 def _notes(notes: Any) -> tuple[str, ...]:

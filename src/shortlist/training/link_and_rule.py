@@ -103,10 +103,14 @@ def _try(rule: SetRule, classes: int, single: bool) -> None:
     generator = torch.Generator().manual_seed(0)
     probs = torch.rand(TRIED, classes, generator=generator).softmax(1)
     target = torch.arange(TRIED) % classes
+    labels = target if single else torch.nn.functional.one_hot(target, classes).bool()
+    if rule.gate is not None and not single:  # which needs rows without a label, and refuses these
+        probs = torch.cat([probs, torch.zeros(rule.gate.fewest_rows, classes)])
+        labels = torch.cat([labels, torch.zeros(rule.gate.fewest_rows, classes, dtype=torch.bool)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ShortlistWarning)  # the rows are artificial
         try:
-            rule.fit(probs, target if single else torch.nn.functional.one_hot(target, classes).bool())
+            rule.fit(probs, labels)
         except InputError as error:
             raise InputError(f"rule {rule.text}: {error}") from error
 

@@ -1,0 +1,143 @@
+"""Gate: which rows are answered at all; the others are refused, because they hold nothing that the classifier knows.
+
+A gate gives each row one number, by which rows with a label should rank above rows without one, and refuses the rows that do
+not exceed a threshold. The threshold is fitted on rows without a label alone, so rows with a label that pass are exchangeable,
+and the guarantee of a conformal rule holds for the rows that are answered.
+"""
+
+import math
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from shortlist.checks import as_typed, decimal, one_of
+from shortlist.errors import InputError
+from shortlist.fitting import Fitted
+from shortlist.sets.batches import Batches
+from shortlist.tensors import Probs, Target, is_single_label, shape_of
+
+RowMeasure: TypeAlias = Literal["confidence", "any-label"]
+ROW_MEASURES = ("confidence", "any-label")
+
+
+def row_measure(probs: Probs, by: RowMeasure) -> Tensor:
+    """One number for each row, by which rows with a label should rank above rows without one, float64 (N,).
+
+    Args:
+        probs: (N, C).
+        by: ``confidence``, the largest probability of the row, or ``any-label``, the probability of at least one label if
+            labels are independent, ``1 - Π (1 - p)``, as ``-log Π (1 - p)``, which does not round to 1.
+    """
+    if by == "confidence":
+        return probs.amax(1).double()
+    # Sorted, so that rows with the same probabilities in another order tie.
+    return -torch.log1p(-probs.double().sort(1).values).sum(1)
+
+
+class Gate(Fitted):
+    """Refuses rows: of rows like the calibration rows without a label, at least a given share.
+
+    Args:
+        refuse: the share of rows without a label to refuse, between 0 and 1.
+        by: what rows are compared by, see :func:`row_measure`.
+
+    Attributes:
+        threshold: rows above it are accepted, float64 (); None before the fit.
+    """
+
+    threshold: Tensor | None
+
+    def __init__(self, refuse: Any, by: RowMeasure = "confidence"):
+        super().__init__()
+        if not 0 < decimal("refuse", refuse) < 1:
+            raise InputError(f"refuse: expected a share between 0 and 1, such as 0.95, got {refuse}")
+        self.refuse = as_typed("refuse", refuse)
+        self.by: RowMeasure = one_of(*ROW_MEASURES)("by", by)
+        self.register_buffer("threshold", None)
+
+    @property
+    def text(self) -> str:
+        """The modifier of a rule that has this gate."""
+        return f"gate:{self.refuse}" + ("" if self.by == "confidence" else f":{self.by}")
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the gate has its threshold."""
+        return self.threshold is not None
+
+    @property
+    def fewest_rows(self) -> int:
+        """How many calibration rows without a label the gate needs."""
+        share = decimal("refuse", self.refuse)
+        return math.ceil(share / (1 - share))
+
+    @property
+    def guarantee(self) -> str:
+        """What the gate promises, as the end of a sentence."""
+        share = float(decimal("refuse", self.refuse))
+        return f"a row like the calibration rows without a label is refused with probability at least {share:g}"
+
+    def accepts(self, probs: Probs) -> Tensor:
+        """Whether each row is answered, bool (N,)."""
+        return row_measure(probs, self.by) > self.fitted_buffer("threshold").to(probs.device)
+
+    def fit(self, batches: Batches) -> None:
+        """Take the ``⌈(n + 1) · refuse⌉``-th smallest number of the n rows without a label as the threshold."""
+        found, rows = [torch.empty(0, dtype=torch.float64)], 0
+        for probs, target in batches.labelled():
+            found.append(row_measure(probs[~has_label(target)], self.by).cpu())
+            rows += len(probs)
+        if not rows:
+            raise InputError("probs: expected calibration rows, got none")
+        values = torch.cat(found)
+        rank = math.ceil((len(values) + 1) * decimal("refuse", self.refuse))
+        if rank > len(values):
+            raise InputError(
+                f"{self.text}: expected at least {self.fewest_rows:,} calibration rows without a label, got {len(values):,}"
+            )
+        self.threshold = values.kthvalue(rank).values
+
+    def config(self) -> dict[str, Any]:
+        """The parameters, as JSON holds them."""
+        return {"refuse": self.refuse, "by": self.by}
+
+    def check_threshold(self) -> None:
+        """Raise an error unless a threshold that was loaded can be one."""
+        threshold = self.threshold
+        if threshold is not None and (threshold.dtype != torch.float64 or threshold.ndim or bool(threshold.isnan())):
+            raise InputError(f"gate.threshold: expected one float64 number, got {shape_of(threshold)}")
+
+
+def has_label(target: Target) -> Tensor:
+    """Whether each row has a label, bool (N,); targets that cannot lack one are refused."""
+    if is_single_label(target):
+        raise InputError("target: expected bool (N, C), some rows of which have no label, for the gate; got one label a row")
+    return target.any(1)
+
+
+def answered(batches: Batches, gate: Gate, *, one_label: bool) -> Batches:
+    """The rows with a label that the gate accepts, which a rule behind it is fitted on.
+
+    Args:
+        batches: calibration rows with and without a label.
+        gate: fitted.
+        one_label: whether the labels are given one a row; no row may have two.
+    """
+    if not batches.repeatable:
+        raise InputError(
+            f"probs: expected rows that can be read more than once, because {gate.text} is fitted first: pass a matrix, "
+            "predictions or a function that starts a new pass; got an iterator"
+        )
+
+    def passes() -> Any:
+        for probs, target in batches.labelled():
+            kept = has_label(target) & gate.accepts(probs)
+            yield probs[kept], _only_labels(target[kept]) if one_label else target[kept]
+
+    return Batches(passes, probabilities=batches.probabilities, widen=batches.widen)
+
+
+def _only_labels(target: Target) -> Target:
+    """The label of each row, int64 (N,); rows with several are left as they are, and refused by the rule that needs one."""
+    return target.int().argmax(1) if bool((target.sum(1) == 1).all()) else target

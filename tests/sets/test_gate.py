@@ -1,0 +1,163 @@
+"""Rules behind a gate: which rows are refused, what the rule is fitted on, and what is promised."""
+
+import numpy as np
+import pytest
+import torch
+
+from shortlist import Predictions
+from shortlist.errors import InputError, NotFittedError
+from shortlist.sets import SetRule, average_k, cap, classwise, gate, lac, parse_rule, raps, threshold, top_k
+
+CLASSES = 6
+
+
+def rows(count, seed, outliers=0.4, strength=4.0):
+    """Probabilities of rows, some of which have no label and no strong class, and their labels."""
+    random = np.random.default_rng(seed)
+    labels = random.integers(CLASSES, size=count)
+    known = random.uniform(size=count) >= outliers
+    scores = random.normal(size=(count, CLASSES))
+    scores[np.arange(count), labels] += np.where(known, strength, 0)
+    probs = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    return probs, np.eye(CLASSES, dtype=bool)[labels] & known[:, None]
+
+
+def test_the_rule_is_fitted_on_the_labelled_rows_that_pass():
+    probs, target = rows(300, 0)
+    rule = gate(lac(0.1), 0.9).fit(probs, target)
+    passed = (probs.max(1) > float(rule.gate.threshold)) & target.any(1)
+    alone = lac(0.1).fit(probs[passed], target[passed].argmax(1))
+    assert torch.equal(rule.threshold, alone.threshold)
+    assert rule.calibrated == alone.calibrated
+    new, _ = rows(80, 1)
+    expected = alone.predict(new) & (new.max(1) > float(rule.gate.threshold))[:, None]
+    assert np.array_equal(rule.predict(new), expected)
+    assert not rule.predict(new).any(1).all()
+
+
+@pytest.mark.parametrize("by", ["confidence", "any-label"])
+def test_rows_without_a_label_are_refused_as_often_as_promised(by):
+    """Over many calibration sets: P(refused) ≥ 0.8, and above by less than 1 / (n + 1)."""
+    shares, covered = [], []
+    for seed in range(400):
+        rule = parse_rule(f"lac:0.2,gate:0.8:{by}").fit(*rows(60, seed, strength=2.0))
+        new, target = rows(60, 10_000 + seed, strength=2.0)
+        passed = rule.gate.accepts(torch.from_numpy(new)).numpy()
+        shares.append(1 - passed[~target.any(1)].mean())
+        kept = passed & target.any(1)
+        if kept.any():
+            covered.append((rule.predict(new) & target).any(1)[kept].mean())
+    for found, least, most in ((shares, 0.8, 0.8 + 1 / 15), (covered, 0.8, 0.8 + 1 / 8)):
+        spread = 4 * np.std(found) / len(found) ** 0.5
+        assert least - spread < np.mean(found) < most + spread
+
+
+def test_a_floor_does_not_fill_the_set_of_a_refused_row():
+    probs, target = rows(200, 0)
+    rule = parse_rule("average-k:2,floor:1,gate:0.9").fit(probs, target)
+    refused = ~rule.gate.accepts(torch.from_numpy(probs)).numpy()
+    sizes = rule.predict(probs).sum(1)
+    assert refused.any()
+    assert (sizes[refused] == 0).all()
+    assert (sizes[~refused] >= 1).all()
+    assert torch.equal(rule.threshold, parse_rule("average-k:2,gate:0.9,floor:1").fit(probs, target).threshold)
+
+
+@pytest.mark.parametrize(
+    "text", ["top-k:2,gate:0.9", "lac:0.1,classwise,gate:0.8", "lac:0.2,gate:0.8,classwise", "aps:0.1:random,gate:0.8"]
+)
+def test_a_gate_goes_with_any_rule_in_any_order_and_survives_saving(text, tmp_path):
+    probs, target = rows(300, 2)
+    rule = parse_rule(text).fit(probs, target)
+    assert rule.text == text
+    rule.save(tmp_path / "rule.safetensors")
+    new = Predictions(rows(50, 3)[0], link="identity")
+    again = SetRule.load(tmp_path / "rule.safetensors")
+    assert torch.equal(again(new), rule(new))
+    assert again.guarantee == rule.guarantee
+    assert "at least 0.8" in rule.guarantee or "at least 0.9" in rule.guarantee
+
+
+def test_batches_predictions_and_a_matrix_give_the_same_gate():
+    probs, target = (torch.from_numpy(part) for part in rows(200, 4))
+    whole = gate(average_k(2), 0.9).fit(probs, target)
+    batches = gate(average_k(2), 0.9).fit(lambda: zip(probs.split(33), target.split(33), strict=True))
+    predictions = gate(average_k(2), 0.9).fit(Predictions(probs, target, link="identity"))
+    for other in (batches, predictions):
+        assert torch.equal(other.threshold, whole.threshold)
+        assert torch.equal(other.gate.threshold, whole.gate.threshold)
+
+
+def test_a_fitted_rule_put_behind_a_gate_has_to_be_fitted_again():
+    probs, target = rows(100, 5)
+    fitted = average_k(2).fit(probs)
+    rule = gate(fitted, 0.5)
+    assert fitted.fitted
+    assert not rule.fitted
+    with pytest.raises(NotFittedError):
+        rule.predict(probs)
+    with pytest.raises(NotFittedError):
+        gate(top_k(1), 0.5).predict(probs)
+    assert gate(top_k(1), 0.5).fit(probs, target).fitted
+
+
+def test_fitting_a_class_wise_twin_leaves_the_first_gate_alone():
+    rule = gate(lac(0.2), 0.5)
+    classwise(rule).fit(*rows(100, 6))
+    assert not rule.gate.fitted
+
+
+def test_ties_with_the_threshold_are_refused():
+    probs, target = [[0.6, 0.4], [0.6, 0.4], [0.9, 0.1]], [[False, False], [False, False], [True, False]]
+    rule = gate(top_k(1), 0.5).fit(probs, target)
+    assert rule.predict([[0.4, 0.6], [0.61, 0.39]]).any(1).tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("refuse", "message"), [(0, "refuse: .*got 0"), (1, "refuse: .*got 1"), ("much", "refuse: .*got .?much")]
+)
+def test_a_share_that_is_none_is_refused(refuse, message):
+    with pytest.raises(InputError, match=message):
+        gate(top_k(1), refuse)
+
+
+def test_what_cannot_be_fitted_is_refused():
+    probs, target = rows(40, 7)
+    with pytest.raises(InputError, match="by: .*got 'size'"):
+        gate(top_k(1), 0.5, "size")
+    with pytest.raises(InputError, match="gate: expected a rule without a gate, got top-k:1,gate:0.5"):
+        gate(gate(top_k(1), 0.5), 0.5)
+    with pytest.raises(InputError, match="at least 19 calibration rows without a label, got 2"):
+        gate(top_k(1), 0.95).fit(probs[-2:], target[-2:] & False)
+    with pytest.raises(InputError, match="got one label a row"):
+        gate(top_k(1), 0.5).fit(probs, target.argmax(1))
+    with pytest.raises(InputError, match="expected labels"):
+        gate(top_k(1), 0.5).fit(probs)
+    with pytest.raises(InputError, match="got an iterator"):
+        gate(average_k(1), 0.5).fit(iter([(probs, target)]))
+    with pytest.raises(InputError, match="got many labels"):
+        gate(raps(0.1), 0.5).fit(probs, np.ones_like(target) & target.any(1, keepdims=True))
+
+
+def test_a_damaged_gate_is_refused():
+    from shortlist.sets import rule_from_record
+
+    rule = gate(threshold(0.2), 0.5).fit(*rows(50, 8))
+    for record, message in (
+        ({"gate": []}, r"gate: .*got \[\]"),
+        ({"gate": {"refuse": 2, "by": "confidence"}}, "refuse: .*got 2"),
+        ({"gate": None}, "gate.threshold"),
+    ):
+        with pytest.raises(InputError, match=message):
+            rule_from_record(rule.record() | record, rule.state_dict())
+    with pytest.raises(InputError, match="gate.threshold: .*float32"):
+        rule_from_record(rule.record(), rule.state_dict() | {"gate.threshold": torch.tensor(0.5)})
+
+
+def test_bounds_are_measured_before_the_gate():
+    from shortlist.sets import bound_cost
+
+    probs, target = rows(100, 9)
+    rule = cap(gate(threshold(0.01), 0.9), 2).fit(probs, target)
+    free = threshold(0.01).predict(probs).sum(1)
+    assert bound_cost(rule, probs).shortened == (free > 2).sum()
