@@ -10,6 +10,7 @@ from .displays import (
 )
 from .evaluating import EvaluationReport as EvaluationReport, evaluate as evaluate
 from .loss_plots import LossLevels as LossLevels, PartialLosses as PartialLosses
+from .model_plots import ModelScatter as ModelScatter, TopkAgainstAverage as TopkAgainstAverage
 from .optimum import DistanceToOptimum as DistanceToOptimum, Optimum as Optimum
 from .page import (
     headline as headline,
@@ -19,6 +20,7 @@ from .page import (
     worst_classes as worst_classes,
     write_report as write_report,
 )
+from .people import HumanSets as HumanSets, PersonResult as PersonResult, read_human_sets as read_human_sets
 from .retrieval_plots import QueryReliability as QueryReliability, RetrievalByLength as RetrievalByLength
 from .sheet import contact_sheet as contact_sheet
 from .table import Table as Table

@@ -14,6 +14,7 @@ from shortlist.evaluation import Evaluation
 from shortlist.metrics import Curve
 from shortlist.report.display import Display
 from shortlist.report.legend import NAMED, finish, finish_all
+from shortlist.report.people import PersonResult
 from shortlist.report.style import DASHES, GRID, INK, MUTED, SERIES, SETTINGS, new_axes
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 # Inches of one panel of several, and the share of a panel's width left empty between panels if the figure has no layout engine.
 PANEL_WIDTH, PANEL_HEIGHT, GUTTER = 4.8, 3.4, 0.2
+PEOPLE = "*PXhd"  # markers of people
 
 
 class EvaluationDisplay(Display):
@@ -155,8 +157,12 @@ class SizeCoverage(EvaluationDisplay):
     title = "Coverage against set size"
     caption = (
         "The coverage that each mean set size gives: all labels above one threshold (average-k, line) and, with one label a "
-        "row, the k most probable labels (top-k, points). Crosses mark the rules of this report."
+        "row, the k most probable labels (top-k, points). Crosses mark the rules of this report, stars the sets of people."
     )
+
+    def __init__(self, evaluations: Evaluation | Sequence[Evaluation], people: Sequence[PersonResult] = ()):
+        super().__init__(evaluations)
+        self.people = people
 
     @staticmethod
     def shows(evaluation: Evaluation) -> bool:
@@ -164,7 +170,7 @@ class SizeCoverage(EvaluationDisplay):
         return evaluation.rank_curve is not None or evaluation.size_curve is not None
 
     def points(self) -> dict[str, list[object]]:
-        """name, kind (top-k, average-k or rule), size, coverage."""
+        """name, kind (top-k, average-k, rule or person), size, coverage."""
         columns: dict[str, list[object]] = {"name": [], "kind": [], "size": [], "coverage": []}
         for evaluation in self.evaluations:
             for kind, curve in (("top-k", evaluation.rank_curve), ("average-k", evaluation.size_curve)):
@@ -173,6 +179,8 @@ class SizeCoverage(EvaluationDisplay):
                         append(columns, evaluation.name, kind, size, accuracy)
             if evaluation.rule is not None:
                 append(columns, evaluation.name, "rule", evaluation.size.mean, evaluation.coverage)
+        for person in self.people:
+            append(columns, person.name, "person", person.size, person.coverage)
         return columns
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
@@ -180,6 +188,7 @@ class SizeCoverage(EvaluationDisplay):
         word = "coverage" if all(evaluation.single_label for evaluation in self.evaluations) else "recall"
         ax = self._axes(ax, "mean labels in the set", word)
         limit = max([10.0, *(2.5 * evaluation.size.mean for evaluation in self.evaluations if evaluation.rule is not None)])
+        limit = max([limit, *(1.2 * person.size for person in self.people)])
         limit = min(limit, max((len(evaluation.classes) for evaluation in self.evaluations), default=limit))
         lowest = 1.0
         alike = distinct(self.evaluations, _same_sizes)
@@ -199,6 +208,10 @@ class SizeCoverage(EvaluationDisplay):
             name = NAMED + evaluation.name if len(alike) < len(self.evaluations) else None
             ax.plot(evaluation.size.mean, evaluation.coverage, label=name, **cross)  # type: ignore[arg-type]
             lowest = min(lowest, evaluation.coverage)
+        for place, person in enumerate(self.people):
+            marker = PEOPLE[place % len(PEOPLE)]
+            ax.plot(person.size, person.coverage, marker, color=INK, markersize=11, label=NAMED + person.name)
+            lowest = min(lowest, person.coverage)
         ax.set_xlim(0, limit)
         ax.set_ylim(max(0.0, lowest - 0.12 * (1 - lowest) - 0.01), 1 + 0.02 * (1 - lowest) + 0.002)
         return finish(ax, legend=True, below=True)

@@ -1,0 +1,127 @@
+"""Plots that compare models: one quantity against another, a point for each model.
+
+Garcin, thesis, figures 3.5 to 3.9.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from shortlist.checks import number
+from shortlist.errors import InputError
+from shortlist.evaluation import Evaluation
+from shortlist.evaluation.quantities import QUANTITIES, Quantity
+from shortlist.report.display import Display
+from shortlist.report.legend import NAMED, finish
+from shortlist.report.style import MUTED, SERIES
+from shortlist.words import did_you_mean, listed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MARKERS = "osD^vP*X"
+
+
+class ModelScatter(Display):
+    """A quantity against another, a point for each model.
+
+    ``ModelScatter(runs)`` shows by how much the macro average lies below the micro average; with two lists, one quantity on two
+    datasets or for two trainings of each model.
+
+    Args:
+        evaluations: of the models, along the horizontal axis.
+        others: of the same models, matched by name, along the vertical axis; the same evaluations by default.
+        x: name of the quantity along the horizontal axis, see :data:`shortlist.evaluation.quantities.QUANTITIES`.
+        y: name of the quantity along the vertical axis; with ``others``, ``x`` by default.
+        x_label: of the horizontal axis; the title of its quantity by default.
+        y_label: of the vertical axis.
+
+    >>> from shortlist import evaluate
+    >>> one = evaluate([[0.7, 0.3], [0.6, 0.4], [0.2, 0.8]], [0, 0, 0], "top-k:1", name="one")
+    >>> ModelScatter([one]).points()
+    {'name': ['one'], 'coverage': [0.666...], 'macro coverage': [0.666...]}
+
+    Garcin, thesis, figures 3.5, 3.6, 3.8 and 3.9.
+    """
+
+    title: ClassVar[str] = "Models compared"
+    caption: ClassVar[str] = "A point for each model; along the dashed line the two numbers are equal."
+
+    def __init__(
+        self,
+        evaluations: Sequence[Evaluation],
+        others: Sequence[Evaluation] | None = None,
+        *,
+        x: str = "coverage",
+        y: str | None = None,
+        x_label: str | None = None,
+        y_label: str | None = None,
+    ):
+        across = _quantity("x", x)
+        up = _quantity("y", y or (x if others is not None else "macro_coverage"))
+        partners = evaluations if others is None else _partners(evaluations, others)
+        self.x_label, self.y_label = x_label or across.title, y_label or up.title
+        if self.x_label == self.y_label:
+            self.x_label, self.y_label = f"{self.x_label}, first", f"{self.y_label}, second"
+        values = [(one.name, across.value(one), up.value(two)) for one, two in zip(evaluations, partners, strict=True)]
+        self.values = [(name, a, b) for name, a, b in values if a is not None and b is not None]
+
+    def points(self) -> dict[str, list[object]]:
+        """name, and the two quantities by their titles."""
+        names, across, up = zip(*self.values, strict=True) if self.values else ((), (), ())
+        return {"name": list(names), self.x_label: list(across), self.y_label: list(up)}
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Points with the names of the models in the legend."""
+        ax = self._axes(ax, self.x_label, self.y_label)
+        for place, (name, across, up) in enumerate(self.values):
+            colour, marker = SERIES[place % len(SERIES)], MARKERS[place // len(SERIES) % len(MARKERS)]
+            ax.plot(across, up, marker=marker, markersize=8, linestyle="", color=colour, label=NAMED + name)
+        low = min((min(across, up) for _, across, up in self.values), default=0.0)
+        high = max((max(across, up) for _, across, up in self.values), default=1.0)
+        room = 0.08 * (high - low) + 0.005
+        ax.plot([low - room, high + room], [low - room, high + room], linestyle="--", linewidth=1, color=MUTED, zorder=0)
+        ax.set_xlim(low - room, high + room)
+        ax.set_ylim(low - room, high + room)
+        return finish(ax, legend=True, below=True)
+
+
+class TopkAgainstAverage(ModelScatter):
+    """Top-k accuracy against average-k accuracy, a point for each model with one label a row.
+
+    Args:
+        evaluations: of the models.
+        k: the size of every top-k set, and the mean size of the average-k sets.
+
+    >>> from shortlist import evaluate
+    >>> one = evaluate([[0.7, 0.3], [0.6, 0.4], [0.2, 0.8]], [0, 0, 0], name="one")
+    >>> list(TopkAgainstAverage([one], 1).points())
+    ['name', 'top-1 accuracy', 'average-1 accuracy']
+
+    Garcin, thesis, figure 3.8.
+    """
+
+    def __init__(self, evaluations: Sequence[Evaluation], k: float = 5):
+        k = number(above=0)("k", k)
+        self.x_label, self.y_label = f"top-{k:g} accuracy", f"average-{k:g} accuracy"
+        self.values = []
+        for evaluation in evaluations:
+            ranks, sizes = evaluation.rank_curve, evaluation.size_curve
+            if ranks is not None and sizes is not None and k <= len(evaluation.classes):
+                self.values.append((evaluation.name, ranks.at(k), sizes.at(k)))
+
+
+def _quantity(parameter: str, name: str) -> Quantity:
+    if name not in QUANTITIES:
+        raise InputError(
+            f"{parameter}: {did_you_mean(name, QUANTITIES)}expected a quantity ({listed(list(QUANTITIES))}), got {name!r}"
+        )
+    return QUANTITIES[name]
+
+
+def _partners(evaluations: Sequence[Evaluation], others: Sequence[Evaluation]) -> list[Evaluation]:
+    """The other evaluation of each model."""
+    named = {other.name: other for other in others}
+    missing = [one.name for one in evaluations if one.name not in named]
+    if missing:
+        raise InputError(f"others: expected an evaluation of each model, got none called {missing[0]!r}")
+    return [named[one.name] for one in evaluations]
