@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 from shortlist import Predictions
 from shortlist.errors import InputError
-from shortlist.sets import LabelList, label_lists, mass, threshold, top_k
+from shortlist.sets import LabelList, gate, label_lists, mass, threshold, top_k
 from shortlist.sets.lists import list_writer, lists_of
 
 NAMES = ["ash", "birch", "elm", "fir"]
@@ -139,3 +139,30 @@ def test_other_formats_are_refused_by_name(name, tmp_path):
     with pytest.raises(InputError, match=r"expected a name that ends in \.parquet or \.jsonl"), list_writer(tmp_path / name):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_set_that_is_a_superclass_is_called_by_its_name(tmp_path):
+    genera = ["oak", "elm", "oak", "fir"]
+    probs = [[0.3, 0.2, 0.4, 0.1], [0.6, 0.2, 0.1, 0.1], [0.4, 0.3, 0.3, 0.0], [0.1, 0.1, 0.1, 0.7]]
+    rows = Predictions(probs, [0, 0, 0, 3], NAMES, "identity", list("abcd"), superclasses=genera)
+    ((sets, lists),) = lists_of(rows, threshold(0.25))
+    for row, one in zip(sets, lists, strict=True):
+        within = {genera[j] for j in range(4) if row[j]}
+        whole = len(within) == 1 and {j for j in range(4) if row[j]} == {j for j in range(4) if genera[j] in within}
+        assert one.superclass == (next(iter(within)) if whole and row.sum() > 1 else None)
+    assert [one.superclass for one in lists] == ["oak", None, None, None]
+    assert [one.text() for one in lists[:2]] == ["any oak (2 labels) 0.700", "ash 0.600"]
+    assert lists[0].record()["superclass"] == "oak"
+    assert "superclass" not in lists[1].record()
+    with list_writer(tmp_path / "sets.parquet", columns=["superclass"]) as write:
+        write(lists)
+    assert pq.read_table(tmp_path / "sets.parquet").column("superclass").to_pylist() == ["oak", None, None, None]
+
+
+def test_refused_rows_are_called_so():
+    probs, target = [[0.9, 0.1], [0.5, 0.5], [0.45, 0.55]], [[True, False], [False, False], [False, False]]
+    rows = Predictions(probs, target, link="identity")
+    ((_, lists),) = lists_of(rows, gate(threshold(0.99), 0.5).fit(rows))
+    assert [(one.refused, one.text()) for one in lists] == [(False, "–"), (True, "refused"), (True, "refused")]
+    assert lists[1].record()["refused"] is True
+    assert "refused" not in lists[0].record()

@@ -3,35 +3,62 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from shortlist.checks import check_rows, check_values
 from shortlist.errors import InputError
 from shortlist.files import written_whole
 from shortlist.predictions import Predictions
 from shortlist.selection import count_rows
+from shortlist.sets.hierarchy import superclass_numbers
 from shortlist.sets.rule import SetRule
 from shortlist.tensors import Probs, Sets, Target, as_target, as_tensor, is_single_label
 
 
 @dataclass(frozen=True)
 class LabelList:
-    """The set of one row as a list: labels with their probabilities, and the true labels if they are known."""
+    """The set of one row as a list.
+
+    Args:
+        id: of the row.
+        labels: names, most probable first.
+        probs: their probabilities.
+        target: the true labels, if they are known.
+        called: ``"scores"`` if there is no link to make them probabilities.
+        superclass: the superclass whose classes the set consists of, if these are several.
+        refused: whether a gate refused the row.
+    """
 
     id: str
     labels: list[str]
     probs: list[float]
     target: list[str] | None = None
-    called: str = "probs"  # "scores" if there is no link to make them probabilities
+    called: str = "probs"
+    superclass: str | None = None
+    refused: bool = False
 
     def record(self) -> dict[str, Any]:
-        """The fields as plain values; the target only if it is known."""
+        """The fields as plain values; the last three only if there is something to say."""
         fields: dict[str, Any] = {"id": self.id, "labels": self.labels, self.called: self.probs}
-        return fields if self.target is None else fields | {"target": self.target}
+        more = {"target": self.target, "superclass": self.superclass, "refused": self.refused or None}
+        return fields | {name: value for name, value in more.items() if value is not None}
+
+    def text(self) -> str:
+        """The set in a line: the superclass that it is, or its labels with their probabilities.
+
+        >>> LabelList("leaf", ["holm oak", "cork oak"], [0.5, 0.25], superclass="oak").text()
+        'any oak (2 labels) 0.750'
+        """
+        if self.refused:
+            return "refused"
+        if self.superclass is not None:
+            return f"any {self.superclass} ({len(self.labels)} labels) {sum(self.probs):.3f}"
+        return ", ".join(f"{name} {value:.3f}" for name, value in zip(self.labels, self.probs, strict=True)) or "–"
 
 
 def label_lists(
@@ -83,12 +110,57 @@ def lists_of(predictions: Predictions, rule: SetRule) -> Iterator[tuple[Sets, li
     """The sets and lists of predictions, a block of rows at a time."""
     rule.check_reads(predictions)
     rule.check_origin(predictions)
-    sets_of = rule.in_blocks()
+    sets_of, describe = rule.in_blocks(), Describer(rule, predictions.superclasses)
     for block in predictions.blocks():
         probs = block.plausibility()
         sets = sets_of(probs, block.scores)
         called = "probs" if block.link is not None else "scores"
-        yield sets, _lists(sets, probs, block.class_names, block.ids or (), block.target, called)
+        yield sets, describe(_lists(sets, probs, block.class_names, block.ids or (), block.target, called), sets, probs)
+
+
+class Describer:
+    """Adds to lists what a reader of the bare set cannot know: that a gate refused the row, that the set is a superclass.
+
+    Args:
+        rule: that gave the sets.
+        superclasses: the name of the superclass of each class, if there are any.
+
+    Attributes:
+        columns: the fields that lists of this rule may have.
+    """
+
+    def __init__(self, rule: SetRule, superclasses: Sequence[str] | None):
+        self.gate, self.names = rule.gate, superclasses
+        self.columns = [
+            *(["superclass"] if superclasses is not None else []),
+            *(["refused"] if rule.gate is not None else []),
+        ]
+
+    def __call__(self, lists: list[LabelList], sets: Sets, probs: Probs) -> list[LabelList]:
+        """The lists of these sets with their descriptions."""
+        if self.names is not None:
+            groups = superclass_numbers(self.names)
+            whole = _whole_groups(sets.cpu(), groups).tolist()
+            named = dict(zip(groups.tolist(), self.names, strict=True))
+            lists = [
+                one if group < 0 else replace(one, superclass=named[group]) for one, group in zip(lists, whole, strict=True)
+            ]
+        if self.gate is not None:
+            accepted = self.gate.accepts(probs).tolist()
+            lists = [one if fine else replace(one, refused=True) for one, fine in zip(lists, accepted, strict=True)]
+        return lists
+
+
+def _whole_groups(sets: Sets, groups: Tensor) -> Tensor:
+    """The group of several classes that each set consists of, all of them and no others; -1 if there is none."""
+    rows, labels = sets.nonzero(as_tuple=True)
+    own = groups[labels]
+    size = torch.bincount(groups)
+    highest = torch.full((len(sets),), -1).scatter_reduce(0, rows, own, "amax")
+    lowest = torch.full((len(sets),), len(groups)).scatter_reduce(0, rows, own, "amin")
+    expected = size[highest.clamp(min=0)]
+    fits = (lowest == highest) & (count_rows(sets) == expected) & (expected > 1)
+    return torch.where(fits, highest, -1)
 
 
 def check_list_path(path: Path) -> None:
@@ -98,8 +170,16 @@ def check_list_path(path: Path) -> None:
 
 
 @contextmanager
-def list_writer(path: str | Path, called: str = "probs") -> Iterator[Callable[[Iterable[LabelList]], None]]:
-    """A function that appends lists to a ``.parquet`` or ``.jsonl`` file, which appears once all are written."""
+def list_writer(
+    path: str | Path, called: str = "probs", columns: Sequence[str] = ()
+) -> Iterator[Callable[[Iterable[LabelList]], None]]:
+    """A function that appends lists to a ``.parquet`` or ``.jsonl`` file, which appears once all are written.
+
+    Args:
+        path: of the file.
+        called: what the probabilities are called.
+        columns: the further columns of a table, see :attr:`Describer.columns`.
+    """
     path = Path(path)
     check_list_path(path)
     with written_whole(path) as temporary:
@@ -107,16 +187,18 @@ def list_writer(path: str | Path, called: str = "probs") -> Iterator[Callable[[I
             with temporary.open("w", encoding="utf-8") as file:
                 yield lambda lists: file.writelines(json.dumps(row.record(), ensure_ascii=False) + "\n" for row in lists)
         else:
-            with _parquet_writer(temporary, called) as write:
+            with _parquet_writer(temporary, called, columns) as write:
                 yield write
 
 
 @contextmanager
-def _parquet_writer(path: Path, called: str) -> Iterator[Callable[[Iterable[LabelList]], None]]:
+def _parquet_writer(path: Path, called: str, columns: Sequence[str]) -> Iterator[Callable[[Iterable[LabelList]], None]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     names = pa.list_(pa.string())
-    schema = pa.schema({"id": pa.string(), "labels": names, called: pa.list_(pa.float64()), "target": names})
+    kinds = {"superclass": pa.string(), "refused": pa.bool_()}
+    fields = {"id": pa.string(), "labels": names, called: pa.list_(pa.float64()), "target": names}
+    schema = pa.schema(fields | {name: kinds[name] for name in columns})
     with pq.ParquetWriter(path, schema) as writer:
         yield lambda lists: writer.write_table(pa.Table.from_pylist([row.record() for row in lists], schema))
