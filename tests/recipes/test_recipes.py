@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from shortlist.data.protocols import protocol_options
 from shortlist.data.sources import SOURCES, path_and_options, reader_options
 from shortlist.errors import InputError
 from shortlist.methods import all_methods, find_method
@@ -130,7 +131,7 @@ def test_sources_and_their_options_exist(recipe):
     source = SOURCES[name]
     path, options = path_and_options(rest if source.takes_path else f",{rest}")
     assert path == ("{path}" if source.takes_path else "")
-    assert set(options) <= set(reader_options(source))
+    assert set(options) <= {*reader_options(source), *protocol_options()}
 
 
 @each([recipe for recipe in RECIPES if "{path}" in recipe.data])

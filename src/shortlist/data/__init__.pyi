@@ -37,6 +37,7 @@ from .problems import (
     problem_lines as problem_lines,
     summarise_problems as summarise_problems,
 )
+from .protocols import val_as_test as val_as_test
 from .readers.arff import read_arff as read_arff, read_mulan as read_mulan
 from .readers.cifar import cifar60_40 as cifar60_40, read_cifar10 as read_cifar10, read_cifar100 as read_cifar100
 from .readers.class_folders import read_class_folders as read_class_folders
