@@ -27,6 +27,7 @@ from .flora.limits import Limits as Limits, best_accuracies as best_accuracies
 from .inspection import Inspection as Inspection, inspect_pictures as inspect_pictures, warn_duplicates as warn_duplicates
 from .label_noise import noisy_posterior as noisy_posterior, superclass_noise as superclass_noise
 from .loading import Loaded as Loaded, load_pictures as load_pictures, picture_batches as picture_batches
+from .long_tail import long_tail_counts as long_tail_counts, long_tailed as long_tailed
 from .manifest import write_benchmark as write_benchmark
 from .open_set import unlabel as unlabel
 from .picture_bytes import PictureBytes as PictureBytes

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias, get_type_hints
+from typing import Any, Literal, TypeAlias, get_args, get_type_hints
 
 from shortlist.checks import one_of, optional
 from shortlist.data.dataset import TEST, TRAIN, Dataset
+from shortlist.data.long_tail import Profile, long_tailed
 from shortlist.data.problems import Problem
 from shortlist.errors import InputError
 from shortlist.words import counted, listed
@@ -14,15 +15,33 @@ TestRows: TypeAlias = Literal["val"]
 VAL = "val"
 
 
-def apply_protocol(dataset: Dataset, *, test: TestRows | None = None) -> Dataset:
+def apply_protocol(
+    dataset: Dataset,
+    *,
+    test: TestRows | None = None,
+    imbalance: float | None = None,
+    imbalance_profile: Profile | None = None,
+    imbalance_seed: int | None = None,
+) -> Dataset:
     """The dataset as a protocol uses it.
 
     Args:
         dataset: as its reader returns it.
         test: ``"val"`` tests on the official validation rows, see :func:`val_as_test`; by default the splits stay as they are.
+        imbalance: keep a long-tailed subsample of the training rows, see :func:`~shortlist.data.long_tailed`; by default all.
+        imbalance_profile: ``"exponential"``, the default, or ``"step"``.
+        imbalance_seed: seed of the subsample, 0 by default.
     """
     optional(one_of(VAL))("test", test)
-    return dataset if test is None else val_as_test(dataset)
+    optional(one_of(*get_args(Profile)))("imbalance_profile", imbalance_profile)
+    if test is not None:
+        dataset = val_as_test(dataset)
+    for name, value in (("imbalance_profile", imbalance_profile), ("imbalance_seed", imbalance_seed)):
+        if value is not None and imbalance is None:
+            raise InputError(f"{name}: expected imbalance beside it, such as imbalance=100, got {value!r} alone")
+    if imbalance is None:
+        return dataset
+    return long_tailed(dataset, imbalance, imbalance_profile or "exponential", seed=imbalance_seed or 0)
 
 
 def protocol_options() -> dict[str, Any]:

@@ -34,6 +34,7 @@ class Purpose(enum.IntEnum):
     AUGMENTATION = 13
     TRAINING_STEP = 14
     LOSS_STATE = 15
+    LONG_TAIL = 16
 
 
 def check_seed(seed: int, name: str = "seed") -> int:

@@ -69,7 +69,7 @@ def _rows(labelled: CocoJson, folder: str, categories: list[Record]) -> NamedPic
 
 def _annotated(rows: NamedPictures, split: str, problems: list[Problem]) -> NamedPictures:
     """Only the pictures with an annotation."""
-    kept = rows.target.any(1)
+    kept = np.asarray(rows.target.any(1))
     if not kept.all():
         what = f"{counted(int((~kept).sum()), 'picture')} of {len(rows):,}: left out"
         problems.append(Problem("pictures without annotation", split, what))
