@@ -134,6 +134,12 @@ def test_sources_and_their_options_exist(recipe):
     assert set(options) <= {*reader_options(source), *protocol_options()}
 
 
+@each()
+def test_large_pictures_are_tested_as_they_are_trained_on(recipe):
+    """Networks that read 224 pixels train on windows of 256; smaller pictures are tested whole."""
+    assert recipe.test_fit == ("center" if recipe.size == 224 else "crop")
+
+
 @each([recipe for recipe in RECIPES if "{path}" in recipe.data])
 def test_data_that_a_person_has_to_give(recipe, tmp_path):
     with pytest.raises(InputError, match=rf"data: recipe {recipe.name} needs a path"):

@@ -24,6 +24,15 @@ def row_numbers(rows: Tensor) -> Tensor:
     return rows.nonzero()[:, 0] if rows.dtype == torch.bool else rows
 
 
+def larger_side(size: int) -> int:
+    """The side of the squares that windows of this size are cut from: ``⌈8/7 · size⌉``.
+
+    >>> larger_side(224)
+    256
+    """
+    return -(-size * 8 // 7)
+
+
 class Pictures(ABC):
     """A sequence of pictures, each with an id."""
 
