@@ -16,7 +16,7 @@ from shortlist.data.dataset import Dataset
 from shortlist.data.downloads import DOWNLOADS, download_archives
 from shortlist.data.inspection import inspect_pictures, warn_duplicates
 from shortlist.data.manifest import PLACINGS, check_writable, pictures_folder, repeated_pictures, write_benchmark
-from shortlist.data.pictures import PictureFiles
+from shortlist.data.pictures import PictureBoxes, PictureFiles
 from shortlist.data.problems import Problem, problem_lines, summarise_problems
 from shortlist.data.readers.picture_table import ABSENT
 from shortlist.data.shared_files import in_two_splits
@@ -204,7 +204,7 @@ def _check_no_picture(dataset: Dataset, out: Path) -> None:
     """Raise an error if the output would replace a picture of the dataset."""
     if not out.exists():
         return
-    files = [split.inputs for split in dataset.splits.values() if isinstance(split.inputs, PictureFiles)]
+    files = [split.inputs for split in dataset.splits.values() if isinstance(split.inputs, PictureFiles | PictureBoxes)]
     if any(_is_file(pictures.path(row), out) for pictures in files for row in range(len(pictures))):
         raise InputError(f"--out: {out} is a picture of the dataset: choose another name")
 

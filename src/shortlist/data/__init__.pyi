@@ -31,7 +31,12 @@ from .long_tail import long_tail_counts as long_tail_counts, long_tailed as long
 from .manifest import write_benchmark as write_benchmark
 from .open_set import unlabel as unlabel
 from .picture_bytes import PictureBytes as PictureBytes
-from .pictures import PictureArray as PictureArray, PictureFiles as PictureFiles, Pictures as Pictures
+from .pictures import (
+    PictureArray as PictureArray,
+    PictureBoxes as PictureBoxes,
+    PictureFiles as PictureFiles,
+    Pictures as Pictures,
+)
 from .problems import (
     Problem as Problem,
     check_tolerance as check_tolerance,
@@ -52,7 +57,9 @@ from .readers.picture_files import read_picture_files as read_picture_files
 from .readers.picture_table import read_picture_table as read_picture_table
 from .readers.plantnet import read_plantnet as read_plantnet
 from .readers.tiny_imagenet import read_tiny_imagenet as read_tiny_imagenet
+from .readers.vispr import read_vispr as read_vispr
 from .readers.voc import read_voc as read_voc
+from .readers.wider_attribute import read_wider_attribute as read_wider_attribute
 from .sources import open_dataset as open_dataset, register_source as register_source
 from .splits import ceil_split as ceil_split, grouped_split as grouped_split, stratified_split as stratified_split
 from .statistics import LongTail as LongTail

@@ -70,6 +70,8 @@ SOURCES: dict[str, Source] = {
     "inaturalist": Source("readers.inaturalist:read_inaturalist", "iNaturalist 2017, 2018, 2019 or 2021"),
     "coco": Source("readers.coco:read_coco", "MS-COCO 2014 or 2017, labels from instances"),
     "voc": Source("readers.voc:read_voc", "PASCAL VOC 2007 or 2012, labels from ImageSets/Main"),
+    "wider-attribute": Source("readers.wider_attribute:read_wider_attribute", "WIDER Attribute, 14 attributes of persons"),
+    "vispr": Source("readers.vispr:read_vispr", "VISPR, 68 privacy attributes of pictures"),
     "omniglot": Source("readers.omniglot:read_omniglot", "Omniglot"),
 }
 
