@@ -25,7 +25,7 @@ from shortlist.data.statistics import LongTail
 from shortlist.data.verification import read_manifest, verify_benchmark
 from shortlist.errors import InputError
 from shortlist.files import folder_written_whole, written_whole
-from shortlist.report.data_card import limits_table, splits_table, summary_line, tail_table, write_card
+from shortlist.report.data_card import columns_table, limits_table, splits_table, summary_line, tail_table, write_card
 from shortlist.report.sheet import contact_sheet
 from shortlist.words import printable
 
@@ -79,9 +79,9 @@ def info(
         show(splits_table(dataset))
         if dataset.train_counts.sum():
             show(tail_table(dataset))
-        limits = limits_table(dataset)
-        if limits is not None:
-            show(limits)
+        for table in (columns_table(dataset), limits_table(dataset)):
+            if table is not None:
+                show(table)
     _tell(problems, warned)
     if differing:
         raise typer.Exit(Outcome.BAD_INPUT)
@@ -234,6 +234,7 @@ def _record(dataset: Dataset, problems: Sequence[Problem]) -> dict[str, object]:
         "superclasses": len(dataset.superclass_names) if dataset.superclasses else None,
         "multi_label": dataset.multi_label,
         "splits": splits_table(dataset).records(),
+        "columns": [] if (columns := columns_table(dataset)) is None else columns.records(),
         "long_tail": LongTail(counts).summary() if counts.sum() else None,
         "counts": dict(zip(dataset.classes, counts.tolist(), strict=True)),
         "problems": [{"kind": problem.kind, "where": printable(problem.where), "what": problem.what} for problem in problems],

@@ -10,7 +10,7 @@ import torch
 
 from shortlist.checks import decimal, one_of, whole
 from shortlist.data.dataset import TRAIN, Dataset
-from shortlist.data.randomness import Purpose, words
+from shortlist.data.randomness import Purpose, random_ranks
 from shortlist.errors import InputError
 from shortlist.tensors import is_single_label
 from shortlist.words import listed
@@ -88,10 +88,7 @@ def long_tailed(dataset: Dataset, imbalance: float, profile: Profile = "exponent
             f"keeps a row, got {imbalance:g}"
         )
     labels = train.labels.numpy()
-    order = np.lexsort((words(seed, Purpose.LONG_TAIL, 0, len(labels), 1)[:, 0], labels))
-    rank = np.empty(len(labels), np.int64)
-    rank[order] = np.arange(len(labels)) - np.searchsorted(labels[order], labels[order])
-    mask = torch.from_numpy(rank < np.array(kept)[labels])
+    mask = torch.from_numpy(random_ranks(labels, seed, Purpose.LONG_TAIL) < np.array(kept)[labels])
     shape = "" if profile == "exponential" else f" ({profile})"
     return replace(
         dataset,

@@ -39,8 +39,8 @@ def test_unspecified_labels_are_negative_or_cost_the_person_and_are_counted(tmp_
     fixtures.wider_attribute(tmp_path)
     said = [str(p) for p in read_wider_attribute(tmp_path).problems if p.kind == "unspecified labels"]
     assert said == [
-        "train: 1 label of 1 person: they count as negative",
-        "val: 1 label of 1 person: they count as negative",
+        "train: 1 unspecified label of 1 person: counted as negative",
+        "val: 1 unspecified label of 1 person: counted as negative",
     ]
     data = read_wider_attribute(tmp_path, unspecified="drop")
     assert labels(data, "train") == [["Male", "Hat"]]

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -30,12 +30,14 @@ class NamedPictures:
         target: int64 (N,), or bool (N, C).
         groups: which rows belong together, where it is known.
         boxes: the part of its picture that each row is of, where rows are not whole pictures.
+        columns: what else is known about each row, by name.
     """
 
     paths: Sequence[str]
     target: Array
     groups: Sequence[str] | None = None
     boxes: Sequence[Box] | None = None
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -47,7 +49,8 @@ class NamedPictures:
         rows = np.flatnonzero(kept).tolist()
         groups = None if self.groups is None else [self.groups[row] for row in rows]
         boxes = None if self.boxes is None else [self.boxes[row] for row in rows]
-        return NamedPictures([self.paths[row] for row in rows], self.target[kept], groups, boxes)
+        columns = {name: [column[row] for row in rows] for name, column in self.columns.items()}
+        return NamedPictures([self.paths[row] for row in rows], self.target[kept], groups, boxes, columns)
 
     @property
     def ids(self) -> Sequence[str]:
@@ -90,7 +93,7 @@ def dataset_of(
         there = _there(root, split, _once(rows, noted), noted)
         if len(there):
             target = torch.from_numpy(np.ascontiguousarray(there.target))
-            splits[split] = Split(there.inputs(root), target, there.ids, there.groups)
+            splits[split] = Split(there.inputs(root), target, there.ids, there.groups, columns=there.columns)
     if not splits:
         first = next((rows.paths[0] for rows in named.values() if len(rows)), None)
         raise InputError(
@@ -113,7 +116,9 @@ def with_val_in_train(named: Mapping[str, NamedPictures]) -> dict[str, NamedPict
     first, second = parts
     groups = None if first.groups is None or second.groups is None else [*first.groups, *second.groups]
     boxes = None if first.boxes is None or second.boxes is None else [*first.boxes, *second.boxes]
-    joined = NamedPictures([*first.paths, *second.paths], np.concatenate([first.target, second.target]), groups, boxes)
+    columns = {name: [*first.columns[name], *second.columns[name]] for name in first.columns if name in second.columns}
+    target = np.concatenate([first.target, second.target])
+    joined = NamedPictures([*first.paths, *second.paths], target, groups, boxes, columns)
     return {TRAIN: joined, **{split: rows for split, rows in named.items() if split not in (TRAIN, "val")}}
 
 

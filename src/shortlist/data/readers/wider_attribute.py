@@ -156,8 +156,8 @@ def _rows(persons: _Persons, split: str, by: By, unspecified: Unspecified, probl
     marks = np.array(persons.marks, np.int8)
     unknown = marks == UNSPECIFIED
     if unknown.any():
-        done = "these persons are left out" if unspecified == "drop" else "they count as negative"
-        what = f"{counted(int(unknown.sum()), 'label')} of {counted(int(unknown.any(1).sum()), 'person')}: {done}"
+        done = "these persons are left out" if unspecified == "drop" else "counted as negative"
+        what = f"{counted(int(unknown.sum()), 'unspecified label')} of {counted(int(unknown.any(1).sum()), 'person')}: {done}"
         problems.append(Problem("unspecified labels", split, what))
     rows = NamedPictures(persons.paths, marks == POSITIVE, boxes=persons.boxes)
     if unspecified == "drop":
