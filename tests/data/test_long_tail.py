@@ -127,6 +127,7 @@ def test_cifar_by_text(tmp_path):
     data = open_dataset(f"cifar10:{tmp_path},imbalance=5")
     assert data.name == "CIFAR-10, imbalance 5"
     assert data.train_counts.tolist() == [5, 2, 1]
+    assert data.notes == ["8 of 15 training rows, an imbalance of 5 (exponential, seed 0)"]
     assert len(data.splits["test"]) == 3
     step = open_dataset(f"cifar10:{tmp_path},imbalance=5,imbalance_profile=step,imbalance_seed=3")
     assert (step.name, step.train_counts.tolist()) == ("CIFAR-10, imbalance 5 (step)", [5, 1, 1])

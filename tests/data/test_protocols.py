@@ -25,6 +25,7 @@ def test_val_becomes_the_test_split_and_no_val_is_left():
     assert data.splits["test"].ids == ["val0", "val1", "val2", "val3"]
     assert data.name == "garden, val as test"
     assert not data.problems
+    assert data.notes == ["the 4 official validation rows are the test split"]
 
 
 def test_a_test_split_with_labels_is_left_out_and_said():
@@ -52,6 +53,7 @@ def test_training_cuts_its_validation_rows_from_train_by_the_seed():
     assert first["test"] == [f"val{row}" for row in range(30)]
     assert len(first["val"]) == 10
     assert sorted(first["train"] + first["val"]) == sorted(f"train{row}" for row in range(100))
+    assert cuts[0].remarks[0] == "the 30 official validation rows are the test split"
     assert any("set aside from the training rows: 10 for val (stratified, seed 3)" in remark for remark in cuts[0].remarks)
 
 

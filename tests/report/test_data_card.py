@@ -214,6 +214,7 @@ def test_columns_are_counted_by_split_in_the_card_and_the_most_frequent_values_f
     ]
     assert all(line[name] == 0 for line in records for name in data.splits if name != "train")
     assert "## Columns" in data_card(Built(data, [], []))
+    assert "- a note" in data_card(Built(garden(notes=["a note"]), [], []))
     assert "## Columns" not in data_card(Built(garden(), [], []))
 
 

@@ -76,6 +76,8 @@ def info(
         emit(json.dumps(_record(dataset, problems), ensure_ascii=False, indent=2) + "\n")
     else:
         say(summary_line(dataset))
+        for note in dataset.notes:
+            say(note)
         show(splits_table(dataset))
         if dataset.train_counts.sum():
             show(tail_table(dataset))
@@ -237,6 +239,7 @@ def _record(dataset: Dataset, problems: Sequence[Problem]) -> dict[str, object]:
         "columns": [] if (columns := columns_table(dataset)) is None else columns.records(),
         "long_tail": LongTail(counts).summary() if counts.sum() else None,
         "counts": dict(zip(dataset.classes, counts.tolist(), strict=True)),
+        "notes": list(dataset.notes),
         "problems": [{"kind": problem.kind, "where": printable(problem.where), "what": problem.what} for problem in problems],
     }
 

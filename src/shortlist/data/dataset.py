@@ -150,6 +150,7 @@ class Dataset:
         problems: what the reader found wrong with the files.
         feature_names: the name of each feature, where the inputs are features with names; those of the first split with
             names by default. Every split gets its features in this order.
+        notes: what was done to the data after reading, in sentences, such as which rows were left out on request.
 
     >>> features, target = torch.zeros(3, 2), torch.tensor([0, 1, 1])
     >>> garden = Dataset("garden", ["oak", "elm"], {"train": Split(features, target, ["a", "b", "c"])})
@@ -164,6 +165,7 @@ class Dataset:
     reference: str = ""
     problems: Sequence[Problem] = ()
     feature_names: Sequence[str] = ()
+    notes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.superclasses is not None and len(self.superclasses) != len(self.classes):

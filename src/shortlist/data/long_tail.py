@@ -90,10 +90,12 @@ def long_tailed(dataset: Dataset, imbalance: float, profile: Profile = "exponent
     labels = train.labels.numpy()
     mask = torch.from_numpy(random_ranks(labels, seed, Purpose.LONG_TAIL) < np.array(kept)[labels])
     shape = "" if profile == "exponential" else f" ({profile})"
+    note = f"{sum(kept):,} of {len(train):,} training rows, an imbalance of {imbalance:g} ({profile}, seed {seed})"
     return replace(
         dataset,
         name=f"{dataset.name}, imbalance {imbalance:g}{shape}",
         splits={name: split.rows(mask) if name == TRAIN else split for name, split in dataset.splits.items()},
+        notes=[*dataset.notes, note],
     )
 
 

@@ -73,7 +73,14 @@ def val_as_test(dataset: Dataset) -> Dataset:
         raise InputError(f"test: expected a dataset with the splits train and val, got {dataset.name} with {listed([*splits])}")
     kept = {name: split for name, split in splits.items() if name not in (VAL, TEST)}
     problems = [*dataset.problems, *_unused_test(splits)]
-    return replace(dataset, name=f"{dataset.name}, val as test", splits={**kept, TEST: splits[VAL]}, problems=problems)
+    note = f"the {len(splits[VAL]):,} official validation rows are the test split"
+    return replace(
+        dataset,
+        name=f"{dataset.name}, val as test",
+        splits={**kept, TEST: splits[VAL]},
+        problems=problems,
+        notes=[*dataset.notes, note],
+    )
 
 
 def _unused_test(splits: Mapping[str, Any]) -> list[Problem]:

@@ -143,7 +143,7 @@ def data_card(built: Built, *, pictures_root: Path | None = None, sheet: str | N
         tail_table(dataset).markdown(),
         f"![Lorenz curve]({LORENZ})",
         "## How it was made",
-        "\n".join(f"- {sentence}" for sentence in built.made),
+        "\n".join(f"- {sentence}" for sentence in [*built.made, *dataset.notes]),
         "## Files",
         "\n".join(
             [

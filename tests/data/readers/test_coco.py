@@ -39,7 +39,7 @@ def test_pictures_without_annotation_are_dropped_on_request(tmp_path):
     assert data.splits["train"].ids == [kept.splits["train"].ids[row] for row in (0, 2)]
     assert data.splits["val"].target.tolist() == kept.splits["val"].target.tolist()
     dropped = [str(problem) for problem in data.problems if problem.kind == "pictures without annotation"]
-    assert dropped == ["train: 1 picture of 3: left out"]
+    assert dropped == ["train: 1 picture of 3 without annotation: left out"]
     assert "pictures without annotation" not in kinds(kept)
     with pytest.raises(InputError, match="unannotated: .*got 'no'"):
         read_coco(tmp_path, unannotated="no")

@@ -104,6 +104,11 @@ def test_the_mini_test_set_of_some_genera(tmp_path):
     data = open_dataset(f"plantnet-300k:{tmp_path},mini_test=2,mini_genera=Pelargonium")
     assert data.splits["test"].counts(3).tolist() == [0, 2, 0]
     assert len(data.classes) == 3
+    assert data.notes == [
+        "the test split has only species of the genera Pelargonium",
+        "the test split has at most 2 pictures of each species (seed 0)",
+    ]
+    assert not data.problems  # that other genera are missing was asked for
     both = read_plantnet(tmp_path, mini_genera="Lactuca+Pelargonium")
     assert both.splits["test"].counts(3).tolist() == [8, 8, 8]
     with pytest.raises(InputError, match="mini_genera: did you mean 'Lactuca'.*got 'Lactua'"):

@@ -71,7 +71,7 @@ def _annotated(rows: NamedPictures, split: str, problems: list[Problem]) -> Name
     """Only the pictures with an annotation."""
     kept = np.asarray(rows.target.any(1))
     if not kept.all():
-        what = f"{counted(int((~kept).sum()), 'picture')} of {len(rows):,}: left out"
+        what = f"{counted(int((~kept).sum()), 'picture')} of {len(rows):,} without annotation: left out"
         problems.append(Problem("pictures without annotation", split, what))
     return rows.only(kept)
 

@@ -1,6 +1,7 @@
 """Pl@ntNet-300K: 306,146 pictures of 1,081 species, many of them hard to tell apart, few with many pictures."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -74,15 +75,30 @@ def read_plantnet(
     number = {one: label for label, one in enumerate(species)}
     named = {split: _rows(home, split, known, number, FIELDS[group]) for split in SPLITS}
     superclasses = superclasses_of(classes, FIRST_WORD if names else None)
-    name = "Pl@ntNet-300K"
+    name, notes = "Pl@ntNet-300K", []
     if organ is not None:
-        named, name = _of_organs(named, organ), f"{name}, organ {organ}"
+        named = _of_organs(named, organ)
+        name = f"{name}, organ {organ}"
+        notes.append(f"only pictures of the organ {organ}")
     if mini_genera is not None:
-        named, name = {**named, TEST: _of_genera(named[TEST], mini_genera, superclasses)}, f"{name}, test of {mini_genera}"
+        named[TEST] = _of_genera(named[TEST], mini_genera, superclasses)
+        name = f"{name}, test of {mini_genera}"
+        notes.append(f"the test split has only species of the genera {mini_genera}")
     if mini_test is not None:
         named[TEST] = _at_most(named[TEST], whole(1)("mini_test", mini_test), check_seed(mini_seed, "mini_seed"))
-        name = f"{name}, at most {mini_test} test pictures of a species"
-    return dataset_of(name, home, classes, named, superclasses=superclasses, reference=REFERENCE, problems=problems)
+        name = f"{name}, mini test"
+        notes.append(f"the test split has at most {mini_test} pictures of each species (seed {mini_seed})")
+    dataset = dataset_of(
+        name,
+        home,
+        classes,
+        named,
+        superclasses=superclasses,
+        reference=REFERENCE,
+        problems=problems,
+        same_classes=mini_genera is None,
+    )
+    return replace(dataset, notes=notes)
 
 
 def _of_organs(named: dict[str, NamedPictures], organ: str) -> dict[str, NamedPictures]:
