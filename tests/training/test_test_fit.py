@@ -6,7 +6,7 @@ import pytest
 import torch
 from PIL import Image
 
-from shortlist.data import Dataset, PictureFiles, Split
+from shortlist.data import Dataset, PictureFiles, Split, load_pictures
 from shortlist.models import Classifier
 from shortlist.models.card import model_card
 from tests.training.small import CLASSES, run
@@ -46,3 +46,17 @@ def test_the_choice_changes_what_is_tested(tmp_path, files):
         run(tmp_path / fit, files, augmentation="none", test_fit=fit).predictions["test"].scores for fit in ("crop", "center")
     ]
     assert not torch.allclose(*scores, atol=1e-3)
+
+
+def test_an_exported_graph_fed_as_the_metadata_say_answers_alike(tmp_path, files):
+    for package in ("onnx", "onnxscript"):
+        pytest.importorskip(package)
+    session = pytest.importorskip("onnxruntime").InferenceSession
+    trained = run(tmp_path / "run", files, augmentation="crop-flip", test_fit="center")
+    trained.classifier.export_onnx(tmp_path / "x.onnx")
+    graph = session(str(tmp_path / "x.onnx"), providers=["CPUExecutionProvider"])
+    inputs = json.loads(graph.get_modelmeta().custom_metadata_map["shortlist.inputs"])
+    pictures = load_pictures(files.splits["test"].inputs, size=inputs["size"], fit=inputs["fit"]).images
+    (scores,) = graph.run(["scores"], {"images": pictures.numpy()})
+    expected = trained.predictions["test"].scores
+    torch.testing.assert_close(torch.from_numpy(scores), expected, atol=1e-4, rtol=1e-4)
