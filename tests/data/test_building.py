@@ -70,6 +70,14 @@ def test_pooled_groups_are_given_up_where_a_split_has_none():
     assert pooled(data).splits["all"].groups is None
 
 
+def test_pooled_columns_are_those_that_every_split_has():
+    parts = {
+        "train": replace(part([0, 1]), columns={"organ": ["leaf", "bark"], "licence": ["a", "b"]}),
+        "test": replace(part([2]), columns={"organ": ["fruit"]}),
+    }
+    assert pooled(Dataset("garden", ["oak", "elm"], parts)).splits["all"].columns == {"organ": ["leaf", "bark", "fruit"]}
+
+
 def test_one_split_is_pooled_as_it_is():
     only = part([1, 0])
     assert pooled(Dataset("garden", ["oak", "elm"], {"train": only})).splits == {"all": only}

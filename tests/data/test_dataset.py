@@ -18,13 +18,14 @@ def split(target=SINGLE, **parts):
 
 
 def test_rows_take_every_part_along():
-    whole = split(groups=["x", "x", "y", "z"], posterior=torch.eye(4)[:, :3])
+    whole = split(groups=["x", "x", "y", "z"], posterior=torch.eye(4)[:, :3], columns={"organ": ["leaf", "bark", "", "fruit"]})
     chosen = whole.rows(torch.tensor([3, 1]))
     assert chosen.inputs.tolist() == [[6, 7], [2, 3]]
     assert chosen.target.tolist() == [1, 2]
     assert chosen.ids == ["d", "b"]
     assert chosen.groups == ["z", "x"]
     assert chosen.posterior.tolist() == [[0, 0, 0], [0, 1, 0]]
+    assert chosen.columns == {"organ": ["fruit", "bark"]}
     assert len(chosen) == 2
     assert whole.ids == IDS
 
@@ -49,6 +50,11 @@ def test_every_part_has_one_entry_a_row(part, value):
     parts = {"inputs": FEATURES, "target": SINGLE, "ids": IDS, part: value}
     with pytest.raises(InputError, match=f"{part}: expected one for each of the 4 rows of target, got {len(value)}"):
         Split(**parts)
+
+
+def test_every_column_has_one_entry_a_row():
+    with pytest.raises(InputError, match="column 'organ': expected one for each of the 4 rows of target, got 3"):
+        split(columns={"organ": ["leaf"] * 3})
 
 
 def test_a_mask_chooses_the_rows_where_it_is_true():

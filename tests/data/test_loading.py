@@ -141,7 +141,7 @@ def test_a_loop_leaves_the_warning_filters_alone(folder):
         ({"size": 2.5}, "size: expected a whole number from 1, got 2.5"),
         ({"size": 4, "batch": 0}, "batch: expected a whole number from 1, got 0"),
         ({"size": 4, "workers": 0}, "workers: expected a whole number from 1, got 0"),
-        ({"size": 4, "fit": "squash"}, "fit: expected 'crop', 'stretch' or 'pad', got 'squash'"),
+        ({"size": 4, "fit": "squash"}, "fit: .*'crop', 'center', 'stretch', 'pad'.*got 'squash'"),
     ],
 )
 def test_options_are_checked(folder, options, message):
@@ -209,7 +209,34 @@ def test_a_square_of_the_right_size_is_untouched(fit):
     assert (fit_square(Image.fromarray(values), 6, fit).permute(1, 2, 0).numpy() == values).all()
 
 
-@given(st.integers(1, 70), st.integers(1, 70), st.integers(1, 40), st.sampled_from(["crop", "stretch", "pad"]))
+@pytest.mark.parametrize(("size", "larger", "start"), [(224, 256, 16), (7, 8, 0), (6, 7, 0), (32, 37, 2)])
+def test_center_is_the_middle_of_the_square_that_training_cuts_windows_from(size, larger, start):
+    picture = Image.fromarray(noise(60, 90))
+    square = fit_square(picture, larger, "crop")
+    found = fit_square(picture, size, "center")
+    assert torch.equal(found, square[:, start : start + size, start : start + size])
+    assert found.is_contiguous()
+
+
+def test_center_shows_things_at_the_scale_of_training():
+    """A line of 100 pixels in a picture of 256: 100 pixels of a window of 224, and only 87 or 88 of the whole square."""
+    values = np.zeros((256, 256, 3), np.uint8)
+    values[:, 78:178] = 255
+    widths = {fit: int((fit_square(Image.fromarray(values), 224, fit)[0, 0] > 127).sum()) for fit in ("center", "crop")}
+    assert widths["center"] == 100
+    assert widths["crop"] in (87, 88)
+
+
+def test_center_treats_pictures_of_the_right_size_like_files(tmp_path):
+    values = noise(14, 14)
+    Image.fromarray(values).save(tmp_path / "x.png")
+    files = load_pictures(PictureFiles(tmp_path, ["x.png"]), size=14, fit="center").images
+    array = load_pictures(PictureArray(torch.from_numpy(values).permute(2, 0, 1)[None]), size=14, fit="center").images
+    assert torch.equal(files, array)
+    assert not torch.equal(array[0].permute(1, 2, 0), torch.from_numpy(values))
+
+
+@given(st.integers(1, 70), st.integers(1, 70), st.integers(1, 40), st.sampled_from(["crop", "center", "stretch", "pad"]))
 @settings(max_examples=60, deadline=None)
 def test_one_colour_stays_one_colour_at_any_size(width, height, size, fit):
     found = fit_square(Image.new("RGB", (width, height), (7, 77, 177)), size, fit)
@@ -218,10 +245,11 @@ def test_one_colour_stays_one_colour_at_any_size(width, height, size, fit):
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
-def test_processes_give_what_threads_give(folder):
+@pytest.mark.parametrize("fit", ["crop", "center"])
+def test_processes_give_what_threads_give(folder, fit):
     every = torch.arange(len(folder))
-    threads = list(picture_batches(folder, size=9, batch=5, workers=2))
-    processes = list(blocks_by_processes(folder, every.split(5), size=9, fit="crop", workers=2))
+    threads = list(picture_batches(folder, size=9, fit=fit, batch=5, workers=2))
+    processes = list(blocks_by_processes(folder, every.split(5), size=9, fit=fit, workers=2))
     assert len(threads) == len(processes)
     for one, other in zip(threads, processes, strict=True):
         assert torch.equal(one.images, other.images)

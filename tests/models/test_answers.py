@@ -77,7 +77,7 @@ def test_images_of_other_modes_are_read_as_their_files_are(tmp_path):
         assert torch.equal(classifier.predict(Image.open(tmp_path / name)).scores, from_file)
 
 
-@pytest.mark.parametrize("fit", ["crop", "stretch", "pad"])
+@pytest.mark.parametrize("fit", ["crop", "center", "stretch", "pad"])
 def test_pictures_become_squares_as_the_inputs_say(fit, tmp_path):
     network = Network("plain-4", "linear", InputSpec("pictures", 6, (0, 0, 0), (1, 1, 1), fit), 4)
     classifier = Classifier(network, NAMES, link=Softmax(), rule=top_k(1))
@@ -85,6 +85,8 @@ def test_pictures_become_squares_as_the_inputs_say(fit, tmp_path):
     drawn.save(tmp_path / "x.png")
     if fit == "crop":
         expected = drawn.resize((6, 6), Image.Resampling.BILINEAR, box=(6, 0, 18, 12), reducing_gap=3.0)
+    elif fit == "center":
+        expected = drawn.resize((7, 7), Image.Resampling.BILINEAR, box=(6, 0, 18, 12), reducing_gap=3.0).crop((0, 0, 6, 6))
     elif fit == "stretch":
         expected = drawn.resize((6, 6), Image.Resampling.BILINEAR, reducing_gap=3.0)
     else:
@@ -94,7 +96,11 @@ def test_pictures_become_squares_as_the_inputs_say(fit, tmp_path):
         canvas[1:4] = small
         expected = Image.fromarray(canvas)
     raw = torch.from_numpy(np.asarray(expected).copy()).permute(2, 0, 1)[None]
-    torch.testing.assert_close(classifier.predict(tmp_path / "x.png").scores, classifier.scores(raw))
+    network.eval()
+    scores = network(network.inputs.prepare(raw)).detach()
+    pixels = torch.from_numpy(np.asarray(drawn).copy()).permute(2, 0, 1)
+    for given in (tmp_path / "x.png", drawn, pixels):  # files, images and pixels alike
+        torch.testing.assert_close(classifier.predict(given).scores, scores)
 
 
 def test_pixels_in_every_usual_form_answer_the_same():

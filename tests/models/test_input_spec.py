@@ -142,7 +142,7 @@ def test_record_comes_back_through_json(inputs):
         ({"std": [1, 0, 1]}, "std: expected finite numbers above 0, got 0"),
         ({"std": [1, float("nan"), 1]}, "std: expected finite numbers above 0, got nan"),
         ({"mean": [1, float("inf"), 1]}, "mean: expected finite numbers, got inf"),
-        ({"fit": "squeeze"}, "fit: .*'crop', 'stretch', 'pad'.*got 'squeeze'"),
+        ({"fit": "squeeze"}, "fit: .*'crop', 'center', 'stretch', 'pad'.*got 'squeeze'"),
         ({"colour": 1}, "nothing is missing, colour is unknown"),
     ],
 )

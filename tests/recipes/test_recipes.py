@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from shortlist.data.protocols import protocol_options
 from shortlist.data.sources import SOURCES, path_and_options, reader_options
 from shortlist.errors import InputError
 from shortlist.methods import all_methods, find_method
@@ -130,7 +131,13 @@ def test_sources_and_their_options_exist(recipe):
     source = SOURCES[name]
     path, options = path_and_options(rest if source.takes_path else f",{rest}")
     assert path == ("{path}" if source.takes_path else "")
-    assert set(options) <= set(reader_options(source))
+    assert set(options) <= {*reader_options(source), *protocol_options()}
+
+
+@each()
+def test_large_pictures_are_tested_as_they_are_trained_on(recipe):
+    """Networks that read 224 pixels train on windows of 256; smaller pictures are tested whole."""
+    assert recipe.test_fit == ("center" if recipe.size == 224 else "crop")
 
 
 @each([recipe for recipe in RECIPES if "{path}" in recipe.data])

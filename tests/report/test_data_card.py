@@ -2,12 +2,14 @@
 
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import pytest
 import torch
 
 from shortlist.data import Built, Dataset, Flora, Problem, Split, flora_dataset
 from shortlist.report.data_card import (
+    columns_table,
     data_card,
     limits_table,
     problems_table,
@@ -192,3 +194,33 @@ def test_few_rows_and_few_classes_have_limits_too():
     few = flora_dataset(Flora(species=2, genera=1), train=3, val=1, test=0, size=8)
     assert list(limits_table(few).columns) == ["best possible", "top-1", "average-1"]
     assert [row[0] for row in limits_table(few).rows] == ["train", "val"]
+
+
+def with_columns(values, split="train"):
+    data = garden()
+    rows = data.splits[split]
+    return data.with_splits({**data.splits, split: replace(rows, columns={"licence": values(len(rows))})})
+
+
+def test_columns_are_counted_by_split_in_the_card_and_the_most_frequent_values_first():
+    assert columns_table(garden()) is None
+    data = with_columns(lambda rows: ["cc-by", "", "cc-0", "cc-by"] * (rows // 4))
+    records = columns_table(data).records()
+    quarter = len(data.splits["train"]) // 4
+    assert [(line["value"], line["train"]) for line in records] == [
+        ("cc-by", 2 * quarter),
+        ("unknown", quarter),
+        ("cc-0", quarter),
+    ]
+    assert all(line[name] == 0 for line in records for name in data.splits if name != "train")
+    assert "## Columns" in data_card(Built(data, [], []))
+    assert "- a note" in data_card(Built(garden(notes=["a note"]), [], []))
+    assert "## Columns" not in data_card(Built(garden(), [], []))
+
+
+def test_the_rare_values_of_a_column_are_summed_up():
+    data = with_columns(lambda rows: [str(row % 20) for row in range(rows)])
+    records = columns_table(data).records()
+    assert len(records) == 13
+    assert records[-1]["value"] == "8 others"
+    assert sum(line["train"] for line in records) == len(data.splits["train"])

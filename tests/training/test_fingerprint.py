@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from shortlist.data import PictureArray, Split
 from shortlist.data.picture_bytes import PictureBytes
-from shortlist.data.pictures import PictureFiles
+from shortlist.data.pictures import PictureBoxes, PictureFiles
 from shortlist.errors import InputError
 from shortlist.training.fingerprint import DataFingerprint, _row_changes, fingerprint
 
@@ -109,6 +109,18 @@ def test_a_picture_file_of_another_size_has_another_content(tmp_path):
     assert told(old, taken(split)) == ""
     (tmp_path / "gone").write_bytes(b"")
     assert told(old, taken(split)) == "1 row has other contents"
+
+
+def test_parts_of_a_file_are_compared_by_its_bytes_and_by_their_boxes(tmp_path):
+    def digest(content, box):
+        (tmp_path / "a.png").write_bytes(content)
+        parts = PictureBoxes(tmp_path, ["a.png"], [box])
+        return fingerprint({"train": Split(parts, torch.tensor([0]), parts.ids)}, ["x"]).digest
+
+    first = digest(b"one", (0, 0, 2, 2))
+    assert digest(b"one", (0, 0, 2, 2)) == first
+    assert digest(b"two", (0, 0, 2, 2)) != first
+    assert digest(b"one", (0, 0, 2, 3)) != first
 
 
 def test_pictures_in_memory_and_in_tables_are_compared_by_content():

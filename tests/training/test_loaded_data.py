@@ -8,6 +8,7 @@ import torch
 from PIL import Image
 
 from shortlist.data.dataset import Dataset, Split
+from shortlist.data.loading import load_pictures
 from shortlist.data.pictures import PictureArray, PictureFiles
 from shortlist.errors import InputError
 from shortlist.models.input_spec import IMAGENET_MEAN, IMAGENET_STD
@@ -113,6 +114,30 @@ def test_a_split_of_which_no_picture_can_be_read_is_refused(one_damaged):
     splits = dict(one_damaged.splits) | {"val": one_damaged.splits["val"].rows(torch.tensor([50]))}
     with pytest.raises(InputError, match="garden, split val: .*got none"):
         load_data(splits_of(splits), recipe(size=SIDE), CPU)
+
+
+@pytest.mark.parametrize("host", [1e9, 0])
+@pytest.mark.parametrize("fit", ["crop", "center"])
+def test_validation_and_test_pictures_become_squares_as_the_recipe_says(tmp_path, monkeypatch, fit, host):
+    limits(monkeypatch, host, host)
+    pictures = torch.randint(256, (3, 20, 30, 3), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    for name, picture in zip(NAMES, pictures, strict=True):
+        Image.fromarray(picture.numpy()).save(tmp_path / f"{name}.png")
+    splits = splits_of({name: split_of(PictureFiles(tmp_path, [f"{name}.png"])) for name in NAMES})
+    found = load_data(splits, recipe(size=14, augmentation="crop-flip", test_fit=fit), CPU)
+    assert found.inputs.fit == fit
+    for name in NAMES:
+        rows = found.rows[name]
+        rows._workers = 0
+        (batch,) = rows.batches([torch.tensor([0])])
+        expected = load_pictures(PictureFiles(tmp_path, [f"{name}.png"]), size=16 if name == "train" else 14).images
+        if name != "train" and fit == "center":
+            expected = load_pictures(PictureFiles(tmp_path, [f"{name}.png"]), size=16).images[:, :, 1:15, 1:15]
+        assert torch.equal(batch.inputs, expected)
+
+
+def test_pretrained_networks_get_them_too():
+    assert load_data(arrays(), recipe(size=SIDE, pretrained=True, test_fit="center"), CPU).inputs.fit == "center"
 
 
 def test_streamed_rows_leave_them_out_as_they_come(one_damaged, monkeypatch):

@@ -62,6 +62,15 @@ def test_inputs_can_be_given(tmp_path):
     assert run(tmp_path / "own", network).classifier.inputs == InputSpec.imagenet(8)
 
 
+def test_pictures_are_tested_as_the_inputs_say(tmp_path):
+    inputs = InputSpec.pictures(8, fit="center")
+    trained = run(tmp_path / "given", make, inputs=inputs)
+    assert trained.classifier.inputs == inputs
+    assert RunFolder(tmp_path / "given").recipe.test_fit == "center"
+    with pytest.raises(InputError, match="inputs: expected fit 'center', as test_fit .*got 'crop'"):
+        run(tmp_path / "other", make, inputs=InputSpec.pictures(8), test_fit="center")
+
+
 def test_features(tmp_path):
     generator = torch.Generator().manual_seed(0)
     splits = {}
@@ -89,7 +98,7 @@ def test_two_heads_for_the_method_that_needs_them(tmp_path):
     [
         (None, {"inputs": InputSpec.pictures(8)}, "inputs: expected None without a network"),
         (make, {"inputs": InputSpec.pictures(9)}, "inputs: expected pictures of size 8.*got 9"),
-        (make, {"inputs": InputSpec.pictures(8, fit="pad")}, "inputs: expected fit 'crop'.*got 'pad'"),
+        (make, {"inputs": InputSpec.pictures(8, fit="pad")}, "inputs: expected fit 'crop' or 'center'.*got 'pad'"),
         (lambda classes: HandWritten(classes + 1), {}, r"network: expected scores .*got float32 \(2, 6\)"),
         (lambda classes: HandWritten(classes).requires_grad_(False), {}, "network: expected weights that can be trained"),
     ],

@@ -16,7 +16,7 @@ from shortlist.data.dataset import Dataset
 from shortlist.data.downloads import DOWNLOADS, download_archives
 from shortlist.data.inspection import inspect_pictures, warn_duplicates
 from shortlist.data.manifest import PLACINGS, check_writable, pictures_folder, repeated_pictures, write_benchmark
-from shortlist.data.pictures import PictureFiles
+from shortlist.data.pictures import PictureBoxes, PictureFiles
 from shortlist.data.problems import Problem, problem_lines, summarise_problems
 from shortlist.data.readers.picture_table import ABSENT
 from shortlist.data.shared_files import in_two_splits
@@ -25,7 +25,7 @@ from shortlist.data.statistics import LongTail
 from shortlist.data.verification import read_manifest, verify_benchmark
 from shortlist.errors import InputError
 from shortlist.files import folder_written_whole, written_whole
-from shortlist.report.data_card import limits_table, splits_table, summary_line, tail_table, write_card
+from shortlist.report.data_card import columns_table, limits_table, splits_table, summary_line, tail_table, write_card
 from shortlist.report.sheet import contact_sheet
 from shortlist.words import printable
 
@@ -76,12 +76,14 @@ def info(
         emit(json.dumps(_record(dataset, problems), ensure_ascii=False, indent=2) + "\n")
     else:
         say(summary_line(dataset))
+        for note in dataset.notes:
+            say(note)
         show(splits_table(dataset))
         if dataset.train_counts.sum():
             show(tail_table(dataset))
-        limits = limits_table(dataset)
-        if limits is not None:
-            show(limits)
+        for table in (columns_table(dataset), limits_table(dataset)):
+            if table is not None:
+                show(table)
     _tell(problems, warned)
     if differing:
         raise typer.Exit(Outcome.BAD_INPUT)
@@ -204,7 +206,7 @@ def _check_no_picture(dataset: Dataset, out: Path) -> None:
     """Raise an error if the output would replace a picture of the dataset."""
     if not out.exists():
         return
-    files = [split.inputs for split in dataset.splits.values() if isinstance(split.inputs, PictureFiles)]
+    files = [split.inputs for split in dataset.splits.values() if isinstance(split.inputs, PictureFiles | PictureBoxes)]
     if any(_is_file(pictures.path(row), out) for pictures in files for row in range(len(pictures))):
         raise InputError(f"--out: {out} is a picture of the dataset: choose another name")
 
@@ -234,8 +236,10 @@ def _record(dataset: Dataset, problems: Sequence[Problem]) -> dict[str, object]:
         "superclasses": len(dataset.superclass_names) if dataset.superclasses else None,
         "multi_label": dataset.multi_label,
         "splits": splits_table(dataset).records(),
+        "columns": [] if (columns := columns_table(dataset)) is None else columns.records(),
         "long_tail": LongTail(counts).summary() if counts.sum() else None,
         "counts": dict(zip(dataset.classes, counts.tolist(), strict=True)),
+        "notes": list(dataset.notes),
         "problems": [{"kind": problem.kind, "where": printable(problem.where), "what": problem.what} for problem in problems],
     }
 

@@ -48,7 +48,9 @@ def pooled(dataset: Dataset) -> Dataset:
     if any(split.target is not None for split in splits):
         dataset.check_labelled()
         target = torch.cat([split.labels for split in splits])
-    return dataset.with_splits({ALL: Split(inputs, target, ids, groups)})
+    shared = [name for name in splits[0].columns if all(name in split.columns for split in splits)]
+    columns = {name: [value for split in splits for value in split.columns[name]] for name in shared}
+    return dataset.with_splits({ALL: Split(inputs, target, ids, groups, columns=columns)})
 
 
 def _one_folder(splits: Sequence[Split]) -> PictureFiles:

@@ -1,7 +1,7 @@
 """Split and Dataset: rows of inputs with or without labels, in named splits. Every reader returns them, training takes them."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 import torch
@@ -53,6 +53,7 @@ class Split:
         groups: which rows belong together (one plant, one observer) and must stay on one side of a split.
         posterior: the probability of each class given the input, where it is known.
         feature_names: the name of each feature, where the inputs are features with names.
+        columns: what else is known about each row, by name: its licence, the organ that it shows. Empty where it is unknown.
 
     >>> Split(torch.zeros(2, 3), None, ["a", "b"])
     Split(2 rows, 3 features, no labels)
@@ -64,13 +65,14 @@ class Split:
     groups: Sequence[str] | None = None
     posterior: Tensor | None = None
     feature_names: Sequence[str] = ()
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.target is not None and (self.target.dtype, self.target.ndim) not in ((torch.int64, 1), (torch.bool, 2)):
             raise InputError(f"target: expected int64 (N,) or bool (N, C), got {shape_of(self.target)}")
         reference, n = ("inputs", len(self.inputs)) if self.target is None else ("target", len(self.target))
-        for name in ("inputs", "ids", "groups", "posterior"):
-            part = getattr(self, name)
+        parts = {name: getattr(self, name) for name in ("inputs", "ids", "groups", "posterior")}
+        for name, part in {**parts, **{f"column {name!r}": column for name, column in self.columns.items()}}.items():
             if part is not None and len(part) != n:
                 raise InputError(f"{name}: expected one for each of the {n} rows of {reference}, got {len(part)}")
         columns = self.inputs.shape[1] if isinstance(self.inputs, Tensor) else 0
@@ -110,6 +112,7 @@ class Split:
             None if self.groups is None else [self.groups[row] for row in chosen],
             None if self.posterior is None else self.posterior[rows],
             self.feature_names,
+            {name: [column[row] for row in chosen] for name, column in self.columns.items()},
         )
 
     def with_target(self, target: Target | None) -> "Split":
@@ -147,6 +150,7 @@ class Dataset:
         problems: what the reader found wrong with the files.
         feature_names: the name of each feature, where the inputs are features with names; those of the first split with
             names by default. Every split gets its features in this order.
+        notes: what was done to the data after reading, in sentences, such as which rows were left out on request.
 
     >>> features, target = torch.zeros(3, 2), torch.tensor([0, 1, 1])
     >>> garden = Dataset("garden", ["oak", "elm"], {"train": Split(features, target, ["a", "b", "c"])})
@@ -161,6 +165,7 @@ class Dataset:
     reference: str = ""
     problems: Sequence[Problem] = ()
     feature_names: Sequence[str] = ()
+    notes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.superclasses is not None and len(self.superclasses) != len(self.classes):

@@ -7,21 +7,21 @@ between processes; many pictures on many cores are decoded by processes, :mod:`~
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
 
-from shortlist.checks import whole
+from shortlist.checks import one_of, whole
 from shortlist.data.decoding import PictureError
-from shortlist.data.pictures import PictureArray, Pictures
+from shortlist.data.pictures import PictureArray, Pictures, larger_side
 from shortlist.data.problems import Problem, check_tolerance
 from shortlist.errors import InputError
 from shortlist.machine import usable_cores
 
-Framing: TypeAlias = Literal["crop", "stretch", "pad"]
+Framing: TypeAlias = Literal["crop", "center", "stretch", "pad"]
 UNREADABLE = "unreadable picture"
 UNUSUAL = "unusual picture"
 
@@ -65,8 +65,9 @@ def load_pictures(
     Args:
         pictures: where they come from.
         size: side of the square pictures, in pixels.
-        fit: ``"crop"`` keeps the aspect ratio and crops the longer side, ``"pad"`` keeps the aspect ratio and fills up with
-            the mean colour of the border, ``"stretch"`` changes the aspect ratio.
+        fit: ``"crop"`` keeps the aspect ratio and crops the longer side; ``"center"`` does so at a side larger by 8/7 and keeps
+            the central window, as in "resize to 256, crop 224"; ``"pad"`` keeps the aspect ratio and fills up with the mean
+            colour of the border; ``"stretch"`` changes the aspect ratio.
         rows: only these, in this order.
         workers: number of threads; by default one for each core.
         tolerance: the share of unreadable pictures above which this fails.
@@ -98,9 +99,7 @@ def picture_batches(
     processes, which :func:`os.fork` starts.
     """
     _check_pictures(pictures)
-    whole(1)("size", size), whole(1)("batch", batch)
-    if fit not in ("crop", "stretch", "pad"):
-        raise InputError(f"fit: expected 'crop', 'stretch' or 'pad', got {fit!r}")
+    whole(1)("size", size), whole(1)("batch", batch), one_of(*get_args(Framing))("fit", fit)
     every = torch.arange(len(pictures)) if rows is None else rows
     blocks = every.split(batch) if len(every) else ()
     done = 0
@@ -153,7 +152,7 @@ def _check_pictures(pictures: object) -> None:
 def _submit(pool: ThreadPoolExecutor, pictures: Pictures, rows: list[int], size: int, fit: Framing) -> Callable[[], Loaded]:
     """Start on these rows now; the answer waits for them."""
     images = torch.empty(len(rows), 3, size, size, dtype=torch.uint8)
-    if isinstance(pictures, PictureArray) and pictures.images.shape[2:] == images.shape[2:]:
+    if isinstance(pictures, PictureArray) and pictures.images.shape[2:] == images.shape[2:] and fit != "center":
         return lambda: Loaded(pictures.images[torch.tensor(rows)], torch.tensor(rows), [], len(rows))
     found = [pool.submit(_fill, images, place, pictures, row, size, fit) for place, row in enumerate(rows)]
 
@@ -171,7 +170,7 @@ def _loaded(images: Tensor, rows: list[int], problems: Sequence[Problem | None])
 def _fill(images: Tensor, place: int, pictures: Pictures, row: int, size: int, fit: Framing) -> Problem | None:
     """Decode one picture into its place."""
     try:
-        decoded = pictures.decode(row, at_least=size)
+        decoded = pictures.decode(row, at_least=larger_side(size) if fit == "center" else size)
     except PictureError as error:
         return Problem(UNREADABLE, str(pictures.ids[row]), str(error))
     images[place] = fit_square(decoded.image, size, fit)
@@ -180,6 +179,10 @@ def _fill(images: Tensor, place: int, pictures: Pictures, row: int, size: int, f
 
 def fit_square(image: Image.Image, size: int, fit: Framing = "crop") -> Tensor:
     """One picture as a square, ``uint8 (3, size, size)``, by Pillow's antialiased bilinear filter."""
+    if fit == "center":
+        larger = larger_side(size)
+        start = (larger - size) // 2
+        return fit_square(image, larger)[:, start : start + size, start : start + size].contiguous()
     if image.size != (size, size):
         if fit == "pad":
             return _pixels(_padded(image, size))

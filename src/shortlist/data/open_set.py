@@ -8,7 +8,7 @@ from torch import Tensor
 
 from shortlist.checks import whole
 from shortlist.data.dataset import Dataset, Split
-from shortlist.data.randomness import Purpose, words
+from shortlist.data.randomness import Purpose, random_ranks
 from shortlist.errors import InputError
 from shortlist.tensors import is_single_label
 
@@ -54,11 +54,7 @@ def _kept_classes(dataset: Dataset, per_superclass: int, seed: int) -> Tensor:
             f"per_superclass: expected fewer than the classes of every superclass, got {per_superclass}, and "
             f"{dataset.superclass_names[small]!r} has {np.bincount(superclass)[small]}"
         )
-    draws = words(seed, Purpose.OPEN_SET, 0, len(superclass), 1)[:, 0]
-    order = np.lexsort((draws, superclass))
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order)) - np.searchsorted(superclass[order], superclass[order])
-    return torch.from_numpy(np.flatnonzero(rank >= per_superclass))
+    return torch.from_numpy(np.flatnonzero(random_ranks(superclass, seed, Purpose.OPEN_SET) >= per_superclass))
 
 
 def _relabelled(split: Split, kept: Tensor, classes: int) -> Split:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 from torch import Tensor
@@ -14,6 +14,8 @@ from shortlist.tensors import shape_of
 if TYPE_CHECKING:
     from shortlist.data.decoding import Decoded
 
+Box: TypeAlias = tuple[float, float, float, float]  # left, top, width and height, in pixels
+
 
 def row_numbers(rows: Tensor) -> Tensor:
     """Rows given by number, or as a mask, by number.
@@ -22,6 +24,15 @@ def row_numbers(rows: Tensor) -> Tensor:
     tensor([0, 2])
     """
     return rows.nonzero()[:, 0] if rows.dtype == torch.bool else rows
+
+
+def larger_side(size: int) -> int:
+    """The side of the squares that windows of this size are cut from: ``⌈8/7 · size⌉``.
+
+    >>> larger_side(224)
+    256
+    """
+    return -(-size * 8 // 7)
 
 
 class Pictures(ABC):
@@ -89,3 +100,56 @@ class PictureFiles(Pictures):
     def rows(self, rows: Tensor) -> "PictureFiles":
         """Only these rows, in this order."""
         return PictureFiles(self.root, [self.ids[row] for row in row_numbers(rows).tolist()])
+
+
+class PictureBoxes(Pictures):
+    """Parts of picture files, such as the persons in them; each part is stretched to a square, so that all of it is seen.
+
+    Args:
+        root: the folder that paths start from.
+        paths: the file of each part; several parts may be of one file.
+        boxes: left, top, width and height of each part, in pixels. What lies outside the picture is left off.
+
+    >>> PictureBoxes("photos", ["a.jpg", "a.jpg"], [(0, 0, 5, 9), (6, 1, 4, 8)]).ids
+    ['a.jpg[0,0,5,9]', 'a.jpg[6,1,4,8]']
+    """
+
+    def __init__(self, root: str | Path, paths: Sequence[str], boxes: Sequence[Box]):
+        if len(boxes) != len(paths):
+            raise InputError(f"boxes: expected one for each of the {len(paths)} paths, got {len(boxes)}")
+        self.root, self.paths, self.boxes = Path(root), paths, boxes
+        self.ids = [box_id(path, box) for path, box in zip(paths, boxes, strict=True)]
+
+    def path(self, row: int) -> Path:
+        """The path of the file that the part is of."""
+        return self.root / self.paths[row]
+
+    def decode(self, row: int, *, at_least: int | None = None) -> "Decoded":
+        """The part as a square, decoded at full resolution."""
+        from PIL import Image
+
+        from shortlist.data.decoding import Decoded, PictureError, decode
+
+        decoded = decode(self.path(row))
+        left, top, width, height = self.boxes[row]
+        right, bottom = min(left + width, decoded.image.width), min(top + height, decoded.image.height)
+        left, top = max(left, 0), max(top, 0)
+        if not (right > left and bottom > top):
+            raise PictureError("its box lies outside the picture")
+        side = max(1, round(max(right - left, bottom - top)))
+        square = decoded.image.resize((side, side), Image.Resampling.BILINEAR, box=(left, top, right, bottom))
+        return Decoded(square, decoded.remark)
+
+    def rows(self, rows: Tensor) -> "PictureBoxes":
+        """Only these rows, in this order."""
+        chosen = row_numbers(rows).tolist()
+        return PictureBoxes(self.root, [self.paths[row] for row in chosen], [self.boxes[row] for row in chosen])
+
+
+def box_id(path: str, box: Box) -> str:
+    """The name of a part of a picture.
+
+    >>> box_id("a.jpg", (0, 1.5, 2, 3))
+    'a.jpg[0,1.5,2,3]'
+    """
+    return f"{path}[{','.join(f'{number:g}' for number in box)}]"

@@ -34,6 +34,8 @@ class Purpose(enum.IntEnum):
     AUGMENTATION = 13
     TRAINING_STEP = 14
     LOSS_STATE = 15
+    LONG_TAIL = 16
+    MINI_TEST = 17
 
 
 def check_seed(seed: int, name: str = "seed") -> int:
@@ -59,6 +61,23 @@ def uniforms(seed: int, purpose: Purpose, start: int, rows: int, width: int) -> 
     True
     """
     return (words(seed, purpose, start, rows, width) >> np.uint64(11)) * 2.0**-53
+
+
+def random_ranks(groups: Array, seed: int, purpose: Purpose) -> Array:
+    """The place of each row among those of its group in random order, from 0, int64 (N,): to keep so many rows of each.
+
+    Args:
+        groups: the number of each row's group (N,).
+        seed: of the order.
+        purpose: what it is for.
+
+    >>> random_ranks(np.array([3, 3, 5, 3]), 0, Purpose.LONG_TAIL)
+    array([2, 0, 0, 1])
+    """
+    order = np.lexsort((words(seed, purpose, 0, len(groups), 1)[:, 0], groups))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order)) - np.searchsorted(groups[order], groups[order])
+    return rank
 
 
 def categories(uniform: Array, cumulative: Array) -> Array:

@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 
 from shortlist.data.dataset import Split
-from shortlist.data.pictures import PictureFiles
+from shortlist.data.pictures import PictureBoxes, PictureFiles
 from shortlist.data.problems import Problem
 from shortlist.words import counted
 
 
 def files_of(split: Split) -> list[str] | None:
     """The resolved path of each row's picture file; None for inputs that are not files."""
-    if not isinstance(split.inputs, PictureFiles):
+    if not isinstance(split.inputs, PictureFiles | PictureBoxes):
         return None
     folder: Callable[[str], str] = cache(lambda above: os.path.realpath(above))
     return [_resolved(os.fspath(split.inputs.path(row)), folder) for row in range(len(split))]

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, TypeVar, get_args, get_type_hints
 from shortlist.data.dataset import Dataset, InputKind
 from shortlist.data.flora.garden import Flora
 from shortlist.data.problems import LABELS_NOT_USED, Problem
+from shortlist.data.protocols import apply_protocol, protocol_options
 from shortlist.data.readers.file_kinds import ARFF_SUFFIX, ARRAY_SUFFIX, TABLE_SUFFIXES
 from shortlist.data.readers.flora import flora_dataset
 from shortlist.errors import InputError
@@ -69,6 +70,8 @@ SOURCES: dict[str, Source] = {
     "inaturalist": Source("readers.inaturalist:read_inaturalist", "iNaturalist 2017, 2018, 2019 or 2021"),
     "coco": Source("readers.coco:read_coco", "MS-COCO 2014 or 2017, labels from instances"),
     "voc": Source("readers.voc:read_voc", "PASCAL VOC 2007 or 2012, labels from ImageSets/Main"),
+    "wider-attribute": Source("readers.wider_attribute:read_wider_attribute", "WIDER Attribute, 14 attributes of persons"),
+    "vispr": Source("readers.vispr:read_vispr", "VISPR, 68 privacy attributes of pictures"),
     "omniglot": Source("readers.omniglot:read_omniglot", "Omniglot"),
 }
 
@@ -121,8 +124,9 @@ def open_dataset(
 
     The source is a path: a folder of class folders, a folder with ARFF files, a ``.csv``, ``.tsv`` or ``.parquet`` table (of
     pictures if it has a column of paths, else of features), an ``.arff`` or an ``.npz`` file; or a name of :data:`SOURCES` with
-    a colon and a path. Options of the reader follow after commas: ``leaves.csv,label_column=species``,
-    ``flora:species=50,genera=10``.
+    a colon and a path. Options follow after commas: those of the reader (``leaves.csv,label_column=species``,
+    ``flora:species=50,genera=10``), and those that every dataset has (``coco:PATH,test=val``), see
+    :func:`~shortlist.data.protocols.apply_protocol`. Where both have an option of one name, it is the reader's.
 
     With ``require_labels=False`` the source is opened to be classified, and the dataset has one split, whose target may be
     None. Then a folder is all pictures below it, without labels; a file may be a picture; several files and folders may be
@@ -133,7 +137,7 @@ def open_dataset(
         require_labels: whether rows without a label are left out. The default, True, is for training and evaluation.
         split: open only this split.
         input_kind: the inputs that are wanted of a table, ``"pictures"`` or ``"features"``; by default whichever it holds.
-        options: options of the reader; they override those in the text.
+        options: options of the reader or of every dataset; they override those in the text.
 
     >>> open_dataset("flora:species=6,genera=2", train=4, val=1, test=1, size=8).train_counts.sum()
     tensor(4)
@@ -146,19 +150,22 @@ def open_dataset(
     text = _one_text(source)
     chosen, path, written = _understood(text, options, input_kind)
     reader = chosen.reader()
-    allowed = reader_options(chosen)
+    own = reader_options(chosen)
+    allowed = {**own, **{name: hint for name, hint in protocol_options().items() if name not in own}}
     given = {**{key: _value(key, value, allowed.get(key)) for key, value in written.items()}, **options}
     unknown = next((key for key in given if key not in allowed), None)
     if unknown is not None:
         raise InputError(
-            f"{text}: {did_you_mean(unknown, allowed)}expected options among {listed(list(allowed)) or 'none'}, got {unknown!r}"
+            f"{text}: {did_you_mean(unknown, allowed)}expected options among {listed(list(allowed))}, got {unknown!r}"
         )
+    protocol = {key: given.pop(key) for key in list(given) if key not in own}
     parameters = inspect.signature(reader).parameters
     if SPLIT in parameters and split is not None:
         given[SPLIT] = split
     if REQUIRE_LABELS in parameters and not require_labels:
         given = {"tolerance": 1.0, **given, REQUIRE_LABELS: False}  # whatever can be read is classified
     dataset = reader(path, **given) if chosen.takes_path else reader(**given)
+    dataset = apply_protocol(dataset, **protocol)
     if not require_labels:  # problems with labels and classes do not matter
         dataset = replace(dataset, problems=[problem for problem in dataset.problems if _matters(problem)])
     return dataset if require_labels and split is None else dataset.only_split(split, source=printable(text))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = Literal["pictures", "features"]
 CHANNELS = 3
-FITS = ("crop", "stretch", "pad")
+FITS = ("crop", "center", "stretch", "pad")
 PIXELS_AT_ONCE = 2**24
 # The statistics that most published weights were trained with.
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -38,7 +38,9 @@ class InputSpec:
         mean: one number per channel, on the scale from 0 to 1, or one per feature; None, together with ``std``, gives the
             network raw inputs as they are: uint8 pictures, or float32 features.
         std: the same, above 0.
-        fit: how pictures of other shapes become squares, see :func:`~shortlist.data.load_pictures`; ignored for features.
+        fit: how pictures become squares, ignored for features: ``"crop"``, the default, is the largest central square;
+            ``"center"`` the central window of a square that is larger by 8/7 (224 pixels of 256), for networks trained on
+            windows of such squares; see :func:`~shortlist.data.load_pictures` for ``"stretch"`` and ``"pad"``.
         feature_names: the name of each feature, by which the columns of tables are matched; empty, or the numbers from 0, for
             features that go by position.
 
@@ -91,7 +93,7 @@ class InputSpec:
             size: side in pixels.
             mean: subtracted after scaling to [0, 1]; one number, or one per channel.
             std: divided by after that; one number, or one per channel.
-            fit: how pictures of other shapes become squares: ``"crop"``, ``"stretch"`` or ``"pad"``.
+            fit: how pictures become squares: ``"crop"``, ``"center"``, ``"stretch"`` or ``"pad"``.
             raw: give the network uint8 pixels (N, 3, size, size) as they are.
 
         >>> InputSpec.pictures(32, mean=0.5).mean
@@ -262,7 +264,7 @@ class InputSpec:
         Args:
             images: a sample, uint8 (N, 3, H, W).
             size: side of the pictures that the network reads; that of the sample by default.
-            fit: how pictures of other shapes become squares.
+            fit: how pictures become squares.
 
         >>> InputSpec.from_pictures(torch.tensor([0, 255], dtype=torch.uint8).expand(1, 3, 2, 2)).mean
         (0.5, 0.5, 0.5)

@@ -36,7 +36,7 @@ def raw_batches(
 
 def _matrix(source: Pictures | Tensor, inputs: InputSpec) -> Tensor | None:
     """The rows if they are already in memory at their size: slices of them need no copy."""
-    if isinstance(source, PictureArray) and tuple(source.images.shape[1:]) == inputs.shape:
+    if isinstance(source, PictureArray) and tuple(source.images.shape[1:]) == inputs.shape and inputs.fit != "center":
         return source.images
     return source if isinstance(source, Tensor) else None
 

@@ -52,6 +52,7 @@ def imagenet_lt_top_k(k: int = 5) -> Recipe:
         backbone="resnet-34/4",
         size=224,
         augmentation="resized-crop-flip",
+        test_fit="center",
         epochs=100,
         batch_size=128,
         optimizer="sgd",

@@ -16,6 +16,7 @@ TRAINING: dict[str, Any] = {
     "pretrained": True,
     "size": 224,
     "augmentation": "crop-flip",
+    "test_fit": "center",
     "epochs": 30,
     "batch_size": 32,
     "optimizer": "sgd",

@@ -1,5 +1,6 @@
 """What a dataset contains: tables, and the data card of a benchmark."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from shortlist.tensors import is_single_label
 from shortlist.words import printable
 
 LORENZ, SHEET = "lorenz.svg", "sheet.jpg"
+MOST_VALUES = 12  # of a column that are counted one by one
 
 
 def splits_table(dataset: Dataset) -> Table:
@@ -47,6 +49,24 @@ def splits_table(dataset: Dataset) -> Table:
         )
     columns = ["split", "rows", "classes", "labels a row", "without label", "rarest class", "median class", "commonest class"]
     return Table(columns, lines, ["", ",", ",", ".3g", ",", ",", ",.0f", ","])
+
+
+def columns_table(dataset: Dataset) -> Table | None:
+    """How many rows of each split have each value of each column, the most frequent first; None without columns.
+
+    Columns of more than a few values, such as names, are summed up from there on.
+    """
+    lines: list[list[Any]] = []
+    for name in dict.fromkeys(name for split in dataset.splits.values() for name in split.columns):
+        counts = {place: Counter(split.columns.get(name, ())) for place, split in dataset.splits.items()}
+        total = sum(counts.values(), Counter())
+        values = [value for value, _ in sorted(total.items(), key=lambda pair: (-pair[1], pair[0]))]
+        shown, others = values[:MOST_VALUES], values[MOST_VALUES:]
+        lines += [[name, value or "unknown", *(counts[place][value] for place in counts)] for value in shown]
+        if others:
+            summed = [sum(counts[place][value] for value in others) for place in counts]
+            lines.append([name, f"{len(others):,} others", *summed])
+    return Table(["column", "value", *dataset.splits], lines, ["", "", *[","] * len(dataset.splits)]) if lines else None
 
 
 def tail_table(dataset: Dataset) -> Table:
@@ -118,11 +138,12 @@ def data_card(built: Built, *, pictures_root: Path | None = None, sheet: str | N
         *([f"![Pictures of some classes]({sheet})"] if sheet else []),
         "## Splits",
         splits_table(dataset).markdown(),
+        *(["## Columns", columns.markdown()] if (columns := columns_table(dataset)) is not None else []),
         "## Long tail",
         tail_table(dataset).markdown(),
         f"![Lorenz curve]({LORENZ})",
         "## How it was made",
-        "\n".join(f"- {sentence}" for sentence in built.made),
+        "\n".join(f"- {sentence}" for sentence in [*built.made, *dataset.notes]),
         "## Files",
         "\n".join(
             [

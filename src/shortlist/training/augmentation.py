@@ -4,24 +4,22 @@ The draws depend only on the seed and the step, so a batch looks the same on one
 resumed. Drawing and applying are separate, so that applying can be compiled together with the network.
 """
 
-import math
-
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from shortlist.data.pictures import larger_side
 from shortlist.data.randomness import Purpose
 from shortlist.data.transforms import flip_rows, random_boxes, resized_crop, windows
 from shortlist.training.recipe import Augmentation
 from shortlist.training.sampler import derived_seed
 
-LARGER = 8 / 7  # size of the pictures that crops are taken from, relative to the crop: 256 for 224
 SHIFT = 1 / 8  # largest shift, relative to the side: 4 pixels of 32
 
 
 def loading_size(kind: Augmentation, size: int) -> int:
     """The side at which training pictures are loaded, for crops of this size."""
-    return math.ceil(size * LARGER) if kind in ("crop-flip", "resized-crop-flip") else size
+    return larger_side(size) if kind in ("crop-flip", "resized-crop-flip") else size
 
 
 class Augmenter:

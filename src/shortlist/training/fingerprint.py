@@ -23,7 +23,7 @@ from torch import Tensor
 from shortlist.data.dataset import Split
 from shortlist.data.feature_names import is_unnamed
 from shortlist.data.picture_bytes import PictureBytes
-from shortlist.data.pictures import PictureArray, PictureFiles, Pictures
+from shortlist.data.pictures import PictureArray, PictureBoxes, PictureFiles, Pictures
 from shortlist.errors import InputError
 from shortlist.files import written_whole
 from shortlist.tensors import Target, is_single_label, row_blocks
@@ -210,7 +210,7 @@ def _content(inputs: Pictures | Tensor) -> Numbers:
         return _numbers(row.contiguous().view(torch.uint8).numpy().data for row in rows.detach().cpu().flatten(1))
     if isinstance(inputs, PictureBytes):
         return _numbers(inputs.column[int(place)].as_py() or b"" for place in inputs.places)
-    if isinstance(inputs, PictureFiles):
+    if isinstance(inputs, PictureFiles | PictureBoxes):
         return np.fromiter((_file(inputs.path(row)) for row in range(len(inputs))), dtype=np.uint64)
     return np.zeros(len(inputs), dtype=np.uint64)
 

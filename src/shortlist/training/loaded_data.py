@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from shortlist.data.dataset import TRAIN, Split
-from shortlist.data.loading import UNREADABLE, load_pictures
+from shortlist.data.loading import UNREADABLE, Framing, load_pictures
 from shortlist.data.pictures import PictureArray, Pictures
 from shortlist.data.problems import Problem, check_tolerance
 from shortlist.errors import InputError
@@ -22,6 +22,7 @@ from shortlist.training.row_sources import DeviceRows, HostRows, RowSource, Stre
 from shortlist.training.splits import TrainingSplits
 
 DEFAULT_SIZE, SMALL = 64, 64
+WHOLE: Framing = "crop"  # of training pictures: the largest central square, from which augmentation cuts
 FEW_UNREADABLE = 3  # unreadable pictures that are skipped however small the data
 SAMPLE = 2_000  # pictures from which mean and standard deviation are estimated
 DEVICE_SHARE, HOST_SHARE = 0.4, 0.5  # share of the free memory that pictures may take
@@ -82,11 +83,11 @@ def load_data(
     problems: list[Problem] = []
     for name, split in data.splits.items():
         assert isinstance(split.inputs, Pictures)
-        here = side if name == TRAIN else size
+        here, fit = (side, WHOLE) if name == TRAIN else (size, recipe.test_fit)
         if streamed and not isinstance(split.inputs, PictureArray):
-            rows[name], splits[name] = StreamedRows(split.inputs, split.labels, device, here, "crop"), split
+            rows[name], splits[name] = StreamedRows(split.inputs, split.labels, device, here, fit), split
             continue
-        loaded = load_pictures(split.inputs, size=here, tolerance=1.0, progress=_reporter(progress, name, len(split)))
+        loaded = load_pictures(split.inputs, size=here, fit=fit, tolerance=1.0, progress=_reporter(progress, name, len(split)))
         problems += [problem for problem in loaded.problems if problem.kind == UNREADABLE]
         if not len(loaded):
             raise InputError(f"{data.dataset.name}, split {name}: expected readable pictures, got none")
@@ -145,16 +146,17 @@ def _limits(device: torch.device, processes_here: int) -> _Limits:
 
 def _inputs(data: TrainingSplits, recipe: Recipe, rows: RowSource, size: int) -> InputSpec:
     if recipe.pretrained:
-        return InputSpec.imagenet(size)  # the statistics that pretrained weights expect
+        return InputSpec.imagenet(size, fit=recipe.test_fit)  # the statistics that pretrained weights expect
     if isinstance(rows, DeviceRows | HostRows):
-        return InputSpec.from_pictures(rows.inputs.index_select(0, _sample(len(rows)).to(rows.inputs.device)).cpu(), size)
+        sample = rows.inputs.index_select(0, _sample(len(rows)).to(rows.inputs.device))
+        return InputSpec.from_pictures(sample.cpu(), size, recipe.test_fit)
     pictures = data.splits[TRAIN].inputs
     assert isinstance(pictures, Pictures)
-    sample = _sample(len(rows))
-    loaded = load_pictures(pictures, size=size, rows=sample, tolerance=1.0)
+    sampled = _sample(len(rows))
+    loaded = load_pictures(pictures, size=size, rows=sampled, tolerance=1.0)
     if not len(loaded):
-        raise InputError(f"{data.dataset.name}: expected readable pictures, got none among {len(sample)} sampled")
-    return InputSpec.from_pictures(loaded.images, size)
+        raise InputError(f"{data.dataset.name}: expected readable pictures, got none among {len(sampled)} sampled")
+    return InputSpec.from_pictures(loaded.images, size, recipe.test_fit)
 
 
 def _sample(rows: int) -> Tensor:

@@ -14,6 +14,7 @@ from shortlist.training.settings import hashable, parse_value, plain
 from shortlist.words import did_you_mean, expected_one_of, listed, shown
 
 Augmentation: TypeAlias = Literal["none", "flip", "shift-flip", "crop-flip", "resized-crop-flip"]
+TestFit: TypeAlias = Literal["crop", "center"]
 Optimizer: TypeAlias = Literal["sgd", "adamw"]
 Schedule: TypeAlias = Literal["constant", "step", "cosine", "one-cycle"]
 Precision: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
@@ -44,6 +45,9 @@ class Recipe:
             else 64.
         augmentation: augmentation of training pictures: ``"shift-flip"`` shifts by up to an eighth of the side,
             ``"crop-flip"`` crops a picture that is larger by 8/7, ``"resized-crop-flip"`` crops a box of random size.
+        test_fit: how validation, test and new pictures become squares: ``"crop"`` is the largest central square, resized to
+            ``size``; ``"center"`` is as training on crops sees them, the central window of a square that is larger by 8/7
+            (resize to 256, crop 224). Saved with the classifier.
         epochs: number of epochs.
         epoch_rows: number of rows that count as an epoch; by default all training rows.
         batch_size: rows of a step, over all processes and micro-batches.
@@ -93,6 +97,7 @@ class Recipe:
     pretrained: bool = False
     size: int | None = None
     augmentation: Augmentation = "shift-flip"
+    test_fit: TestFit = "crop"
     epochs: int = 30
     epoch_rows: int | None = None
     batch_size: int = 128
@@ -265,6 +270,7 @@ CHECKS: Mapping[str, Check] = {
     "pretrained": flag,
     "size": optional(whole(1, 4096)),
     "augmentation": one_of(*get_args(Augmentation)),
+    "test_fit": one_of(*get_args(TestFit)),
     "epochs": whole(1, 10**6),
     "epoch_rows": optional(whole(1, 2**40)),
     "batch_size": whole(1, 2**24),

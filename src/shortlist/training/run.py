@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from accelerate import Accelerator
@@ -44,7 +44,7 @@ from shortlist.training.loaded_data import LoadedData, Progress, load_data
 from shortlist.training.loop import Loop
 from shortlist.training.monitor import make_monitor
 from shortlist.training.provenance import provenance
-from shortlist.training.recipe import PATH, Recipe
+from shortlist.training.recipe import PATH, Recipe, TestFit
 from shortlist.training.row_sources import worker_deaths_reported
 from shortlist.training.run_folder import RunFolder
 from shortlist.training.scoring import score_rows
@@ -213,11 +213,13 @@ def _sized(recipe: Recipe, network: GivenNetwork | None, inputs: InputSpec | Non
         inputs = network.inputs
     if inputs is None or not inputs.is_pictures:
         return recipe, inputs
-    if inputs.fit != "crop":
-        raise InputError(f"inputs: expected fit 'crop', which is how training pictures become squares, got {inputs.fit!r}")
+    if inputs.fit not in get_args(TestFit):
+        raise InputError(f"inputs: expected fit 'crop' or 'center', as training pictures are squares, got {inputs.fit!r}")
+    if recipe.test_fit not in ("crop", inputs.fit):
+        raise InputError(f"inputs: expected fit {recipe.test_fit!r}, as test_fit of the recipe says, got {inputs.fit!r}")
     if recipe.size not in (None, inputs.size):
         raise InputError(f"inputs: expected pictures of size {recipe.size}, as the recipe says, got {inputs.size}")
-    return recipe.with_settings(size=inputs.size), inputs
+    return recipe.with_settings(size=inputs.size, test_fit=inputs.fit), inputs
 
 
 def _check_network(run: RunFolder, recipe: Recipe, network: GivenNetwork | None, resume: bool) -> None:

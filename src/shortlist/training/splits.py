@@ -58,7 +58,7 @@ class TrainingSplits:
 
 def split_for_training(dataset: Dataset, recipe: Recipe) -> TrainingSplits:
     """Make the splits that a recipe needs, and check that it can be trained on them."""
-    remarks: list[str] = []
+    remarks = list(dataset.notes)
     dataset.check_labelled((TRAIN, VAL, TEST, ALL))
     splits = _held_out(dataset, recipe, remarks)
     _check_method(dataset, recipe)

@@ -275,3 +275,52 @@ def omniglot(root, merged=False):
         for drawer in (1, 14, 15, 20):
             picture(root / top / alphabet / f"character{character:02d}" / f"{number:04d}_{drawer:02d}.png", mode="1")
     return root
+
+
+def person(*present, unspecified=(), box=(0, 0, 4, 8), attributes=14):
+    marks = [-1] * attributes
+    for place in present:
+        marks[place] = 1
+    for place in unspecified:
+        marks[place] = 0
+    return {"bbox": list(box), "attribute": marks}
+
+
+WIDER_NAMES = ["Male", "longHair", "sunglass", "Hat", "Tshirt", "longSleeve", "formal"]
+WIDER_NAMES += ["shorts", "jeans", "longPants", "skirt", "faceMask", "logo", "stripe"]
+WIDER = {
+    "train/0--Parade/a.jpg": [person(0, 3), person(3, 13, box=(4.5, 0, 3, 8), unspecified=(1,))],
+    "val/0--Parade/b.jpg": [person(unspecified=(0,))],
+    "test/1--Handshaking/c.jpg": [person(0, 10)],
+}
+
+
+def wider_attribute(root, images=WIDER, names=WIDER_NAMES, folder="wider_attribute_annotation"):
+    pictures(root / "Image", *images)
+    entries = [{"file_name": name, "scene_id": 0, "targets": targets} for name, targets in images.items()]
+    for file, splits in (("trainval", ("train", "val")), ("test", ("test",))):
+        document = {"images": [entry for entry in entries if entry["file_name"].split("/")[0] in splits]}
+        if names is not None:
+            document["attribute_id_map"] = {str(place): name for place, name in enumerate(names)}
+            document["scene_id_map"] = {"0": "Parade"}
+        dump(root / folder / f"wider_attribute_{file}.json", document)
+    return root
+
+
+VISPR = {
+    "train2017/2017_1": ["a4_gender", "a9_old"],
+    "val2017/2017_2": ["a0_safe"],
+    "test2017/2017_3": ["a9_old"],
+    "train2017/2017_4": ["a10_face", "a4_gender"],
+}
+
+
+def vispr(root, labels=VISPR, *, images="images/", table=True):
+    for name, own in labels.items():
+        picture(root / f"{images}{name}.jpg")
+        document = {"id": name, "image_path": f"images/{name}.jpg", "labels": own, "image_size": [8, 8]}
+        dump(root / f"annotations/{name}.json", document)
+    if table:
+        lines = ["2\ta10_face\tFace", "0\ta0_safe\tSafe", "1\ta4_gender\tGender", "\ta9_old\tno longer used"]
+        text(root / "attributes.tsv", "idx\tattribute_id\tdescription", *lines)
+    return root

@@ -32,6 +32,19 @@ def test_years_side_by_side(tmp_path):
     assert read_coco(tmp_path, year=2014).name == "COCO 2014"
 
 
+def test_pictures_without_annotation_are_dropped_on_request(tmp_path):
+    fixtures.coco(tmp_path)
+    kept, data = read_coco(tmp_path), read_coco(tmp_path, unannotated="drop")
+    assert data.splits["train"].target.tolist() == [[True, False, True], [False, True, False]]
+    assert data.splits["train"].ids == [kept.splits["train"].ids[row] for row in (0, 2)]
+    assert data.splits["val"].target.tolist() == kept.splits["val"].target.tolist()
+    dropped = [str(problem) for problem in data.problems if problem.kind == "pictures without annotation"]
+    assert dropped == ["train: 1 picture of 3 without annotation: left out"]
+    assert "pictures without annotation" not in kinds(kept)
+    with pytest.raises(InputError, match="unannotated: .*got 'no'"):
+        read_coco(tmp_path, unannotated="no")
+
+
 def change(path, edit):
     document = json.loads(path.read_text())
     edit(document)

@@ -66,19 +66,19 @@ def contents(path: Path) -> str:
     return f"a folder with {', '.join(printable(name) for name in names[:SHOWN])}{more}"
 
 
-def text_lines(path: Path, what: str) -> list[str]:
-    """The lines of a text file, without blanks around them and without empty ones."""
+def text_lines(path: Path, what: str, *, strip: bool = True) -> list[str]:
+    """The lines of a text file, without blanks around them unless ``strip`` is False, and without empty ones."""
     try:
         text = _bytes(path, what).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
             f"{printable(str(path))}: expected {what} in UTF-8, got another byte at position {error.start:,}"
         ) from None
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    return [line.strip() if strip else line for line in text.splitlines() if line.strip()]
 
 
-def parsed_json(path: Path, what: str) -> Any:
-    """What a JSON file holds, but for its fractions: those all become None.
+def parsed_json(path: Path, what: str, *, fractions: bool = False) -> Any:
+    """What a JSON file holds, but for its fractions: those all become None, unless they are wanted.
 
     No label is a fraction, while most of the hundreds of megabytes of a label file are outlines and coordinates. Not making
     numbers of them, and not looking for garbage meanwhile, took a quarter of the time and 57 % of the memory on a file of the
@@ -88,7 +88,7 @@ def parsed_json(path: Path, what: str) -> Any:
     none_for_all = dict[str, None]().get
     try:
         with _collector_paused():
-            return json.loads(content, parse_float=none_for_all)
+            return json.loads(content, parse_float=None if fractions else none_for_all)
     except (ValueError, RecursionError) as error:
         reason = str(error).splitlines()[0][:80]
         raise InputError(f"{printable(str(path))}: expected {what} in JSON, got a file that is not ({reason})") from None

@@ -2,15 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from shortlist.data.dataset import Dataset, Split, classes_without_rows
+from shortlist.data.dataset import TRAIN, Dataset, Split, classes_without_rows
 from shortlist.data.names import check_names
-from shortlist.data.pictures import PictureFiles
+from shortlist.data.pictures import Box, PictureBoxes, PictureFiles, box_id
 from shortlist.data.presence import absent_paths
 from shortlist.data.problems import Problem
 from shortlist.errors import InputError
@@ -29,11 +29,15 @@ class NamedPictures:
         paths: of the pictures, below the folder of the dataset.
         target: int64 (N,), or bool (N, C).
         groups: which rows belong together, where it is known.
+        boxes: the part of its picture that each row is of, where rows are not whole pictures.
+        columns: what else is known about each row, by name.
     """
 
     paths: Sequence[str]
     target: Array
     groups: Sequence[str] | None = None
+    boxes: Sequence[Box] | None = None
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -44,7 +48,20 @@ class NamedPictures:
             return self
         rows = np.flatnonzero(kept).tolist()
         groups = None if self.groups is None else [self.groups[row] for row in rows]
-        return NamedPictures([self.paths[row] for row in rows], self.target[kept], groups)
+        boxes = None if self.boxes is None else [self.boxes[row] for row in rows]
+        columns = {name: [column[row] for row in rows] for name, column in self.columns.items()}
+        return NamedPictures([self.paths[row] for row in rows], self.target[kept], groups, boxes, columns)
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """The name of each row: its path, and its box where it is a part of a picture."""
+        if self.boxes is None:
+            return self.paths
+        return [box_id(path, box) for path, box in zip(self.paths, self.boxes, strict=True)]
+
+    def inputs(self, root: Path) -> PictureFiles | PictureBoxes:
+        """The pictures, of which paths start from this folder."""
+        return PictureFiles(root, self.paths) if self.boxes is None else PictureBoxes(root, self.paths, self.boxes)
 
 
 def dataset_of(
@@ -76,7 +93,7 @@ def dataset_of(
         there = _there(root, split, _once(rows, noted), noted)
         if len(there):
             target = torch.from_numpy(np.ascontiguousarray(there.target))
-            splits[split] = Split(PictureFiles(root, there.paths), target, there.paths, there.groups)
+            splits[split] = Split(there.inputs(root), target, there.ids, there.groups, columns=there.columns)
     if not splits:
         first = next((rows.paths[0] for rows in named.values() if len(rows)), None)
         raise InputError(
@@ -89,6 +106,20 @@ def dataset_of(
         )
     noted += [*check_names(classes), *classes_without_rows(splits, classes, same_classes)]
     return Dataset(name, classes, splits, superclasses, reference, noted)
+
+
+def with_val_in_train(named: Mapping[str, NamedPictures]) -> dict[str, NamedPictures]:
+    """The rows of train and val as train, for protocols that train on both; training sets rows aside to choose the epoch."""
+    parts = [named[split] for split in (TRAIN, "val") if split in named]
+    if len(parts) < 2:
+        raise InputError(f"trainval: expected label files of train and val, got those of {', '.join(named) or 'none'}")
+    first, second = parts
+    groups = None if first.groups is None or second.groups is None else [*first.groups, *second.groups]
+    boxes = None if first.boxes is None or second.boxes is None else [*first.boxes, *second.boxes]
+    columns = {name: [*first.columns[name], *second.columns[name]] for name in first.columns if name in second.columns}
+    target = np.concatenate([first.target, second.target])
+    joined = NamedPictures([*first.paths, *second.paths], target, groups, boxes, columns)
+    return {TRAIN: joined, **{split: rows for split, rows in named.items() if split not in (TRAIN, "val")}}
 
 
 def distinct_names(names: Sequence[str], codes: Sequence[str]) -> list[str]:
@@ -116,12 +147,13 @@ def shared_names(names: Sequence[str]) -> Iterator[Problem]:
 
 
 def _once(rows: NamedPictures, problems: list[Problem]) -> NamedPictures:
-    """Only the first of rows with the same path."""
-    if len(set(rows.paths)) == len(rows):
+    """Only the first of rows with the same name."""
+    names = rows.ids
+    if len(set(names)) == len(rows):
         return rows
     first: dict[str, int] = {}
     kept = np.zeros(len(rows), bool)
-    for row, path in enumerate(rows.paths):
+    for row, path in enumerate(names):
         before = first.setdefault(path, row)
         kept[row] = before == row
         if before != row:

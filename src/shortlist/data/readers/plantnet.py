@@ -1,17 +1,21 @@
 """Pl@ntNet-300K: 306,146 pictures of 1,081 species, many of them hard to tell apart, few with many pictures."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from shortlist.data.dataset import TRAIN, Dataset
+from shortlist.checks import whole
+from shortlist.data.dataset import TEST, TRAIN, Dataset
 from shortlist.data.names import FIRST_WORD, superclasses_of
 from shortlist.data.problems import Problem
+from shortlist.data.randomness import Purpose, check_seed, random_ranks
 from shortlist.data.readers.layout import find_home, parsed_json
 from shortlist.data.readers.named_pictures import NamedPictures, dataset_of, distinct_names
 from shortlist.errors import InputError
-from shortlist.words import printable
+from shortlist.words import expected_one_of, printable
 
 METADATA = "plantnet300K_metadata.json"
 NAMES = ("plantnet300K_species_id_2_name.json", "plantnet300K_species_names.json")
@@ -23,18 +27,34 @@ REFERENCE = (
 )
 SPLITS = (TRAIN, "val", "test")
 FIELDS = {"observation": "obs_id", "author": "author"}
+COLUMNS = {"organ": "organ", "licence": "license"}  # what the columns and the fields of the metadata are called
+BETWEEN = "+"  # two organs or genera of an option
 
 
-def read_plantnet(root: str | Path, *, group: Literal["observation", "author"] = "observation") -> Dataset:
+def read_plantnet(
+    root: str | Path,
+    *,
+    group: Literal["observation", "author"] = "observation",
+    organ: str | None = None,
+    mini_test: int | None = None,
+    mini_genera: str | None = None,
+    mini_seed: int = 0,
+) -> Dataset:
     """Pl@ntNet-300K, versions 1.0 and 1.1, from the folder ``plantnet_300K``: splits train, val and test, and genera.
 
     Pictures lie in ``images/SPLIT/SPECIES/PICTURE.jpg`` or in ``images_SPLIT/…``. Species and split of each are taken from
-    ``plantnet300K_metadata.json``. A class is a species id, in sorted order; ids that share a name stay apart.
+    ``plantnet300K_metadata.json``. A class is a species id, in sorted order; ids that share a name stay apart. The organ that
+    a picture shows and its licence are the columns ``organ`` and ``licence`` of each split, empty where they are unknown.
 
     Args:
         root: that folder, or one that holds it.
         group: which pictures belong together: those of one observation (one plant, seen once), or of one author. Pictures for
             which it is not known are a group each; where it is known for none there are no groups.
+        organ: only pictures of this organ, or of several, ``"flower+leaf"``; by default of all.
+        mini_test: test on at most so many pictures of each species, drawn at random; by default on all.
+        mini_genera: test on species of these genera only, ``"Crotalaria+Lupinus"``; with ``mini_test=5`` these are the data
+            that a botanist labelled in Garcin, thesis, section 3.3.3 (83 pictures; which of them were drawn is not published).
+        mini_seed: seed of ``mini_test``.
     """
     if group not in FIELDS:
         raise InputError(f"group: expected {' or '.join(map(repr, FIELDS))}, got {group!r}")
@@ -55,7 +75,56 @@ def read_plantnet(root: str | Path, *, group: Literal["observation", "author"] =
     number = {one: label for label, one in enumerate(species)}
     named = {split: _rows(home, split, known, number, FIELDS[group]) for split in SPLITS}
     superclasses = superclasses_of(classes, FIRST_WORD if names else None)
-    return dataset_of("Pl@ntNet-300K", home, classes, named, superclasses=superclasses, reference=REFERENCE, problems=problems)
+    name, notes = "Pl@ntNet-300K", []
+    if organ is not None:
+        named = _of_organs(named, organ)
+        name = f"{name}, organ {organ}"
+        notes.append(f"only pictures of the organ {organ}")
+    if mini_genera is not None:
+        named[TEST] = _of_genera(named[TEST], mini_genera, superclasses)
+        name = f"{name}, test of {mini_genera}"
+        notes.append(f"the test split has only species of the genera {mini_genera}")
+    if mini_test is not None:
+        named[TEST] = _at_most(named[TEST], whole(1)("mini_test", mini_test), check_seed(mini_seed, "mini_seed"))
+        name = f"{name}, mini test"
+        notes.append(f"the test split has at most {mini_test} pictures of each species (seed {mini_seed})")
+    dataset = dataset_of(
+        name,
+        home,
+        classes,
+        named,
+        superclasses=superclasses,
+        reference=REFERENCE,
+        problems=problems,
+        same_classes=mini_genera is None,
+    )
+    return replace(dataset, notes=notes)
+
+
+def _of_organs(named: dict[str, NamedPictures], organ: str) -> dict[str, NamedPictures]:
+    there = sorted({one for rows in named.values() for one in rows.columns.get("organ", ()) if one})
+    wanted = _wanted(organ, "organ", there)
+    return {split: rows.only(np.array([one in wanted for one in rows.columns["organ"]], bool)) for split, rows in named.items()}
+
+
+def _of_genera(rows: NamedPictures, genera: str, superclasses: list[str] | None) -> NamedPictures:
+    if superclasses is None:
+        raise InputError(f"mini_genera: expected a file of species names, {NAMES[0]}, from which genera are taken, got none")
+    wanted = _wanted(genera, "mini_genera", sorted(set(superclasses)))
+    return rows.only(np.array([superclasses[label] in wanted for label in rows.target.tolist()], bool))
+
+
+def _at_most(rows: NamedPictures, number: int, seed: int) -> NamedPictures:
+    """So many rows of each species, drawn among all that the metadata list, whether or not their pictures are there."""
+    return rows.only(random_ranks(rows.target, seed, Purpose.MINI_TEST) < number)
+
+
+def _wanted(texts: str, name: str, there: Sequence[str]) -> set[str]:
+    wanted = {text.strip() for text in texts.split(BETWEEN)}
+    unknown = next((text for text in sorted(wanted) if text not in there), None)
+    if unknown is not None:
+        raise InputError(f"{name}: {expected_one_of(unknown, there)}, several with {BETWEEN} between them, got {unknown!r}")
+    return wanted
 
 
 def _known(metadata: dict[str, Any], problems: list[Problem]) -> dict[str, dict[str, Any]]:
@@ -76,7 +145,9 @@ def _rows(home: Path, split: str, known: dict[str, dict[str, Any]], number: dict
     paths = [f"{folder}/{entry['species_id']}/{picture}.jpg" for picture, entry in rows]
     labels = np.array([number[str(entry["species_id"])] for _, entry in rows], np.int64)
     groups = [str(entry.get(field) or picture) for picture, entry in rows]
-    return NamedPictures(paths, labels, groups if any(entry.get(field) for _, entry in rows) else None)
+    columns = {name: [str(entry.get(key) or "") for _, entry in rows] for name, key in COLUMNS.items()}
+    columns = {name: column for name, column in columns.items() if any(entry.get(COLUMNS[name]) for entry in known.values())}
+    return NamedPictures(paths, labels, groups if any(entry.get(field) for _, entry in rows) else None, columns=columns)
 
 
 def _names(home: Path, problems: list[Problem]) -> dict[str, Any]:
