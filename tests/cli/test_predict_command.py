@@ -155,6 +155,23 @@ def test_scores_need_no_rule_and_sets_do(run, fails, made, leaves, tmp_path):
     assert len(Predictions.load(tmp_path / "scores.npz")) == 12
 
 
+def test_the_proposal_head_on_request(run, fails, made, tmp_path):
+    classifier, given = fitted(of_features(head="two-head", link=Sigmoid())), rows(20)
+    classifier.save(tmp_path / "two")
+    source, path = table(tmp_path / "rows.csv", given), tmp_path / "scores.safetensors"
+    assert run("predict", tmp_path / "two", source, "--head", "proposal", "--out", path).code == 0
+    written, expected = Predictions.load(path), classifier.predictions(given, head="proposal")
+    torch.testing.assert_close(written.scores, expected.scores)
+    assert (written.link.kind, written.network_digest) == ("softmax", expected.network_digest)
+    assert run("predict", tmp_path / "two", source, "--head", "labels", "--json").out == (
+        run("predict", tmp_path / "two", source, "--json").out
+    )
+    message = fails("predict", tmp_path / "two", source, "--head", "proposal")
+    assert "--head: the rule average-k:2 was fitted on the scores of the other head" in message
+    assert "--head: did you mean 'proposal'?" in fails("predict", tmp_path / "two", source, "--head", "propsal")
+    assert "--head: expected 'labels'" in fails("predict", made / "features", source, "--head", "proposal")
+
+
 def test_sets_of_another_size_than_the_calibrated_ones_are_warned_of(run, made, tmp_path):
     model = Classifier.load(made / "features")
     near, far = rows(200), table(tmp_path / "far.csv", 100 + rows(60))

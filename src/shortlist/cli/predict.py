@@ -13,7 +13,7 @@ import torch
 import typer
 from torch import Tensor
 
-from shortlist.checks import check_finite
+from shortlist.checks import check_finite, one_of
 from shortlist.cli import options
 from shortlist.cli.console import Bar, emit, noticed, say, show, warn
 from shortlist.cli.networks import networks_by_option
@@ -27,6 +27,7 @@ from shortlist.errors import InputError
 from shortlist.models import Classifier
 from shortlist.models.artefact import is_classifier
 from shortlist.models.graph import outputs_of
+from shortlist.models.heads import HEAD_NAMES
 from shortlist.predictions import PredictionsWriter
 from shortlist.report import Table
 from shortlist.selection import count_rows
@@ -50,6 +51,14 @@ OUT = (
     "Write the sets to a .jsonl file, or the scores to a .safetensors, .npz or .parquet file, for shortlist sets, evaluate "
     "and report. By default the first ten sets are printed."
 )
+HeadOption = Annotated[
+    str | None,
+    typer.Option(
+        "--head",
+        metavar="HEAD",
+        help="For a two-head classifier (average-k): labels, or proposal, whose softmax gives consistent probabilities.",
+    ),
+]
 SPLIT = "The split to classify; by default the test split of a dataset, and all rows of a table."
 
 
@@ -58,6 +67,7 @@ def predict(
     pictures: Annotated[list[str], typer.Argument(metavar="PICTURES…", help=PICTURES)],
     out: Annotated[Path | None, typer.Option("--out", "-o", help=OUT)] = None,
     split: Annotated[str | None, typer.Option("--split", metavar="NAME", help=SPLIT)] = None,
+    head: HeadOption = None,
     network: options.NetworkPath = None,
     device: Annotated[str, typer.Option("--device", help="auto (a GPU if there is one), cpu or cuda.")] = "auto",
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Number of pictures per batch.")] = 256,
@@ -70,8 +80,14 @@ def predict(
         raise InputError("expected --out or --json, got both: --json writes to standard output")
     if out is not None and out.is_dir():  # before the work rather than after it
         raise InputError(f"--out: expected a name for a file, got the folder {out}")
-    model = load_classifier(classifier, _device(device), network)
+    found = load_classifier(classifier, _device(device), network)
+    model = _of_head(found, head)
     to_scores = out is not None and out.suffix in SCORES
+    if model.rule is None and found.rule is not None and not to_scores:
+        raise InputError(
+            f"--head: the rule {found.rule.text} was fitted on the scores of the other head: write scores with --out "
+            "scores.safetensors and make sets with shortlist sets"
+        )
     if model.rule is None and not to_scores:
         raise InputError(
             f"{classifier} has no set rule: write scores with --out scores.safetensors and make sets with shortlist sets"
@@ -103,6 +119,16 @@ def load_classifier(path: Path, device: str = "cpu", network: str | None = None)
     for warning in found:
         warn(warning)
     return classifier
+
+
+def _of_head(classifier: Classifier, head: str | None) -> Classifier:
+    """The classifier with the scores of this head, by default of its own."""
+    if head is None:
+        return classifier
+    try:
+        return classifier.with_head(one_of(*HEAD_NAMES)("head", head))
+    except InputError as error:
+        raise InputError(f"--{error}") from error
 
 
 def _what_is_in(folder: Path) -> str:
@@ -299,6 +325,7 @@ def _conclude(work: _Work, out: Path | None, to_scores: bool) -> None:
 def export(
     classifier: ClassifierPath,
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write, such as model.onnx.")],
+    head: HeadOption = None,
     network: options.NetworkPath = None,
     opset: Annotated[int | None, typer.Option("--opset", metavar="N", help="Version of the ONNX operator set.")] = None,
 ) -> None:
@@ -312,7 +339,7 @@ def export(
     if out.suffix != ONNX:
         raise InputError(f"--out: expected a name that ends in {ONNX}, got {out}")
     check_outputs([out], [])
-    model = load_classifier(classifier, network=network)
+    model = _of_head(load_classifier(classifier, network=network), head)
     model.export_onnx(out, opset=opset)
     inputs = model.inputs
     name, kind = ("images", "uint8") if inputs.is_pictures else ("features", "float32")

@@ -211,6 +211,8 @@ def _tensors(classifier: Classifier) -> dict[str, Tensor]:
 def _config(classifier: Classifier, tensors: dict[str, Tensor]) -> dict[str, Any]:
     network, counts = classifier.network, classifier.train_counts
     optional = {"foreign": list(network.foreign), "factory": network.factory, "superclasses": classifier.superclasses}
+    if network.scored_head != "labels":
+        optional["scored_head"] = network.scored_head
     return {
         "format": FORMAT,
         "backbone": network.backbone_name,
@@ -316,7 +318,7 @@ def _build(path: Path, config: dict[str, Any], classes: list[str], tensors: dict
             link.probs(torch.zeros(1, len(classes)))  # raises if its tensors do not go together
     counts = config.get("train_counts")
     return Classifier(
-        network,
+        network.with_head(config.get("scored_head", "labels")),
         classes,
         link=link,
         rule=None if config["rule"] is None else rule_from_record(config["rule"], parts["rule"]),

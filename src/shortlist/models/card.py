@@ -105,9 +105,10 @@ def _method(classifier: Classifier) -> str:
 
 def _network(network: Network) -> str:
     """Its parts by name; of one that was written elsewhere, where from."""
+    scored = ", scores of its proposal head" if network.scored_head == "proposal" else ""
     if "network" not in network.foreign:
-        return f"backbone `{network.backbone_name}`, {network.head_kind} head"
-    return f"network `{network.backbone_name}`" + (f" made by `{network.factory}`" if network.factory else "")
+        return f"backbone `{network.backbone_name}`, {network.head_kind} head{scored}"
+    return f"network `{network.backbone_name}`" + (f" made by `{network.factory}`" if network.factory else "") + scored
 
 
 def _numbers(numbers: Any) -> list[str]:

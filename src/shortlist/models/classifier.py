@@ -13,10 +13,11 @@ from shortlist.checks import check_finite, whole
 from shortlist.data.adapters import as_split
 from shortlist.data.dataset import Split
 from shortlist.errors import InputError
-from shortlist.links import Link
+from shortlist.links import Link, Softmax
 from shortlist.models.answers import Answers
 from shortlist.models.factories import GivenNetwork, build_network
 from shortlist.models.given import as_source, is_foreign_dataset
+from shortlist.models.heads import HeadName
 from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network, evaluating
 from shortlist.models.scoring import raw_batches, score_batch, scored_batches
@@ -93,7 +94,7 @@ class Classifier(nn.Module):
         return self.network.device
 
     def scores(self, batch: Tensor) -> Scores:
-        """Scores of one raw batch, float32 (N, C), on the network's device; of two heads, the multi-label one.
+        """Scores of one raw batch, float32 (N, C), on the network's device; of two heads, see :meth:`with_head`.
 
         Args:
             batch: uint8 (N, 3, size, size), or features (N, D); it is standardised here.
@@ -127,7 +128,9 @@ class Classifier(nn.Module):
             self.to(device)
         return scored_batches(self.network, raw_batches(found, self.inputs, batch_size, workers, problems))
 
-    def predict(self, images: Any, *, batch_size: int = 256, workers: int | None = None) -> Answers:
+    def predict(
+        self, images: Any, *, batch_size: int = 256, workers: int | None = None, head: HeadName | None = None
+    ) -> Answers:
         """The set of labels of each picture, or of each row of features.
 
         Pictures of other sizes are resized by the function that files are loaded with, so a picture gets the same answer from
@@ -139,7 +142,11 @@ class Classifier(nn.Module):
                 frame; a :class:`~shortlist.data.Split`, a map-style torch dataset or a Hugging Face table of either kind.
             batch_size: rows per batch.
             workers: threads that decode pictures; one per core by default.
+            head: the head of a two-head network to use, as in :meth:`with_head`; a rule that was fitted on the other is
+                refused.
         """
+        if head is not None:
+            return self.with_head(head).predict(images, batch_size=batch_size, workers=workers)
         if self.rule is None:
             raise InputError(
                 "this classifier has no set rule: fit one on predictions for rows that it was not trained on, "
@@ -178,7 +185,15 @@ class Classifier(nn.Module):
             probabilities[rows], sets[rows] = probs.cpu(), sets_of(probs, part).cpu()
         return probabilities, sets
 
-    def predictions(self, source: Any, target: Any = None, *, batch_size: int = 256, workers: int | None = None) -> Predictions:
+    def predictions(
+        self,
+        source: Any,
+        target: Any = None,
+        *,
+        batch_size: int = 256,
+        workers: int | None = None,
+        head: HeadName | None = None,
+    ) -> Predictions:
         """The scores of these rows as predictions, to fit links and rules on.
 
         Args:
@@ -186,7 +201,10 @@ class Classifier(nn.Module):
             target: the labels, if they are known; those of a split or of a torch dataset by default.
             batch_size: rows per batch.
             workers: threads that decode pictures; one per core by default.
+            head: the head of a two-head network that gives the scores, as in :meth:`with_head`.
         """
+        if head is not None:
+            return self.with_head(head).predictions(source, target, batch_size=batch_size, workers=workers)
         if is_foreign_dataset(source):  # with its labels
             source = as_split(source, classes=self.classes)
         found = as_source(source, self.inputs)
@@ -224,9 +242,31 @@ class Classifier(nn.Module):
         )
         return self.with_rule(chosen.fit(read).to(self.device))
 
-    def _with(self, link: Link | None, rule: SetRule | None) -> "Classifier":
+    def with_head(self, head: HeadName, link: Link | None = None) -> "Classifier":
+        """The same two-head network, with the scores of the other head, and without a rule that was fitted.
+
+        The softmax of the proposal head is the only consistent estimate of probabilities that a two-head network has; its
+        multi-label head orders labels for sets.
+
+        Args:
+            head: ``"labels"``, the multi-label head, or ``"proposal"``.
+            link: turns the scores of that head into probabilities; by default softmax for ``"proposal"`` and none for
+                ``"labels"``, unless the classifier has this head already.
+
+        >>> network = Network("features", "two-head", InputSpec.features(2), classes=3)
+        >>> Classifier(network, ["ash", "elm", "oak"]).with_head("proposal")
+        Classifier(features, two-head head, proposal scores, 3 classes, link softmax, rule None)
+        """
+        network = self.network.with_head(head)
+        if network is self.network:
+            return self if link is None else self.with_link(link)
+        if link is None and head == "proposal":
+            link = Softmax()
+        return self._with(link, None if self.rule is None or self.rule.needs_fit else _unmeasured(self.rule), network)
+
+    def _with(self, link: Link | None, rule: SetRule | None, network: Network | None = None) -> "Classifier":
         return Classifier(
-            self.network,
+            network or self.network,
             self.classes,
             link=link,
             rule=rule,

@@ -1,5 +1,7 @@
 """Heads: features (N, F) → scores (N, C). A head owns the class weights."""
 
+from typing import Literal, TypeAlias, get_args
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
@@ -8,6 +10,9 @@ from shortlist.checks import whole
 from shortlist.errors import InputError
 from shortlist.tensors import Scores, TwoHeadScores as TwoHeadScores, working
 from shortlist.words import expected_one_of
+
+HeadName: TypeAlias = Literal["labels", "proposal"]
+HEAD_NAMES: tuple[HeadName, ...] = get_args(HeadName)
 
 
 class LinearHead(nn.Linear):
@@ -51,6 +56,9 @@ class CosineHead(nn.Module):
 
 class TwoHead(nn.Module):
     """Two linear heads on the same features: multi-label scores, and scores that propose pseudo-labels.
+
+    The proposal head is trained with cross-entropy alone, so the softmax of its scores gives class probabilities; the label
+    head only orders the labels for average-k sets.
 
     >>> TwoHead(8, 3)(torch.zeros(2, 8)).proposal_scores.shape
     torch.Size([2, 3])

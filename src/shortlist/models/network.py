@@ -1,5 +1,6 @@
 """Network: any module from prepared inputs to scores, either a backbone and a head or a whole network written elsewhere."""
 
+import copy
 import hashlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
@@ -9,10 +10,10 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from shortlist.checks import whole
+from shortlist.checks import one_of, whole
 from shortlist.errors import InputError
 from shortlist.models.backbones import make_backbone
-from shortlist.models.heads import TwoHeadScores, make_head
+from shortlist.models.heads import HEAD_NAMES, HeadName, TwoHeadScores, make_head
 from shortlist.models.input_spec import InputSpec
 from shortlist.tensors import Scores, shape_of
 from shortlist.words import listed
@@ -48,6 +49,8 @@ class Network(nn.Module):
     foreign: tuple[str, ...] = ()
     #: the import path of the function that made them, ``package.module:function``, if there is one
     factory: str | None = None
+    #: which head of two gives the scores
+    scored_head: HeadName = "labels"
 
     def __init__(self, backbone: str | nn.Module, head: Head, inputs: InputSpec, classes: int, pretrained: bool = False):
         super().__init__()
@@ -99,9 +102,30 @@ class Network(nn.Module):
         return features
 
     def label_scores(self, prepared: Tensor) -> Scores:
-        """The scores that sets are made from, (N, C); of two heads, the multi-label one."""
-        scores = self(prepared)
-        return scores.scores if isinstance(scores, TwoHeadScores) else scores
+        """The scores that sets are made from, (N, C); of two heads, those of :attr:`scored_head`."""
+        scores: Scores | TwoHeadScores = self(prepared)
+        if not isinstance(scores, TwoHeadScores):
+            return scores
+        return scores.proposal_scores if self.scored_head == "proposal" else scores.scores
+
+    def with_head(self, head: HeadName) -> "Network":
+        """The same network, weights included, with the scores of the other of its two heads.
+
+        Args:
+            head: ``"labels"``, the multi-label head, or ``"proposal"``.
+
+        >>> network = Network("features", "two-head", InputSpec.features(2), classes=3).with_head("proposal")
+        >>> bool((network.label_scores(torch.ones(1, 2)) == network.head.proposal(torch.ones(1, 2))).all())
+        True
+        """
+        head = one_of(*HEAD_NAMES)("head", head)
+        if head == self.scored_head:
+            return self
+        if self.head_kind != "two-head" and not isinstance(self.check_output(), TwoHeadScores):
+            raise InputError(f"head: expected 'labels', since this network ({self.describe()}) has one head, got {head!r}")
+        other = copy.copy(self)  # shares all modules
+        other.scored_head = head
+        return other
 
     @property
     def device(self) -> torch.device:
@@ -124,8 +148,11 @@ class Network(nn.Module):
         return output
 
     def digest(self) -> str:
-        """Digest of the weights as they are saved, in float32: the same on every device, and after saving and loading."""
-        found = hashlib.sha256()
+        """Digest of the weights as they are saved, in float32: the same on every device, and after saving and loading.
+
+        The two heads of a network have different digests, so that their scores are not taken for those of one classifier.
+        """
+        found = hashlib.sha256(b"" if self.scored_head == "labels" else self.scored_head.encode())
         for name, tensor in self.state_dict().items():
             if isinstance(tensor, Tensor):
                 saved = (tensor.float() if tensor.is_floating_point() else tensor).detach().cpu().contiguous()
@@ -135,7 +162,7 @@ class Network(nn.Module):
 
     def describe(self) -> str:
         """The parts by name: ``resnet-18, linear head``."""
-        return f"{self.backbone_name}, {self.head_kind} head"
+        return f"{self.backbone_name}, {self.head_kind} head" + (", proposal scores" if self.scored_head == "proposal" else "")
 
     def __repr__(self) -> str:
         shape = " × ".join(map(str, self.inputs.shape))

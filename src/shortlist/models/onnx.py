@@ -129,6 +129,8 @@ def _metadata(classifier: Classifier) -> dict[str, str]:
         "rule": None if rule is None else rule.text,
         "guarantee": None if rule is None else rule.guarantee,
     }
+    if classifier.network.scored_head != "labels":
+        told["scored_head"] = classifier.network.scored_head
     if classifier.superclasses is not None:
         told["superclasses"] = list(classifier.superclasses)
     return {f"shortlist.{name}": json.dumps(value) for name, value in told.items()}
