@@ -14,6 +14,8 @@ from tests.references import losses as ref
 ROWS, CLASSES = 6, 5
 # Keywords of a call, not of a constructor; of these, a gradient flows to the first two.
 PER_CALL = ("proposal_scores", "estimates", "noise", "generator", "log_normalizer")
+# Keywords of a constructor that only the state of training uses.
+OF_STATE = ("estimates_rate",)
 # Losses for one label per row: they take ignore_index, and class weights unless they couple rows.
 IGNORING = {
     "cross_entropy_loss",

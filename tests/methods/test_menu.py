@@ -1,6 +1,7 @@
 """The menu: every name gives a head, a loss and a link that belong together."""
 
 import copy
+import math
 import pickle
 import re
 from pathlib import Path
@@ -13,6 +14,7 @@ from shortlist.errors import InputError
 from shortlist.losses import PenalisedLoss
 from shortlist.methods import Method, all_methods, find_method, menu, register_method
 from shortlist.models import TwoHeadScores
+from tests.references import links, losses as ref
 
 COUNTS = [100, 50, 20, 10, 5, 1, 1]
 CLASSES = len(COUNTS)
@@ -70,7 +72,8 @@ def test_parameters_have_the_values_of_the_papers():
     assert (find_method("ldam").parameters["max_margin"], find_method("ldam").parameters["scale"]) == (0.2, 40)
     assert find_method("average-k").parameters["alpha"] == 0.3
     assert list(find_method("spa").parameters.values()) == [1, 1, 0, 5, 3, 1]
-    assert find_method("asy").parameters == {"gamma_pos": 0, "gamma_neg": 4, "shift": 0.05}
+    assert find_method("asy").parameters == {"gamma_pos": 0, "gamma_neg": 4, "shift": 0.05, "probabilities": "recovered"}
+    assert find_method("role").parameters["estimates_rate"] == 1
 
 
 def test_changed_parameters_reach_the_loss_and_the_menu_stays_as_it_was():
@@ -117,6 +120,70 @@ def test_the_label_pair_penalty_of_a_method_reads_the_links_log_odds():
     odds = loss.link().log_odds(scores)
     expected = losses.spa_loss(scores, target) + 0.7 * losses.label_pair_penalty(odds, target)
     torch.testing.assert_close(loss(scores, target), expected, rtol=1e-12, atol=0)
+
+
+PAIRS = {"bce-label-pair": "bce", "focal-label-pair": "focal-multilabel", "asymmetric-label-pair": "asy"}
+
+
+@pytest.mark.parametrize("probabilities", ["recovered", "sigmoid"])
+@pytest.mark.parametrize("name", PAIRS)
+def test_label_pairs_beside_other_losses(name, probabilities):
+    """The partial losses, and pairs of log-odds: through φ (recovered, without a shift) or the scores themselves."""
+    given = {} if name == "bce-label-pair" else {"probabilities": probabilities}
+    method = find_method(name, pair_weight=0.7, **given)
+    scores = torch.randn(6, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    target = torch.rand(6, 5, generator=torch.Generator().manual_seed(1)) < 0.4
+    gammas = {"bce-label-pair": (0, 0, 0), "focal-label-pair": (2, 2, 0), "asymmetric-label-pair": (0, 4, 0.05)}[name]
+    shift, marks = gammas[2], [row.nonzero().flatten().tolist() for row in target]
+    plain = ref.asymmetric_focal_loss(scores.tolist(), marks, gamma_pos=gammas[0], gamma_neg=gammas[1], shift=shift)
+    through_phi = name == "focal-label-pair" and probabilities == "recovered"
+    odds = scores.tolist()
+    if through_phi:
+        phi = [[links.phi(links.sigmoid(v), 2, 2, 0) for v in row] for row in odds]
+        odds = [[math.log(p / (1 - p)) for p in row] for row in phi]
+    pairs = ref.label_pair_penalty(odds, marks)
+    expected = (sum(plain) + 0.7 * sum(pairs)) / 6
+    assert float(method.loss()(scores, target)) == pytest.approx(expected, rel=1e-10)
+    assert set(method.parameters) == {"pair_weight", *find_method(PAIRS[name]).parameters}
+    assert method.link().kind == ("sigmoid" if given.get("probabilities", "sigmoid") == "sigmoid" else "focal-recovery")
+
+
+@pytest.mark.parametrize("name", ["focal-multilabel", "asy", "focal-label-pair", "asymmetric-label-pair"])
+def test_probabilities_are_recovered_or_the_plain_sigmoid(name):
+    scores = torch.randn(5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    raw = find_method(name, probabilities="sigmoid")
+    assert torch.equal(raw.link().probs(scores), scores.sigmoid())
+    assert not torch.allclose(find_method(name).link().probs(scores), scores.sigmoid(), atol=0.01)
+    target = scores > 0
+    if name in ("focal-multilabel", "asy"):  # the loss itself is the same
+        assert torch.equal(raw.loss()(scores, target), find_method(name).loss()(scores, target))
+    with pytest.raises(InputError, match="probabilities: .*'recovered', 'sigmoid'; got 'raw'"):
+        find_method(name, probabilities="raw").loss()
+
+
+def test_softmax_takes_any_number_of_labels():
+    method = find_method("softmax")
+    scores = torch.tensor([[2.0, 1.0, 0.0], [0.0, 0.0, 3.0], [1.0, 1.0, 1.0]], dtype=torch.float64)
+    target = torch.tensor([[True, True, False], [False, False, True], [False] * 3])
+    logs = [[value - math.log(sum(map(math.exp, row))) for value in row] for row in scores.tolist()]
+    expected = (-(logs[0][0] + logs[0][1]) / 2 - logs[1][2] + 0) / 3
+    assert (method.labels, method.link().kind) == ("any", "softmax")
+    assert float(method.loss()(scores, target)) == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_rate_of_roles_estimates_is_a_parameter():
+    for rate in (1.0, 10.0):
+        state = find_method("role", k=2, estimates_rate=rate).loss().training_state(4, 3, 0)
+        rows, target = torch.tensor([0, 2]), torch.tensor([1, 0])
+        before = state.estimates(rows, target).detach().clone()
+        state(torch.zeros(2, 3), target, rows).backward()
+        gradient = state._lookups[0].values.grad.clone()
+        state.stepped(0.1)
+        moved = state.estimates(rows, target).detach()
+        torch.testing.assert_close(moved, before - 0.1 * rate * gradient, rtol=0, atol=5e-3)  # kept in float16
+    with pytest.raises(InputError, match="estimates_rate: .*got 0"):
+        losses.RoleLoss(k=2, estimates_rate=0)
+    assert repr(losses.RoleLoss(k=2, estimates_rate=10.0)) == "RoleLoss(k=2, weight=0.0, estimates_rate=10.0)"
 
 
 def test_outlier_terms_act_on_rows_without_labels_only():

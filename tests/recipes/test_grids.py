@@ -3,8 +3,8 @@
 import pytest
 
 from shortlist.errors import InputError
-from shortlist.recipes import parse_grid
-from shortlist.recipes.grids import checked_grid, combinations, trial_recipes, written
+from shortlist.recipes import paper_values, parse_grid
+from shortlist.recipes.grids import PAPER_SETTINGS, PAPER_VALUES, checked_grid, combinations, trial_recipes, written
 from shortlist.training import Recipe
 
 RECIPE = Recipe("mine", "flora", grid={})
@@ -111,3 +111,23 @@ def test_a_metric_that_all_have_makes_them_compare():
 
 def test_values_as_a_person_types_them():
     assert written({"lr": 1e-05, "compile": True, "rule": "top-k:5"}) == "lr=1e-05 compile=true rule=top-k:5"
+
+
+def test_values_of_the_papers():
+    noised = RECIPE.with_settings(method="noised-topk")
+    assert parse_grid(["epsilon=paper", "samples=1,5"], noised) == {
+        "epsilon": (0.0, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0),  # Garcin 2022, Table 2
+        "samples": (1, 5),
+    }
+    assert checked_grid({"samples": "paper"}, noised) == {"samples": (1, 2, 3, 5, 10, 50, 100)}  # Table 3
+    assert parse_grid(["label_noise=paper"], RECIPE)["label_noise"] == (0, 0.1, 0.2, 0.3, 0.4)  # Table 4
+    with pytest.raises(InputError, match="grid: the papers have no values of 'lr' with noised-topk, only of epsilon, samples"):
+        parse_grid(["lr=paper"], noised)
+
+
+@pytest.mark.parametrize("method", PAPER_VALUES)
+def test_values_of_the_papers_can_be_searched(method):
+    recipe = RECIPE.with_settings(method=method)
+    for setting, values in {**PAPER_VALUES[method], **PAPER_SETTINGS}.items():
+        assert paper_values(method, setting) == values
+        assert len(trial_recipes(recipe, checked_grid({setting: "paper"}, recipe))) == len(values)

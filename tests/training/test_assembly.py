@@ -49,6 +49,24 @@ def test_two_heads_have_one_link_softmax_everywhere():
     assert isinstance(base_link(recipe("average-k", link="sigmoid"), Softmax(), single=True), Sigmoid)
 
 
+def test_temperature_of_softmax_with_several_labels_scales_one_softmax():
+    """Liao's rival: softmax(s / T), where T minimises the cross-entropy of the shares of the labels."""
+    given = drawn(many=True)
+    chosen = recipe("softmax", calibration="temperature")
+    link = fit_link(chosen, base_link(chosen, chosen.chosen_method.link(), single=False), given, [])
+    temperature = float(link.temperature)
+    torch.testing.assert_close(link.probs(given.scores), (given.scores / temperature).softmax(1))
+    rows = given.target.any(1)
+    shares = given.target[rows].double() / given.target[rows].sum(1, keepdim=True)
+
+    def loss(t):
+        return -(shares * (given.scores[rows].double() / t).log_softmax(1)).sum(1).mean()
+
+    assert loss(temperature) < min(loss(temperature * 0.99), loss(temperature * 1.01))
+    plain = recipe("softmax")
+    assert isinstance(fit_link(plain, base_link(plain, plain.chosen_method.link(), single=False), given, []), Softmax)
+
+
 def test_sparse_top_with_several_labels_gets_a_fitted_link():
     """The projection onto the sum 1 would give four independent labels of p = (.9, .8, .3, .1) the values (.57, .43, 0, 0)."""
     chosen, truth = recipe("sparse-top"), torch.tensor([0.9, 0.8, 0.3, 0.1])

@@ -19,7 +19,6 @@ from shortlist.processes import processes, total
 from shortlist.tensors import Reduction, Scores, Target, TwoHeadScores, as_target, check_scores, pick, shape_of
 
 START, OBSERVED = 0.6, 0.995
-ESTIMATES_RATE = 1.0  # learning rate of the estimates relative to the network's; Garcin 2023 on CIFAR-100 (Cole: 10)
 
 
 @domains(k=number(above=0), weight=number(least=0), **IGNORING)
@@ -83,14 +82,26 @@ def _half(logits: Tensor, labels: Labels, teacher: Tensor, k: float, weight: flo
 
 
 class RoleLoss(Loss):
-    """Module form of :func:`role_loss`."""
+    """Module form of :func:`role_loss`, with the learning rate of the estimates.
+
+    ``estimates_rate`` is relative to that of the network: by default 1, which Garcin 2023 chose on CIFAR-100; Cole uses 10.
+    """
 
     function = staticmethod(role_loss)
     couples = True
     keeps_row_state = True
 
-    def __init__(self, *, k: float, weight: float = 0.0, ignore_index: int = -100, reduction: Reduction = "mean"):
+    def __init__(
+        self,
+        *,
+        k: float,
+        weight: float = 0.0,
+        ignore_index: int = -100,
+        reduction: Reduction = "mean",
+        estimates_rate: float = 1.0,
+    ):
         super().__init__(k=k, weight=weight, ignore_index=ignore_index, reduction=reduction)
+        self.estimates_rate = number(above=0)("estimates_rate", estimates_rate)
 
     def forward(self, scores: Scores, target: Target, *, estimates: Tensor) -> Tensor:  # type: ignore[override]
         """The loss of these scores and of the estimates of the same rows."""
@@ -99,6 +110,10 @@ class RoleLoss(Loss):
     def link(self) -> Link:
         """Sigmoid."""
         return Sigmoid()
+
+    def extra_repr(self) -> str:
+        """The parameters, as they would be typed."""
+        return super().extra_repr() + (f", estimates_rate={self.estimates_rate!r}" if self.estimates_rate != 1 else "")
 
     def training_state(self, rows: int, classes: int, seed: int) -> "RoleState":
         """A store of estimates for every training row."""
@@ -199,7 +214,7 @@ class RoleState(LossState):
 
     def __init__(self, loss: RoleLoss, estimates: RoleEstimates):
         super().__init__(loss)
-        self.estimates = estimates
+        self.estimates, self.rate = estimates, loss.estimates_rate
         self._lookups: list[_Lookup] = []  # of the micro-batches of the current step
 
     def forward(self, output: Scores | TwoHeadScores, target: Target, rows: Tensor) -> Tensor:
@@ -215,11 +230,11 @@ class RoleState(LossState):
         lookups, self._lookups = self._lookups, []
         if rate == 0:
             return
-        self.estimates.step(rate * ESTIMATES_RATE)
+        self.estimates.step(rate * self.rate)
         for part in lookups[:-1]:
             # The store moves the rows looked up last, so those of earlier micro-batches are looked up again.
             self.estimates(part.rows, part.target).grad = part.values.grad
-            self.estimates.step(rate * ESTIMATES_RATE)
+            self.estimates.step(rate * self.rate)
 
     def skipped(self) -> None:
         """Forget the lookups of a dropped step."""

@@ -8,8 +8,9 @@ from typing import Any, Literal, TypeAlias
 from torch import nn
 
 from shortlist import losses
+from shortlist.checks import one_of
 from shortlist.errors import InputError
-from shortlist.links import Link
+from shortlist.links import Link, Sigmoid
 from shortlist.losses import Loss, PenalisedLoss, class_margins
 from shortlist.models import make_head
 from shortlist.words import did_you_mean, expected_one_of, shown
@@ -105,9 +106,24 @@ def _imbalanced(counts: Any, *, k: int, epsilon: float, samples: int, max_margin
     return losses.NoisedTopkHingeLoss(k=k, epsilon=epsilon, samples=samples, margin=margins, scale=scale)
 
 
-def _with_pairs(loss: type[Loss]) -> Maker:
+class _SigmoidFocalLoss(losses.AsymmetricFocalLoss):
+    """The asymmetric focal loss with the sigmoid as its link, as in the tables of the papers."""
+
+    def link(self) -> Link:
+        """Sigmoid, whose values are not the probabilities that the minimiser stands for."""
+        return Sigmoid()
+
+
+_FOCAL_LOSSES = {"recovered": losses.AsymmetricFocalLoss, "sigmoid": _SigmoidFocalLoss}
+
+
+def _focal(*, probabilities: str, **parameters: Any) -> Loss:
+    return _FOCAL_LOSSES[one_of(*_FOCAL_LOSSES)("probabilities", probabilities)](**parameters)
+
+
+def _with_pairs(make_loss: Maker) -> Maker:
     def make(*, pair_weight: float, **parameters: Any) -> Loss:
-        return PenalisedLoss(loss(**parameters), losses.LabelPairPenalty(), pair_weight)
+        return PenalisedLoss(make_loss(**parameters), losses.LabelPairPenalty(), pair_weight)
 
     return make
 
@@ -135,8 +151,10 @@ def _method(
 
 
 _SPA = {"zeta_pos": 1.0, "k_pos": 1.0, "b_pos": 0.0, "zeta_neg": 5.0, "k_neg": 3.0, "b_neg": 1.0}
-_FOCAL = {"gamma_pos": 2.0, "gamma_neg": 2.0}
-_ASY = {"gamma_pos": 0.0, "gamma_neg": 4.0, "shift": 0.05}
+# "recovered" inverts the minimiser of the loss (φ of Cheng, eq. 14), "sigmoid" is σ(scores), as in the tables of the papers.
+_FOCAL = {"gamma_pos": 2.0, "gamma_neg": 2.0, "probabilities": "recovered"}
+_ASY = {"gamma_pos": 0.0, "gamma_neg": 4.0, "shift": 0.05, "probabilities": "recovered"}
+_PAIRS = {"pair_weight": 1.0}
 _NOISED = {"k": 5, "epsilon": 1.0, "samples": 5, "smoothing": "noised"}
 _TWO_WAY = {"positive_temperature": 4.0, "negative_temperature": 1.0}
 _TAIL: dict[str, Any] = {"head": "cosine", "needs_counts": True}
@@ -184,7 +202,14 @@ _ALL = (
     _method(
         "expected-positive", "sigmoids, k on average", "one", losses.ExpectedPositiveLoss, "Cole 2021", {"k": 5, "beta": 0.01}
     ),
-    _method("role", "learns label estimates", "one", losses.RoleLoss, "Cole 2021", {"k": 5, "weight": 0.0}),
+    _method(
+        "role",
+        "learns label estimates",
+        "one",
+        losses.RoleLoss,
+        "Cole 2021",
+        {"k": 5, "weight": 0.0, "estimates_rate": 1.0},
+    ),
     _method(
         "average-k",
         "k on average",
@@ -195,8 +220,9 @@ _ALL = (
         head="two-head",
     ),
     _method("bce", "independent sigmoids", "any", losses.BinaryCrossEntropyLoss),
-    _method("focal-multilabel", "less weight for easy labels", "any", losses.AsymmetricFocalLoss, "Cheng, eq. 7", _FOCAL),
-    _method("asy", "ASY, with its link φ", "any", losses.AsymmetricFocalLoss, "Ridnik 2021; Cheng, eqs. 8 and 14", _ASY),
+    _method("softmax", "one softmax; shares of the labels of a row", "any", losses.CrossEntropyLoss, "Liao, Table III"),
+    _method("focal-multilabel", "less weight for easy labels", "any", _focal, "Cheng, eq. 7", _FOCAL),
+    _method("asy", "ASY, with its link φ", "any", _focal, "Ridnik 2021; Cheng, eqs. 8 and 14", _ASY),
     _method("two-way", "ranks labels and rows", "any", losses.TwoWayLoss, "Kobayashi 2023", _TWO_WAY),
     _method("spa", "asymmetric and calibrated", "any", losses.SpaLoss, "Cheng, eqs. 16 and 17", _SPA),
     _method(
@@ -205,8 +231,18 @@ _ALL = (
         "any",
         _with_pairs(losses.SpaLoss),
         "Cheng, section 3.4",
-        {"pair_weight": 1.0, **_SPA},
+        _PAIRS | _SPA,
     ),
+    _method(
+        "bce-label-pair",
+        "BCE with label pairs",
+        "any",
+        _with_pairs(losses.BinaryCrossEntropyLoss),
+        "Cheng, Table 4",
+        _PAIRS,
+    ),
+    _method("focal-label-pair", "focal with label pairs", "any", _with_pairs(_focal), "Cheng, Table 4", _PAIRS | _FOCAL),
+    _method("asymmetric-label-pair", "ASY with label pairs", "any", _with_pairs(_focal), "Cheng, Table 4", _PAIRS | _ASY),
     _method("quasibinary", "zero, one or many labels", "any", losses.QuasibinaryLoss, "Liao, eqs. 10 to 12"),
     _method(
         "softmax-uniform",

@@ -159,5 +159,5 @@ RULES: dict[str, dict[str, Callable[[ClassCounts, Any], tuple[float, str]]]] = {
     "expected-positive": {"beta": _beta},
     "role": {"weight": _weight},
     "average-k": {"alpha": _alpha},
-    "spa-label-pair": {"pair_weight": _pair_weight},
+    **{f"{name}-label-pair": {"pair_weight": _pair_weight} for name in ("spa", "bce", "focal", "asymmetric")},
 }

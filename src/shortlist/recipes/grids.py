@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from shortlist.errors import InputError
@@ -24,12 +25,51 @@ NOT_SEARCHABLE = {
     "monitor": "is the metric that trials are compared by",
 }
 MANY = 2**31  # classes: more than any k
+PAPER = "paper"  # in place of values: those that the papers tried
+
+# The values that the papers tried or report, by method and parameter.
+PAPER_VALUES: Mapping[str, Mapping[str, tuple[float, ...]]] = MappingProxyType(
+    {
+        "noised-topk": {
+            "epsilon": (0.0, 1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0, 100.0),  # Garcin 2022, Table 2
+            "samples": (1, 2, 3, 5, 10, 50, 100),  # Table 3
+        },
+        # Garcin 2022, appendix E and section 4.5, which chose other scales than the appendix advises.
+        "noised-topk-imbalanced": {
+            "epsilon": (0.01, 0.05, 0.1),
+            "max_margin": (0.2, 0.3, 0.4, 0.5),
+            "scale": (50.0, 60.0),
+        },
+        "ldam": {"max_margin": (0.2, 0.3, 0.4, 0.5), "scale": (30.0, 40.0)},
+        "focal": {"gamma": (0.5, 1.0, 2.0, 5.0)},
+        "smooth-topk": {"temperature": (0.1, 1.0)},
+        "average-k": {"alpha": (1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0, 100.0)},  # thesis, Fig. 5.5: the decades of its axis
+        "expected-positive": {"beta": (0.001, 0.01)},  # thesis, Tables 5.3 and 5.4
+        "role": {"estimates_rate": (1.0, 10.0)},  # thesis, Table 5.3; Cole 2021
+    }
+)
+PAPER_SETTINGS: Mapping[str, tuple[float, ...]] = MappingProxyType(
+    {"label_noise": (0.0, 0.1, 0.2, 0.3, 0.4)}  # Garcin 2022, Table 4, for any method
+)
+
+
+def paper_values(method: str, setting: str) -> tuple[float, ...]:
+    """The values of a setting that the papers tried or report with this method.
+
+    >>> paper_values("noised-topk", "samples")
+    (1, 2, 3, 5, 10, 50, 100)
+    """
+    known = {**PAPER_VALUES.get(method, {}), **PAPER_SETTINGS}
+    if setting not in known:
+        raise InputError(f"grid: the papers have no values of {setting!r} with {method}, only of {listed(list(known))}")
+    return known[setting]
 
 
 def parse_grid(texts: Iterable[str], recipe: Recipe) -> dict[str, tuple[Any, ...]]:
     """Parse a grid from texts such as ``alpha=0.1,0.3,1``: settings of the recipe or of its method, each with its values.
 
     Values of ``milestones`` and ``rule``, which contain commas, are separated by semicolons: ``milestones=10,15;12,18``.
+    ``epsilon=paper`` stands for the values that the papers tried, see :func:`paper_values`.
 
     Args:
         texts: one text per setting.
@@ -39,7 +79,7 @@ def parse_grid(texts: Iterable[str], recipe: Recipe) -> dict[str, tuple[Any, ...
     >>> parse_grid(["alpha=0.1,0.3,1", "milestones=10,15;20"], recipe)
     {'alpha': (0.1, 0.3, 1.0), 'milestones': ((10, 15), (20,))}
     """
-    grid: dict[str, tuple[Any, ...]] = {}
+    grid: dict[str, Sequence[Any]] = {}
     for text in texts:
         name, equals, values = (part.strip() for part in text.partition("="))
         if not equals or not name:
@@ -49,12 +89,12 @@ def parse_grid(texts: Iterable[str], recipe: Recipe) -> dict[str, tuple[Any, ...
         parts = [part.strip() for part in values.split(";" if name in WITH_COMMAS else ",")]
         if not all(parts):
             raise InputError(f"grid: expected values of {name!r}, such as {name}=VALUE,VALUE, got {text!r}")
-        grid[name] = tuple(parts)
+        grid[name] = PAPER if parts == [PAPER] else tuple(parts)
     return checked_grid(grid, recipe)
 
 
 def checked_grid(grid: Mapping[str, Sequence[Any]], recipe: Recipe) -> dict[str, tuple[Any, ...]]:
-    """Check a grid, and convert every value to the type of its setting.
+    """Check a grid, and convert every value to the type of its setting; ``"paper"`` stands for the values of the papers.
 
     >>> checked_grid({"batch_size": ["32", 64]}, Recipe("mine", data="flora"))
     {'batch_size': (32, 64)}
@@ -77,6 +117,8 @@ def _values(name: str, values: Any, recipe: Recipe) -> tuple[Any, ...]:
         raise InputError(f"grid: {name!r} {NOT_SEARCHABLE[name]}: expected one of {listed(known)}")
     if name not in known:
         raise InputError(f"grid: {expected_one_of(name, known, 'shortlist recipes ' + recipe.name)}; got {name!r}")
+    if values == PAPER:
+        values = paper_values(recipe.method, name)
     if isinstance(values, str) or not isinstance(values, Sequence) or not values:
         raise InputError(f"grid: expected a list of values of {name!r}, got {values!r}")
     taken = tuple(_taken(name, value, recipe) for value in values)
