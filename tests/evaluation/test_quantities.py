@@ -8,7 +8,7 @@ import torch
 from shortlist import Predictions, metrics
 from shortlist.evaluation import card_numbers, measure, validation_numbers
 from shortlist.evaluation.quantities import QUANTITIES
-from shortlist.evaluation.selections import validation_names
+from shortlist.evaluation.selections import has_outliers, validation_names
 from shortlist.evaluation.tally import TOTALS, Block, Tally, wanted_totals
 from shortlist.sets import threshold, top_k
 from tests.report.cases import COUNTS, KINDS, draw
@@ -75,7 +75,13 @@ def test_an_epoch_and_the_report_mean_the_same_by_the_same_quantity():
 @pytest.mark.parametrize("kind", ["single", "many"])
 def test_validation_names_are_those_that_validation_gives(kind, link):
     predictions = draw(kind, link=link)
-    names = validation_names(2.5, predictions.num_classes, single_label=kind == "single", probabilities=link is not None)
+    names = validation_names(
+        2.5,
+        predictions.num_classes,
+        single_label=kind == "single",
+        probabilities=link is not None,
+        outliers=has_outliers(predictions.target),
+    )
     assert list(validation_numbers(predictions, 2.5)) == names
 
 

@@ -9,7 +9,7 @@ import torch
 
 from shortlist import losses
 from shortlist.errors import InputError
-from tests.losses.cases import CASES, CLASSES, COUPLED, FUNCTIONS, HINGES, IGNORING, PER_CALL, ROWS, camel, draw
+from tests.losses.cases import CASES, CLASSES, COUPLED, FUNCTIONS, HINGES, IGNORING, OF_STATE, PER_CALL, ROWS, camel, draw
 
 every_function = pytest.mark.parametrize("name", FUNCTIONS)
 IN_WORDS = "expected .*(got|with)"
@@ -128,7 +128,7 @@ BAD = [(name, key, value) for name, keys in REFUSED.items() for key, values in k
 
 @every_function
 def test_every_parameter_has_values_that_it_refuses(name):
-    own = set(inspect.signature(getattr(losses, camel(name))).parameters) - {"reduction"}
+    own = set(inspect.signature(getattr(losses, camel(name))).parameters) - {"reduction", *OF_STATE}
     assert own == set(REFUSED.get(name, {}))
 
 

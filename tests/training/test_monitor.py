@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from shortlist.errors import InputError
+from shortlist.evaluation.selections import OF_OUTLIERS
 from shortlist.links import Identity, Link, Quasibinary, Sigmoid, Softmax, Temperature
 from shortlist.methods import all_methods
 from shortlist.metrics import average_k_accuracy, calibration_error, mean_average_precision, top_k_accuracy
@@ -39,6 +40,7 @@ def test_metrics_of_one_label_are_those_of_the_formulas():
             "top-3": metrics.top_k_accuracy(probs, labels, 3),
             "macro-top-3": metrics.top_k_accuracy(probs, labels, 3, "macro"),
             "average-3": metrics.average_k_accuracy(probs, labels, 3),
+            "macro-average-3": metrics.average_k_accuracy(probs, labels, 3, average="macro"),
             "ace": metrics.calibration_error(probs, labels, "average", over="all"),
             "nll": reference.log_loss(probs, labels),
         },
@@ -49,15 +51,46 @@ def test_metrics_of_one_label_are_those_of_the_formulas():
 def test_metrics_of_many_labels_are_those_of_the_formulas():
     scores, target = draw(many=True)
     found = Monitor("map", 5, Sigmoid()).measure(scores, target)
-    probs = np.vectorize(links.sigmoid)(scores.numpy())
+    probs, labels = np.vectorize(links.sigmoid)(scores.numpy()), target.numpy()
+    assert 0 < target.any(1).sum() < N
+    inside = [row for row in range(N) if labels[row].any()]
     assert found == pytest.approx(
         {
-            "map": metrics.mean_average_precision(probs, target.numpy()),
-            "ace": metrics.calibration_error(probs, target.numpy(), "average", over="all"),
-            "nll": reference.log_loss(probs, target.numpy()),
+            "map": metrics.mean_average_precision(probs, labels),
+            "ace": metrics.calibration_error(probs, labels, "average", over="all"),
+            "nll": reference.log_loss(probs, labels),
+            "top1-in": sum(labels[row, probs[row].argmax()] for row in inside) / len(inside),
+            "confidence-in": sum(max(probs[row]) for row in inside) / len(inside),
+            "confidence-out": metrics.mean_max_confidence(probs, labels),
+            "auroc-confidence": metrics.outlier_auroc(probs, labels),
+            "auroc-any-label": metrics.outlier_auroc(probs, labels, "any-label"),
+            "fpr95": metrics.outlier_fpr(probs, labels),
         },
         rel=1e-9,
     )
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_without_rows_of_both_kinds_there_are_no_outlier_numbers(kept):
+    scores, target = draw(many=True)
+    rows = target.any(1) == kept
+    assert set(Monitor("map", 5, Sigmoid()).measure(scores[rows], target[rows])) == {"map", "ace", "nll"}
+
+
+@pytest.mark.parametrize("name", OF_OUTLIERS)
+def test_outlier_numbers_decide_where_rows_without_a_label_are_validated(name):
+    chosen = recipe("quasibinary", monitor=name)
+    link = Quasibinary()
+    monitor = make_monitor(chosen, link, C, outliers=True)
+    assert monitor.rising == (name not in ("fpr95", "confidence-out"))
+    scores, target = draw(many=True)
+    assert math.isnan(monitor.measure(scores, target)[name])
+    link.update(scores, target)
+    assert math.isfinite(monitor.measure(scores, target)[name])
+    with pytest.raises(InputError, match=f"monitor: .*got '{name}', which needs validation rows .*without one"):
+        make_monitor(chosen, link, C)
+    with pytest.raises(InputError, match=f"monitor: .*got '{name}'$"):
+        make_monitor(recipe("average-k", monitor=name), Softmax(), C, outliers=True)
 
 
 def test_metrics_are_the_librarys_own():
@@ -66,6 +99,7 @@ def test_metrics_are_the_librarys_own():
     assert found["top-2"] == float(top_k_accuracy(probs, target, 2))
     assert found["macro-top-2"] == float(top_k_accuracy(probs, target, 2, average="macro"))
     assert found["average-2.5"] == float(average_k_accuracy(probs, target, 2.5))
+    assert found["macro-average-2.5"] == float(average_k_accuracy(probs, target, 2.5, average="macro"))
     assert found["ace"] == float(calibration_error(probs, target, norm="average", over="all"))
     scores, target = draw(many=True)
     assert Monitor("map", 5, None).measure(scores, target) == {"map": float(mean_average_precision(scores, target))}
@@ -74,7 +108,7 @@ def test_metrics_are_the_librarys_own():
 def test_scores_without_a_link_are_ranked_as_they_are():
     scores, target = draw()
     found = Monitor("average-3", 3, None).measure(scores, target)
-    assert set(found) == {"top-1", "top-3", "macro-top-3", "average-3"}
+    assert set(found) == {"top-1", "top-3", "macro-top-3", "average-3", "macro-average-3"}
     assert found["average-3"] == pytest.approx(metrics.average_k_accuracy(scores.numpy(), target.numpy(), 3))
 
 
@@ -169,7 +203,7 @@ def test_a_monitor_of_more_labels_than_classes_measures_all_of_them():
     assert found[f"top-{C}"] == found[f"macro-top-{C}"] == found["average-50"] == 1.0
 
 
-@pytest.mark.parametrize("name", ["top-1", "top-3", "macro-top-3", "average-3", "ace", "nll"])
+@pytest.mark.parametrize("name", ["top-1", "top-3", "macro-top-3", "average-3", "macro-average-3", "ace", "nll"])
 def test_every_metric_may_decide(name):
     monitor = make_monitor(recipe(monitor=name, parameters={"k": 3}), Softmax(), 10)
     assert monitor.deciding == name
@@ -177,10 +211,10 @@ def test_every_metric_may_decide(name):
 
 
 @pytest.mark.parametrize(("settings", "link", "message"), [
-    ({"monitor": "accuracy"}, Softmax(), "expected one of top-1, top-5, macro-top-5, average-5, ace, nll; got 'accuracy'"),
+    ({"monitor": "accuracy"}, Softmax(), "macro-top-5, average-5, macro-average-5, ace, nll; got 'accuracy'"),
     ({"monitor": "top-4"}, Softmax(), "got 'top-4'"),
     ({"monitor": "map"}, Softmax(), "got 'map'"),
-    ({"monitor": "nll"}, None, "monitor: expected one of top-1, top-5, macro-top-5, average-5; got 'nll'"),
+    ({"monitor": "nll"}, None, "monitor: expected one of top-1, top-5, macro-top-5, average-5, macro-average-5; got 'nll'"),
     ({"monitor": "top-1", "method": "bce"}, Sigmoid(), "monitor: expected one of map, ace, nll; got 'top-1'"),
     ({"monitor": "ace", "method": "two-way"}, None, "monitor: expected one of map; got 'ace'"),
 ])  # fmt: skip

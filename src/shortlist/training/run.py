@@ -16,6 +16,7 @@ from shortlist.data.dataset import TRAIN
 from shortlist.data.problems import problem_lines
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.evaluation import card_numbers, measure
+from shortlist.evaluation.selections import has_outliers
 from shortlist.locks import locked_folder
 from shortlist.machine import is_first_process, local_processes
 from shortlist.models.backbones import check_backbone
@@ -312,7 +313,8 @@ def _prepared(
     context.run.check_space(WEIGHTS_KEPT * weights)
     counts = loaded.splits[TRAIN].counts(classes)
     criterion = Criterion(recipe, counts, len(loaded.splits[TRAIN]))
-    monitor = make_monitor(recipe, base_link(recipe, criterion.link, single=data.single_label), classes)
+    link = base_link(recipe, criterion.link, single=data.single_label)
+    monitor = make_monitor(recipe, link, classes, outliers=has_outliers(loaded.splits[VAL].target))
     if recipe.accumulate > 1 and criterion.loss.couples:
         context.callback.message(
             f"{recipe.method} couples the rows of a batch: with accumulate={recipe.accumulate} it couples those of each "
