@@ -10,6 +10,7 @@ from shortlist.evaluation import card_numbers, measure, validation_numbers
 from shortlist.evaluation.quantities import QUANTITIES
 from shortlist.evaluation.selections import has_outliers, validation_names
 from shortlist.evaluation.tally import TOTALS, Block, Tally, wanted_totals
+from shortlist.links import Platt, Quasibinary, Sigmoid
 from shortlist.sets import threshold, top_k
 from tests.report.cases import COUNTS, KINDS, draw
 
@@ -83,6 +84,33 @@ def test_validation_names_are_those_that_validation_gives(kind, link):
         outliers=has_outliers(predictions.target),
     )
     assert list(validation_numbers(predictions, 2.5)) == names
+
+
+@pytest.mark.parametrize("fitted", [False, True], ids=["plain", "platt on top"])
+@pytest.mark.parametrize("kind", ["single", "many", "none"])
+def test_shares_of_q_above_one_are_counted_literally(kind, fitted):
+    """q = exp(s) / C, with the C of the link; whatever is fitted on top of it."""
+    given = draw(kind, link=None)
+    link = Quasibinary()
+    link.log_normalizer = torch.tensor(0.7)
+    normalizer = math.exp(float(link.log_normalizer))
+    q = [[math.exp(s) / normalizer for s in row] for row in given.scores.tolist()]
+    pairs, rows = [value > 1 for row in q for value in row], [max(row) > 1 for row in q]
+    assert 0 < sum(rows) < len(rows)
+    if fitted:
+        labels = draw("many", link=None)
+        link = Platt(link).fit(labels.scores, labels.target)
+    numbers = measure(given.with_link(link)).numbers()
+    assert numbers["above_one"] == pytest.approx(sum(pairs) / len(pairs), rel=1e-12)
+    assert numbers["rows_above_one"] == pytest.approx(sum(rows) / len(rows), rel=1e-12)
+    assert "above_one" not in measure(given.with_link(Sigmoid()), top_k(1)).numbers()
+
+
+def test_a_score_of_exactly_log_c_is_not_above_one():
+    link = Quasibinary()
+    link.log_normalizer = torch.tensor(1.0)
+    found = measure(Predictions([[1.0, 0.5], [1.5, 2.0]], None, link=link)).numbers()
+    assert (found["above_one"], found["rows_above_one"]) == (0.5, 0.5)
 
 
 def test_the_card_of_one_label_a_row():

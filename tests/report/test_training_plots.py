@@ -1,6 +1,7 @@
 """Training curves: what was recorded is what is drawn, and gaps in the record are gaps or nothing."""
 
 import html
+import json
 import math
 
 import matplotlib as mpl
@@ -89,6 +90,38 @@ def test_what_a_training_writes_has_a_log_loss_that_is_drawn(tmp_path):
     display = TrainingCurves(run(tmp_path / "run").history)
     assert [panel.title for panel in display.panels()] == ["Loss", "Validation log-loss", "Monitored metric"]
     assert display.frame()["log_loss"].gt(0).all()
+
+
+def test_the_normaliser_of_a_quasibinary_training_is_kept_by_epoch_and_drawn(tmp_path):
+    """Liao, Fig. 2; the kept epoch has the normaliser of the classifier."""
+    from tests.training.small import dataset, run
+
+    found = run(tmp_path / "run", dataset(multi=True), method="quasibinary", epochs=3)
+    values = [line["log_normalizer"] for line in found.history]
+    assert len(set(values)) == 3
+    kept = [line for line in found.history if line["best"]][-1]
+    assert float(found.classifier.link.log_normalizer) == kept["log_normalizer"]
+    written = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["log_normalizer"] for line in written] == values
+    display = TrainingCurves(written)
+    assert [panel.title for panel in display.panels()] == ["Loss", "Validation log-loss", "Normaliser", "Monitored metric"]
+    drawn = panels(display)[2]
+    assert lines(drawn) == [([1, 2, 3], values)]
+    assert rings(drawn) == [(kept["epoch"], kept["log_normalizer"])]
+    assert drawn.get_ylabel() == "log C"
+    assert display.frame()["log_normalizer"].tolist() == values
+    assert list(display.frame().columns) == [*COLUMNS, "log_normalizer"]
+    assert all("log_normalizer" not in line for line in run(tmp_path / "other").history)
+
+
+def test_runs_with_and_without_a_normaliser_stand_in_one_plot():
+    both = {"one": HISTORY, "other": [line | {"log_normalizer": 2.0 + line["epoch"]} for line in HISTORY]}
+    display = TrainingCurves(both)
+    (panel,) = [panel for panel in display.panels() if panel.title == "Normaliser"]
+    assert [run.name for run in panel.runs] == ["other"]
+    assert display.frame()["log_normalizer"].isna().sum() == len(HISTORY)
+    with pytest.raises(InputError, match="history, log normaliser of epoch 1: .*got much"):
+        TrainingCurves([{"epoch": 1, "log_normalizer": "much"}])
 
 
 def test_scores_that_are_no_probabilities_have_no_log_loss():

@@ -164,6 +164,21 @@ OUTLIERS = (
     ),
 )
 
+
+def _above_one(first: int) -> Callable[[Evaluation], float | None]:
+    def measured(evaluation: Evaluation) -> float | None:
+        counts = evaluation.totals.get("above_one")
+        return None if counts is None else float(counts[first] / counts[first + 1])
+
+    return measured
+
+
+# Of the quasibinary link (Liao), whose q = exp(s) / C is a probability only up to 1.
+QUASIBINARY = (
+    Quantity("above_one", "q > 1", "share of all labels of all rows whose q = exp(s) / C is above 1, cut to 1", _above_one(0)),
+    Quantity("rows_above_one", "rows with q > 1", "share of rows with at least one such label", _above_one(2)),
+)
+
 QUANTITIES: dict[str, Quantity] = {
     quantity.name: quantity
     for quantity in (
@@ -209,6 +224,7 @@ QUANTITIES: dict[str, Quantity] = {
         Quantity("calibration_all", "ECE all", calibration_definition(over="all"), _calibration("all"), None, ".2%"),
         Quantity("log_loss", "log-loss", LOG_LOSS, _log_loss, None, ".3f"),
         *OUTLIERS,
+        *QUASIBINARY,
     )
 }
 

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from shortlist.links import Link, Quasibinary
+from shortlist.links.fitted import FittedLink
 from shortlist.metrics.accuracy import class_hits, shot_groups
 from shortlist.metrics.calibration import width_bins
 from shortlist.metrics.curves import rank_counts, size_histograms
@@ -134,6 +136,22 @@ def _outliers(block: Block) -> Tensor:
     return torch.stack([confidence, any_label, labelled.double(), right.double()]).cpu()
 
 
+def _above_one(block: Block) -> Tensor:
+    """Number of pairs of a row and a label whose q is above 1, of pairs, of rows with such a pair, and of rows."""
+    link = quasibinary_of(block.predictions.link)
+    assert link is not None
+    above = link.exceeds_one(block.predictions.scores)
+    counts = [int(above.sum()), above.numel(), int(above.any(1).sum()), len(above)]
+    return torch.tensor(counts, dtype=torch.float64)
+
+
+def quasibinary_of(link: Link | None) -> Quasibinary | None:
+    """The quasibinary link that this link is, or is fitted on top of; None for other links."""
+    while isinstance(link, FittedLink):
+        link = link.base
+    return link if isinstance(link, Quasibinary) else None
+
+
 TOTALS: Mapping[str, Total] = {
     "sizes": Total(_sizes, sets=True, labels=False),
     "hits": Total(lambda block: class_hits(block.answers, block.target), sets=True),
@@ -147,6 +165,7 @@ TOTALS: Mapping[str, Total] = {
     "all": Total(lambda block: width_bins(block.probs, block.target, BINS, "all"), probabilities=True),
     "log_loss": Total(_log_loss, probabilities=True),
     "outliers": Total(_outliers, probabilities=True, single=False, by_row=True),
+    "above_one": Total(_above_one, probabilities=True, labels=False),
     "examples": Total(lambda block: example_sums(block.probs, block.target), single=False),
     "histograms": Total(
         lambda block: precision_histograms(block.probs, block.target, PRECISION_BINS), probabilities=True, single=False
@@ -162,6 +181,8 @@ def wanted_totals(predictions: Predictions, has_rule: bool, only: frozenset[str]
         left_out |= {"group_sizes"}
     if keeps_scores(predictions):
         left_out |= {"histograms"}
+    if quasibinary_of(predictions.link) is None:
+        left_out |= {"above_one"}
     return [name for name in names if name not in left_out]
 
 

@@ -78,6 +78,16 @@ class Quasibinary(Link):
             old = self.log_normalizer + math.log(self.momentum)
             self.log_normalizer = torch.logaddexp(old, batch + math.log1p(-self.momentum))
 
+    def exceeds_one(self, scores: Scores) -> Tensor:
+        """bool (N, C): where ``q = exp(scores) / C`` is above 1, so that the probability is cut to 1.
+
+        >>> link = Quasibinary()
+        >>> link.update(torch.tensor([[0.0, 1.0], [2.0, 0.0]]), torch.tensor([1, 0]))
+        >>> link.exceeds_one(torch.tensor([[0.0, 3.0]]))
+        tensor([[False,  True]])
+        """
+        return self._checked(scores) > self.fitted_buffer("log_normalizer", "update")
+
     def _log_probs(self, scores: Scores) -> Tensor:
         return (scores - self.fitted_buffer("log_normalizer", "update")).clamp(max=0)
 

@@ -1,4 +1,4 @@
-"""Training curves: loss, validation log-loss and monitored metric by epoch, and the epoch that was kept."""
+"""Training curves: loss, validation log-loss, normaliser and monitored metric by epoch, and the epoch that was kept."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -33,6 +33,7 @@ class Epoch:
         monitor: name of the validation metric that decides which epoch is kept.
         value: value of that metric.
         best: whether it was better than in all epochs before.
+        log_normalizer: log of the normaliser of a quasibinary classifier.
     """
 
     epoch: int
@@ -41,13 +42,14 @@ class Epoch:
     monitor: str | None = None
     value: float | None = None
     best: bool = False
+    log_normalizer: float | None = None
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> "Epoch":
         """The epoch of one line of ``metrics.jsonl``, in which null stands for NaN.
 
         >>> Epoch.of({"epoch": 3, "loss": 2.31, "monitor": "top-1", "value": 0.9, "best": True, "metrics": {"nll": 2.5}})
-        Epoch(epoch=3, loss=2.31, log_loss=2.5, monitor='top-1', value=0.9, best=True)
+        Epoch(epoch=3, loss=2.31, log_loss=2.5, monitor='top-1', value=0.9, best=True, log_normalizer=None)
         """
         if not isinstance(record, Mapping):
             raise InputError(f"history: expected a dictionary for each epoch, got {type(record).__name__}")
@@ -63,6 +65,7 @@ class Epoch:
             None if monitor is None else str(monitor),
             _number(record.get("value"), "value", epoch, measured=bool(metrics) and "value" in record),
             bool(record.get("best")),
+            _number(record.get("log_normalizer"), "log normaliser", epoch, measured="log_normalizer" in record),
         )
 
 
@@ -131,7 +134,7 @@ class TrainingLoss(Display):
         self.runs = [run for run in runs if run.line(self.field)[0]]
 
     def points(self) -> dict[str, list[object]]:
-        """name, epoch, and the loss or log-loss."""
+        """name, epoch, and the field that is drawn."""
         columns: dict[str, list[object]] = {"name": [], "epoch": [], self.field: []}
         for run in self.runs:
             for epoch in run.epochs:
@@ -161,6 +164,18 @@ class ValidationLogLoss(TrainingLoss):
     )
     label: ClassVar[str] = "validation log-loss"
     field: ClassVar[str] = "log_loss"
+
+
+class Normalizer(TrainingLoss):
+    """The normaliser of a quasibinary classifier by epoch (Liao, Fig. 2)."""
+
+    title: ClassVar[str] = "Normaliser"
+    caption: ClassVar[str] = (
+        "Logarithm of the running normaliser C at the end of each epoch; a label has probability exp(score) / C, so C has to "
+        "settle. Rings mark the epoch that was kept."
+    )
+    label: ClassVar[str] = "log C"
+    field: ClassVar[str] = "log_normalizer"
 
 
 class TrainingMetric(Display):
@@ -196,12 +211,13 @@ class TrainingMetric(Display):
 
 
 class TrainingCurves(Panels):
-    """Training curves: training loss, validation log-loss, monitored metric, and the epoch that was kept.
+    """Training curves: training loss, validation log-loss, normaliser, monitored metric, and the epoch that was kept.
 
     Args:
         history: a dictionary for each epoch, as in ``metrics.jsonl``, with ``epoch``, ``loss``, ``monitor``, ``value``,
             ``best`` and ``metrics``, of which all but the first may be missing or None; or several such histories by name.
             The log-loss is ``nll`` among the metrics; training measures it if scores can be interpreted as probabilities.
+            ``log_normalizer`` is there for quasibinary classifiers.
 
     >>> history = [
     ...     {"epoch": 1, "loss": 2.31, "monitor": "top-1", "value": 0.61, "best": True, "metrics": {"nll": 2.4}},
@@ -217,8 +233,8 @@ class TrainingCurves(Panels):
 
     title: ClassVar[str] = "Training"
     caption: ClassVar[str] = (
-        "Training loss, validation log-loss and monitored validation metric by epoch, as far as they were measured. Rings mark "
-        "the epoch that was kept."
+        "Training loss, validation log-loss, logarithm of the normaliser (quasibinary only) and monitored validation metric by "
+        "epoch, as far as they were measured. Rings mark the epoch that was kept."
     )
 
     def __init__(self, history: History | Mapping[str, History]):
@@ -228,13 +244,21 @@ class TrainingCurves(Panels):
         self.runs = [Run.of(str(name), run) for name, run in named.items()]
 
     def panels(self) -> list[Display]:
-        """The loss, the log-loss, and the monitored metric unless it is the log-loss."""
+        """The loss, the log-loss, the normaliser, and the monitored metric unless it is the log-loss."""
         metric = TrainingMetric(run for run in self.runs if run.line("value") != run.line("log_loss"))
-        panels: list[TrainingLoss | TrainingMetric] = [TrainingLoss(self.runs), ValidationLogLoss(self.runs), metric]
+        panels: list[TrainingLoss | TrainingMetric] = [
+            TrainingLoss(self.runs),
+            ValidationLogLoss(self.runs),
+            Normalizer(self.runs),
+            metric,
+        ]
         return [panel for panel in panels if panel.runs] or [panels[0]]
 
     def points(self) -> dict[str, list[object]]:
-        """name, epoch, loss, log_loss, monitor, value, chosen; NaN for what was not measured."""
+        """name, epoch, loss, log_loss, monitor, value, chosen; NaN for what was not measured.
+
+        With a quasibinary run also log_normalizer.
+        """
         epochs = [(run, epoch) for run in self.runs for epoch in run.epochs]
         columns: dict[str, list[object]] = {"name": [run.name for run, _ in epochs]}
         columns["epoch"] = [epoch.epoch for _, epoch in epochs]
@@ -243,6 +267,8 @@ class TrainingCurves(Panels):
         columns["monitor"] = [epoch.monitor for _, epoch in epochs]
         columns["value"] = [_plain(epoch.value) for _, epoch in epochs]
         columns["chosen"] = [epoch is run.chosen for run, epoch in epochs]
+        if any(epoch.log_normalizer is not None for _, epoch in epochs):
+            columns["log_normalizer"] = [_plain(epoch.log_normalizer) for _, epoch in epochs]
         return columns
 
     def table(self) -> Table:

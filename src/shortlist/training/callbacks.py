@@ -103,10 +103,11 @@ class TensorBoard(Callback):
         self._writer = self._make()
 
     def epoch_ended(self, line: dict[str, Any], history: Sequence[dict[str, Any]]) -> None:
-        """Write loss, learning rate, speed and every metric of the epoch."""
+        """Write loss, learning rate, normaliser, speed and every metric of the epoch."""
         if self._writer is None:
             self._writer = self._make()
-        numbers = {name: line[name] for name in ("loss", "lr", "rows_per_second") if line.get(name) is not None}
+        names = ("loss", "lr", "log_normalizer", "rows_per_second")
+        numbers = {name: line[name] for name in names if line.get(name) is not None}
         numbers |= {f"validation/{name}": value for name, value in (line.get("metrics") or {}).items()}
         for name, value in numbers.items():
             self._writer.add_scalar(name, value, line["epoch"])

@@ -5,6 +5,7 @@ from typing import Any
 
 from shortlist.checks import flag, optional, text, whole
 from shortlist.errors import InputError
+from shortlist.links import Link, Quasibinary
 from shortlist.words import shown
 
 
@@ -33,6 +34,7 @@ ENTRIES: Mapping[str, Callable[[str, Any], Any]] = {
     "step": whole(0, 2**53),
     "loss": optional(number_or_nan),
     "lr": optional(number_or_nan),
+    "log_normalizer": optional(number_or_nan),
     "seconds": optional(number_or_nan),
     "rows_per_second": optional(number_or_nan),
     "monitor": optional(text),
@@ -40,6 +42,17 @@ ENTRIES: Mapping[str, Callable[[str, Any], Any]] = {
     "best": flag,
     "metrics": _metrics,
 }
+
+
+def normalizer_entry(link: Link | None) -> dict[str, float]:
+    """The entry of an epoch for the normaliser C of a quasibinary link, as log C; empty for other links.
+
+    >>> normalizer_entry(None)
+    {}
+    """
+    if not isinstance(link, Quasibinary) or link.log_normalizer is None:
+        return {}
+    return {"log_normalizer": float(link.log_normalizer)}
 
 
 def checked_history(found: Any) -> list[dict[str, Any]]:

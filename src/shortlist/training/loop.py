@@ -32,6 +32,7 @@ from shortlist.training.failures import (
     save_failed_batch,
 )
 from shortlist.training.gradients import GradientWatch
+from shortlist.training.history import normalizer_entry
 from shortlist.training.interruption import Interrupted, StopRequest, Terminated, deferred_signals
 from shortlist.training.loaded_data import check_readable
 from shortlist.training.model_state import ModelState
@@ -304,6 +305,7 @@ class Loop:
             "step": state.step,
             "loss": running.get("loss", 0.0) / steps if steps else None,
             "lr": self.rate(state.step - 1),
+            **normalizer_entry(self.criterion.link),
             "seconds": round(running.get("seconds", 0.0), 3),
         }
         line["rows_per_second"] = round(self.sampler.steps_per_epoch * self.sampler.size / max(1e-9, line["seconds"]), 1)
