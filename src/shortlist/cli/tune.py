@@ -31,7 +31,8 @@ def tune(
             "--grid",
             "-g",
             metavar="NAME=V1,V2,…",
-            help="Values to try, such as lr=0.1,0.3; repeatable. The grid of the recipe by default.",
+            help="Values to try, such as lr=0.1,0.3, or epsilon=paper for those of the papers; repeatable. By default the grid "
+            "of the recipe.",
         ),
     ] = None,
     settings: Settings = None,

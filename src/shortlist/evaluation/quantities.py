@@ -175,8 +175,10 @@ def _above_one(first: int) -> Callable[[Evaluation], float | None]:
 
 # Of the quasibinary link (Liao), whose q = exp(s) / C is a probability only up to 1.
 QUASIBINARY = (
-    Quantity("above_one", "q > 1", "share of all labels of all rows whose q = exp(s) / C is above 1, cut to 1", _above_one(0)),
-    Quantity("rows_above_one", "rows with q > 1", "share of rows with at least one such label", _above_one(2)),
+    Quantity(
+        "above_one", "q > 1", "share of (row, label) pairs whose q = exp(s) / C is above 1, which is cut to 1", _above_one(0)
+    ),
+    Quantity("rows_above_one", "rows with q > 1", "share of rows with at least one such pair", _above_one(2)),
 )
 
 QUANTITIES: dict[str, Quantity] = {
