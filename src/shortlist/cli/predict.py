@@ -31,7 +31,7 @@ from shortlist.models.heads import HEAD_NAMES
 from shortlist.predictions import PredictionsWriter
 from shortlist.report import Table
 from shortlist.selection import count_rows
-from shortlist.sets.lists import LabelList, label_lists, list_writer
+from shortlist.sets.lists import Describer, LabelList, label_lists, list_writer
 from shortlist.sets.sizes import SizeSummary
 from shortlist.tensors import Scores, Target
 from shortlist.training.failures import is_out_of_memory
@@ -168,7 +168,7 @@ class _Work:
 
     def __post_init__(self) -> None:
         self.counts = torch.zeros(len(self.model.classes) + 1, dtype=torch.float64)  # of sets, by their size
-        self.done, self.device = 0, self.model.device.type
+        self.done, self.refused, self.device = 0, 0, self.model.device.type
         self.batches = self._scored()
 
     @property
@@ -195,13 +195,22 @@ class _Work:
     def lists(self) -> Iterator[list[LabelList]]:
         """The sets as lists, a batch at a time."""
         called = "scores" if self.model.link is None else "probs"
-        sets_of = None if self.model.rule is None else self.model.rule.in_blocks()
+        assert self.model.rule is not None
+        sets_of, describe = self.model.rule.in_blocks(), self.describer
         for numbers, scores in self.batches:
             probs, sets = self.model.decide(scores, sets_of)
             self.count(sets)
             ids = [self.rows.ids[row] for row in numbers.tolist()]
             target = None if self.target is None else self.target[numbers]
-            yield label_lists(sets, probs, self.model.classes, ids, target, called)
+            lists = describe(label_lists(sets, probs, self.model.classes, ids, target, called), sets, probs)
+            self.refused += sum(one.refused for one in lists)
+            yield lists
+
+    @property
+    def describer(self) -> Describer:
+        """Says what the sets of the model's rule are."""
+        assert self.model.rule is not None
+        return Describer(self.model.rule, self.model.superclasses)
 
     def count(self, sets: Tensor) -> None:
         """Count the sets by their size."""
@@ -259,7 +268,7 @@ def _check_inputs(model: Classifier, dataset: Dataset, source: str) -> None:
 
 def _write_sets(work: _Work, out: Path | None, as_json: bool) -> None:
     if out is not None:
-        with list_writer(out) as write:
+        with list_writer(out, columns=work.describer.columns) as write:
             for lists in work.lists():
                 write(lists)
         return
@@ -269,14 +278,9 @@ def _write_sets(work: _Work, out: Path | None, as_json: bool) -> None:
             emit("".join(json.dumps(row.record(), ensure_ascii=False) + "\n" for row in lists))
         first += lists[: SHOWN - len(first)]
     if not as_json:
-        show(Table([work.things.removesuffix("s"), "labels"], [[printable(row.id), _labels(row)] for row in first]))
+        show(Table([work.things.removesuffix("s"), "labels"], [[row.id, row.text()] for row in first]))
         if work.done > SHOWN:
             say(f"… and {work.done - SHOWN:,} more: write them all with --out sets.jsonl")
-
-
-def _labels(row: LabelList) -> str:
-    shown = (f"{printable(name)} {number:.3f}" for name, number in zip(row.labels, row.probs, strict=True))
-    return ", ".join(shown) or "–"
 
 
 def _write_scores(work: _Work, out: Path) -> None:
@@ -314,6 +318,7 @@ def _conclude(work: _Work, out: Path | None, to_scores: bool) -> None:
     if work.model.rule is not None:
         size = SizeSummary.of(work.counts)
         parts += [f"{size.mean:.4g} labels on average", f"{float(work.counts[0]) / size.rows:.1%} empty"]
+        parts += [f"{work.refused:,} refused by the gate"] if work.model.rule.gate is not None and not to_scores else []
         shift = work.model.rule.size_shift(size)
         if shift:
             warn(shift)

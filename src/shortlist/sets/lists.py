@@ -146,8 +146,9 @@ class Describer:
                 one if group < 0 else replace(one, superclass=named[group]) for one, group in zip(lists, whole, strict=True)
             ]
         if self.gate is not None:
-            accepted = self.gate.accepts(probs).tolist()
-            lists = [one if fine else replace(one, refused=True) for one, fine in zip(lists, accepted, strict=True)]
+            # Never of a row that has a set: it may have been answered on a device that rounds in another way.
+            refused = ~(self.gate.accepts(probs) | sets.any(1))
+            lists = [replace(one, refused=True) if no else one for one, no in zip(lists, refused.tolist(), strict=True)]
         return lists
 
 
