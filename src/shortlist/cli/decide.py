@@ -15,6 +15,7 @@ from shortlist.cli.runs import run_at
 from shortlist.errors import InputError
 from shortlist.evaluation import Evaluation, measure
 from shortlist.evaluation.measuring import MOST_BINS
+from shortlist.evaluation.tally import BINS
 from shortlist.files import write_text
 from shortlist.report import Table, headline, number_groups, write_report
 from shortlist.report.optimum import Optimum
@@ -108,7 +109,7 @@ def evaluate(
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
     target_key: options.TargetKey = None,
-    calibration_bins: options.CalibrationBins = 15,
+    calibration_bins: options.CalibrationBins = BINS,
     top_n: options.TopN = None,
     per_class: Annotated[
         Path | None,
@@ -183,7 +184,7 @@ def report(
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
     target_key: options.TargetKey = None,
-    calibration_bins: options.CalibrationBins = 15,
+    calibration_bins: options.CalibrationBins = BINS,
     top_n: options.TopN = None,
     title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Heading of the page.")] = None,
     strict: options.Strict = False,
@@ -197,6 +198,8 @@ def report(
         split,
         same_rows or None,
         link,
+        None if calibration_bins == BINS else calibration_bins,
+        top_n,
     )  # with any of them, the page is not the one that training wrote
     own = run_at(scores[0]) if len(scores) == 1 and all(other is None for other in others) else None
     out = out or (Path(REPORT) if own is None else own.report_path)
