@@ -195,7 +195,11 @@ def _above_one(first: int) -> Callable[[Evaluation], float | None]:
 # Of the quasibinary link (Liao), whose q = exp(s) / C is a probability only up to 1.
 QUASIBINARY = (
     Quantity(
-        "above_one", "q > 1", "share of (row, label) pairs whose q = exp(s) / C is above 1, which is cut to 1", _above_one(0), group="calibration"
+        "above_one",
+        "q > 1",
+        "share of (row, label) pairs whose q = exp(s) / C is above 1, which is cut to 1",
+        _above_one(0),
+        group="calibration",
     ),
     Quantity("rows_above_one", "rows with q > 1", "share of rows with at least one such pair", _above_one(2)),
 )
