@@ -116,6 +116,8 @@ DOORS: dict[str, Door] = {
     **both("calibration_error", "probabilities"),
     **both("calibration_error", "probabilities", binning="mass"),
     **both("calibration_error", "probabilities", over="all"),
+    **both("classwise_calibration_error", "probabilities"),
+    "calibration_test": Door(lambda v, t: metrics.calibration_test(v, t, draws=9).p_value, "probabilities"),
     **both("mean_average_precision", "scores"),
     **both("mean_average_precision", "scores", axis="example"),
     "BinnedMeanAveragePrecision": Door(streamed("BinnedMeanAveragePrecision"), "probabilities"),
@@ -161,7 +163,7 @@ EXCUSED = {
     metrics: {
         "set_accuracy", "shot_accuracy", "SetAccuracy", "ShotAccuracy",  # synonyms
         "calibration_definition", "logs_of",  # no values, or those of predictions
-        "Curve", "RetrievalCurve", "QueryScores", "RetrievalScores",  # answers
+        "CalibrationTest", "Curve", "RetrievalCurve", "QueryScores", "RetrievalScores",  # answers
     },
     sets: {
         "Batches", "BoundCost", "Constraint", "CumulativeMass", "AverageError", "AverageSize", "ErrorPerClass",

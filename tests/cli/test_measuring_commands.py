@@ -4,15 +4,16 @@ import csv
 import io
 import json
 import re
+from pathlib import Path
 
 import pytest
 import torch
 
 from shortlist import Predictions
 from shortlist.links import Isotonic, Platt, Temperature
-from shortlist.metrics import calibration_error
+from shortlist.metrics import calibration_error, top_n_f1
 from shortlist.report import evaluate
-from shortlist.sets import average_k, lac
+from shortlist.sets import average_k, lac, top_k
 from tests.cli.conftest import draw
 
 
@@ -28,13 +29,57 @@ def test_evaluate_shows_the_numbers_of_the_library(run, old, new):
     outcome = run("evaluate", new, "--rule", "lac:0.1", "--calibration", old)
     calibration = Predictions.load(old)
     numbers = evaluate(Predictions.load(new), lac(0.1).fit(calibration), name="new").numbers()
-    shown = dict(line.rsplit(maxsplit=1) for line in outcome.out.splitlines())
+    lines = [line.rstrip() for line in outcome.out.splitlines()]
+    shown = dict(line.rsplit(maxsplit=1) for line in lines if "  " in line)
     assert outcome.code == 0
+    assert (
+        next(n for n, line in enumerate(lines) if line.startswith("coverage "))
+        < lines.index("sets")
+        < lines.index("calibration")
+    )
+    assert lines[lines.index("calibration") - 1] == ""
+    assert shown["calibration p"] == f"{numbers['calibration_p']:.3f}"
     assert shown["predictions"] == "new"
     assert shown["rule"] == "lac:0.1"
     assert shown["coverage"] == f"{numbers['coverage']:.1%}"
     assert shown["mean size"] == f"{numbers['size']:.2f}"
     assert shown["few-shot"] == f"{numbers['few']:.1%}"
+
+
+def test_bins_and_top_n_are_those_that_were_asked_for(run, old, new, fails):
+    asked = ("--calibration-bins", "10", "--top-n", "3")
+    (numbers,) = strict_json(run("evaluate", new, "--rule", "top-k:2", *asked, "--json").out)
+    predictions = Predictions.load(new)
+    probs, target = predictions.probs(), predictions.target
+    for name, norm in (("calibration", "expected"), ("ace", "average"), ("mce", "max")):
+        for key, over in (("top", "top"), ("all", "all"), ("top_n", 3)):
+            expected = float(calibration_error(probs, target, norm=norm, bins=10, over=over))
+            assert numbers[f"{name}_{key}"] == pytest.approx(expected, rel=1e-6), (name, key)
+    assert numbers["f1_top_n"] == pytest.approx(float(top_n_f1(probs, target, n=3)))
+    assert "ECE, 10 bins of equal width, over the 3 most confident labels of a row" in numbers["calibration_error"]
+    page = Path("page.html")
+    assert run("report", new, "--rule", "top-k:2", *asked, "--out", page).code == 0
+    assert "10 bins of equal width, over the 3 most confident labels of a row" in page.read_text()
+    for command in ("evaluate", "report"):
+        assert fails(command, new, "-r", "top-k:2", "--top-n", "0") == "--top-n: expected a whole number from 1, got 0"
+        assert "--calibration-bins: expected a whole number from 1 to 1000, got 1001" in fails(
+            command, new, "-r", "top-k:2", "--calibration-bins", "1001"
+        )
+
+
+def test_the_calibration_of_each_class_is_written_to_a_file(run, old, new, fails):
+    assert run("evaluate", new, old, "--rule", "top-k:2", "--per-class", "classes.csv").code == 0
+    rows = list(csv.DictReader(io.StringIO(Path("classes.csv").read_text())))
+    predictions = Predictions.load(new)
+    frame = evaluate(predictions, top_k(2)).class_calibration()
+    assert [row["predictions"] for row in rows] == ["new"] * len(frame) + ["old"] * len(frame)
+    assert [row["class"] for row in rows[: len(frame)]] == frame.index.tolist()
+    assert [float(row["ece"]) for row in rows[: len(frame)]] == pytest.approx(frame["ece"].tolist())
+    assert [int(row["labels"]) for row in rows[: len(frame)]] == predictions.target.bincount(minlength=len(frame)).tolist()
+    assert "--per-class: expected a name that ends in .csv, got x.txt" in fails(
+        "evaluate", new, "-r", "top-k:2", "--per-class", "x.txt"
+    )
+    assert "--per-class: expected labels" in fails("evaluate", new, "-r", "top-k:2", "--link", "none", "--per-class", "x.csv")
 
 
 def test_evaluate_json_is_valid_without_nan_and_says_what_every_number_is(run, old, new, tmp_path):

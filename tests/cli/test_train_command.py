@@ -384,7 +384,16 @@ def test_the_report_of_a_run_is_written_again_where_it_was(run, here, tmp_path):
     assert (here / "report.html").read_text() == trained  # title, remarks, curves and all
 
 
-@pytest.mark.parametrize("more", [("--rule", "lac:0.2"), ("--split", "0.5"), ("--rule", "average-k:2", "--same-rows")])
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--rule", "lac:0.2"),
+        ("--split", "0.5"),
+        ("--rule", "average-k:2", "--same-rows"),
+        ("--calibration-bins", "10"),
+        ("--top-n", "2"),
+    ],
+)
 def test_a_report_of_something_else_leaves_the_run_s_own_alone(run, here, tmp_path, more):
     before = (here / "report.html").read_bytes()
     assert run("report", here, *more).code == 0

@@ -57,13 +57,28 @@ def whole_matrix_numbers(predictions, rule):
             float((row & marks).sum() / marks.sum()) if marks.any() else 1.0 for row, marks in zip(sets, target, strict=True)
         ]
         numbers["row_recall"] = sum(shares) / len(shares)
+        numbers["f1_top_n"] = metrics.top_n_f1(shown, target, n=4)
         numbers |= {f"map_{axis}": metrics.mean_average_precision(shown, target, axis=axis) for axis in ("class", "example")}
     if predictions.link is not None:
-        numbers |= {f"calibration_{over}": metrics.calibration_error(shown, target, over=over) for over in ("top", "all")}
+        numbers |= calibration_numbers(shown, target)
         numbers["log_loss"] = training.log_loss(shown.double().numpy(), target.numpy())
         if target.ndim == 2 and not target.any(1).all():
             numbers |= outlier_numbers(shown, target)
     return numbers
+
+
+def calibration_numbers(probs, target):
+    """Three norms over three choices of pairs, and what is measured about classes and by the test."""
+    pairs = {"top": "top", "all": "all"} | ({"top_n": 4} if target.ndim == 2 else {})
+    norms = {"calibration": "expected", "ace": "average", "mce": "max"}
+    return {
+        f"{name}_{over}": metrics.calibration_error(probs, target, norm=norm, over=counted)
+        for name, norm in norms.items()
+        for over, counted in pairs.items()
+    } | {
+        "calibration_classwise": metrics.classwise_calibration_error(probs, target),
+        "calibration_p": metrics.calibration_test(probs, target).p_value,
+    }
 
 
 def outlier_numbers(probs, target):
@@ -121,7 +136,8 @@ def test_curves_reliability_and_groups_are_those_of_the_whole_matrix(kind):
         assert counts == [len(part) for part in table]
         assert confidence == pytest.approx([sum(c for c, _ in part) for part in table])
         assert right == [sum(o for _, o in part) for part in table]
-    assert list(found.calibration()) == [calibration_definition("expected", 15, "width", over) for over in ("top", "all")]
+    counted = ["top", "all", *([4] if kind == "many" else [])]
+    assert list(found.calibration()) == [calibration_definition("expected", 15, "width", over) for over in counted]
     if kind == "many":
         assert found.rank_curve is None
         assert found.group_sizes == {}

@@ -6,12 +6,15 @@ import pytest
 import torch
 
 from shortlist import Predictions, metrics
-from shortlist.evaluation import card_numbers, measure, validation_numbers
-from shortlist.evaluation.quantities import QUANTITIES
+from shortlist.errors import InputError
+from shortlist.evaluation import card_numbers, evaluation as evaluation_module, measure, validation_numbers
+from shortlist.evaluation.quantities import QUANTITIES, in_groups
+from shortlist.evaluation.quantity import GROUPS
 from shortlist.evaluation.selections import has_outliers, validation_names
 from shortlist.evaluation.tally import TOTALS, Block, Tally, wanted_totals
 from shortlist.links import Platt, Quasibinary, Sigmoid
 from shortlist.sets import threshold, top_k
+from tests.references import metrics as ref
 from tests.report.cases import COUNTS, KINDS, draw
 
 
@@ -33,24 +36,27 @@ def test_numbers_and_frame_hold_the_same_quantities(kind, rule):
     for name, row in frame.iterrows():
         assert row["value"] == pytest.approx(numbers[name], nan_ok=True)
         assert row["standard_error"] == pytest.approx(numbers.get(f"{name}_se", math.nan), nan_ok=True)
-        assert row["definition"] == QUANTITIES[name].definition
+        assert row["definition"] == QUANTITIES[name].meaning(evaluation)
+        assert row["group"] == QUANTITIES[name].group
 
 
 def test_without_a_rule_only_the_probabilities_are_measured():
     numbers = measure(draw(counts=COUNTS)).numbers()
-    assert set(numbers) == {"name", "rule", "rows", "top1", "top1_se", "calibration_top", "calibration_all", "log_loss"}
+    errors = {f"{error}_{over}" for error in ("calibration", "ace", "mce") for over in ("top", "all")}
+    others = {"calibration_classwise", "calibration_p", "log_loss"}
+    assert set(numbers) == {"name", "rule", "rows", "top1", "top1_se"} | errors | others
     assert numbers["rule"] == "no rule"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_tallies_of_parts_merge_into_that_of_the_whole(kind):
     predictions, rule = draw(kind, counts=COUNTS), threshold(0.45)
-    names = wanted_totals(predictions, True, frozenset(TOTALS))
+    names = wanted_totals(predictions, True, frozenset(TOTALS), 3)
 
     def tally(rows):
         part = predictions.rows(rows)
         found = Tally(list(names))
-        found.add(Block(part, part.plausibility(), rule(part.plausibility()), 2))
+        found.add(Block(part, part.plausibility(), rule(part.plausibility()), 2, 7, 3))
         return found
 
     whole, first = tally(slice(None)), tally(slice(0, 31))
@@ -145,3 +151,72 @@ def test_scores_without_a_link_have_no_calibration_error():
     evaluation = measure(predictions, top_k(1))
     assert math.isnan(evaluation.calibration_error("top"))
     assert [row["name"].partition(" (")[0] for row in card_numbers(evaluation)][-1] == "top-1"
+
+
+@pytest.mark.parametrize("kind", ["single", "many"])
+def test_classes_have_their_own_calibration(kind):
+    predictions = draw(kind, counts=COUNTS)
+    evaluation = measure(predictions, calibration_bins=5)
+    frame, probs = evaluation.class_calibration(), predictions.probs().double()
+    marks = ref.marks_of(predictions.target.numpy(), 6)
+    assert frame.index.tolist() == list(predictions.class_names)
+    assert frame["labels"].tolist() == marks.sum(0).tolist()
+    assert frame["frequency"].tolist() == pytest.approx(marks.mean(0).tolist())
+    assert frame["probability"].tolist() == pytest.approx(probs.mean(0).tolist())
+    assert frame["gap"].tolist() == pytest.approx((probs.numpy().mean(0) - marks.mean(0)).tolist())
+    spread = (probs * (1 - probs)).sum(0).sqrt().numpy()
+    assert frame["z"].tolist() == pytest.approx(((probs.numpy() - marks).sum(0) / spread).tolist())
+    for name, norm in (("ece", "expected"), ("ace", "average"), ("mce", "max")):
+        expected = ref.classwise_calibration_error(probs.numpy(), predictions.target.numpy(), norm, 5, "none")
+        assert frame[name].tolist() == pytest.approx(expected.tolist()), name
+    assert frame["training_examples"].tolist() == COUNTS
+    assert measure(draw(kind, link=None)).class_calibration().empty
+
+
+def test_the_definitions_of_calibration_errors_are_those_of_the_metrics():
+    evaluation = measure(draw("many"), calibration_bins=7, top_n=3)
+    norms = {"calibration": "expected", "ace": "average", "mce": "max"}
+    for name, norm in norms.items():
+        for key, over in (("top", "top"), ("all", "all"), ("top_n", 3)):
+            quantity = QUANTITIES[f"{name}_{key}"]
+            assert quantity.meaning(evaluation) == metrics.calibration_definition(norm, 7, "width", over)
+            expected = metrics.calibration_error(draw("many").probs(), draw("many").target, norm=norm, bins=7, over=over)
+            assert quantity.value(evaluation) == pytest.approx(float(expected), rel=1e-6)
+    assert QUANTITIES["f1_top_n"].heading(evaluation) == "macro F1 top 3"
+
+
+def test_every_quantity_is_in_the_headline_or_in_its_group_and_groups_keep_their_order():
+    evaluations = [measure(draw(kind, counts=COUNTS), threshold(0.45)) for kind in KINDS]
+    found = in_groups(evaluations)
+    assert list(found) == ["headline", *GROUPS]
+    assert {quantity.group for quantity in QUANTITIES.values()} == set(GROUPS)
+    names = [quantity.name for group in found.values() for quantity in group]
+    assert len(names) == len(set(names))
+    assert set(names) == {
+        name for evaluation in evaluations for name, value in evaluation.numbers().items() if name in QUANTITIES
+    }
+    for kind, evaluation in zip(KINDS, evaluations, strict=True):
+        first = [quantity.name for quantity in in_groups([evaluation])["headline"]]
+        assert len(first) <= 8
+        assert ("calibration_top" in first, "calibration_all" in first) == (kind == "single", kind == "many")
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"calibration_bins": 0}, "calibration_bins: .*from 1 to 1000, got 0"),
+        ({"calibration_bins": 1001}, "calibration_bins: .*got 1001"),
+        ({"top_n": 0}, "top_n: .*got 0"),
+        ({"top_n": 1.5}, r"top_n: .*got 1\.5"),
+    ],
+)
+def test_bins_and_n_are_checked(keywords, message):
+    with pytest.raises(InputError, match=message):
+        measure(draw(), **keywords)
+
+
+def test_the_test_of_many_rows_draws_less(monkeypatch):
+    monkeypatch.setattr(evaluation_module, "MANY_ROWS", 90)
+    evaluation = measure(draw(rows=90))
+    expected = metrics.calibration_test(draw().probs(), draw().target, draws=199).p_value
+    assert evaluation.numbers()["calibration_p"] == float(expected)

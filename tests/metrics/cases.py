@@ -71,6 +71,8 @@ CASES = [
     *(Case("calibration_error", {"norm": "average", "bins": 10, "over": over}) for over in ("top", "all", 4, 99)),
     *(Case("calibration_error", {"norm": n, "binning": "mass"}, constant_size=False) for n in ("expected", "average", "max")),
     Case("calibration_error", {"bins": 4, "binning": "mass", "over": 2}, constant_size=False),
+    Case("classwise_calibration_error"),
+    *(Case("classwise_calibration_error", {"norm": n, "bins": 4, "average": "none"}) for n in ("expected", "average", "max")),
     Case("mean_average_precision", {}, constant_size=False),
     Case("mean_average_precision", {"average": "none"}, constant_size=False),
     Case("mean_average_precision", {"axis": "example"}),

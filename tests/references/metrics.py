@@ -136,6 +136,47 @@ def calibration_error(probs, target, norm="expected", bins=15, binning="width", 
     return mean(gaps) if norm == "average" else max(gaps)
 
 
+def classwise_calibration_error(probs, target, norm="expected", bins=15, average="macro"):
+    """The calibration error of each column by itself, as if it were a problem of one label."""
+    marks = marks_of(target, probs.shape[1])
+    columns = zip(probs.T, marks.T, strict=True)
+    errors = [calibration_error(p[:, None], y[:, None], norm=norm, bins=bins, over="all") for p, y in columns]
+    return np.array(errors) if average == "none" else mean(errors)
+
+
+def calibration_statistic(probs, target, bins, over):
+    """Σ over bins of (right - expected)² / Σ p (1 - p)."""
+    total = 0.0
+    for part in width_bins(confidence_pairs(probs, target, over), bins):
+        variance = sum(p * (1 - p) for p, _ in part)
+        if variance > 0:
+            total += sum(right - p for p, right in part) ** 2 / variance
+    return total
+
+
+def calibration_p_value(probs, target, bins, over):
+    """The probability, over all ways to give every row one label, of a statistic as large: one label a row, few rows."""
+    observed, mass = calibration_statistic(probs, target, bins, over), 0.0
+    for labels in itertools.product(range(probs.shape[1]), repeat=len(probs)):
+        if calibration_statistic(probs, np.array(labels), bins, over) >= observed - 1e-9:
+            mass += math.prod(probs[row, label] for row, label in enumerate(labels))
+    return mass
+
+
+def flipped_p_value(probs, target, bins, over):
+    """The share of all signs of rows whose statistic is as large."""
+    n, parts = len(probs), [width_bins(confidence_pairs(probs[[i]], target[[i]], over), bins) for i in range(len(probs))]
+    residuals = [[sum(right - p for p, right in part) for part in row] for row in parts]
+    variance = [sum(p * (1 - p) for row in parts for p, _ in row[b]) for b in range(bins)]
+
+    def statistic(signs):
+        sums = [sum(s * row[b] for s, row in zip(signs, residuals, strict=True)) for b in range(bins)]
+        return sum(total**2 / v for total, v in zip(sums, variance, strict=True) if v > 0)
+
+    observed = statistic([1] * n)
+    return mean(statistic(signs) >= observed - 1e-9 for signs in itertools.product([-1, 1], repeat=n))
+
+
 def average_precision(scores, marks):
     """Mean over the positives of the precision of everything scored at least as high; NaN without positives."""
     precisions = []

@@ -24,9 +24,9 @@ def draw(kind="single", *, rows=90, link="softmax", counts=None, classes=CLASSES
     return Predictions(scores, target, classes, link, train_counts=counts)
 
 
-def measured(kind="single", *, name="trees", rule=None, **settings):
+def measured(kind="single", *, name="trees", rule=None, top_n=None, bins=15, **settings):
     """The evaluation of such predictions; the default rule leaves some sets empty."""
     predictions = draw(kind, **settings)
     if rule is None:
         rule = top_k(2) if predictions.link is None else threshold(0.45)
-    return evaluate(predictions, rule, name=name)
+    return evaluate(predictions, rule, name=name, top_n=top_n, calibration_bins=bins)

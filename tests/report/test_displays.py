@@ -1,6 +1,7 @@
 """Displays: plots on given or new axes, and the numbers behind them."""
 
 import html
+import math
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -8,9 +9,19 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from shortlist.report import EvaluationDisplay, GroupSizeHistogram, Lorenz, Reliability, SizeCoverage, SizeHistogram, evaluate
-from shortlist.report.displays import DISPLAYS
+from shortlist.report import (
+    EvaluationDisplay,
+    GroupSizeHistogram,
+    Lorenz,
+    PairReliability,
+    Reliability,
+    SizeCoverage,
+    SizeHistogram,
+    TopNReliability,
+    evaluate,
+)
 from shortlist.report.evaluating import EvaluationPanels
+from shortlist.report.page import DISPLAYS
 from shortlist.report.style import themed_svg
 from shortlist.sets import threshold
 from tests.report.cases import COUNTS, draw, measured
@@ -19,14 +30,16 @@ COLUMNS = {
     SizeHistogram: ["name", "size", "rows", "share"],
     GroupSizeHistogram: ["name", "group", "size", "rows", "share"],
     SizeCoverage: ["name", "kind", "size", "coverage"],
-    Reliability: ["name", "over", "bin", "pairs", "confidence", "frequency"],
+    Reliability: ["name", "over", "bin", "pairs", "confidence", "frequency", "low", "high"],
+    PairReliability: ["name", "over", "bin", "pairs", "confidence", "frequency", "low", "high"],
+    TopNReliability: ["name", "over", "bin", "pairs", "confidence", "frequency", "low", "high"],
     Lorenz: ["name", "classes", "examples"],
 }
 
 
 @pytest.fixture(scope="module")
 def single():
-    return measured(counts=COUNTS, rows=400)
+    return measured(counts=COUNTS, rows=400, top_n=2)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +58,7 @@ def texts(ax):
 
 
 def test_every_display_is_in_the_page():
-    assert set(DISPLAYS) == set(COLUMNS) == set(EvaluationDisplay.__subclasses__())
+    assert set(DISPLAYS) == set(COLUMNS) == {*EvaluationDisplay.__subclasses__(), *Reliability.__subclasses__()}
 
 
 @pytest.mark.parametrize("kind", DISPLAYS)
@@ -135,7 +148,37 @@ def test_reliability_points_are_the_means_of_their_bins_and_give_the_calibration
         assert inside.all()
         gaps = (part["confidence"] - part["frequency"]).abs() * part["pairs"]
         assert gaps.sum() / part["pairs"].sum() == pytest.approx(many.numbers()[f"calibration_{over}"])
-    assert frame.groupby("over")["pairs"].sum().to_dict() == {"top": 300, "all": 1800}
+    assert frame.groupby("over")["pairs"].sum().to_dict() == {"top": 300, "all": 1800, "top_n": 1200}
+
+
+def test_several_classifiers_are_compared_over_the_top_label_all_labels_and_the_top_n_each_with_a_band():
+    both = [measured("many", name=name, seed=seed, rows=300) for seed, name in enumerate(("garden", "meadow"))]
+    words = {Reliability: "top label", PairReliability: "all labels", TopNReliability: "top 4 labels"}
+    for kind, label in words.items():
+        ax = kind(both).plot()
+        assert texts(ax) == [f"{label}, garden", f"{label}, meadow"]
+        frame = kind(both).frame().query("over == @kind.over")
+        for (_, part), line, band in zip(frame.groupby("name"), ax.lines[1:], ax.collections[::2], strict=True):
+            assert line.get_ydata().tolist() == part["frequency"].tolist()
+            assert (part["low"] <= part["frequency"] + 1e-12).all()
+            assert (part["frequency"] <= part["high"] + 1e-12).all()
+            corners = set(map(tuple, band.get_paths()[0].vertices.tolist()))
+            assert corners >= set(zip(part["confidence"], part["low"], strict=True))
+            assert corners >= set(zip(part["confidence"], part["high"], strict=True))
+
+
+def test_bands_of_the_top_label_are_wilson_intervals(many):
+    part = Reliability(many).frame().query("over == 'top'")
+    for _, row in part.iterrows():
+        low, high = proportion_interval(row["frequency"], row["pairs"])
+        assert (row["low"], row["high"]) == pytest.approx((low, high))
+
+
+def proportion_interval(share, n, z=1.959963984540054):
+    """The two roots of (x - share)² = z² x (1 - x) / n."""
+    a, b, c = 1 + z * z / n, -(2 * share + z * z / n), share * share
+    root = math.sqrt(b * b - 4 * a * c)
+    return max(0.0, (-b - root) / (2 * a)), min(1.0, (-b + root) / (2 * a))
 
 
 def test_lorenz_follows_training_counts_and_labels_where_there_are_none(single, many):
@@ -152,7 +195,7 @@ def test_lorenz_follows_training_counts_and_labels_where_there_are_none(single, 
 
 @pytest.mark.parametrize("kind", DISPLAYS)
 def test_several_evaluations_are_drawn_and_named_side_by_side(kind, single):
-    other = measured(name="other", counts=[5, 5, 50, 50, 500, 500], seed=1)
+    other = measured(name="other", counts=[5, 5, 50, 50, 500, 500], seed=1, top_n=2)
     both = kind([single, other])
     assert set(both.frame()["name"]) == {"trees", "other"}
     assert both.frame().query("name == 'trees'")[COLUMNS[kind]].equals(kind(single).frame())
@@ -221,6 +264,7 @@ def test_a_line_that_stands_for_several_evaluations_says_so():
     twin = evaluate(draw(counts=COUNTS), threshold(0.3), name="copy", source="copy")
     assert texts(Reliability(alone).plot()) == ["top label", "all labels"]
     assert texts(Reliability(both[:2]).plot()) == ["top label (the same for all 2)", "all labels (the same for all 2)"]
+    assert texts(PairReliability(both).plot()) == ["all labels, garden", "all labels, meadow"]
     assert texts(Reliability(both).plot()) == ["top label, garden", "top label, meadow"]
     assert texts(Reliability([*both, twin]).plot()) == ["top label, garden and copy (the same)", "top label, meadow"]
     assert texts(SizeCoverage(both[:2]).plot())[:2] == ["average-k (the same for all 2)", "top-k (the same for all 2)"]
@@ -251,6 +295,8 @@ def test_displays_leave_out_what_they_cannot_show(single, many, unlabelled):
         GroupSizeHistogram: ["trees"],
         SizeCoverage: ["trees", "woods"],
         Reliability: ["trees", "woods"],
+        PairReliability: ["trees", "woods"],
+        TopNReliability: ["trees", "woods"],
         Lorenz: ["trees", "woods"],
     }
     assert Reliability(measured(link=None)).evaluations == []

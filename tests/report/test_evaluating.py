@@ -79,15 +79,26 @@ def test_predictions_may_be_followed_by_the_rule():
 
 
 def test_it_shows_as_a_table_with_definitions():
-    found = shortlist.evaluate(PROBS, LABELS, "threshold:0.3", name="<mine>")
+    found = shortlist.evaluate(PROBS, LABELS, "threshold:0.3", name="<mine>", top_n=2)
     heading, *lines = repr(found).splitlines()
     assert heading == "<mine>: 80 rows, 4 classes, rule threshold:0.3"
-    shown = [name for name in QUANTITIES if name in found.numbers()]
-    assert [line[:16].strip() for line in lines] == [QUANTITIES[name].title for name in shown]
+    first = ["coverage", "macro_coverage", "size", "empty", "top1", "calibration_top"]
+    groups = {
+        "sets": ["size_sd"],
+        "ranking": ["f1_top_n"],
+        "calibration": [name for name in found.numbers() if name in QUANTITIES and QUANTITIES[name].group == "calibration"],
+    }
+    groups["calibration"].remove("calibration_top")
+    titles = [QUANTITIES[name].title for name in first]
+    for group, names in groups.items():
+        titles += [f"{group}:", *(QUANTITIES[name].title.replace("{n}", "2") for name in names)]
+    assert [line[:16].strip() for line in lines] == titles
+    shown = [*first, *(name for names in groups.values() for name in names)]
+    assert set(shown) == set(found.numbers()) & set(QUANTITIES)
     assert f"{found.coverage:.1%} ± {1.96 * found.coverage_error:.1%}" in lines[0]
     page = found._repr_html_()
     assert "<mine>" not in page
-    assert all(QUANTITIES[name].definition.replace("'", "&#x27;") in page for name in shown)
+    assert all(QUANTITIES[name].meaning(found).replace("'", "&#x27;") in page for name in shown)
 
 
 @pytest.mark.parametrize(("rule", "panels"), [("threshold:0.3", 3), (None, 2)])

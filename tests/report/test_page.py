@@ -10,7 +10,19 @@ import torch
 
 from shortlist import Predictions
 from shortlist.errors import InputError
-from shortlist.report import DistanceToOptimum, Optimum, TrainingCurves, evaluate, headline, render, worst_classes, write_report
+from shortlist.evaluation.quantities import defined
+from shortlist.report import (
+    DistanceToOptimum,
+    Optimum,
+    TrainingCurves,
+    class_calibration,
+    evaluate,
+    headline,
+    number_groups,
+    render,
+    worst_classes,
+    write_report,
+)
 from shortlist.sets import threshold, top_k
 from tests.report.cases import CLASSES, COUNTS, measured
 
@@ -160,11 +172,54 @@ def test_plots_that_have_nothing_to_show_are_left_out():
     assert drawn["many"] == ["Set sizes", "Coverage against set size", "Reliability", "Long tail"]
     assert drawn["none"] == ["Set sizes", "Long tail"]
     assert drawn["no link"] == ["Set sizes", "Coverage against set size", "Long tail"]
-    assert drawn["mixed"] == drawn["single"]
+    compared = [*drawn["single"][:3], "Reliability of all labels", *drawn["single"][3:]]
+    assert drawn["mixed"] == drawn["several"] == compared
     known, trained = ["Exactly k labels", "k labels on average"], ["Loss", "Validation log-loss", "Monitored metric"]
     assert drawn["trained"] == drawn["single"] + trained
     assert drawn["known"] == drawn["single"] + known
-    assert drawn["everything"] == drawn["single"] + known + trained
+    assert drawn["everything"] == compared + known + trained
+
+
+def test_the_top_n_is_drawn_if_several_classifiers_have_it():
+    both = [measured("many", name=name, seed=seed, top_n=3) for seed, name in enumerate(("garden", "meadow"))]
+    assert "<h3>Reliability of the top n</h3>" in render(both)
+    assert "<h3>Reliability of the top n</h3>" not in render(both[0])
+
+
+def test_numbers_that_are_not_in_the_headline_follow_in_groups_with_their_definitions():
+    evaluations, page = pages()["mixed"]
+    text = words(page)
+    tables = number_groups(evaluations)
+    assert [table.columns[0] for table in tables] == ["sets", "long tail", "ranking", "calibration", "rows without a label"]
+    assert all(list(table.columns[1:]) == [one.name for one in evaluations] for table in tables)
+    first, others = set(headline(evaluations).columns), [row[0] for table in tables for row in table.rows]
+    assert first.isdisjoint(others)
+    assert len(set(others)) == len(others)
+    known = {quantity.heading(e): quantity.meaning(e) for e in evaluations for quantity, value in defined(e) if value == value}
+    assert first | set(others) == known.keys() | {"predictions", "rule", "rows"}
+    for title, definition in known.items():
+        assert title in text
+        assert definition.rpartition("CE")[2] in text  # ECE, ACE and MCE are spelt out
+
+
+def test_evaluations_with_other_bins_or_another_n_are_not_compared():
+    with pytest.raises(InputError, match="evaluations: .*calibration_bins.*got 10 and 15"):
+        headline([measured(), measured(bins=10)])
+    with pytest.raises(InputError, match="evaluations: .*top_n.*got 2 and 4"):
+        render([measured("many"), measured("many", top_n=2)])
+
+
+def test_the_worst_calibrated_classes_are_listed_once_for_each_set_of_scores():
+    single, page = pages()["single"][0][0], pages()["single"][1]
+    table = class_calibration(single, 3)
+    frame = single.class_calibration().sort_values("ece", ascending=False)
+    assert [row[0] for row in table.rows] == frame.index[:3].tolist()
+    assert [row[6] for row in table.rows] == pytest.approx(frame["ece"][:3].tolist())
+    assert class_calibration(single).html() in page
+    other = measured(counts=COUNTS, rule=top_k(1), name="another rule")
+    assert render([single, other]).count(class_calibration(single).html()) == 1
+    assert "Calibration of classes" not in pages()["no link"][1]
+    assert class_calibration(measured(link=None)).rows == []
 
 
 def test_sections_are_there_only_where_something_is_given():

@@ -136,13 +136,17 @@ def noticed(found: list[str]) -> Iterator[None]:
             warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
 
 
-def show(table: "Table") -> None:
-    """Print a table to standard output."""
+def show(table: "Table", *others: "Table") -> None:
+    """Print a table to standard output; others of as many columns follow below, under the name of their first column."""
     rich = RichTable(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name, right in zip(table.columns, table.right(), strict=True):
         rich.add_column(Text(printable(name)), justify="right" if right else "left", overflow="fold")
-    for row in table.shown():
-        rich.add_row(*(Text(printable(cell)) for cell in row))
+    for number, one in enumerate([table, *others]):
+        if number:
+            rich.add_row()
+            rich.add_row(Text(printable(one.columns[0]), style="bold"))
+        for row in one.shown():
+            rich.add_row(*(Text(printable(cell)) for cell in row))
     console = SafeConsole(highlight=False)
     if not console.is_terminal:
         console = SafeConsole(highlight=False, width=10_000)  # lines are not wrapped in a pipe

@@ -7,13 +7,17 @@ from typing import Annotated, Any
 import torch
 import typer
 
+from shortlist.checks import whole
 from shortlist.cli import options
 from shortlist.cli.console import Bar, Outcome, emit, say, show, warn
 from shortlist.cli.prepare import Fitting, Prepared, Reading, check_outputs, note_different_rows, prepare_all, short_names
 from shortlist.cli.runs import run_at
 from shortlist.errors import InputError
 from shortlist.evaluation import Evaluation, measure
-from shortlist.report import Table, headline, write_report
+from shortlist.evaluation.measuring import MOST_BINS
+from shortlist.evaluation.tally import BINS
+from shortlist.files import write_text
+from shortlist.report import Table, headline, number_groups, write_report
 from shortlist.report.optimum import Optimum
 from shortlist.selection import count_rows
 from shortlist.sets.lists import LabelList, check_list_path, list_writer, lists_of
@@ -105,6 +109,12 @@ def evaluate(
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
     target_key: options.TargetKey = None,
+    calibration_bins: options.CalibrationBins = BINS,
+    top_n: options.TopN = None,
+    per_class: Annotated[
+        Path | None,
+        typer.Option("--per-class", metavar="FILE", help="Write the calibration of each class to this file, .csv."),
+    ] = None,
     as_json: options.Json = False,
     as_csv: options.Csv = False,
     strict: options.Strict = False,
@@ -112,8 +122,14 @@ def evaluate(
     """Measure the sets of a rule on labelled scores: coverage, size, calibration; several files or rules side by side."""
     if as_json and as_csv:
         raise InputError("expected --json or --csv, got both")
+    if per_class is not None and per_class.suffix != ".csv":
+        raise InputError(f"--per-class: expected a name that ends in .csv, got {per_class}")
+    check_outputs([per_class], [*scores, *(calibration or ())])
     fitting = Fitting(rule or [], calibration or (), split, seed, same_rows)
-    prepared, evaluations = _measured(scores, Reading(scores_key, target_key, link), fitting)
+    settings = _calibration_settings(calibration_bins, top_n)
+    prepared, evaluations = _measured(scores, Reading(scores_key, target_key, link), fitting, settings)
+    if per_class is not None:
+        _write_classes(evaluations, per_class)
     if as_json:
         answer = [
             evaluation.numbers()
@@ -126,8 +142,27 @@ def evaluate(
         columns = list(dict.fromkeys(name for row in numbers for name in row))
         emit(Table(columns, [[row.get(name) for name in columns] for row in numbers]).csv())
     else:
-        show(headline(evaluations).transposed())
+        show(headline(evaluations).transposed(), *number_groups(evaluations))
     _finish(prepared, strict)
+
+
+def _write_classes(evaluations: list[Evaluation], path: Path) -> None:
+    """Write the calibration of each class, of several evaluations one below the other."""
+    import pandas as pd
+
+    frames = [evaluation.class_calibration().assign(predictions=evaluation.name).reset_index() for evaluation in evaluations]
+    frame = pd.concat(frames)
+    if not len(frame):
+        raise InputError("--per-class: expected labels, and scores with a link to probabilities, got none")
+    write_text(path, frame[["predictions", *frame.columns.drop("predictions")]].to_csv(index=False))
+
+
+def _calibration_settings(bins: int, top_n: int | None) -> dict[str, Any]:
+    """The options as keywords of :func:`measure`; wrong values are reported by the name of the option."""
+    whole(1, MOST_BINS)("--calibration-bins", bins)
+    if top_n is not None:
+        whole(1)("--top-n", top_n)
+    return {"calibration_bins": bins, "top_n": top_n}
 
 
 def report(
@@ -149,6 +184,8 @@ def report(
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
     target_key: options.TargetKey = None,
+    calibration_bins: options.CalibrationBins = BINS,
+    top_n: options.TopN = None,
     title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Heading of the page.")] = None,
     strict: options.Strict = False,
 ) -> None:
@@ -161,13 +198,16 @@ def report(
         split,
         same_rows or None,
         link,
+        None if calibration_bins == BINS else calibration_bins,
+        top_n,
     )  # with any of them, the page is not the one that training wrote
     own = run_at(scores[0]) if len(scores) == 1 and all(other is None for other in others) else None
     out = out or (Path(REPORT) if own is None else own.report_path)
     check_outputs([out], [*scores, *(calibration or ())])
     fitting = Fitting(rule or [], calibration or (), split, seed, same_rows)
     reading = Reading(scores_key, target_key, link)
-    prepared, evaluations = _measured(scores, reading, fitting, None if own is None else own.recipe.name)
+    settings = _calibration_settings(calibration_bins, top_n)
+    prepared, evaluations = _measured(scores, reading, fitting, settings, None if own is None else own.recipe.name)
     warnings = [text for one in prepared for text in (*one.warnings, *one.notes)]
     if own is not None:
         title = title or own.recipe.title
@@ -195,9 +235,9 @@ def _same_optimum(one: Optimum | None, other: Optimum) -> bool:
 
 
 def _measured(
-    paths: list[Path], reading: Reading, fitting: Fitting, called: str | None = None
+    paths: list[Path], reading: Reading, fitting: Fitting, settings: dict[str, Any], called: str | None = None
 ) -> tuple[list[Prepared], list[Evaluation]]:
-    """Every file with every rule, measured; ``called`` replaces the name of a single file."""
+    """Every file with every rule, measured with these settings; ``called`` replaces the name of a single file."""
     prepared = prepare_all(paths, reading, fitting)
     note_different_rows(prepared)
     evaluations = []
@@ -205,7 +245,8 @@ def _measured(
         if called is not None:
             one.name = one.source = called
         with Bar(f"measuring {one.name}", len(one.predictions)) as bar:
-            evaluations.append(measure(one.predictions, one.rule, name=one.name, source=one.source, progress=bar.at))
+            found = measure(one.predictions, one.rule, name=one.name, source=one.source, progress=bar.at, **settings)
+            evaluations.append(found)
         if one.predictions.target is None:
             one.warnings.append(f"{one.name}: the file has no labels, so only sizes are measured")
         one.check_size(evaluations[-1].size)

@@ -79,6 +79,23 @@ IdsKey: TypeAlias = Annotated[
     typer.Option("--ids-key", metavar="NAME", help="Array or column that holds the names of the rows; by default id."),
 ]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
+CalibrationBins: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        "--calibration-bins",
+        metavar="N",
+        help="Number of bins of equal width of calibration errors, reliability diagrams and the calibration test.",
+    ),
+]
+TopN: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--top-n",
+        metavar="N",
+        help="Measure calibration errors and macro F1 of the N most probable labels of each row; by default 4 if rows have "
+        "several labels.",
+    ),
+]
 Csv: TypeAlias = Annotated[bool, typer.Option("--csv", help="Write CSV to standard output.")]
 Strict: TypeAlias = Annotated[bool, typer.Option("--strict", help="Exit with code 3 if there was a warning.")]
 NetworkPath: TypeAlias = Annotated[

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -12,9 +12,12 @@ from torch import Tensor
 from shortlist.evaluation.tally import BINS
 from shortlist.metrics import Curve, calibration_definition
 from shortlist.metrics.accuracy import SHOT_GROUPS, class_shares, shot_groups
+from shortlist.metrics.binned_pairs import Bands, frequency_bands
 from shortlist.metrics.calibration import Norm, Over, bin_error
+from shortlist.metrics.classwise import class_numbers
 from shortlist.metrics.curves import curve_of_ranks, curve_of_sizes
 from shortlist.metrics.outliers import RowScores
+from shortlist.metrics.significance import DRAWS, CalibrationTest, calibration_test, flipped_test
 from shortlist.metrics.totals import ratio
 from shortlist.sets import SetRule
 from shortlist.sets.gates import ROW_MEASURES, RowMeasure
@@ -23,6 +26,10 @@ from shortlist.sets.sizes import SizeSummary
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Pairs: TypeAlias = Literal["top", "all", "top_n"]
+PAIRS: tuple[Pairs, ...] = ("top", "all", "top_n")
+MANY_ROWS, FEW_DRAWS = 2**17, 199  # so that the calibration test of millions of rows takes seconds
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,6 +50,8 @@ class Evaluation:
         source: what plots of the scores alone call it, whatever the rule.
         details: where scores and rule come from.
         notes: what the fit of the rule warned about.
+        calibration_bins: number of bins of equal width of calibration errors, reliability diagrams and the calibration test.
+        top_n: number of most probable labels of each row over which ``top_n`` quantities are measured; None if they are not.
     """
 
     name: str
@@ -58,14 +67,19 @@ class Evaluation:
     source: str
     details: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    calibration_bins: int = BINS
+    top_n: int | None = None
 
     def __repr__(self) -> str:
         measured = ", ".join(f"{name} {value:.4g}" for name, value in self._summary().items())
         return f"Evaluation({self.name}: {self.rule_text}, {self.rows:,} rows{', ' if measured else ''}{measured})"
 
     def _summary(self) -> dict[str, float]:
+        from shortlist.evaluation.quantities import QUANTITIES
+
         names = ("coverage", "recall", "size", "top1", "map_class")
-        return {name: value for name, value in self.numbers().items() if name in names}
+        values = {name: QUANTITIES[name].value(self) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
 
     @property
     def rule_text(self) -> str:
@@ -148,9 +162,13 @@ class Evaluation:
         return curve_of_sizes(self.totals["curve"]) if "curve" in self.totals else None
 
     @property
-    def reliability(self) -> dict[str, Tensor]:
-        """(3, bins) of pairs, summed confidence and right outcomes, over the top label of a row and over all pairs."""
-        return {over: self.totals[over] for over in ("top", "all") if over in self.totals}
+    def reliability(self) -> dict[Pairs, Tensor]:
+        """(3, bins) of pairs, summed probability and right pairs, over the top label of a row, all pairs and the top n."""
+        return {over: self.totals[over] for over in PAIRS if over in self.totals}
+
+    def reliability_bands(self, over: Pairs) -> Bands:
+        """95 % intervals of the frequencies of :attr:`reliability`; the pairs of a row may depend on each other."""
+        return frequency_bands(self.totals[over], self.totals.get(f"{over}_moments"))
 
     def outliers(self, by: RowMeasure = "confidence") -> RowScores | None:
         """The number of each row by which rows with a label are told from those without; None unless there are both."""
@@ -159,16 +177,55 @@ class Evaluation:
             return None
         return RowScores(table[ROW_MEASURES.index(by)], table[2] > 0)
 
-    def calibration_error(self, over: str, norm: Norm = "expected") -> float:
-        """Calibration error in 15 bins of equal width, over ``top`` labels or ``all`` pairs; NaN where it is not defined."""
+    def calibration_error(self, over: Pairs, norm: Norm = "expected") -> float:
+        """Calibration error over the ``top`` label of a row, ``all`` pairs or the ``top_n``; NaN where it is not defined."""
         table = self.totals.get(over)
         return math.nan if table is None else float(bin_error(table, norm))
 
     def calibration(self) -> dict[str, float]:
         """Expected calibration errors by their definition."""
-        pairs: dict[str, Over] = {"top": "top", "all": "all"}
-        definitions = {over: calibration_definition("expected", BINS, "width", pairs[over]) for over in self.reliability}
+        counted: dict[Pairs, Over | None] = {"top": "top", "all": "all", "top_n": self.top_n}
+        definitions = {
+            over: calibration_definition("expected", self.calibration_bins, "width", counted[over]) for over in self.reliability
+        }
         return {definition: self.calibration_error(over) for over, definition in definitions.items()}
+
+    @cached_property
+    def calibration_test(self) -> CalibrationTest | None:
+        """Test whether labels follow the probabilities, over the top label of a row, all pairs if rows have several labels.
+
+        See :func:`shortlist.metrics.calibration_test`; from 131,072 rows with 199 draws instead of 999.
+        """
+        draws = DRAWS if self.rows < MANY_ROWS else FEW_DRAWS
+        if "top_pairs" in self.totals:
+            confidence, right = self.totals["top_pairs"]
+            found = calibration_test(confidence[:, None], right[:, None] > 0, bins=self.calibration_bins, draws=draws)
+            return CalibrationTest(*found)
+        if "residuals" in self.totals and "class_bins" in self.totals:
+            variance = self.totals["class_bins"][3].sum(0).cpu()
+            return flipped_test(self.totals["residuals"].T.contiguous(), variance, draws)
+        return None
+
+    def class_numbers(self) -> dict[str, Tensor]:
+        """The columns of :meth:`class_calibration`, (C,) each; none without labels or a link."""
+        table = self.totals.get("class_bins")
+        return {} if table is None else class_numbers(table)
+
+    def class_calibration(self) -> "pd.DataFrame":
+        """Calibration of each class over its pairs with all rows, one row a class; no rows without labels or a link.
+
+        Columns: ``labels``, number of rows with the class; ``probability``, its mean; ``frequency``, share of rows with the
+        class; ``gap``, probability - frequency; ``z``, the gap in standard errors, beyond ±2 for one calibrated class in
+        twenty; ``ece``, ``ace``, ``mce``, calibration errors of the class; ``training_examples`` where known.
+        """
+        import pandas as pd
+
+        columns = {name: values.cpu().numpy() for name, values in self.class_numbers().items()}
+        if columns:
+            columns["labels"] = columns["labels"].astype(int)
+        if columns and self.train_counts is not None:
+            columns["training_examples"] = self.train_counts.numpy()
+        return pd.DataFrame(columns, index=pd.Index(self.classes if columns else [], name="class"))
 
     def numbers(self) -> dict[str, Any]:
         """Name, rule and number of rows, and every quantity that is defined, with its standard error as ``…_se``.
@@ -187,7 +244,7 @@ class Evaluation:
         return found
 
     def frame(self) -> "pd.DataFrame":
-        """Every quantity that is defined: its value, standard error and definition, one row a quantity."""
+        """Every quantity that is defined: its group, value, standard error and definition, one row a quantity."""
         import pandas as pd
 
         from shortlist.evaluation.quantities import defined
@@ -195,9 +252,10 @@ class Evaluation:
         rows = [
             {
                 "quantity": quantity.name,
+                "group": quantity.group,
                 "value": value,
                 "standard_error": quantity.error(self) if quantity.error is not None else math.nan,
-                "definition": quantity.definition,
+                "definition": quantity.meaning(self),
             }
             for quantity, value in defined(self)
         ]

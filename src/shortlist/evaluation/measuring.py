@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import torch
 
+from shortlist.checks import whole
 from shortlist.errors import InputError
 from shortlist.evaluation.evaluation import Evaluation
-from shortlist.evaluation.tally import Block, Tally, keeps_scores, wanted_totals
+from shortlist.evaluation.tally import BINS, Block, Tally, keeps_scores, wanted_totals
 from shortlist.metrics import mean_average_precision
 from shortlist.metrics.ranking import binned_precision, binned_precision_bounds
 from shortlist.metrics.totals import ratio
@@ -17,6 +18,8 @@ from shortlist.sets.lists import LabelList, label_lists
 from shortlist.tensors import Probs, is_single_label
 
 EXAMPLES = 8
+MOST_BINS = 1000
+TOP_N = 4  # Liao, section V-C
 
 
 def measure(
@@ -28,6 +31,8 @@ def measure(
     progress: Callable[[int], None] = lambda rows: None,
     only: frozenset[str] | None = None,
     k: int = 1,
+    calibration_bins: int = BINS,
+    top_n: int | None = None,
 ) -> Evaluation:
     """Apply a fitted rule to predictions and measure its sets and the probabilities behind them.
 
@@ -39,24 +44,30 @@ def measure(
         progress: callback, called with the number of rows done after each block.
         only: names of the totals to compute (see :data:`shortlist.evaluation.tally.TOTALS`); all that are defined by default.
         k: set size of the ``top_hits`` total.
+        calibration_bins: number of bins of equal width of calibration errors, reliability diagrams and the calibration test.
+        top_n: calibration errors and macro F1 over the n most probable labels of each row are measured too; by default 4 for
+            rows with several labels (Liao, section V-C), and not at all for rows with one.
 
     >>> from shortlist.sets import threshold
     >>> predictions = Predictions([[0.7, 0.3], [0.6, 0.4]], target=[0, 1], link="identity")
     >>> measure(predictions, threshold(0.5)).coverage
     0.5
     """
+    calibration_bins = whole(1, MOST_BINS)("calibration_bins", calibration_bins)
+    top_n = _labels_counted(predictions, top_n)
     if not len(predictions):
         raise InputError("expected rows to evaluate, got none")
     if rule is not None:
         rule.check_reads(predictions)
         rule.check_origin(predictions)
-    tally = Tally(wanted_totals(predictions, rule is not None, only))
+    tally = Tally(wanted_totals(predictions, rule is not None, only, top_n))
     kept: list[Probs] = []
     sets_of = None if rule is None else rule.in_blocks()
     with torch.no_grad():
         for rows in predictions.blocks():
             probs = rows.plausibility()
-            tally.add(Block(rows, probs, None if sets_of is None else sets_of(probs, rows.scores), k))
+            sets = None if sets_of is None else sets_of(probs, rows.scores)
+            tally.add(Block(rows, probs, sets, k, calibration_bins, top_n))
             if "examples" in tally.names and keeps_scores(predictions):
                 kept.append(probs)
             progress(tally.rows)
@@ -74,7 +85,16 @@ def measure(
         source=source or name,
         details=_details(predictions, rule),
         notes=[] if rule is None else [*rule.notes],
+        calibration_bins=calibration_bins,
+        top_n=top_n,
     )
+
+
+def _labels_counted(predictions: Predictions, top_n: int | None) -> int | None:
+    """n of the top n, or its default."""
+    if top_n is not None:
+        return whole(1)("top_n", top_n)
+    return None if predictions.target is None or is_single_label(predictions.target) else TOP_N
 
 
 def _mean_average_precision(predictions: Predictions, tally: Tally, kept: list[Probs]) -> dict[str, float]:

@@ -119,6 +119,10 @@ def card_numbers(evaluation: Evaluation) -> list[dict[str, Any]]:
     for quantity in (QUANTITIES[name] for name in names):
         value = quantity.value(evaluation)
         if value is not None:
-            row = {"name": f"{quantity.title} ({quantity.definition})", "value": value, "n": evaluation.rows}
+            row = {
+                "name": f"{quantity.heading(evaluation)} ({quantity.meaning(evaluation)})",
+                "value": value,
+                "n": evaluation.rows,
+            }
             found.append(row | ({"error": quantity.error(evaluation)} if quantity.error is not None else {}))
     return found

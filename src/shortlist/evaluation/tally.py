@@ -3,6 +3,7 @@ can be merged."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -11,10 +12,11 @@ from torch.nn.functional import logsigmoid
 from shortlist.links import Link, Quasibinary
 from shortlist.links.fitted import FittedLink
 from shortlist.metrics.accuracy import class_hits, shot_groups
-from shortlist.metrics.calibration import width_bins
+from shortlist.metrics.binned_pairs import bins_by, row_moments, row_residuals, rows_in_bins
+from shortlist.metrics.calibration import pairs, width_bins
 from shortlist.metrics.curves import rank_counts, size_histograms
 from shortlist.metrics.outliers import row_scores
-from shortlist.metrics.ranking import example_sums, precision_histograms
+from shortlist.metrics.ranking import example_sums, precision_histograms, top_counts
 from shortlist.predictions import Predictions
 from shortlist.selection import count_rows, first_largest
 from shortlist.sets import top_k
@@ -37,12 +39,22 @@ class Block:
         probs: their probabilities, or the scores where there is no link.
         sets: what the rule returns for them; None without a rule.
         k: size of the sets of the ``top_hits`` total.
+        bins: number of calibration bins of equal width.
+        top_n: number of most probable labels of each row in the ``top_n`` totals; None leaves them out.
     """
 
     predictions: Predictions
     probs: Probs
     sets: Sets | None
     k: int = 1
+    bins: int = BINS
+    top_n: int | None = None
+
+    @property
+    def n(self) -> int:
+        """``top_n``; only for totals that need it."""
+        assert self.top_n is not None
+        return self.top_n
 
     @property
     def target(self) -> Target:
@@ -152,6 +164,21 @@ def quasibinary_of(link: Link | None) -> Quasibinary | None:
     return link if isinstance(link, Quasibinary) else None
 
 
+def _top_pairs(block: Block) -> Tensor:
+    """Probability of the top label of each row, and whether it is right: (2, n)."""
+    confidence, right = pairs(block.probs, block.target, "top")
+    return torch.stack([confidence.double(), right.double()]).cpu()
+
+
+def _binned(over: Literal["top", "all"] | None) -> Callable[[Block], Tensor]:
+    """Pairs, summed probability and right pairs in each bin, over these pairs or the top n: (3, bins)."""
+    return lambda block: width_bins(block.probs, block.target, block.bins, over or block.n)
+
+
+def _moments_by_row(over: Literal["all"] | None) -> Callable[[Block], Tensor]:
+    return lambda block: row_moments(rows_in_bins(block.probs, block.target, block.bins, over or block.n))
+
+
 TOTALS: Mapping[str, Total] = {
     "sizes": Total(_sizes, sets=True, labels=False),
     "hits": Total(lambda block: class_hits(block.answers, block.target), sets=True),
@@ -161,8 +188,20 @@ TOTALS: Mapping[str, Total] = {
     "ranks": Total(lambda block: rank_counts(block.probs, block.target), single=True),
     "top_hits": Total(lambda block: class_hits(top_k(block.k).sets(block.probs), block.target), single=True),
     "curve": Total(lambda block: size_histograms(block.probs, block.target), probabilities=True),
-    "top": Total(lambda block: width_bins(block.probs, block.target, BINS, "top"), probabilities=True),
-    "all": Total(lambda block: width_bins(block.probs, block.target, BINS, "all"), probabilities=True),
+    "top": Total(_binned("top"), probabilities=True),
+    "all": Total(_binned("all"), probabilities=True),
+    "top_n": Total(_binned(None), probabilities=True),
+    "all_moments": Total(_moments_by_row("all"), probabilities=True),
+    "top_n_moments": Total(_moments_by_row(None), probabilities=True),
+    "class_bins": Total(lambda block: bins_by("class", block.probs, block.target, block.bins), probabilities=True),
+    "top_pairs": Total(_top_pairs, probabilities=True, single=True, by_row=True),
+    "residuals": Total(
+        lambda block: row_residuals(block.probs, block.target, block.bins, "all").T.cpu(),
+        probabilities=True,
+        single=False,
+        by_row=True,
+    ),
+    "top_n_counts": Total(lambda block: top_counts(block.probs, block.target, block.n)),
     "log_loss": Total(_log_loss, probabilities=True),
     "outliers": Total(_outliers, probabilities=True, single=False, by_row=True),
     "above_one": Total(_above_one, probabilities=True, labels=False),
@@ -173,12 +212,16 @@ TOTALS: Mapping[str, Total] = {
 }
 
 
-def wanted_totals(predictions: Predictions, has_rule: bool, only: frozenset[str] | None = None) -> list[str]:
+def wanted_totals(
+    predictions: Predictions, has_rule: bool, only: frozenset[str] | None = None, top_n: int | None = None
+) -> list[str]:
     """Names of the totals that these predictions define, or of those among ``only``."""
     names = [name for name, total in TOTALS.items() if total.defined(predictions, has_rule)]
     left_out = {"top_hits"} if only is None else TOTALS.keys() - only
     if predictions.train_counts is None:
         left_out |= {"group_sizes"}
+    if top_n is None:
+        left_out |= {"top_n", "top_n_moments", "top_n_counts"}
     if keeps_scores(predictions):
         left_out |= {"histograms"}
     if quasibinary_of(predictions.link) is None:

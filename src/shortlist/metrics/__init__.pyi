@@ -8,6 +8,7 @@ from .accuracy import (
     top_k_accuracy as top_k_accuracy,
 )
 from .calibration import calibration_definition as calibration_definition, calibration_error as calibration_error
+from .classwise import classwise_calibration_error as classwise_calibration_error
 from .confidence import mean_max_confidence as mean_max_confidence
 from .curves import Curve as Curve, rank_curve as rank_curve, size_accuracy_curve as size_accuracy_curve
 from .outliers import outlier_auroc as outlier_auroc, outlier_fpr as outlier_fpr
@@ -20,10 +21,12 @@ from .retrieval import (
     retrieval_map as retrieval_map,
 )
 from .retrieval_scores import QueryScores as QueryScores, RetrievalScores as RetrievalScores
+from .significance import CalibrationTest as CalibrationTest, calibration_test as calibration_test
 from .sizes import empty_rate as empty_rate, set_precision as set_precision, set_size as set_size
 from .streaming import (
     BinnedMeanAveragePrecision as BinnedMeanAveragePrecision,
     CalibrationError as CalibrationError,
+    ClasswiseCalibrationError as ClasswiseCalibrationError,
     MeanAveragePrecision as MeanAveragePrecision,
     MeanMaxConfidence as MeanMaxConfidence,
     OutlierAuroc as OutlierAuroc,

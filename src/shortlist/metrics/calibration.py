@@ -106,12 +106,11 @@ def width_bins(probs: Probs, target: Target, bins: int, over: Over) -> Tensor:
     else:
         confidence, outcome = pairs(probs, target, over)
         right = confidence[outcome]
-    edges = torch.arange(1, bins, dtype=torch.float64, device=probs.device) / bins
-    right_counts = _bin(right, edges).bincount(minlength=bins).double()
+    right_counts = bin_of(right, bins).bincount(minlength=bins).double()
     # With many classes nearly all pairs lie in the first bin: it is the total less what the other bins hold.
     first = 1 / bins if bins > 1 else torch.inf
     upper = confidence[confidence > first * (1 - 1e-3)]  # a few pairs of the first bin among them do no harm
-    place = _bin(upper, edges)
+    place = bin_of(upper, bins)
     counts = place.bincount(minlength=bins).double()
     sums = torch.zeros_like(counts).index_add_(0, place, upper.double())
     counts[0] = confidence.numel() - counts[1:].sum()
@@ -119,8 +118,9 @@ def width_bins(probs: Probs, target: Target, bins: int, over: Over) -> Tensor:
     return torch.stack([counts, sums, right_counts])
 
 
-def _bin(confidence: Tensor, edges: Tensor) -> Tensor:
-    """The bin of each confidence, edges compared in float64; a value at an edge belongs to the upper bin."""
+def bin_of(confidence: Tensor, bins: int) -> Tensor:
+    """The bin of equal width of each confidence, edges compared in float64; a value at an edge belongs to the upper bin."""
+    edges = torch.arange(1, bins, dtype=torch.float64, device=confidence.device) / bins
     return torch.bucketize(confidence.double(), edges, right=True)
 
 
@@ -167,12 +167,12 @@ def _ranks_first(probs: Probs, target: Target, highest: Tensor) -> Tensor:
 
 
 def bin_error(table: Tensor, norm: Norm) -> Tensor:
-    """Combine the gaps of the bins; NaN if there are no pairs."""
+    """Combine the gaps of the bins, the last axis of (3, …, bins); NaN if there are no pairs."""
     counts, confidence, right = table.unbind()
     filled = counts > 0
     gaps = torch.where(filled, (confidence - right).abs() / counts, 0.0)
     if norm == "expected":
-        return (gaps * counts).sum() / counts.sum()
+        return (gaps * counts).sum(-1) / counts.sum(-1)
     if norm == "average":
-        return gaps.sum() / filled.sum()
-    return gaps.max() if filled.any() else gaps.new_full((), torch.nan)
+        return gaps.sum(-1) / filled.sum(-1)
+    return torch.where(filled.any(-1), gaps.amax(-1), torch.nan)

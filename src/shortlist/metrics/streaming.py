@@ -13,7 +13,7 @@ from torchmetrics import Metric
 
 from shortlist.checks import Kind, whole
 from shortlist.errors import InputError
-from shortlist.metrics import calibration, confidence, curves, outliers, ranking, retrieval
+from shortlist.metrics import binned_pairs, calibration, classwise, confidence, curves, outliers, ranking, retrieval
 from shortlist.metrics.inputs import checked
 from shortlist.metrics.totals import ratio
 from shortlist.sets.gates import RowMeasure
@@ -163,6 +163,30 @@ class CalibrationError(Streaming):
 def _kind(target: Tensor) -> Tensor:
     """(1, 0) for one label a row, (0, 1) for several."""
     return torch.tensor([1, 0] if is_single_label(target) else [0, 1])
+
+
+class ClasswiseCalibrationError(Streaming):
+    """Streaming form of :func:`~shortlist.metrics.classwise_calibration_error`; its state is four numbers a bin and class."""
+
+    higher_is_better = False
+
+    @understands(n_bins="bins", num_bins="bins", num_classes=calibration.NO_CLASSES)
+    def __init__(
+        self,
+        norm: calibration.Norm = "expected",
+        bins: int = 15,
+        average: Literal["macro", "none"] = "macro",
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.norm, self.bins = calibration.check_definition(norm, bins, "width", "all"), int(bins)
+        self.average = classwise.check_class_average(average)
+
+    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
+        return binned_pairs.bins_by("class", values, target, self.bins)
+
+    def _finish(self, total: Tensor) -> Tensor:
+        return classwise.class_errors(total, self.norm, self.average)
 
 
 class MeanAveragePrecision(Streaming):

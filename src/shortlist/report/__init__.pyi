@@ -4,7 +4,6 @@ from .displays import (
     EvaluationDisplay as EvaluationDisplay,
     GroupSizeHistogram as GroupSizeHistogram,
     Lorenz as Lorenz,
-    Reliability as Reliability,
     SizeCoverage as SizeCoverage,
     SizeHistogram as SizeHistogram,
 )
@@ -13,7 +12,9 @@ from .loss_plots import LossLevels as LossLevels, PartialLosses as PartialLosses
 from .model_plots import ModelScatter as ModelScatter, TopkAgainstAverage as TopkAgainstAverage
 from .optimum import DistanceToOptimum as DistanceToOptimum, Optimum as Optimum
 from .page import (
+    class_calibration as class_calibration,
     headline as headline,
+    number_groups as number_groups,
     provenance as provenance,
     quantities_table as quantities_table,
     render as render,
@@ -21,6 +22,11 @@ from .page import (
     write_report as write_report,
 )
 from .people import HumanSets as HumanSets, PersonResult as PersonResult, read_human_sets as read_human_sets
+from .reliability import (
+    PairReliability as PairReliability,
+    Reliability as Reliability,
+    TopNReliability as TopNReliability,
+)
 from .retrieval_plots import QueryReliability as QueryReliability, RetrievalByLength as RetrievalByLength
 from .sheet import contact_sheet as contact_sheet
 from .table import Table as Table

@@ -29,6 +29,8 @@ PEOPLE = "*PXhd"  # markers of people
 class EvaluationDisplay(Display):
     """A plot of one or several evaluations."""
 
+    compares: ClassVar[bool] = False  # whether the report shows it only if several different classifiers are compared
+
     def __init__(self, evaluations: Evaluation | Sequence[Evaluation]):
         found = [evaluations] if isinstance(evaluations, Evaluation) else list(evaluations)
         self.evaluations = [evaluation for evaluation in found if self.shows(evaluation)]
@@ -193,7 +195,7 @@ class SizeCoverage(EvaluationDisplay):
         lowest = 1.0
         alike = distinct(self.evaluations, _same_sizes)
         for evaluation, colour in self._series():
-            label = _whose(evaluation, self.evaluations, _same_sizes)
+            label = whose(evaluation, self.evaluations, _same_sizes)
             if evaluation in alike and evaluation.size_curve is not None:
                 sizes, accuracies = _upto(evaluation.size_curve.sizes, evaluation.size_curve.accuracies, limit)
                 ax.plot(sizes, accuracies, color=colour, label=f"{NAMED}average-k{label}")
@@ -214,53 +216,6 @@ class SizeCoverage(EvaluationDisplay):
             lowest = min(lowest, person.coverage)
         ax.set_xlim(0, limit)
         ax.set_ylim(max(0.0, lowest - 0.12 * (1 - lowest) - 0.01), 1 + 0.02 * (1 - lowest) + 0.002)
-        return finish(ax, legend=True, below=True)
-
-
-class Reliability(EvaluationDisplay):
-    """Reliability diagram: whether probabilities are frequencies."""
-
-    title = "Reliability"
-    caption = (
-        "How often a label is right against the probability it was given, in 15 bins of equal width; calibrated probabilities "
-        "lie on the diagonal. The area of a point shows the share of pairs in its bin."
-    )
-
-    @staticmethod
-    def shows(evaluation: Evaluation) -> bool:
-        """Labels and probabilities are known."""
-        return bool(evaluation.reliability)
-
-    def points(self) -> dict[str, list[object]]:
-        """name, over (top label or all pairs), bin, pairs, mean confidence, frequency."""
-        names = ("name", "over", "bin", "pairs", "confidence", "frequency")
-        columns: dict[str, list[object]] = {name: [] for name in names}
-        for evaluation in self.evaluations:
-            for over, table in evaluation.reliability.items():
-                for place, (count, confidence, right) in enumerate(table.t().tolist()):
-                    if count:
-                        append(columns, evaluation.name, over, place, count, confidence / count, right / count)
-        return columns
-
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """The top label of a row (line) and, for a single evaluation, all labels (dashed)."""
-        ax = self._axes(ax, "probability", "share right")
-        ax.plot([0, 1], [0, 1], color=GRID, linewidth=1.4)
-        alike = distinct(self.evaluations, _same_bins)
-        alone = len(alike) == 1
-        for evaluation, colour in [(one, colour) for one, colour in self._series() if one in alike]:
-            for n, (over, table) in enumerate(evaluation.reliability.items()):
-                if n and not alone:
-                    continue
-                counts, confidence, right = table[:, table[0] > 0].unbind()
-                x, y = (confidence / counts).tolist(), (right / counts).tolist()
-                colour = SERIES[n] if alone else colour
-                label = "top label" if over == "top" else "all labels"
-                label += _whose(evaluation, self.evaluations, _same_bins)
-                ax.plot(x, y, color=colour, linestyle=DASHES[n], label=NAMED + label)
-                ax.scatter(x, y, s=(6 + 140 * counts / counts.sum()).tolist(), color=colour, linewidths=0, zorder=3)
-        ax.set_xlim(-0.02, 1.02)
-        ax.set_ylim(-0.02, 1.02)
         return finish(ax, legend=True, below=True)
 
 
@@ -317,9 +272,6 @@ def _side_by_side(ax: "Axes", n: int) -> "list[Axes]":
     return [ax, *(ax.figure.add_axes(box) for box in boxes[1:])]
 
 
-DISPLAYS: tuple[type[EvaluationDisplay], ...] = (SizeHistogram, SizeCoverage, Reliability, GroupSizeHistogram, Lorenz)
-
-
 def distinct(evaluations: Sequence[Evaluation], same: Callable[[Evaluation, Evaluation], bool]) -> list[Evaluation]:
     """The first of each group of evaluations that draw the same line, such as several rules on the same scores."""
     found: list[Evaluation] = []
@@ -329,7 +281,7 @@ def distinct(evaluations: Sequence[Evaluation], same: Callable[[Evaluation, Eval
     return found
 
 
-def _whose(evaluation: Evaluation, evaluations: Sequence[Evaluation], same: Callable[[Evaluation, Evaluation], bool]) -> str:
+def whose(evaluation: Evaluation, evaluations: Sequence[Evaluation], same: Callable[[Evaluation, Evaluation], bool]) -> str:
     """Suffix of the label of a line that may stand for several evaluations; empty for a single one."""
     if len(evaluations) == 1:
         return ""
@@ -342,10 +294,6 @@ def _whose(evaluation: Evaluation, evaluations: Sequence[Evaluation], same: Call
 
 def _same_sizes(one: Evaluation, other: Evaluation) -> bool:
     return same_curve(one.size_curve, other.size_curve) and same_curve(one.rank_curve, other.rank_curve)
-
-
-def _same_bins(one: Evaluation, other: Evaluation) -> bool:
-    return torch.equal(one.reliability["top"], other.reliability["top"])
 
 
 def same_curve(one: Curve | None, other: Curve | None) -> bool:

@@ -1,17 +1,21 @@
 """``shortlist.evaluate``: from probabilities, labels and a rule to an evaluation that shows itself."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from shortlist.errors import InputError, NotFittedError
 from shortlist.evaluation import Evaluation, measure
+from shortlist.evaluation.quantity import HEADLINE
+from shortlist.evaluation.tally import BINS
 from shortlist.links import Link
 from shortlist.predictions import Predictions
 from shortlist.report.display import Display
-from shortlist.report.displays import Panels, Reliability, SizeCoverage, SizeHistogram
+from shortlist.report.displays import Panels, SizeCoverage, SizeHistogram
 from shortlist.report.page import quantities_table, write_report
+from shortlist.report.reliability import Reliability
 from shortlist.sets import SetRule, parse_rule
 from shortlist.words import counted
 
@@ -38,11 +42,19 @@ class EvaluationReport(Evaluation):
     """An evaluation that shows itself: a table in the console and in notebooks, plots, and the HTML report."""
 
     def __repr__(self) -> str:
-        lines = [
-            f"{title:<16} {value:>8} {margin and '± ' + margin:<8} {definition}"
-            for title, value, margin, definition in quantities_table(self).shown()
-        ]
-        return "\n".join([self._heading(), *lines])
+        lines = [self._heading()]
+        for group, rows in self._groups():
+            lines += [f"{group}:"] if group != HEADLINE else []
+            lines += [
+                f"{title:<16} {value:>8} {margin and '± ' + margin:<8} {definition}"
+                for title, value, margin, definition in rows
+            ]
+        return "\n".join(lines)
+
+    def _groups(self) -> Iterator[tuple[str, list[list[str]]]]:
+        """The rows of the table, without their group, by group."""
+        for group, rows in itertools.groupby(quantities_table(self).shown(), key=lambda row: row[0]):
+            yield group, [row[1:] for row in rows]
 
     def _repr_html_(self) -> str:
         import html
@@ -75,6 +87,8 @@ def evaluate(
     name: str = "predictions",
     source: str | None = None,
     progress: Callable[[int], None] = lambda rows: None,
+    calibration_bins: int = BINS,
+    top_n: int | None = None,
 ) -> EvaluationReport:
     """Measure the sets of a rule, and the probabilities behind them.
 
@@ -91,6 +105,9 @@ def evaluate(
         name: what tables call the evaluation.
         source: what plots of the scores alone call it, if several rules share them; the name by default.
         progress: callback, called with the number of rows done after each block.
+        calibration_bins: number of bins of equal width of calibration errors, reliability diagrams and the calibration test.
+        top_n: calibration errors and macro F1 over the n most probable labels of each row are measured too; by default 4 for
+            rows with several labels, and not at all for rows with one.
 
     >>> from shortlist.sets import threshold
     >>> found = evaluate([[0.7, 0.2, 0.1], [0.1, 0.5, 0.4]], [0, 2], "threshold:0.4")
@@ -105,7 +122,7 @@ def evaluate(
         labels, rule = None, labels
     rows = _predictions(predictions, labels, link)
     chosen = _fitted(parse_rule(rule) if isinstance(rule, str) else rule, calibration, link)
-    found = measure(rows, chosen, name=name, source=source, progress=progress)
+    found = measure(rows, chosen, name=name, source=source, progress=progress, calibration_bins=calibration_bins, top_n=top_n)
     return EvaluationReport(**{field.name: getattr(found, field.name) for field in dataclasses.fields(found)})
 
 

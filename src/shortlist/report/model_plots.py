@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 from shortlist.checks import number
 from shortlist.errors import InputError
 from shortlist.evaluation import Evaluation
-from shortlist.evaluation.quantities import QUANTITIES, Quantity
+from shortlist.evaluation.quantities import QUANTITIES
+from shortlist.evaluation.quantity import Quantity
 from shortlist.report.display import Display
 from shortlist.report.legend import NAMED, finish
 from shortlist.report.style import MUTED, SERIES
@@ -59,7 +60,7 @@ class ModelScatter(Display):
         across = _quantity("x", x)
         up = _quantity("y", y or (x if others is not None else "macro_coverage"))
         partners = evaluations if others is None else _partners(evaluations, others)
-        self.x_label, self.y_label = x_label or across.title, y_label or up.title
+        self.x_label, self.y_label = x_label or _title(across, evaluations), y_label or _title(up, partners)
         if self.x_label == self.y_label:
             self.x_label, self.y_label = f"{self.x_label}, first", f"{self.y_label}, second"
         values = [(one.name, across.value(one), up.value(two)) for one, two in zip(evaluations, partners, strict=True)]
@@ -108,6 +109,10 @@ class TopkAgainstAverage(ModelScatter):
             ranks, sizes = evaluation.rank_curve, evaluation.size_curve
             if ranks is not None and sizes is not None and k <= len(evaluation.classes):
                 self.values.append((evaluation.name, ranks.at(k), sizes.at(k)))
+
+
+def _title(quantity: Quantity, evaluations: Sequence[Evaluation]) -> str:
+    return quantity.heading(evaluations[0]) if evaluations else quantity.title
 
 
 def _quantity(parameter: str, name: str) -> Quantity:

@@ -6,54 +6,101 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from shortlist.errors import InputError
 from shortlist.evaluation import Evaluation
-from shortlist.evaluation.quantities import QUANTITIES, defined
+from shortlist.evaluation.quantities import QUANTITIES, in_groups
+from shortlist.evaluation.quantity import HEADLINE, Quantity, known
 from shortlist.files import write_text
 from shortlist.metrics.accuracy import class_shares
 from shortlist.report.display import Display
-from shortlist.report.displays import DISPLAYS
+from shortlist.report.displays import EvaluationDisplay, GroupSizeHistogram, Lorenz, SizeCoverage, SizeHistogram, distinct
 from shortlist.report.optimum import DistanceToOptimum, Optimum
+from shortlist.report.reliability import PairReliability, Reliability, TopNReliability, same_bins
 from shortlist.report.style import themed_svg
 from shortlist.report.table import Table
 from shortlist.report.training_plots import History, TrainingCurves
 from shortlist.versions import version_of
 
+DISPLAYS: tuple[type[EvaluationDisplay], ...] = (
+    SizeHistogram,
+    SizeCoverage,
+    Reliability,
+    PairReliability,
+    TopNReliability,
+    GroupSizeHistogram,
+    Lorenz,
+)
 WORST = 12
 NORMAL_95 = 1.96
-# Quantities that machines get and the headline leaves out; without a rule there is room for the log-loss.
-NOT_IN_HEADLINE = {"size_sd", "map_class_low", "map_class_high", "log_loss", "auroc_any_label", "fpr95"}
 CARD_LABELS = {name: f"{name}: {QUANTITIES[name].definition}" for name in ("coverage", "recall")}
 CARD_LABELS["size"] = QUANTITIES["size"].definition
-COLUMNS = {"name": ("predictions", ""), "rule": ("rule", ""), "rows": ("rows", ",d")}
-COLUMNS |= {name: (quantity.title, quantity.form) for name, quantity in QUANTITIES.items()}
+SPELT_OUT = {
+    "ECE": "expected calibration error (ECE), the mean gap between probability and frequency",
+    "ACE": "average calibration error (ACE), the mean of the gaps of the bins, each counted alike",
+    "MCE": "maximum calibration error (MCE), the largest gap of a bin",
+}
+INTERVAL = [("±", "half-width of the 95 % confidence interval")]
+LEADING = {"name": ("predictions", ""), "rule": ("rule", ""), "rows": ("rows", ",d")}
 
 
 def headline(evaluations: Evaluation | Sequence[Evaluation]) -> Table:
-    """The most important numbers, one row for each evaluation."""
+    """The most important numbers, one row for each evaluation; :func:`number_groups` has the others."""
     evaluations = _several(evaluations)
-    numbers = [evaluation.numbers() for evaluation in evaluations]
-    rules = any(evaluation.rule is not None for evaluation in evaluations)
-    left_out = NOT_IN_HEADLINE if rules else NOT_IN_HEADLINE - {"log_loss"} | {"rule"}
-    names = [name for name in COLUMNS if name not in left_out and any(_known(row.get(name)) for row in numbers)]
-    if all(row["name"] == row["rule"] for row in numbers):
-        names.remove("name")
-    rows = [[row.get(name) for name in names] for row in numbers]
-    return Table([COLUMNS[name][0] for name in names], rows, [COLUMNS[name][1] for name in names])
+    first = [{"name": one.name, "rule": one.rule_text, "rows": one.rows} for one in evaluations]
+    leading = dict(LEADING)
+    if all(one.rule is None for one in evaluations):
+        del leading["rule"]
+    elif all(row["name"] == row["rule"] for row in first):
+        del leading["name"]
+    quantities = in_groups(evaluations).get(HEADLINE, [])
+    numbers = _values(evaluations, quantities)
+    rows = [[*(row[name] for name in leading), *values] for row, values in zip(first, numbers, strict=True)]
+    titles = [title for title, _ in leading.values()] + _headings(evaluations, quantities)
+    return Table(titles, rows, [form for _, form in leading.values()] + [quantity.form for quantity in quantities])
 
 
-def _known(value: Any) -> bool:
-    return value is not None and value == value  # NaN: nothing to measure
+def number_groups(evaluations: Evaluation | Sequence[Evaluation]) -> list[Table]:
+    """The numbers that the headline leaves out, a table for each group: a row for each number, a column for each evaluation.
+
+    The first column of each table is named after the group, for example ``calibration``.
+    """
+    evaluations = _several(evaluations)
+    groups = in_groups(evaluations).items()
+    return [_group(name, evaluations, quantities) for name, quantities in groups if name != HEADLINE]
+
+
+def _group(name: str, evaluations: Sequence[Evaluation], quantities: Sequence[Quantity]) -> Table:
+    rows = [[one.name, *values] for one, values in zip(evaluations, _values(evaluations, quantities), strict=True)]
+    forms = ["", *(quantity.form for quantity in quantities)]
+    return Table([name, *_headings(evaluations, quantities)], rows, forms).transposed()
+
+
+def _values(evaluations: Sequence[Evaluation], quantities: Sequence[Quantity]) -> list[list[float | None]]:
+    return [[quantity.value(evaluation) for quantity in quantities] for evaluation in evaluations]
+
+
+def _headings(evaluations: Sequence[Evaluation], quantities: Sequence[Quantity]) -> list[str]:
+    return [quantity.heading(_owner(evaluations, quantity)) for quantity in quantities]
+
+
+def _owner(evaluations: Sequence[Evaluation], quantity: Quantity) -> Evaluation:
+    """The first evaluation that defines the quantity."""
+    return next(evaluation for evaluation in evaluations if quantity.value(evaluation) is not None)
 
 
 def quantities_table(evaluation: Evaluation) -> Table:
-    """Every quantity of one evaluation: value, half-width of its 95 % interval where it has one, definition."""
+    """Every quantity of one evaluation: group, value, half-width of its 95 % interval where it has one, definition."""
     rows = []
-    for quantity, value in defined(evaluation):
-        margin = None if quantity.error is None else format(NORMAL_95 * quantity.error(evaluation), quantity.form)
-        shown = format(value, quantity.form) if _known(value) else "–"
-        rows.append([quantity.title, shown, margin or "", quantity.definition])
-    return Table(["quantity", "value", "±", "definition"], rows, flush_right=[False, True, True, False])
+    for group, quantities in in_groups([evaluation], measured=False).items():
+        for quantity in quantities:
+            value = quantity.value(evaluation)
+            margin = None if quantity.error is None else format(NORMAL_95 * quantity.error(evaluation), quantity.form)
+            shown = format(value, quantity.form) if known(value) else "–"
+            rows.append([group, quantity.heading(evaluation), shown, margin or "", quantity.meaning(evaluation)])
+    columns = ["group", "quantity", "value", "±", "definition"]
+    return Table(columns, rows, flush_right=[False, False, True, True, False])
 
 
 def worst_classes(evaluation: Evaluation, n: int = WORST) -> Table:
@@ -80,6 +127,16 @@ def worst_classes(evaluation: Evaluation, n: int = WORST) -> Table:
     return Table(columns, rows, ["", ".1%", ",d", ",d"][: len(columns)])
 
 
+def class_calibration(evaluation: Evaluation, n: int = WORST) -> Table:
+    """The classes with the largest calibration error; :meth:`Evaluation.class_calibration` has all of them."""
+    forms = {"labels": ",.0f", "probability": ".2%", "frequency": ".2%", "gap": "+.2%", "z": "+.1f", "ece": ".2%", "mce": ".1%"}
+    titles = {"probability": "mean probability", "ece": "ECE", "mce": "MCE"}
+    numbers = evaluation.class_numbers()
+    order = numbers["ece"].argsort(descending=True, stable=True)[:n].tolist() if numbers else []
+    rows = [[evaluation.classes[label], *(float(numbers[name][label]) for name in forms)] for label in order]
+    return Table(["class", *(titles.get(name, name) for name in forms)], rows, ["", *forms.values()])
+
+
 def provenance(evaluations: Evaluation | Sequence[Evaluation]) -> Table:
     """Where scores and rules come from: link, threshold, calibration rows."""
     evaluations = _several(evaluations)
@@ -92,6 +149,13 @@ def _several(evaluations: Evaluation | Sequence[Evaluation]) -> Sequence[Evaluat
     found = [evaluations] if isinstance(evaluations, Evaluation) else list(evaluations)
     if not found:
         raise InputError("evaluations: expected at least one, got none")
+    for setting in ("calibration_bins", "top_n"):
+        values = sorted({getattr(one, setting) for one in found} - {None})
+        if len(values) > 1:
+            raise InputError(
+                f"evaluations: expected the same {setting} in all, to compare their numbers, got "
+                f"{' and '.join(map(str, values))}"
+            )
     return found
 
 
@@ -119,13 +183,22 @@ def render(
         headline=headline(evaluations).transposed().html(),
         warnings=list(dict.fromkeys([*warnings, *(note for evaluation in evaluations for note in evaluation.notes)])),
         guarantees=list(dict.fromkeys((e.rule.text, e.rule.guarantee) for e in evaluations if e.rule is not None)),
-        definitions=_definitions(evaluations),
-        figures=[_figure(display) for display in displays if display.evaluations],
+        groups=_groups(evaluations),
+        definitions=_definitions(evaluations, HEADLINE) + (INTERVAL if len(evaluations) == 1 else []),
+        figures=[_figure(display) for display in displays if _belongs(display)],
+        calibration=_calibration(evaluations),
         distance=None if best is None else _distance(evaluations, best),
         training=None if history is None else _training(history),
         provenance=provenance(evaluations).html(),
         worst=[(evaluation, worst_classes(evaluation).html()) for evaluation in evaluations if "hits" in evaluation.totals],
     )
+
+
+def _calibration(evaluations: Sequence[Evaluation]) -> list[tuple[Evaluation, str]]:
+    """The table of the worst calibrated classes for each different set of scores; several rules on the same scores share it."""
+    shown = [evaluation for evaluation in evaluations if "class_bins" in evaluation.totals]
+    alike = distinct(shown, lambda one, other: torch.equal(one.totals["class_bins"], other.totals["class_bins"]))
+    return [(evaluation, class_calibration(evaluation).html()) for evaluation in alike]
 
 
 def write_report(
@@ -149,6 +222,11 @@ def write_report(
         optimum: adds the distance to the optimum: an :class:`Optimum` of the rows evaluated, or their true posterior (N, C).
     """
     write_text(path, render(evaluations, title=title, warnings=warnings, history=history, optimum=optimum))
+
+
+def _belongs(display: EvaluationDisplay) -> bool:
+    """Whether a display has something to show, or to compare if that is what it is for."""
+    return bool(display.evaluations) and (not display.compares or len(distinct(display.evaluations, same_bins)) > 1)
 
 
 def _figure(display: Display) -> dict[str, str]:
@@ -184,7 +262,7 @@ def _cards(evaluation: Evaluation) -> list[dict[str, Any]]:
     cards = []
     for quantity in (QUANTITIES[name] for name in names):
         value = quantity.value(evaluation)
-        if value is not None and _known(value):
+        if value is not None and known(value):
             error = None if quantity.error is None else NORMAL_95 * quantity.error(evaluation)
             margin = "" if error is None else f"± {error:{quantity.form}}"
             label = CARD_LABELS.get(quantity.name, quantity.title)
@@ -192,14 +270,21 @@ def _cards(evaluation: Evaluation) -> list[dict[str, Any]]:
     return cards
 
 
-def _definitions(evaluations: Sequence[Evaluation]) -> list[tuple[str, str]]:
-    """The quantities of the headline table, in words."""
-    known = {quantity.name: quantity for evaluation in evaluations for quantity, value in defined(evaluation) if _known(value)}
-    shown = set(headline(evaluations).columns)
-    named = [quantity for name, quantity in QUANTITIES.items() if name in known and quantity.title in shown]
-    interval = [("±", "half-width of the 95 % confidence interval")] if len(evaluations) == 1 else []
-    return [(quantity.title, _spelt_out(quantity.definition)) for quantity in named] + interval
+def _groups(evaluations: Sequence[Evaluation]) -> list[dict[str, Any]]:
+    """Table and definitions of each group of numbers."""
+    return [
+        {"table": table.html(), "definitions": _definitions(evaluations, table.columns[0])}
+        for table in number_groups(evaluations)
+    ]
+
+
+def _definitions(evaluations: Sequence[Evaluation], group: str) -> list[tuple[str, str]]:
+    """Title and definition of the numbers of a group, or of the headline."""
+    owned = [(quantity, _owner(evaluations, quantity)) for quantity in in_groups(evaluations).get(group, [])]
+    return [(quantity.heading(one), _spelt_out(quantity.meaning(one))) for quantity, one in owned]
 
 
 def _spelt_out(definition: str) -> str:
-    return definition.replace("ECE", "expected calibration error, the gap between probability and frequency")
+    for short, words in SPELT_OUT.items():
+        definition = definition.replace(short, words)
+    return definition

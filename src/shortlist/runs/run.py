@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from shortlist.errors import InputError
+from shortlist.evaluation.tally import BINS
 from shortlist.models.artefact import load_about, load_rule
 from shortlist.models.classifier import Classifier
 from shortlist.report import DistanceToOptimum, EvaluationReport, Optimum, evaluate, write_report
@@ -53,14 +54,24 @@ class Run(RunFolder):
         """Remarks of the training on the data, the link and the rule, in sentences."""
         return [str(remark) for remark in load_about(self.classifier_path).get("remarks", [])]
 
-    def evaluate(self, split: str = TEST, rule: SetRule | None = None) -> EvaluationReport:
+    def evaluate(
+        self, split: str = TEST, rule: SetRule | None = None, *, calibration_bins: int = BINS, top_n: int | None = None
+    ) -> EvaluationReport:
         """Evaluate a rule on the predictions of a split.
 
         Args:
             split: ``"val"``, ``"calibration"`` or ``"test"``.
             rule: a fitted rule; that of the classifier by default.
+            calibration_bins: as in :func:`shortlist.evaluate`.
+            top_n: as in :func:`shortlist.evaluate`.
         """
-        return evaluate(self.predictions(split), rule=rule or self.rule, name=self.recipe.name)
+        return evaluate(
+            self.predictions(split),
+            rule=rule or self.rule,
+            name=self.recipe.name,
+            calibration_bins=calibration_bins,
+            top_n=top_n,
+        )
 
     def distance_to_optimum(self) -> DistanceToOptimum | None:
         """The distance of the test result from the best possible one; None where that is unknown."""
