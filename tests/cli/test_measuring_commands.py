@@ -243,3 +243,30 @@ def test_demo_writes_a_report_whose_numbers_its_files_give_again(run, tmp_path):
     lists = (tmp_path / "demo" / "sets.jsonl").read_text(encoding="utf-8")
     arguments = ("--rule", "average-k:2", "--calibration", "demo/calibration.safetensors", "--json")
     assert run("sets", "demo/test.safetensors", *arguments).out == lists
+
+
+def test_people_stand_among_the_classifiers_of_a_report(run, fails, old, new, tmp_path):
+    rows = Predictions.load(new)
+    names, sets = rows.class_names, tmp_path / "experts.csv"
+    answers = [f"{row},{names[int(label)]}|{names[0]}" for row, label in zip(rows.ids[:20], rows.target[:20], strict=True)]
+    sets.write_text("\n".join(["id,labels", *answers, f"{rows.ids[20]},"]))
+    out = tmp_path / "report.html"
+    outcome = run("report", new, "--rule", "lac:0.1", "--calibration", old, "--human", sets, "--out", out)
+    assert outcome.code == 0
+    assert "measured on the 21 of 300 rows that people answered" in outcome.err
+    assert "experts" in out.read_text()
+    numbers = evaluate(rows.rows(slice(0, 21)), lac(0.1).fit(Predictions.load(old))).numbers()
+    assert f"{numbers['coverage']:.1%}" in out.read_text()
+    sets.write_text("id,labels\nnobody,ash\n")
+    refusal = fails("report", new, "--rule", "lac:0.1", "--calibration", old, "--human", sets, "--out", out)
+    assert re.match("id: .*got 'nobody'", refusal)
+
+
+def test_a_report_of_several_classifiers_sets_one_number_against_another(run, old, new, tmp_path):
+    out = tmp_path / "report.html"
+    run("report", new, old, "--rule", "top-k:2", "--out", out)
+    page = out.read_text()
+    assert "Models compared" in page
+    assert "top-2 accuracy" in page
+    run("report", new, "--rule", "top-k:2", "--rule", "top-k:1", "--out", out)
+    assert "Models compared" not in out.read_text()

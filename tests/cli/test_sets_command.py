@@ -132,3 +132,27 @@ def test_what_caps_and_floors_cost_is_said(run, old, new):
     outcome = run("sets", new, "--rule", "lac:0.05,cap:2", "--calibration", old, "--json")
     assert "the cap shortens" in outcome.err
     assert max(len(record["labels"]) for record in lines(outcome.out)) == 2
+
+
+def test_refused_rows_are_shown_counted_and_written(run, tmp_path):
+    probs, target = [[0.9, 0.1], [0.5, 0.4], [0.3, 0.7]], [[True, False], [False, False], [False, True]]
+    path, out = tmp_path / "open.safetensors", tmp_path / "sets.parquet"
+    Predictions(probs, target, ["ash", "elm"], "identity", list("abc")).save(path)
+    outcome = run("sets", path, "--rule", "top-k:1,gate:0.5", "--same-rows")
+    assert [line.split() for line in outcome.out.splitlines()[1:]] == [
+        ["a", "ash", "0.900"],
+        ["b", "refused"],
+        ["c", "elm", "0.700"],
+    ]
+    assert "1 refused by the gate" in outcome.err
+    run("sets", path, "--rule", "top-k:1,gate:0.5", "--same-rows", "--out", out)
+    assert pq.read_table(out).column("refused").to_pylist() == [None, True, None]
+
+
+def test_a_set_that_is_a_genus_is_called_so(run, tmp_path):
+    path = tmp_path / "genera.safetensors"
+    Predictions(
+        [[0.5, 0.4, 0.1]], classes=["holm oak", "cork oak", "elm"], link="identity", superclasses=["oak", "oak", "elm"]
+    ).save(path)
+    outcome = run("sets", path, "--rule", "threshold:0.3")
+    assert outcome.out.splitlines()[1].split() == ["0", "any", "oak", "(2", "labels)", "0.900"]

@@ -13,7 +13,7 @@ from shortlist.evaluation.quantity import GROUPS
 from shortlist.evaluation.selections import has_outliers, validation_names
 from shortlist.evaluation.tally import TOTALS, Block, Tally, wanted_totals
 from shortlist.links import Platt, Quasibinary, Sigmoid
-from shortlist.sets import threshold, top_k
+from shortlist.sets import parse_rule, threshold, top_k
 from tests.references import metrics as ref
 from tests.report.cases import COUNTS, KINDS, draw
 
@@ -51,7 +51,7 @@ def test_without_a_rule_only_the_probabilities_are_measured():
 @pytest.mark.parametrize("kind", KINDS)
 def test_tallies_of_parts_merge_into_that_of_the_whole(kind):
     predictions, rule = draw(kind, counts=COUNTS), threshold(0.45)
-    names = wanted_totals(predictions, True, frozenset(TOTALS), 3)
+    names = wanted_totals(predictions, threshold(0.5), frozenset(TOTALS), 3)
 
     def tally(rows):
         part = predictions.rows(rows)
@@ -220,3 +220,43 @@ def test_the_test_of_many_rows_draws_less(monkeypatch):
     evaluation = measure(draw(rows=90))
     expected = metrics.calibration_test(draw().probs(), draw().target, draws=199).p_value
     assert evaluation.numbers()["calibration_p"] == float(expected)
+
+
+def gated_rows(rows, seed):
+    generator = torch.Generator().manual_seed(seed)
+    target = torch.nn.functional.one_hot(torch.randint(4, (rows,), generator=generator), 4).bool()
+    target &= torch.rand(rows, 1, generator=generator) < 0.6
+    target[:, 0] |= target[:, 1] & (torch.rand(rows, generator=generator) < 0.3)
+    return Predictions(torch.randn(rows, 4, generator=generator) + 3 * target, target, link="sigmoid")
+
+
+def test_refused_rows_are_counted_by_kind():
+    rule = parse_rule("threshold:0.4,gate:0.7").fit(gated_rows(200, 0))
+    rows = gated_rows(150, 1)
+    numbers = measure(rows, rule).numbers()
+    probs, target, sets = rows.probs(), rows.target, rule(rows)
+    kinds = {"refused": [], "refused_in": [], "refused_out": []}
+    labels = hits = 0
+    for row, own, answer in zip(probs, target, sets, strict=True):
+        refused = float(row.max()) <= float(rule.gate.threshold)
+        kinds["refused"].append(refused)
+        kinds["refused_in" if own.any() else "refused_out"].append(refused)
+        labels += 0 if refused else int(own.sum())
+        hits += 0 if refused else int((answer & own).sum())
+    for name, found in kinds.items():
+        assert numbers[name] == pytest.approx(sum(found) / len(found))
+    assert 0 < numbers["refused_in"] < numbers["refused_out"] < 1
+    assert numbers["recall_answered"] == pytest.approx(hits / labels)
+
+
+def test_of_unlabelled_rows_only_the_share_of_refused_ones_is_known():
+    rule = parse_rule("threshold:0.4,gate:0.7").fit(gated_rows(200, 0))
+    rows = gated_rows(50, 1)
+    numbers = measure(Predictions(rows.scores, link="sigmoid"), rule).numbers()
+    assert numbers["refused"] == measure(rows, rule).numbers()["refused"]
+    assert "refused_in" not in numbers
+    single = Predictions(rows.scores, torch.zeros(50, dtype=torch.int64), link="sigmoid")
+    found = measure(single, rule).numbers()
+    assert found["refused_in"] == found["refused"]
+    assert math.isnan(found["refused_out"])
+    assert "refused" not in measure(rows, threshold(0.4)).numbers()

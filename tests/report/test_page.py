@@ -173,11 +173,13 @@ def test_plots_that_have_nothing_to_show_are_left_out():
     assert drawn["none"] == ["Set sizes", "Long tail"]
     assert drawn["no link"] == ["Set sizes", "Coverage against set size", "Long tail"]
     compared = [*drawn["single"][:3], "Reliability of all labels", *drawn["single"][3:]]
-    assert drawn["mixed"] == drawn["several"] == compared
+    models = ["Top-k against average-k", "Models compared"]
+    assert drawn["mixed"] == compared
+    assert drawn["several"] == compared + models
     known, trained = ["Exactly k labels", "k labels on average"], ["Loss", "Validation log-loss", "Monitored metric"]
     assert drawn["trained"] == drawn["single"] + trained
     assert drawn["known"] == drawn["single"] + known
-    assert drawn["everything"] == compared + known + trained
+    assert drawn["everything"] == compared + models + known + trained
 
 
 def test_the_top_n_is_drawn_if_several_classifiers_have_it():

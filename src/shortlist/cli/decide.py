@@ -1,6 +1,9 @@
 """``shortlist sets``, ``shortlist evaluate``, ``shortlist report``: from scores on disk to sets, numbers and a page."""
 
 import json
+from collections.abc import Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,10 +20,10 @@ from shortlist.evaluation import Evaluation, measure
 from shortlist.evaluation.measuring import MOST_BINS
 from shortlist.evaluation.tally import BINS
 from shortlist.files import write_text
-from shortlist.report import Table, headline, number_groups, write_report
+from shortlist.report import HumanSets, Table, headline, number_groups, read_human_sets, write_report
 from shortlist.report.optimum import Optimum
 from shortlist.selection import count_rows
-from shortlist.sets.lists import LabelList, check_list_path, list_writer, lists_of
+from shortlist.sets.lists import Describer, LabelList, check_list_path, list_writer, lists_of
 from shortlist.sets.sizes import SizeSummary
 from shortlist.training.run_folder import REPORT
 
@@ -60,43 +63,50 @@ def sets(
     check_outputs([out, save_rule], [scores, *(calibration or ()), *([Path(rule)] if rule else ())])
     fitting = Fitting([rule] if rule else [], calibration or (), split, seed, same_rows)
     (prepared,) = prepare_all([scores], Reading(scores_key, target_key, link, ids_key), fitting)
-    counts = _write_lists(prepared, out, as_json)
-    size = SizeSummary.of(counts)
+    listed = _write_lists(prepared, out, as_json)
+    size = SizeSummary.of(listed.counts)
     prepared.check_size(size)
     if save_rule is not None:
         prepared.rule.save(save_rule)
-    where = f" → {out}" if out else ""
-    say(f"{size.rows:,} sets, {size.mean:.4g} labels on average, {float(counts[0]) / size.rows:.1%} empty{where}")
+    parts = [f"{size.rows:,} sets", f"{size.mean:.4g} labels on average", f"{float(listed.counts[0]) / size.rows:.1%} empty"]
+    parts += [f"{listed.refused:,} refused by the gate"] if prepared.rule.gate is not None else []
+    say(", ".join(parts) + (f" → {out}" if out else ""))
     _finish([prepared], strict)
 
 
-def _write_lists(prepared: Prepared, out: Path | None, as_json: bool) -> torch.Tensor:
-    """Write the sets to the file, to standard output as JSON lines, or show the first few; returns the number of each size."""
+@dataclass
+class _Listed:
+    """What was counted while sets were listed: sets by size, refused rows, and the first few lists."""
+
+    counts: torch.Tensor
+    refused: int = 0
+    first: list[LabelList] = field(default_factory=list)
+
+
+def _write_lists(prepared: Prepared, out: Path | None, as_json: bool) -> _Listed:
+    """Write the sets to the file, to standard output as JSON lines, or show the first few."""
     predictions, rule = prepared.predictions, prepared.rule
-    counts = torch.zeros(predictions.num_classes + 1, dtype=torch.float64)
-    first: list[LabelList] = []
-    with Bar("sets", len(predictions)) as bar:
-        blocks = lists_of(predictions, rule)
-        if out is not None:
-            with list_writer(out, "probs" if predictions.link is not None else "scores") as write:
-                for found, lists in blocks:
-                    write(lists)
-                    counts += count_rows(found).bincount(minlength=len(counts))
-                    bar.at(int(counts.sum()))
-        else:
-            for found, lists in blocks:
-                counts += count_rows(found).bincount(minlength=len(counts))
-                if as_json:
-                    for row in lists:
-                        emit(json.dumps(row.record(), ensure_ascii=False) + "\n")
-                first += lists[: SHOWN - len(first)]
-                bar.at(int(counts.sum()))
+    listed = _Listed(torch.zeros(predictions.num_classes + 1, dtype=torch.float64))
+    called, columns = "probs" if predictions.link is not None else "scores", Describer(rule, predictions.superclasses).columns
+    writer = nullcontext(_emit_lists if as_json else None) if out is None else list_writer(out, called, columns)
+    with Bar("sets", len(predictions)) as bar, writer as write:
+        for found, lists in lists_of(predictions, rule):
+            if write is not None:
+                write(lists)
+            listed.counts += count_rows(found).bincount(minlength=len(listed.counts))
+            listed.refused += sum(one.refused for one in lists)
+            listed.first += lists[: SHOWN - len(listed.first)]
+            bar.at(int(listed.counts.sum()))
     if out is None and not as_json:
-        rows = [[row.id, ", ".join(f"{n} {p:.3f}" for n, p in zip(row.labels, row.probs, strict=True)) or "–"] for row in first]
-        show(Table(["row", "labels"], rows))
+        show(Table(["row", "labels"], [[row.id, row.text()] for row in listed.first]))
         if len(predictions) > SHOWN:
             say(f"… and {len(predictions) - SHOWN:,} more rows: write all of them with --out sets.parquet or --out sets.jsonl")
-    return counts
+    return listed
+
+
+def _emit_lists(lists: Iterable[LabelList]) -> None:
+    for row in lists:
+        emit(json.dumps(row.record(), ensure_ascii=False) + "\n")
 
 
 def evaluate(
@@ -186,6 +196,16 @@ def report(
     target_key: options.TargetKey = None,
     calibration_bins: options.CalibrationBins = BINS,
     top_n: options.TopN = None,
+    ids_key: options.IdsKey = None,
+    human: Annotated[
+        Path | None,
+        typer.Option(
+            "--human",
+            metavar="FILE",
+            help="Sets given by people: a table with the columns id, labels (separated by |) and, if several people answered, "
+            "person. They are drawn among the classifiers, which are then measured on the same rows.",
+        ),
+    ] = None,
     title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Heading of the page.")] = None,
     strict: options.Strict = False,
 ) -> None:
@@ -200,19 +220,24 @@ def report(
         link,
         None if calibration_bins == BINS else calibration_bins,
         top_n,
+        human,
     )  # with any of them, the page is not the one that training wrote
     own = run_at(scores[0]) if len(scores) == 1 and all(other is None for other in others) else None
     out = out or (Path(REPORT) if own is None else own.report_path)
-    check_outputs([out], [*scores, *(calibration or ())])
+    check_outputs([out], [*scores, *(calibration or ()), *([human] if human else ())])
+    people = None if human is None else read_human_sets(human)
     fitting = Fitting(rule or [], calibration or (), split, seed, same_rows)
-    reading = Reading(scores_key, target_key, link)
+    reading = Reading(scores_key, target_key, link, ids_key)
     settings = _calibration_settings(calibration_bins, top_n)
-    prepared, evaluations = _measured(scores, reading, fitting, settings, None if own is None else own.recipe.name)
+    prepared, evaluations = _measured(scores, reading, fitting, settings, None if own is None else own.recipe.name, people)
     warnings = [text for one in prepared for text in (*one.warnings, *one.notes)]
     if own is not None:
         title = title or own.recipe.title
         warnings = [*own.remarks, *warnings]
-    whole = {} if split is not None else _trained(scores)  # the optimum of all rows is not that of a part
+    # The optimum of all rows is not that of a part.
+    whole = {} if split is not None or people is not None else _trained(scores)
+    if people is not None:
+        whole["people"] = people.measure(prepared[0].predictions)
     write_report(evaluations, out, title=title or "Shortlist report", warnings=warnings, **whole)
     say(f"report on {prepared[0].name if len(prepared) == 1 else f'{len(prepared)} evaluations'} → {out}")
     _finish(prepared, strict)
@@ -235,10 +260,23 @@ def _same_optimum(one: Optimum | None, other: Optimum) -> bool:
 
 
 def _measured(
-    paths: list[Path], reading: Reading, fitting: Fitting, settings: dict[str, Any], called: str | None = None
+    paths: list[Path],
+    reading: Reading,
+    fitting: Fitting,
+    settings: dict[str, Any],
+    called: str | None = None,
+    people: HumanSets | None = None,
 ) -> tuple[list[Prepared], list[Evaluation]]:
-    """Every file with every rule, measured with these settings; ``called`` replaces the name of a single file."""
+    """Every file with every rule, measured with these settings.
+
+    ``called`` replaces the name of a single file. Where people answered some of the rows, only these are measured.
+    """
     prepared = prepare_all(paths, reading, fitting)
+    if people is not None:
+        for one in prepared:
+            rows = f"{len(people.ids):,} of {len(one.predictions):,} rows"
+            one.notes.append(f"{one.name}: measured on the {rows} that people answered")
+            one.predictions = people.answered(one.predictions)
     note_different_rows(prepared)
     evaluations = []
     for one in prepared:

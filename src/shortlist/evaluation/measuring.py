@@ -14,7 +14,7 @@ from shortlist.metrics.totals import ratio
 from shortlist.predictions import Predictions
 from shortlist.selection import count_rows
 from shortlist.sets import SetRule
-from shortlist.sets.lists import LabelList, label_lists
+from shortlist.sets.lists import Describer, LabelList, label_lists
 from shortlist.tensors import Probs, is_single_label
 
 EXAMPLES = 8
@@ -60,14 +60,15 @@ def measure(
     if rule is not None:
         rule.check_reads(predictions)
         rule.check_origin(predictions)
-    tally = Tally(wanted_totals(predictions, rule is not None, only, top_n))
+    tally = Tally(wanted_totals(predictions, rule, only, top_n))
     kept: list[Probs] = []
     sets_of = None if rule is None else rule.in_blocks()
     with torch.no_grad():
         for rows in predictions.blocks():
             probs = rows.plausibility()
             sets = None if sets_of is None else sets_of(probs, rows.scores)
-            tally.add(Block(rows, probs, sets, k, calibration_bins, top_n))
+            accepted = None if rule is None or rule.gate is None else rule.gate.accepts(probs)
+            tally.add(Block(rows, probs, sets, k, calibration_bins, top_n, accepted))
             if "examples" in tally.names and keeps_scores(predictions):
                 kept.append(probs)
             progress(tally.rows)
@@ -129,4 +130,5 @@ def _examples(predictions: Predictions, rule: SetRule) -> list[LabelList]:
     places = torch.linspace(0, len(order) - 1, min(EXAMPLES, len(order))).round().long()
     chosen = order[places]
     rows = head.rows(chosen)
-    return label_lists(sets[chosen], probs[chosen], head.class_names, rows.ids or (), rows.target)
+    lists = label_lists(sets[chosen], probs[chosen], head.class_names, rows.ids or (), rows.target)
+    return Describer(rule, predictions.superclasses)(lists, sets[chosen], probs[chosen])

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from shortlist.evaluation.calibration_quantities import CALIBRATION
 from shortlist.evaluation.evaluation import Evaluation
+from shortlist.evaluation.gate_quantities import GATE
 from shortlist.evaluation.quantity import GROUPS, HEADLINE, Quantity, always, known
 from shortlist.metrics.accuracy import SHOT_GROUPS
 from shortlist.metrics.outliers import RowScores, auroc, false_positives
@@ -245,7 +246,7 @@ OUTLIERS = tuple(
 )
 
 QUANTITIES: dict[str, Quantity] = {
-    quantity.name: quantity for quantity in (*SETS, *LONG_TAIL, *RANKING, *CALIBRATION, *QUASIBINARY, *OUTLIERS)
+    quantity.name: quantity for quantity in (*SETS, *GATE, *LONG_TAIL, *RANKING, *CALIBRATION, *QUASIBINARY, *OUTLIERS)
 }
 
 

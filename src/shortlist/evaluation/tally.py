@@ -19,7 +19,7 @@ from shortlist.metrics.outliers import row_scores
 from shortlist.metrics.ranking import example_sums, precision_histograms, top_counts
 from shortlist.predictions import Predictions
 from shortlist.selection import count_rows, first_largest
-from shortlist.sets import top_k
+from shortlist.sets import SetRule, top_k
 from shortlist.tensors import Probs, Sets, Target, is_single_label, pick
 
 BINS = 15
@@ -41,6 +41,7 @@ class Block:
         k: size of the sets of the ``top_hits`` total.
         bins: number of calibration bins of equal width.
         top_n: number of most probable labels of each row in the ``top_n`` totals; None leaves them out.
+        accepted: bool (N,), the rows that the gate of the rule accepts; None without a gate.
     """
 
     predictions: Predictions
@@ -49,6 +50,7 @@ class Block:
     k: int = 1
     bins: int = BINS
     top_n: int | None = None
+    accepted: Tensor | None = None
 
     @property
     def n(self) -> int:
@@ -100,6 +102,21 @@ def _group_sizes(block: Block) -> Tensor:
     sizes, columns = count_rows(block.answers), block.answers.shape[1] + 1
     groups = shot_groups(counts).values()
     return torch.stack([sizes[members[block.target]].bincount(minlength=columns) for members in groups]).double()
+
+
+def gate_counts(block: Block) -> Tensor:
+    """Rows and refused rows, then the same of rows with a label and of rows without, as far as labels are known; then the
+    labels of accepted rows, and those of them in their sets: float64 (8,)."""
+    assert block.accepted is not None
+    refused, target = ~block.accepted.cpu(), block.predictions.target
+    counts = [torch.tensor(len(refused)), refused.sum()]
+    if target is None:
+        return torch.stack([*counts, *[torch.tensor(0)] * 6]).double()
+    labels = torch.nn.functional.one_hot(target, block.answers.shape[1]).bool() if is_single_label(target) else target
+    labelled = labels.any(1)
+    for kind in (labelled, ~labelled):
+        counts += [kind.sum(), (kind & refused).sum()]
+    return torch.stack([*counts, labels[~refused].sum(), (block.answers & labels).sum()]).double()
 
 
 def _moments(block: Block) -> Tensor:
@@ -184,6 +201,7 @@ TOTALS: Mapping[str, Total] = {
     "hits": Total(lambda block: class_hits(block.answers, block.target), sets=True),
     "moments": Total(_moments, sets=True),
     "group_sizes": Total(_group_sizes, sets=True, single=True),
+    "gate": Total(gate_counts, sets=True, labels=False),
     "row_recall": Total(_row_recall, sets=True, single=False),
     "ranks": Total(lambda block: rank_counts(block.probs, block.target), single=True),
     "top_hits": Total(lambda block: class_hits(top_k(block.k).sets(block.probs), block.target), single=True),
@@ -213,13 +231,15 @@ TOTALS: Mapping[str, Total] = {
 
 
 def wanted_totals(
-    predictions: Predictions, has_rule: bool, only: frozenset[str] | None = None, top_n: int | None = None
+    predictions: Predictions, rule: SetRule | None, only: frozenset[str] | None = None, top_n: int | None = None
 ) -> list[str]:
-    """Names of the totals that these predictions define, or of those among ``only``."""
-    names = [name for name, total in TOTALS.items() if total.defined(predictions, has_rule)]
+    """Names of the totals that these predictions and this rule define, or of those among ``only``."""
+    names = [name for name, total in TOTALS.items() if total.defined(predictions, rule is not None)]
     left_out = {"top_hits"} if only is None else TOTALS.keys() - only
     if predictions.train_counts is None:
         left_out |= {"group_sizes"}
+    if rule is None or rule.gate is None:
+        left_out |= {"gate"}
     if top_n is None:
         left_out |= {"top_n", "top_n_moments", "top_n_counts"}
     if keeps_scores(predictions):

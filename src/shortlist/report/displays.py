@@ -159,7 +159,8 @@ class SizeCoverage(EvaluationDisplay):
     title = "Coverage against set size"
     caption = (
         "The coverage that each mean set size gives: all labels above one threshold (average-k, line) and, with one label a "
-        "row, the k most probable labels (top-k, points). Crosses mark the rules of this report, stars the sets of people."
+        "row, the k most probable labels (top-k, points). Crosses mark the rules of this report; black marks, if "
+        "there are any, the sets of people."
     )
 
     def __init__(self, evaluations: Evaluation | Sequence[Evaluation], people: Sequence[PersonResult] = ()):

@@ -4,6 +4,7 @@ Garcin, thesis, figures 3.5 to 3.9.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from shortlist.checks import number
@@ -101,6 +102,8 @@ class TopkAgainstAverage(ModelScatter):
     Garcin, thesis, figure 3.8.
     """
 
+    title: ClassVar[str] = "Top-k against average-k"
+
     def __init__(self, evaluations: Sequence[Evaluation], k: float = 5):
         k = number(above=0)("k", k)
         self.x_label, self.y_label = f"top-{k:g} accuracy", f"average-{k:g} accuracy"
@@ -113,6 +116,26 @@ class TopkAgainstAverage(ModelScatter):
 
 def _title(quantity: Quantity, evaluations: Sequence[Evaluation]) -> str:
     return quantity.heading(evaluations[0]) if evaluations else quantity.title
+
+
+def models_compared(evaluations: Sequence[Evaluation], k: float | None = None) -> list[ModelScatter]:
+    """The plots of several classifiers in one report: top-k against average-k, and macro against micro average.
+
+    Args:
+        evaluations: of one rule or several on the scores of one classifier or several.
+        k: of the first plot; by default that of the rules if they share one, otherwise 5, or fewer than the classes.
+    """
+    sources = {evaluation.source: evaluation for evaluation in reversed(evaluations)}
+    classifiers = [replace(one, name=source) for source, one in reversed(sources.items())]
+    if len(classifiers) < 2:
+        return []
+    given = {one.rule.k for one in evaluations if one.rule is not None and one.rule.k is not None}
+    usual = min(5, max(1, min(len(one.classes) for one in classifiers) - 1))
+    k = k or (given.pop() if len(given) == 1 else usual)
+    single = all(one.single_label for one in evaluations)
+    names = ("coverage", "macro_coverage") if single else ("recall", "macro_recall")
+    found = [TopkAgainstAverage(classifiers, k), ModelScatter(evaluations, x=names[0], y=names[1])]
+    return [display for display in found if len(display.values) > 1]
 
 
 def _quantity(parameter: str, name: str) -> Quantity:

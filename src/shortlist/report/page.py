@@ -16,7 +16,9 @@ from shortlist.files import write_text
 from shortlist.metrics.accuracy import class_shares
 from shortlist.report.display import Display
 from shortlist.report.displays import EvaluationDisplay, GroupSizeHistogram, Lorenz, SizeCoverage, SizeHistogram, distinct
+from shortlist.report.model_plots import models_compared
 from shortlist.report.optimum import DistanceToOptimum, Optimum
+from shortlist.report.people import PersonResult
 from shortlist.report.reliability import PairReliability, Reliability, TopNReliability, same_bins
 from shortlist.report.style import themed_svg
 from shortlist.report.table import Table
@@ -166,6 +168,7 @@ def render(
     warnings: Sequence[str] = (),
     history: History | Mapping[str, History] | None = None,
     optimum: Optimum | Any = None,
+    people: Sequence[PersonResult] = (),
 ) -> str:
     """The page as HTML text; the arguments are those of :func:`write_report`."""
     import jinja2
@@ -174,7 +177,7 @@ def render(
     source = resources.files("shortlist.report").joinpath("page.html").read_text(encoding="utf-8")
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     best = optimum if optimum is None or isinstance(optimum, Optimum) else Optimum.of(optimum)
-    displays = [kind(evaluations) for kind in DISPLAYS]
+    displays = [SizeCoverage(evaluations, people) if kind is SizeCoverage else kind(evaluations) for kind in DISPLAYS]
     return environment.from_string(source).render(
         title=title,
         version=version_of("shortlist"),
@@ -186,6 +189,7 @@ def render(
         groups=_groups(evaluations),
         definitions=_definitions(evaluations, HEADLINE) + (INTERVAL if len(evaluations) == 1 else []),
         figures=[_figure(display) for display in displays if _belongs(display)],
+        models=[_figure(display) for display in models_compared(evaluations)],
         calibration=_calibration(evaluations),
         distance=None if best is None else _distance(evaluations, best),
         training=None if history is None else _training(history),
@@ -209,6 +213,7 @@ def write_report(
     warnings: Sequence[str] = (),
     history: History | Mapping[str, History] | None = None,
     optimum: Optimum | Any = None,
+    people: Sequence[PersonResult] = (),
 ) -> None:
     """Write the report to one HTML file: the page that ``shortlist report`` and ``shortlist train`` write.
 
@@ -220,8 +225,9 @@ def write_report(
         history: adds training curves: a dictionary for each epoch, as in ``metrics.jsonl``, or several such histories by name
             (see :class:`TrainingCurves`).
         optimum: adds the distance to the optimum: an :class:`Optimum` of the rows evaluated, or their true posterior (N, C).
+        people: results of people on the same rows, drawn among the classifiers, see :func:`read_human_sets`.
     """
-    write_text(path, render(evaluations, title=title, warnings=warnings, history=history, optimum=optimum))
+    write_text(path, render(evaluations, title=title, warnings=warnings, history=history, optimum=optimum, people=people))
 
 
 def _belongs(display: EvaluationDisplay) -> bool:
