@@ -17,6 +17,7 @@ from shortlist.metrics.accuracy import class_shares
 from shortlist.report.display import Display
 from shortlist.report.displays import EvaluationDisplay, GroupSizeHistogram, Lorenz, SizeCoverage, SizeHistogram, distinct
 from shortlist.report.optimum import DistanceToOptimum, Optimum
+from shortlist.report.published import Comparison
 from shortlist.report.reliability import PairReliability, Reliability, TopNReliability, same_bins
 from shortlist.report.style import themed_svg
 from shortlist.report.table import Table
@@ -166,6 +167,7 @@ def render(
     warnings: Sequence[str] = (),
     history: History | Mapping[str, History] | None = None,
     optimum: Optimum | Any = None,
+    published: Comparison | None = None,
 ) -> str:
     """The page as HTML text; the arguments are those of :func:`write_report`."""
     import jinja2
@@ -187,6 +189,7 @@ def render(
         definitions=_definitions(evaluations, HEADLINE) + (INTERVAL if len(evaluations) == 1 else []),
         figures=[_figure(display) for display in displays if _belongs(display)],
         calibration=_calibration(evaluations),
+        published=published,
         distance=None if best is None else _distance(evaluations, best),
         training=None if history is None else _training(history),
         provenance=provenance(evaluations).html(),
@@ -209,6 +212,7 @@ def write_report(
     warnings: Sequence[str] = (),
     history: History | Mapping[str, History] | None = None,
     optimum: Optimum | Any = None,
+    published: Comparison | None = None,
 ) -> None:
     """Write the report to one HTML file: the page that ``shortlist report`` and ``shortlist train`` write.
 
@@ -220,8 +224,10 @@ def write_report(
         history: adds training curves: a dictionary for each epoch, as in ``metrics.jsonl``, or several such histories by name
             (see :class:`TrainingCurves`).
         optimum: adds the distance to the optimum: an :class:`Optimum` of the rows evaluated, or their true posterior (N, C).
+        published: adds published numbers beside those measured.
     """
-    write_text(path, render(evaluations, title=title, warnings=warnings, history=history, optimum=optimum))
+    text = render(evaluations, title=title, warnings=warnings, history=history, optimum=optimum, published=published)
+    write_text(path, text)
 
 
 def _belongs(display: EvaluationDisplay) -> bool:
