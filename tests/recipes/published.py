@@ -252,5 +252,12 @@ TRAINING = {
     "plantnet-top5": (30, 32, 0.002, (20, 25), 1e-4, "torchvision:resnet50"),
     "plantnet-average5": (30, 32, 0.002, (25,), 1e-4, "torchvision:resnet18"),
     "imagenet-lt-top5": (100, 128, 0.01, (60, 80), 2e-3, "resnet-34/4"),
+    "imagenet-top5": (120, 120, 0.1, (30, 60, 90), 1.5e-4, "resnet-18/4"),
     "cifar60-40": (200, 64, 0.1, (100, 150), 1e-4, "resnet-18"),
+    "cifar10-quasibinary": (200, 64, 0.1, (100, 150), 1e-4, "resnet-18"),
+    "imagenet-quasibinary": (200, 64, 0.1, (100, 150), 1e-4, "resnet-18/4"),
+    "plantnet-cross-entropy": (30, 32, 0.01, (20, 25), 1e-4, "torchvision:resnet50"),
+    "plantnet-cross-entropy-small": (30, 32, 0.001, (20, 25), 1e-4, "torchvision:mobilenet_v3_small"),
+    "plantnet-cross-entropy-efficientnet": (20, 32, 0.01, (10, 15), 1e-4, "torchvision:efficientnet_b0"),
+    "plantnet-cross-entropy-transformer": (20, 32, 5e-4, (15,), 1e-4, "timm:vit_base_patch16_224"),
 }

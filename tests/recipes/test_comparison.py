@@ -103,7 +103,10 @@ def test_another_rule_measures_other_sets():
         "macro-top-3",
         *(f"macro-top-3, {group}-shot classes" for group in SHOT_GROUPS),
     }
-    assert set(measured(compared(recipe, predictions, rule="average-k:3"))) == {"top-3"}
+    of_rule = find_recipe("plantnet-average3").with_path("data")
+    assert "average-3, few-shot classes" in measured(compared(of_rule, predictions))
+    assert compared(of_rule, predictions, rule="top-k:3") is None
+    assert measured(compared(recipe, predictions, rule="average-k:3")) == measured(compared(recipe, predictions))
 
 
 @pytest.mark.parametrize(("recipe", "metric"), [("plantnet-top5", "macro-top-5"), ("plantnet-average2", "average-2")])
@@ -122,6 +125,32 @@ def test_groups_of_classes(recipe, metric):
         assert found[f"{metric}, {group}-shot classes"] == pytest.approx(mean)
     whole = np.mean(list(shares.values())) if metric.startswith("macro") else hit.mean()
     assert found[metric] == pytest.approx(whole)
+
+
+def test_groups_of_the_thesis():
+    predictions = drawn(1081, rows=3000)
+    counts = (predictions.train_counts * 15).clamp(max=3000)
+    predictions = Predictions(predictions.scores, predictions.target, link="softmax", train_counts=counts)
+    found = measured(compared(find_recipe("plantnet-cross-entropy").with_path("data"), predictions))
+    right = (predictions.scores.argmax(1) == predictions.target).numpy()
+    target, size = predictions.target.numpy(), counts.numpy()
+    for low, high, name in ((11, 50, "11-50"), (51, 500, "51-500"), (501, 2000, "501-2000"), (2001, 9999, "2001+")):
+        members = [label for label in set(target.tolist()) if low <= size[label] <= high]
+        mean = np.mean([right[target == label].mean() for label in members])
+        assert found[f"top-1, classes with {name} training examples"] == pytest.approx(mean)
+    assert "top-1, classes with 0-10 training examples" not in found  # there are none
+
+
+def test_one_label_treated_as_any_number():
+    single = drawn(10, link="sigmoid")
+    several = Predictions(single.scores, torch.nn.functional.one_hot(single.target, 10).bool(), link="sigmoid")
+    recipe = find_recipe("cifar10-quasibinary").with_path("data")
+    wrong = (single.scores.argmax(1) != single.target).double().mean()
+    assert measured(compared(recipe, several)) == {"top-1 error": pytest.approx(float(wrong))}
+    rival = recipe.with_settings(method="cross-entropy", labels="as-given")
+    found = compared(rival, single)
+    assert measured(found) == {"top-1 error": pytest.approx(float(wrong))}
+    assert (found.rows[0].published, found.remark()) == (pytest.approx(0.052), "")
 
 
 def test_several_labels():

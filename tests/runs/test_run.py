@@ -122,3 +122,18 @@ def test_published_numbers_beside_those_of_a_run(tmp_path):
     )
     assert other.comparison() is None
     assert "published numbers" not in other.report_path.read_text()
+
+
+def test_one_label_by_a_classifier_for_any_number(tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    pictures = torch.randint(0, 256, (200, 3, 8, 8), generator=generator, dtype=torch.uint8)
+    data = shortlist.data.as_dataset((pictures, torch.arange(200) % 10), name="CIFAR-10")
+    settings = {"backbone": "plain-8", "epochs": 2, "milestones": "1", "batch_size": 50, "size": 8}
+    for changes in ({}, {"method": "bce"}, {"method": "cross-entropy", "labels": "as-given"}):
+        folder = tmp_path / changes.get("method", "quasibinary")
+        run = shortlist.train(data, recipe="cifar10-quasibinary", folder=folder, device="cpu", **settings, **changes)
+        (row,) = run.comparison().rows
+        predictions = run.predictions()
+        labels = predictions.target if predictions.target.ndim == 1 else predictions.target.int().argmax(1)
+        assert row.quantity == "top-1 error"
+        assert row.measured == pytest.approx(float((predictions.scores.argmax(1) != labels).double().mean()))

@@ -4,15 +4,18 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from torch import Tensor
+
 from shortlist.data.sources import path_and_options
 from shortlist.evaluation import Evaluation
 from shortlist.evaluation.quantities import QUANTITIES
 from shortlist.metrics import calibration_error, top_n_f1
-from shortlist.metrics.accuracy import coverage_by_shot
+from shortlist.metrics.accuracy import class_hits, class_shares, coverage_by_shot
 from shortlist.predictions import Predictions
 from shortlist.recipes.menu import all_recipes
 from shortlist.recipes.published import CLASSES, SHOT, Published, published_numbers
 from shortlist.report.published import Compared, Comparison
+from shortlist.sets import top_k
 from shortlist.training.recipe import PATH, Recipe
 
 # Settings that do not change what is measured, apart from chance.
@@ -117,31 +120,31 @@ def _measured(
     return None if value is None else float(value)
 
 
-def _of_rule(kind: str) -> Measure:
-    """Coverage of the sets of size k, on all classes or on a group, if the rule of the run returns such sets."""
-
-    def measure(number: Published, evaluation: Evaluation, _: Predictions) -> float | None:
-        assert number.k is not None
-        if evaluation.rule_text != f"{kind}:{number.k:g}" or not evaluation.single_label:
-            return None
-        if number.group in SHOT:
-            return evaluation.shot_coverages().get(number.group)
-        if number.group:
-            if evaluation.train_counts is None:
-                return None
-            groups = coverage_by_shot(evaluation.hits, evaluation.train_counts, EDGES)
-            return float(groups[number.group]) if number.group in groups else None
-        return evaluation.macro_coverage if number.metric.startswith("macro") else evaluation.coverage
-
-    return measure
-
-
 def _top_k(number: Published, evaluation: Evaluation, predictions: Predictions) -> float | None:
+    """Accuracy of the k most probable labels, whatever the rule of the run: over rows, or over classes or a group of them."""
+    curve, size = evaluation.rank_curve, int(number.k or 0)
+    if curve is None or predictions.target is None or size > len(evaluation.classes):
+        return None
+    if number.metric == "top-k" and not number.group:
+        return float(curve.accuracies[size])
+    return _of_classes(class_hits(top_k(size).sets(predictions.plausibility()), predictions.target), number, evaluation)
+
+
+def _average_k(number: Published, evaluation: Evaluation, _: Predictions) -> float | None:
+    """Coverage of the sets of the run, if they hold k labels on average."""
     assert number.k is not None
-    if number.group:
-        return _of_rule("top-k")(number, evaluation, predictions)
-    curve = evaluation.rank_curve
-    return None if curve is None or number.k > len(evaluation.classes) else float(curve.accuracies[int(number.k)])
+    if evaluation.rule_text != f"average-k:{number.k:g}" or not evaluation.single_label:
+        return None
+    return _of_classes(evaluation.hits, number, evaluation) if number.group else evaluation.coverage
+
+
+def _of_classes(hits: Tensor, number: Published, evaluation: Evaluation) -> float | None:
+    """Mean of the shares of hits of all classes present, or of those in the group."""
+    if not number.group:
+        return float(class_shares(hits).nanmean())
+    if evaluation.train_counts is None:
+        return None
+    return float(coverage_by_shot(hits, evaluation.train_counts, None if number.group in SHOT else EDGES)[number.group])
 
 
 def _top_1_error(number: Published, evaluation: Evaluation, _: Predictions) -> float | None:
@@ -170,8 +173,8 @@ def _f1_of_top(number: Published, evaluation: Evaluation, predictions: Predictio
 
 MEASURES: Mapping[str, Measure] = {
     "top-k": _top_k,
-    "macro-top-k": _of_rule("top-k"),
-    "average-k": _of_rule("average-k"),
+    "macro-top-k": _top_k,
+    "average-k": _average_k,
     "top-1 error": _top_1_error,
     "top-1 in": _quantity("top1_in"),
     "confidence out": _quantity("confidence_out"),
