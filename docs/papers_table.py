@@ -20,19 +20,19 @@ TITLES = {
     "liao": "Liao, Gavves, Oh, Snoek, Quasibinary classifier for images with zero and multiple labels",
     "cheng": "Cheng, Vasconcelos, Towards calibrated multi-label deep neural networks",
 }
-# Whether data are free to get, and where: what the publishers' pages say.
+# Whether data are free to get, and how, by what their publishers say.
 DATA = {
-    "CIFAR": "free: `shortlist data download cifar100 PATH`",
-    "Tiny ImageNet": "free to download",
-    "ImageNet": "free after registration, for non-commercial research",
-    "Pl@ntNet-300K": "free: [doi:10.5281/zenodo.5645731](https://doi.org/10.5281/zenodo.5645731)",
-    "COCO": "free to download",
-    "VOC": "free to download",
-    "NUS-WIDE": "labels free, pictures on request by a signed form",
-    "WIDER Attribute": "free to download, for research",
-    "VISPR": "free to download, for research",
-    "expert": "the answers of the botanist are not published",
-    "none": "needs no data",
+    "CIFAR": ("free", "`shortlist data download cifar100 PATH`, or `cifar10`"),
+    "Tiny ImageNet": ("free", "by download"),
+    "ImageNet": ("on registration", "for non-commercial research; ImageNet-LT is a list of its pictures"),
+    "Pl@ntNet-300K": ("free", "[doi:10.5281/zenodo.5645731](https://doi.org/10.5281/zenodo.5645731)"),
+    "COCO": ("free", "by download"),
+    "VOC": ("free", "by download"),
+    "NUS-WIDE": ("on request", "labels by download, pictures by a signed form"),
+    "WIDER Attribute": ("free", "by download, for research"),
+    "VISPR": ("free", "by download, for research"),
+    "expert": ("not published", "the answers of the botanist"),
+    "none": ("none needed", ""),
 }
 
 
@@ -299,15 +299,17 @@ def text() -> str:
     for paper, title in TITLES.items():
         rows = [_row(item) for item in ITEMS if item.paper == paper]
         parts.append(f"## {PAPERS[paper]}\n\n{title}.\n\n" + _table(["", "shows", "command", "data", "remarks"], rows))
-    parts.append("## The data\n\n" + _table(["data", "free to get?"], [list(row) for row in DATA.items() if row[0] != "none"]))
-    return "\n".join(parts)
+    data = [[name, *free] for name, free in DATA.items() if name != "none"]
+    parts.append("## The data\n\n" + _table(["data", "free to get?", "how"], data))
+    # Commands are longer than names, so that the lines of these tables are wrapped: see style.css.
+    return '<div class="commands" markdown>\n\n' + "\n".join(parts) + "\n</div>\n"
 
 
 def _row(item: Item) -> list[str]:
     commands = "<br>".join(f"`{command}`" for command in item.commands)
     count = _count(item)
     remarks = [f"{count} published numbers" if count else "", item.note, f"**not yet**: {item.missing}" if item.missing else ""]
-    data = ", ".join("none needed" if name == "none" else name for name in item.data)
+    data = ", ".join(DATA[name][0] if name == "none" else f"{name} ({DATA[name][0]})" for name in item.data)
     return [item.number, item.shows, commands or "–", data or "–", "; ".join(filter(None, remarks))]
 
 
