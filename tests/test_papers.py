@@ -11,6 +11,7 @@ from docs.papers_table import DATA, ITEMS, PAGE, TITLES, placed
 import shortlist
 from shortlist.cli.commands import load_command
 from shortlist.data import Dataset, PictureArray, Split
+from shortlist.data.protocols import protocol_options
 from shortlist.data.sources import SOURCES, path_and_options, reader_options
 from shortlist.evaluation.selections import validation_names
 from shortlist.models.backbones import backbone_inputs
@@ -130,9 +131,15 @@ def _measured(parameters):
         parse_rule(rule)
 
 
+def _predicted(parameters):
+    for source in parameters["pictures"]:
+        if ":" in source:
+            _dataset({"source": source})
+
+
 def _dataset(parameters):
     name, _, rest = parameters["source"].partition(":")
-    assert set(path_and_options(rest)[1]) <= set(reader_options(SOURCES[name]))
+    assert set(path_and_options(rest)[1]) <= {*reader_options(SOURCES[name]), *protocol_options()}
 
 
 CHECKS = {
@@ -142,7 +149,7 @@ CHECKS = {
     "evaluate": _measured,
     "report": _measured,
     "retrieval-eval": _measured,
-    "predict": lambda parameters: parameters["pictures"],
+    "predict": _predicted,
     "search": lambda parameters: Query.parse(parameters["query"], ["fork", "apple", "knife"]),
     "data info": _dataset,
     "data sheet": _dataset,

@@ -37,11 +37,12 @@ FAMILIES = {
     "efficientnet": Family(0.01, 20, (10, 15), _of("torchvision", *(f"efficientnet_b{number}" for number in range(5)))),
     "transformer": Family(5e-4, 20, (15,), _of("timm", "vit_base_patch16_224")),
 }
-# All networks start from weights of ImageNet; pictures are resized to 256 and cut to 224.
+# All networks start from weights of ImageNet; pictures are resized to 256 and cropped to 224, at random or in the middle.
 TRAINING: dict[str, Any] = {
     "pretrained": True,
     "size": 224,
     "augmentation": "crop-flip",
+    "test_fit": "center",
     "batch_size": 32,
     "optimizer": "sgd",
     "momentum": 0.9,

@@ -24,7 +24,7 @@ def imagenet_top_k(k: int = 5) -> Recipe:
         raise InputError(f"k: expected 1 or 5, whose numbers are published, got {k}: take one of these and change k")
     return Recipe(
         f"imagenet-top{k}",
-        "imagenet:{path}",
+        "imagenet:{path},test=val",
         method="noised-topk",
         parameters={"k": k, "epsilon": 0.5, "samples": 10},
         summary=f"top-{k} sets for 1,000 classes, ResNet-18",
@@ -33,6 +33,7 @@ def imagenet_top_k(k: int = 5) -> Recipe:
         backbone="resnet-18/4",
         size=224,
         augmentation="resized-crop-flip",
+        test_fit="center",
         epochs=120,
         batch_size=120,
         optimizer="sgd",

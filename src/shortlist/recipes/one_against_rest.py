@@ -8,8 +8,8 @@ from shortlist.training.recipe import Augmentation, Recipe
 DATA: dict[str, tuple[str, int, str, Augmentation]] = {
     "cifar10": ("cifar10:{path}", 32, "resnet-18", "shift-flip"),
     "cifar100": ("cifar100:{path}", 32, "resnet-18", "shift-flip"),
-    "tiny-imagenet": ("tiny-imagenet:{path}", 32, "resnet-18", "shift-flip"),
-    "imagenet": ("imagenet:{path}", 224, "resnet-18/4", "resized-crop-flip"),
+    "tiny-imagenet": ("tiny-imagenet:{path},test=val", 32, "resnet-18", "shift-flip"),
+    "imagenet": ("imagenet:{path},test=val", 224, "resnet-18/4", "resized-crop-flip"),
 }
 
 
@@ -18,7 +18,7 @@ def one_against_rest(name: str) -> Recipe:
 
     The rivals: ``method=bce``, which did not converge on the two larger datasets in the paper, and softmax, which is
     ``method=cross-entropy labels=as-given``. The paper's other networks are ``backbone=densenet-40-12`` and a VGG-16 for small
-    pictures, which is not here. Tiny ImageNet and ImageNet publish no labels of their test pictures: the paper measures on
+    pictures, which is not here. Tiny ImageNet and ImageNet publish no labels of their test pictures, so they are tested on
     ``val``.
 
     Args:
@@ -39,6 +39,7 @@ def one_against_rest(name: str) -> Recipe:
         backbone=backbone,
         size=size,
         augmentation=augmentation,
+        test_fit="center" if size == 224 else "crop",
         rule="top-k:1",
         **PROTOCOL,
     )
