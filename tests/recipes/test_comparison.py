@@ -170,8 +170,8 @@ def test_the_network_and_the_link_choose_the_row():
     predictions = drawn(80, labels="any", link="sigmoid")
     recipe = find_recipe("coco-spa").with_path("data").with_settings(method="asy")
     assert compared(recipe, predictions).rows[0].published == pytest.approx(0.77)  # with φ
-    assert compared(recipe.with_settings(link="sigmoid"), predictions).rows[0].published == pytest.approx(0.775)
-    transformer = recipe.with_settings(backbone="timm:vit_base_patch32_224", link="sigmoid")
+    assert compared(recipe.with_settings(probabilities="sigmoid"), predictions).rows[0].published == pytest.approx(0.775)
+    transformer = recipe.with_settings(backbone="timm:vit_base_patch32_224", probabilities="sigmoid")
     found = compared(transformer, predictions)
     assert (found.rows[0].published, found.remark()) == (pytest.approx(0.764), "")
     other = compared(recipe.with_settings(backbone="resnet-18"), predictions)

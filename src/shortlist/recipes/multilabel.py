@@ -44,8 +44,9 @@ CHENG_DATA = {
 def calibrated_multilabel(name: str, method: str = "spa") -> Recipe:
     """The calibrated asymmetric loss, with label pairs or without.
 
-    The baselines: ``method=bce``, ``two-way``, ``focal-multilabel`` and ``asy``. The second network of the paper is
-    ``backbone=timm:vit_base_patch32_224``.
+    The baselines: ``method=bce``, ``two-way``, ``focal-multilabel`` and ``asy``, the last two with the link φ or with
+    ``probabilities=sigmoid``; in Table 4 also ``bce-label-pair``, ``focal-label-pair`` and ``asymmetric-label-pair``. The
+    second network of the paper is ``backbone=timm:vit_base_patch32_224``.
 
     Args:
         name: ``"coco"``, ``"voc"``, ``"wider-attribute"`` or ``"vispr"``.
@@ -68,7 +69,7 @@ def calibrated_multilabel(name: str, method: str = "spa") -> Recipe:
 
 
 def coco_quasibinary() -> Recipe:
-    """The quasibinary classifier on COCO 2014, answering with 4 labels; baseline with ``method=bce``."""
+    """The quasibinary classifier on COCO 2014, answering with 4 labels; baselines with ``method=bce`` and ``softmax``."""
     return _liao("coco-quasibinary", "coco:{path},year=2014,test=val", "objects in COCO")
 
 

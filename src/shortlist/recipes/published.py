@@ -66,8 +66,7 @@ class Published:
         dataset: the name of the dataset.
         backbone: the network, as printed.
         printed: what the paper calls the method.
-        method: the name of the method here, see :func:`~shortlist.methods.find_method`; ``"softmax"`` and other names that are
-            not (yet) methods name none.
+        method: the name of the method here, see :func:`~shortlist.methods.find_method`; empty for an expert.
         settings: settings of the recipe that this number was obtained with, where they differ between rows.
         recipes: the recipes that run this experiment; empty where there is none.
         metric: what was measured, such as ``"top-k"``, ``"macro-top-k"``, ``"average-k"``, ``"mAP@y"`` or ``"ACE"``.
