@@ -129,6 +129,8 @@ def test_tables_of_a_recipe():
         "published: Garcin 2022, Table 5, ResNet-50, in percent",
         "published: Garcin 2022, Table 8, ResNet-50, in percent",
     ]
+    (prose,) = dict(published_tables("vispr-spa"))
+    assert prose.startswith("published: Cheng, section 5.2, in percent (the network is not named;")
     first, second = tables.values()
     assert first.columns == [
         "method",

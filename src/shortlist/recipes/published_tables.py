@@ -23,10 +23,13 @@ def published_tables(recipe: str) -> list[tuple[str, Table]]:
     parts: dict[tuple[str, str], list[Published]] = {}
     for number in published_numbers(recipe=recipe):
         parts.setdefault((number.source, number.backbone), []).append(number)
-    return [
-        (f"published: {source}, {backbone}, {_units(numbers)}", _table(numbers))
-        for (source, backbone), numbers in parts.items()
-    ]
+    return [(_heading(source, backbone, numbers), _table(numbers)) for (source, backbone), numbers in parts.items()]
+
+
+def _heading(source: str, backbone: str, numbers: Sequence[Published]) -> str:
+    notes = "; ".join(dict.fromkeys(number.note for number in numbers if number.note))
+    heading = "published: " + ", ".join(part for part in (source, backbone, _units(numbers)) if part)
+    return f"{heading} ({notes})" if notes else heading
 
 
 def _units(numbers: Sequence[Published]) -> str:
