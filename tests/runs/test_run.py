@@ -100,3 +100,40 @@ def test_a_folder_that_is_no_run_says_so(tmp_path):
             getattr(run, name)
     with pytest.raises(InputError, match=str(tmp_path)):
         run.report()
+
+
+def test_published_numbers_beside_those_of_a_run(tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    pictures = torch.randint(0, 256, (600, 3, 8, 8), generator=generator, dtype=torch.uint8)
+    data = shortlist.data.as_dataset((pictures, torch.arange(600) % 100), name="CIFAR-100")
+    settings = {"backbone": "plain-8", "epochs": 2, "milestones": "1", "batch_size": 100}
+    run = shortlist.train(data, recipe="cifar100-top5", folder=tmp_path / "run", device="cpu", **settings)
+    found = {row.quantity: row for row in run.comparison().rows}
+    assert list(found) == ["top-5, val rows", "top-5", "top-1"]
+    assert found["top-5"].measured == run.evaluate().coverage
+    assert found["top-1"].measured == run.evaluate().numbers()["top1"]
+    assert found["top-5, val rows"].measured in [line["metrics"]["top-5"] for line in run.history if line["best"]]
+    page = run.report_path.read_text()
+    assert "Beside the published numbers" in page
+    assert "Garcin 2022, Table 4" in page
+    assert "epochs 2 instead of 300" in page
+    other = shortlist.train(
+        data, recipe="cifar100-resnet18", folder=tmp_path / "other", device="cpu", compile=False, **settings
+    )
+    assert other.comparison() is None
+    assert "published numbers" not in other.report_path.read_text()
+
+
+def test_one_label_by_a_classifier_for_any_number(tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    pictures = torch.randint(0, 256, (200, 3, 8, 8), generator=generator, dtype=torch.uint8)
+    data = shortlist.data.as_dataset((pictures, torch.arange(200) % 10), name="CIFAR-10")
+    settings = {"backbone": "plain-8", "epochs": 2, "milestones": "1", "batch_size": 50, "size": 8}
+    for changes in ({}, {"method": "bce"}, {"method": "cross-entropy", "labels": "as-given"}):
+        folder = tmp_path / changes.get("method", "quasibinary")
+        run = shortlist.train(data, recipe="cifar10-quasibinary", folder=folder, device="cpu", **settings, **changes)
+        (row,) = run.comparison().rows
+        predictions = run.predictions()
+        labels = predictions.target if predictions.target.ndim == 1 else predictions.target.int().argmax(1)
+        assert row.quantity == "top-1 error"
+        assert row.measured == pytest.approx(float((predictions.scores.argmax(1) != labels).double().mean()))

@@ -61,7 +61,7 @@ TYPED = {
 
 
 def test_the_table_of_texts_leaves_no_setting_out():
-    assert set(TYPED) == {part.name for part in fields(Recipe)} - {"parameters", "expected", "grid"}
+    assert set(TYPED) == {part.name for part in fields(Recipe)} - {"parameters", "grid"}
 
 
 @pytest.mark.parametrize("name", TYPED)
@@ -197,8 +197,7 @@ WRONG = [
     ({"parameters": {"alhpa": 1.0}}, "method average-k: did you mean 'alpha'?", "'alhpa'"),
     ({"parameters": 3}, "parameters", "3"),
     ({"grid": {"lrr": [1.0]}}, "grid", "'lrr'"),
-    ({"expected": [("a", 1.0)]}, "expected", "[('a', 1.0)]"),
-    ({"expected": {"top-1": "77"}}, "expected['top-1']", "'77'"),
+    ({"grid": [("lr", 1.0)]}, "grid", "[('lr', 1.0)]"),
     ({"rule": 5}, "rule", "5"),
     ({"link": 5}, "link", "5"),
     ({"monitor": 5}, "monitor", "5"),
@@ -323,7 +322,7 @@ def test_a_grid_holds_lists_of_values(values):
         recipe(grid={"lr": values})
 
 
-@pytest.mark.parametrize("name", ["parameters", "grid", "expected"])
+@pytest.mark.parametrize("name", ["parameters", "grid"])
 def test_tables_given_as_text_are_refused_in_plain_words(name):
     with pytest.raises(InputError) as error:
         recipe().with_settings(**{name: "k=3"})
@@ -372,10 +371,10 @@ def test_texts_of_rules_and_links_are_kept_in_one_form():
 
 
 def test_a_recipe_cannot_be_changed():
-    mine = recipe(expected={"top-1": 77.0})
+    mine = recipe(grid={"lr": [0.1]})
     with pytest.raises(FrozenInstanceError):
         mine.lr = 1.0
-    for table in (mine.parameters, mine.expected, mine.grid):
+    for table in (mine.parameters, mine.grid):
         with pytest.raises(TypeError):
             table["k"] = 1
     assert mine.with_settings(lr=0.5) is not mine
@@ -393,7 +392,6 @@ def test_what_was_given_may_change_afterwards():
 FULL = {name: value for name, (_, value) in TYPED.items()} | {
     "method": "noised-topk",
     "parameters": {"k": 3, "epsilon": 0.1},
-    "expected": {"top-1": 77.25},
     "grid": {"lr": [0.1, 0.01], "k": [1, 3]},
 }
 
@@ -424,7 +422,6 @@ def test_equal_recipes_have_one_hash():
     for one, other in (
         ({"parameters": {"k": 5, "alpha": 1}}, {"parameters": {"alpha": 1.0, "k": 5.0}}),
         ({"grid": {"lr": [1, 0.5], "k": [3]}}, {"grid": {"k": (3.0,), "lr": (1.0, 0.5)}}),
-        ({"expected": {"top-1": 77}}, {"expected": {"top-1": 77.0}}),
         ({"rule": "TOP-K:3"}, {"rule": "top-k:3 "}),
     ):
         assert recipe(**one) == recipe(**other)
@@ -453,7 +450,7 @@ def test_the_message_names_what_a_record_lacks():
 
 def test_differences_name_both_values_and_leave_descriptions_aside():
     one = recipe(lr=0.1, summary="one")
-    other = Recipe("yours", "flora", lr=0.2, summary="other", expected={"a": 1.0}, parameters={"k": 3})
+    other = Recipe("yours", "flora", lr=0.2, summary="other", parameters={"k": 3})
     assert one.differences(other) == {"lr": (0.1, 0.2), "k": (5, 3)}
     assert other.differences(one) == {"lr": (0.2, 0.1), "k": (3, 5)}
 

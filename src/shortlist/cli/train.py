@@ -14,9 +14,11 @@ from shortlist.cli.progress import TrainingBar
 from shortlist.cli.runs import resumable
 from shortlist.errors import InputError
 from shortlist.machine import is_first_process
-from shortlist.recipes import all_recipes, find_recipe
+from shortlist.recipes import all_recipes, find_recipe, published_numbers
+from shortlist.recipes.published_tables import published_tables
 from shortlist.report import Table, headline
 from shortlist.runs import Job, resolve_job, train_job
+from shortlist.training import Recipe
 from shortlist.training.run_folder import RunFolder
 
 Source = Annotated[
@@ -151,20 +153,23 @@ def recipes(
     """List the recipes, or show one of them: its settings, the published numbers, and the grid of `shortlist tune`."""
     if name is None:
         if as_json:
-            emit(json.dumps([recipe.record() for recipe in all_recipes()], indent=2, ensure_ascii=False) + "\n")
+            emit(json.dumps([_record(recipe) for recipe in all_recipes()], indent=2, ensure_ascii=False) + "\n")
         else:
             show(Table(["recipe", "method", "summary"], [[one.name, one.method, one.summary] for one in all_recipes()]))
         return
     recipe = find_recipe(name)
     if as_json:
-        emit(json.dumps(recipe.record(), indent=2, ensure_ascii=False) + "\n")
+        emit(json.dumps(_record(recipe), indent=2, ensure_ascii=False) + "\n")
         return
     settings = recipe.settings()
     show(Table(["setting", "value"], [[key, "–" if value is None else str(value)] for key, value in settings.items()]))
-    for heading, numbers in (("published numbers, in percent", recipe.expected), ("grid of shortlist tune", recipe.grid)):
-        if numbers:
-            say(f"{heading}: " + "; ".join(f"{key} {_shown(value)}" for key, value in numbers.items()))
+    for heading, table in published_tables(recipe.name):
+        say("", heading)
+        show(table)
+    if recipe.grid:
+        grid = "; ".join(f"{key} {', '.join(map(str, values))}" for key, values in recipe.grid.items())
+        say("", f"grid of shortlist tune: {grid}")
 
 
-def _shown(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else f"{value:g}"
+def _record(recipe: Recipe) -> dict[str, Any]:
+    return recipe.record() | {"published": [number.record() for number in published_numbers(recipe=recipe.name)]}

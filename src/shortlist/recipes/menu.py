@@ -5,17 +5,13 @@ from functools import cache
 from types import MappingProxyType
 
 from shortlist.errors import InputError
+from shortlist.recipes.baselines import FAMILIES, plantnet_cross_entropy
 from shortlist.recipes.cifar100 import cifar100_average5, cifar100_resnet18, cifar100_top5
 from shortlist.recipes.flora import flora_minutes, flora_open_set, flora_quadrats, flora_seconds
+from shortlist.recipes.imagenet import imagenet_top_k
 from shortlist.recipes.imagenet_lt import imagenet_lt_top_k
-from shortlist.recipes.multilabel import (
-    coco_quasibinary,
-    coco_spa,
-    coco_spa_label_pair,
-    nus_wide_quasibinary,
-    voc_spa,
-    voc_spa_label_pair,
-)
+from shortlist.recipes.multilabel import CHENG_DATA, calibrated_multilabel, coco_quasibinary, nus_wide_quasibinary
+from shortlist.recipes.one_against_rest import DATA, one_against_rest
 from shortlist.recipes.open_set import cifar60_40
 from shortlist.recipes.own import own_pictures, own_table
 from shortlist.recipes.plantnet import plantnet_average_k, plantnet_top_k
@@ -38,15 +34,15 @@ def _by_name() -> Mapping[str, Recipe]:
         cifar100_average5(),
         cifar100_resnet18(),
         cifar60_40(),
-        *(plantnet_top_k(k) for k in (1, 3, 5)),
+        *map(one_against_rest, DATA),
+        *(plantnet_top_k(k) for k in (1, 3, 5, 10)),
         *(plantnet_average_k(k) for k in (2, 3, 5, 10)),
+        *map(plantnet_cross_entropy, FAMILIES),
+        *(imagenet_top_k(k) for k in (1, 5)),
         *(imagenet_lt_top_k(k) for k in (1, 3, 5)),
-        coco_spa(),
-        coco_spa_label_pair(),
+        *(calibrated_multilabel(name, method) for name in CHENG_DATA for method in ("spa", "spa-label-pair")),
         coco_quasibinary(),
         nus_wide_quasibinary(),
-        voc_spa(),
-        voc_spa_label_pair(),
         mulan_scene(),
         mulan_yeast(),
     )

@@ -22,6 +22,7 @@ from .page import (
     write_report as write_report,
 )
 from .people import HumanSets as HumanSets, PersonResult as PersonResult, read_human_sets as read_human_sets
+from .published import Compared as Compared, Comparison as Comparison
 from .reliability import (
     PairReliability as PairReliability,
     Reliability as Reliability,

@@ -19,6 +19,7 @@ from shortlist.report.displays import EvaluationDisplay, GroupSizeHistogram, Lor
 from shortlist.report.model_plots import models_compared
 from shortlist.report.optimum import DistanceToOptimum, Optimum
 from shortlist.report.people import PersonResult
+from shortlist.report.published import Comparison
 from shortlist.report.reliability import PairReliability, Reliability, TopNReliability, same_bins
 from shortlist.report.style import themed_svg
 from shortlist.report.table import Table
@@ -169,6 +170,7 @@ def render(
     history: History | Mapping[str, History] | None = None,
     optimum: Optimum | Any = None,
     people: Sequence[PersonResult] = (),
+    published: Comparison | None = None,
 ) -> str:
     """The page as HTML text; the arguments are those of :func:`write_report`."""
     import jinja2
@@ -191,6 +193,7 @@ def render(
         figures=[_figure(display) for display in displays if _belongs(display)],
         models=[_figure(display) for display in models_compared(evaluations)],
         calibration=_calibration(evaluations),
+        published=published,
         distance=None if best is None else _distance(evaluations, best),
         training=None if history is None else _training(history),
         provenance=provenance(evaluations).html(),
@@ -214,6 +217,7 @@ def write_report(
     history: History | Mapping[str, History] | None = None,
     optimum: Optimum | Any = None,
     people: Sequence[PersonResult] = (),
+    published: Comparison | None = None,
 ) -> None:
     """Write the report to one HTML file: the page that ``shortlist report`` and ``shortlist train`` write.
 
@@ -226,8 +230,10 @@ def write_report(
             (see :class:`TrainingCurves`).
         optimum: adds the distance to the optimum: an :class:`Optimum` of the rows evaluated, or their true posterior (N, C).
         people: results of people on the same rows, drawn among the classifiers, see :func:`read_human_sets`.
+        published: adds published numbers beside those measured.
     """
-    write_text(path, render(evaluations, title=title, warnings=warnings, history=history, optimum=optimum, people=people))
+    more: dict[str, Any] = {"history": history, "optimum": optimum, "people": people, "published": published}
+    write_text(path, render(evaluations, title=title, warnings=warnings, **more))
 
 
 def _belongs(display: EvaluationDisplay) -> bool:

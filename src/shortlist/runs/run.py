@@ -1,5 +1,6 @@
 """Run: the results of a training, read from its folder."""
 
+import dataclasses
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -9,7 +10,8 @@ from shortlist.errors import InputError
 from shortlist.evaluation.tally import BINS
 from shortlist.models.artefact import load_about, load_rule
 from shortlist.models.classifier import Classifier
-from shortlist.report import DistanceToOptimum, EvaluationReport, Optimum, evaluate, write_report
+from shortlist.recipes.comparison import compare_with_published
+from shortlist.report import Comparison, DistanceToOptimum, EvaluationReport, Optimum, evaluate, write_report
 from shortlist.sets import SetRule
 from shortlist.training.run_folder import TEST, RunFolder
 
@@ -78,8 +80,20 @@ class Run(RunFolder):
         optimum = self.optimum
         return None if optimum is None else DistanceToOptimum(self.evaluate(), optimum)
 
+    def comparison(self, evaluation: EvaluationReport | None = None) -> Comparison | None:
+        """The published numbers of the experiment that this run repeats, beside those measured; None if there are none.
+
+        Args:
+            evaluation: of the test split by the rule of the classifier, if it was made before.
+        """
+        measured = self.evaluate() if evaluation is None else evaluation
+        found = compare_with_published(self.recipe, measured, self.predictions(TEST), self.history)
+        if found is None or self.network_record is None:
+            return found
+        return dataclasses.replace(found, differences={**found.differences, "backbone": ("your own", self.recipe.backbone)})
+
     def report(self, path: str | Path | None = None) -> Path:
-        """Write the report on the test split, with training curves and, where it is known, the distance to the optimum.
+        """Write the report on the test split: plots, training curves, and where known published numbers and the optimum.
 
         Args:
             path: an ``.html`` file; ``report.html`` in the run's folder by default.
@@ -88,8 +102,14 @@ class Run(RunFolder):
             The path of the report.
         """
         target = self.report_path if path is None else Path(path)
-        recipe = self.recipe
+        evaluation = self.evaluate()
         write_report(
-            self.evaluate(), target, title=recipe.title, history=self.history, optimum=self.optimum, warnings=self.remarks
+            evaluation,
+            target,
+            title=self.recipe.title,
+            history=self.history,
+            optimum=self.optimum,
+            published=self.comparison(evaluation),
+            warnings=self.remarks,
         )
         return target

@@ -35,7 +35,6 @@ class Recipe:
         parameters: parameters of the method that differ from its defaults.
         summary: one line for the list of recipes.
         reference: the publication whose experiment this is.
-        expected: the published numbers, in percent, by name.
         grid: settings for ``tune`` to search over, each with its values.
         labels: ``"any"`` treats data with one label per row as multi-label data, for multi-label methods.
         label_noise: probability with which a training label is replaced by one drawn from its superclass.
@@ -89,7 +88,6 @@ class Recipe:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     summary: str = ""
     reference: str = ""
-    expected: Mapping[str, float] = field(default_factory=dict)
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     labels: Labels = "as-given"
     label_noise: float = 0.0
@@ -209,7 +207,7 @@ class Recipe:
 
     def differences(self, other: "Recipe") -> dict[str, tuple[Any, Any]]:
         """Settings in which two recipes differ, with both values; names and descriptions are ignored."""
-        ignored = ("name", "summary", "reference", "expected", "grid")
+        ignored = ("name", "summary", "reference", "grid")
         mine, theirs = self.settings(), other.settings()
         names = [name for name in dict.fromkeys([*mine, *theirs]) if name not in ignored]
         return {name: (mine.get(name), theirs.get(name)) for name in names if mine.get(name) != theirs.get(name)}
@@ -217,7 +215,7 @@ class Recipe:
 
 def _own_names() -> list[str]:
     """The settings that are not mappings."""
-    return [part.name for part in fields(Recipe) if part.name not in ("parameters", "grid", "expected")]
+    return [part.name for part in fields(Recipe) if part.name not in ("parameters", "grid")]
 
 
 def _carried(recipe: Recipe, method: str) -> dict[str, Any]:
@@ -262,8 +260,7 @@ CHECKS: Mapping[str, Check] = {
     "parameters": setting_checks.table(),
     "summary": text,
     "reference": text,
-    "expected": setting_checks.table("number"),
-    "grid": setting_checks.table("list"),
+    "grid": setting_checks.table(lists=True),
     "labels": one_of(*get_args(Labels)),
     "label_noise": share,
     "backbone": text,

@@ -26,20 +26,18 @@ def real(**bounds: float) -> Check:
     return lambda name, value: float(check(name, value))
 
 
-def table(kind: str = "any") -> Check:
-    """A read-only mapping from names to values: any values, numbers, or lists of values.
+def table(*, lists: bool = False) -> Check:
+    """A read-only mapping from names to values.
 
     Args:
-        kind: ``"any"``, ``"number"`` or ``"list"``.
+        lists: whether every value has to be a list.
 
-    >>> dict(table("list")("grid", {"lr": [0.1, 0.3]}))
+    >>> dict(table(lists=True)("grid", {"lr": [0.1, 0.3]}))
     {'lr': (0.1, 0.3)}
     """
 
     def entry(name: str, key: str, value: Any) -> Any:
-        if kind == "number":
-            return real()(f"{name}[{key!r}]", value)
-        if kind == "list" and not (isinstance(value, list | tuple) and value):
+        if lists and not (isinstance(value, list | tuple) and value):
             raise InputError(f"{name}[{key!r}]: expected a list of values, got {shown(value)}")
         return frozen(value)
 
