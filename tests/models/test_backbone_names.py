@@ -21,6 +21,7 @@ from shortlist.models.backbones import backbone_inputs, backbone_names, check_ba
         ("densenet-41-40", r"backbone 'densenet-41-40' .*: depth: expected 3n \+ 4 .*, got 41"),
         ("densenet-4-40", r"depth: expected 3n \+ 4"),
         ("densenet-bc-43-12", r"depth: expected 6n \+ 4 .*, got 43"),
+        ("vgg-12", "depth: expected 11, 13, 16, 19, got 12"),
         ("densenet-40-0", "growth: expected a whole number from 1, got 0"),
         ("densenet-40-9999", "growth: expected at most 512, got 9999"),
         ("mlp-0", "width: expected a whole number from 1, got 0"),
@@ -70,7 +71,7 @@ def test_other_names_are_refused_with_the_grammar(name):
 
 def test_every_form_of_a_name_is_listed():
     assert [re.split("[-:]", form)[0] for form in backbone_names()] == [
-        *("resnet", "densenet", "densenet", "plain", "features", "mlp", "torchvision", "timm")
+        *("resnet", "densenet", "densenet", "vgg", "plain", "features", "mlp", "torchvision", "timm")
     ]
     assert {backbone_inputs(name) for name in ("resnet-20", "densenet-40-12", "plain-8", "timm:resnet18")} == {"pictures"}
     assert backbone_inputs("torchvision:resnet18") == "pictures"  # known without the package

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn.functional import avg_pool2d, conv2d
 
+from shortlist.errors import InputError
 from shortlist.models.backbones import backbone_inputs, make_backbone
 from shortlist.models.backbones.densenet import DenseLayer
 from shortlist.models.backbones.resnet import basic_block, bottleneck_block
@@ -104,6 +105,22 @@ def test_tables_are_read_by_columns():
 
 
 # Published numbers
+
+
+@pytest.mark.parametrize(("depth", "millions"), [(11, 133), (13, 133), (16, 138), (19, 144)])
+def test_a_vgg_with_its_three_wide_layers_has_the_published_size(depth, millions):
+    """Simonyan, Zisserman 2015, table 2: 7 x 7 places of 512 maps, two layers of 4096, 1000 classes."""
+    with torch.device("meta"):
+        convolutions = size(make_backbone(f"vgg-{depth}"))
+    wide = (7 * 7 * 512 + 1) * 4096 + (4096 + 1) * 4096 + (4096 + 1) * 1000
+    assert round((convolutions + wide) / 1e6) == millions
+
+
+def test_a_vgg_ends_in_512_features_and_needs_32_pixels():
+    net = make_backbone("vgg-11").eval()
+    assert net(torch.zeros(2, 3, 32, 40)).shape == (2, 512)
+    with pytest.raises(InputError, match="at least 32 x 32"):
+        net(torch.zeros(2, 3, 32, 31))
 
 
 @pytest.mark.parametrize(

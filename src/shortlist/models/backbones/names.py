@@ -15,6 +15,7 @@ from shortlist.models.backbones.features import MLP, FeatureTable, check_mlp
 from shortlist.models.backbones.foreign import PACKAGES, check_foreign, make_foreign
 from shortlist.models.backbones.pictures import PlainNet, check_plain
 from shortlist.models.backbones.resnet import ResNet, check_resnet
+from shortlist.models.backbones.vgg import STAGES, VGG, check_vgg
 from shortlist.words import similar
 
 InputKind: TypeAlias = Literal["pictures", "tables"]
@@ -85,6 +86,7 @@ FAMILIES = (
     ),
     _dense("densenet", ("densenet-40-12", "densenet-40-40"), bottleneck=False),
     _dense("densenet-bc", ("densenet-bc-100-12", "densenet-bc-190-40"), bottleneck=True),
+    Family("vgg-DEPTH", rf"vgg-(?P<depth>{NUMBER})", check_vgg, VGG, "pictures", tuple(f"vgg-{depth}" for depth in STAGES)),
     Family("plain-WIDTH[-WIDTH…]", rf"plain-(?P<widths>(?:{NUMBER})(?:-(?:{NUMBER}))*)", check_plain, PlainNet),
     Family("features", "features", lambda: None, FeatureTable, "tables", ("features",)),
     Family("mlp-WIDTH[xLAYERS]", rf"mlp-(?P<width>{NUMBER})(?:x(?P<layers>{NUMBER}))?", check_mlp, MLP, "tables", ("mlp-256",)),
