@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
-from torchmetrics import Metric
+from torchmetrics import Metric, MetricCollection
 
 from shortlist import metrics
 from shortlist.errors import InputError
@@ -151,6 +151,46 @@ def test_a_metric_merges_with_one_that_saw_nothing(case):
     equal(metric.compute(), case.function(values, target))
 
 
+def kept(metric):
+    """The metric after a round trip of its state through ``state_dict``, as in a checkpoint."""
+    metric.persistent(True)
+    metric.load_state_dict(metric.state_dict())
+    return metric
+
+
+@both_targets
+@pytest.mark.parametrize("takes", ["sets", "probs"])
+@pytest.mark.parametrize("again", [lambda m: m, lambda m: pickle.loads(pickle.dumps(m)), kept], ids=["", "pickled", "loaded"])
+def test_metrics_in_a_collection_never_share_a_state(many_labels, takes, again):
+    """Whatever the first batch gives: here every total of sets is the same for coverage and precision, top 1 and top 2."""
+    cases = {str(case).replace(".", "_"): case for case in CASES if (case.takes == "sets") == (takes == "sets")}
+    if not many_labels:
+        cases = {name: case for name, case in cases.items() if case.takes != "many"}
+    first, second = (tensors(*draw(case=next(iter(cases.values())), many_labels=many_labels, seed=s)) for s in (0, 1))
+    alike = torch.eye(CLASSES)
+    alike = alike > 0 if takes == "sets" else alike
+    batches = [(alike, alike > 0 if many_labels else torch.arange(CLASSES)), first, second]
+    collection = MetricCollection({name: case.streaming() for name, case in cases.items()})
+    for _ in range(2):
+        for batch in batches:
+            collection.update(*batch)
+            collection = again(collection)
+        rows = [torch.cat(parts) for parts in zip(*batches, strict=True)]
+        for name, case in cases.items():
+            equal(collection[name].compute(), case.function(*rows))
+        collection.reset()
+
+
+def test_metrics_of_a_collection_with_equal_totals_of_the_first_batch_stay_apart():
+    sets, target = torch.tensor([[True, False], [True, True]]), torch.tensor([0, 1])
+    ends = MetricCollection([metrics.SetSize(), metrics.SetPrecision(), metrics.EmptyRate()])
+    ends.update(sets[:1], target[:1])
+    ends.update(sets, target)
+    assert {name: float(value) for name, value in ends.compute().items()} == pytest.approx(
+        {"SetSize": 4 / 3, "SetPrecision": 3 / 4, "EmptyRate": 0}
+    )
+
+
 @every_metric
 def test_a_call_answers_for_its_batch_and_is_remembered(case):
     values, target = tensors(*draw(case, many_labels=case.takes == "many"))
@@ -183,8 +223,9 @@ def test_the_state_has_one_size_whatever_the_number_of_rows(case):
         return sum(torch.as_tensor(getattr(metric, name)).numel() for name in metric._defaults)
 
     assert size(1) == size(7)
-    # Three numbers a bin, and how many batches had one label a row or several; four numbers a bin and class.
-    assert size(1) <= (15 * 4 * CLASSES if case.name.startswith("classwise") else 15 * 3 + 2)
+    # Three numbers a bin, and how many batches had one label a row or several; four numbers a bin and class. One more marks
+    # the state as not shared.
+    assert size(1) <= 1 + (15 * 4 * CLASSES if case.name.startswith("classwise") else 15 * 3 + 2)
 
 
 # Sums of logarithms, which retrieval ranks by, tie or not by rounding: no grid for it.

@@ -34,6 +34,7 @@ class Streaming(Metric):
     full_state_update = False
     kind: Kind = "probabilities"
     needs_target = True
+    unshared: Tensor
     total: Tensor
     values: list[Tensor]
     targets: list[Tensor]
@@ -41,6 +42,9 @@ class Streaming(Metric):
     def __init__(self, gathers: bool = False, /, **kwargs: Any):
         super().__init__(**kwargs)
         self.gathers, self.columns = gathers, 0
+        # A MetricCollection lets metrics whose states have equal names and values share one state from then on. Equal totals
+        # of one batch do not make two metrics the same; NaN equals nothing, so each metric keeps a state of its own.
+        self.add_state("unshared", torch.tensor(torch.nan), dist_reduce_fx="sum")
         if gathers:
             self.add_state("values", [], dist_reduce_fx="cat")
             self.add_state("targets", [], dist_reduce_fx="cat")
