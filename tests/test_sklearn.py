@@ -6,15 +6,19 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.sparse import coo_array, csc_array, csr_array
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_digits, load_iris, make_multilabel_classification
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -371,3 +375,62 @@ def test_data_frames_fit_without_a_warning_about_names():
 def test_an_estimator_without_probabilities_is_refused():
     with pytest.raises(AttributeError, match="estimator: .*predict_proba, got LinearSVC"):
         SetClassifier(LinearSVC(), rule="top-k:1").fit([[0.0], [1.0]], [0, 1])
+
+
+KINDS = np.array(["oak", "elm", "yew"])
+
+
+def garden(rows=180):
+    """A frame whose label is its one column of text, which is not in alphabetical order, and a number that says nothing."""
+    random = np.random.default_rng(0)
+    label = random.integers(3, size=rows)
+    frame = pd.DataFrame({"noise": random.normal(size=rows), "kind": pd.Categorical(KINDS[label], categories=KINDS)})
+    return frame, label
+
+
+def by_columns():
+    columns = ColumnTransformer([("kind", OneHotEncoder(), ["kind"]), ("noise", StandardScaler(), ["noise"])])
+    return make_pipeline(columns, logistic())
+
+
+@pytest.mark.parametrize("prefit", [False, True])
+@pytest.mark.parametrize(
+    "estimator", [by_columns(), HistGradientBoostingClassifier(categorical_features="from_dtype")], ids=["columns", "dtypes"]
+)
+def test_the_estimator_gets_the_frame_with_its_dtypes_and_names(estimator, prefit):
+    frame, label = garden()
+    if prefit:
+        estimator.fit(frame, label)
+    model = SetClassifier(estimator, "top-k:1", calibration="prefit" if prefit else 0.25, random_state=0).fit(frame, label)
+    assert model.feature_names_in_.tolist() == ["noise", "kind"]
+    assert model.n_features_in_ == 2
+    assert (model.predict(frame) == label).all()
+    assert (model.predict_set(frame) == np.eye(3, dtype=bool)[label]).all()
+    assert coverage_scorer(model, frame, label) == 1
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict_set(frame[["kind", "noise"]])
+
+
+def test_a_list_of_texts_is_what_the_estimator_makes_of_it():
+    texts = [f"a picture of {kind} number {n}" for n in range(20) for kind in KINDS]
+    labels = np.tile(KINDS, 20)
+    model = SetClassifier(make_pipeline(CountVectorizer(), logistic()), "top-k:1", random_state=0).fit(texts, labels)
+    assert model.classes_[model.predict_set(texts).argmax(1)].tolist() == labels.tolist()
+
+
+@pytest.mark.parametrize("kind", [csr_array, csc_array, coo_array])
+def test_sparse_inputs_of_any_kind_are_fitted(kind):
+    model = SetClassifier(logistic(), "top-k:1", random_state=0)
+    expected = clone(model).fit(X, Y).predict_proba(X)
+    np.testing.assert_allclose(model.fit(kind(X), Y).predict_proba(kind(X)), expected, atol=1e-4)
+
+
+def test_values_that_the_estimator_refuses_are_refused():
+    broken = X.copy()
+    broken[3, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        SetClassifier(logistic()).fit(broken, Y)
+    with pytest.raises(ValueError, match="NaN"):
+        SetClassifier(logistic()).fit(X, Y).predict_set(broken)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        SetClassifier(logistic()).fit(X[:-1], Y)

@@ -12,16 +12,22 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing, check_random_state, get_tags
+from sklearn.utils import _safe_indexing, check_random_state, get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import _check_method_params, check_is_fitted, column_or_1d, has_fit_parameter, validate_data
+from sklearn.utils.validation import (
+    _check_method_params,
+    _check_y,
+    check_is_fitted,
+    column_or_1d,
+    has_fit_parameter,
+    validate_data,
+)
 
 from shortlist.checks import number
 from shortlist.sets import SetRule, parse_rule
 from shortlist.tensors import Array
 
-SPARSE = ("csr", "csc")
 Scorer = Callable[..., float]
 ONE_LABEL, MANY_LABELS = "lac:0.1", "risk-control:recall:0.1"
 
@@ -68,7 +74,8 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         """Fit the estimator on most of the rows and the rule on the rest.
 
         Args:
-            X: (rows, features).
+            X: (rows, features): an array, a sparse matrix, a data frame, or whatever else the estimator takes; passed to it
+                as it is.
             y: one label a row, or zeros and ones (rows, labels).
             **fit_params: passed to the ``fit`` of the estimator. ``sample_weight`` weighs the rows there (in a pipeline, in its
                 last step); every calibration row counts once, because a weighted threshold would have no guarantee.
@@ -76,7 +83,8 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         if not hasattr(self.estimator, "predict_proba"):
             kind = type(self.estimator).__name__
             raise AttributeError(f"estimator: expected one with predict_proba, got {kind}: wrap it in CalibratedClassifierCV")
-        X, y = validate_data(self, X, y, accept_sparse=SPARSE, multi_output=True, **self._leniency())
+        X, y = indexable(*validate_data(self, X, y, skip_check_array=True))
+        y = _check_y(y, multi_output=True, estimator=self)
         check_classification_targets(y)
         if y.ndim == 2 and y.shape[1] == 1:
             y = column_or_1d(y, warn=True)
@@ -213,12 +221,9 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         return places
 
     def _checked(self, X: Any) -> Any:
-        return validate_data(self, X, accept_sparse=SPARSE, reset=False, **self._leniency())
-
-    def _leniency(self) -> dict[str, Any]:
-        """Checks that are left to the estimator: dtype, missing values, number of dimensions."""
-        tags = get_tags(self.estimator)
-        return {"dtype": None, "ensure_all_finite": not tags.input_tags.allow_nan, "allow_nd": True}
+        """The inputs as they are, a data frame with its dtypes and column names: the estimator checks the values."""
+        countable = getattr(X, "ndim", 2) > 1  # of inputs without columns the estimator says whether it takes them
+        return validate_data(self, X, reset=False, skip_check_array=True) if countable else X
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
