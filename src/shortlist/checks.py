@@ -191,11 +191,11 @@ def random_generator(name: str, value: Any) -> torch.Generator | None:
     return torch.Generator().manual_seed(whole(0, 2**63 - 1)(name, value))
 
 
-def check_rows(values: Tensor, target: Target | None = None, *, kind: Kind = "scores", name: str = "probs") -> None:
+def check_rows(values: Tensor, target: Target | None = None, *, kind: Kind = "scores", name: str = "probs") -> Tensor:
     """Check rows, and their labels if there are any, where they enter a function that fits or measures.
 
-    This is the one check of data by value. It reads the values once, copies nothing, and waits for a GPU once; inside, what
-    has been checked is not checked again. Rows that come in blocks are checked block by block, as they are read.
+    This is the one check of data by value. It reads the values once and waits for a GPU once; inside, what has been checked is
+    not checked again. Rows that come in blocks are checked block by block, as they are read.
 
     Args:
         values: (N, C).
@@ -204,6 +204,9 @@ def check_rows(values: Tensor, target: Target | None = None, *, kind: Kind = "sc
             no NaN; ``finite``: the same without infinite ones; ``probabilities``: from 0 to 1, up to rounding, so that
             logits, log-probabilities and percentages are refused; ``sets``: booleans.
         name: the parameter, for messages.
+
+    Returns:
+        The values to work with: probabilities that rounding left outside [0, 1] are clipped, anything else is not copied.
     """
     if kind == "sets":
         check_sets(values, target)
@@ -211,20 +214,22 @@ def check_rows(values: Tensor, target: Target | None = None, *, kind: Kind = "sc
         check_scores(values, name)
     else:
         check_target(values, target, name)
-    check_entries(values, target, kind, name)
+    return check_entries(values, target, kind, name)
 
 
-def check_values(values: Tensor, kind: Kind, name: str = "probs") -> None:
+def check_values(values: Tensor, kind: Kind, name: str = "probs") -> Tensor:
     """The values of a matrix of this kind, as :func:`check_rows` describes them; shapes have been checked."""
-    check_entries(values, None, kind, name)
+    return check_entries(values, None, kind, name)
 
 
-def check_entries(values: Tensor, target: Target | None, kind: Kind, name: str = "probs") -> None:
+def check_entries(values: Tensor, target: Target | None, kind: Kind, name: str = "probs") -> Tensor:
     """The same with their labels: one read of each, and one wait for a GPU."""
     looked_at = [values.detach()] if kind != "sets" and values.numel() else []
     labels = [target] if target is not None and is_single_label(target) and len(target) else []
-    if (not looked_at and not labels) or _values_are_unknown():
-        return
+    if _values_are_unknown():
+        return values.clamp(0, 1) if kind == "probabilities" else values
+    if not looked_at and not labels:
+        return values
     # Both ends are NaN if any value is; aminmax reads at the speed of memory.
     ends = torch.cat([torch.stack(torch.aminmax(part)).double() for part in (*looked_at, *labels)]).tolist()
     lowest, highest = BOUNDS[kind] if looked_at else (0.0, 0.0)
@@ -232,6 +237,8 @@ def check_entries(values: Tensor, target: Target | None, kind: Kind, name: str =
         _refuse(values, kind, name)
     if labels and not 0 <= ends[-2] <= ends[-1] <= values.shape[1] - 1:
         _refuse_label(labels[0], values.shape[1])
+    rounded = kind == "probabilities" and looked_at and not (ends[0] >= 0 and ends[1] <= 1)
+    return values.clamp(0, 1) if rounded else values
 
 
 def _refuse(values: Tensor, kind: Kind, name: str) -> NoReturn:

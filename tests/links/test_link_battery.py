@@ -339,3 +339,27 @@ def test_a_link_before_its_fit_comes_back_as_such(make):
     back = link_from_config(make().config(), {})
     assert type(back) is make
     assert not back.fitted
+
+
+WITH_INVERSE = ["identity", "softmax", "sigmoid", "assume-negative", "spa", "spa with other numbers", "focal"]
+
+
+@pytest.mark.parametrize("name", WITH_INVERSE)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
+def test_probabilities_that_rounding_left_outside_have_the_scores_of_0_and_1(name, dtype):
+    link = ready(name)
+    outside = torch.tensor([[1.0009766, -9.7e-4, 0.3, 1 + 1e-7]], dtype=dtype)
+    scores = link.scores(outside)
+    assert not scores.isnan().any()
+    torch.testing.assert_close(scores, link.scores(torch.tensor([[1.0, 0.0, 0.3, 1.0]], dtype=dtype)))
+
+
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("kind", [Platt, Isotonic, Temperature])
+def test_a_fit_on_probabilities_takes_those_slightly_outside_as_0_and_1(kind, single):
+    scores, target = data(single)
+    probs = torch.softmax(scores, 1) if single else torch.sigmoid(scores)
+    probs[:3, 0], probs[3:6, 1] = 1.0, 0.0
+    outside = torch.where(probs == 1, 1.0004, torch.where(probs == 0, -4e-4, probs))
+    expected, found = (kind(Identity()).fit(rows, target).probs(rows) for rows in (probs, outside))
+    torch.testing.assert_close(found, expected)

@@ -279,6 +279,18 @@ def test_probabilities_of_0_and_1_give_numbers(case):
     assert missing.tolist() == ([label == 4 for label in range(CLASSES)] if len(missing) == CLASSES else [False] * len(missing))
 
 
+@pytest.mark.parametrize("case", [case for case in CASES if case.takes != "sets"], ids=str)
+@pytest.mark.filterwarnings("ignore:.*tie at the cut")
+def test_probabilities_that_rounding_left_outside_count_as_0_and_1(case):
+    values, target = draw(case, many_labels=case.takes == "many")
+    if case.streaming().kind != "probabilities":
+        pytest.skip("takes any scores")
+    values[[0, 5, 9], [0, 1, 2]], values[[1, 6, 9], [0, 1, 3]] = 1, 0
+    outside = np.where(values == 1, 1.0009, np.where(values == 0, -0.0009, values))
+    equal(case.function(outside, target), case.function(values, target))
+    equal(streamed(case, [(outside, target)]).compute(), case.function(values, target))
+
+
 @every_metric
 @both_targets
 def test_inputs_are_left_as_they_were(case, many_labels):

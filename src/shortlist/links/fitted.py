@@ -49,9 +49,9 @@ class FittedLink(Link):
         self.single = is_single_label(target)
         if not self.chosen:
             self.base = _default(self.single)()
-        self._fitted_base()._checked(scores)
+        rows = self._fitted_base()._checked(scores)
         with torch.no_grad():
-            self._fit(working(scores), target)
+            self._fit(rows, target)
         return self
 
     def _fit(self, scores: Scores, target: Target) -> None:

@@ -20,12 +20,10 @@ class Identity(Link):
     kind = "identity"
 
     def _checked(self, scores: Scores) -> Scores:
-        scores = super()._checked(scores)
-        check_values(scores, "probabilities", "scores with the link identity")
-        return scores
+        return check_values(super()._checked(scores), "probabilities", "scores with the link identity")
 
     def _probs(self, scores: Scores) -> Probs:
-        return scores.clamp(0, 1)  # float32 rounding can leave some slightly outside
+        return scores
 
     def _scores(self, probs: Probs) -> Scores:
         return probs

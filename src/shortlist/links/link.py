@@ -55,8 +55,7 @@ class Link(Fitted):
         """Scores (N, C) that have these probabilities."""
         probs = as_tensor(probs)
         check_scores(probs, "probs")
-        check_values(probs, "probabilities")
-        return self._scores(working(probs))
+        return self._scores(working(check_values(probs, "probabilities")))
 
     @property
     def fitted(self) -> bool:

@@ -13,7 +13,7 @@ def checked(values: Any, target: None, kind: Kind) -> tuple[Tensor, None]: ...
 @overload
 def checked(values: Any, target: Any, kind: Kind) -> tuple[Tensor, Target]: ...
 def checked(values: Any, target: Any, kind: Kind) -> tuple[Tensor, Target | None]:
-    """The values and the target as tensors; :func:`~shortlist.checks.check_rows` says what is refused.
+    """The values and the target as tensors; :func:`~shortlist.checks.check_rows` says what is refused and what is clipped.
 
     Every public function of this package calls this first, and every streaming metric for each batch. What they call in turn
     checks nothing again.
@@ -26,5 +26,4 @@ scores (softmax, sigmoid, …) first, or divide percentages by 100
     """
     name = "sets" if kind == "sets" else "probs"
     values, target = as_tensor(values, name), None if target is None else as_target(target)
-    check_rows(values, target, kind=kind, name=name)
-    return values, target
+    return check_rows(values, target, kind=kind, name=name), target

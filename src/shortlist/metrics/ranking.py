@@ -50,7 +50,7 @@ def mean_average_precision(
 def precision_histograms(probs: Probs, target: Target, bins: int) -> Tensor:
     """Positives and all pairs of each class by bin of log-odds, from -20 to 20: float64 (2, C, bins)."""
     classes = probs.shape[1]
-    place = ((torch.logit(probs.double().clamp(0, 1)).clamp(-20, 20) + 20) / 40 * bins).long().clamp(max=bins - 1)
+    place = ((torch.logit(probs.double()).clamp(-20, 20) + 20) / 40 * bins).long().clamp(max=bins - 1)
     cell = torch.arange(classes, device=probs.device) * bins + place
     counts = [part.bincount(minlength=classes * bins) for part in (cell[one_hot(target, classes)], cell.flatten())]
     return torch.stack(counts).view(2, classes, bins).double()

@@ -94,7 +94,7 @@ def retrieval_curve(
             "got None: pass sample=10000"
         )
     within = [count <= (sample or MOST_QUERIES) for count in counts]
-    p: Floats = probs.detach().cpu().double().numpy().clip(0, 1)  # rounding can leave some slightly outside
+    p: Floats = probs.detach().cpu().double().numpy()
     with np.errstate(divide="ignore"):
         table = _table(np.log(p), np.log1p(-p), target)
     full = within.index(False) if False in within else len(counts)
