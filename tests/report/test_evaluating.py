@@ -12,7 +12,7 @@ from shortlist.errors import InputError, NotFittedError
 from shortlist.evaluation import measure
 from shortlist.evaluation.quantities import QUANTITIES
 from shortlist.report import Optimum, write_report
-from shortlist.sets import average_k, lac, threshold, top_k
+from shortlist.sets import average_k, lac, parse_rule, threshold, top_k
 
 PROBS = np.random.default_rng(0).dirichlet(np.full(4, 0.4), 80)
 LABELS = np.array([np.random.default_rng(row).choice(4, p=probs) for row, probs in enumerate(PROBS)])
@@ -141,3 +141,35 @@ def test_reports_are_html_and_rules_are_evaluated_one_by_one(tmp_path):
     assert not list(tmp_path.iterdir())
     with pytest.raises(InputError, match="rule: .*got list"):
         shortlist.evaluate(PROBS, LABELS, ["top-k:1", "top-k:2"])
+
+
+@pytest.mark.parametrize("rule", ["pas:0.1", "average-k:1:prior", "sure-node:0.1"])
+@pytest.mark.parametrize("labels", [None, LABELS[40:]], ids=["own labels", "labels given"])
+@pytest.mark.parametrize("known", ["calibration", "rows"])
+def test_the_text_of_a_rule_takes_prior_and_superclasses_from_the_predictions(rule, labels, known):
+    more = {"train_counts": [5, 10, 20, 5], "superclasses": ["broad", "broad", "needles", "broad"], "link": "identity"}
+    told, plain = more, {"link": "identity"}
+    rows = Predictions(PROBS[40:], LABELS[40:], **(told if known == "rows" else plain))
+    calibration = Predictions(PROBS[:40], LABELS[:40], **(told if known == "calibration" else plain))
+    arguments = {"prior": torch.tensor([0.125, 0.25, 0.5, 0.125]), "superclasses": more["superclasses"]}
+    expected = shortlist.evaluate(rows, parse_rule(rule, **arguments).fit(calibration)).numbers()
+    given = (rows, rule) if labels is None else (rows, labels, rule)
+    assert shortlist.evaluate(*given, calibration=calibration).numbers()["coverage"] == expected["coverage"]
+    with pytest.raises(InputError, match=rule):
+        shortlist.evaluate(PROBS, LABELS, rule, calibration=(PROBS, LABELS))
+
+
+def test_labels_given_with_predictions_replace_nothing_but_theirs():
+    names = {"classes": NAMES, "superclasses": ["broad", "broad", "needles", "broad"], "train_counts": [5, 10, 20, 5]}
+    whole = Predictions(PROBS, LABELS, link="identity", **names)
+    expected = shortlist.evaluate(whole, top_k(2)).numbers()
+    other = Predictions(PROBS, 3 - LABELS, link="identity", **names)
+    assert shortlist.evaluate(other, LABELS, top_k(2)).numbers() == pytest.approx(expected, nan_ok=True)
+
+
+def test_a_rule_that_is_not_fitted_is_left_so():
+    rule = lac(0.1)
+    first, second = (shortlist.evaluate(PROBS, LABELS, rule, calibration=(p, LABELS)) for p in (PROBS, PROBS[::-1]))
+    assert not rule.fitted
+    assert first.rule.threshold == lac(0.1).fit(PROBS, LABELS).threshold
+    assert second.rule.threshold == lac(0.1).fit(PROBS[::-1], LABELS).threshold

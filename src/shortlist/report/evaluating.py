@@ -121,7 +121,8 @@ def evaluate(
             raise InputError("labels: expected the labels of the rows, got a second rule")
         labels, rule = None, labels
     rows = _predictions(predictions, labels, link)
-    chosen = _fitted(parse_rule(rule) if isinstance(rule, str) else rule, calibration, link)
+    fitted_on = None if calibration is None else _calibration(calibration, link)
+    chosen = _fitted(_parsed(rule, [fitted_on, rows]) if isinstance(rule, str) else rule, fitted_on)
     found = measure(rows, chosen, name=name, source=source, progress=progress, calibration_bins=calibration_bins, top_n=top_n)
     return EvaluationReport(**{field.name: getattr(found, field.name) for field in dataclasses.fields(found)})
 
@@ -132,10 +133,25 @@ def _predictions(given: Any, labels: Any, link: Link | str | None) -> Prediction
         return Predictions(given, labels, classes, link)
     if labels is None:
         return given
-    return Predictions(given.scores, labels, given.classes, given.link, given.ids, given.train_counts)
+    return dataclasses.replace(given, target=labels)
 
 
-def _fitted(rule: SetRule | None, calibration: Any, link: Link | str | None) -> SetRule | None:
+def _calibration(given: Any, link: Link | str | None) -> Predictions:
+    """The calibration rows: probabilities, a pair of probabilities and labels, or predictions."""
+    return _predictions(*given, link) if isinstance(given, tuple) else _predictions(given, None, link)
+
+
+def _parsed(text: str, known: list[Predictions | None]) -> SetRule:
+    """The rule of a text, with the prior and the superclasses of the first of these rows that have them."""
+
+    def first(name: str) -> Any:
+        found = (getattr(rows, name) for rows in known if rows is not None)
+        return next((value for value in found if value is not None), None)
+
+    return parse_rule(text, prior=lambda: first("prior"), superclasses=lambda: first("superclasses"))
+
+
+def _fitted(rule: SetRule | None, calibration: Predictions | None) -> SetRule | None:
     if rule is not None and not isinstance(rule, SetRule):
         raise InputError(f"rule: expected one rule or its text, got {type(rule).__name__}: evaluate rules one by one")
     if rule is None or rule.fitted:
@@ -144,7 +160,4 @@ def _fitted(rule: SetRule | None, calibration: Any, link: Link | str | None) -> 
         raise NotFittedError(
             f"rule: {rule.text} is not fitted: fit it on other rows with rule.fit(probs, labels), or give them as calibration="
         )
-    if isinstance(calibration, Predictions):
-        return rule.fit(calibration)
-    probs, labels = calibration if isinstance(calibration, tuple) else (calibration, None)
-    return rule.fit(_predictions(probs, labels, link))
+    return rule.twin().fit(calibration)  # the rule that was given stays as it is, and is fitted anew next time
