@@ -10,7 +10,7 @@ from shortlist.checks import check_rows, flag, optional
 from shortlist.errors import InputError, NotFittedError
 from shortlist.links.fixed import Identity, Sigmoid, Softmax
 from shortlist.links.link import Link, link_from_config
-from shortlist.tensors import Scores, Target, as_target, as_tensor, is_single_label, working
+from shortlist.tensors import Scores, Target, as_target, as_tensor, is_single_label
 from shortlist.words import shown
 
 Base: TypeAlias = Link | dict[str, Any] | None
