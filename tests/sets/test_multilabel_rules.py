@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from shortlist.errors import InputError
-from shortlist.sets import lac, per_label, risk_control
+from shortlist.sets import SetRule, lac, per_label, risk_control
 from tests.references import sets as ref
 
 LEVELS = [0.25, 0.5, 0.6, 0.75, 0.9, 1]
@@ -128,6 +128,21 @@ def test_a_precision_that_no_threshold_reaches_returns_nothing_and_says_so():
     with pytest.warns(match="1 of 1 labels are never returned"):
         rule = per_label("precision", 0.9).fit(np.array([[0.9], [0.5]]), np.array([[False], [True]]))
     assert not rule(np.ones((1, 1))).any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(("objective", "level"), [("f1", None), ("precision", 0.9)])
+def test_a_label_that_is_never_returned_is_not_for_an_infinite_score_either(objective, level, dtype, tmp_path):
+    """The second label has no positive rows. Those of the first have infinite scores: its threshold is theirs."""
+    scores = torch.tensor([[np.inf, np.inf], [np.inf, 1.0], [2.0, 0.5]], dtype=dtype)
+    target = torch.tensor([[True, False], [True, False], [False, False]])
+    with pytest.warns(match="1 of 2 labels are never returned"):
+        rule = per_label(objective, level).fit(scores, target)
+    rule.save(tmp_path / "rule.safetensors")
+    for one in (rule, SetRule.load(tmp_path / "rule.safetensors")):
+        assert one(scores).tolist() == [[True, False], [True, False], [False, False]]
+        assert one(scores.double()).tolist() == one(scores).tolist()
+    assert rule.threshold[1] == np.inf
 
 
 def test_per_label_takes_one_label_a_row_as_well():

@@ -66,6 +66,11 @@ class Constraint(RulePart):
         """The threshold for these calibration rows."""
         raise TypeError(f"{type(self).__name__} does not define fit(ordering, batches)")
 
+    def limit(self, threshold: Tensor) -> Tensor:
+        """What the values of labels are compared with: the threshold; NaN, which no value reaches, for a label that is never
+        returned."""
+        return threshold
+
 
 def check_threshold(threshold: Tensor, constraint: Constraint, classes: int | None = None) -> None:
     """Raise an error unless this can be the threshold of the constraint: float64, one number or one for each class, no NaN.

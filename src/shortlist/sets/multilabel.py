@@ -128,6 +128,10 @@ class LabelObjective(Constraint):
             notes.append(f"{every} of {len(thresholds)} labels are returned on every calibration row: no threshold does better")
         return FittedThreshold(thresholds, tuple(notes))
 
+    def limit(self, threshold: Tensor) -> Tensor:
+        """As declared by :class:`Constraint`: a label with an infinite threshold is never returned, whatever its score."""
+        return torch.where(threshold == torch.inf, torch.nan, threshold)
+
     def _thresholds(self, values: Tensor, marks: Tensor) -> Tensor:
         by_label = values.t().contiguous()
         ordered = sort_rows(by_label, descending=True)
@@ -161,4 +165,5 @@ class LabelObjective(Constraint):
         # Halfway to the next value, so that rounding differences in another run of the model do not lose the label.
         following = ordered[returned[place]] if returned[place] < ordered.size else cuts[place]
         middle = ordered.dtype.type((float(cuts[place]) + float(following)) / 2)
-        return float(middle if middle > following else cuts[place])
+        found = float(middle if middle > following else cuts[place])
+        return min(found, float(np.finfo(ordered.dtype).max))  # infinite would be never

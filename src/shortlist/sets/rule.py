@@ -251,7 +251,7 @@ class SetRule(Fitted):
         if not self._chooses_threshold:
             self.constraint.check_classes(probs.shape[1])
         drawn = () if draws is None else (draws,)  # an ordering that draws nothing need not know of draws
-        return self.ordering.select(probs, threshold.to(probs.device), *drawn)
+        return self.ordering.select(probs, self.constraint.limit(threshold).to(probs.device), *drawn)
 
     def bounded(self, probs: Tensor, sets: Sets) -> Sets:
         """These sets after the cap and the floor."""
