@@ -170,3 +170,13 @@ def test_bounds_that_cannot_bind_cost_nothing_for_a_random_rule():
 def test_cost_of_no_rows_is_refused_in_words():
     with pytest.raises(InputError):
         bound_cost(cap(lac(0.1).fit(np.eye(3)[[0, 1, 2] * 9], np.arange(27) % 3), 1), np.zeros((0, 3)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("rule", [cap(threshold(0.7), 2), floor(threshold(0.3), 1)], ids=str)
+def test_the_cost_is_that_of_the_sets_which_the_rule_gives_in_every_precision(rule, dtype):
+    probs = torch.tensor([[0.7, 0.7, 0.7, 0.3], [0.2, 0.3, 0.1, 0.1], [0.1, 0.1, 0.1, 0.2]], dtype=dtype)
+    found = bound_cost(rule, probs)
+    assert found.size_after == pytest.approx(rule(probs).sum(1).double().mean().item())
+    assert found.size_before == pytest.approx(rule.unbounded(probs).sum(1).double().mean().item())
+    assert found.size_before > 0

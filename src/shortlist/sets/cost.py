@@ -51,7 +51,9 @@ def bound_cost(rule: SetRule, probs: Source, target: Any = None) -> BoundCost:
     total = torch.zeros(8, dtype=torch.float64)
     labelled = True
     sets_of = rule.in_blocks()
-    for batch, labels, scores in Batches(probs, target, probabilities=rule.needs_probabilities).with_scores():
+    # Not widened: the sets are those that calling the rule gives, in the dtype of the probabilities.
+    batches = Batches(probs, target, probabilities=rule.needs_probabilities, widen=False)
+    for batch, labels, scores in batches.with_scores():
         before = sets_of.unbounded(batch, scores)
         total += _changes(before, rule.bounded(batch, before), labels).cpu()
         labelled &= labels is not None
