@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import one_of, whole
+from shortlist.class_names import by_class, column_names
 from shortlist.errors import InputError
 from shortlist.metrics.answers import Answer, like_input
 from shortlist.metrics.inputs import checked
@@ -74,7 +75,8 @@ def shot_coverage(sets: Any, target: Any, train_counts: Any, *, edges: Sequence[
     Garcin 2023, Table 2.
     """
     hits = class_hits(*checked(sets, target, "sets"))
-    return coverage_by_shot(hits, as_tensor(train_counts, "train_counts"), check_edges(edges))
+    counts = as_tensor(by_class("train_counts", train_counts, column_names(sets)), "train_counts")
+    return coverage_by_shot(hits, counts, check_edges(edges))
 
 
 @understands(num_classes=NO_CLASSES, top_k=OF_SETS)
@@ -96,8 +98,9 @@ def superclass_coverage(sets: Any, target: Any, superclasses: Any, *, average: A
 
     Garcin, thesis, section 3.5.
     """
+    classes = column_names(sets)
     sets, target = checked(sets, target, "sets")
-    groups = checked_superclasses(superclasses, sets.shape[1]).to(sets.device)
+    groups = checked_superclasses(superclasses, sets.shape[1], classes).to(sets.device)
     return averaged(superclass_hits(sets, target, groups), check_average(average))
 
 
@@ -164,9 +167,9 @@ def class_hits(sets: Sets, target: Target) -> Tensor:
     return torch.stack([hit.bincount(minlength=classes), target.bincount(minlength=classes)]).double()
 
 
-def checked_superclasses(superclasses: Any, classes: int) -> Tensor:
-    """The number of the superclass of each class, int64 (C,)."""
-    groups = superclass_numbers(superclasses)
+def checked_superclasses(superclasses: Any, classes: int, names: Sequence[str] | None = None) -> Tensor:
+    """The number of the superclass of each class, int64 (C,); the names of the classes are for superclasses by name."""
+    groups = superclass_numbers(superclasses, names)
     if len(groups) != classes:
         raise InputError(f"superclasses: expected one for each of {classes} classes, got {len(groups)}")
     return groups

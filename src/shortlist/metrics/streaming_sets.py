@@ -6,6 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from shortlist.checks import Kind
+from shortlist.class_names import by_class
 from shortlist.errors import InputError
 from shortlist.metrics import accuracy, sizes
 from shortlist.metrics.streaming import Streaming
@@ -42,7 +43,8 @@ class ShotCoverage(Streaming):
     @understands(num_classes=accuracy.NO_CLASSES)
     def __init__(self, train_counts: Any, edges: Sequence[int] | None = None, **kwargs: Any):
         super().__init__(**kwargs)
-        self.train_counts, self.edges = as_tensor(train_counts, "train_counts").clone(), accuracy.check_edges(edges)
+        counts = as_tensor(by_class("train_counts", train_counts), "train_counts")
+        self.train_counts, self.edges = counts.clone(), accuracy.check_edges(edges)
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
         return accuracy.class_hits(values, target)

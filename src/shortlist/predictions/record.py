@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_labels, check_values
+from shortlist.class_names import by_class, column_names
 from shortlist.errors import InputError
 from shortlist.links import Identity, Link, parse_link
 from shortlist.predictions.checks import check_counts, check_names, check_superclasses
@@ -73,14 +74,17 @@ class Predictions:
         def keep(name: str, value: Any) -> None:
             object.__setattr__(self, name, value)
 
+        names = column_names(scores)
         scores = as_tensor(scores, "scores")
         keep("scores", scores.float() if scores.dtype == torch.bfloat16 else scores)
         keep("target", None if target is None else as_target(target))
         keep("classes", None if classes is None else tuple(str(name) for name in classes))
+        known = self.classes or names
         keep("link", parse_link(link) if isinstance(link, str) else link)
         keep("ids", None if ids is None else tuple(str(name) for name in ids))
-        keep("train_counts", None if train_counts is None else as_tensor(train_counts, "train_counts"))
-        keep("superclasses", None if superclasses is None else tuple(str(name) for name in superclasses))
+        keep("train_counts", None if train_counts is None else as_tensor(by_class("train_counts", train_counts, known), "train_counts"))
+        above = by_class("superclasses", superclasses, known)
+        keep("superclasses", None if above is None else tuple(str(name) for name in above))
         keep("network_digest", network_digest)
         self._check()
 

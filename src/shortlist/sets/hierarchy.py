@@ -4,11 +4,13 @@ With two levels above each class (its superclass and everything), a row has a pa
 that class, everything. The answer is the first node of the path whose probability exceeds the threshold.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from shortlist.class_names import by_class
 from shortlist.errors import InputError
 from shortlist.sets.orderings import Ordering
 from shortlist.tensors import Probs, shape_of, working
@@ -54,12 +56,17 @@ class SurestNode(Ordering):
         return values.scatter(1, first, 0.0)
 
 
-def superclass_numbers(superclasses: Any) -> Tensor:
+def superclass_numbers(superclasses: Any, classes: Sequence[str] | None = None) -> Tensor:
     """The number of the superclass of each class, in the order of their first class, int64 (C,).
+
+    Args:
+        superclasses: the superclass of each class, C names or numbers; a dict by class where their names are known.
+        classes: the names of the classes, if they are known.
 
     >>> superclass_numbers(["oak", "elm", "oak"])
     tensor([0, 1, 0])
     """
+    superclasses = by_class("superclasses", superclasses, classes)
     names = superclasses.tolist() if hasattr(superclasses, "tolist") else list(superclasses)
     places = {name: place for place, name in enumerate(dict.fromkeys(names))}
     return torch.tensor([places[name] for name in names], dtype=torch.int64)

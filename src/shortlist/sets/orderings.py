@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import SLACK, decimal, flag, optional, random_generator, whole
+from shortlist.class_names import by_class
 from shortlist.errors import InputError
 from shortlist.fitting import Fitted
 from shortlist.selection import count_rows, keep_largest, keep_top, sort_rows
@@ -346,6 +347,7 @@ def threshold_in_dtype(threshold: Tensor, dtype: torch.dtype, descending: bool) 
 
 def check_prior(prior: object) -> Tensor:
     """The prior as a float64 tensor (C,) with all entries above 0."""
+    prior = by_class("prior", prior)
     values = as_tensor(np.asarray(prior, np.float64) if isinstance(prior, list | tuple) else prior, "prior").double()
     if values.ndim != 1:
         raise InputError(f"prior: expected one number for each class, (C,), got {shape_of(values)}")

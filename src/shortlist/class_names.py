@@ -1,0 +1,96 @@
+"""Names of classes that data brings along: values looked up by them, and columns that must agree."""
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from shortlist.errors import InputError
+from shortlist.words import shown
+
+
+def column_names(values: Any) -> list[str] | None:
+    """The names of the columns of a data frame; None for anything else.
+
+    >>> column_names([[0.25, 0.75]]) is None
+    True
+    """
+    columns = getattr(values, "columns", None)
+    return None if columns is None else [str(name) for name in columns]
+
+
+def other_column(known: Sequence[str] | None, given: Sequence[str] | None) -> int | None:
+    """The first column that has another name than it should; None if none has, or if one side is only numbered.
+
+    Numbers from 0 in their order are what columns without names have, so they agree with any names; in another order they
+    do not agree with themselves.
+
+    >>> other_column(["ash", "elm"], ["elm", "ash"]), other_column(["ash", "elm"], ["0", "1"]), other_column(None, ["1", "0"])
+    (0, None, 0)
+    """
+    if given is None:
+        return None
+    numbered = [str(place) for place in range(len(given))]
+    known = numbered if known is None else list(known)
+    given = list(given)
+    if len(known) != len(given) or (numbered in (known, given) and set(known) != set(given)):
+        return None
+    return next((place for place, name in enumerate(given) if name != known[place]), None)
+
+
+def check_same_columns(values: Any, target: Any, classes: Sequence[str] | None = None) -> None:
+    """Raise an error if the target is a data frame whose columns are other classes than those of the values.
+
+    Args:
+        values: scores, probabilities or sets (N, C).
+        target: their labels.
+        classes: the names of the classes, if they are known; by default those of the columns of the values.
+    """
+    known, given = classes or column_names(values), column_names(target)
+    place = None if known is None else other_column(known, given)
+    if place is not None and known is not None and given is not None:
+        raise InputError(
+            f"target: expected a column for each class in their order, got {given[place]!r} in column {place}, where the "
+            f"class is {known[place]!r}: select the columns of the target by the names of the classes"
+        )
+
+
+def by_class(name: str, values: Any, classes: Sequence[str] | None = None) -> Any:
+    """Values, one for each class, in the order of the classes.
+
+    A dict, or a pandas series whose index is not 0, 1, …, is looked up by the names of the classes (it may have more) and
+    refused where they are not known; anything else is in order already.
+
+    Args:
+        name: the parameter, for messages.
+        values: a list, array, tensor, dict or series.
+        classes: the names of the classes; None if they are not known.
+
+    >>> by_class("train_counts", {"elm": 5, "ash": 20}, ["ash", "elm"])
+    [20, 5]
+    """
+    if isinstance(values, AbstractSet):
+        raise InputError(f"{name}: expected one for each class in their order, got a set, which has no order")
+    if isinstance(values, Mapping):
+        return _looked_up(name, [str(key) for key in values], list(values.values()), classes, "a dict")
+    if not (hasattr(values, "index") and hasattr(values, "to_numpy")):
+        return values
+    keys = [str(key) for key in values.index]
+    named = classes is not None and sorted(keys) == sorted(classes)
+    if keys == [str(place) for place in range(len(keys))] and not named:
+        return values
+    return _looked_up(name, keys, values.tolist(), classes, "a series by name")
+
+
+def _looked_up(name: str, keys: list[str], values: list[Any], classes: Sequence[str] | None, kind: str) -> list[Any]:
+    if classes is None:
+        raise InputError(
+            f"{name}: expected one for each class in the order of the columns, because the names of the classes are not known "
+            f"here, got {kind}: pass a list"
+        )
+    found = dict(zip(keys, values, strict=True))
+    missing = next((label for label in classes if label not in found), None)
+    if missing is not None or len(found) < len(keys):
+        twice = next((key for place, key in enumerate(keys) if key in keys[:place]), None)
+        wrong = f"none for {shown(missing)}" if missing is not None else f"{shown(twice)} more than once"
+        raise InputError(f"{name}: expected one for each of {len(classes)} classes by name, got {wrong}")
+    return [found[label] for label in classes]

@@ -1,0 +1,104 @@
+"""Values by the name of their class are looked up or refused, never taken by position."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from shortlist import Predictions, metrics
+from shortlist.class_names import by_class
+from shortlist.errors import InputError
+from shortlist.sets import average_k, pas, sure_node
+from tests.models.classifiers import NAMES, of_features
+
+CLASSES = ["ash", "elm", "fir"]
+GENUS = {"fir": "needles", "ash": "broad", "elm": "broad"}
+COUNTS = {"fir": 500, "elm": 50, "ash": 5}
+SETS = np.array([[True, False, False], [False, True, True], [True, False, False]])
+TARGET = np.array([1, 2, 2])
+
+
+def test_values_by_name_come_in_the_order_of_the_classes():
+    for given in (COUNTS, pd.Series(COUNTS), pd.Series(COUNTS).sort_index(ascending=False), COUNTS | {"oak": 7}):
+        assert by_class("train_counts", given, CLASSES) == [5, 50, 500]
+    numbers = pd.Series({2: 30, 0: 10, 1: 20})
+    assert by_class("train_counts", numbers, ["0", "1", "2"]) == [10, 20, 30]
+
+
+@pytest.mark.parametrize("given", [[5, 50, 500], (5, 50, 500), np.array([5, 50, 500]), torch.tensor([5, 50, 500])])
+def test_values_without_names_are_in_order_already(given):
+    assert by_class("train_counts", given, CLASSES) is given
+    assert by_class("train_counts", given) is given
+    series = pd.Series(list(given))
+    assert by_class("train_counts", series, CLASSES) is series
+
+
+@pytest.mark.parametrize(
+    "given",
+    [COUNTS, pd.Series(COUNTS), pd.Series([5, 50, 500], index=[2, 1, 0]), pd.Series([5, 50, 500], index=[1, 2, 3]), {5, 50}],
+    ids=["dict", "series", "permuted", "from 1", "set"],
+)
+def test_names_are_refused_where_those_of_the_classes_are_not_known(given):
+    with pytest.raises(InputError, match="train_counts: .*got a"):
+        by_class("train_counts", given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"ash": 5, "elm": 50}, "none for 'fir'"),
+        ({"ash": 5, "elm": 50, "Fir": 500}, "none for 'fir'"),
+        (pd.Series([5, 50, 500], index=[1, 2, 3]), "none for 'ash'"),
+        (pd.Series([5, 50, 500, 6], index=["ash", "elm", "fir", "ash"]), "'ash' more than once"),
+    ],
+)
+def test_a_class_without_a_value_or_with_two_is_refused(given, message):
+    with pytest.raises(InputError, match=f"train_counts: .*3 classes.*{message}"):
+        by_class("train_counts", given, CLASSES)
+
+
+def test_predictions_look_up_superclasses_and_counts():
+    scores = torch.rand(3, 3)
+    found = Predictions(scores, classes=CLASSES, train_counts=pd.Series(COUNTS), superclasses=GENUS)
+    assert found.superclasses == ("broad", "broad", "needles")
+    assert found.train_counts.tolist() == [5, 50, 500]
+    frame = Predictions(pd.DataFrame(scores.numpy(), columns=CLASSES), train_counts=COUNTS, superclasses=pd.Series(GENUS))
+    assert frame.train_counts.tolist() == [5, 50, 500]
+    assert frame.superclasses == ("broad", "broad", "needles")
+    with pytest.raises(InputError, match="superclasses: .*got a dict"):
+        Predictions(scores, superclasses=GENUS)
+    with pytest.raises(InputError, match="train_counts: .*got a series"):
+        Predictions(scores, train_counts=pd.Series(COUNTS))
+
+
+def test_metrics_look_up_by_the_columns_of_the_sets():
+    frame = pd.DataFrame(SETS, columns=CLASSES)
+    genus = [GENUS[name] for name in CLASSES]
+    assert metrics.superclass_coverage(frame, TARGET, GENUS) == metrics.superclass_coverage(SETS, TARGET, genus) == 2 / 3
+    shots = metrics.shot_coverage(SETS, TARGET, [5, 50, 500])
+    assert metrics.shot_coverage(frame, TARGET, COUNTS) == pytest.approx(shots, nan_ok=True)
+    for call in (
+        lambda: metrics.superclass_coverage(SETS, TARGET, GENUS),
+        lambda: metrics.SuperclassCoverage(GENUS),
+        lambda: sure_node(0.1, GENUS),
+    ):
+        with pytest.raises(InputError, match="superclasses: .*got a dict"):
+            call()
+    for call in (lambda: metrics.shot_coverage(SETS, TARGET, COUNTS), lambda: metrics.ShotCoverage(COUNTS)):
+        with pytest.raises(InputError, match="train_counts: .*got a dict"):
+            call()
+
+
+@pytest.mark.parametrize("rule", [lambda prior: average_k(2, prior), lambda prior: pas(0.1, prior)])
+def test_a_prior_by_name_is_refused(rule):
+    with pytest.raises(InputError, match="prior: .*got a series"):
+        rule(pd.Series({"fir": 0.5, "ash": 0.2, "elm": 0.3}))
+    assert rule(pd.Series([0.5, 0.2, 0.3])).ordering.prior.tolist() == [0.5, 0.2, 0.3]
+
+
+def test_a_classifier_looks_up_superclasses_and_counts():
+    counts, above = {name: place for place, name in enumerate(NAMES)}, {name: name[0] for name in NAMES}
+    backwards = dict(reversed(counts.items())), dict(reversed(above.items()))
+    found = of_features(train_counts=pd.Series(backwards[0]), superclasses=backwards[1])
+    assert found.train_counts.tolist() == list(range(len(NAMES)))
+    assert found.superclasses == tuple(name[0] for name in NAMES)
