@@ -9,8 +9,10 @@ from torch.testing import assert_close
 from shortlist.errors import InputError
 from shortlist.losses import (
     AsymmetricFocalLoss,
+    CalibratedTopkHingeLoss,
     ConfidenceOutlierLoss,
     CrossEntropyLoss,
+    FocalLoss,
     LabelPairPenalty,
     PenalisedLoss,
     QuasibinaryLoss,
@@ -77,6 +79,30 @@ def test_with_a_label_in_each_row_only_the_loss_is_left():
     scores, target = torch.randn(7, 4, generator=torch.Generator().manual_seed(0)), torch.arange(7) % 4
     loss = PenalisedLoss(CrossEntropyLoss(), UniformOutlierLoss())
     assert_close(loss(scores, target), CrossEntropyLoss()(scores, target))
+
+
+@pytest.mark.parametrize("term", [UniformOutlierLoss, ConfidenceOutlierLoss])
+@pytest.mark.parametrize("loss", [CrossEntropyLoss, FocalLoss, CalibratedTopkHingeLoss])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_without_unlabelled_rows_it_is_the_loss_with_its_weights_and_ignored_rows(loss, term, dtype):
+    scores = torch.randn(7, 4, generator=torch.Generator().manual_seed(0)).to(dtype).requires_grad_()
+    target = torch.tensor([0, 1, -100, 3, 0, 2, -100])
+    weight = torch.tensor([0.01, 0.02, 0.05, 0.001], dtype=dtype)  # their sum is below 0.5
+    inner = loss(k=2, weight=weight) if loss is CalibratedTopkHingeLoss else loss(weight=weight)
+    penalised = PenalisedLoss(inner, term(), 0.7)
+    assert torch.equal(penalised(scores, target), inner(scores, target))
+    found, expected = (torch.autograd.grad(part(scores, target), scores)[0] for part in (penalised, inner))
+    assert_close(found, expected)
+    nobody = torch.full((7,), -100)
+    assert penalised(scores, nobody) == inner(scores, nobody) == 0
+
+
+@pytest.mark.parametrize("reduction", ["sum", "none"])
+def test_a_sum_of_two_means_takes_no_other_reduction(reduction):
+    with pytest.raises(InputError, match=f"reduction: expected 'mean'.*CrossEntropyLoss.*{reduction}"):
+        PenalisedLoss(CrossEntropyLoss(reduction=reduction), UniformOutlierLoss())
+    with pytest.raises(InputError, match=f"reduction: expected 'mean'.*UniformOutlierLoss.*{reduction}"):
+        PenalisedLoss(CrossEntropyLoss(), UniformOutlierLoss(reduction=reduction))
 
 
 def test_the_gradient_of_each_part_is_divided_by_its_own_rows():

@@ -5,13 +5,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from shortlist.checks import number
+from shortlist.checks import LARGEST_COUNT, number
 from shortlist.errors import InputError
 from shortlist.links import Link
 from shortlist.losses.loss import Loss, LossState
-from shortlist.losses.rows import global_rows, label_marks, reduce_coupled
+from shortlist.losses.rows import global_rows, label_marks, labelled_rows, reduce_coupled, row_shares
 from shortlist.processes import total
-from shortlist.tensors import Scores, Target, TwoHeadScores
+from shortlist.tensors import Scores, Target, TwoHeadScores, is_single_label
 
 LARGEST_PENALISED_ODDS = 100.0  # log-odds are clamped to ±this: differences of infinite ones are undefined
 
@@ -48,6 +48,9 @@ class PenalisedLoss(Loss):
         self.loss, self.penalty = loss, penalty
         if penalty.of_unlabelled_rows and (loss.couples or not hasattr(loss, "function")):
             raise InputError(f"loss: expected one with a value per row beside {type(penalty).__name__}, got {loss}")
+        for part in (loss, penalty) if penalty.of_unlabelled_rows else ():
+            if getattr(part, "reduction", "mean") != "mean":
+                raise InputError(f"reduction: expected 'mean', because the loss is a sum of two means, got {part}")
         self.elicits, self.couples = loss.elicits, loss.couples or penalty.couples or penalty.of_unlabelled_rows
         self.keeps_row_state = loss.keeps_row_state
         self._link = link or (loss.log_odds_link() if penalty.reads == "log-odds" else None)
@@ -70,11 +73,22 @@ class PenalisedLoss(Loss):
 
     def _two_means(self, scores: Scores, target: Target) -> Tensor:
         """The mean of the loss over the rows with a label, and of the penalty over the others; 0 where there are none."""
-        labelled = label_marks(scores, target).any(1)
-        inside = torch.where(labelled, self.loss.of_rows(scores, target), 0.0)
-        outside = self.penalty.of_rows(scores, target)
-        means = [total(values.sum()) / global_rows(inside, kept) for values, kept in ((inside, labelled), (outside, ~labelled))]
-        return reduce_coupled(means[0] + self.weight * means[1], global_rows(scores), "mean", scores)
+        inside = self.loss.of_rows(scores, target)
+        if is_single_label(target):
+            shares = self._shares(inside, scores, target)
+            outside = others = torch.zeros_like(inside)
+        else:
+            labelled = label_marks(scores, target).any(1)
+            inside, outside = torch.where(labelled, inside, 0.0), self.penalty.of_rows(scores, target)
+            shares, others = labelled.to(inside.dtype), (~labelled).to(inside.dtype)
+        value = _global_mean(inside, shares) + self.weight * _global_mean(outside, others)
+        return reduce_coupled(value, global_rows(scores), "mean", scores)
+
+    def _shares(self, values: Tensor, scores: Scores, target: Target) -> Tensor:
+        """How much each row counts in the mean of the loss, which may weight classes and ignore rows; all others have a label."""
+        weight, ignored = (getattr(self.loss, name, None) for name in ("weight", "ignore_index"))
+        labels, _ = labelled_rows(scores, target, -LARGEST_COUNT if ignored is None else ignored)
+        return row_shares(values, labels, weight if isinstance(weight, Tensor) else None, scores)
 
     def link(self) -> Link | None:
         """The link of the loss."""
@@ -83,6 +97,12 @@ class PenalisedLoss(Loss):
     def training_state(self, rows: int, classes: int, seed: int) -> "PenalisedState":
         """The state of the loss; a link that it updates also gives the log-odds of the penalty."""
         return PenalisedState(self, self.loss.training_state(rows, classes, seed))
+
+
+def _global_mean(values: Tensor, shares: Tensor) -> Tensor:
+    """The sum of the values over that of the shares, both over the global batch; 0 where there are no shares."""
+    whole = total(shares.sum())
+    return total(values.sum()) / torch.where(whole > 0, whole, 1.0)
 
 
 class PenalisedState(LossState):

@@ -86,14 +86,19 @@ def reduce_rows(values: Tensor, labels: Labels, weight: Tensor | None, reduction
     values = marked_nan(values, scores)
     if labels.kept is None and weight is None:
         return reduce(values, reduction)
-    shares = torch.ones_like(values) if weight is None else check_each_class(weight, scores, "weight")[labels.target]
-    if labels.kept is not None:
-        values, shares = torch.where(labels.kept, values, 0.0), torch.where(labels.kept, shares, 0.0)
+    shares = row_shares(values, labels, weight, scores)
+    values = values if labels.kept is None else torch.where(labels.kept, values, 0.0)
     values = values if weight is None else shares * values
     if reduction != "mean":
         return reduce(values, reduction)
     whole = shares.sum()
     return values.sum() / torch.where(whole > 0, whole, 1.0)
+
+
+def row_shares(values: Tensor, labels: Labels, weight: Tensor | None, scores: Scores) -> Tensor:
+    """How much each row counts in a mean, (N,): the weight of its class, or 1; nothing if it is ignored."""
+    shares = torch.ones_like(values) if weight is None else check_each_class(weight, scores, "weight")[labels.target]
+    return shares if labels.kept is None else torch.where(labels.kept, shares, 0.0)
 
 
 def check_no_weight(weight: Tensor | None, target: Target) -> None:
