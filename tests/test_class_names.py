@@ -5,10 +5,12 @@ import pandas as pd
 import pytest
 import torch
 
+import shortlist
 from shortlist import Predictions, metrics
-from shortlist.class_names import by_class
+from shortlist.class_names import by_class, other_column
 from shortlist.errors import InputError
-from shortlist.sets import average_k, pas, sure_node
+from shortlist.links import Platt
+from shortlist.sets import average_k, pas, per_label, sure_node
 from tests.models.classifiers import NAMES, of_features
 
 CLASSES = ["ash", "elm", "fir"]
@@ -102,3 +104,46 @@ def test_a_classifier_looks_up_superclasses_and_counts():
     found = of_features(train_counts=pd.Series(backwards[0]), superclasses=backwards[1])
     assert found.train_counts.tolist() == list(range(len(NAMES)))
     assert found.superclasses == tuple(name[0] for name in NAMES)
+
+
+def test_the_first_column_of_another_name():
+    assert other_column(CLASSES, CLASSES) is other_column(CLASSES, None) is other_column(None, CLASSES) is None
+    assert other_column(CLASSES, ["ash", "fir", "elm"]) == 1
+    assert other_column(CLASSES, ["0", "1", "2"]) is other_column(["0", "1", "2"], CLASSES) is None
+    assert other_column(["0", "1", "2"], ["0", "2", "1"]) == other_column(None, ["0", "2", "1"]) == 1
+
+
+PROBS = np.array([[0.7, 0.2, 0.1], [0.1, 0.5, 0.4], [0.3, 0.3, 0.4]], np.float32)
+MARKS = np.array([[True, False, False], [False, True, True], [False, False, True]])
+TAKES_BOTH = {
+    "metric": lambda probs, target: metrics.mean_average_precision(probs, target),
+    "streaming": lambda probs, target: metrics.TopKAccuracy(1).update(probs, target),
+    "rule": lambda probs, target: per_label().fit(probs, target),
+    "batches": lambda probs, target: per_label().fit([(probs, target)]),
+    "predictions": lambda probs, target: Predictions(probs, target),
+    "named predictions": lambda probs, target: Predictions(np.asarray(probs), target, classes=probs.columns),
+    "link": lambda probs, target: Platt().fit(probs, target),
+    "evaluate": lambda probs, target: shortlist.evaluate(probs, target),
+}
+
+
+@pytest.mark.parametrize("take", TAKES_BOTH.values(), ids=TAKES_BOTH)
+@pytest.mark.parametrize("columns", [CLASSES, [0, 1, 2]], ids=str)
+@pytest.mark.filterwarnings("ignore::shortlist.errors.ShortlistWarning")
+def test_labels_whose_columns_are_in_another_order_are_refused(take, columns):
+    probs, marks = pd.DataFrame(PROBS, columns=columns), pd.DataFrame(MARKS, columns=columns)
+    take(probs, marks)
+    take(probs, pd.DataFrame(MARKS))
+    take(pd.DataFrame(PROBS), marks)
+    take(probs, marks.rename(columns=lambda name: f"has {name}"))
+    with pytest.raises(InputError, match=f"target: .*got '{columns[2]}' in column 0, where the class is '{columns[0]}'"):
+        take(probs, marks[columns[::-1]])
+
+
+def test_classes_in_another_order_than_the_columns_are_refused():
+    frame = pd.DataFrame(PROBS, columns=CLASSES)
+    assert Predictions(frame, classes=CLASSES).classes == tuple(CLASSES)
+    assert Predictions(pd.DataFrame(PROBS), classes=CLASSES).classes == tuple(CLASSES)
+    assert Predictions(frame.rename(columns=lambda name: f"p {name}"), classes=CLASSES).classes == tuple(CLASSES)
+    with pytest.raises(InputError, match="classes: .*got 'fir' for column 0, which is 'ash'"):
+        Predictions(frame, classes=CLASSES[::-1])

@@ -14,8 +14,7 @@ def column_names(values: Any) -> list[str] | None:
     >>> column_names([[0.25, 0.75]]) is None
     True
     """
-    columns = getattr(values, "columns", None)
-    return None if columns is None else [str(name) for name in columns]
+    return [str(name) for name in values.columns] if hasattr(values, "columns") and hasattr(values, "to_numpy") else None
 
 
 def other_column(known: Sequence[str] | None, given: Sequence[str] | None) -> int | None:
@@ -37,6 +36,16 @@ def other_column(known: Sequence[str] | None, given: Sequence[str] | None) -> in
     return next((place for place, name in enumerate(given) if name != known[place]), None)
 
 
+def misplaced_column(known: Sequence[str] | None, given: Sequence[str] | None) -> int | None:
+    """As :func:`other_column`, but names that have nothing in common (``p_ash`` and ``has_ash``) are not compared.
+
+    >>> misplaced_column(["ash", "elm"], ["has_ash", "has_elm"]) is None
+    True
+    """
+    unrelated = known is not None and given is not None and set(known).isdisjoint(given)
+    return None if unrelated else other_column(known, given)
+
+
 def check_same_columns(values: Any, target: Any, classes: Sequence[str] | None = None) -> None:
     """Raise an error if the target is a data frame whose columns are other classes than those of the values.
 
@@ -46,11 +55,12 @@ def check_same_columns(values: Any, target: Any, classes: Sequence[str] | None =
         classes: the names of the classes, if they are known; by default those of the columns of the values.
     """
     known, given = classes or column_names(values), column_names(target)
-    place = None if known is None else other_column(known, given)
-    if place is not None and known is not None and given is not None:
+    place = misplaced_column(known, given)
+    if place is not None and given is not None:
+        wanted = str(place) if known is None else known[place]
         raise InputError(
             f"target: expected a column for each class in their order, got {given[place]!r} in column {place}, where the "
-            f"class is {known[place]!r}: select the columns of the target by the names of the classes"
+            f"class is {wanted!r}: select the columns of the target by the names of the classes"
         )
 
 

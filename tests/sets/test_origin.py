@@ -82,3 +82,56 @@ def test_what_is_told_of_the_calibration_rows_is_about_the_sets_that_a_rule_answ
     assert rule.calibrated.mean == pytest.approx(sizes)
     assert bound_cost(rule, rows).size_after == pytest.approx(sizes)
     assert evaluate(rows, rule=rule).size.mean == pytest.approx(sizes)
+
+
+@pytest.mark.parametrize("columns", [[0, 1, 2], ["0", "1", "2"], NAMES], ids=str)
+@pytest.mark.parametrize("kind", ["frame", "list of batches", "function", "array"])
+def test_columns_in_another_order_are_refused_however_the_rule_was_fitted(columns, kind, tmp_path):
+    scores, target = draw()
+    frame = pd.DataFrame(scores.softmax(1).numpy(), columns=columns)
+    labels = target.numpy()
+    parts = [(frame[:150], labels[:150]), (frame[150:], labels[150:])]
+    sources = {
+        "frame": (frame, labels),
+        "list of batches": (parts,),
+        "function": (lambda: iter(parts),),
+        "array": (frame.to_numpy(), labels),
+    }
+    if kind == "array" and columns is NAMES:
+        pytest.skip("an array has no names to compare")
+    rule = classwise(lac(0.1)).fit(*sources[kind])
+    rule.save(tmp_path / "rule")
+    for fitted in (rule, SetRule.load(tmp_path / "rule")):
+        assert fitted(frame).shape == (300, 3)
+        assert fitted(frame.to_numpy()).shape == (300, 3)
+        for order in ([2, 1, 0], [0, 2, 1]):
+            with pytest.raises(InputError, match=f"column {order.index(2) and 1} was .* here"):
+                fitted(frame[[columns[place] for place in order]])
+
+
+def test_a_rule_fitted_on_numbered_columns_in_another_order_refuses_them_in_their_own():
+    scores, target = draw()
+    frame = pd.DataFrame(scores.softmax(1).numpy())
+    rule = lac(0.1).fit(frame[[2, 1, 0]], 2 - target)
+    with pytest.raises(InputError, match="column 0 was '2' and is '0' here"):
+        rule(frame)
+
+
+def test_batches_whose_columns_differ_in_order_are_refused():
+    scores, target = draw()
+    frame = pd.DataFrame(scores.softmax(1).numpy(), columns=NAMES)
+    parts = [(frame[:150], target[:150].numpy()), (frame[150:][NAMES[::-1]], target[150:].numpy())]
+    for source in (parts, lambda: iter(parts), iter(parts)):
+        with pytest.raises(InputError, match="probs: .*'ash' and 'oak' in column 0"):
+            lac(0.1).fit(source)
+
+
+def test_a_bound_is_not_costed_on_columns_in_another_order():
+    from shortlist.sets import bound_cost, cap
+
+    scores, target = draw()
+    frame = pd.DataFrame(scores.softmax(1).numpy(), columns=NAMES)
+    rule = cap(lac(0.1), 2).fit(frame, target)
+    assert bound_cost(rule, frame, target).rows == 300
+    with pytest.raises(InputError, match="column 0 was 'ash' and is 'oak' here"):
+        bound_cost(rule, frame[NAMES[::-1]], target)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_rows, flag, optional
+from shortlist.class_names import check_same_columns
 from shortlist.errors import InputError, NotFittedError
 from shortlist.links.fixed import Identity, Sigmoid, Softmax
 from shortlist.links.link import Link, link_from_config
@@ -42,6 +43,7 @@ class FittedLink(Link):
             scores: finite numbers (N, C); probabilities if the base is the identity.
             target: int64 (N,) or bool (N, C).
         """
+        check_same_columns(scores, target)
         scores, target = as_tensor(scores, "scores"), as_target(target)
         check_rows(scores, target, kind="finite", name="scores")
         if len(scores) == 0:

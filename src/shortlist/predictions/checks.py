@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from shortlist.class_names import misplaced_column
 from shortlist.errors import InputError
 from shortlist.tensors import shape_of
 from shortlist.words import shown
@@ -21,6 +22,16 @@ def check_names(names: Sequence[str] | None, number: int, what: str) -> None:
         raise InputError(f"{what}: expected {number} different names, got {twice!r} more than once")
     if what == "classes" and "" in names:
         raise InputError(f"classes: expected {number} names, got an empty one for class {list(names).index('')}")
+
+
+def check_columns(classes: Sequence[str] | None, columns: Sequence[str] | None) -> None:
+    """The columns of a data frame of scores are the classes in their order, unless they have no names, or others altogether."""
+    place = None if classes is None else misplaced_column(classes, columns)
+    if place is not None and classes is not None and columns is not None:
+        raise InputError(
+            f"classes: expected the names of the columns in their order, got {classes[place]!r} for column {place}, which is "
+            f"{columns[place]!r}"
+        )
 
 
 def check_storable(names: Sequence[str] | None, what: str) -> None:

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_labels, check_values
-from shortlist.class_names import by_class, column_names
+from shortlist.class_names import by_class, check_same_columns, column_names
 from shortlist.errors import InputError
 from shortlist.links import Identity, Link, parse_link
-from shortlist.predictions.checks import check_counts, check_names, check_superclasses
+from shortlist.predictions.checks import check_columns, check_counts, check_names, check_superclasses
 from shortlist.tensors import (
     BLOCK_ENTRIES,
     Probs,
@@ -75,14 +75,17 @@ class Predictions:
             object.__setattr__(self, name, value)
 
         names = column_names(scores)
+        keep("classes", None if classes is None else tuple(str(name) for name in classes))
+        check_columns(self.classes, names)
+        check_same_columns(scores, target, self.classes)
         scores = as_tensor(scores, "scores")
         keep("scores", scores.float() if scores.dtype == torch.bfloat16 else scores)
         keep("target", None if target is None else as_target(target))
-        keep("classes", None if classes is None else tuple(str(name) for name in classes))
         known = self.classes or names
         keep("link", parse_link(link) if isinstance(link, str) else link)
         keep("ids", None if ids is None else tuple(str(name) for name in ids))
-        keep("train_counts", None if train_counts is None else as_tensor(by_class("train_counts", train_counts, known), "train_counts"))
+        counts = by_class("train_counts", train_counts, known)
+        keep("train_counts", None if counts is None else as_tensor(counts, "train_counts"))
         above = by_class("superclasses", superclasses, known)
         keep("superclasses", None if above is None else tuple(str(name) for name in above))
         keep("network_digest", network_digest)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_entries
+from shortlist.class_names import check_same_columns, column_names, other_column
 from shortlist.errors import InputError
 from shortlist.predictions import Predictions
 from shortlist.tensors import Probs, Target, as_target, as_tensor, check_scores, check_target
@@ -37,6 +38,7 @@ class Batches:
 
     Attributes:
         classes: the number of classes, once a batch has been read.
+        names: the names of the columns, if batches are data frames, once one has been read.
     """
 
     def __init__(
@@ -53,10 +55,12 @@ class Batches:
         self._checked = isinstance(source, Predictions)  # they check their values themselves
         self.whole: Probs | None = None
         self.classes: int | None = None
+        self.names: list[str] | None = None
         self.target = None if target is None else as_target(target)
         self._peeked: list[Any] = []
         if is_matrix(source):
-            self.whole = as_probs(source)
+            check_same_columns(source, target)
+            self.whole, self.names = as_probs(source), column_names(source)
             if self.target is not None:
                 check_target(self.whole, self.target, "probs")
         elif target is not None:
@@ -105,15 +109,26 @@ class Batches:
                 raise InputError(f"probs: expected batches with the same classes, got {classes} and {probs.shape[1]}")
             yield probs, target
 
-    @staticmethod
-    def _batch(item: Any) -> Batch:
+    def _batch(self, item: Any) -> Batch:
         """The probabilities and the target of ``probs``, ``(probs,)`` or ``(probs, target)``."""
         parts = item if isinstance(item, tuple | list) and len(item) <= 2 and not is_matrix(item) else (item,)
         probs = as_probs(parts[0])
+        self._check_names(column_names(parts[0]))
+        check_same_columns(parts[0], parts[-1] if len(parts) == 2 else None)
         target = as_target(parts[1]) if len(parts) == 2 and parts[1] is not None else None
         if target is not None:
             check_target(probs, target, "probs")
         return probs, target
+
+    def _check_names(self, names: list[str] | None) -> None:
+        """Raise an error if the columns of a batch have other names than those before, or the same in another order."""
+        place = None if self.names is None else other_column(self.names, names)
+        if place is not None and self.names is not None and names is not None:
+            raise InputError(
+                f"probs: expected batches with the same classes in the same order, got {self.names[place]!r} and "
+                f"{names[place]!r} in column {place}"
+            )
+        self.names = names if self.names is None else self.names
 
     def _items(self) -> Iterator[Any]:
         items = iter(self.source() if callable(self.source) else self.source)  # type: ignore[arg-type]

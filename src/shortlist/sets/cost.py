@@ -9,6 +9,7 @@ from torch import Tensor
 from shortlist.errors import InputError
 from shortlist.selection import count_rows
 from shortlist.sets.batches import Batches, Source
+from shortlist.sets.origin import check_same_origin
 from shortlist.sets.rule import SetRule
 from shortlist.tensors import Sets, Target, is_single_label, pick
 
@@ -48,6 +49,7 @@ def bound_cost(rule: SetRule, probs: Source, target: Any = None) -> BoundCost:
     >>> bound_cost(rule, torch.tensor([[0.5, 0.4, 0.1], [0.9, 0.1, 0.0]]), torch.tensor([1, 0])).sentence()
     'the cap shortens 50.0% of the sets: 1.50 → 1.00 labels on average, coverage 100.0% → 50.0%'
     """
+    check_same_origin(rule.text, rule.origin, probs)
     total = torch.zeros(8, dtype=torch.float64)
     labelled = True
     sets_of = rule.in_blocks()

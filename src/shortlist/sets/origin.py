@@ -2,12 +2,17 @@
 
 from typing import Any
 
+from shortlist.class_names import column_names, other_column
 from shortlist.errors import InputError
 from shortlist.predictions import Predictions
 
 
-def origin_of(source: Any) -> dict[str, Any]:
+def origin_of(source: Any, names: list[str] | None = None) -> dict[str, Any]:
     """What is known about the columns of predictions or of a data frame, in a form that JSON can hold.
+
+    Args:
+        source: the rows.
+        names: the names of the columns, if they were found while batches were read; by default those of a data frame.
 
     >>> origin_of(Predictions([[0.25, 0.75]], classes=["ash", "elm"]))
     {'classes': 2, 'names': ['ash', 'elm'], 'link': None}
@@ -16,8 +21,8 @@ def origin_of(source: Any) -> dict[str, Any]:
         link = None if source.link is None else source.link.fingerprint()
         names = {} if source.classes is None else {"names": list(source.classes)}
         return {"classes": source.num_classes, **names, "link": link}
-    columns = [str(name) for name in getattr(source, "columns", ())]
-    return {"names": columns} if columns != [str(place) for place in range(len(columns))] else {}
+    columns = column_names(source) if names is None else names
+    return {} if columns is None else {"names": columns}
 
 
 def check_same_origin(text: str, fitted: dict[str, Any] | None, source: Any) -> None:
@@ -33,9 +38,9 @@ def check_same_origin(text: str, fitted: dict[str, Any] | None, source: Any) -> 
     here = origin_of(source)
     if fitted["classes"] != here.get("classes", fitted["classes"]):
         raise InputError(f"{text} was fitted on {fitted['classes']} classes, got scores of {here['classes']} classes")
-    known = fitted.get("names")
-    if known is not None and here.get("names", known) != known:
-        place = next(n for n, name in enumerate(here["names"]) if name != known[n])
+    known = fitted.get("names") or [str(place) for place in range(fitted["classes"])]
+    place = other_column(known, here.get("names"))
+    if place is not None:
         raise InputError(
             f"{text} was fitted on classes of other names, or in another order: column {place} was {known[place]!r} and is "
             f"{here['names'][place]!r} here; fit it again, or put the columns in that order"

@@ -137,7 +137,7 @@ class SetRule(Fitted):
         """
         if isinstance(probs, Predictions):
             self.check_reads(probs)
-        batches = Batches(probs, target, progress, probabilities=self.needs_probabilities, widen=self.needs_fit)
+        rows = batches = Batches(probs, target, progress, probabilities=self.needs_probabilities, widen=self.needs_fit)
         if self.gate is not None:
             self.gate.fit(batches)
             batches = answered(batches, self.gate, one_label=self.constraint.one_label)
@@ -146,7 +146,7 @@ class SetRule(Fitted):
         self.calibrated = self._measured(batches) if batches.repeatable or not self.needs_fit else None
         self.origin = None  # a rule without a fit goes with any link and any number of classes
         if self.needs_fit:
-            self.origin = {"classes": batches.classes, **origin_of(probs)}
+            self.origin = {"classes": batches.classes, **origin_of(probs, rows.names)}
         for note in self.notes:
             # One frame up is the wrapper that torch.no_grad puts around this method, the next is the caller.
             warnings.warn(f"{self.text}: {note}", ShortlistWarning, stacklevel=3)
