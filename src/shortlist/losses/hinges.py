@@ -12,7 +12,7 @@ from shortlist.checks import check_each_class, number, one_of, per_class, whole
 from shortlist.errors import InputError
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss
-from shortlist.losses.rows import WEIGHTING, labelled_rows, reduce_rows
+from shortlist.losses.rows import WEIGHTING, excess, labelled_rows, reduce_rows
 from shortlist.operators import expected_top_value, noised_top_value, soft_top_value
 from shortlist.tensors import Reduction, Scores, Target, pick
 
@@ -65,7 +65,7 @@ def topk_hinge_loss(
     check_rivals(scores, k)
     others = scores.scatter(1, labels.target[:, None], -torch.inf)
     rival = others.topk(k, dim=1).values[:, -1]
-    hinge = torch.relu(margin + rival - pick(scores, labels.target))
+    hinge = torch.relu(margin + excess(rival, pick(scores, labels.target)))
     return reduce_rows(hinge, labels, weight, reduction, scores)
 
 
@@ -267,7 +267,7 @@ def noised_topk_hinge_loss(
     check_rivals(scores, k)
     rival = _smoothed(scores, k + 1, epsilon, samples, smoothing, noise, generator)
     own = check_each_class(margin, scores, "margin")[labels.target] if isinstance(margin, Tensor) and margin.ndim else margin
-    hinge = torch.relu(scale * (own + rival - pick(scores, labels.target)))
+    hinge = torch.relu(scale * (own + excess(rival, pick(scores, labels.target))))
     return reduce_rows(hinge, labels, weight, reduction, scores)
 
 

@@ -101,6 +101,11 @@ def row_shares(values: Tensor, labels: Labels, weight: Tensor | None, scores: Sc
     return shares if labels.kept is None else torch.where(labels.kept, shares, 0.0)
 
 
+def excess(rival: Tensor, true: Tensor) -> Tensor:
+    """``rival - true``, (N,); infinite if the true class is ruled out (-inf), even if its rivals are too."""
+    return torch.where((rival == -torch.inf) & (true == -torch.inf), 0.0, rival) - true
+
+
 def check_no_weight(weight: Tensor | None, target: Target) -> None:
     """Class weights are for one label per row: with several, a row has no class of its own."""
     if weight is not None:

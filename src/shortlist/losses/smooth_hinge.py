@@ -16,7 +16,7 @@ from shortlist.checks import number, whole
 from shortlist.errors import InputError
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss, softplus
-from shortlist.losses.rows import WEIGHTING, labelled_rows, reduce_rows
+from shortlist.losses.rows import WEIGHTING, excess, labelled_rows, reduce_rows
 from shortlist.operators.counts import count_probs
 from shortlist.operators.level import LAWS, solve_level
 from shortlist.tensors import Reduction, Scores, Target, pick
@@ -68,7 +68,7 @@ def smooth_topk_hinge_loss(
         return reduce_rows((0 * scores).sum(1), labels, weight, reduction, scores)
     scaled = scores / (k * temperature)
     ratio = _log_ratio(scaled, labels.target, k)
-    values = temperature * softplus(1 / temperature + ratio - pick(scaled, labels.target))
+    values = temperature * softplus(1 / temperature + excess(ratio, pick(scaled, labels.target)))
     return reduce_rows(values, labels, weight, reduction, scores)
 
 

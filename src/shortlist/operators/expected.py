@@ -24,6 +24,8 @@ def expected_top_value(scores: Scores, k: int, epsilon: float = 1.0) -> Tensor:
     dimension. The gradient in score j is the probability that j is the k-th largest. It costs about two hundred times O(k C)
     per row: use it for small C, and as a reference for :func:`noised_top_value` and :func:`soft_top_value`.
 
+    A row with fewer than k classes above -inf has -inf, without a gradient.
+
     Args:
         scores: (N, C).
         k: 1 to C.
@@ -42,10 +44,12 @@ def expected_top_value(scores: Scores, k: int, epsilon: float = 1.0) -> Tensor:
     # The k-th largest changes by at most the largest noise.
     reach = epsilon * (math.sqrt(2 * math.log(classes)) + TAIL)
     centre = scores.detach().topk(k, dim=1).values[:, -1:]
+    masked = centre == -torch.inf  # fewer than k classes are not: -inf, without a gradient
+    scores, centre = scores.masked_fill(masked, 0.0), centre.masked_fill(masked, 0.0)
     steps = math.ceil(2 * reach / (epsilon * STEP))
     offsets = torch.linspace(-reach, reach, steps + 1, dtype=scores.dtype, device=scores.device)
     rows = [_integrated(row, middle, offsets, k, epsilon) for row, middle in zip(scores, centre, strict=True)]
-    return torch.stack(rows) if rows else scores.sum(1)
+    return torch.stack(rows).masked_fill(masked[:, 0], -torch.inf) if rows else scores.sum(1)
 
 
 def _integrated(row: Tensor, centre: Tensor, offsets: Tensor, k: int, epsilon: float) -> Tensor:

@@ -78,16 +78,16 @@ def _given_draws(scores: Scores, k: int, epsilon: float, noise: Tensor) -> tuple
     """The index of the k-th largest in each draw, (N, samples), and the noise there."""
     places, shifts = [], []
     for z in noise:
-        place, value = kth_largest(scores + epsilon * z, k)
+        place = kth_largest(scores + epsilon * z, k)
         places.append(place)
-        shifts.append(value - scores.gather(1, place))
+        shifts.append(epsilon * z.expand_as(scores).gather(1, place))
     return torch.cat(places, 1), torch.cat(shifts, 1)
 
 
-def kth_largest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The index of the k-th largest of each row, ties by lower index, and its value, (N, 1) each."""
+def kth_largest(values: Tensor, k: int) -> Tensor:
+    """The index of the k-th largest of each row, ties by lower index, (N, 1)."""
     value = values.topk(k, dim=1).values[:, -1:]
     above = (values > value).sum(1, keepdim=True)
     # Among the entries equal to it, in order of index, it is the (k - above)-th.
     tied = values == value
-    return (tied & (tied.cumsum(1) == k - above)).to(torch.uint8).argmax(1, keepdim=True), value
+    return (tied & (tied.cumsum(1) == k - above)).to(torch.uint8).argmax(1, keepdim=True)

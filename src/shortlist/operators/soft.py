@@ -21,7 +21,7 @@ def soft_top_value(scores: Scores, k: int, epsilon: float = 1.0, *, noise: Noise
 
     It needs no sampling, has no variance and costs O(C). Its gradient in score j is ``F'_j / Σ F'``: non-negative, with sum 1.
     As epsilon tends to 0 it tends to the k-th largest score (with k instead of k - ½ it would tend to the midpoint between
-    that and the next). It is close to :func:`expected_top_value`, but not equal.
+    that and the next). A row with fewer than k classes above -inf has -inf, without a gradient. It is close to :func:`expected_top_value`, but not equal.
 
     Args:
         scores: (N, C).
@@ -60,11 +60,12 @@ class _SoftTop(torch.autograd.Function):
         for rows in row_blocks(len(scores), scores.shape[1], by_device(ENTRIES_AT_ONCE, scores)):
             part = scores[rows]
             work = scores.new_empty(3, *part.shape) if work is None else work[:, : len(part)]
-            part = torch.div(part, unit, out=work[2])
+            masked = (part == -torch.inf).sum(1, keepdim=True) > part.shape[1] - total  # fewer than k classes are not
+            part = torch.div(part, unit, out=work[2]).masked_fill_(masked, 0.0)
             found = solve_level(part, total, law, work=work[:2])
-            torch.mul(found, unit, out=level[rows])
+            torch.mul(found, unit, out=level[rows]).masked_fill_(masked, -torch.inf)
             if weights is not None:
-                law.shares(part.sub_(found), weights[rows])
+                law.shares(part.sub_(found), weights[rows]).masked_fill_(masked, 0.0)
         if weights is not None:
             ctx.save_for_backward(weights)
         return level.squeeze(1)
