@@ -289,3 +289,11 @@ def test_inputs_are_left_as_they_were():
     for operator in (noised_top_value, *SMOOTH.values()):
         operator(scores, 3, 0.5)
     assert torch.equal(scores, before)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize(("classes", "k"), [(3, 1), (10, 3), (100, 1), (100, 3), (100, 51)])
+def test_the_expectation_in_float32_loses_only_the_last_digits(classes, k, epsilon):
+    scores = epsilon * torch.randn(20, classes, generator=torch.Generator().manual_seed(0))
+    exact = expected_top_value(scores.double(), k, epsilon)
+    assert ((expected_top_value(scores, k, epsilon) - exact).abs() / epsilon).max() < 2e-6

@@ -48,11 +48,11 @@ def expected_top_value(scores: Scores, k: int, epsilon: float = 1.0) -> Tensor:
     scores, centre = scores.masked_fill(masked, 0.0), centre.masked_fill(masked, 0.0)
     steps = math.ceil(2 * reach / (epsilon * STEP))
     offsets = torch.linspace(-reach, reach, steps + 1, dtype=scores.dtype, device=scores.device)
-    rows = [_integrated(row, middle, offsets, k, epsilon) for row, middle in zip(scores, centre, strict=True)]
+    rows = [_integrated(row, middle, offsets, k, epsilon, reach) for row, middle in zip(scores, centre, strict=True)]
     return torch.stack(rows).masked_fill(masked[:, 0], -torch.inf) if rows else scores.sum(1)
 
 
-def _integrated(row: Tensor, centre: Tensor, offsets: Tensor, k: int, epsilon: float) -> Tensor:
+def _integrated(row: Tensor, centre: Tensor, offsets: Tensor, k: int, epsilon: float, reach: float) -> Tensor:
     x = (row - centre - offsets[:, None]) / epsilon
     most = k - 1
     happens, fails = torch.special.ndtr(x), torch.special.ndtr(-x)
@@ -60,5 +60,7 @@ def _integrated(row: Tensor, centre: Tensor, offsets: Tensor, k: int, epsilon: f
         enough = 1 - count_probs(happens, fails, most).sum(0)
     else:  # at least k happen if at most C - k fail
         enough = count_probs(fails, happens, len(row) - k).sum(0)
-    step = offsets[1] - offsets[0]
-    return centre[0] + offsets[0] + step * (enough.sum() - (enough[0] + enough[-1]) / 2)
+    # The left end, half of the interval, is taken from every term: the integral as a whole would nearly cancel it. Nor
+    # is the step the difference of two offsets, which would lose digits.
+    beyond, step = enough - 0.5, 2 * reach / (len(offsets) - 1)
+    return centre[0] + step * (beyond.sum() - (beyond[0] + beyond[-1]) / 2)
