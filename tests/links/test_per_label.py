@@ -213,3 +213,38 @@ def test_a_single_number_is_no_map_for_each_class():
     link.slope = link.intercept = torch.tensor(1.0)
     with pytest.raises(InputError, match=r"one row per class, got slope \(\)"):
         link.check_classes(3)
+
+
+@pytest.mark.parametrize("scale", [1.0, 10.0, 60.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_log_odds_of_platt_for_one_label_a_row_are_exact_where_a_class_is_all_but_certain(scale, dtype):
+    """Against the definition in exact arithmetic: log q_j - log Σ_{i≠j} q_i, where q is each label's own probability."""
+    generator = torch.Generator().manual_seed(0)
+    scores = 2 * torch.randn(80, 4, generator=generator)
+    link = Platt().fit(scores, torch.softmax(scores, 1).multinomial(1, generator=generator).squeeze(1))
+    far = (scale * torch.randn(30, 4, generator=generator)).to(dtype)
+    exact = far.double().numpy()
+    odds = np.stack([exact[:, j] - np.logaddexp.reduce(np.delete(exact, j, 1), axis=1) for j in range(4)], 1)
+    logs = -np.logaddexp(0, -(odds * link.slope.numpy() + link.intercept.numpy()))
+    expected = np.stack([logs[:, j] - np.logaddexp.reduce(np.delete(logs, j, 1), axis=1) for j in range(4)], 1)
+    np.testing.assert_allclose(link.log_odds(far).numpy(), expected, rtol=1e-5 if dtype == torch.float32 else 1e-12, atol=1e-5)
+    shares = np.exp(logs - np.logaddexp.reduce(logs, axis=1, keepdims=True))
+    np.testing.assert_allclose(link.probs(far).numpy(), shares, rtol=1e-4 if dtype == torch.float32 else 1e-12, atol=1e-7)
+
+
+def test_labels_that_are_all_far_off_keep_their_ratio():
+    """Each label's own probability rounds to 0 in float32; the second is e² times as probable as the first."""
+    link = Platt(Sigmoid())
+    link.fit(torch.tensor([[-1.0, 1.0], [1.0, -1.0], [0.5, -0.5], [-0.2, 0.1]]), torch.tensor([1, 0, 0, 1]))
+    link.slope, link.intercept = torch.ones(2, dtype=torch.float64), torch.zeros(2, dtype=torch.float64)
+    far = torch.tensor([[-202.0, -200.0]])
+    assert link.probs(far)[0, 1].item() == pytest.approx(1 / (1 + np.exp(-2)), rel=1e-5)
+    assert link.log_odds(far)[0].tolist() == pytest.approx([-2, 2], rel=1e-5)
+
+
+def test_isotonic_rows_without_any_probability_are_uniform():
+    scores = torch.tensor([[3.0, -3.0], [-3.0, 3.0], [2.0, -2.0], [-2.0, 2.0]])
+    link = Isotonic(Sigmoid()).fit(scores, torch.tensor([0, 1, 0, 1]))
+    neither = torch.tensor([[-9.0, -9.0]])
+    assert link.probs(neither).tolist() == [[0.5, 0.5]]
+    assert link.log_odds(neither).tolist() == [[0.0, 0.0]]

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
+from torch.nn.functional import logsigmoid, softplus
 
 from shortlist.errors import InputError, NotConvergedError
 from shortlist.links.fitted import Base, FittedLink
+from shortlist.links.fixed import softmax_log_odds
 from shortlist.tensors import BLOCK_ENTRIES, Array, Probs, Scores, Target, one_hot, shape_of
 
 
@@ -45,11 +46,21 @@ class PerLabelLink(FittedLink):
         raise NotImplementedError(f"{type(self).__name__} does not implement _each")
 
     def _probs(self, scores: Scores) -> Probs:
-        probs = self._each(self._odds_of_base(scores))
+        odds = self._odds_of_base(scores)
+        probs = self._each(odds)
         if not self.single:
             return probs
         total = probs.sum(1, keepdim=True)
-        return torch.where(total == 0, 1 / probs.shape[1], probs / total)  # NaN stays NaN
+        return torch.where(total == 0, torch.softmax(self._log_each(odds), 1), probs / total)  # NaN stays NaN
+
+    def _log_odds(self, scores: Scores) -> Tensor:
+        # From the logarithms, because those of probabilities that round to 0 or 1 are lost.
+        return softmax_log_odds(self._log_each(self._odds_of_base(scores))) if self.single else super()._log_odds(scores)
+
+    def _log_each(self, odds: Tensor) -> Tensor:
+        """The logarithms of :meth:`_each`; a row without any probability has 0, the same for all labels."""
+        logs = self._each(odds).log()
+        return torch.where((logs == -torch.inf).all(1, keepdim=True), 0.0, logs)
 
 
 class Platt(PerLabelLink):
@@ -96,6 +107,9 @@ class Platt(PerLabelLink):
     def _line(self, odds: Tensor) -> Tensor:
         slope, intercept = self.fitted_buffer("slope"), self.fitted_buffer("intercept")
         return odds * slope.to(odds.dtype) + intercept.to(odds.dtype)
+
+    def _log_each(self, odds: Tensor) -> Tensor:
+        return logsigmoid(self._line(odds))
 
     def _log_odds(self, scores: Scores) -> Tensor:
         return super()._log_odds(scores) if self.single else self._line(self._odds_of_base(scores))
