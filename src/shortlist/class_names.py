@@ -1,7 +1,6 @@
 """Names of classes that data brings along: values looked up by them, and columns that must agree."""
 
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Sequence, Set as AbstractSet
 from typing import Any
 
 from shortlist.errors import InputError

@@ -161,3 +161,14 @@ def test_bounds_are_measured_before_the_gate():
     rule = cap(gate(threshold(0.01), 0.9), 2).fit(probs, target)
     free = threshold(0.01).predict(probs).sum(1)
     assert bound_cost(rule, probs).shortened == (free > 2).sum()
+
+
+@pytest.mark.parametrize("by", ["confidence", "any-label"])
+def test_probabilities_that_rounding_left_above_1_count_as_1(by):
+    probs, target = rows(300, 0)
+    probs[5] = np.eye(CLASSES)[2]
+    above = np.where(probs == 1, 1.0005, probs)
+    expected, found = (gate(lac(0.1), 0.9, by).fit(values, target) for values in (probs, above))
+    assert torch.equal(found.gate.threshold, expected.gate.threshold)
+    assert np.array_equal(found.predict(above), expected.predict(probs))
+    assert found.predict(above)[5].any()

@@ -85,7 +85,7 @@ class PenalisedLoss(Loss):
         return reduce_coupled(value, global_rows(scores), "mean", scores)
 
     def _shares(self, values: Tensor, scores: Scores, target: Target) -> Tensor:
-        """How much each row counts in the mean of the loss, which may weight classes and ignore rows; all others have a label."""
+        """How much each row counts in the mean of the loss, which may weight its rows by class and ignore some."""
         weight, ignored = (getattr(self.loss, name, None) for name in ("weight", "ignore_index"))
         labels, _ = labelled_rows(scores, target, -LARGEST_COUNT if ignored is None else ignored)
         return row_shares(values, labels, weight if isinstance(weight, Tensor) else None, scores)

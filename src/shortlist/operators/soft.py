@@ -21,7 +21,8 @@ def soft_top_value(scores: Scores, k: int, epsilon: float = 1.0, *, noise: Noise
 
     It needs no sampling, has no variance and costs O(C). Its gradient in score j is ``F'_j / Σ F'``: non-negative, with sum 1.
     As epsilon tends to 0 it tends to the k-th largest score (with k instead of k - ½ it would tend to the midpoint between
-    that and the next). A row with fewer than k classes above -inf has -inf, without a gradient. It is close to :func:`expected_top_value`, but not equal.
+    that and the next). A row with fewer than k classes above -inf has -inf, without a gradient. It is close to
+    :func:`expected_top_value`, but not equal.
 
     Args:
         scores: (N, C).

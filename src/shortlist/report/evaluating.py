@@ -138,7 +138,8 @@ def _predictions(given: Any, labels: Any, link: Link | str | None) -> Prediction
 
 def _calibration(given: Any, link: Link | str | None) -> Predictions:
     """The calibration rows: probabilities, a pair of probabilities and labels, or predictions."""
-    return _predictions(*given, link) if isinstance(given, tuple) else _predictions(given, None, link)
+    probs, labels = given if isinstance(given, tuple) else (given, None)
+    return _predictions(probs, labels, link)
 
 
 def _parsed(text: str, known: list[Predictions | None]) -> SetRule:

@@ -32,7 +32,7 @@ def row_measure(probs: Probs, by: RowMeasure) -> Tensor:
     if by == "confidence":
         return probs.amax(1).double()
     # Sorted, so that rows with the same probabilities in another order tie.
-    return -torch.log1p(-probs.double().sort(1).values).sum(1)
+    return -torch.log1p(-probs.double().clamp(0, 1).sort(1).values).sum(1)  # rounding can leave some slightly above 1
 
 
 class Gate(Fitted):
