@@ -104,7 +104,7 @@ def test_methods_backbones_and_rules_exist(recipe):
     assert backbone_inputs(recipe.backbone) == ("tables" if recipe.name.startswith(("mulan", "table")) else "pictures")
     if recipe.rule is not None:
         assert parse_rule(recipe.rule).text == recipe.rule
-        assert recipe.rule.partition(":")[2] == f"{recipe.k:g}"
+        assert recipe.rule.partition(":")[2] == f"{recipe.k_for(1000):g}"
 
 
 @each([recipe for recipe in RECIPES if recipe.name not in OWN])

@@ -27,8 +27,23 @@ def test_every_combination_once_in_the_order_of_the_grid(tmp_path):
 def test_the_best_validation_value_of_any_epoch_wins_and_the_first_of_equals(tmp_path):
     _, tuned = search(tmp_path / "s")
     assert tuned.best == tuned.trials[1]  # 0.9 in its first epoch, before trial 3
-    assert tuned.best == Trial("trial-001", {"lr": 0.1, "alpha": 1.0}, "average-2", 0.9, 1, 1.0)
+    assert tuned.best == Trial("trial-001", {"lr": 0.1, "alpha": 1.0}, "average-2", 0.9, 1, 1.0, metrics={"average-2": 0.9})
     assert tuned.recipe == RECIPE.with_settings(lr=0.1, alpha=1.0)
+
+
+def test_trials_of_equal_value_are_ranked_by_log_loss(tmp_path):
+    """A metric of few classes is soon 100 % for every trial; then the first one won, whatever the others had learnt."""
+    losses = {(0.1, 0.5): 1.4, (0.1, 1.0): 0.9, (0.3, 0.5): 0.2, (0.3, 1.0): math.nan}
+
+    def fake(recipe, folder, **_):
+        line = {"epoch": 1, "seconds": 0.5, "monitor": "average-2", "value": 1.0, "best": True}
+        numbers = {"average-2": 1.0, "nll": losses[recipe.lr, recipe.parameters["alpha"]]}
+        return SimpleNamespace(history=[line | {"metrics": numbers}])
+
+    tuned = tune(RECIPE, tmp_path / "s", grid=GRID, train=fake)
+    assert (tuned.best.folder, dict(tuned.best.metrics)) == ("trial-002", {"average-2": 1.0, "nll": 0.2})
+    again = tune(RECIPE, tmp_path / "s", grid=GRID, train=fake, resume=True)  # read back from trials.jsonl
+    assert again.best == tuned.best
 
 
 def test_a_metric_of_which_less_is_better(tmp_path):
@@ -39,7 +54,7 @@ def test_a_metric_of_which_less_is_better(tmp_path):
 
 def test_epochs_without_validation_count_their_seconds_only(tmp_path):
     _, tuned = search(tmp_path / "s", VALUES | {(0.1, 0.5): (None, 0.95, None, 0.9)})
-    assert tuned.best == Trial("trial-000", {"lr": 0.1, "alpha": 0.5}, "average-2", 0.95, 2, 2.0)
+    assert tuned.best == Trial("trial-000", {"lr": 0.1, "alpha": 0.5}, "average-2", 0.95, 2, 2.0, metrics={"average-2": 0.95})
 
 
 def test_what_is_written(tmp_path):
@@ -58,6 +73,7 @@ def test_what_is_written(tmp_path):
         "value": 0.9,
         "epoch": 1,
         "seconds": 1.0,
+        "metrics": {"average-2": 0.9},
         "failed": None,
     }
     assert [line["folder"] for line in lines(tmp_path / "s")] == NAMES

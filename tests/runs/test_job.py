@@ -50,6 +50,16 @@ def test_a_metric_without_a_size_is_kept():
     assert apply_settings(Recipe("mine", "flora"), {"k": 3, "monitor": "top-5"}).monitor == "top-5"
 
 
+@pytest.mark.parametrize(("classes", "settings", "k"), [
+    (3, {}, 1), (5, {}, 2), (7, {}, 3), (10, {}, 5), (30, {}, 5), (7, {"k": 5}, 5), (7, {"parameters": {"k": 5}}, 5),
+    (4, {"method": "noised-topk"}, 2), (4, {"rule": "lac:0.1"}, 2), (4, {"method": "cross-entropy"}, None),
+])  # fmt: skip
+def test_a_k_that_is_not_given_suits_the_number_of_classes(classes, settings, k):
+    """k = 5 of five classes learns nothing: every label is always among the five."""
+    chosen = resolve_job((torch.zeros(classes, 2), list(range(classes))), settings=settings).recipe
+    assert chosen.parameters.get("k") == k
+
+
 @pytest.mark.parametrize(
     ("data", "base", "name"),
     [

@@ -149,6 +149,7 @@ def test_only_what_does_not_converge_is_a_remark(monkeypatch):
     ("average-k", {"parameters": {"k": 2.5}}, 100, "average-k:2.5"),
     ("average-k", {}, 3, "average-k:3"),
     ("cross-entropy", {}, 100, "average-k:5"),
+    ("cross-entropy", {}, 3, "average-k:1"),  # not all three labels
     ("noised-topk", {"parameters": {"k": 3}}, 100, "top-k:3"),
     ("topk-hinge", {}, 3, "top-k:3"),
     ("noised-topk-imbalanced", {}, 100, "top-k:5"),
@@ -216,8 +217,8 @@ def test_warnings_of_the_fit_are_remarks():
 @pytest.mark.parametrize(
     ("method", "settings", "k"),
     [
-        ("two-way", {}, 5),
-        ("two-way", {"rule": "mass:0.1,cap:3"}, 5),
+        ("two-way", {}, 3),
+        ("two-way", {"rule": "mass:0.1,cap:3"}, 3),
         ("topk-hinge", {"rule": "aps:0.1", "parameters": {"k": 2}}, 2),
     ],
 )
@@ -251,7 +252,7 @@ def test_a_fit_that_does_not_converge_leaves_many_labels_with_a_rule_all_the_sam
     found = {name: drawn(many=True, seed=seed) for seed, name in enumerate(("val", "calibration", "test"))}
     network = Network("mlp-4", "linear", InputSpec("features", 2, (0.0, 0.0), (1.0, 1.0)), C)
     classifier, _, remarks = assemble_classifier(recipe("two-way"), network, None, found, {})
-    assert classifier.rule.text == "top-k:5"
+    assert classifier.rule.text == "top-k:3"
     assert remarks[-1].startswith("threshold:0.5 needs probabilities")
 
 

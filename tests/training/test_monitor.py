@@ -156,11 +156,30 @@ def test_tied_scores_give_no_warning():
 def test_the_best_is_the_first_of_the_best_and_never_no_number(deciding, values, kept):
     monitor, best, found = Monitor(deciding, 5, None), None, []
     for value in values:
-        if monitor.better(value, best):
-            best = value
+        if monitor.better({deciding: value}, best):
+            best = {deciding: value}
             found.append(value)
     assert found == kept
-    assert monitor.rising == (deciding not in ("ace", "nll"))
+
+
+@pytest.mark.parametrize(("deciding", "numbers", "kept"), [
+    # Saturated from the first epoch on: the log-loss decides.
+    ("average-5", [{"average-5": 1.0, "nll": 1.6}, {"average-5": 1.0, "nll": 0.4}, {"average-5": 1.0, "nll": 0.9}], 1),
+    ("average-5", [{"average-5": 1.0, "nll": 1.6}, {"average-5": 0.9, "nll": 0.4}], 0),
+    ("average-5", [{"average-5": 0.9, "nll": 0.1}, {"average-5": 1.0, "nll": 0.4}], 1),
+    # Without probabilities top-1 accuracy decides, and between equals the first epoch is kept.
+    ("macro-top-3", [{"macro-top-3": 1.0, "top-1": 0.3}, {"macro-top-3": 1.0, "top-1": 0.6}], 1),
+    ("top-1", [{"top-1": 1.0}, {"top-1": 1.0}], 0),
+    # A link that training had not updated yet in the first epoch, and NaN as JSON has it.
+    ("map", [{"map": 1.0}, {"map": 1.0, "nll": 0.4}, {"map": 1.0, "nll": 0.3}], 0),
+    ("map", [{"map": 1.0, "nll": 0.4}, {"map": None, "nll": 0.1}, {"map": 1.0, "nll": math.nan}], 0),
+    ("nll", [{"nll": 0.4, "top-1": 0.5}, {"nll": 0.4, "top-1": 0.6}], 1),
+])  # fmt: skip
+def test_a_tie_is_broken_by_log_loss_or_top_1(deciding, numbers, kept):
+    monitor, best = Monitor(deciding, 5, None), None
+    for candidate in numbers:
+        best = candidate if monitor.better(candidate, best) else best
+    assert best is numbers[kept]
 
 
 @pytest.mark.parametrize("method", all_methods(), ids=lambda method: method.name)
@@ -188,11 +207,13 @@ def test_one_label_read_as_many_is_decided_by_map():
 
 
 @pytest.mark.parametrize(("k", "classes", "deciding"), [
-    (5, 3, "average-3"), (3, 3, "average-3"), (2.5, 10, "average-2.5"), (1, 2, "average-1"),
+    (2, 3, "average-2"), (2.5, 3, "average-2.5"), (2.5, 10, "average-2.5"), (1, 2, "average-1"),
+    (3, 3, "nll"), (5, 3, "nll"),  # accuracies of sets of all classes are 100 % in every epoch
 ])  # fmt: skip
-def test_k_is_at_most_the_number_of_classes(k, classes, deciding):
+def test_the_deciding_metric_can_differ_between_epochs(k, classes, deciding):
     monitor = make_monitor(recipe(parameters={"k": k}), Softmax(), classes)
     assert monitor.deciding == deciding
+    assert make_monitor(recipe(parameters={"k": k}), None, classes).deciding == ("top-1" if deciding == "nll" else deciding)
     scores = torch.randn(8, classes, generator=torch.Generator().manual_seed(0))
     assert deciding in monitor.measure(scores, torch.zeros(8, dtype=torch.int64))
 
@@ -201,6 +222,19 @@ def test_a_monitor_of_more_labels_than_classes_measures_all_of_them():
     scores, target = draw()
     found = Monitor("top-1", 50, Softmax()).measure(scores, target)
     assert found[f"top-{C}"] == found[f"macro-top-{C}"] == found["average-50"] == 1.0
+
+
+@pytest.mark.parametrize(("classes", "deciding"), [
+    (2, "average-1"), (3, "average-1"), (5, "average-2"), (7, "average-3"), (10, "average-5"),
+])  # fmt: skip
+def test_without_a_k_the_metric_suits_the_number_of_classes(classes, deciding):
+    assert make_monitor(recipe("cross-entropy"), Softmax(), classes).deciding == deciding
+
+
+@pytest.mark.parametrize("name", ["top-3", "macro-top-3", "average-3", "macro-average-3"])
+def test_a_metric_that_is_always_100_percent_is_refused(name):
+    with pytest.raises(InputError, match=rf"^monitor: .*top-1, ace, nll; got '{name}', which is 100 % .* 3 classes$"):
+        make_monitor(recipe("cross-entropy", rule="top-k:3", monitor=name), Softmax(), 3)
 
 
 @pytest.mark.parametrize("name", ["top-1", "top-3", "macro-top-3", "average-3", "macro-average-3", "ace", "nll"])
@@ -239,6 +273,6 @@ def test_a_running_link_has_its_numbers_once_training_moved_it():
     link = Quasibinary()
     monitor = make_monitor(recipe("quasibinary", monitor="nll"), link, C)
     assert math.isnan(monitor.measure(scores, target)["nll"])
-    assert not monitor.better(monitor.measure(scores, target)["nll"], None)
+    assert not monitor.better(monitor.measure(scores, target), None)
     link.update(scores, target)
     assert math.isfinite(monitor.measure(scores, target)["nll"])

@@ -104,11 +104,11 @@ def test_words_of_the_method_go_to_the_method():
 
 
 def test_the_average_number_of_labels_need_not_be_whole():
-    assert recipe(parameters={"k": 2.5}).k == 2.5
+    assert recipe(parameters={"k": 2.5}).k_for(100) == 2.5
 
 
 def test_the_average_number_of_labels_need_not_be_typed_whole():
-    assert recipe().with_settings(k="2.5").k == 2.5
+    assert recipe().with_settings(k="2.5").k_for(100) == 2.5
 
 
 def test_a_method_is_set_together_with_its_numbers_in_any_order():
@@ -480,9 +480,14 @@ def test_data_that_a_person_gives_are_put_in_place():
     ({"method": "cross-entropy", "rule": "average-k:inf"}, 5.0),
 ])  # fmt: skip
 def test_k_is_the_methods_or_the_rules_or_five(settings, k):
-    assert recipe(**settings).k == k
+    assert recipe(**settings).k_for(100) == k
+
+
+@pytest.mark.parametrize(("classes", "k"), [(2, 1), (3, 1), (4, 2), (5, 2), (9, 4), (10, 5), (11, 5)])
+def test_without_a_given_k_it_is_at_most_half_of_the_classes(classes, k):
+    assert recipe(method="cross-entropy").k_for(classes) == k
 
 
 @pytest.mark.parametrize("rule", ["Top-K:3", " top-k:3"])
 def test_k_reads_a_rule_as_it_is_read_elsewhere(rule):
-    assert recipe(method="cross-entropy", rule=rule).k == 3.0
+    assert recipe(method="cross-entropy", rule=rule).k_for(100) == 3.0

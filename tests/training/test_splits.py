@@ -268,7 +268,12 @@ REFUSED = {
     "k of all classes": (
         three(),
         {"parameters": {"k": 5}},
-        "k: expected a number from 1 to 4 for the 4 classes of garden, got 5 (the default is 5)",
+        "k: expected a number from 1 to 3 for the 4 classes of garden, got 5 (the default is 5): set k to a smaller number, such as 2",
+    ),
+    "average-k of all": (
+        three(),
+        {"parameters": {"k": 4}},
+        "k: expected a number from 1 to 3 for the 4 classes of garden, got 4",
     ),
     "top-k of all": (
         three(),
@@ -321,7 +326,7 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_spent(case):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("method", "k"), [("average-k", 4), ("noised-topk", 3), ("cross-entropy", None)])
+@pytest.mark.parametrize(("method", "k"), [("average-k", 3), ("average-k", 3.5), ("noised-topk", 3), ("cross-entropy", None)])
 def test_the_largest_k_is_taken(method, k):
     split_for_training(three(), recipe(method, parameters={} if k is None else {"k": k}))
 
@@ -422,9 +427,9 @@ def test_one_class_without_rows_to_measure_on_is_told_as_one():
 
 
 def test_a_k_that_nobody_gave_is_called_what_it_is():
-    with pytest.raises(InputError, match=r"^k: .*from 1 to 4 .* got 5 \(the default is 5\): .* such as 2$"):
+    with pytest.raises(InputError, match=r"^k: .*from 1 to 3 .* got 5 \(the default is 5\): .* such as 2$"):
         split_for_training(three(), recipe(parameters={}))
-    with pytest.raises(InputError, match=r"from 1 to 4 .* got 7"):
+    with pytest.raises(InputError, match=r"from 1 to 3 .* got 7"):
         split_for_training(three(), recipe(parameters={"k": 7}))
 
 

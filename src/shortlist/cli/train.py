@@ -139,7 +139,7 @@ def _train_and_show(job: Job, **how: Any) -> None:
     show(headline(evaluation).transposed())
     distance = run.distance_to_optimum()
     if distance is not None:
-        say(distance.sentence(recipe.k))
+        say(distance.sentence(recipe.k_for(len(trained.classifier.classes))))
     for remark in dict.fromkeys(trained.remarks):
         if remark not in bar.messages:
             warn(remark)

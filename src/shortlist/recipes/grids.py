@@ -152,8 +152,13 @@ def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
-def trial_recipes(recipe: Recipe, grid: Mapping[str, Sequence[Any]]) -> list[Recipe]:
+def trial_recipes(recipe: Recipe, grid: Mapping[str, Sequence[Any]], classes: int = MANY) -> list[Recipe]:
     """The recipe of every combination; an error if one is invalid, or if they would be compared by different metrics.
+
+    Args:
+        recipe: the recipe to start from.
+        grid: settings with their values, checked.
+        classes: number of classes, if known.
 
     >>> [trial.lr for trial in trial_recipes(Recipe("mine", data="flora"), {"lr": (0.1, 0.3)})]
     [0.1, 0.3]
@@ -166,7 +171,7 @@ def trial_recipes(recipe: Recipe, grid: Mapping[str, Sequence[Any]]) -> list[Rec
         except InputError as error:
             raise InputError(f"grid: {written(values)} is not a valid combination: {error}") from error
         trials.append(trial)
-    deciding = list(dict.fromkeys(map(_deciding, trials)))
+    deciding = list(dict.fromkeys(_deciding(trial, classes) for trial in trials))
     if len(deciding) > 1:
         raise InputError(
             f"grid: expected trials with the same validation metric, got {' and '.join(deciding[:3])}: set a monitor that all "
@@ -175,8 +180,8 @@ def trial_recipes(recipe: Recipe, grid: Mapping[str, Sequence[Any]]) -> list[Rec
     return trials
 
 
-def _deciding(recipe: Recipe) -> str:
-    return recipe.monitor or make_monitor(recipe, None, MANY).deciding
+def _deciding(recipe: Recipe, classes: int) -> str:
+    return recipe.monitor or make_monitor(recipe, None, classes).deciding
 
 
 def written(values: Mapping[str, Any]) -> str:

@@ -9,8 +9,9 @@ trial-000, trial-001, …   the run of each trial, as :func:`~shortlist.training
 """
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -21,13 +22,14 @@ from shortlist.errors import InputError
 from shortlist.files import write_text
 from shortlist.locks import locked_folder
 from shortlist.machine import launched_processes
-from shortlist.recipes.grids import checked_grid, trial_recipes, written
+from shortlist.recipes.grids import MANY, checked_grid, trial_recipes, written
 from shortlist.report.table import Table
 from shortlist.training.callbacks import Callback, Callbacks
 from shortlist.training.fingerprint import DataFingerprint, fingerprint
 from shortlist.training.monitor import Monitor
 from shortlist.training.recipe import PATH, Recipe
 from shortlist.training.run_folder import ROWS, RunFolder, data_changed
+from shortlist.training.setting_checks import table
 from shortlist.words import listed, shown
 
 if TYPE_CHECKING:
@@ -49,6 +51,8 @@ class Trial:
         monitor: the validation metric that trials are compared by; None for a failed trial.
         value: its best value over the epochs.
         epoch: the epoch with this value.
+        metrics: all validation metrics of that epoch; those that :class:`~shortlist.training.monitor.Monitor` breaks ties by
+            decide between trials of equal value.
         seconds: training time, over all epochs.
         failed: the error message of a failed trial, else None.
     """
@@ -60,11 +64,13 @@ class Trial:
     epoch: int | None = None
     seconds: float | None = None
     failed: str | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # JSON has lists for tuples.
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in self.values.items()}
         object.__setattr__(self, "values", MappingProxyType(values))
+        object.__setattr__(self, "metrics", MappingProxyType(dict(self.metrics)))
 
     @staticmethod
     def from_record(record: Any) -> "Trial":
@@ -75,7 +81,10 @@ class Trial:
 
     def record(self) -> dict[str, Any]:
         """The trial as plain values, for JSON."""
-        return {part.name: getattr(self, part.name) for part in fields(self)} | {"values": dict(self.values)}
+        return {part.name: getattr(self, part.name) for part in fields(self)} | {
+            "values": dict(self.values),
+            "metrics": dict(self.metrics),
+        }
 
 
 def _values(name: str, value: Any) -> dict[str, Any]:
@@ -92,6 +101,7 @@ CHECKS: Mapping[str, Check] = {
     "epoch": optional(whole(1)),
     "seconds": optional(number_check(least=0)),
     "failed": optional(text),
+    "metrics": table("number"),
 }
 
 
@@ -101,7 +111,7 @@ class TuningResult:
 
     Args:
         trials: all trials, in the order of the grid.
-        best: the trial with the best validation value; the first one of equals.
+        best: the trial with the best validation value; of equals the one with the lowest log-loss, then the first.
         recipe: the recipe with the values of the best trial.
     """
 
@@ -163,8 +173,8 @@ def tune(
             "tune: expected a single process, since trials run one after another, got several: start it without a launcher"
         )
     checked = checked_grid(recipe.grid if grid is None else grid, recipe)
-    wanted = trial_recipes(recipe, checked)
     opened = None if dataset is None else as_dataset(dataset)
+    wanted = trial_recipes(recipe, checked, MANY if opened is None else len(opened.classes))
     search = _Search(folder, recipe, checked, wanted, device, callback, train, opened)
     search.check_folder(resume)
     with locked_folder(folder):
@@ -342,16 +352,17 @@ def _measured(name: str, values: Mapping[str, Any], history: Sequence[Mapping[st
         return Trial(
             name, values, seconds=seconds, failed="the validation metric was NaN in every epoch: lower lr, or set clip=1"
         )
-    return Trial(name, values, str(best["monitor"]), float(best["value"]), int(best["epoch"]), seconds)
+    measured = {key: value for key, value in best["metrics"].items() if value is not None and math.isfinite(value)}
+    return Trial(name, values, str(best["monitor"]), float(best["value"]), int(best["epoch"]), seconds, metrics=measured)
 
 
 def _best(trials: Sequence[Trial]) -> Trial:
-    """The trial with the best value; the first one of equals."""
+    """The trial with the best value; of equals the first of those that the tie breakers of the monitor prefer."""
     best: Trial | None = None
     for trial in trials:
         if trial.value is not None and trial.monitor is not None:
             monitor = Monitor(trial.monitor, 1, None)
-            if monitor.better(trial.value, None if best is None else best.value):
+            if monitor.better(trial.metrics, None if best is None else best.metrics):
                 best = trial
     if best is None:
         raise InputError(f"every trial failed; the first, {trials[0].folder}, with: {trials[0].failed}")

@@ -11,6 +11,7 @@ from shortlist.errors import InputError
 from shortlist.recipes import all_recipes, find_recipe
 from shortlist.training.recipe import PATH, Recipe
 from shortlist.training.run_folder import RunFolder
+from shortlist.training.setting_checks import default_k
 from shortlist.training.settings import parse_value
 
 RUNS = Path("runs")  # default folder of runs
@@ -47,7 +48,7 @@ def resolve_job(
             :func:`~shortlist.data.as_dataset` takes; for a recipe that needs a path, that path.
         recipe: the name of a recipe, or a recipe; by default ``pictures`` or ``table``, depending on the data.
         settings: settings of the recipe or of its method, as values or as text; ``k`` applies to the method, the rule and the
-            metric.
+            metric; by default 5, or half of the classes if they are fewer than ten.
         folder: the folder of the run; ``runs/NAME`` by default.
         resume: continue the run in ``folder``.
     """
@@ -57,7 +58,10 @@ def resolve_job(
             raise InputError("resume: expected the folder of the run, got None")
         return Job(apply_settings(RunFolder(folder).recipe, changes), Path(folder))
     base, dataset = _base(data, recipe)
+    k_given = "k" in changes or "k" in (changes.get("parameters") or {})
     chosen = apply_settings(base, changes)
+    if dataset is not None and recipe is None and not k_given:
+        chosen = _with_default_k(chosen, len(dataset.classes))
     if data is not None and recipe is None:
         chosen = chosen.with_settings(name=_run_name(data, dataset, chosen))
     return Job(chosen, RUNS / chosen.name if folder is None else Path(folder), dataset)
@@ -84,6 +88,12 @@ def apply_settings(base: Recipe, changes: dict[str, Any]) -> Recipe:
     if recipe.monitor is not None and "monitor" not in changes and recipe.monitor.rpartition("-")[2].isdigit():
         sized["monitor"] = None
     return recipe.with_settings(**sized)
+
+
+def _with_default_k(recipe: Recipe, classes: int) -> Recipe:
+    """The recipe with a k that suits this number of classes, if its method has one."""
+    k = recipe.parameters.get("k")
+    return recipe if k is None else recipe.with_settings(k=min(k, default_k(classes)))
 
 
 def _base(data: Any, recipe: str | Recipe | None) -> tuple[Recipe, Dataset | None]:

@@ -34,7 +34,7 @@ def default_rule(recipe: Recipe, classes: int) -> str:
     >>> default_rule(Recipe("mine", "flora", method="noised-topk", parameters={"k": 3}), classes=100)
     'top-k:3'
     """
-    method, k = recipe.chosen_method, min(recipe.k, classes)
+    method, k = recipe.chosen_method, min(recipe.k_for(classes), classes)
     if method.sets_of_k:
         return f"top-k:{round(k)}"
     return "threshold:0.5" if method.labels == "any" or recipe.labels == "any" else f"average-k:{k:g}"
@@ -43,10 +43,10 @@ def default_rule(recipe: Recipe, classes: int) -> str:
 def rule_without_probabilities(recipe: Recipe, classes: int) -> str:
     """The rule for scores that only rank the labels of a row.
 
-    >>> rule_without_probabilities(Recipe("mine", "flora", method="two-way"), classes=3)
+    >>> rule_without_probabilities(Recipe("mine", "flora", method="two-way"), classes=6)
     'top-k:3'
     """
-    return f"top-k:{min(max(1, round(recipe.k)), classes)}"
+    return f"top-k:{min(max(1, round(recipe.k_for(classes))), classes)}"
 
 
 def make_rule(recipe: Recipe, classes: int, prior: Tensor | None, superclasses: Sequence[str] | None = None) -> SetRule:

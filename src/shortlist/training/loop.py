@@ -346,7 +346,8 @@ class Loop:
         else:
             metrics = self.monitor.measure(scores, self.validation.target[numbers])
         value = metrics[self.monitor.deciding]
-        better = self.monitor.better(value, self.state.best)
+        best = next((line["metrics"] for line in reversed(self.state.history) if line.get("best")), None)
+        better = self.monitor.better(metrics, best)
         self.state.stale = 0 if better else self.state.stale + 1
         if better:
             self.state.best, self.state.best_epoch = value, epoch

@@ -9,7 +9,7 @@ from shortlist.checks import Check, flag, one_of, optional, share, text, whole
 from shortlist.errors import InputError
 from shortlist.methods import Method, find_method
 from shortlist.training import setting_checks
-from shortlist.training.setting_checks import checked_parameters, rule_size
+from shortlist.training.setting_checks import checked_parameters, default_k, rule_size
 from shortlist.training.settings import hashable, parse_value, plain
 from shortlist.words import did_you_mean, expected_one_of, listed, shown
 
@@ -144,13 +144,12 @@ class Recipe:
         """The method with its parameters."""
         return find_method(self.method).with_parameters(**self.parameters)
 
-    @property
-    def k(self) -> float:
-        """The set size of the method, else of the rule, else 5."""
+    def k_for(self, classes: int) -> float:
+        """The set size of the method, else of the rule, else the default for this number of classes."""
         if "k" in self.parameters:
             return float(self.parameters["k"])
         size = rule_size(self.rule)
-        return 5.0 if size is None else size
+        return float(default_k(classes)) if size is None else size
 
     @property
     def title(self) -> str:

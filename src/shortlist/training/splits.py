@@ -19,7 +19,7 @@ from shortlist.methods import find_method
 from shortlist.tensors import Target, is_single_label, one_hot
 from shortlist.training.link_and_rule import check_link_and_rule
 from shortlist.training.recipe import Recipe
-from shortlist.training.setting_checks import checked_parameters
+from shortlist.training.setting_checks import checked_parameters, default_k
 from shortlist.words import counted, listed
 
 VAL, CALIBRATION, TEST = "val", "calibration", "test"
@@ -173,13 +173,12 @@ def _check_method(dataset: Dataset, recipe: Recipe) -> None:
             "average-k, noised-topk or cross-entropy, or set labels=any to use this method anyway"
         )
     k = recipe.parameters.get("k")
-    most = classes - 1 if method.sets_of_k else classes
-    if k is not None and not 0 < float(k) <= most:
+    if k is not None and not 0 < float(k) < classes:
         default = checked_parameters(find_method(recipe.method)).get("k")
         unless = f" (the default is {default})" if k == default else ""
         raise InputError(
-            f"k: expected a number from 1 to {most} for the {classes} classes of {dataset.name}, got {k}{unless}: set k to a "
-            f"smaller number, such as {min(2, most)}"
+            f"k: expected a number from 1 to {classes - 1} for the {classes} classes of {dataset.name}, got {k}{unless}: set k to "
+            f"a smaller number, such as {default_k(classes)}"
         )
 
 
