@@ -5,6 +5,7 @@ from io import BytesIO
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -105,6 +106,20 @@ def test_python_objects_are_never_unpickled(tmp_path):
     np.savez(tmp_path / "a.npz", scores=SCORES.astype(object))
     with pytest.raises(InputError, match="never unpickled"):
         Predictions.load(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize(("pattern", "written"), [
+    ("p_*", "p_{}"), ("*_prob", "{}_prob"), ("p_*_%", "p_{}_%"), ("p?_*", "p1_{}"), ("[!s][0-9]*]x", "p1{}]x"),
+])  # fmt: skip
+def test_numbered_classes_are_named_by_what_the_star_stands_for(tmp_path, pattern, written, suffix):
+    """Text left at either end of the names made them no numbers, and labels went by the order of the columns."""
+    columns = {written.format(name): column for name, column in zip(["2", "0", "1"], SCORES.T, strict=True)}
+    table = pa.table({**columns, "target": LABELS})
+    (pq.write_table if suffix == ".parquet" else pyarrow.csv.write_csv)(table, tmp_path / f"a{suffix}")
+    found = Predictions.load(tmp_path / f"a{suffix}", scores_key=pattern, link="softmax")
+    assert found.classes == ("2", "0", "1")
+    assert found.target.tolist() == [["2", "0", "1"].index(str(label)) for label in LABELS]
 
 
 def test_parquet_with_a_column_a_class_is_read_by_a_pattern(tmp_path):

@@ -20,6 +20,22 @@ from shortlist.words import quoted
 
 VERSION = "shortlist-predictions/1"
 NUMBERING = re.compile(r"|__index_level_\d+__")  # columns in which pandas writes the numbers of rows
+SIGNS = re.compile(r"\[!?(?:\][^\]]*|[^\]]+)\]|.", re.DOTALL)  # of a pattern: a star, or what stands for one character
+
+
+def matched_part(name: str, pattern: str) -> str:
+    """The part of a name that the star of a pattern stands for; of several stars, from the first to the last.
+
+    The pattern is one of :mod:`fnmatch` that matches the name: ``?`` and ``[…]`` stand for one character each.
+
+    >>> matched_part("label.oak", "label.*"), matched_part("oak_prob", "*_prob"), matched_part("p1_oak", "p[0-9]_*")
+    ('oak', 'oak', 'oak')
+    """
+    signs = SIGNS.findall(pattern)
+    if "*" not in signs:
+        return name
+    after = signs[::-1].index("*")
+    return name[signs.index("*") : len(name) - after]
 
 
 @dataclass(kw_only=True)
@@ -130,9 +146,10 @@ class Keys:
         return found
 
     def class_names(self, columns: Sequence[str]) -> list[str]:
-        """The names of the classes: the columns without what stands before the star."""
-        prefix = "" if self.scores in columns else (self.scores or "").split("*")[0]
-        return [name.removeprefix(prefix) for name in columns]
+        """The names of the classes: the part of each column's name that the star stands for."""
+        if self.scores is None or self.scores in columns:
+            return list(columns)
+        return [matched_part(name, self.scores) for name in columns]
 
     def find_target(self, names: Iterable[str]) -> str | None:
         """The array or column of the target, if there is one; an error if it was named and is missing."""

@@ -62,16 +62,6 @@ def find_label_columns(names: Sequence[str], asked: str | None, taken: Collectio
     return found
 
 
-def matched_part(name: str, pattern: str) -> str:
-    """The part of the name that the star stands for.
-
-    >>> matched_part("label.oak", "label.*")
-    'oak'
-    """
-    before, _, after = pattern.partition("*")
-    return name.removeprefix(before).removesuffix(after) if "*" in pattern else name
-
-
 def is_row_number(name: str) -> bool:
     """Whether a column only counts the rows."""
     return name.strip().casefold() in ROW_NUMBERS

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from shortlist.data.names import check_names
 from shortlist.data.problems import Problem
-from shortlist.data.readers.columns import matched_part
 from shortlist.errors import InputError
+from shortlist.predictions.stored import matched_part
 from shortlist.tensors import Array
 
 # Whole numbers in their usual form: 7, but not 007 or +7, which may be codes.
