@@ -51,6 +51,17 @@ def change(path, edit):
     dump(path, document)
 
 
+def test_an_id_that_means_another_category_in_the_second_file_is_refused(tmp_path):
+    """The ids of val were read by the names of train."""
+    fixtures.coco(tmp_path)
+    path = tmp_path / "annotations/instances_val2017.json"
+    change(path, lambda document: document.update(categories=[{"id": 1, "name": "zebra"}, {"id": 11, "name": "person"}]))
+    with pytest.raises(InputError, match=r"val2017.json: .* instances_train2017.json, got 'zebra' with the id 1, .*'person'"):
+        read_coco(tmp_path)
+    change(path, lambda document: document.update(categories=[{"id": 1, "name": "person"}]))  # some of them
+    assert read_coco(tmp_path).splits["val"].target.tolist() == [[True, False, False]]
+
+
 def test_annotations_that_name_nothing_known(tmp_path):
     fixtures.coco(tmp_path)
     path = tmp_path / "annotations/instances_train2017.json"
@@ -59,7 +70,7 @@ def test_annotations_that_name_nothing_known(tmp_path):
     data = read_coco(tmp_path)
     assert [str(problem) for problem in data.problems][:2] == [
         "instances_train2017.json: annotations name image 77, which is not in the file: left out",
-        "instances_train2017.json: annotations name category 12, which is not in the file: left out",
+        "instances_train2017.json: annotations name category 12, which is not among the categories: left out",
     ]
     assert not data.splits["train"].target[1].any()
 

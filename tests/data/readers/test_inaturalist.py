@@ -23,6 +23,18 @@ def test_every_year(tmp_path, year):
     assert set(kinds(data)) == {"class missing from a split"}
 
 
+@pytest.mark.parametrize("later", [False, True])
+def test_an_id_that_means_another_species_in_the_second_file_is_refused(tmp_path, later):
+    fixtures.inaturalist(tmp_path)
+    if later:
+        dump(tmp_path / "categories.json", [{"id": number, "name": f"species {number}"} for number in range(3)])
+    document = json.loads((tmp_path / "val2018.json").read_text())
+    document["categories"][0]["name"], document["categories"][1]["name"] = "code 1", "code 0"
+    dump(tmp_path / "val2018.json", document)
+    with pytest.raises(InputError, match=r"val2018.json: .* train2018.json, got 'code 1' with the id 0, which is 'code 0' there"):
+        read_inaturalist(tmp_path)
+
+
 def test_groups_are_rights_holders(tmp_path):
     data = read_inaturalist(fixtures.inaturalist(tmp_path))
     assert data.splits["train"].groups == ["Ada", "Ada", data.splits["train"].ids[2]]

@@ -41,18 +41,20 @@ def read_coco(root: str | Path, *, year: int | None = None, unannotated: Unannot
     home = find_home(root, "MS-COCO", holds=["annotations"], source=SOURCE)
     chosen = _year(home / "annotations", year)
     named, problems = {}, []
-    categories: list[Record] = []
+    first: CocoJson | None = None
     for split in SPLITS:
         path = home / "annotations" / f"instances_{split}{chosen}.json"
         if not path.is_file():
             problems.append(Problem("absent label file", f"annotations/{path.name}", f"is not there: no split {split}"))
             continue
         labelled = CocoJson.read(path)
-        categories = categories or labelled.categories
-        named[split] = _rows(labelled, f"{split}{chosen}", categories)
+        first = first or labelled
+        labelled.check_categories(first)
+        named[split] = _rows(labelled, f"{split}{chosen}", first.categories)
         problems += labelled.problems
         if unannotated == "drop":
             named[split] = _annotated(named[split], split, problems)
+    categories = [] if first is None else first.categories
     names = [str(category.get("name", category["id"])) for category in categories]
     problems += shared_names(names)
     classes = distinct_names(names, [str(category["id"]) for category in categories])

@@ -55,6 +55,17 @@ class CocoJson:
         except KeyError:
             raise InputError(f"{printable(str(self.path))}: expected a file_name in each of images, got one without") from None
 
+    def check_categories(self, first: "CocoJson") -> None:
+        """Raise an error if an id means another category here than in the first file, whose names the classes have."""
+        names = {category["id"]: category.get("name") for category in first.categories}
+        for category in self.categories:
+            here, there = category.get("name"), names.get(category["id"])
+            if category["id"] in names and here != there:
+                raise InputError(
+                    f"{printable(str(self.path))}: expected the categories of {printable(first.path.name)}, got {here!r} with the "
+                    f"id {category['id']}, which is {there!r} there: give both files the same categories"
+                )
+
     def labels(self, categories: list[Record]) -> tuple[Array, Array]:
         """The row of the image and the place of the category of each annotation; those that name nothing known are noted."""
         image = integers(self.annotations, "image_id", self.path)
@@ -62,7 +73,8 @@ class CocoJson:
         row = positions(integers(self.images, "id", self.path), image)
         label = positions(integers(categories, "id", self.path), category)
         for kind, unknown in (("image", np.unique(image[row < 0])), ("category", np.unique(category[label < 0]))):
-            what = f"annotations name {kind} {{}}, which is not in the file: left out"
+            place = "in the file" if kind == "image" else "among the categories"
+            what = f"annotations name {kind} {{}}, which is not {place}: left out"
             self.problems.extend(Problem(f"unknown {kind}", self.path.name, what.format(one)) for one in unknown.tolist())
         known = (row >= 0) & (label >= 0)
         return row[known], label[known]

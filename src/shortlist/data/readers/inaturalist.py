@@ -46,12 +46,15 @@ def read_inaturalist(
     train = "train_mini" if ("train_mini", chosen) in files and (mini or (TRAIN, chosen) not in files) else TRAIN
     problems: list[Problem] = []
     categories, named = _later_names(home), {}
+    first: CocoJson | None = None
     for split, part in ((TRAIN, train), ("val", "val")):
         if (part, chosen) not in files:
             problems.append(Problem("absent label file", f"{split}.json", f"of {chosen} is not there: no split {split}"))
             continue
         labelled = CocoJson.read(files[part, chosen])
-        categories = categories or labelled.categories
+        first = first or labelled
+        labelled.check_categories(first)
+        categories = categories or first.categories
         named[split] = _rows(home, labelled, categories)
         problems += labelled.problems
     ids = [str(category["id"]) for category in categories]
