@@ -387,12 +387,15 @@ def test_inputs_are_not_overwritten(fails, made, tmp_path):
     own = tmp_path / "own"
     Classifier.load(made / "features").save(own)
     np.savez(tmp_path / "rows.npz", X=np.zeros((4, 3)), y=np.array(["oak"] * 4))
+    np.savez(tmp_path / "rows,1.npz", X=np.zeros((4, 3)), y=np.array(["oak"] * 4))
     (tmp_path / "link.npz").symlink_to("rows.npz")
-    before = {path: path.read_bytes() for path in [tmp_path / "rows.npz", *own.iterdir()]}
+    before = {path: path.read_bytes() for path in [tmp_path / "rows.npz", tmp_path / "rows,1.npz", *own.iterdir()]}
     for given, out in [
         ("rows.npz", "rows.npz"),
         ("rows.npz", "link.npz"),
         ("features:rows.npz", "./rows.npz"),
+        ("rows,1.npz,superclass=first-word", "rows,1.npz"),
+        ("features:rows,1.npz,superclass=first-word", "rows,1.npz"),
     ]:
         assert "would be overwritten" in fails("predict", own, given, "--out", out)
     assert "part of the classifier" in fails("predict", own, "rows.npz", "--out", "own/model.safetensors")

@@ -65,6 +65,7 @@ def test_a_k_that_is_not_given_suits_the_number_of_classes(classes, settings, k)
     [
         ("flora:species=6", "pictures", "flora-average-k"),
         ("cifar100:/data/cifar", "pictures", "cifar-average-k"),
+        ("cifar100:/data/cifar,2", "pictures", "cifar,2-average-k"),
         (FEATURES, "table", "data-average-k"),
         (dataset(), "pictures", "squares-average-k"),
     ],

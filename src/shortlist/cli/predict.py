@@ -22,7 +22,7 @@ from shortlist.cli.runs import run_at
 from shortlist.data.dataset import Dataset, Split, target_among
 from shortlist.data.loading import UNREADABLE
 from shortlist.data.problems import LABELS_NOT_USED, Problem, problem_lines
-from shortlist.data.sources import open_dataset
+from shortlist.data.sources import open_dataset, path_and_options
 from shortlist.errors import InputError
 from shortlist.models import Classifier
 from shortlist.models.artefact import is_classifier
@@ -149,9 +149,10 @@ def _device(name: str) -> str:
 
 
 def _named_files(texts: Sequence[str]) -> list[Path]:
-    """Every file that the arguments may name: as they stand, behind a dataset's name, before options."""
+    """Every file that the arguments may name: as they stand, behind a dataset's name, before options, as an option."""
     bare = [part for text in texts for part in (text, text.partition(":")[2]) if part]
-    return [Path(part) for text in bare for part in (text, text.split(",")[0]) if part]
+    read = [(text, *path_and_options(text)) for text in bare]
+    return [Path(part) for text, path, options in read for part in (text, path, *options.values()) if part]
 
 
 @dataclass

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from shortlist.data import Dataset, as_dataset
+from shortlist.data.sources import path_and_options
 from shortlist.errors import InputError
 from shortlist.recipes import all_recipes, find_recipe
 from shortlist.training.recipe import PATH, Recipe
@@ -133,6 +134,6 @@ def _run_name(data: Any, dataset: Dataset | None, recipe: Recipe) -> str:
     if not isinstance(data, str | Path):
         return f"{dataset.name if dataset is not None else 'data'}-{recipe.method}"
     source, _, rest = str(data).partition(":")
-    place = rest.split(",")[0]
-    stem = Path(place if place and "=" not in place else source.split(",")[0]).name or "data"
+    place = path_and_options(rest)[0]
+    stem = Path(place if place and "=" not in place else path_and_options(source)[0]).name or "data"
     return f"{stem}-{recipe.method}"
