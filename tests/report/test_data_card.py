@@ -109,9 +109,9 @@ def test_problems_are_counted_by_kind():
 
 
 def test_a_dataset_in_one_line():
-    assert summary_line(garden()) == "garden: 1,252 rows, 3 classes, one label a row"
-    assert summary_line(garden(superclasses=["a", "b", "a"])).endswith("3 classes in 2 superclasses, one label a row")
-    assert summary_line(meadow()) == "meadow: 4 rows, 3 classes, any number of labels a row"
+    assert summary_line(garden()) == "garden: 1,252 rows, 3 classes, one label a row, 1 feature"
+    assert summary_line(garden(superclasses=["a", "b", "a"])).endswith("3 classes in 2 superclasses, one label a row, 1 feature")
+    assert summary_line(meadow()) == "meadow: 4 rows, 3 classes, any number of labels a row, 1 feature"
 
 
 # The card
@@ -123,7 +123,7 @@ def test_the_card_says_what_there_is():
         garden(reference="Me, 2020", problems=problems), ["From an archive.", "Split with seed 0."], ["Two are alike."]
     )
     card = data_card(built)
-    assert card.startswith("# garden\n\n1,252 rows, 3 classes, one label a row.\n\n")
+    assert card.startswith("# garden\n\n1,252 rows, 3 classes, one label a row, 1 feature.\n\n")
     splits, tail, odd = tables(card)
     assert splits[0][:2] == ["split", "rows"]
     assert [row[:2] for row in splits[1:]] == [["train", "1,244"], ["val", "4"], ["test", "4"]]

@@ -235,6 +235,7 @@ def _record(dataset: Dataset, problems: Sequence[Problem]) -> dict[str, object]:
         "classes": len(dataset.classes),
         "superclasses": len(dataset.superclass_names) if dataset.superclasses else None,
         "multi_label": dataset.multi_label,
+        "features": list(dataset.feature_names) or None,
         "splits": splits_table(dataset).records(),
         "columns": [] if (columns := columns_table(dataset)) is None else columns.records(),
         "long_tail": LongTail(counts).summary() if counts.sum() else None,

@@ -19,7 +19,7 @@ from shortlist.report.sheet import contact_sheet
 from shortlist.report.style import SETTINGS, figure_of
 from shortlist.report.table import Table
 from shortlist.tensors import is_single_label
-from shortlist.words import printable
+from shortlist.words import counted, listed, printable
 
 LORENZ, SHEET = "lorenz.svg", "sheet.jpg"
 MOST_VALUES = 12  # of a column that are counted one by one
@@ -107,7 +107,17 @@ def summary_line(dataset: Dataset) -> str:
     kind = "any number of labels a row" if dataset.multi_label else "one label a row"
     if all(split.target is None for split in dataset.splits.values()):
         kind = "no labels"
-    return f"{dataset.name}: {rows:,} rows, {len(dataset.classes):,} classes{above}, {kind}"
+    inputs = _features(dataset)
+    return f"{dataset.name}: {rows:,} rows, {len(dataset.classes):,} classes{above}, {kind}{inputs}"
+
+
+def _features(dataset: Dataset) -> str:
+    """The number of features and the names of the first, for the summary of a table."""
+    widths = [split.inputs.shape[1] for split in dataset.splits.values() if isinstance(split.inputs, Tensor)]
+    if not widths:
+        return ""
+    names = f" ({listed(list(dataset.feature_names), 8)})" if dataset.feature_names else ""
+    return f", {counted(widths[0], 'feature')}{names}"
 
 
 def write_card(built: Built, folder: Path, *, pictures_root: Path | None = None) -> None:

@@ -47,6 +47,28 @@ def test_every_column_without_another_purpose_is_a_feature(tmp_path):
     assert (train.ids, train.target.tolist(), test.target.tolist()) == (["x1", "x3"], [1, 1], [0])
 
 
+@pytest.mark.parametrize(("header", "options", "features", "unused"), [
+    ("width,label,class", {"label_column": "class"}, ["width"], "'label' usually holds"),
+    ("width,label,class", {"label_column": "label"}, ["width"], "'class' usually holds"),
+    ("width,label,genus", {"superclass": "first-word"}, ["width"], "'genus' usually holds"),
+    ("width,label,id,name", {"id_column": "name"}, ["width"], "'id' usually holds"),
+    ("width,label,fold,subset", {"split_column": "fold"}, ["width"], "'subset' usually holds"),
+    ("width,label,plant_id,observer", {"group_column": "observer"}, ["width"], "'plant_id' usually holds"),
+    ("width,label,Class,Species", {"label_column": "label"}, ["width"], "'Class', 'Species' usually hold "),
+    ("width,label,shade", {}, ["width", "shade"], None),
+])  # fmt: skip
+def test_a_second_column_with_a_usual_name_is_no_feature(tmp_path, header, options, features, unused):
+    """Naming one column of labels made the other one a feature, from which the label can be read."""
+    rows = "".join(f"{row}," + ",".join([str(row % 2)] * header.count(",")) + "\n" for row in range(4))
+    dataset = read_feature_table(csv(tmp_path, f"{header}\n{rows}"), **options)
+    assert dataset.feature_names == features
+    found = [str(problem) for problem in dataset.problems if problem.kind == "column not used"]
+    assert len(found) == (unused is not None)
+    assert all(unused in line for line in found)
+    classified = read_feature_table(tmp_path / "leaves.csv", **options, require_labels=False)
+    assert (classified.feature_names, [p for p in classified.problems if p.kind == "column not used"]) == (features, [])
+
+
 def test_parquet_and_row_numbers_of_pandas(tmp_path):
     frame = pd.DataFrame({"label": [1, 0], "a": [1, 2], "b": [True, False], "c": [0.5, 1.5]}, index=[7, 9])
     frame.to_parquet(tmp_path / "t.parquet")

@@ -67,13 +67,17 @@ def is_row_number(name: str) -> bool:
     return name.strip().casefold() in ROW_NUMBERS
 
 
-def describes_rows(name: str) -> bool:
+def describes_rows(name: str, but: Collection[str] = ()) -> bool:
     """Whether a column has the usual name of one that is no feature: labels, splits, groups, ids, row numbers.
+
+    Args:
+        name: the name of the column.
+        but: purposes whose names do not count.
 
     >>> describes_rows("Species"), describes_rows("width")
     (True, False)
     """
-    return is_row_number(name) or any(_plain(name) in usual for usual in USUAL_NAMES.values())
+    return is_row_number(name) or any(_plain(name) in usual for role, usual in USUAL_NAMES.items() if role not in but)
 
 
 def _plain(name: str) -> str:

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 import torch
 
 from shortlist.data.dataset import Dataset
-from shortlist.data.readers.columns import find_column, is_row_number
+from shortlist.data.problems import Problem
+from shortlist.data.readers.columns import describes_rows, find_column, is_row_number
 from shortlist.data.readers.feature_arrays import read_feature_arrays
 from shortlist.data.readers.feature_rows import usable_rows
 from shortlist.data.readers.table_dataset import Asked, DescribedTable, TableInputs, dataset_of_table, find_roles
@@ -40,7 +41,8 @@ def read_feature_table(
 
     Every column is a feature but those of labels, splits, groups, ids and superclasses, found by their usual names (label,
     class, species, …; split; group, observer, plant, …; id; superclass, genus) unless they are named here, and row numbers that
-    pandas wrote. Labels are written as for :func:`~shortlist.data.readers.picture_table.read_picture_table`. A row with a
+    pandas wrote. A further column with one of these names, such as ``class`` beside ``label_column="label"``, is no feature
+    either: it is noted. Labels are written as for :func:`~shortlist.data.readers.picture_table.read_picture_table`. A row with a
     missing or infinite feature is left out and noted.
 
     The arrays of an npz file are those of :func:`~shortlist.data.readers.feature_arrays.read_feature_arrays`.
@@ -80,14 +82,35 @@ def read_feature_table(
     names = find_column(file.names, "id", id_column, file.name)
     roles = find_roles(file, asked, taken=(names,), features=True)
     aside = [*roles.columns, *([names] if names is not None and names not in roles.columns else [])]
-    columns = [name for name in file.names if name not in aside and not is_row_number(name)]
+    rest = [name for name in file.names if name not in aside and not is_row_number(name)]
+    unused = [name for name in rest if _is_no_feature(file, name)]
+    columns = [name for name in rest if name not in unused]
     kinds = feature_types(file, columns)
     described = DescribedTable(file, file.read_text(aside), roles, asked)
     labels = described.labels()
     features = feature_matrix(file.read_numbers(columns, kinds), columns)
     ids = row_ids(described.table, names)
     usable, failures = usable_rows(features, ids, columns, tolerance)
-    return dataset_of_table(described, labels, TableInputs(torch.from_numpy(features), ids, usable, failures, columns))
+    problems = [*(_unused(file, unused) if require_labels else []), *failures]
+    return dataset_of_table(described, labels, TableInputs(torch.from_numpy(features), ids, usable, problems, columns))
+
+
+def _is_no_feature(file: TableFile, name: str) -> bool:
+    """Whether a column without a purpose has the usual name of one that describes rows, such as a second column of labels.
+
+    Columns of numbers called ``valid`` or ``image`` may be anything, so they are features.
+    """
+    return describes_rows(name, but=("path",) if pa.types.is_boolean(file.schema.field(name).type) else ("path", "valid"))
+
+
+def _unused(file: TableFile, columns: Sequence[str]) -> list[Problem]:
+    """One problem that names the columns that are neither features nor used otherwise."""
+    if not columns:
+        return []
+    what = "usually holds labels, ids or the like, so it is no feature: rename it to use it as one"
+    if len(columns) > 1:
+        what = "usually hold labels, ids or the like, so they are no features: rename them to use them as such"
+    return [Problem("column not used", file.name, f"{quoted(columns)} {what}")]
 
 
 def _arrays(path: Path, asked: Asked, id_column: str | None, tolerance: float) -> Dataset:
