@@ -34,11 +34,23 @@ def in_splits(whole: Split, numbers: Array, names: Sequence[str]) -> dict[str, S
 
 
 def group_names(column: Any | None, name: str, ids: Sequence[str]) -> list[str] | None:
-    """The group of every row; a row without one forms a group by itself, named by its id."""
+    """The group of every row; a row without one forms a group by itself, named by its id, with a mark where that is taken.
+
+    >>> import pyarrow as pa
+    >>> group_names(pa.chunked_array([["1", None, "1", None]]), "group", ["0", "1", "2", "3"])
+    ['1', "1'", '1', '3']
+    """
     if column is None:
         return None
     codes, names, _ = encode_names(column, name)
-    return [names[code] if code >= 0 else row for code, row in zip(codes.tolist(), ids, strict=True)]
+    taken, groups = set(names), []
+    for code, own in zip(codes.tolist(), ids, strict=True):
+        if code < 0:
+            while own in taken:
+                own += "'"
+            taken.add(own)
+        groups.append(names[code] if code >= 0 else own)
+    return groups
 
 
 def superclass_names(column: Any, name: str, labels: Labels) -> tuple[list[str], list[Problem]]:
