@@ -235,6 +235,13 @@ def test_labels_that_the_classifier_does_not_know_are_left_out_and_said_so(run, 
 def test_several_labels_a_row(run, made, tmp_path):
     given = rows(5)
     np.savez(tmp_path / "rows.npz", X=given.numpy(), target=np.eye(5, 2, dtype=np.int64), classes=["oak", "ash"])
+    result = run("predict", made / "several", "rows.npz", "--out", "scores.npz")
+    assert result.code == 0
+    assert "labels are ignored: expected labels of every class, got none of" in result.err
+    assert Predictions.load(tmp_path / "scores.npz").target is None
+    (tmp_path / "scores.npz").unlink()
+    others = [name for name in Classifier.load(made / "several").classes if name not in ("oak", "ash")]
+    np.savez(tmp_path / "rows.npz", X=given.numpy(), target=np.eye(5, 4, dtype=np.int64) * [1, 1, 0, 0], classes=["oak", "ash", *others])
     assert run("predict", made / "several", "rows.npz", "--out", "scores.npz").code == 0
     written = Predictions.load(tmp_path / "scores.npz")
     expected = torch.zeros(5, 4, dtype=torch.bool)

@@ -250,7 +250,7 @@ def test_ctrl_c_before_training_began_says_so(run, tmp_path, monkeypatch):
         ((TINY, "--set", "lrr=0.1"), "did you mean 'lr'?"),
         ((TINY, "--set", "lr"), "--set: expected NAME=VALUE"),
         ((TINY, "--set", "lr=fast"), "lr: expected a number"),
-        ((TINY, "-k", "9"), "k: expected a number from 1 to 8"),
+        ((TINY, "-k", "9"), "k: expected a number from 1 to 7"),
         ((TINY, "--method", "spa"), "method spa is for any number of labels"),
         ((TINY + ",kind=quadrats", "--method", "average-k"), "method average-k is for exactly one label"),
         ((TINY, "--rule", "lac:2"), "alpha"),

@@ -231,6 +231,25 @@ def test_one_column_a_class_is_no_feature(tmp_path):
     assert target_among(rows.target, dataset.classes, ["oak", "elm"]).tolist() == [[True, False], [True, True]]
 
 
+def test_classes_without_a_column_are_unknown_and_those_of_no_list_are_absent(tmp_path):
+    classes = ["oak", "elm", "ash", "fir"]
+    for text, column, asked in [
+        ("a,is.elm,is.oak\n1,0,1\n2,1,1\n", "is.*", "got none of 'ash', 'fir'"),
+        ("a,is.elm\n1,0\n2,1\n", "is.*", "got none of 'oak', 'ash', 'fir'"),
+    ]:
+        dataset, rows = opened(csv(tmp_path, text), label_column=column)
+        with pytest.raises(InputError, match=f"{asked}, so it is unknown"):
+            target_among(rows.target, dataset.classes, classes, need_all=not dataset.open_classes)
+    dataset, rows = opened(csv(tmp_path, "a,tags\n1,elm|oak\n2,\n"), label_column="tags", separator="|")
+    found = target_among(rows.target, dataset.classes, classes, need_all=not dataset.open_classes)
+    assert found.tolist() == [[True, True, False, False], [False] * 4]
+
+
+def test_a_pattern_that_finds_one_column_of_names_finds_names(tmp_path):
+    dataset, rows = opened(csv(tmp_path, "a,label.1\n1,elm\n2,oak\n"), label_column="label.*")
+    assert (dataset.classes, rows.target.tolist()) == (["elm", "oak"], [0, 1])
+
+
 @pytest.mark.parametrize("key", ["target", "y"])
 def test_arrays_with_and_without_labels(key, tmp_path):
     features = np.array([[1.0, 2.0], [np.nan, 0.0], [3.0, 4.0]])

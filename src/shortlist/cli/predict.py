@@ -241,7 +241,7 @@ def _target(dataset: Dataset, classes: Sequence[str]) -> tuple[Target | None, st
     if rows.target is None:
         return None, next((problem.what for problem in dataset.problems if problem.kind == LABELS_NOT_USED), None)
     try:
-        return target_among(rows.target, dataset.classes, classes), None
+        return target_among(rows.target, dataset.classes, classes, need_all=not dataset.open_classes), None
     except InputError as error:
         return None, str(error)
 

@@ -151,6 +151,8 @@ class Dataset:
         feature_names: the name of each feature, where the inputs are features with names; those of the first split with
             names by default. Every split gets its features in this order.
         notes: what was done to the data after reading, in sentences, such as which rows were left out on request.
+        open_classes: whether the classes are those that the rows happen to have, as in a column of lists of labels, so that
+            no row has any other class; otherwise, with several labels a row, nothing is known about other classes.
 
     >>> features, target = torch.zeros(3, 2), torch.tensor([0, 1, 1])
     >>> garden = Dataset("garden", ["oak", "elm"], {"train": Split(features, target, ["a", "b", "c"])})
@@ -166,6 +168,7 @@ class Dataset:
     problems: Sequence[Problem] = ()
     feature_names: Sequence[str] = ()
     notes: Sequence[str] = ()
+    open_classes: bool = False
 
     def __post_init__(self) -> None:
         if self.superclasses is not None and len(self.superclasses) != len(self.classes):
@@ -298,7 +301,7 @@ def usual_split_names(names: Iterable[str]) -> dict[str, str]:
     return {name: chosen.get(name.casefold(), name) for name in names}
 
 
-def target_among(target: Target, names: Sequence[str], classes: Sequence[str]) -> Target:
+def target_among(target: Target, names: Sequence[str], classes: Sequence[str], *, need_all: bool = False) -> Target:
     """The same labels, numbered by their place in another list of classes; classes are matched by name.
 
     A label that some row carries and that is not among the classes is an error; names that no row carries do not matter.
@@ -307,6 +310,8 @@ def target_among(target: Target, names: Sequence[str], classes: Sequence[str]) -
         target: ``int64 (N,)`` or ``bool (N, K)``.
         names: the K class names that the target refers to.
         classes: the C class names to refer to.
+        need_all: raise an error if rows may have several labels and some class is not among the names: whether the rows
+            carry it is unknown then. By default they do not.
 
     Shape: ``int64 (N,)`` or ``bool (N, C)``, as the target.
 
@@ -319,6 +324,9 @@ def target_among(target: Target, names: Sequence[str], classes: Sequence[str]) -
     unknown = [names[label] for label in carried if names[label] not in number]
     if unknown:
         raise InputError(_unknown_labels(unknown, len(carried), classes))
+    missing = [name for name in classes if name not in set(names)] if need_all and not single else []
+    if missing:
+        raise InputError(f"expected labels of every class, got none of {quoted(missing)}, so it is unknown which rows have them")
     if single:
         return torch.tensor([number.get(name, -1) for name in names], dtype=torch.int64)[target]
     renumbered = torch.zeros(len(target), len(classes), dtype=torch.bool)

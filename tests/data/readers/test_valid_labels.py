@@ -55,6 +55,27 @@ def test_a_table_of_features_is_read_alike(tmp_path, written, kept):
     np.testing.assert_array_equal(dataset.splits["all"].inputs[:, 0], np.array(kept) + 0.5)
 
 
+@pytest.mark.parametrize(("label", "options"), [("{}", ""), ("{}|{}", ",separator=|")])
+def test_labels_that_are_not_valid_decide_neither_classes_nor_superclasses(tmp_path, label, options):
+    """Rows that were left out still added a class without rows, and outvoted the superclass of another."""
+    rows = [("oak", "tree", 1), ("ivy", "vine", 1), ("fern", "herb", 0), ("oak", "vine", 0), ("oak", "vine", 0)]
+    lines = [f"{n},{label.format(name, name)},{above},{'true' if valid else 'false'}" for n, (name, above, valid) in enumerate(rows)]
+    (tmp_path / "rows.csv").write_text("\n".join(["width,label,genus,valid", *lines]) + "\n")
+    dataset = open_dataset(f"{tmp_path / 'rows.csv'}{options}")
+    assert dataset.classes == ["ivy", "oak"]
+    assert dataset.superclasses == (None if options else ["vine", "tree"])
+    assert [problem.kind for problem in dataset.problems if problem.kind != "column not used"] == ["label not valid"] * 3
+    assert dataset.splits["all"].inputs[:, 0].tolist() == [0, 1]
+    every = open_dataset(f"{tmp_path / 'rows.csv'}{options},keep_invalid=true")
+    assert every.classes == ["fern", "ivy", "oak"]
+
+
+def test_no_valid_label_at_all(tmp_path):
+    (tmp_path / "rows.csv").write_text("width,label,valid\n1,a,false\n2,b,false\n")
+    with pytest.raises(InputError, match=r"rows.csv: expected inputs with labels, got 2 rows and none"):
+        open_dataset(tmp_path / "rows.csv")
+
+
 def test_a_column_of_numbers_called_valid_is_a_feature_unless_it_is_named(tmp_path):
     (tmp_path / "rows.csv").write_text("width,label,valid\n1,a,0.5\n2,b,1\n")
     assert open_dataset(tmp_path / "rows.csv").feature_names == ["width", "valid"]

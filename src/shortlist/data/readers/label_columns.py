@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,19 +29,29 @@ class Labels:
         target: int64 (N,), one label a row, or bool (N, C), any number.
         known: bool (N,): False where the label is missing and the target of the row is meaningless.
         problems: problems with the labels.
+        by_column: whether every class has a column of its own, so that nothing is known about other classes.
     """
 
     classes: list[str]
     target: Array
     known: Array
     problems: list[Problem] = field(default_factory=list)
+    by_column: bool = False
+
+    def at_rows(self, rows: Array) -> "Labels":
+        """The same labels as those of some rows of a longer table, bool (N,); the labels of its other rows are not known."""
+        if rows.all():
+            return self
+        target, known = np.zeros((len(rows), *self.target.shape[1:]), self.target.dtype), np.zeros(len(rows), bool)
+        target[rows], known[rows] = self.target, self.known
+        return replace(self, target=target, known=known)
 
 
 def read_labels(table: Any, columns: Sequence[str], asked: str | None, separator: str | None, empty_is_none: bool) -> Labels:
     """The labels of every row.
 
     One column holds one label a row; with ``separator``, or where it holds lists, any number of labels a row. Several columns
-    hold a 0 or a 1 each, one column a class.
+    hold a 0 or a 1 each, one column a class; so does one column that a pattern has found.
 
     Args:
         table: an Arrow table.
@@ -52,7 +62,7 @@ def read_labels(table: Any, columns: Sequence[str], asked: str | None, separator
     """
     if separator == "":
         raise InputError("separator: expected the text between two labels, such as '|', got nothing")
-    if len(columns) > 1:
+    if len(columns) > 1 or (asked not in (None, columns[0]) and _holds_marks(table.column(columns[0]), columns[0])):
         return _marked(table, columns, asked or "")
     column = table.column(columns[0])
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type):
@@ -120,7 +130,15 @@ def _marked(table: Any, columns: Sequence[str], pattern: str) -> Labels:
         marks = read_marks(table.column(name), name)
         target[:, place] = marks.yes
         known &= marks.known
-    return Labels(classes, target, known, list(check_names(classes)))
+    return Labels(classes, target, known, list(check_names(classes)), by_column=True)
+
+
+def _holds_marks(column: Any, name: str) -> bool:
+    try:
+        read_marks(column, name)
+    except InputError:
+        return False
+    return True
 
 
 class Marks(NamedTuple):

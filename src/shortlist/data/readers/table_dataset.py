@@ -143,8 +143,10 @@ class DescribedTable:
         if not self.roles.labels:
             return None, []
         try:
-            csv = self.file.is_csv
-            return read_labels(self.table, self.roles.labels, self.asked.label_column, self.asked.separator, csv), []
+            csv, valid = self.file.is_csv, self.valid()
+            table = self.table if valid.all() else self.table.filter(pa.array(valid))  # other labels name no class
+            labels = read_labels(table, self.roles.labels, self.asked.label_column, self.asked.separator, csv)
+            return labels.at_rows(valid), []
         except InputError as error:
             if self.asked.require_labels:
                 raise
@@ -194,10 +196,9 @@ def labelled_dataset(described: DescribedTable, labels: Labels, rows: TableInput
     """Inputs and labels in their splits; rows without an input, a label or a split are left out, with a problem each."""
     file, (numbers, split_names) = described.file, described.split_of_rows()
     problems = [*rows.problems, *labels.problems]
-    problems += _left_out(rows.ids, rows.usable & ~labels.known, "row without a label", "has no label")
-    valid = described.valid()
-    problems += _left_out(rows.ids, rows.usable & labels.known & ~valid, "label not valid", "its label is not valid")
-    known = labels.known & valid
+    valid, known = described.valid(), labels.known
+    problems += _left_out(rows.ids, rows.usable & valid & ~known, "row without a label", "has no label")
+    problems += _left_out(rows.ids, rows.usable & ~valid, "label not valid", "its label is not valid")
     if described.asked.split is None:
         problems += _left_out(rows.ids, rows.usable & known & (numbers < 0), "row without a split", "is in no split")
     kept = np.flatnonzero(rows.usable & known & (numbers >= 0))
@@ -208,7 +209,15 @@ def labelled_dataset(described: DescribedTable, labels: Labels, rows: TableInput
     above, more = described.superclasses(labels)
     problems += [*more, *classes_without_rows(splits, labels.classes)]
     problems += check_separators(labels.classes) if labels.target.ndim == 1 else []
-    return Dataset(file.path.stem, labels.classes, splits, above, problems=problems, feature_names=rows.feature_names)
+    return Dataset(
+        file.path.stem,
+        labels.classes,
+        splits,
+        above,
+        problems=problems,
+        feature_names=rows.feature_names,
+        open_classes=not labels.by_column,
+    )
 
 
 def dataset_to_classify(
@@ -222,7 +231,7 @@ def dataset_to_classify(
         none = f" and none that can be used{first_of(rows.problems)}" if wanted.any() else ""
         raise InputError(f"{file.name}: expected rows to classify, got {int(wanted.sum()):,}{none}")
     problems = [*rows.problems, *label_problems]
-    lacking = 0 if labels is None else int((~(labels.known & described.valid())[kept]).sum())
+    lacking = 0 if labels is None else int((~labels.known[kept]).sum())
     if lacking:
         label = "label" if described.roles.valid is None else "valid label"
         what = f"{counted(lacking, 'row has', 'rows have')} no {label}, of {int(kept.sum()):,}"
@@ -231,7 +240,15 @@ def dataset_to_classify(
     split = Split(rows.inputs, target, rows.ids, described.groups(rows.ids)).rows(torch.from_numpy(np.flatnonzero(kept)))
     classes = [] if labels is None else labels.classes
     above = None if labels is None else described.superclasses(labels)[0]
-    return Dataset(file.path.stem, classes, {name: split}, above, problems=problems, feature_names=rows.feature_names)
+    return Dataset(
+        file.path.stem,
+        classes,
+        {name: split},
+        above,
+        problems=problems,
+        feature_names=rows.feature_names,
+        open_classes=labels is not None and not labels.by_column,
+    )
 
 
 def dataset_of_table(described: DescribedTable, labels: tuple[Labels | None, list[Problem]], rows: TableInputs) -> Dataset:
