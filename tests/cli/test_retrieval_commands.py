@@ -2,7 +2,10 @@
 
 import io
 import json
+import re
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
@@ -317,7 +320,7 @@ def test_columns_of_a_table_come_with_results(tmp_path, scores, run, fails):
     other.write_text("id,place\nx,y\n")
     assert "such as '0.jpg', got none" in fails("index", "build", scores, tmp_path / "x", "--columns", other)
     other.write_text("name,place\nx,y\n")
-    assert "--columns: expected a column id" in fails("index", "build", scores, tmp_path / "x", "--columns", other)
+    assert "other.csv: expected a column id" in fails("index", "build", scores, tmp_path / "x", "--columns", other)
     assert "--columns: cannot read" in fails("index", "build", scores, tmp_path / "x", "--columns", tmp_path / "no.csv")
 
 
@@ -332,10 +335,50 @@ def test_ids_of_a_table_are_text_unique_and_known(tmp_path, run, fails):
     rows = [json.loads(line) for line in run("search", "fork", "one", "--json").out.splitlines()]
     assert {row["id"]: row["columns"]["place"] for row in rows} == {"007": "Lyon", "8": "Rome", "9": None}
     table.write_text("id,place\n8,Lyon\n8,Rome\n")
-    assert "expected each id once in" in fails("index", "build", "s.safetensors", "two", "--columns", table)
+    assert "expected each id once, got '8'" in fails("index", "build", "s.safetensors", "two", "--columns", table)
     table.write_text("id,place,place\n8,Lyon,Rome\n")
     sentence = fails("index", "build", "s.safetensors", "two", "--columns", table)
     assert "expected columns with different names, got 'place' more than once" in sentence
+
+
+def test_codes_dates_and_times_stay_as_they_are_written(tmp_path, run):
+    predictions(3, ids=["a", "b", "c"]).save(tmp_path / "s.safetensors")
+    lines = ["id,code,part,long,whole,share,day,hour,seen", "a,0017,01.5,12345678901234567890,7,0.5,2020-01-02,08:30,true"]
+    lines += ["b,0,2,1,,NA,,,false", "c,3,0.25,2,-3,1e3,2021-03-04,9:15,true"]
+    (tmp_path / "places.csv").write_text("\n".join(lines) + "\n")
+    assert run("index", "build", "s.safetensors", "one", "--columns", "places.csv").code == 0
+    rows = {row["id"]: row["columns"] for row in map(json.loads, run("search", "fork", "one", "--json").out.splitlines())}
+    assert rows["a"] == {
+        "code": "0017", "part": "01.5", "long": "12345678901234567890", "whole": 7, "share": 0.5,
+        "day": "2020-01-02", "hour": "08:30", "seen": True,
+    }  # fmt: skip
+    assert (rows["b"]["whole"], rows["b"]["share"], rows["b"]["code"], rows["b"]["day"]) == (None, None, "0", None)
+    assert (rows["c"]["whole"], rows["c"]["share"]) == (-3, 1000.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (pa.array([[1], [2], [3]]), "column 'l': expected text, .*got list<"),
+        (pa.array([2**64 - 1, 1, 2], pa.uint64()), "column 'l': .*18446744073709551615 .*as text"),
+        (pa.array([{"x": 1}] * 3), "column 'l': expected text, .*got struct<"),
+    ],
+)
+@pytest.mark.parametrize("name", ["l", "id"])
+def test_columns_that_an_index_cannot_hold_are_refused(tmp_path, fails, values, message, name):
+    predictions(3, ids=["a", "b", "c"]).save(tmp_path / "s.safetensors")
+    columns = {"id": pa.array(["a", "b", "c"]), "l": values} if name == "l" else {"id": values}
+    pq.write_table(pa.table(columns), tmp_path / "places.parquet")
+    sentence = fails("index", "build", "s.safetensors", "one", "--columns", "places.parquet")
+    assert re.search(f"--columns: .*places.parquet: {message.replace(chr(39) + 'l' + chr(39), repr(name))}", sentence)
+    assert not (tmp_path / "one").exists()
+
+
+def test_ids_to_delete_from_a_file_with_a_byte_order_mark(tmp_path, run):
+    predictions(3, ids=["a", "b", "c"]).save(tmp_path / "s.safetensors")
+    run("index", "build", "s.safetensors", "one")
+    (tmp_path / "ids.txt").write_bytes(b"\xef\xbb\xbfa\r\nb\r\n")
+    assert "2 rows deleted, 1 in" in run("index", "delete", "one", "--ids-from", "ids.txt").err
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -9,7 +9,7 @@ import typer
 from shortlist.cli import options
 from shortlist.cli.console import Bar, Outcome, emit, noticed, say, show, warn
 from shortlist.errors import InputError
-from shortlist.words import counted, printable, quoted, sized
+from shortlist.words import counted, printable, sized
 
 if TYPE_CHECKING:
     from shortlist.predictions import Predictions
@@ -93,7 +93,7 @@ def delete(
     named = list(ids or [])
     if ids_from is not None:
         try:
-            named += [line for line in ids_from.read_text(encoding="utf-8").splitlines() if line.strip()]
+            named += [line for line in ids_from.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"--ids-from: cannot read {ids_from} ({error})") from error
     if not named:
@@ -260,7 +260,9 @@ def _columns(
     predictions: "Predictions", table: Path | None, pictures: Path | None, side: int | None
 ) -> tuple[dict[str, Any], "Thumbnails | None"]:
     """The columns of the rows, from a table and a folder of images, and what thumbnails are made from."""
-    given = {} if table is None else _table_columns(predictions, table)
+    from shortlist.cli.index_columns import table_columns  # imports Arrow
+
+    given = {} if table is None else table_columns(predictions, table)
     paths = _picture_paths(predictions, pictures, warn_of_missing=side is None)
     if paths is None:
         if side is not None:
@@ -270,67 +272,6 @@ def _columns(
     from shortlist.retrieval import Thumbnails
 
     return {**given, "path": paths}, None if side is None else Thumbnails(PictureFiles("", paths), side)
-
-
-def _table_columns(predictions: "Predictions", path: Path) -> dict[str, Any]:
-    """The columns of a table, in the order of the rows, which are matched by id."""
-    import pyarrow as pa
-    from pyarrow import csv, parquet
-
-    from shortlist.checks import check_distinct
-    from shortlist.files import contains
-    from shortlist.retrieval.columns import KINDS
-
-    if predictions.ids is None:
-        raise InputError("--columns: expected scores whose rows have ids, to match those of the table, got none")
-    as_written = csv.ConvertOptions(column_types={"id": pa.string()})  # 007 is not 7
-    try:
-        if path.suffix == ".parquet":
-            table = parquet.read_table(path)
-        else:
-            parsing = csv.ParseOptions(newlines_in_values=contains(path, b'"'))  # else Arrow may cut cells without an error
-            table = csv.read_csv(path, parse_options=parsing, convert_options=as_written)
-        check_distinct(table.column_names)
-    except InputError as error:
-        raise InputError(f"--columns: {path}: {error}") from None
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"--columns: cannot read {path} ({str(error).splitlines()[0]})") from error
-    if "id" not in table.column_names:
-        raise InputError(f"--columns: expected a column id in {path}, got {quoted(table.column_names)}")
-    place_of = _places_by_id(table.column("id").cast(pa.string()).to_pylist(), path)
-    places = [place_of.get(name) for name in predictions.ids]
-    if all(place is None for place in places):
-        raise InputError(f"--columns: expected rows with the ids of the scores, such as {predictions.ids[0]!r}, got none")
-    if missing := sum(place is None for place in places):
-        warn(f"{counted(missing, 'row')} without values in {path}")
-    if unknown := sorted(place_of.keys() - set(predictions.ids), key=place_of.__getitem__):
-        warn(f"{counted(len(unknown), 'id')} of {path} not among the scores: {quoted(unknown, most=5)}")
-    found = {}
-    for name in table.column_names:
-        if name != "id":
-            column = table.column(name).combine_chunks()
-            values = (column if column.type in KINDS else column.cast(_nearest_kind(column.type))).to_pylist()
-            found[name] = [None if place is None else values[place] for place in places]
-    return found
-
-
-def _places_by_id(ids: list[str | None], path: Path) -> dict[str, int]:
-    """The row of each id; rows without an id are left out."""
-    found: dict[str, int] = {}
-    for place, name in enumerate(ids):
-        if name is None:
-            continue
-        if name in found:
-            raise InputError(f"--columns: expected each id once in {path}, got {name!r} in rows {found[name]} and {place}")
-        found[name] = place
-    return found
-
-
-def _nearest_kind(kind: Any) -> Any:
-    """The type of a column of an index that holds values of another type: dates, for example, as text."""
-    from pyarrow import float64, int64, string, types
-
-    return int64() if types.is_integer(kind) else float64() if types.is_floating(kind) else string()
 
 
 def _picture_paths(predictions: "Predictions", folder: Path | None, warn_of_missing: bool) -> list[str] | None:

@@ -1,0 +1,109 @@
+"""The further columns of an index, read from a table: ``--columns FILE``."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv, parquet
+
+from shortlist.checks import check_distinct
+from shortlist.cli.console import warn
+from shortlist.errors import InputError
+from shortlist.files import contains
+from shortlist.predictions import Predictions
+from shortlist.retrieval.columns import KINDS
+from shortlist.words import counted, listed, quoted
+
+ID = "id"
+# Digits that a number would not keep: zeros at the beginning, or more than a double holds.
+CODE = r"^\s*[+-]?(0[0-9]|[0-9]{16})"
+
+
+def table_columns(predictions: Predictions, path: Path) -> dict[str, list[Any]]:
+    """The columns of a table, in the order of the rows of the predictions, which are matched by id.
+
+    Args:
+        predictions: the rows, with ids.
+        path: a CSV or Parquet file with a column ``id``.
+    """
+    if predictions.ids is None:
+        raise InputError("--columns: expected scores whose rows have ids, to match those of the table, got none")
+    try:
+        table = parquet.read_table(path) if path.suffix == ".parquet" else _read_csv(path)
+        check_distinct(table.column_names)
+        if ID not in table.column_names:
+            raise InputError(f"expected a column {ID}, got {quoted(table.column_names)}")
+        values = {name: _values(table.column(name), name) for name in table.column_names}
+        place_of = _places_by_id(_values(table.column(ID), ID, pa.string()))
+    except InputError as error:
+        raise InputError(f"--columns: {path}: {error}") from None
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"--columns: cannot read {path} ({str(error).splitlines()[0]})") from error
+    places = [place_of.get(name) for name in predictions.ids]
+    if all(place is None for place in places):
+        raise InputError(f"--columns: expected rows with the ids of the scores, such as {predictions.ids[0]!r}, got none")
+    if missing := sum(place is None for place in places):
+        warn(f"{counted(missing, 'row')} without values in {path}")
+    if unknown := sorted(place_of.keys() - set(predictions.ids), key=place_of.__getitem__):
+        warn(f"{counted(len(unknown), 'id')} of {path} not among the scores: {quoted(unknown, most=5)}")
+    others = {name: column for name, column in values.items() if name != ID}
+    return {name: [None if place is None else column[place] for place in places] for name, column in others.items()}
+
+
+def _read_csv(path: Path) -> pa.Table:
+    """The table of a CSV file: ids, codes such as 0017, dates and times as they are written, numbers and booleans as such."""
+    parsing = csv.ParseOptions(newlines_in_values=contains(path, b'"'))  # else Arrow may cut cells without an error
+
+    def read(**options: Any) -> pa.Table:
+        return csv.read_csv(path, parse_options=parsing, convert_options=csv.ConvertOptions(**options))
+
+    guessed = read(column_types={ID: pa.string()})
+    check_distinct(guessed.column_names)
+    typed = [field.name for field in guessed.schema if field.type not in (pa.string(), pa.bool_(), pa.null())]
+    if not typed:
+        return guessed
+    written = read(include_columns=typed, column_types=dict.fromkeys(typed, pa.string()), strings_can_be_null=True)
+    for name in typed:
+        if guessed.schema.field(name).type not in (pa.int64(), pa.float64()) or _holds_codes(written.column(name), guessed, name):
+            guessed = guessed.set_column(guessed.column_names.index(name), name, written.column(name))
+    return guessed
+
+
+def _holds_codes(written: Any, guessed: pa.Table, name: str) -> bool:
+    """Whether digits would be lost if a column became numbers."""
+    codes = pc.match_substring_regex(written, CODE)
+    if guessed.schema.field(name).type == pa.int64():  # which holds all of them
+        codes = pc.match_substring_regex(written, r"^\s*[+-]?0[0-9]")
+    return bool(pc.any(codes).as_py())
+
+
+def _values(column: Any, name: str, kind: Any = None) -> list[Any]:
+    """The values of a column, as one of the kinds that an index holds; dates, for example, as text."""
+    kind = kind or (column.type if column.type in KINDS else _nearest_kind(column.type))
+    try:
+        found: list[Any] = column.cast(kind).to_pylist()
+    except pa.ArrowInvalid as error:
+        raise InputError(f"column {name!r}: {str(error).splitlines()[0]}: store it as text") from error
+    except pa.ArrowNotImplementedError:
+        raise InputError(f"column {name!r}: expected {listed(list(KINDS.values()))}, got {column.type}") from None
+    return found
+
+
+def _nearest_kind(kind: Any) -> Any:
+    """The type of a column of an index that holds values of another type."""
+    if pa.types.is_integer(kind):
+        return pa.int64()
+    return pa.float64() if pa.types.is_floating(kind) else pa.string()
+
+
+def _places_by_id(ids: list[str | None]) -> dict[str, int]:
+    """The row of each id; rows without an id are left out."""
+    found: dict[str, int] = {}
+    for place, name in enumerate(ids):
+        if name is None:
+            continue
+        if name in found:
+            raise InputError(f"expected each id once, got {name!r} in rows {found[name]} and {place}")
+        found[name] = place
+    return found
