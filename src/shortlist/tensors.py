@@ -95,6 +95,20 @@ def as_tensor(values: Any, name: str = "probs") -> Tensor:
         raise InputError(f"{name}: expected a tensor or an array, got {type(values).__name__}{hint}") from error
 
 
+def as_text(values: Array, name: str) -> Array:
+    """An array of texts; bytes are read as UTF-8.
+
+    >>> as_text(np.array(["élan".encode()]), "classes").tolist()
+    ['élan']
+    """
+    if values.dtype.kind != "S":
+        return values.astype(str)
+    try:
+        return np.char.decode(values, "utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"{name}: expected UTF-8 text, got other bytes") from None
+
+
 def as_target(values: Any) -> Target:
     """The values as a target: any integer dtype becomes int64, booleans stay."""
     target = as_tensor(values, "target")

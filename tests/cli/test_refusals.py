@@ -71,6 +71,28 @@ def test_rows_are_told_apart_by_ids_where_both_have_them_and_else_by_most_of_the
     assert not shares_rows(Predictions(torch.cat([saturated[:5], first.scores[:35]])), Predictions(mixed))
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_one_label_and_any_number_of_labels_are_not_fitted_on_each_other(command, fails, old, new, tmp_path):
+    part = Predictions.load(old)
+    several = torch.nn.functional.one_hot(part.target, part.num_classes).bool() | (part.scores > 0)
+    Predictions(part.scores, several, part.classes, part.link, part.ids).save(tmp_path / "several.npz")
+    sentence = fails(*COMMANDS[command](new, tmp_path / "several.npz"))
+    assert "several.npz has any number of labels per row and" in sentence
+    assert "has one label: " in sentence
+
+
+def test_files_with_classes_in_another_order_are_compared_by_name(run, new, tmp_path):
+    part = Predictions.load(new)
+    order = torch.arange(part.num_classes - 1, -1, -1)
+    names = [part.class_names[place] for place in order]
+    Predictions(part.scores[:, order], order.argsort()[part.target], names, part.link, part.ids).save(tmp_path / "turned.npz")
+    assert "different rows" not in run("evaluate", new, "turned.npz", "--rule", "top-k:1").err
+    renamed = [f"other {name}" for name in names]
+    Predictions(part.scores, part.target, renamed, part.link, part.ids).save(tmp_path / "renamed.npz")
+    outcome = run("evaluate", new, "renamed.npz", "--rule", "top-k:1")
+    assert "have different rows (labels of other classes)" in outcome.err + outcome.out
+
+
 def test_a_rule_to_fit_without_rows_to_fit_on_says_how_to_get_some(fails, new):
     sentence = fails("evaluate", new, "--rule", "average-k:2")
     assert "--calibration FILE" in sentence

@@ -436,6 +436,22 @@ def test_a_classifier_gets_another_rule_and_another_link(run, here, tmp_path):
     assert torch.equal(old.network.state_dict()["head.labels.weight"], classifier.network.state_dict()["head.labels.weight"])
 
 
+def test_a_rule_of_superclasses_or_of_the_prior_without_rows_to_fit_on(run, fails, here, tmp_path):
+    """Superclasses and prior are those of the classifier, which was said to have none."""
+    shutil.copytree(here / "classifier", tmp_path / "alone")
+    sentence = fails("calibrate", "alone", "--rule", "sure-node:0.9", "--out", "new")
+    assert sentence.startswith("--on: expected labelled scores")
+    assert run("calibrate", "alone", "--rule", "top-k:2", "--out", "new").code == 0
+
+
+def test_a_run_with_one_label_per_row_is_not_calibrated_on_several(fails, here, tmp_path):
+    rows = Predictions.load(here / "val.safetensors")
+    several = torch.nn.functional.one_hot(rows.target, rows.num_classes).bool()
+    replace(rows, target=several).save("several.safetensors")
+    sentence = fails("calibrate", here, "--on", "several.safetensors", "--rule", "lac:0.2", "--out", "new")
+    assert "several.safetensors has any number of labels per row and" in sentence
+
+
 def test_scores_with_another_link_are_not_calibrated_on(run, fails, here):
     rows = Predictions.load(here / "val.safetensors")
     rows.with_link("sigmoid").save("other.safetensors")

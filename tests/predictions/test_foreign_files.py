@@ -122,6 +122,17 @@ def test_numbered_classes_are_named_by_what_the_star_stands_for(tmp_path, patter
     assert found.target.tolist() == [["2", "0", "1"].index(str(label)) for label in LABELS]
 
 
+def test_names_as_bytes_are_read_as_utf_8(tmp_path):
+    classes, ids = np.array([name.encode() for name in ("é", "b", "c")]), np.array([f"ü{row}".encode() for row in range(5)])
+    target = np.array([classes[label] for label in LABELS])
+    np.savez(tmp_path / "a.npz", scores=SCORES, classes=classes, ids=ids, target=target)
+    found = Predictions.load(tmp_path / "a.npz", link="softmax")
+    assert (found.classes, found.ids, found.target.tolist()) == (("é", "b", "c"), tuple(f"ü{n}" for n in range(5)), LABELS.tolist())
+    np.savez(tmp_path / "b.npz", scores=SCORES, classes=np.array([b"\xe9", b"b", b"c"]))
+    with pytest.raises(InputError, match="classes: expected UTF-8 text, got other bytes"):
+        Predictions.load(tmp_path / "b.npz", link="softmax")
+
+
 def test_parquet_with_a_column_a_class_is_read_by_a_pattern(tmp_path):
     columns = {"id": ["a", "b", "c", "d", "e"], "noise": [0] * 5, "label": [["cat", "dog", "owl"][y] for y in LABELS]}
     columns |= {f"p_{name}": column for name, column in zip(["cat", "dog", "owl"], SCORES.T, strict=True)}

@@ -14,6 +14,7 @@ from shortlist.links import Softmax
 from shortlist.predictions import Predictions
 from shortlist.sets import SetRule, SizeSummary, bound_cost, parse_rule
 from shortlist.sets.origin import origin_of
+from shortlist.tensors import is_single_label
 
 KEYS = ("scores_key", "target_key", "ids_key")
 
@@ -220,6 +221,7 @@ def check_alike(fitted_on: Path, rows: Predictions, path: Path, predictions: Pre
     """Raise an error unless both files have the same classes in the same order and the same link, and come from one network."""
     if rows.num_classes != predictions.num_classes:
         raise InputError(f"{fitted_on} has {rows.num_classes} classes and {path} has {predictions.num_classes}")
+    check_same_labels(fitted_on, rows, path, predictions)
     if rows.classes and predictions.classes and rows.classes != predictions.classes:
         raise InputError(f"{fitted_on} and {path} name their classes differently, or in another order")
     if origin_of(rows)["link"] != origin_of(predictions)["link"]:
@@ -231,6 +233,17 @@ def check_alike(fitted_on: Path, rows: Predictions, path: Path, predictions: Pre
         raise InputError(
             f"{fitted_on} holds scores of another network than that of {path}: what is fitted on one does not apply to the "
             "other; write scores of the same classifier with shortlist predict"
+        )
+
+
+def check_same_labels(fitted_on: Path, rows: Predictions, path: Path, predictions: Predictions) -> None:
+    """Raise an error if one file has exactly one label per row and the other any number."""
+    if rows.target is None or predictions.target is None:
+        return
+    kinds = ["one label" if is_single_label(target) else "any number of labels" for target in (rows.target, predictions.target)]
+    if kinds[0] != kinds[1]:
+        raise InputError(
+            f"{fitted_on} has {kinds[0]} per row and {path} has {kinds[1]}: what is fitted on one does not apply to the other"
         )
 
 
@@ -277,7 +290,16 @@ def _difference(first: Predictions, second: Predictions) -> str:
         if len(order) < len(first):
             return f"{len(order):,} of {len(first):,} are in both"
         target = None if target is None else target[torch.tensor(order)]
-    if first.target is None or target is None or first.target.shape != target.shape:
+    if first.target is None or target is None:
+        return ""
+    if first.classes and second.classes and first.classes != second.classes:  # labels are compared by name
+        from shortlist.data.dataset import target_among  # imports readers of pictures
+
+        try:
+            target = target_among(target, second.classes, first.classes)
+        except InputError:
+            return "labels of other classes"
+    if first.target.shape != target.shape:
         return ""
     relabelled = int((first.target != target).reshape(len(first), -1).any(1).sum())
     return f"{relabelled:,} of {len(first):,} have other labels" if relabelled else ""

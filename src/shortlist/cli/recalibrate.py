@@ -8,7 +8,7 @@ import torch
 
 from shortlist.cli.console import noticed, say, warn
 from shortlist.cli.predict import load_classifier
-from shortlist.cli.prepare import check_alike, check_there
+from shortlist.cli.prepare import check_alike, check_same_labels, check_there
 from shortlist.cli.runs import check_outside_runs, run_at
 from shortlist.errors import InputError
 from shortlist.files import check_new_folder
@@ -17,8 +17,6 @@ from shortlist.links.fitted import FittedLink
 from shortlist.models import Classifier
 from shortlist.predictions import Predictions
 from shortlist.sets import SetRule, parse_rule
-
-UNKNOWN = torch.ones(1)  # stands for a prior when only the kind of rule matters
 
 
 def holds_classifier(path: Path) -> bool:
@@ -37,9 +35,14 @@ def recalibrate(
     check_new_folder(out)
     classifier = load_classifier(path, network=network)
     old = copy.deepcopy(classifier.rule)
-    if kind is None and rule is not None and on is None and run_at(path) is None and not parse_rule(rule, UNKNOWN).needs_fit:
-        classifier.with_rule(parse_rule(rule)).save(out)
-        return say(f"rule {rule}, which needs no fit", f"the classifier → {out}")
+    if kind is None and rule is not None and on is None and run_at(path) is None:
+        bare = Predictions(
+            torch.empty(0, len(classifier.classes)), train_counts=classifier.train_counts, superclasses=classifier.superclasses
+        )
+        chosen = _chosen(rule, None, bare)
+        if not chosen.needs_fit:
+            classifier.with_rule(chosen).save(out)
+            return say(f"rule {rule}, which needs no fit", f"the classifier → {out}")
     for_link, for_rule = _rows(path, on, classifier, both=kind is not None)
     if kind is not None:
         classifier = classifier.with_link(_fitted(kind, classifier.link, for_link))
@@ -97,6 +100,8 @@ def _rows(path: Path, on: Path | None, classifier: Classifier, both: bool) -> tu
         if on is not None:
             link = None if part.link is None else classifier.link
             check_alike(on, part, path, replace(part, link=link, network_digest=classifier.network.digest()))
+            if run is not None:
+                check_same_labels(on, part, path, run.predictions("val"))
     return parts
 
 

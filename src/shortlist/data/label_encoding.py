@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
-from shortlist.tensors import Array, Target
+from shortlist.tensors import Array, Target, as_text
 from shortlist.words import did_you_mean, quoted, shown
 
 Form: TypeAlias = Literal["names", "numbers", "lists", "marks"]
@@ -121,6 +121,7 @@ def _read(labels: Any) -> _Labels:
 
 
 def _of_array(labels: Array) -> _Labels:
+    labels = as_text(labels, "labels") if labels.dtype.kind == "S" else labels
     kind = labels.dtype.kind
     if labels.ndim == 2 and kind in "biuf":
         return _marks(labels, None)

@@ -22,7 +22,7 @@ from torch import Tensor
 from shortlist.errors import InputError
 from shortlist.predictions.numbered import Numbered
 from shortlist.predictions.stored import VERSION, Keys, Stored
-from shortlist.tensors import Array, as_tensor, shape_of
+from shortlist.tensors import Array, as_tensor, as_text, shape_of
 from shortlist.words import listed, shown
 
 UNREADABLE = (SafetensorError, zipfile.BadZipFile, zlib.error, EOFError)
@@ -84,9 +84,9 @@ def read_npz(path: Path, keys: Keys) -> Stored:
         _check_shapes({name: _described(archive, members[name]) for name in wanted}, keys)
         arrays = {name: _member(path, archive, members[name]) for name in wanted}
     ours = "format" in arrays and str(arrays.pop("format")) == VERSION
-    classes, superclasses, ids = (None if texts is None else texts.astype(str).tolist() for texts in _texts(arrays, keys))
+    classes, superclasses, ids = _texts(arrays, keys)
     link, digest = (arrays.pop(name, None) for name in ("link", "network_digest"))
-    words = {name: array.astype(str).tolist() for name, array in arrays.items() if array.dtype.kind in "US"}
+    words = {name: as_text(array, name).tolist() for name, array in arrays.items() if array.dtype.kind in "US"}
     return _assemble(
         {name: as_tensor(array, name) for name, array in arrays.items() if name not in words} | words,
         keys,
@@ -99,10 +99,10 @@ def read_npz(path: Path, keys: Keys) -> Stored:
     )
 
 
-def _texts(arrays: dict[str, Any], keys: Keys) -> tuple[Any, Any, Any]:
+def _texts(arrays: dict[str, Any], keys: Keys) -> list[list[str] | None]:
     """The names of classes, superclasses and rows, taken out of the arrays."""
-    classes, superclasses, ids = (arrays.pop(name, None) for name in ("classes", "superclasses", keys.ids or "ids"))
-    return classes, superclasses, ids
+    names = ("classes", "superclasses", keys.ids or "ids")
+    return [as_text(arrays.pop(name), name).tolist() if name in arrays else None for name in names]
 
 
 class Described(NamedTuple):

@@ -20,7 +20,7 @@ from shortlist.data.readers.label_columns import encode_names
 from shortlist.data.readers.named_pictures import distinct_names, shared_names
 from shortlist.errors import InputError
 from shortlist.predictions.numbered import Numbered
-from shortlist.tensors import Array, Target
+from shortlist.tensors import Array, Target, as_text
 from shortlist.words import printable
 
 FEATURE_KEYS, TARGET_KEYS = ("features", "X", "x"), ("target", "y", "label", "labels")
@@ -132,8 +132,9 @@ def load_arrays(path: Path, file: str) -> dict[str, Array]:
     other = next((name for name, array in arrays.items() if not isinstance(array, np.ndarray)), None)
     if other is not None:
         raise InputError(f"{file}: expected arrays only, got {other!r}, which is another kind of file")
+    texts = {name: as_text(array, f"{file}: {name}") for name, array in arrays.items() if array.dtype.kind == "S"}
     # torch and Arrow only support the byte order of the machine.
-    return {name: array.astype(array.dtype.newbyteorder("="), copy=False) for name, array in arrays.items()}
+    return {name: array.astype(array.dtype.newbyteorder("="), copy=False) for name, array in arrays.items()} | texts
 
 
 def pick_array(arrays: dict[str, Array], keys: tuple[str, ...], file: str) -> Array:
