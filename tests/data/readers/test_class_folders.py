@@ -1,5 +1,6 @@
 """Any folder of class folders: splits, links, names and whatever else people keep in folders."""
 
+import json
 import os
 import sys
 
@@ -8,6 +9,9 @@ import torch
 
 from shortlist.data import read_class_folders
 from shortlist.errors import InputError
+from shortlist.recipes.tuning import TUNING
+from shortlist.training import Recipe
+from shortlist.training.run_folder import RunFolder
 from tests.data.drawings import write_picture
 
 BY_ROOT = sys.platform == "win32" or os.geteuid() == 0
@@ -24,6 +28,29 @@ def kinds(dataset):
 
 
 # What is read
+
+
+def test_runs_that_training_put_into_the_folder_are_no_classes(tmp_path):
+    """The folder ``runs`` became a class at the next training, and the run could not be resumed."""
+    leaves = make(tmp_path / "leaves", "oak/1.jpg", "elm/1.jpg", "ash/deep/1.jpg")
+    described = Recipe("mine", str(leaves))
+    before = read_class_folders(leaves)
+    RunFolder(leaves / "runs/first").write_recipe(described)
+    (leaves / "runs/search").mkdir()
+    (leaves / "runs/search" / TUNING).write_text(json.dumps({"recipe": described.record()}))
+    RunFolder(leaves / "mine").write_recipe(described)
+    make(leaves, "runs/first/figure.png")
+    after = read_class_folders(leaves)
+    assert after.classes == before.classes == ["ash", "elm", "oak"]
+    assert after.splits["all"].ids == before.splits["all"].ids
+    assert kinds(after) == [("folder of a run", "mine"), ("folder of a run", "runs")]
+
+
+def test_a_class_with_a_file_of_that_name_stays_a_class(tmp_path):
+    leaves = make(tmp_path / "leaves", "oak/1.jpg", "runs/2024/1.jpg", "elm/1.jpg")
+    (leaves / "elm/recipe.json").write_text('{"flour": 500}')
+    (leaves / "runs/2024/recipe.json").write_text("[")
+    assert read_class_folders(leaves).classes == ["elm", "oak", "runs"]
 
 
 def test_every_folder_is_a_class(tmp_path):

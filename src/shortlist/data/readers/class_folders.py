@@ -1,5 +1,6 @@
 """Any folder of class folders: ``ROOT/class/picture`` or ``ROOT/split/class/picture``."""
 
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,12 +16,14 @@ from shortlist.data.problems import Problem
 from shortlist.errors import InputError
 from shortlist.words import printable
 
+RUN_FILES = ("recipe.json", "tuning.json")  # as training and searches write them
+
 
 def read_class_folders(root: str | Path, *, superclass: str | None = None) -> Dataset:
     """Every folder below ``root`` is a class and holds its pictures, at any depth.
 
     If the folders below ``root`` are called train, val, test or similar, they are the splits and contain the class folders;
-    otherwise there is one split, called all.
+    otherwise there is one split, called all. Folders of runs, which training may have written there, are no classes.
 
     Args:
         root: the folder.
@@ -107,8 +110,12 @@ class FolderWalk:
     problems: list[Problem] = field(default_factory=list)
 
     def folders(self, folder: Path) -> list[Path]:
-        """The folders directly below, without hidden ones."""
-        return [Path(entry.path) for entry in self._entries(folder) if _is_folder(entry)]
+        """The folders directly below, without hidden ones and those of runs, which training may have put there."""
+        found = [Path(entry.path) for entry in self._entries(folder) if _is_folder(entry)]
+        runs = [path for path in found if _is_run(path) or _holds_only_runs(path)]
+        for path in runs:
+            self.note("folder of a run", str(path), "holds runs of shortlist, not pictures of a class: left out")
+        return [path for path in found if path not in runs]
 
     def classes(self, folder: Path) -> dict[str, list[str]]:
         """The pictures below each class folder, as paths below the root."""
@@ -168,6 +175,32 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:  # a circular link
         return False
+
+
+def _holds_only_runs(folder: Path) -> bool:
+    """Whether all folders in this one, which is called ``runs`` by default, are those of runs, and there is no picture."""
+    runs = 0
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:  # ends at the first picture, so that large classes are not listed twice
+                if _is_picture_name(entry.name) or (_is_folder(entry) and not _is_run(Path(entry.path))):
+                    return False
+                runs += _is_folder(entry)
+    except OSError:
+        return False
+    return runs > 0
+
+
+def _is_run(folder: Path) -> bool:
+    """Whether training or a search was started in this folder."""
+    for name in RUN_FILES:
+        try:
+            content = json.loads((folder / name).read_bytes())
+        except (OSError, ValueError, RecursionError):
+            continue
+        if isinstance(content, dict) and isinstance(content.get("recipe"), dict):
+            return True
+    return False
 
 
 def _is_picture_name(name: str) -> bool:
