@@ -428,7 +428,8 @@ def test_a_sheet_replaces_no_picture_of_its_dataset(fails, archive, tmp_path, mo
 
 
 def test_a_benchmark_inside_its_archive_is_refused(fails, archive):
-    assert "expected a folder outside" in fails("data", "build", archive, archive / "bench")
+    for source in (archive, f"folders:{archive}", f"{archive},superclass=first-word"):
+        assert "expected a folder outside" in fails("data", "build", source, archive / "bench")
     assert not (archive / "bench").exists()
 
 

@@ -241,7 +241,12 @@ def test_several_labels_a_row(run, made, tmp_path):
     assert Predictions.load(tmp_path / "scores.npz").target is None
     (tmp_path / "scores.npz").unlink()
     others = [name for name in Classifier.load(made / "several").classes if name not in ("oak", "ash")]
-    np.savez(tmp_path / "rows.npz", X=given.numpy(), target=np.eye(5, 4, dtype=np.int64) * [1, 1, 0, 0], classes=["oak", "ash", *others])
+    np.savez(
+        tmp_path / "rows.npz",
+        X=given.numpy(),
+        target=np.eye(5, 4, dtype=np.int64) * [1, 1, 0, 0],
+        classes=["oak", "ash", *others],
+    )
     assert run("predict", made / "several", "rows.npz", "--out", "scores.npz").code == 0
     written = Predictions.load(tmp_path / "scores.npz")
     expected = torch.zeros(5, 4, dtype=torch.bool)

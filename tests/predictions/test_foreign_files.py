@@ -127,7 +127,11 @@ def test_names_as_bytes_are_read_as_utf_8(tmp_path):
     target = np.array([classes[label] for label in LABELS])
     np.savez(tmp_path / "a.npz", scores=SCORES, classes=classes, ids=ids, target=target)
     found = Predictions.load(tmp_path / "a.npz", link="softmax")
-    assert (found.classes, found.ids, found.target.tolist()) == (("é", "b", "c"), tuple(f"ü{n}" for n in range(5)), LABELS.tolist())
+    assert (found.classes, found.ids, found.target.tolist()) == (
+        ("é", "b", "c"),
+        tuple(f"ü{n}" for n in range(5)),
+        LABELS.tolist(),
+    )
     np.savez(tmp_path / "b.npz", scores=SCORES, classes=np.array([b"\xe9", b"b", b"c"]))
     with pytest.raises(InputError, match="classes: expected UTF-8 text, got other bytes"):
         Predictions.load(tmp_path / "b.npz", link="softmax")

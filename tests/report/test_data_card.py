@@ -110,7 +110,9 @@ def test_problems_are_counted_by_kind():
 
 def test_a_dataset_in_one_line():
     assert summary_line(garden()) == "garden: 1,252 rows, 3 classes, one label a row, 1 feature"
-    assert summary_line(garden(superclasses=["a", "b", "a"])).endswith("3 classes in 2 superclasses, one label a row, 1 feature")
+    assert summary_line(garden(superclasses=["a", "b", "a"])).endswith(
+        "3 classes in 2 superclasses, one label a row, 1 feature"
+    )
     assert summary_line(meadow()) == "meadow: 4 rows, 3 classes, any number of labels a row, 1 feature"
 
 

@@ -268,7 +268,7 @@ REFUSED = {
     "k of all classes": (
         three(),
         {"parameters": {"k": 5}},
-        "k: expected a number from 1 to 3 for the 4 classes of garden, got 5 (the default is 5): set k to a smaller number, such as 2",
+        "k: expected a number from 1 to 3 for the 4 classes of garden, got 5 (the default is 5)",
     ),
     "average-k of all": (
         three(),

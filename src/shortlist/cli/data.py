@@ -20,7 +20,7 @@ from shortlist.data.pictures import PictureBoxes, PictureFiles
 from shortlist.data.problems import Problem, problem_lines, summarise_problems
 from shortlist.data.readers.picture_table import ABSENT
 from shortlist.data.shared_files import in_two_splits
-from shortlist.data.sources import benchmark_of, open_dataset
+from shortlist.data.sources import benchmark_of, open_dataset, path_and_options
 from shortlist.data.statistics import LongTail
 from shortlist.data.verification import read_manifest, verify_benchmark
 from shortlist.errors import InputError
@@ -143,7 +143,8 @@ def build(
         raise InputError(f"--pictures: expected {', '.join(PLACINGS)}, got {pictures}")
     archive, warned = _opened(source, superclass)
     check_writable(archive)
-    if Path(source).is_dir() and Path(source).resolve() in out.resolve().parents:
+    read = [Path(path_and_options(text)[0]) for text in (source, source.partition(":")[2]) if text]
+    if any(path.is_dir() and path.resolve() in out.resolve().parents for path in read):
         raise InputError(f"{out}: expected a folder outside {source}, which would hold it for one of its classes")
     total = sum(len(split) for split in archive.splits.values())
     with folder_written_whole(out) as folder, Bar("pictures", 2 * total) as bar:

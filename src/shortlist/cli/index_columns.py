@@ -65,7 +65,9 @@ def _read_csv(path: Path) -> pa.Table:
         return guessed
     written = read(include_columns=typed, column_types=dict.fromkeys(typed, pa.string()), strings_can_be_null=True)
     for name in typed:
-        if guessed.schema.field(name).type not in (pa.int64(), pa.float64()) or _holds_codes(written.column(name), guessed, name):
+        if guessed.schema.field(name).type not in (pa.int64(), pa.float64()) or _holds_codes(
+            written.column(name), guessed, name
+        ):
             guessed = guessed.set_column(guessed.column_names.index(name), name, written.column(name))
     return guessed
 

@@ -326,7 +326,9 @@ def target_among(target: Target, names: Sequence[str], classes: Sequence[str], *
         raise InputError(_unknown_labels(unknown, len(carried), classes))
     missing = [name for name in classes if name not in set(names)] if need_all and not single else []
     if missing:
-        raise InputError(f"expected labels of every class, got none of {quoted(missing)}, so it is unknown which rows have them")
+        raise InputError(
+            f"expected labels of every class, got none of {quoted(missing)}, so it is unknown which rows have them"
+        )
     if single:
         return torch.tensor([number.get(name, -1) for name in names], dtype=torch.int64)[target]
     renumbered = torch.zeros(len(target), len(classes), dtype=torch.bool)

@@ -31,7 +31,9 @@ def test_an_id_that_means_another_species_in_the_second_file_is_refused(tmp_path
     document = json.loads((tmp_path / "val2018.json").read_text())
     document["categories"][0]["name"], document["categories"][1]["name"] = "code 1", "code 0"
     dump(tmp_path / "val2018.json", document)
-    with pytest.raises(InputError, match=r"val2018.json: .* train2018.json, got 'code 1' with the id 0, which is 'code 0' there"):
+    with pytest.raises(
+        InputError, match=r"val2018.json: .* train2018.json, got 'code 1' with the id 0, which is 'code 0' there"
+    ):
         read_inaturalist(tmp_path)
 
 

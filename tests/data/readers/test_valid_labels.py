@@ -59,7 +59,9 @@ def test_a_table_of_features_is_read_alike(tmp_path, written, kept):
 def test_labels_that_are_not_valid_decide_neither_classes_nor_superclasses(tmp_path, label, options):
     """Rows that were left out still added a class without rows, and outvoted the superclass of another."""
     rows = [("oak", "tree", 1), ("ivy", "vine", 1), ("fern", "herb", 0), ("oak", "vine", 0), ("oak", "vine", 0)]
-    lines = [f"{n},{label.format(name, name)},{above},{'true' if valid else 'false'}" for n, (name, above, valid) in enumerate(rows)]
+    lines = [
+        f"{n},{label.format(name, name)},{above},{'true' if valid else 'false'}" for n, (name, above, valid) in enumerate(rows)
+    ]
     (tmp_path / "rows.csv").write_text("\n".join(["width,label,genus,valid", *lines]) + "\n")
     dataset = open_dataset(f"{tmp_path / 'rows.csv'}{options}")
     assert dataset.classes == ["ivy", "oak"]

@@ -62,8 +62,8 @@ class CocoJson:
             here, there = category.get("name"), names.get(category["id"])
             if category["id"] in names and here != there:
                 raise InputError(
-                    f"{printable(str(self.path))}: expected the categories of {printable(first.path.name)}, got {here!r} with the "
-                    f"id {category['id']}, which is {there!r} there: give both files the same categories"
+                    f"{printable(str(self.path))}: expected the categories of {printable(first.path.name)}, got {here!r} with "
+                    f"the id {category['id']}, which is {there!r} there: give both files the same categories"
                 )
 
     def labels(self, categories: list[Record]) -> tuple[Array, Array]:
