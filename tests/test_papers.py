@@ -115,7 +115,9 @@ def _chosen(parameters):
     assert recipe.with_path("PATH").data
     assert backbone_inputs(recipe.backbone) == "pictures"
     if recipe.monitor is not None:
-        assert recipe.monitor in validation_names(recipe.k, 1000, single_label=recipe.labels != "any", probabilities=True)
+        assert recipe.monitor in validation_names(
+            recipe.k_for(1000), 1000, single_label=recipe.labels != "any", probabilities=True
+        )
     return recipe
 
 

@@ -29,7 +29,6 @@ from shortlist.training.fingerprint import DataFingerprint, fingerprint
 from shortlist.training.monitor import Monitor
 from shortlist.training.recipe import PATH, Recipe
 from shortlist.training.run_folder import ROWS, RunFolder, data_changed
-from shortlist.training.setting_checks import table
 from shortlist.words import listed, shown
 
 if TYPE_CHECKING:
@@ -89,8 +88,12 @@ class Trial:
 
 def _values(name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise InputError(f"{name}: expected settings by name, got {shown(value)}")
+        raise InputError(f"{name}: expected values by name, got {shown(value)}")
     return value
+
+
+def _numbers(name: str, value: Any) -> dict[str, float]:
+    return {str(key): number_check()(f"{name}[{key!r}]", found) for key, found in _values(name, value).items()}
 
 
 CHECKS: Mapping[str, Check] = {
@@ -101,7 +104,7 @@ CHECKS: Mapping[str, Check] = {
     "epoch": optional(whole(1)),
     "seconds": optional(number_check(least=0)),
     "failed": optional(text),
-    "metrics": table("number"),
+    "metrics": _numbers,
 }
 
 
