@@ -11,7 +11,7 @@ import torch
 
 from shortlist import Predictions
 from shortlist.links import Isotonic, Platt, Temperature
-from shortlist.metrics import calibration_error, top_n_f1
+from shortlist.metrics import calibration_error, shot_coverage, top_n_f1
 from shortlist.report import evaluate
 from shortlist.sets import average_k, lac, top_k
 from tests.cli.conftest import draw
@@ -43,7 +43,8 @@ def test_evaluate_shows_the_numbers_of_the_library(run, old, new):
     assert shown["rule"] == "lac:0.1"
     assert shown["coverage"] == f"{numbers['coverage']:.1%}"
     assert shown["mean size"] == f"{numbers['size']:.2f}"
-    assert shown["few-shot"] == f"{numbers['few']:.1%}"
+    few = next(line.split() for line in lines if line.startswith("few-shot"))
+    assert few[4] == f"{numbers['few']:.1%}"
 
 
 def test_bins_and_top_n_are_those_that_were_asked_for(run, old, new, fails):
@@ -116,7 +117,40 @@ def test_csv_has_the_numbers_of_json_in_full_for_several_files(run, old, new):
     assert [row["name"] for row in rows] == ["new", "old"]
     for row, record in zip(rows, records, strict=True):
         assert row["rule"] == record["rule"] == "average-k:2,cap:3"
-        assert all(float(row[name]) == record[name] for name in row if name not in ("name", "rule") and row[name])
+        shots = {f"shots_{one['group']}_{name}": value for one in record["shots"] for name, value in one.items()}
+        assert len(shots) == 3 * 7
+        assert all(float(row[name]) == (shots | record)[name] for name in row if name not in ("name", "rule") and row[name])
+
+
+def test_shot_groups_have_the_edges_that_were_asked_for(run, new, tmp_path, fails):
+    asked = ("evaluate", new, "--rule", "top-k:2", "--shots", "10, 50,500")
+    (numbers,) = strict_json(run(*asked, "--json").out)
+    predictions = Predictions.load(new)
+    found = evaluate(predictions, top_k(2), shots=(10, 50, 500))
+    assert numbers["shots"] == json.loads(json.dumps([group.record() for group in found.shot_groups()]).replace("NaN", "null"))
+    coverages = shot_coverage(top_k(2)(predictions.probs()), predictions.target, predictions.train_counts, edges=(10, 50, 500))
+    assert [one["group"] for one in numbers["shots"]] == list(coverages) == ["0-10", "11-50", "51-500", "501+"]
+    assert "few" not in numbers
+    (row,) = csv.DictReader(io.StringIO(run(*asked, "--csv").out))
+    for one in numbers["shots"]:
+        for name in ("classes", "rows", "macro_coverage", "macro_top1", "size"):
+            cell = row[f"shots_{one['group']}_{name}"]
+            assert cell == "" if one[name] is None else float(cell) == one[name]
+    lines = run(*asked).out.splitlines()
+    shown = [line.split()[0] for line in lines[next(n for n, line in enumerate(lines) if line.startswith("long tail")) + 1 :]]
+    assert shown == list(coverages)
+    page = Path("page.html")
+    assert run("report", new, "--rule", "top-k:2", "--shots", "10,50,500", "--out", page).code == 0
+    assert ">51-500<" in page.read_text()
+    Predictions(torch.zeros(3, 5), [0, 1, 2], link="softmax").save(tmp_path / "bare.npz")
+    for command in ("evaluate", "report"):
+        for wrong in ("10,x", "", "10,,50", "-5", "1.5"):
+            message = f"--shots: expected whole numbers separated by commas, such as 10,50,500,2000, got '{wrong}'"
+            assert message in fails(command, new, "-r", "top-k:2", "--shots", wrong)
+        assert "--shots: expected increasing whole numbers, got [50, 10]" in fails(
+            command, new, "-r", "top-k:2", "--shots", "50,10"
+        )
+        assert "--shots: bare does not hold" in fails(command, "bare.npz", "-r", "top-k:2", "--shots", "10")
 
 
 def test_files_of_different_rows_are_told_apart(run, tmp_path):

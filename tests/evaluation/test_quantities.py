@@ -15,7 +15,7 @@ from shortlist.evaluation.tally import TOTALS, Block, Tally, wanted_totals
 from shortlist.links import Platt, Quasibinary, Sigmoid
 from shortlist.sets import parse_rule, threshold, top_k
 from tests.references import metrics as ref
-from tests.report.cases import COUNTS, KINDS, draw
+from tests.report.cases import COUNTS, KINDS, SUPERCLASSES, draw
 
 
 def test_names_titles_and_definitions_are_there_and_differ():
@@ -50,13 +50,14 @@ def test_without_a_rule_only_the_probabilities_are_measured():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_tallies_of_parts_merge_into_that_of_the_whole(kind):
-    predictions, rule = draw(kind, counts=COUNTS), threshold(0.45)
-    names = wanted_totals(predictions, threshold(0.5), frozenset(TOTALS), 3)
+    predictions, rule = draw(kind, counts=COUNTS, superclasses=SUPERCLASSES), threshold(0.45)
+    names = wanted_totals(predictions, rule, frozenset(TOTALS), 3)
+    groups = torch.tensor([0, 0, 0, 1, 0, 1])
 
     def tally(rows):
         part = predictions.rows(rows)
         found = Tally(list(names))
-        found.add(Block(part, part.plausibility(), rule(part.plausibility()), 2, 7, 3))
+        found.add(Block(part, part.plausibility(), rule(part.plausibility()), 2, 7, 3, None, (19, 100), groups))
         return found
 
     whole, first = tally(slice(None)), tally(slice(0, 31))
@@ -186,7 +187,7 @@ def test_the_definitions_of_calibration_errors_are_those_of_the_metrics():
 
 
 def test_every_quantity_is_in_the_headline_or_in_its_group_and_groups_keep_their_order():
-    evaluations = [measure(draw(kind, counts=COUNTS), threshold(0.45)) for kind in KINDS]
+    evaluations = [measure(draw(kind, counts=COUNTS, superclasses=SUPERCLASSES), threshold(0.45)) for kind in KINDS]
     found = in_groups(evaluations)
     assert list(found) == ["headline", *GROUPS]
     assert {quantity.group for quantity in QUANTITIES.values()} == set(GROUPS)
@@ -208,9 +209,17 @@ def test_every_quantity_is_in_the_headline_or_in_its_group_and_groups_keep_their
         ({"calibration_bins": 1001}, "calibration_bins: .*got 1001"),
         ({"top_n": 0}, "top_n: .*got 0"),
         ({"top_n": 1.5}, r"top_n: .*got 1\.5"),
+        ({"shots": (10, 50)}, "shots: .*train_counts"),
+        ({"shots": (50, 10)}, r"shots: .*increasing.*got \(50, 10\)"),
+        ({"shots": (10, 10)}, r"shots: .*increasing.*got \(10, 10\)"),
+        ({"shots": ()}, r"shots: .*got \(\)"),
+        ({"shots": (10, 20.5)}, r"shots: .*got 20\.5"),
+        ({"shots": (-1,)}, "shots: .*got -1"),
+        ({"shots": 10}, "shots: .*got 10"),
+        ({"shots": "10,50"}, "shots: .*got '10,50'"),
     ],
 )
-def test_bins_and_n_are_checked(keywords, message):
+def test_bins_n_and_shots_are_checked(keywords, message):
     with pytest.raises(InputError, match=message):
         measure(draw(), **keywords)
 

@@ -55,6 +55,62 @@ def superclass_coverage(sets, target, superclasses, average="micro"):
     return coverage(above, marks.argmax(1) if single else marks, average)
 
 
+def shot_group_records(probs, sets, target, train_counts, edges=None):
+    """Counts, macro coverage, macro top-1 accuracy and mean set size of each shot group, one row at a time."""
+    single = np.ndim(target) == 1
+    bounds = [(low + 1, high) for low, high in itertools.pairwise([-1, *edges, math.inf])] if edges else []
+    names = [f"{low}-{high}" if high < math.inf else f"{low}+" for low, high in bounds] or ["few", "medium", "many"]
+    records = []
+    for name, (low, high) in zip(names, bounds or [(0, 19), (20, 100), (101, math.inf)], strict=True):
+        members = [j for j, n in enumerate(train_counts) if low <= n <= high]
+        rows = [i for i in range(len(probs)) if any(j in members for j in labels_of(target, i))]
+        owners = {j: [i for i in rows if j in labels_of(target, i)] for j in members}
+        owners = {j: found for j, found in owners.items() if found}
+        record = {"group": name, "classes": len(members), "present": len(owners), "rows": len(rows)}
+        if sets is not None:
+            record["macro_coverage" if single else "macro_recall"] = mean(
+                mean(float(sets[i, j]) for i in found) for j, found in owners.items()
+            )
+        if single:
+            record["macro_top1"] = mean(
+                mean(float(rules.ranked(probs[i])[0] == j) for i in found) for j, found in owners.items()
+            )
+        if sets is not None:
+            record["size"] = mean(sum(map(bool, sets[i])) for i in rows)
+        records.append(record)
+    return records
+
+
+def superclass_top1(probs, target, superclasses):
+    """Share of rows whose superclass is the first with the largest summed probability."""
+    right = []
+    for i, row in enumerate(probs):
+        sums = {}
+        for p, name in zip(row, superclasses, strict=True):
+            sums[name] = sums.get(name, 0.0) + float(p)
+        right.append(float(max(sums, key=sums.get) == superclasses[int(target[i])]))
+    return mean(right)
+
+
+def superclasses_in_set(sets, superclasses):
+    return mean(len({superclasses[j] for j in np.flatnonzero(row)}) for row in sets)
+
+
+def answers_of_nodes(sets, superclasses):
+    """Shares of the sets that are one class, all of one superclass, and every class."""
+    kinds = []
+    for row in sets:
+        labels = set(np.flatnonzero(row).tolist())
+        within = [{j for j, own in enumerate(superclasses) if own == name} for name in set(superclasses)]
+        if len(labels) == 1:
+            kinds.append("class")
+        elif len(labels) == len(superclasses):
+            kinds.append("everything")
+        else:
+            kinds.append("superclass" if labels in within else "other")
+    return [kinds.count(kind) / len(kinds) for kind in ("class", "superclass", "everything")]
+
+
 set_accuracy, shot_accuracy = coverage, shot_coverage  # the papers' names
 
 

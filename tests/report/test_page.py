@@ -20,6 +20,7 @@ from shortlist.report import (
     headline,
     number_groups,
     render,
+    shot_table,
     worst_classes,
     write_report,
 )
@@ -192,21 +193,27 @@ def test_numbers_that_are_not_in_the_headline_follow_in_groups_with_their_defini
     evaluations, page = pages()["mixed"]
     text = words(page)
     tables = number_groups(evaluations)
-    assert [table.columns[0] for table in tables] == ["sets", "long tail", "ranking", "calibration", "rows without a label"]
+    assert [table.columns[0] for table in tables] == ["sets", "ranking", "calibration", "rows without a label"]
     assert all(list(table.columns[1:]) == [one.name for one in evaluations] for table in tables)
-    first, others = set(headline(evaluations).columns), [row[0] for table in tables for row in table.rows]
+    tables.append(shot_table(evaluations))
+    first, others = (
+        set(headline(evaluations).columns),
+        [title for table in tables for title in {row[0]: 0 for row in table.rows}],
+    )
     assert first.isdisjoint(others)
     assert len(set(others)) == len(others)
     known = {quantity.heading(e): quantity.meaning(e) for e in evaluations for quantity, value in defined(e) if value == value}
     assert first | set(others) == known.keys() | {"predictions", "rule", "rows"}
     for title, definition in known.items():
         assert title in text
-        assert definition.rpartition("CE")[2] in text  # ECE, ACE and MCE are spelt out
+        assert definition.removeprefix("macro average over the ").rpartition("CE")[2] in text  # ECE, ACE and MCE are spelt out
 
 
 def test_evaluations_with_other_bins_or_another_n_are_not_compared():
     with pytest.raises(InputError, match="evaluations: .*calibration_bins.*got 10 and 15"):
         headline([measured(), measured(bins=10)])
+    with pytest.raises(InputError, match=r"evaluations: .*shots.*got \(10,\) and the default"):
+        render([measured(counts=COUNTS), measured(counts=COUNTS, shots=[10])])
     with pytest.raises(InputError, match="evaluations: .*top_n.*got 2 and 4"):
         render([measured("many"), measured("many", top_n=2)])
 

@@ -48,6 +48,7 @@ def test_a_run_is_evaluated_by_its_own_rule_or_by_another(finished):
     run = Run(finished)
     expected = evaluate(run.predictions(), rule=run.rule, name=run.recipe.name)
     assert repr(run.evaluate().numbers()) == repr(expected.numbers())  # as text, since some are NaN
+    assert run.evaluate(shots=[5]).by_shots().index.tolist() == ["0-5", "6+"]
     other = run.evaluate("val", top_k(3))
     assert (other.rule_text, other.rows) == ("top-k:3", len(run.predictions("val")))
 

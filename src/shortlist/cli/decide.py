@@ -20,12 +20,14 @@ from shortlist.evaluation import Evaluation, measure
 from shortlist.evaluation.measuring import MOST_BINS
 from shortlist.evaluation.tally import BINS
 from shortlist.files import write_text
-from shortlist.report import HumanSets, Table, headline, number_groups, read_human_sets, write_report
+from shortlist.metrics.accuracy import check_edges
+from shortlist.report import HumanSets, Table, headline, number_groups, read_human_sets, shot_table, write_report
 from shortlist.report.optimum import Optimum
 from shortlist.selection import count_rows
 from shortlist.sets.lists import Describer, LabelList, check_list_path, list_writer, lists_of
 from shortlist.sets.sizes import SizeSummary
 from shortlist.training.run_folder import REPORT
+from shortlist.words import shown
 
 SHOWN = 10
 
@@ -121,6 +123,7 @@ def evaluate(
     target_key: options.TargetKey = None,
     calibration_bins: options.CalibrationBins = BINS,
     top_n: options.TopN = None,
+    shots: options.Shots = None,
     per_class: Annotated[
         Path | None,
         typer.Option("--per-class", metavar="FILE", help="Write the calibration of each class to this file, .csv."),
@@ -136,23 +139,28 @@ def evaluate(
         raise InputError(f"--per-class: expected a name that ends in .csv, got {per_class}")
     check_outputs([per_class], [*scores, *(calibration or ())])
     fitting = Fitting(rule or [], calibration or (), split, seed, same_rows)
-    settings = _calibration_settings(calibration_bins, top_n)
+    settings = _settings(calibration_bins, top_n, shots)
     prepared, evaluations = _measured(scores, Reading(scores_key, target_key, link), fitting, settings)
     if per_class is not None:
         _write_classes(evaluations, per_class)
     if as_json:
         answer = [
             evaluation.numbers()
+            | {"shots": [group.record() for group in evaluation.shot_groups()]}
             | {"calibration_error": evaluation.calibration(), "guarantee": one.rule.guarantee, "warnings": one.warnings}
             for one, evaluation in zip(prepared, evaluations, strict=True)
         ]
         emit(json.dumps(_without_nan(answer), indent=2, ensure_ascii=False) + "\n")
     elif as_csv:
-        numbers = [evaluation.numbers() for evaluation in evaluations]
+        numbers = [evaluation.numbers() | _shot_columns(evaluation) for evaluation in evaluations]
         columns = list(dict.fromkeys(name for row in numbers for name in row))
         emit(Table(columns, [[row.get(name) for name in columns] for row in numbers]).csv())
     else:
         show(headline(evaluations).transposed(), *number_groups(evaluations))
+        by_shots = shot_table(evaluations)
+        if by_shots.rows:
+            emit("\n")
+            show(by_shots)
     _finish(prepared, strict)
 
 
@@ -167,12 +175,28 @@ def _write_classes(evaluations: list[Evaluation], path: Path) -> None:
     write_text(path, frame[["predictions", *frame.columns.drop("predictions")]].to_csv(index=False))
 
 
-def _calibration_settings(bins: int, top_n: int | None) -> dict[str, Any]:
+def _shot_columns(evaluation: Evaluation) -> dict[str, Any]:
+    """The numbers of each shot group as columns, such as ``shots_11-50_macro_coverage``."""
+    records = [group.record() for group in evaluation.shot_groups()]
+    return {f"shots_{one['group']}_{name}": value for one in records for name, value in one.items() if name != "group"}
+
+
+def _settings(bins: int, top_n: int | None, shots: str | None) -> dict[str, Any]:
     """The options as keywords of :func:`measure`; wrong values are reported by the name of the option."""
     whole(1, MOST_BINS)("--calibration-bins", bins)
     if top_n is not None:
         whole(1)("--top-n", top_n)
-    return {"calibration_bins": bins, "top_n": top_n}
+    return {"calibration_bins": bins, "top_n": top_n, "shots": None if shots is None else _edges(shots)}
+
+
+def _edges(text: str) -> tuple[int, ...]:
+    """Edges of shot groups, separated by commas."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise InputError(f"--shots: expected whole numbers separated by commas, such as 10,50,500,2000, got {shown(text)}")
+    edges = check_edges([int(part) for part in parts], "--shots")
+    assert edges is not None
+    return edges
 
 
 def report(
@@ -196,6 +220,7 @@ def report(
     target_key: options.TargetKey = None,
     calibration_bins: options.CalibrationBins = BINS,
     top_n: options.TopN = None,
+    shots: options.Shots = None,
     ids_key: options.IdsKey = None,
     human: Annotated[
         Path | None,
@@ -220,6 +245,7 @@ def report(
         link,
         None if calibration_bins == BINS else calibration_bins,
         top_n,
+        shots,
         human,
     )  # with any of them, the page is not the one that training wrote
     own = run_at(scores[0]) if len(scores) == 1 and all(other is None for other in others) else None
@@ -228,7 +254,7 @@ def report(
     people = None if human is None else read_human_sets(human)
     fitting = Fitting(rule or [], calibration or (), split, seed, same_rows)
     reading = Reading(scores_key, target_key, link, ids_key)
-    settings = _calibration_settings(calibration_bins, top_n)
+    settings = _settings(calibration_bins, top_n, shots)
     prepared, evaluations = _measured(scores, reading, fitting, settings, None if own is None else own.recipe.name, people)
     warnings = [text for one in prepared for text in (*one.warnings, *one.notes)]
     if own is not None:
@@ -282,6 +308,8 @@ def _measured(
     for one in prepared:
         if called is not None:
             one.name = one.source = called
+        if settings["shots"] is not None and one.predictions.train_counts is None:
+            raise InputError(f"--shots: {one.name} does not hold the number of training examples of each class (train_counts)")
         with Bar(f"measuring {one.name}", len(one.predictions)) as bar:
             found = measure(one.predictions, one.rule, name=one.name, source=one.source, progress=bar.at, **settings)
             evaluations.append(found)

@@ -96,6 +96,15 @@ TopN: TypeAlias = Annotated[
         "several labels.",
     ),
 ]
+Shots: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--shots",
+        metavar="EDGES",
+        help="Group classes by their number of training examples: 10,50 has the groups 0-10, 11-50 and 51+; by default few "
+        "(fewer than 20), medium and many (more than 100).",
+    ),
+]
 Csv: TypeAlias = Annotated[bool, typer.Option("--csv", help="Write CSV to standard output.")]
 Strict: TypeAlias = Annotated[bool, typer.Option("--strict", help="Exit with code 3 if there was a warning.")]
 NetworkPath: TypeAlias = Annotated[

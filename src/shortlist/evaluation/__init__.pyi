@@ -2,3 +2,4 @@ from .evaluation import Evaluation as Evaluation
 from .measuring import measure as measure
 from .quantity import Quantity as Quantity
 from .selections import card_numbers as card_numbers, validation_numbers as validation_numbers
+from .shots import ShotGroup as ShotGroup

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
+from shortlist.evaluation.shots import ShotGroup, measured_groups
+from shortlist.evaluation.superclasses import superclass_columns
 from shortlist.evaluation.tally import BINS
 from shortlist.metrics import Curve, calibration_definition
-from shortlist.metrics.accuracy import SHOT_GROUPS, class_shares, shot_groups
+from shortlist.metrics.accuracy import class_shares, shot_groups
 from shortlist.metrics.binned_pairs import Bands, frequency_bands
 from shortlist.metrics.calibration import Norm, Over, bin_error
 from shortlist.metrics.classwise import class_numbers
@@ -52,6 +54,8 @@ class Evaluation:
         notes: what the fit of the rule warned about.
         calibration_bins: number of bins of equal width of calibration errors, reliability diagrams and the calibration test.
         top_n: number of most probable labels of each row over which ``top_n`` quantities are measured; None if they are not.
+        shots: edges of the groups of classes by number of training examples; None for few, medium and many.
+        superclasses: the superclass of each class, where known.
     """
 
     name: str
@@ -69,6 +73,8 @@ class Evaluation:
     notes: list[str] = field(default_factory=list)
     calibration_bins: int = BINS
     top_n: int | None = None
+    shots: tuple[int, ...] | None = None
+    superclasses: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
         measured = ", ".join(f"{name} {value:.4g}" for name, value in self._summary().items())
@@ -93,9 +99,9 @@ class Evaluation:
 
     @property
     def group_sizes(self) -> dict[str, Tensor]:
-        """The same by shot group of the row's label, where training counts are known."""
+        """The same for the rows with a label in each shot group, where training counts are known."""
         table = self.totals.get("group_sizes")
-        return {} if table is None else dict(zip(SHOT_GROUPS, table, strict=True))
+        return {} if table is None else dict(zip(self._shot_members(), table, strict=True))
 
     @property
     def hits(self) -> Tensor:
@@ -145,11 +151,44 @@ class Evaluation:
         return float(self.sizes[0] / self.sizes.sum())
 
     def shot_coverages(self) -> dict[str, float]:
-        """Mean coverage of few-, medium- and many-shot classes, where training counts are known."""
+        """Mean coverage of the classes present in each shot group, where training counts are known."""
         if self.train_counts is None or "hits" not in self.totals:
             return {}
         shares = class_shares(self.hits)
-        return {name: float(shares[group].nanmean()) for name, group in shot_groups(self.train_counts).items()}
+        return {name: float(shares[members].nanmean()) for name, members in self._shot_members().items()}
+
+    def _shot_members(self) -> dict[str, Tensor]:
+        """Which classes are in each shot group, bool (C,) each."""
+        assert self.train_counts is not None
+        return shot_groups(self.train_counts, self.shots)
+
+    def shot_groups(self) -> list[ShotGroup]:
+        """What was measured about each shot group; none where training counts or labels are not known."""
+        if self.train_counts is None:
+            return []
+        return measured_groups(self._shot_members(), self.totals, single_label=self.single_label)
+
+    def by_shots(self) -> "pd.DataFrame":
+        """The same as a data frame, one row a group, with the columns of :meth:`ShotGroup.record`."""
+        import pandas as pd
+
+        records = [group.record() for group in self.shot_groups()]
+        return pd.DataFrame(records, columns=list(records[0]) if records else ["group"]).set_index("group")
+
+    def superclass_numbers(self) -> dict[str, list[Any]]:
+        """The columns of :meth:`by_superclass`; none without labels, a rule or superclasses."""
+        return {} if self.superclasses is None else superclass_columns(self.superclasses, self.totals)
+
+    def by_superclass(self) -> "pd.DataFrame":
+        """Coverage of each superclass, in the order of their first class; no rows without labels, a rule or superclasses.
+
+        Columns: ``classes``, number of classes; ``rows``, number of rows with a label of the superclass;
+        ``superclass_coverage``, the share of them that have any label of it in their set; ``class_coverage``, the share of
+        their labels of this superclass that are in the set of their row.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(self.superclass_numbers() or {"superclass": []}).set_index("superclass")
 
     @cached_property
     def rank_curve(self) -> Curve | None:

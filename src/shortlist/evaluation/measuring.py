@@ -1,19 +1,22 @@
 """Measuring: predictions and a rule → an evaluation, in one pass over blocks of rows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
 from shortlist.checks import whole
 from shortlist.errors import InputError
 from shortlist.evaluation.evaluation import Evaluation
+from shortlist.evaluation.superclasses import superclasses_of
 from shortlist.evaluation.tally import BINS, Block, Tally, keeps_scores, wanted_totals
 from shortlist.metrics import mean_average_precision
+from shortlist.metrics.accuracy import check_edges
 from shortlist.metrics.ranking import binned_precision, binned_precision_bounds
 from shortlist.metrics.totals import ratio
 from shortlist.predictions import Predictions
 from shortlist.selection import count_rows
 from shortlist.sets import SetRule
+from shortlist.sets.hierarchy import superclass_numbers
 from shortlist.sets.lists import Describer, LabelList, label_lists
 from shortlist.tensors import Probs, is_single_label
 
@@ -33,6 +36,7 @@ def measure(
     k: int = 1,
     calibration_bins: int = BINS,
     top_n: int | None = None,
+    shots: Sequence[int] | None = None,
 ) -> Evaluation:
     """Apply a fitted rule to predictions and measure its sets and the probabilities behind them.
 
@@ -47,6 +51,9 @@ def measure(
         calibration_bins: number of bins of equal width of calibration errors, reliability diagrams and the calibration test.
         top_n: calibration errors and macro F1 over the n most probable labels of each row are measured too; by default 4 for
             rows with several labels (Liao, section V-C), and not at all for rows with one.
+        shots: edges of the groups of classes by number of training examples, as in :func:`shortlist.metrics.shot_coverage`:
+            ``(10, 50, 500, 2000)`` has five groups; by default few (< 20), medium (20–100) and many (> 100). Needs
+            ``train_counts``.
 
     >>> from shortlist.sets import threshold
     >>> predictions = Predictions([[0.7, 0.3], [0.6, 0.4]], target=[0, 1], link="identity")
@@ -55,11 +62,14 @@ def measure(
     """
     calibration_bins = whole(1, MOST_BINS)("calibration_bins", calibration_bins)
     top_n = _labels_counted(predictions, top_n)
+    shots = _checked_shots(predictions, shots)
     if not len(predictions):
         raise InputError("expected rows to evaluate, got none")
     if rule is not None:
         rule.check_reads(predictions)
         rule.check_origin(predictions)
+    superclasses = superclasses_of(predictions, rule)
+    groups = None if superclasses is None else superclass_numbers(superclasses).to(predictions.scores.device)
     tally = Tally(wanted_totals(predictions, rule, only, top_n))
     kept: list[Probs] = []
     sets_of = None if rule is None else rule.in_blocks()
@@ -68,7 +78,7 @@ def measure(
             probs = rows.plausibility()
             sets = None if sets_of is None else sets_of(probs, rows.scores)
             accepted = None if rule is None or rule.gate is None else rule.gate.accepts(probs)
-            tally.add(Block(rows, probs, sets, k, calibration_bins, top_n, accepted))
+            tally.add(Block(rows, probs, sets, k, calibration_bins, top_n, accepted, shots, groups))
             if "examples" in tally.names and keeps_scores(predictions):
                 kept.append(probs)
             progress(tally.rows)
@@ -88,7 +98,19 @@ def measure(
         notes=[] if rule is None else [*rule.notes],
         calibration_bins=calibration_bins,
         top_n=top_n,
+        shots=shots,
+        superclasses=superclasses,
     )
+
+
+def _checked_shots(predictions: Predictions, shots: Sequence[int] | None) -> tuple[int, ...] | None:
+    """The edges, if there are training counts to group classes by."""
+    edges = check_edges(shots, "shots")
+    if edges is not None and predictions.train_counts is None:
+        raise InputError(
+            "shots: expected predictions with the number of training examples of each class, got none: set their train_counts"
+        )
+    return edges
 
 
 def _labels_counted(predictions: Predictions, top_n: int | None) -> int | None:

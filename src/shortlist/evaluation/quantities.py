@@ -10,7 +10,8 @@ from torch import Tensor
 from shortlist.evaluation.calibration_quantities import CALIBRATION
 from shortlist.evaluation.evaluation import Evaluation
 from shortlist.evaluation.gate_quantities import GATE
-from shortlist.evaluation.quantity import GROUPS, HEADLINE, Quantity, always, known
+from shortlist.evaluation.quantity import GROUPS, HEADLINE, LONG_TAIL, Quantity, always, known
+from shortlist.evaluation.superclass_quantities import SUPERCLASSES
 from shortlist.metrics.accuracy import SHOT_GROUPS
 from shortlist.metrics.outliers import RowScores, auroc, false_positives
 from shortlist.metrics.ranking import macro_f1
@@ -51,7 +52,8 @@ def _precision(evaluation: Evaluation) -> float | None:
 
 
 def _shot(group: str) -> Callable[[Evaluation], float | None]:
-    return lambda evaluation: evaluation.shot_coverages().get(group)
+    """Coverage of a group of the default edges; with other edges, :meth:`Evaluation.by_shots` has their groups."""
+    return lambda evaluation: None if evaluation.shots is not None else evaluation.shot_coverages().get(group)
 
 
 def _size(evaluation: Evaluation) -> float | None:
@@ -125,13 +127,13 @@ SETS = (
     Quantity("empty", "empty sets", "share of rows whose set is empty", _empty, headline=always),
 )
 
-LONG_TAIL = tuple(
+FEW_TO_MANY = tuple(
     Quantity(
         group,
         f"{group}-shot",
         f"macro average over the classes with {SHOTS[group]} training examples",
         _shot(group),
-        group="long tail",
+        group=LONG_TAIL,
     )
     for group in SHOT_GROUPS
 )
@@ -246,7 +248,8 @@ OUTLIERS = tuple(
 )
 
 QUANTITIES: dict[str, Quantity] = {
-    quantity.name: quantity for quantity in (*SETS, *GATE, *LONG_TAIL, *RANKING, *CALIBRATION, *QUASIBINARY, *OUTLIERS)
+    quantity.name: quantity
+    for quantity in (*SETS, *GATE, *FEW_TO_MANY, *SUPERCLASSES, *RANKING, *CALIBRATION, *QUASIBINARY, *OUTLIERS)
 }
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from shortlist.evaluation.evaluation import Evaluation
 
 HEADLINE = "headline"
-GROUPS = ("sets", "long tail", "ranking", "calibration", "rows without a label")
+LONG_TAIL = "long tail"
+GROUPS = ("sets", LONG_TAIL, "superclasses", "ranking", "calibration", "rows without a label")
 
 
 def never(evaluation: Evaluation) -> bool:

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from shortlist.evaluation.superclasses import superclass_nodes, superclass_top, superclasses_of
 from shortlist.links import Link, Quasibinary
 from shortlist.links.fitted import FittedLink
-from shortlist.metrics.accuracy import class_hits, shot_groups
+from shortlist.metrics.accuracy import class_hits, shot_groups, superclass_hits
 from shortlist.metrics.binned_pairs import bins_by, row_moments, row_residuals, rows_in_bins
 from shortlist.metrics.calibration import pairs, width_bins
 from shortlist.metrics.curves import rank_counts, size_histograms
@@ -42,6 +43,8 @@ class Block:
         bins: number of calibration bins of equal width.
         top_n: number of most probable labels of each row in the ``top_n`` totals; None leaves them out.
         accepted: bool (N,), the rows that the gate of the rule accepts; None without a gate.
+        shots: edges of the shot groups; None for few, medium and many.
+        groups: the number of the superclass of each class, (C,); None where superclasses are not known.
     """
 
     predictions: Predictions
@@ -51,6 +54,8 @@ class Block:
     bins: int = BINS
     top_n: int | None = None
     accepted: Tensor | None = None
+    shots: tuple[int, ...] | None = None
+    groups: Tensor | None = None
 
     @property
     def n(self) -> int:
@@ -96,12 +101,30 @@ def _sizes(block: Block) -> Tensor:
 
 
 def _group_sizes(block: Block) -> Tensor:
-    """Number of sets by shot group of the row's label and by size: float64 (3, C + 1)."""
-    counts = block.predictions.train_counts
+    """Number of sets by size, of the rows with a label in each shot group: float64 (groups, C + 1)."""
+    counts, target = block.predictions.train_counts, block.target
     assert counts is not None
     sizes, columns = count_rows(block.answers), block.answers.shape[1] + 1
-    groups = shot_groups(counts).values()
-    return torch.stack([sizes[members[block.target]].bincount(minlength=columns) for members in groups]).double()
+    tables = []
+    for members in shot_groups(counts, block.shots).values():
+        rows = members[target] if is_single_label(target) else target[:, members].any(1)
+        tables.append(sizes[rows].bincount(minlength=columns))
+    return torch.stack(tables).double()
+
+
+def _superclass_hits(block: Block) -> Tensor:
+    assert block.groups is not None
+    return superclass_hits(block.answers, block.target, block.groups)
+
+
+def _superclass_top(block: Block) -> Tensor:
+    assert block.groups is not None
+    return superclass_top(block.probs, block.target, block.groups)
+
+
+def _superclass_nodes(block: Block) -> Tensor:
+    assert block.groups is not None
+    return superclass_nodes(block.answers, block.groups)
 
 
 def gate_counts(block: Block) -> Tensor:
@@ -200,8 +223,12 @@ TOTALS: Mapping[str, Total] = {
     "sizes": Total(_sizes, sets=True, labels=False),
     "hits": Total(lambda block: class_hits(block.answers, block.target), sets=True),
     "moments": Total(_moments, sets=True),
-    "group_sizes": Total(_group_sizes, sets=True, single=True),
+    "group_sizes": Total(_group_sizes, sets=True),
     "gate": Total(gate_counts, sets=True, labels=False),
+    "first_hits": Total(lambda block: class_hits(top_k(1).sets(block.probs), block.target), single=True),
+    "superclass_hits": Total(_superclass_hits, sets=True),
+    "superclass_top": Total(_superclass_top, probabilities=True, single=True),
+    "superclass_nodes": Total(_superclass_nodes, sets=True, labels=False),
     "row_recall": Total(_row_recall, sets=True, single=False),
     "ranks": Total(lambda block: rank_counts(block.probs, block.target), single=True),
     "top_hits": Total(lambda block: class_hits(top_k(block.k).sets(block.probs), block.target), single=True),
@@ -237,7 +264,9 @@ def wanted_totals(
     names = [name for name, total in TOTALS.items() if total.defined(predictions, rule is not None)]
     left_out = {"top_hits"} if only is None else TOTALS.keys() - only
     if predictions.train_counts is None:
-        left_out |= {"group_sizes"}
+        left_out |= {"group_sizes", "first_hits"}
+    if superclasses_of(predictions, rule) is None:
+        left_out |= {"superclass_hits", "superclass_top", "superclass_nodes"}
     if rule is None or rule.gate is None:
         left_out |= {"gate"}
     if top_n is None:

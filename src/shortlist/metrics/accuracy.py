@@ -6,7 +6,7 @@ gives the value of each class. The papers call coverage the accuracy of sets: ``
 synonyms of ``coverage`` and ``shot_coverage``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
@@ -192,13 +192,14 @@ def class_shares(hits: Tensor) -> Tensor:
     return hits[0] / hits[1]
 
 
-def check_edges(edges: Sequence[int] | None) -> tuple[int, ...] | None:
-    """Whole numbers from 0, in increasing order."""
+def check_edges(edges: Sequence[int] | None, name: str = "edges") -> tuple[int, ...] | None:
+    """Whole numbers from 0, in increasing order; ``name`` is what messages call them."""
     if edges is None:
         return None
-    found = tuple(whole(0)("edges", edge) for edge in edges)
+    several = isinstance(edges, Iterable) and not isinstance(edges, str)
+    found = tuple(whole(0)(name, edge) for edge in edges) if several else ()
     if not found or any(one >= other for one, other in pairwise(found)):
-        raise InputError(f"edges: expected increasing whole numbers, got {shown(edges)}")
+        raise InputError(f"{name}: expected increasing whole numbers, got {shown(edges)}")
     return found
 
 

@@ -8,6 +8,7 @@ from .displays import (
     SizeHistogram as SizeHistogram,
 )
 from .evaluating import EvaluationReport as EvaluationReport, evaluate as evaluate
+from .group_tables import shot_table as shot_table, superclass_table as superclass_table
 from .loss_plots import LossLevels as LossLevels, PartialLosses as PartialLosses
 from .model_plots import ModelScatter as ModelScatter, TopkAgainstAverage as TopkAgainstAverage
 from .optimum import DistanceToOptimum as DistanceToOptimum, Optimum as Optimum

@@ -3,6 +3,7 @@
 Every display takes one or more evaluations, draws with ``.plot(ax)`` and gives its numbers with ``.frame()``.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,6 +14,7 @@ from shortlist.data.statistics import LongTail
 from shortlist.evaluation import Evaluation
 from shortlist.metrics import Curve
 from shortlist.report.display import Display
+from shortlist.report.group_tables import shot_title
 from shortlist.report.legend import NAMED, finish, finish_all
 from shortlist.report.people import PersonResult
 from shortlist.report.style import DASHES, GRID, INK, MUTED, SERIES, SETTINGS, new_axes
@@ -118,10 +120,18 @@ class GroupSizeHistogram(EvaluationDisplay):
         "examples, many-shot classes more than 100."
     )
 
+    def __init__(self, evaluations: Evaluation | Sequence[Evaluation]):
+        super().__init__(evaluations)
+        if any(evaluation.shots is not None for evaluation in self.evaluations):
+            self.caption = (  # type: ignore[misc]
+                "Share of the rows of each group by the number of labels in their set. Groups are named by the number of "
+                "training examples of the row's class."
+            )
+
     @staticmethod
     def shows(evaluation: Evaluation) -> bool:
         """Training counts are known, and one label a row."""
-        return any(float(counts.sum()) for counts in evaluation.group_sizes.values())
+        return evaluation.single_label and any(float(counts.sum()) for counts in evaluation.group_sizes.values())
 
     def points(self) -> dict[str, list[object]]:
         """name, group, size, rows, share."""
@@ -137,10 +147,10 @@ class GroupSizeHistogram(EvaluationDisplay):
         ax = self._axes(ax, "labels in the set", "share of the group's rows")
         whole_ticks(ax)
         groups = dict.fromkeys(group for one in self.evaluations for group in one.group_sizes)
-        colours = dict(zip(groups, SERIES, strict=False))
+        colours = dict(zip(groups, itertools.cycle(SERIES), strict=False))
         for group, colour in colours.items():
             if any(float(one.group_sizes[group].sum()) for one in self.evaluations if group in one.group_sizes):
-                ax.plot([], [], color=colour, label=f"{NAMED}{group}-shot")
+                ax.plot([], [], color=colour, label=NAMED + shot_title(group))
         for n, evaluation in enumerate(self.evaluations if len(self.evaluations) > 1 else ()):
             ax.plot([], [], color=MUTED, linestyle=DASHES[n % len(DASHES)], label=NAMED + evaluation.name)
         for n, evaluation in enumerate(self.evaluations):

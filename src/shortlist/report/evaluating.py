@@ -89,6 +89,7 @@ def evaluate(
     progress: Callable[[int], None] = lambda rows: None,
     calibration_bins: int = BINS,
     top_n: int | None = None,
+    shots: Sequence[int] | None = None,
 ) -> EvaluationReport:
     """Measure the sets of a rule, and the probabilities behind them.
 
@@ -108,6 +109,9 @@ def evaluate(
         calibration_bins: number of bins of equal width of calibration errors, reliability diagrams and the calibration test.
         top_n: calibration errors and macro F1 over the n most probable labels of each row are measured too; by default 4 for
             rows with several labels, and not at all for rows with one.
+        shots: edges of the groups of classes by number of training examples, as in :func:`shortlist.metrics.shot_coverage`:
+            ``(10, 50, 500, 2000)`` has five groups; by default few (< 20), medium (20–100) and many (> 100). Needs
+            predictions with ``train_counts``; :meth:`Evaluation.by_shots` gives the numbers of each group.
 
     >>> from shortlist.sets import threshold
     >>> found = evaluate([[0.7, 0.2, 0.1], [0.1, 0.5, 0.4]], [0, 2], "threshold:0.4")
@@ -123,7 +127,8 @@ def evaluate(
     rows = _predictions(predictions, labels, link)
     fitted_on = None if calibration is None else _calibration(calibration, link)
     chosen = _fitted(_parsed(rule, [fitted_on, rows]) if isinstance(rule, str) else rule, fitted_on)
-    found = measure(rows, chosen, name=name, source=source, progress=progress, calibration_bins=calibration_bins, top_n=top_n)
+    settings: dict[str, Any] = {"calibration_bins": calibration_bins, "top_n": top_n, "shots": shots}
+    found = measure(rows, chosen, name=name, source=source, progress=progress, **settings)
     return EvaluationReport(**{field.name: getattr(found, field.name) for field in dataclasses.fields(found)})
 
 

@@ -11,11 +11,12 @@ import torch
 from shortlist.errors import InputError
 from shortlist.evaluation import Evaluation
 from shortlist.evaluation.quantities import QUANTITIES, in_groups
-from shortlist.evaluation.quantity import HEADLINE, Quantity, known
+from shortlist.evaluation.quantity import HEADLINE, LONG_TAIL, Quantity, known
 from shortlist.files import write_text
 from shortlist.metrics.accuracy import class_shares
 from shortlist.report.display import Display
 from shortlist.report.displays import EvaluationDisplay, GroupSizeHistogram, Lorenz, SizeCoverage, SizeHistogram, distinct
+from shortlist.report.group_tables import WORST, shot_definitions, shot_table, superclass_table
 from shortlist.report.model_plots import models_compared
 from shortlist.report.optimum import DistanceToOptimum, Optimum
 from shortlist.report.people import PersonResult
@@ -35,7 +36,6 @@ DISPLAYS: tuple[type[EvaluationDisplay], ...] = (
     GroupSizeHistogram,
     Lorenz,
 )
-WORST = 12
 NORMAL_95 = 1.96
 CARD_LABELS = {name: f"{name}: {QUANTITIES[name].definition}" for name in ("coverage", "recall")}
 CARD_LABELS["size"] = QUANTITIES["size"].definition
@@ -67,11 +67,12 @@ def headline(evaluations: Evaluation | Sequence[Evaluation]) -> Table:
 def number_groups(evaluations: Evaluation | Sequence[Evaluation]) -> list[Table]:
     """The numbers that the headline leaves out, a table for each group: a row for each number, a column for each evaluation.
 
-    The first column of each table is named after the group, for example ``calibration``.
+    The first column of each table is named after the group, for example ``calibration``. Shot groups are in
+    :func:`shot_table`.
     """
     evaluations = _several(evaluations)
     groups = in_groups(evaluations).items()
-    return [_group(name, evaluations, quantities) for name, quantities in groups if name != HEADLINE]
+    return [_group(name, evaluations, quantities) for name, quantities in groups if name not in (HEADLINE, LONG_TAIL)]
 
 
 def _group(name: str, evaluations: Sequence[Evaluation], quantities: Sequence[Quantity]) -> Table:
@@ -102,6 +103,10 @@ def quantities_table(evaluation: Evaluation) -> Table:
             margin = None if quantity.error is None else format(NORMAL_95 * quantity.error(evaluation), quantity.form)
             shown = format(value, quantity.form) if known(value) else "–"
             rows.append([group, quantity.heading(evaluation), shown, margin or "", quantity.meaning(evaluation)])
+    if evaluation.shots is not None:
+        for name, value in evaluation.shot_coverages().items():
+            meaning = f"macro average over the classes with {name.replace('-', ' to ')} training examples"
+            rows.append([LONG_TAIL, name, f"{value:.1%}" if known(value) else "–", "", meaning])
     columns = ["group", "quantity", "value", "±", "definition"]
     return Table(columns, rows, flush_right=[False, False, True, True, False])
 
@@ -159,6 +164,9 @@ def _several(evaluations: Evaluation | Sequence[Evaluation]) -> Sequence[Evaluat
                 f"evaluations: expected the same {setting} in all, to compare their numbers, got "
                 f"{' and '.join(map(str, values))}"
             )
+    edges = {"the default" if one.shots is None else str(one.shots) for one in found if one.train_counts is not None}
+    if len(edges) > 1:
+        raise InputError(f"evaluations: expected the same shots in all, got {' and '.join(sorted(edges))}")
     return found
 
 
@@ -197,6 +205,8 @@ def render(
         distance=None if best is None else _distance(evaluations, best),
         training=None if history is None else _training(history),
         provenance=provenance(evaluations).html(),
+        shots=_shots(evaluations),
+        superclasses=[(one, superclass_table(one).html()) for one in evaluations if "superclass_hits" in one.totals],
         worst=[(evaluation, worst_classes(evaluation).html()) for evaluation in evaluations if "hits" in evaluation.totals],
     )
 
@@ -288,6 +298,12 @@ def _groups(evaluations: Sequence[Evaluation]) -> list[dict[str, Any]]:
         {"table": table.html(), "definitions": _definitions(evaluations, table.columns[0])}
         for table in number_groups(evaluations)
     ]
+
+
+def _shots(evaluations: Sequence[Evaluation]) -> dict[str, Any] | None:
+    """Table and definitions of the shot groups."""
+    table = shot_table(evaluations)
+    return {"table": table.html(), "definitions": shot_definitions(evaluations)} if table.rows else None
 
 
 def _definitions(evaluations: Sequence[Evaluation], group: str) -> list[tuple[str, str]]:

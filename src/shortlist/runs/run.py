@@ -57,7 +57,13 @@ class Run(RunFolder):
         return [str(remark) for remark in load_about(self.classifier_path).get("remarks", [])]
 
     def evaluate(
-        self, split: str = TEST, rule: SetRule | None = None, *, calibration_bins: int = BINS, top_n: int | None = None
+        self,
+        split: str = TEST,
+        rule: SetRule | None = None,
+        *,
+        calibration_bins: int = BINS,
+        top_n: int | None = None,
+        shots: Sequence[int] | None = None,
     ) -> EvaluationReport:
         """Evaluate a rule on the predictions of a split.
 
@@ -66,6 +72,7 @@ class Run(RunFolder):
             rule: a fitted rule; that of the classifier by default.
             calibration_bins: as in :func:`shortlist.evaluate`.
             top_n: as in :func:`shortlist.evaluate`.
+            shots: as in :func:`shortlist.evaluate`.
         """
         return evaluate(
             self.predictions(split),
@@ -73,6 +80,7 @@ class Run(RunFolder):
             name=self.recipe.name,
             calibration_bins=calibration_bins,
             top_n=top_n,
+            shots=shots,
         )
 
     def distance_to_optimum(self) -> DistanceToOptimum | None:
