@@ -19,6 +19,7 @@ from benchmarks import (
     loss_table,
     losses,
     metrics,
+    open_set_table,
     page,
     prediction,
     retrieval_map,
@@ -54,7 +55,7 @@ ON_A_GPU = {
     "gpu_losses": gpu_losses,
     "epoch_time": epoch_time,
 }
-WITH_A_PATH = ("cifar100", "gradient_sparsity", "retrieval_methods")  # need data that are not here
+WITH_A_PATH = ("cifar100", "gradient_sparsity", "open_set", "retrieval_methods")  # need data that are not here
 
 names = sys.argv[1:] or [*BENCHMARKS, "page"]
 for name in names:
@@ -63,6 +64,7 @@ for name in names:
         loss_table.write()
         flora_table.write()
         cifar_table.write()
+        open_set_table.write()
         retrieval_table.write()
     elif name in BENCHMARKS | ON_A_GPU | LARGE:
         (BENCHMARKS | ON_A_GPU | LARGE)[name].run()

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from benchmarks import cifar_table, flora_table, loss_table, page
+from benchmarks import cifar_table, flora_table, loss_table, open_set_table, page
 from benchmarks.marked_tables import with_table
 from docs import api_tables
 
@@ -103,6 +103,7 @@ def test_tables_inside_pages_are_the_ones_made_from_the_results(table):
 def test_the_table_of_cifar_100_is_the_one_made_from_the_results():
     text = (ROOT / "docs" / cifar_table.PAGE).read_text(encoding="utf-8")
     assert cifar_table.placed(text) == text
+    assert open_set_table.placed(text) == text
 
 
 def test_intervals_over_seeds_are_those_of_student():
