@@ -269,3 +269,14 @@ def test_of_unlabelled_rows_only_the_share_of_refused_ones_is_known():
     assert found["refused_in"] == found["refused"]
     assert math.isnan(found["refused_out"])
     assert "refused" not in measure(rows, threshold(0.4)).numbers()
+
+
+def test_the_calibration_of_one_class_is_tested_as_the_metric_tests_it():
+    generator = torch.Generator().manual_seed(3)
+    for rows in (5, 40):
+        probs = torch.rand(rows, 1, generator=generator, dtype=torch.float64)
+        target = torch.rand(rows, 1, generator=generator) < 0.3 * probs
+        expected = metrics.calibration_test(probs, target, bins=15)
+        found = measure(Predictions(probs, target, link="identity")).calibration_test
+        assert float(found.p_value) == float(expected.p_value)
+        assert float(found.statistic) == pytest.approx(float(expected.statistic))

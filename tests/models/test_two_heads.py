@@ -156,3 +156,18 @@ def test_exported(tmp_path):
 def test_the_network_names_the_head():
     network = Network("mlp-8", "two-head", InputSpec.features(3), 4)
     assert repr(network.with_head("proposal")) == "Network(mlp-8, two-head head, proposal scores, features 3, 4 classes)"
+
+
+def test_a_rule_fitted_on_one_head_is_not_used_for_the_other():
+    classifier = two_heads(link=Softmax())
+    proposal = classifier.predictions(rows(50), labels(50), head="proposal")
+    with pytest.raises(InputError, match="predictions: .*another head"):
+        classifier.fit_rule("lac:0.1", proposal)
+    rule = classifier.with_head("proposal").fit_rule("lac:0.1", proposal).rule
+    with pytest.raises(InputError, match="lac:0.1: .*another head"):
+        classifier.with_rule(rule)
+    assert classifier.with_head("proposal").with_rule(rule).rule is rule
+    own = classifier.fit_rule("lac:0.1", classifier.predictions(rows(50), labels(50)))
+    assert own.rule.origin["network"] == classifier.network.digest()
+    with pytest.raises(InputError, match="predictions: .*another network"):
+        two_heads(backbone="mlp-7", link=Softmax()).fit_rule("lac:0.1", classifier.predictions(rows(50), labels(50)))

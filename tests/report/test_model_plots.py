@@ -38,6 +38,8 @@ def test_two_datasets_are_matched_by_the_name_of_the_model():
     assert points["top-1, second"] == [second[1].numbers()["top1"], second[0].numbers()["top1"]]
     with pytest.raises(InputError, match="others: .*called 'b'"):
         ModelScatter(first, second[1:])
+    with pytest.raises(InputError, match="evaluations of models with different names, got 'a' more than once"):
+        ModelScatter([first[0], first[0]], second)
     with pytest.raises(InputError, match="x: did you mean 'coverage'.*got 'coverag'"):
         ModelScatter(first, x="coverag")
 

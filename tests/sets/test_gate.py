@@ -135,6 +135,9 @@ def test_what_cannot_be_fitted_is_refused():
         gate(top_k(1), 0.5).fit(probs)
     with pytest.raises(InputError, match="got an iterator"):
         gate(average_k(1), 0.5).fit(iter([(probs, target)]))
+    unsure = np.where(target.any(1, keepdims=True), 0.1, 0.9) * np.ones_like(probs)
+    with pytest.raises(InputError, match="gate:0.5: .*refuses all of them"):
+        gate(average_k(1), 0.5).fit(unsure, target)
     with pytest.raises(InputError, match="got many labels"):
         gate(raps(0.1), 0.5).fit(probs, np.ones_like(target) & target.any(1, keepdims=True))
 
@@ -154,13 +157,18 @@ def test_a_damaged_gate_is_refused():
         rule_from_record(rule.record(), rule.state_dict() | {"gate.threshold": torch.tensor(0.5)})
 
 
-def test_bounds_are_measured_before_the_gate():
+def test_bounds_change_no_set_of_a_refused_row():
     from shortlist.sets import bound_cost
 
     probs, target = rows(100, 9)
     rule = cap(gate(threshold(0.01), 0.9), 2).fit(probs, target)
-    free = threshold(0.01).predict(probs).sum(1)
-    assert bound_cost(rule, probs).shortened == (free > 2).sum()
+    accepted = rule.gate.accepts(torch.from_numpy(probs)).numpy()
+    free = threshold(0.01).predict(probs).sum(1) * accepted
+    found = bound_cost(rule, probs, target)
+    assert 0 < found.shortened == (free > 2).sum() < (threshold(0.01).predict(probs).sum(1) > 2).sum()
+    assert found.size_before == free.mean()
+    assert found.size_after == rule.predict(probs).sum(1).mean()
+    assert found.coverage_after == (rule.predict(probs) & target).sum() / target.sum()
 
 
 @pytest.mark.parametrize("by", ["confidence", "any-label"])

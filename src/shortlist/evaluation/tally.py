@@ -239,7 +239,7 @@ TOTALS: Mapping[str, Total] = {
     "all_moments": Total(_moments_by_row("all"), probabilities=True),
     "top_n_moments": Total(_moments_by_row(None), probabilities=True),
     "class_bins": Total(lambda block: bins_by("class", block.probs, block.target, block.bins), probabilities=True),
-    "top_pairs": Total(_top_pairs, probabilities=True, single=True, by_row=True),
+    "top_pairs": Total(_top_pairs, probabilities=True, by_row=True),
     "residuals": Total(
         lambda block: row_residuals(block.probs, block.target, block.bins, "all").T.cpu(),
         probabilities=True,
@@ -269,6 +269,9 @@ def wanted_totals(
         left_out |= {"superclass_hits", "superclass_top", "superclass_nodes"}
     if rule is None or rule.gate is None:
         left_out |= {"gate"}
+    # With one class there is one pair a row, as with one label: the exact test of calibration needs no flips.
+    several = predictions.target is not None and not is_single_label(predictions.target) and predictions.num_classes > 1
+    left_out |= {"top_pairs"} if several else {"residuals"}
     if top_n is None:
         left_out |= {"top_n", "top_n_moments", "top_n_counts"}
     if keeps_scores(predictions):

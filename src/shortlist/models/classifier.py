@@ -227,8 +227,19 @@ class Classifier(nn.Module):
         return self._with(link, rule)
 
     def with_rule(self, rule: SetRule | None) -> "Classifier":
-        """The same network and link with another rule, which has to be fitted on probabilities of this link."""
-        return self._with(self.link, rule)
+        """The same network and link with another rule, which has to be fitted on probabilities of this network and link."""
+        other = self._with(self.link, rule)
+        if rule is not None and rule.origin is not None:
+            self._check_own_scores(rule.origin.get("network"), rule.text)
+        return other
+
+    def _check_own_scores(self, digest: str | None, what: str) -> None:
+        """Raise an error if these are known to be scores of another network, or of the other head."""
+        if digest is not None and digest != self.network.digest():
+            raise InputError(
+                f"{what}: expected scores of this classifier ({self.network.describe()}), got those of another network or of "
+                "another head: compute them with predictions()"
+            )
 
     def fit_rule(self, rule: SetRule | str, predictions: Predictions) -> "Classifier":
         """The same classifier with this rule, fitted on its own predictions for rows that it was not trained on.
@@ -239,6 +250,7 @@ class Classifier(nn.Module):
             rule: a rule, of which a copy is fitted, or its text, such as ``"average-k:5"`` or ``"lac:0.1"``.
             predictions: scores of this classifier, with labels if the rule needs them; its link turns them into probabilities.
         """
+        self._check_own_scores(predictions.network_digest, "predictions")
         read = predictions.with_link(_on_cpu(self.link))
         chosen = (
             parse_rule(rule, prior=lambda: read.prior, superclasses=read.superclasses) if isinstance(rule, str) else rule.twin()

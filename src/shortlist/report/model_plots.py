@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from shortlist.checks import number
+from shortlist.checks import check_distinct, number
 from shortlist.errors import InputError
 from shortlist.evaluation import Evaluation
 from shortlist.evaluation.quantities import QUANTITIES
@@ -148,6 +148,8 @@ def _quantity(parameter: str, name: str) -> Quantity:
 
 def _partners(evaluations: Sequence[Evaluation], others: Sequence[Evaluation]) -> list[Evaluation]:
     """The other evaluation of each model."""
+    for name, models in (("evaluations", evaluations), ("others", others)):
+        check_distinct((one.name for one in models), f"{name} of models")
     named = {other.name: other for other in others}
     missing = [one.name for one in evaluations if one.name not in named]
     if missing:

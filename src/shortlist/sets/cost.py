@@ -56,8 +56,9 @@ def bound_cost(rule: SetRule, probs: Source, target: Any = None) -> BoundCost:
     # Not widened: the sets are those that calling the rule gives, in the dtype of the probabilities.
     batches = Batches(probs, target, probabilities=rule.needs_probabilities, widen=False)
     for batch, labels, scores in batches.with_scores():
-        before = sets_of.unbounded(batch, scores)
-        total += _changes(before, rule.bounded(batch, before), labels).cpu()
+        free = sets_of.unbounded(batch, scores)
+        before, after = rule.gated(batch, free), rule.gated(batch, rule.bounded(batch, free))
+        total += _changes(before, after, labels).cpu()
         labelled &= labels is not None
     rows, shorter, longer, size_before, size_after, hits_before, hits_after, count = total.tolist()
     if not rows:

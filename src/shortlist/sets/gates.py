@@ -131,9 +131,16 @@ def answered(batches: Batches, gate: Gate, *, one_label: bool) -> Batches:
         )
 
     def passes() -> Any:
+        found = False
         for probs, target in batches.labelled():
             kept = has_label(target) & gate.accepts(probs)
+            found = found or bool(kept.any())
             yield probs[kept], _only_labels(target[kept]) if one_label else target[kept]
+        if not found:
+            raise InputError(
+                f"{gate.text}: expected calibration rows with a label that the gate accepts, got none: it refuses all of them, "
+                "because rows without a label look as sure"
+            )
 
     return Batches(passes, probabilities=batches.probabilities, widen=batches.widen)
 

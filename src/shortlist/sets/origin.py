@@ -20,7 +20,8 @@ def origin_of(source: Any, names: list[str] | None = None) -> dict[str, Any]:
     if isinstance(source, Predictions):
         link = None if source.link is None else source.link.fingerprint()
         named = {} if source.classes is None else {"names": list(source.classes)}
-        return {"classes": source.num_classes, **named, "link": link}
+        network = {} if source.network_digest is None else {"network": source.network_digest}
+        return {"classes": source.num_classes, **named, "link": link, **network}
     columns = column_names(source) if names is None else names
     return {} if columns is None else {"names": columns}
 

@@ -1,5 +1,7 @@
 """WIDER Attribute: a row is a person, its attributes present, absent or unspecified."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -135,6 +137,16 @@ def test_files_that_are_something_else_are_named(tmp_path, document, message):
     fixtures.wider_attribute(tmp_path)
     (tmp_path / "wider_attribute_annotation/wider_attribute_trainval.json").write_text(document)
     with pytest.raises(InputError, match=f"wider_attribute_trainval.json: {message}"):
+        read_wider_attribute(tmp_path)
+
+
+def test_files_that_number_the_attributes_in_another_way_are_refused(tmp_path):
+    fixtures.wider_attribute(tmp_path)
+    path = tmp_path / "wider_attribute_annotation/wider_attribute_test.json"
+    document = json.loads(path.read_text())
+    names = dict(enumerate(reversed(ATTRIBUTES)))
+    path.write_text(json.dumps(document | {"attribute_id_map": names}))
+    with pytest.raises(InputError, match=r"wider_attribute_test.json: expected the attributes of the other file"):
         read_wider_attribute(tmp_path)
 
 

@@ -64,7 +64,13 @@ def read_wider_attribute(
         if path is not None:
             document = parsed_json(path, "the labels of WIDER Attribute", fractions=True)
             images += _images(document, path)
-            classes = classes or _classes(document, path)
+            found = _classes(document, path)
+            if classes and found != classes:
+                raise InputError(
+                    f"{printable(str(path))}: expected the attributes of the other file in the same order, got others in "
+                    "'attribute_id_map'"
+                )
+            classes = found
     persons = {split: _persons(images, split, len(classes), problems) for split in SPLITS}
     named = {split: _rows(found, split, by, unspecified, problems) for split, found in persons.items() if found.paths}
     named = with_val_in_train(named) if trainval else named
