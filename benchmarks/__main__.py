@@ -57,6 +57,8 @@ ON_A_GPU = {
 }
 WITH_A_PATH = ("cifar100", "gradient_sparsity", "open_set", "retrieval_methods")  # need data that are not here
 
+if any(name.startswith("-") for name in sys.argv[1:]):
+    sys.exit(f"usage: python -m benchmarks [{' | '.join([*BENCHMARKS, *ON_A_GPU, *LARGE, 'page'])}] …")
 names = sys.argv[1:] or [*BENCHMARKS, "page"]
 for name in names:
     if name == "page":

@@ -152,9 +152,9 @@ def _thesis() -> Iterator[Item]:
     yield Item(paper, "Table 3.1", "top-1 by number of training pictures", by_size, plantnet, "ResNet-50; column macro top-1")
     yield Item(paper, "Table 3.2", "properties of datasets", note="no numbers")
     yield Item(paper, "Table 3.3", "settings of the networks", ("shortlist recipes plantnet-cross-entropy",), ("none",), ALIKE)
+    yield Item(paper, "Table 4.1", "as Garcin 2022, Table 1", note="see there")
     for table, (there, number) in REPRINTS.items():
         yield Item(paper, f"Table {table}", f"as {PAPERS[there]}, Table {number}", note="see there")
-    yield Item(paper, "Table 4.1", "as Garcin 2022, Table 1", note="see there")
     settings = ("shortlist recipes cifar100-average5", "shortlist recipes plantnet-average5")
     yield Item(paper, "Table 5.3", "parameters chosen on CIFAR-100", settings[:1], ("none",))
     yield Item(paper, "Table 5.4", "parameters chosen on Pl@ntNet-300K", settings[1:], ("none",))
@@ -164,7 +164,7 @@ def _thesis() -> Iterator[Item]:
     yield Item(paper, "Figure 3.1", "genera and their species", ("shortlist data info plantnet-300k:PATH",), plantnet)
     lorenz = ("shortlist report runs/plantnet-average5 --out tail.html",)
     yield Item(paper, "Figure 3.2", "Lorenz curve of the species", lorenz, plantnet, "the whole database is not published")
-    sheet = ("shortlist data sheet plantnet-300k:PATH --superclass first-word --only Fedia",)
+    sheet = ("shortlist data sheet plantnet-300k:PATH --only Fedia",)
     yield Item(paper, "Figures 3.3, 3.4", "pictures of one species, and of similar ones", sheet, plantnet)
     yield Item(paper, "Figure 3.5", "top-1 and macro top-1 of many networks", (every, *compared), plantnet, ALIKE)
     yield Item(

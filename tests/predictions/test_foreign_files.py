@@ -493,3 +493,14 @@ def test_columns_that_differ_by_blanks_alone_are_refused(tmp_path):
     (tmp_path / "a.csv").write_text("prob_oak, prob_oak,prob_elm\n0.2,0.3,0.5\n")
     with pytest.raises(InputError, match="'prob_oak'"):
         Predictions.load(tmp_path / "a.csv", scores_key="prob_*", link="identity")
+
+
+def test_superclasses_of_an_npz_file_are_read_like_its_training_counts(tmp_path):
+    path = tmp_path / "scores.npz"
+    np.savez(path, scores=np.eye(3), classes=["a", "b", "c"], superclasses=["x", "x", "y"], train_counts=[1, 2, 3])
+    found = Predictions.load(path)
+    assert list(found.superclasses) == ["x", "x", "y"]
+    assert found.train_counts.tolist() == [1, 2, 3]
+    np.savez(path, scores=np.eye(3), superclasses=["x", "y"])
+    with pytest.raises(InputError, match="superclasses: expected 3 names"):
+        Predictions.load(path)

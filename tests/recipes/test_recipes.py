@@ -118,8 +118,8 @@ def test_sources_and_their_options_exist(recipe):
 
 @each()
 def test_large_pictures_are_tested_as_they_are_trained_on(recipe):
-    """Networks that read 224 pixels train on windows of 256; smaller pictures are tested whole."""
-    assert recipe.test_fit == ("center" if recipe.size == 224 else "crop")
+    """Networks that read 224 pixels, and the user's pictures, are tested on the middle of a square larger by 8/7."""
+    assert recipe.test_fit == ("center" if recipe.size == 224 or recipe.name == "pictures" else "crop")
 
 
 @each([recipe for recipe in RECIPES if "{path}" in recipe.data])

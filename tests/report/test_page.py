@@ -174,7 +174,7 @@ def test_plots_that_have_nothing_to_show_are_left_out():
     assert drawn["none"] == ["Set sizes", "Long tail"]
     assert drawn["no link"] == ["Set sizes", "Coverage against set size", "Long tail"]
     compared = [*drawn["single"][:3], "Reliability of all labels", *drawn["single"][3:]]
-    models = ["Top-k against average-k", "Models compared"]
+    models = ["Top-k against average-k", "Macro against micro average"]
     assert drawn["mixed"] == compared
     assert drawn["several"] == compared + models
     known, trained = ["Exactly k labels", "k labels on average"], ["Loss", "Validation log-loss", "Monitored metric"]

@@ -74,7 +74,7 @@ def test_tables_that_are_no_sets_are_refused(text, message, tmp_path):
 def test_unknown_rows_labels_and_missing_truth_are_refused(tmp_path):
     with pytest.raises(InputError, match="id: .*got 'z'"):
         read_human_sets(written(tmp_path, "id,labels\nz,ash\n")).measure(predictions())
-    with pytest.raises(InputError, match="labels: did you mean 'oak'.*got 'oka'"):
+    with pytest.raises(InputError, match="labels of row 'a': did you mean 'oak'.*got 'oka'"):
         read_human_sets(written(tmp_path, "id,labels\na,oka\n")).measure(predictions())
     blank = Predictions(torch.eye(3), None, CLASSES, link="softmax", ids=["a", "b", "c"])
     with pytest.raises(InputError, match="expected labels"):

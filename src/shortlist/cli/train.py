@@ -164,11 +164,11 @@ def recipes(
     settings = recipe.settings()
     show(Table(["setting", "value"], [[key, "–" if value is None else str(value)] for key, value in settings.items()]))
     for heading, table in published_tables(recipe.name):
-        say("", heading)
+        emit(f"\n{heading}\n")
         show(table)
     if recipe.grid:
         grid = "; ".join(f"{key} {', '.join(map(str, values))}" for key, values in recipe.grid.items())
-        say("", f"grid of shortlist tune: {grid}")
+        emit(f"\ngrid of shortlist tune: {grid}\n")
 
 
 def _record(recipe: Recipe) -> dict[str, Any]:

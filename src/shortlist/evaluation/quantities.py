@@ -226,7 +226,7 @@ OUTLIERS = tuple(
         Quantity(
             "auroc_confidence",
             "AUROC, confidence",
-            "probability that a row with a label has a larger largest probability than a row without one",
+            "probability that the top probability of a row with a label exceeds that of a row without one",
             _of_outliers(auroc),
             form=".3f",
             headline=always,

@@ -93,7 +93,7 @@ def read_npz(path: Path, keys: Keys) -> Stored:
         ours=ours,
         ids=ids if ours or ids is None else keys.check_ids(ids),
         classes=classes,
-        superclasses=superclasses if ours else None,
+        superclasses=superclasses,
         link=json.loads(str(link)) if ours and link is not None else None,
         network_digest=json.loads(str(digest)) if ours and digest is not None else None,
     )

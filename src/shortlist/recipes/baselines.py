@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from shortlist.training.recipe import Recipe
+from shortlist.words import counted
 
 THESIS = 'Garcin, "Set-valued classification with applications to citizen science", thesis'
 
@@ -65,12 +66,12 @@ def plantnet_cross_entropy(family: str = "") -> Recipe:
     (10, 15)
     """
     chosen = FAMILIES[family]
-    network = chosen.backbones[0].partition(":")[2]
+    network, networks = chosen.backbones[0].partition(":")[2], counted(len(chosen.backbones), "network")
     return Recipe(
         "-".join(part for part in ("plantnet-cross-entropy", family) if part),
         "plantnet-300k:{path}",
         method="cross-entropy",
-        summary=f"the baseline: cross-entropy, {network} pretrained on ImageNet; {len(chosen.backbones)} networks in its grid",
+        summary=f"the baseline: cross-entropy, {network} pretrained on ImageNet; {networks} in its grid",
         reference=f"{THESIS}, section 3.3.2, Tables 3.1 and 3.3",
         grid={"backbone": chosen.backbones},
         backbone=chosen.backbones[0],

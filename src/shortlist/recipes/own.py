@@ -17,6 +17,7 @@ def own_pictures() -> Recipe:
         grid={"alpha": (0.1, 0.3, 1.0, 3.0), "lr": (0.03, 0.1, 0.3)},
         backbone="resnet-14x2/2",
         augmentation="crop-flip",
+        test_fit="center",
         epochs=30,
         batch_size=64,
         lr=0.1,

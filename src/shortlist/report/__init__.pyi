@@ -10,7 +10,11 @@ from .displays import (
 from .evaluating import EvaluationReport as EvaluationReport, evaluate as evaluate
 from .group_tables import shot_table as shot_table, superclass_table as superclass_table
 from .loss_plots import LossLevels as LossLevels, PartialLosses as PartialLosses
-from .model_plots import ModelScatter as ModelScatter, TopkAgainstAverage as TopkAgainstAverage
+from .model_plots import (
+    MacroAgainstMicro as MacroAgainstMicro,
+    ModelScatter as ModelScatter,
+    TopkAgainstAverage as TopkAgainstAverage,
+)
 from .optimum import DistanceToOptimum as DistanceToOptimum, Optimum as Optimum
 from .page import (
     class_calibration as class_calibration,

@@ -103,7 +103,8 @@ def limits_table(dataset: Dataset, ks: Sequence[int] = (1, 3, 5)) -> Table | Non
 def summary_line(dataset: Dataset) -> str:
     """The dataset in one line."""
     rows = sum(len(split) for split in dataset.splits.values())
-    above = f" in {len(dataset.superclass_names):,} superclasses" if dataset.superclasses else ""
+    groups = counted(len(dataset.superclass_names), "superclass", "superclasses")
+    above = f" in {groups}" if dataset.superclasses else ""
     kind = "any number of labels a row" if dataset.multi_label else "one label a row"
     if all(split.target is None for split in dataset.splits.values()):
         kind = "no labels"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from shortlist.checks import check_distinct, number
+from shortlist.checks import check_distinct, whole
 from shortlist.errors import InputError
 from shortlist.evaluation import Evaluation
 from shortlist.evaluation.quantities import QUANTITIES
@@ -104,9 +104,14 @@ class TopkAgainstAverage(ModelScatter):
 
     title: ClassVar[str] = "Top-k against average-k"
 
-    def __init__(self, evaluations: Sequence[Evaluation], k: float = 5):
-        k = number(above=0)("k", k)
-        self.x_label, self.y_label = f"top-{k:g} accuracy", f"average-{k:g} accuracy"
+    caption: ClassVar[str] = (
+        "A point for each model: the accuracy of sets of k labels, and that of sets of k on average, read off its curve; "
+        "along the dashed line the two are equal."
+    )
+
+    def __init__(self, evaluations: Sequence[Evaluation], k: int = 5):
+        k = whole(1)("k", k)
+        self.x_label, self.y_label = f"top-{k} accuracy", f"average-{k} accuracy"
         self.values = []
         for evaluation in evaluations:
             ranks, sizes = evaluation.rank_curve, evaluation.size_curve
@@ -118,7 +123,28 @@ def _title(quantity: Quantity, evaluations: Sequence[Evaluation]) -> str:
     return quantity.heading(evaluations[0]) if evaluations else quantity.title
 
 
-def models_compared(evaluations: Sequence[Evaluation], k: float | None = None) -> list[ModelScatter]:
+class MacroAgainstMicro(ModelScatter):
+    """The mean over classes against the mean over rows of the coverage (with several labels a row, of the recall).
+
+    Args:
+        evaluations: of the models.
+
+    Garcin, thesis, figure 3.5.
+    """
+
+    title: ClassVar[str] = "Macro against micro average"
+    caption: ClassVar[str] = (
+        "A point for each model: coverage over rows, and the mean of the coverages of classes; along the dashed line the two "
+        "are equal, below it rare classes fare worse."
+    )
+
+    def __init__(self, evaluations: Sequence[Evaluation]):
+        single = all(one.single_label for one in evaluations)
+        x, y = ("coverage", "macro_coverage") if single else ("recall", "macro_recall")
+        super().__init__(evaluations, x=x, y=y)
+
+
+def models_compared(evaluations: Sequence[Evaluation], k: int | None = None) -> list[ModelScatter]:
     """The plots of several classifiers in one report: top-k against average-k, and macro against micro average.
 
     Args:
@@ -131,10 +157,8 @@ def models_compared(evaluations: Sequence[Evaluation], k: float | None = None) -
         return []
     given = {one.rule.k for one in evaluations if one.rule is not None and one.rule.k is not None}
     usual = min(5, max(1, min(len(one.classes) for one in classifiers) - 1))
-    k = k or (given.pop() if len(given) == 1 else usual)
-    single = all(one.single_label for one in evaluations)
-    names = ("coverage", "macro_coverage") if single else ("recall", "macro_recall")
-    found = [TopkAgainstAverage(classifiers, k), ModelScatter(evaluations, x=names[0], y=names[1])]
+    k = k or (max(1, round(given.pop())) if len(given) == 1 else usual)
+    found = [TopkAgainstAverage(classifiers, k), MacroAgainstMicro(evaluations)]
     return [display for display in found if len(display.values) > 1]
 
 

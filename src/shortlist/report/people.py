@@ -65,8 +65,9 @@ class HumanSets:
         for person, answers in self.by_person.items():
             rows = torch.tensor([places[row] for row in answers], dtype=torch.int64)
             sets = torch.zeros(len(rows), predictions.num_classes, dtype=torch.bool)
+            rows_of = list(answers)
             for place, labels in enumerate(answers.values()):
-                sets[place, [_number(label, columns) for label in labels]] = True
+                sets[place, [_number(label, columns, rows_of[place]) for label in labels]] = True
             target: Tensor = predictions.target[rows]
             found.append(PersonResult(person, len(rows), float(set_size(sets)), float(coverage(sets, target))))
         return found
@@ -127,7 +128,9 @@ def _numbers(names: Sequence[str]) -> dict[str, int]:
     return {name: place for place, name in enumerate(names)}
 
 
-def _number(label: str, columns: dict[str, int]) -> int:
+def _number(label: str, columns: dict[str, int], row: str) -> int:
     if label not in columns:
-        raise InputError(f"{LABELS}: {did_you_mean(label, columns)}expected names of classes, got {shown(label)}")
+        raise InputError(
+            f"{LABELS} of row {shown(row)}: {did_you_mean(label, columns)}expected names of classes, got {shown(label)}"
+        )
     return columns[label]
