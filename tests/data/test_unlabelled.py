@@ -208,6 +208,19 @@ def test_features_are_all_columns_without_a_purpose(tmp_path):
     assert told(dataset) == ["r2: has no number in 'height': left out"]
 
 
+@pytest.mark.parametrize("name", ["Unnamed: 0.1", "Unnamed: 0.2", "Unnamed: 0.1.1", "Unnamed: 1", "__index_level_1__"])
+def test_row_numbers_of_pandas_are_no_features(tmp_path, name):
+    """On rows sorted by label they tell the label."""
+    dataset, _ = opened(csv(tmp_path, f"Unnamed: 0,{name},a,label\n0,0,1,oak\n1,1,3,ash\n"), input_kind="features")
+    assert list(dataset.feature_names) == ["a"]
+
+
+def test_row_numbers_of_pandas_are_no_classes(tmp_path):
+    path = csv(with_pictures(tmp_path), "Unnamed: 0,path,oak,elm\n0,a.png,1,0\n1,b.png,0,1\n")
+    dataset, _ = opened(path, label_column="*")
+    assert sorted(dataset.classes) == ["elm", "oak"]
+
+
 def test_features_need_no_labels_and_go_by_their_numbers(tmp_path):
     dataset, rows = opened(csv(tmp_path, "a,b\n1,2\n?,4\n5,6\n"))
     assert list(rows.ids) == ["0", "2"]

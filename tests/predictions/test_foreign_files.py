@@ -331,10 +331,13 @@ def test_names_of_rows_stay_as_they_are_written(tmp_path):
         Predictions.load(tmp_path / "b.csv", scores_key="p_*", link="identity")
 
 
-def test_the_numbering_of_pandas_is_no_class(tmp_path):
-    table = pa.table({"cat": [0.5, 0.1], "__index_level_0__": [10, 11]})
+@pytest.mark.parametrize("name", ["__index_level_0__", "__index_level_1__", "Unnamed: 0", "Unnamed: 0.1", "Unnamed: 0.1.1", ""])
+def test_the_numbering_of_pandas_is_no_class(tmp_path, name):
+    table = pa.table({name: [10, 11], "cat": [0.5, 0.1]})
     pq.write_table(table, tmp_path / "a.parquet")
-    assert Predictions.load(tmp_path / "a.parquet", scores_key="*", link="identity").classes == ("cat",)
+    (tmp_path / "a.csv").write_text(f"{name},cat\n10,0.5\n11,0.1\n")
+    for file in ("a.parquet", "a.csv"):
+        assert Predictions.load(tmp_path / file, scores_key="*", link="identity").classes == ("cat",)
 
 
 @pytest.mark.parametrize("key", ["target", "classes", "scores"])

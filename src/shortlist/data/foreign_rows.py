@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shortlist.column_names import USUAL_NAMES
 from shortlist.data.array_inputs import array_inputs, pixels
 from shortlist.data.dataset import Split
 from shortlist.data.pictures import PictureArray, Pictures, row_numbers
-from shortlist.data.readers.columns import USUAL_NAMES
 from shortlist.errors import InputError
 from shortlist.tensors import as_tensor, shape_of
 from shortlist.words import quoted

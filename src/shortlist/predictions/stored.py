@@ -13,13 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from shortlist.column_names import is_row_number
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.predictions.checks import check_storable
 from shortlist.predictions.numbered import Numbered
 from shortlist.words import quoted
 
 VERSION = "shortlist-predictions/1"
-NUMBERING = re.compile(r"|__index_level_\d+__")  # columns in which pandas writes the numbers of rows
 SIGNS = re.compile(r"\[!?(?:\][^\]]*|[^\]]+)\]|.", re.DOTALL)  # of a pattern: a star, or what stands for one character
 
 
@@ -138,7 +138,7 @@ class Keys:
         The target, ``id`` and the columns in which pandas writes row numbers never match.
         """
         aside = (self.target or "target", self.ids, "id")
-        names = [name for name in names if name not in aside and not NUMBERING.fullmatch(name)]
+        names = [name for name in names if name not in aside and not is_row_number(name)]
         wanted = self.scores or "scores"
         found = [name for name in names if name == wanted] or [n for n in names if fnmatch.fnmatchcase(n, wanted)]
         if not found:

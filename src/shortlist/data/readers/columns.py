@@ -3,33 +3,9 @@
 import fnmatch
 from collections.abc import Collection, Sequence
 
+from shortlist.column_names import USUAL_NAMES, is_row_number, plain
 from shortlist.errors import InputError
 from shortlist.words import quoted
-
-# The purposes of columns, and their usual names.
-USUAL_NAMES = {
-    "path": (
-        "path",
-        "file",
-        "filename",
-        "file_name",
-        "filepath",
-        "file_path",
-        "image",
-        "image_path",
-        "img",
-        "picture",
-        "photo",
-    ),
-    "label": ("label", "labels", "class", "class_name", "category", "species", "target", "tags"),
-    "split": ("split", "subset"),
-    "group": ("group", "group_id", "observer", "author", "plant", "plant_id", "observation", "observation_id"),
-    "superclass": ("superclass", "genus", "coarse_label"),
-    "id": ("id",),
-    "valid": ("valid",),
-}
-# Names that pandas gives to the row numbers it writes: neither a feature nor a label.
-ROW_NUMBERS = ("", "unnamed: 0", "__index_level_0__")
 
 
 def find_column(names: Sequence[str], role: str, asked: str | None, file: str, *, required: bool = False) -> str | None:
@@ -42,7 +18,7 @@ def find_column(names: Sequence[str], role: str, asked: str | None, file: str, *
         if asked not in names:
             raise InputError(f"{file}: expected a column {asked!r} ({role}_column), got {quoted(names)}")
         return asked
-    found = [name for name in names if _plain(name) in USUAL_NAMES[role]]
+    found = [name for name in names if plain(name) in USUAL_NAMES[role]]
     if len(found) > 1:
         raise InputError(f"{file}: expected one {role} column, got {quoted(found)}: name it with {role}_column")
     if not found and required:
@@ -52,19 +28,15 @@ def find_column(names: Sequence[str], role: str, asked: str | None, file: str, *
 
 
 def find_label_columns(names: Sequence[str], asked: str | None, taken: Collection[str | None], file: str) -> list[str]:
-    """One column of labels, or where a ``*`` was asked for all that it matches, the columns with a purpose aside."""
+    """One column of labels; where a ``*`` was asked for, all that it matches, less row numbers and columns with a purpose."""
     if asked is None or asked in names:
         one = find_column([name for name in names if name not in taken], "label", asked, file, required=True)
         return [] if one is None else [one]
-    found = [name for name in names if fnmatch.fnmatchcase(name, asked) and name not in taken]
+    left = [name for name in names if name not in taken and not is_row_number(name)]
+    found = [name for name in left if fnmatch.fnmatchcase(name, asked)]
     if not found:
         raise InputError(f"{file}: expected columns like {asked!r} (label_column), got {quoted(names)}")
     return found
-
-
-def is_row_number(name: str) -> bool:
-    """Whether a column only counts the rows."""
-    return name.strip().casefold() in ROW_NUMBERS
 
 
 def describes_rows(name: str, but: Collection[str] = ()) -> bool:
@@ -77,8 +49,4 @@ def describes_rows(name: str, but: Collection[str] = ()) -> bool:
     >>> describes_rows("Species"), describes_rows("width")
     (True, False)
     """
-    return is_row_number(name) or any(_plain(name) in usual for role, usual in USUAL_NAMES.items() if role not in but)
-
-
-def _plain(name: str) -> str:
-    return name.strip().casefold().replace(" ", "_").replace("-", "_")
+    return is_row_number(name) or any(plain(name) in usual for role, usual in USUAL_NAMES.items() if role not in but)

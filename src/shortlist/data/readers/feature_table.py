@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
+from shortlist.column_names import is_row_number
 from shortlist.data.dataset import Dataset
 from shortlist.data.problems import Problem
-from shortlist.data.readers.columns import describes_rows, find_column, is_row_number
+from shortlist.data.readers.columns import describes_rows, find_column
 from shortlist.data.readers.feature_arrays import read_feature_arrays
 from shortlist.data.readers.feature_rows import usable_rows
 from shortlist.data.readers.table_dataset import Asked, DescribedTable, TableInputs, dataset_of_table, find_roles
