@@ -38,6 +38,18 @@ def is_row_number(name: str) -> bool:
     return ROW_NUMBERS.fullmatch(name.strip().casefold()) is not None
 
 
+def is_no_class(name: str) -> bool:
+    """Whether a column beside one column for each class is none of them: labels, superclasses, splits, ids or row numbers.
+
+    Names of pictures and groups, such as "photo" or "plant", may be those of classes, unless they end in "_id".
+
+    >>> is_no_class("Target"), is_no_class("image_id"), is_no_class("plant")
+    (True, True, False)
+    """
+    usual = (name for role in ("label", "superclass", "split", "id", "valid") for name in USUAL_NAMES[role])
+    return is_row_number(name) or plain(name) in usual or plain(name).endswith("_id")
+
+
 def plain(name: str) -> str:
     """The name of a column in the form that usual names have.
 

@@ -340,6 +340,21 @@ def test_the_numbering_of_pandas_is_no_class(tmp_path, name):
         assert Predictions.load(tmp_path / file, scores_key="*", link="identity").classes == ("cat",)
 
 
+@pytest.mark.parametrize("name", ["target", "Label", "labels", "coarse_label", "split", "ID", "image_id"])
+def test_columns_that_describe_rows_are_no_classes_under_a_bare_star(tmp_path, name):
+    """A numeric column ``target`` beside the one that ``target_key`` names was a class, and mostly the most probable one."""
+    (tmp_path / "a.csv").write_text(f"cat,plant,{name},target_name\n0.5,0.1,1,cat\n0.1,0.5,2,plant\n")
+    found = Predictions.load(tmp_path / "a.csv", scores_key="*", target_key="target_name", link="identity")
+    assert found.classes == ("cat", "plant")
+    assert found.target.tolist() == [0, 1]
+
+
+def test_a_column_named_in_full_holds_scores_whatever_its_name(tmp_path):
+    pq.write_table(pa.table({"labels": [[0.5, 0.1]], "p_label": [0.5]}), tmp_path / "a.parquet")
+    assert Predictions.load(tmp_path / "a.parquet", scores_key="labels", link="identity").scores.shape == (1, 2)
+    assert Predictions.load(tmp_path / "a.parquet", scores_key="p_*", link="identity").classes == ("label",)
+
+
 @pytest.mark.parametrize("key", ["target", "classes", "scores"])
 def test_ids_are_nothing_else(tmp_path, key):
     np.savez(tmp_path / "a.npz", scores=SCORES, target=LABELS, classes=np.array(list("xyz")))

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from shortlist.column_names import is_row_number
+from shortlist.column_names import is_no_class, is_row_number
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.predictions.checks import check_storable
 from shortlist.predictions.numbered import Numbered
@@ -135,12 +135,16 @@ class Keys:
     def find_scores(self, names: Iterable[str]) -> list[str]:
         """The array or columns that hold the scores; ``*`` stands for any text.
 
-        The target, ``id`` and the columns in which pandas writes row numbers never match.
+        The target, ``id`` and the columns in which pandas writes row numbers never match; nor do columns with the usual name
+        of labels, superclasses, splits or ids match a star that stands for the whole name.
         """
         aside = (self.target or "target", self.ids, "id")
         names = [name for name in names if name not in aside and not is_row_number(name)]
         wanted = self.scores or "scores"
-        found = [name for name in names if name == wanted] or [n for n in names if fnmatch.fnmatchcase(n, wanted)]
+        found = [name for name in names if name == wanted]
+        if not found:
+            matching = [name for name in names if fnmatch.fnmatchcase(name, wanted)]
+            found = [name for name in matching if not is_no_class(name)] if set(wanted) == {"*"} else matching
         if not found:
             raise InputError(f"expected scores under {wanted!r}, found {quoted(names)}: set scores_key")
         return found
