@@ -357,6 +357,33 @@ def test_codes_dates_and_times_stay_as_they_are_written(tmp_path, run):
 
 
 @pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["1.1", "1.10", "2"], None),
+        (["1.2", "1.10", "3"], None),
+        (["1.20e3", "4", "5"], None),
+        (["2.0", "2", "3.5"], None),
+        (["1e3", "1000", "3"], None),
+        (["0.12345678901234567890", "0.12345678901234567891", "3"], None),
+        (["-0", "0", "3"], None),
+        (["1.0", "", "3.0"], [1.0, None, 3.0]),
+        (["0.0", "0.05", "10.5"], [0.0, 0.05, 10.5]),
+        (["1.5", "1.5", "NA"], [1.5, 1.5, None]),
+        (["10", "100", "10"], [10, 100, 10]),
+        (["1.0", "1e-10", "2.5E+20"], [1.0, 1e-10, 2.5e20]),
+    ],
+)
+def test_columns_are_numbers_only_if_no_two_cells_become_one(tmp_path, run, cells, values):
+    """The versions 1.1 and 1.10 were both kept as 1.1."""
+    predictions(3, ids=["a", "b", "c"]).save(tmp_path / "s.safetensors")
+    rows = zip("abc", cells, strict=True)
+    (tmp_path / "t.csv").write_text("id,v,w\n" + "".join(f"{name},{cell},x\n" for name, cell in rows))
+    assert run("index", "build", "s.safetensors", "one", "--columns", "t.csv").code == 0
+    found = {row["id"]: row["columns"]["v"] for row in map(json.loads, run("search", "fork", "one", "--json").out.splitlines())}
+    assert [found[name] for name in "abc"] == (cells if values is None else values)
+
+
+@pytest.mark.parametrize(
     ("values", "message"),
     [
         (pa.array([[1], [2], [3]]), "column 'l': expected text, .*got list<"),

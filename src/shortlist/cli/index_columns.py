@@ -16,8 +16,9 @@ from shortlist.retrieval.columns import KINDS
 from shortlist.words import counted, listed, quoted
 
 ID = "id"
-# Digits that a number would not keep: zeros at the beginning, or more than a double holds.
-CODE = r"^\s*[+-]?(0[0-9]|[0-9]{16})"
+LEADING_ZERO = r"^\s*[+-]?0[0-9]"
+TRAILING_ZERO = r"\.[0-9]+0\s*([eE]|$)"  # 1.10, but not 1.0, the usual form of a whole number among others
+TOO_LONG = r"^\s*[+-]?[0-9]{16}"  # more digits than a double holds
 
 
 def table_columns(predictions: Predictions, path: Path) -> dict[str, list[Any]]:
@@ -52,7 +53,7 @@ def table_columns(predictions: Predictions, path: Path) -> dict[str, list[Any]]:
 
 
 def _read_csv(path: Path) -> pa.Table:
-    """The table of a CSV file: ids, codes such as 0017, dates and times as they are written, numbers and booleans as such."""
+    """The table of a CSV file: ids, dates, times and codes such as 0017 or 1.10 as written, numbers and booleans as such."""
     parsing = csv.ParseOptions(newlines_in_values=contains(path, b'"'))  # else Arrow may cut cells without an error
 
     def read(**options: Any) -> pa.Table:
@@ -65,19 +66,20 @@ def _read_csv(path: Path) -> pa.Table:
         return guessed
     written = read(include_columns=typed, column_types=dict.fromkeys(typed, pa.string()), strings_can_be_null=True)
     for name in typed:
-        if guessed.schema.field(name).type not in (pa.int64(), pa.float64()) or _holds_codes(
-            written.column(name), guessed, name
-        ):
-            guessed = guessed.set_column(guessed.column_names.index(name), name, written.column(name))
+        numbers, text = guessed.column(name), written.column(name)
+        if numbers.type not in (pa.int64(), pa.float64()) or _holds_codes(text, numbers):
+            guessed = guessed.set_column(guessed.column_names.index(name), name, text)
     return guessed
 
 
-def _holds_codes(written: Any, guessed: pa.Table, name: str) -> bool:
-    """Whether digits would be lost if a column became numbers."""
-    codes = pc.match_substring_regex(written, CODE)
-    if guessed.schema.field(name).type == pa.int64():  # which holds all of them
-        codes = pc.match_substring_regex(written, r"^\s*[+-]?0[0-9]")
-    return bool(pc.any(codes).as_py())
+def _holds_codes(written: pa.ChunkedArray, numbers: pa.ChunkedArray) -> bool:
+    """Whether a column is more than its numbers: 0017 has a zero that they lack, and 1.1 and 1.10 are one number."""
+    lossy = [LEADING_ZERO, TRAILING_ZERO]
+    if numbers.type == pa.float64():
+        lossy.append(TOO_LONG)
+    if any(pc.any(pc.match_substring_regex(written, pattern)).as_py() for pattern in lossy):
+        return True
+    return bool(pc.count_distinct(pc.utf8_trim_whitespace(written)).as_py() > pc.count_distinct(numbers).as_py())
 
 
 def _values(column: Any, name: str, kind: Any = None) -> list[Any]:
