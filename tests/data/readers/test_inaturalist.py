@@ -64,6 +64,45 @@ def test_names_published_later_replace_the_codes(tmp_path, wrapped):
     assert data.splits["train"].target.tolist() == [2, 0, 1]
 
 
+def species(*ids):
+    return [{"id": number, "name": f"Quercus {'abcdefgh'[number]}", "supercategory": "Oaks"} for number in ids]
+
+
+@pytest.mark.parametrize("year", [2018, 2019])
+@pytest.mark.parametrize("ids", [range(8), range(1, 4), range(2)])
+def test_later_names_with_other_ids_are_those_of_another_year(tmp_path, year, ids):
+    """The 8,142 species of 2018 became the classes of the 1,010 of 2019."""
+    fixtures.inaturalist(tmp_path, year)
+    without = read_inaturalist(tmp_path)
+    dump(tmp_path / "categories.json", species(*ids))
+    data = read_inaturalist(tmp_path)
+    assert data.classes == without.classes == ["code 0", "code 1", "code 2"]
+    assert data.superclasses == without.superclasses
+    assert data.splits["train"].target.tolist() == [2, 0, 1]
+    assert kinds(data)["names that do not fit"] == ["categories.json"]
+
+
+@pytest.mark.parametrize("year", [2017, 2021])
+def test_years_with_names_keep_them(tmp_path, year):
+    fixtures.inaturalist(tmp_path, year)
+    dump(tmp_path / "categories.json", species(0, 1, 2))
+    data = read_inaturalist(tmp_path)
+    assert data.classes == ["code 0", "code 1", "code 2"]
+    assert kinds(data)["names that do not fit"] == ["categories.json"]
+
+
+@pytest.mark.parametrize("agree", [True, False])
+def test_names_that_already_replaced_the_codes_are_kept(tmp_path, agree):
+    fixtures.inaturalist(tmp_path)
+    own = species(0, 1, 2)
+    for file in ("train2018.json", "val2018.json"):
+        dump(tmp_path / file, json.loads((tmp_path / file).read_text()) | {"categories": own})
+    dump(tmp_path / "categories.json", own if agree else [one | {"name": "Acer " + one["name"][-1]} for one in own])
+    data = read_inaturalist(tmp_path)
+    assert data.classes == ["Quercus a", "Quercus b", "Quercus c"]
+    assert ("names that do not fit" in kinds(data)) is not agree
+
+
 def test_an_archive_unpacked_into_a_folder_of_its_name(tmp_path):
     fixtures.inaturalist(tmp_path)
     (tmp_path / "train_val2018").rename(tmp_path / "inner")

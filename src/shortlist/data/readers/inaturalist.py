@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,8 @@ REFERENCES = {
 UNPUBLISHED = "the iNaturalist competitions, https://github.com/visipedia/inat_comp"
 LABEL_FILE = re.compile(r"(train|train_mini|val)(\d{4})?\.json")
 RANKS = ("supercategory", "kingdom", "phylum", "class", "order", "family", "genus")
+LATER_NAMES = "categories.json"
+CODED_YEARS = (2018, 2019)  # whose label files have codes instead of names
 UNMARKED_YEAR = 2021  # whose files carry no year in their names
 
 
@@ -30,8 +33,9 @@ def read_inaturalist(
 ) -> Dataset:
     """iNaturalist from its label files, ``train2018.json`` and ``val2018.json`` (in 2021 ``train.json`` and ``val.json``).
 
-    Names in the files of 2018 and 2019 are codes; where ``categories.json``, published later, lies beside them, it gives the
-    names. Labels follow the category ids. Pictures of one rights holder form a group.
+    Names in the files of 2018 and 2019 are codes; where ``categories.json``, published later for each of these years, lies
+    beside them and has the same ids, it gives the names. One that does not fit is noted and not used. Labels follow the
+    category ids. Pictures of one rights holder form a group.
 
     Args:
         root: the folder of the label files, and of the folders that picture paths begin with (``train_val2018``, …).
@@ -45,16 +49,18 @@ def read_inaturalist(
     chosen = chosen_year(sorted({found for _, found in files}), year)
     train = "train_mini" if ("train_mini", chosen) in files and (mini or (TRAIN, chosen) not in files) else TRAIN
     problems: list[Problem] = []
-    categories, named = _later_names(home), {}
+    categories: list[Record] = []
+    named: dict[str, NamedPictures] = {}
     first: CocoJson | None = None
     for split, part in ((TRAIN, train), ("val", "val")):
         if (part, chosen) not in files:
             problems.append(Problem("absent label file", f"{split}.json", f"of {chosen} is not there: no split {split}"))
             continue
         labelled = CocoJson.read(files[part, chosen])
-        first = first or labelled
+        if first is None:
+            first = labelled
+            categories = _categories(home, first, chosen, problems)
         labelled.check_categories(first)
-        categories = categories or first.categories
         named[split] = _rows(home, labelled, categories)
         problems += labelled.problems
     ids = [str(category["id"]) for category in categories]
@@ -76,9 +82,30 @@ def _label_files(home: Path) -> dict[tuple[str, int], Path]:
     return files
 
 
+def _categories(home: Path, labelled: CocoJson, year: int, problems: list[Problem]) -> list[Record]:
+    """The categories of a label file, or those published later if they fit; a note if they do not."""
+    own, later = labelled.categories, _later_names(home)
+    if not later:
+        return own
+    names = [category.get("name") for category in own]
+    if [category["id"] for category in later] != [category["id"] for category in own]:
+        misfit = f"has other ids than {labelled.path.name}, so it belongs to another year: not used"
+    elif names == [category.get("name") for category in later] or (year in CODED_YEARS and _are_codes(names)):
+        return later
+    else:
+        misfit = f"has other names than {labelled.path.name}, whose names are no codes: not used"
+    problems.append(Problem("names that do not fit", LATER_NAMES, misfit))
+    return own
+
+
+def _are_codes(names: list[Any]) -> bool:
+    """Whether names stand for those of species, which have no digits."""
+    return any(character.isdigit() for name in names for character in str(name))
+
+
 def _later_names(home: Path) -> list[Record]:
     """The list of categories that was published to replace the codes, where it is there."""
-    path = home / "categories.json"
+    path = home / LATER_NAMES
     if not path.is_file():
         return []
     document = parsed_json(path, "the names of the species")
