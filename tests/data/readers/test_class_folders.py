@@ -46,6 +46,36 @@ def test_runs_that_training_put_into_the_folder_are_no_classes(tmp_path):
     assert kinds(after) == [("folder of a run", "mine"), ("folder of a run", "runs")]
 
 
+@pytest.mark.parametrize("place", ["runs/exp1/seed0", "runs/a/b/c/seed0"])
+def test_runs_are_no_classes_however_deep_they_lie(tmp_path, place):
+    leaves = make(tmp_path / "leaves", "oak/1.jpg", "elm/1.jpg")
+    RunFolder(leaves / place).write_recipe(Recipe("mine", str(leaves)))
+    make(leaves, f"{place}/figure.png")
+    (leaves / "runs/logs").mkdir()
+    (leaves / "runs/logs/notes.txt").write_text("started at nine")
+    (leaves / "runs/again").symlink_to(leaves / "runs")
+    dataset = read_class_folders(leaves)
+    assert dataset.classes == ["elm", "oak"]
+    assert kinds(dataset) == [("folder of a run", "runs")]
+
+
+def test_a_class_keeps_its_pictures_beside_a_run(tmp_path):
+    leaves = make(tmp_path / "leaves", "oak/1.jpg", "elm/deep/1.jpg", "elm/empty/no/1.jpg")
+    (leaves / "elm/empty/no/1.jpg").unlink()
+    RunFolder(leaves / "elm/runs/first").write_recipe(Recipe("mine", str(leaves)))
+    make(leaves, "elm/runs/first/figure.png")
+    dataset = read_class_folders(leaves)
+    assert dataset.splits["all"].ids == ["elm/deep/1.jpg", "oak/1.jpg"]
+    assert kinds(dataset) == [("folder of a run", "elm/runs/first")]
+
+
+def test_a_folder_without_runs_or_pictures_is_a_class_without_pictures(tmp_path):
+    leaves = make(tmp_path / "leaves", "oak/1.jpg", "elm/1.jpg")
+    (leaves / "ash/deep").mkdir(parents=True)
+    (leaves / "ash/deep/recipe.json").write_text('{"flour": 500}')
+    assert "folder of a run" not in dict(kinds(read_class_folders(leaves)))
+
+
 def test_a_class_with_a_file_of_that_name_stays_a_class(tmp_path):
     leaves = make(tmp_path / "leaves", "oak/1.jpg", "runs/2024/1.jpg", "elm/1.jpg")
     (leaves / "elm/recipe.json").write_text('{"flour": 500}')

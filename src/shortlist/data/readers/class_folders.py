@@ -112,9 +112,9 @@ class FolderWalk:
     def folders(self, folder: Path) -> list[Path]:
         """The folders directly below, without hidden ones and those of runs, which training may have put there."""
         found = [Path(entry.path) for entry in self._entries(folder) if _is_folder(entry)]
-        runs = [path for path in found if _is_run(path) or _holds_only_runs(path)]
+        runs = [path for path in found if _holds_only_runs(path)]
         for path in runs:
-            self.note("folder of a run", str(path), "holds runs of shortlist, not pictures of a class: left out")
+            self._note_run(path)
         return [path for path in found if path not in runs]
 
     def classes(self, folder: Path) -> dict[str, list[str]]:
@@ -144,12 +144,18 @@ class FolderWalk:
         seen.add(real)
         for entry in self._entries(folder):
             if _is_folder(entry):
-                yield from self.pictures(Path(entry.path), seen)
+                if _is_run(Path(entry.path)):
+                    self._note_run(Path(entry.path))
+                else:
+                    yield from self.pictures(Path(entry.path), seen)
             elif _is_picture_name(entry.name):
                 if os.path.isfile(entry.path):
                     yield os.path.relpath(entry.path, self.root).replace(os.sep, "/")
                 else:
                     self.note("link to nothing", entry.path, "points at no file: left out")
+
+    def _note_run(self, folder: Path) -> None:
+        self.note("folder of a run", str(folder), "holds runs of shortlist, not pictures of a class: left out")
 
     def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
         try:
@@ -178,16 +184,28 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _holds_only_runs(folder: Path) -> bool:
-    """Whether all folders in this one, which is called ``runs`` by default, are those of runs, and there is no picture."""
-    runs = 0
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:  # ends at the first picture, so that large classes are not listed twice
-                if _is_picture_name(entry.name) or (_is_folder(entry) and not _is_run(Path(entry.path))):
-                    return False
-                runs += _is_folder(entry)
-    except OSError:
-        return False
+    """Whether there are runs below this folder, which is called ``runs`` by default, and no pictures outside them."""
+    runs, waiting, seen = 0, [folder], set()
+    while waiting:
+        here = waiting.pop()
+        if _is_run(here):
+            runs += 1
+            continue
+        real = here.resolve()
+        if real in seen:
+            continue
+        seen.add(real)
+        try:
+            with os.scandir(here) as entries:
+                for entry in entries:  # ends at the first picture, so that large classes are not listed twice
+                    if entry.name.startswith("."):
+                        continue
+                    if _is_folder(entry):
+                        waiting.append(Path(entry.path))
+                    elif _is_picture_name(entry.name):
+                        return False
+        except OSError:
+            return False
     return runs > 0
 
 
