@@ -384,6 +384,33 @@ def test_columns_are_numbers_only_if_no_two_cells_become_one(tmp_path, run, cell
 
 
 @pytest.mark.parametrize(
+    ("first", "second", "values"),
+    [
+        (["0017", "3"], ["17", "4"], ["17", "4"]),
+        (["1.10", "3"], ["1.2", ""], ["1.2", None]),
+        (["1.10", "x"], ["true", "false"], ["true", "false"]),
+        (["1.25", "3"], ["0.50", "2.00"], [0.5, 2.0]),
+        (["1.25", "3"], ["4", "5"], [4.0, 5.0]),
+        (["1.25", "3"], ["1.1", "1.10"], "expected numbers, got text"),
+        (["1.25", "3"], ["0017", "3"], "expected numbers, got text"),
+    ],
+)
+def test_columns_of_added_rows_are_read_as_the_index_holds_them(tmp_path, run, fails, first, second, values):
+    for ids, cells in (("ab", first), ("cd", second)):
+        predictions(2, ids=list(ids)).save(tmp_path / f"{ids}.safetensors")
+        rows = zip(ids, cells, strict=True)
+        (tmp_path / f"{ids}.csv").write_text("id,v,w\n" + "".join(f"{name},{cell},x\n" for name, cell in rows))
+    run("index", "build", "ab.safetensors", "one", "--columns", "ab.csv")
+    adding = ("index", "add", "cd.safetensors", "one", "--columns", "cd.csv")
+    if isinstance(values, str):
+        assert values in fails(*adding)
+        return
+    assert run(*adding).code == 0
+    found = {row["id"]: row["columns"]["v"] for row in map(json.loads, run("search", "fork", "one", "--json").out.splitlines())}
+    assert [found[name] for name in "cd"] == values
+
+
+@pytest.mark.parametrize(
     ("values", "message"),
     [
         (pa.array([[1], [2], [3]]), "column 'l': expected text, .*got list<"),

@@ -1,5 +1,6 @@
 """The further columns of an index, read from a table: ``--columns FILE``."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +22,18 @@ TRAILING_ZERO = r"\.[0-9]+0\s*([eE]|$)"  # 1.10, but not 1.0, the usual form of 
 TOO_LONG = r"^\s*[+-]?[0-9]{16}"  # more digits than a double holds
 
 
-def table_columns(predictions: Predictions, path: Path) -> dict[str, list[Any]]:
+def table_columns(predictions: Predictions, path: Path, known: Mapping[str, str]) -> dict[str, list[Any]]:
     """The columns of a table, in the order of the rows of the predictions, which are matched by id.
 
     Args:
         predictions: the rows, with ids.
         path: a CSV or Parquet file with a column ``id``.
+        known: what the columns of the index hold, by name, so that those of a CSV file are read as the same.
     """
     if predictions.ids is None:
         raise InputError("--columns: expected scores whose rows have ids, to match those of the table, got none")
     try:
-        table = parquet.read_table(path) if path.suffix == ".parquet" else _read_csv(path)
+        table = parquet.read_table(path) if path.suffix == ".parquet" else _read_csv(path, known)
         check_distinct(table.column_names)
         if ID not in table.column_names:
             raise InputError(f"expected a column {ID}, got {quoted(table.column_names)}")
@@ -52,7 +54,7 @@ def table_columns(predictions: Predictions, path: Path) -> dict[str, list[Any]]:
     return {name: [None if place is None else column[place] for place in places] for name, column in others.items()}
 
 
-def _read_csv(path: Path) -> pa.Table:
+def _read_csv(path: Path, known: Mapping[str, str]) -> pa.Table:
     """The table of a CSV file: ids, dates, times and codes such as 0017 or 1.10 as written, numbers and booleans as such."""
     parsing = csv.ParseOptions(newlines_in_values=contains(path, b'"'))  # else Arrow may cut cells without an error
 
@@ -61,20 +63,26 @@ def _read_csv(path: Path) -> pa.Table:
 
     guessed = read(column_types={ID: pa.string()})
     check_distinct(guessed.column_names)
-    typed = [field.name for field in guessed.schema if field.type not in (pa.string(), pa.bool_(), pa.null())]
+    as_text = {name for name, kind in known.items() if kind == KINDS[pa.string()]}
+    kept = (pa.string(), pa.null(), pa.bool_())
+    typed = [field.name for field in guessed.schema if field.type not in (kept[:2] if field.name in as_text else kept)]
     if not typed:
         return guessed
     written = read(include_columns=typed, column_types=dict.fromkeys(typed, pa.string()), strings_can_be_null=True)
     for name in typed:
         numbers, text = guessed.column(name), written.column(name)
-        if numbers.type not in (pa.int64(), pa.float64()) or _holds_codes(text, numbers):
+        is_number = numbers.type in (pa.int64(), pa.float64()) and name not in as_text
+        if not is_number or _holds_codes(text, numbers, known_as_numbers=name in known):
             guessed = guessed.set_column(guessed.column_names.index(name), name, text)
     return guessed
 
 
-def _holds_codes(written: pa.ChunkedArray, numbers: pa.ChunkedArray) -> bool:
-    """Whether a column is more than its numbers: 0017 has a zero that they lack, and 1.1 and 1.10 are one number."""
-    lossy = [LEADING_ZERO, TRAILING_ZERO]
+def _holds_codes(written: pa.ChunkedArray, numbers: pa.ChunkedArray, known_as_numbers: bool) -> bool:
+    """Whether a column is more than its numbers: 0017 has a zero that they lack, and 1.1 and 1.10 are one number.
+
+    In a column that is known to hold numbers, 0.50 is one of them.
+    """
+    lossy = [LEADING_ZERO] if known_as_numbers else [LEADING_ZERO, TRAILING_ZERO]
     if numbers.type == pa.float64():
         lossy.append(TOO_LONG)
     if any(pc.any(pc.match_substring_regex(written, pattern)).as_py() for pattern in lossy):

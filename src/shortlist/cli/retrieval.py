@@ -1,6 +1,7 @@
 """``shortlist index`` and ``shortlist search``: build and search an index of scored rows."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -47,7 +48,7 @@ def build(
 
     _check_output(index)
     predictions = _load(scores, scores_key, ids_key, link)
-    given, made_from = _columns(predictions, columns, pictures, thumbnails)
+    given, made_from = _columns(predictions, columns, pictures, thumbnails, known={})
     found: list[str] = []
     with Bar("indexing", len(predictions)) as bar, noticed(found):
         made = Index.build(predictions, index, columns=given, thumbnails=made_from, progress=bar.at)
@@ -72,7 +73,7 @@ def add(
     """Add the rows of a file of scores with the same classes and the same link."""
     opened = _open(index)
     predictions = _load(scores, scores_key, ids_key, link)
-    given, made_from = _columns(predictions, columns, pictures, thumbnails)
+    given, made_from = _columns(predictions, columns, pictures, thumbnails, known=opened.columns)
     with Bar("indexing", len(predictions)) as bar:
         replaced = opened.add(predictions, columns=given, thumbnails=made_from, replace=replace, progress=bar.at)
     _warn_of_unreadable(made_from)
@@ -257,12 +258,12 @@ def _load(path: Path, scores_key: str | None, ids_key: str | None, link: str | N
 
 
 def _columns(
-    predictions: "Predictions", table: Path | None, pictures: Path | None, side: int | None
+    predictions: "Predictions", table: Path | None, pictures: Path | None, side: int | None, known: Mapping[str, str]
 ) -> tuple[dict[str, Any], "Thumbnails | None"]:
     """The columns of the rows, from a table and a folder of images, and what thumbnails are made from."""
     from shortlist.cli.index_columns import table_columns  # imports Arrow
 
-    given = {} if table is None else table_columns(predictions, table)
+    given = {} if table is None else table_columns(predictions, table, known)
     paths = _picture_paths(predictions, pictures, warn_of_missing=side is None)
     if paths is None:
         if side is not None:
