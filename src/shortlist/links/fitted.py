@@ -16,8 +16,9 @@ from shortlist.words import shown
 
 Base: TypeAlias = Link | dict[str, Any] | None
 
-# Above -log of the smallest positive number of the dtype: no probability that it can represent has larger log-odds.
-LARGEST_FINITE_ODDS = {torch.float32: 103.97, torch.float64: 745.2}
+# Stands for the log-odds of probabilities 0 and 1: just beyond those of the smallest positive float32, 2^-149. It is the same
+# for float64, so that a row has the same probabilities in either precision.
+LARGEST_ODDS = 103.97
 
 
 class FittedLink(Link):
@@ -88,10 +89,11 @@ class FittedLink(Link):
         return self.base
 
     def _odds_of_base(self, scores: Scores) -> Tensor:
-        """The log-odds of the base, infinite ones replaced by the largest finite log-odds of a probability."""
-        odds = self._fitted_base()._log_odds(scores)
-        widest = LARGEST_FINITE_ODDS[odds.dtype]
-        return torch.nan_to_num(odds, nan=torch.nan, posinf=widest, neginf=-widest)
+        """The log-odds of the base, infinite ones replaced by the largest log-odds of a probability."""
+        base = self._fitted_base()
+        # In float64, so that rounding does not decide what is certain; nothing is below what stands for 0.
+        odds = base._log_odds(scores.double()).clamp(min=-LARGEST_ODDS) if base.reaches_zero else base._log_odds(scores)
+        return torch.nan_to_num(odds, nan=torch.nan, posinf=LARGEST_ODDS, neginf=-LARGEST_ODDS).to(scores.dtype)
 
     def _scores_of_base(self, scores: Scores) -> Tensor:
         """The scores that are scaled: those of a softmax as they are, log p of given probabilities, log-odds otherwise."""
@@ -99,7 +101,7 @@ class FittedLink(Link):
         if isinstance(base, Softmax):
             return scores
         if self.single and isinstance(base, Identity):
-            return base._probs(scores).log().clamp(min=-LARGEST_FINITE_ODDS[scores.dtype])  # log 0
+            return base._probs(scores).log().clamp(min=-LARGEST_ODDS)  # log 0
         return self._odds_of_base(scores)
 
     def __repr__(self) -> str:

@@ -63,6 +63,11 @@ class Link(Fitted):
         return not self.missing_buffers()
 
     @property
+    def reaches_zero(self) -> bool:
+        """Whether finite scores can have probability exactly 0, so that their log-odds are -∞."""
+        return type(self)._log_odds is Link._log_odds
+
+    @property
     def records_fit(self) -> bool:
         """Whether the configuration implies that the link was fitted, so that its buffers must exist."""
         return False

@@ -127,6 +127,7 @@ class Isotonic(PerLabelLink):
     """
 
     kind = "isotonic"
+    reaches_zero = True
     knots: Tensor | None
     levels: Tensor | None
 

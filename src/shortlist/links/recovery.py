@@ -95,6 +95,11 @@ class FocalRecovery(Link):
         super().__init__()
         self._set(gamma_pos=gamma_pos, gamma_neg=gamma_neg, shift=shift)
 
+    @property
+    def reaches_zero(self) -> bool:
+        """As declared by :class:`Link`: only with a shift."""
+        return self.shift > 0
+
     def _log_odds(self, scores: Scores) -> Tensor:
         log_z, log_rest = logsigmoid(scores), logsigmoid(-scores)
         if self.shift == 0:
