@@ -10,6 +10,8 @@ from shortlist import Predictions, metrics
 from shortlist.class_names import by_class, other_column
 from shortlist.errors import InputError
 from shortlist.links import Platt
+from shortlist.losses import class_margins
+from shortlist.methods import find_method, suggest_parameters
 from shortlist.sets import average_k, pas, per_label, sure_node
 from tests.models.classifiers import NAMES, of_features
 
@@ -147,3 +149,22 @@ def test_classes_in_another_order_than_the_columns_are_refused():
     assert Predictions(frame.rename(columns=lambda name: f"p {name}"), classes=CLASSES).classes == tuple(CLASSES)
     with pytest.raises(InputError, match="classes: .*got 'fir' for column 0, which is 'ash'"):
         Predictions(frame, classes=CLASSES[::-1])
+
+
+@pytest.mark.parametrize(
+    "take",
+    [
+        lambda counts: class_margins(counts),
+        lambda counts: find_method("ldam").loss(counts).margins,
+        lambda counts: find_method("noised-topk-imbalanced").loss(counts).margin,
+        lambda counts: suggest_parameters("ldam", counts),
+    ],
+    ids=["class_margins", "ldam", "noised-topk-imbalanced", "suggest_parameters"],
+)
+def test_counts_of_a_loss_by_name_or_out_of_order_are_refused(take):
+    labels = pd.Series([2] * 5 + [1] * 50 + [0] * 20)
+    assert str(take(labels.value_counts().sort_index())) == str(take([20, 50, 5]))
+    with pytest.raises(InputError, match="counts: .*got a series"):
+        take(labels.value_counts())
+    with pytest.raises(InputError, match="counts: .*got a dict"):
+        take({"ash": 20, "elm": 50, "fir": 5})

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_each_class, number
+from shortlist.class_names import by_class
 from shortlist.errors import InputError
 from shortlist.links import LDAM, Link, Softmax, SoftmaxFocalRecovery
 from shortlist.losses.domains import domains
@@ -227,7 +228,7 @@ def class_margins(counts: Any, max_margin: float = 0.5) -> Tensor:
     Cao et al. 2019.
     """
     number(least=0)("max_margin", max_margin)
-    numbers = as_tensor(counts, "counts").double()
+    numbers = as_tensor(by_class("counts", counts), "counts").double()
     if numbers.ndim != 1 or not len(numbers):
         raise InputError(f"counts: expected one number for each class, (C,), got {shape_of(numbers)}")
     wrong = ~((numbers >= 1) & numbers.isfinite())

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from shortlist.class_names import by_class
 from shortlist.errors import InputError
 from shortlist.losses import class_margins
 from shortlist.methods.menu import Method, find_method
@@ -66,7 +67,7 @@ def suggest_parameters(method: str | Method, counts: Any, **given: Any) -> Sugge
 
 
 def _described(counts: Any) -> ClassCounts:
-    numbers = as_tensor(counts, "counts").double()
+    numbers = as_tensor(by_class("counts", counts), "counts").double()
     class_margins(numbers)  # makes the same checks
     if len(numbers) < 2:
         raise InputError(f"counts: expected at least two classes, got {shape_of(numbers)}")
