@@ -168,3 +168,18 @@ def test_counts_of_a_loss_by_name_or_out_of_order_are_refused(take):
         take(labels.value_counts())
     with pytest.raises(InputError, match="counts: .*got a dict"):
         take({"ash": 20, "elm": 50, "fir": 5})
+
+
+@pytest.mark.filterwarnings("ignore::shortlist.errors.ShortlistWarning")
+def test_predictions_keep_the_names_of_the_columns():
+    frame = pd.DataFrame(PROBS, columns=CLASSES)
+    assert Predictions(frame).classes == Predictions(frame, classes=CLASSES).classes == tuple(CLASSES)
+    assert Predictions(frame, classes=["a", "b", "c"]).classes == ("a", "b", "c")
+    assert Predictions(pd.DataFrame(PROBS)).classes is Predictions(PROBS).classes is None
+    assert Predictions(pd.DataFrame(PROBS)[[2, 1, 0]]).classes == ("2", "1", "0")
+    assert Predictions(pd.DataFrame(PROBS), train_counts={2: 3, 0: 1, 1: 2}).train_counts.tolist() == [1, 2, 3]
+    rule = average_k(1).fit(Predictions(frame))
+    with pytest.raises(InputError, match="column 0 was 'ash' and is 'fir' here"):
+        rule(Predictions(frame[CLASSES[::-1]]))
+    with pytest.raises(InputError, match="classes: .*'ash' more than once"):
+        Predictions(pd.DataFrame(PROBS, columns=["ash", "ash", "fir"]))

@@ -16,6 +16,17 @@ def column_names(values: Any) -> list[str] | None:
     return [str(name) for name in values.columns] if hasattr(values, "columns") and hasattr(values, "to_numpy") else None
 
 
+def named_columns(values: Any) -> list[str] | None:
+    """As :func:`column_names`, but None too where the columns are only numbered, from 0 in their order.
+
+    >>> import pandas as pd
+    >>> named_columns(pd.DataFrame([[0.25, 0.75]])) is None, named_columns(pd.DataFrame([[0.25, 0.75]], columns=["ash", "elm"]))
+    (True, ['ash', 'elm'])
+    """
+    names = column_names(values)
+    return None if names is None or names == [str(place) for place in range(len(names))] else names
+
+
 def other_column(known: Sequence[str] | None, given: Sequence[str] | None) -> int | None:
     """The first column that has another name than it should; None if none has, or if one side is only numbered.
 
@@ -60,6 +71,21 @@ def check_same_columns(values: Any, target: Any, classes: Sequence[str] | None =
         raise InputError(
             f"target: expected a column for each class in their order, got {given[place]!r} in column {place}, where the "
             f"class is {wanted!r}: select the columns of the target by the names of the classes"
+        )
+
+
+def check_same_batches(known: Sequence[str] | None, given: Sequence[str] | None) -> None:
+    """Raise an error if the columns of a batch have other names than those before, or the same in another order.
+
+    Args:
+        known: the names of the columns of the batches before; None if they have none.
+        given: those of this batch.
+    """
+    place = None if known is None else other_column(known, given)
+    if place is not None and known is not None and given is not None:
+        raise InputError(
+            f"probs: expected batches with the same classes in the same order, got {known[place]!r} and {given[place]!r} in "
+            f"column {place}"
         )
 
 

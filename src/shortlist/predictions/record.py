@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_labels, check_values
-from shortlist.class_names import by_class, check_same_columns, column_names
+from shortlist.class_names import by_class, check_same_columns, column_names, named_columns
 from shortlist.errors import InputError
 from shortlist.links import Identity, Link, parse_link
 from shortlist.predictions.checks import check_columns, check_counts, check_names, check_superclasses
@@ -39,7 +39,7 @@ class Predictions:
     Args:
         scores: float32, float16 or float64 (N, C); numpy arrays are used without a copy.
         target: int64 (N,), bool (N, C), or None if the labels are not known.
-        classes: C names, all different; None numbers them from 0.
+        classes: C names, all different; by default those of the columns of a data frame, or else numbers from 0.
         link: turns scores into probabilities (a link or its text); None if scores cannot be interpreted as probabilities.
         ids: N names of rows, all different; None numbers them from 0.
         train_counts: the number of training examples of each class, (C,).
@@ -74,14 +74,15 @@ class Predictions:
         def keep(name: str, value: Any) -> None:
             object.__setattr__(self, name, value)
 
-        names = column_names(scores)
-        keep("classes", None if classes is None else tuple(str(name) for name in classes))
-        check_columns(self.classes, names)
+        columns = column_names(scores)
+        names = named_columns(scores) if classes is None else classes
+        keep("classes", None if names is None else tuple(str(name) for name in names))
+        check_columns(self.classes, columns)
+        known = self.classes or columns
         check_same_columns(scores, target, self.classes)
         scores = as_tensor(scores, "scores")
         keep("scores", scores.float() if scores.dtype == torch.bfloat16 else scores)
         keep("target", None if target is None else as_target(target))
-        known = self.classes or names
         keep("link", parse_link(link) if isinstance(link, str) else link)
         keep("ids", None if ids is None else tuple(str(name) for name in ids))
         counts = by_class("train_counts", train_counts, known)

@@ -134,8 +134,7 @@ def evaluate(
 
 def _predictions(given: Any, labels: Any, link: Link | str | None) -> Predictions:
     if not isinstance(given, Predictions):
-        classes = [str(column) for column in given.columns] if hasattr(given, "columns") else None
-        return Predictions(given, labels, classes, link)
+        return Predictions(given, labels, link=link)
     if labels is None:
         return given
     return dataclasses.replace(given, target=labels)

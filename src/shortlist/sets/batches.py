@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_entries
-from shortlist.class_names import check_same_columns, column_names, other_column
+from shortlist.class_names import check_same_batches, check_same_columns, column_names
 from shortlist.errors import InputError
 from shortlist.predictions import Predictions
 from shortlist.tensors import Probs, Target, as_target, as_tensor, check_scores, check_target
@@ -122,12 +122,7 @@ class Batches:
 
     def _check_names(self, names: list[str] | None) -> None:
         """Raise an error if the columns of a batch have other names than those before, or the same in another order."""
-        place = None if self.names is None else other_column(self.names, names)
-        if place is not None and self.names is not None and names is not None:
-            raise InputError(
-                f"probs: expected batches with the same classes in the same order, got {self.names[place]!r} and "
-                f"{names[place]!r} in column {place}"
-            )
+        check_same_batches(self.names, names)
         self.names = names if self.names is None else self.names
 
     def _items(self) -> Iterator[Any]:
