@@ -183,3 +183,47 @@ def test_predictions_keep_the_names_of_the_columns():
         rule(Predictions(frame[CLASSES[::-1]]))
     with pytest.raises(InputError, match="classes: .*'ash' more than once"):
         Predictions(pd.DataFrame(PROBS, columns=["ash", "ash", "fir"]))
+
+
+STREAMING = {
+    "total": lambda: metrics.TopKAccuracy(1),
+    "gathered": lambda: metrics.MeanAveragePrecision(),
+    "own update": lambda: metrics.CalibrationError(),
+}
+
+
+@pytest.mark.parametrize("make", STREAMING.values(), ids=STREAMING)
+@pytest.mark.parametrize("add", ["update", "forward"])
+@pytest.mark.filterwarnings("ignore::shortlist.errors.ShortlistWarning")
+def test_batches_of_a_metric_have_the_same_columns(make, add):
+    frame, other = pd.DataFrame(PROBS, columns=CLASSES), pd.DataFrame(PROBS, columns=CLASSES)[CLASSES[::-1]]
+    metric = make()
+    for batch in (PROBS, frame, frame, PROBS, pd.DataFrame(PROBS)):
+        getattr(metric, add)(batch, MARKS)
+    before = metric.compute()
+    with pytest.raises(InputError, match="probs: .*got 'ash' and 'fir' in column 0"):
+        getattr(metric, add)(other, MARKS)
+    with pytest.raises(InputError, match="target: .*got 'fir' in column 0, where the class is 'ash'"):
+        getattr(metric, add)(frame, pd.DataFrame(MARKS, columns=CLASSES[::-1]))
+    metric._computed = None
+    assert metric.compute() == before  # what was refused left nothing behind
+    metric.reset()
+    getattr(metric, add)(other, MARKS)
+    assert metric.names == CLASSES[::-1]
+
+
+@pytest.mark.filterwarnings("ignore::shortlist.errors.ShortlistWarning")
+def test_calibration_rows_of_a_metric_have_the_same_columns():
+    frame = pd.DataFrame(PROBS, columns=CLASSES)
+
+    def streamed(probs, calibration):
+        metric = metrics.AverageKAccuracy(1.5, calibration)
+        metric.update(probs, TARGET)
+        return metric.compute()
+
+    for measure in (streamed, lambda probs, rows: metrics.average_k_accuracy(probs, TARGET, 1.5, calibration=rows)):
+        expected = measure(PROBS, PROBS)
+        assert measure(frame, frame) == measure(frame, PROBS) == measure(PROBS, frame) == expected
+        for rows in (frame[CLASSES[::-1]], Predictions(frame[CLASSES[::-1]])):
+            with pytest.raises(InputError, match="column 0 was 'fir' and is 'ash' here"):
+                measure(frame, rows)

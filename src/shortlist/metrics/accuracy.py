@@ -22,6 +22,7 @@ from shortlist.metrics.totals import ratio
 from shortlist.predictions.checks import check_counts
 from shortlist.sets import SetRule, average_k, top_k
 from shortlist.sets.hierarchy import superclass_numbers
+from shortlist.sets.origin import check_same_origin
 from shortlist.tensors import Sets, Target, as_tensor, is_single_label, pick
 from shortlist.words import refused, shown, understands
 
@@ -145,15 +146,24 @@ def average_k_accuracy(
     >>> average_k_accuracy(torch.tensor([[0.9, 0.1], [0.6, 0.4]]), torch.tensor([1, 1]), k=1.5)
     tensor(0.5000, dtype=torch.float64)
     """
+    given = probs
     probs, target = checked(probs, target, "scores")
-    rule = average_k(k, prior).fit(probs) if calibration is None else calibrated(average_k(k, prior), calibration)
+    rule = average_k(k, prior).fit(probs) if calibration is None else calibrated(average_k(k, prior), calibration, given)
     return averaged(class_hits(rule(probs), target), check_average(average))
 
 
-def calibrated(rule: SetRule, calibration: Any) -> SetRule:
-    """The rule fitted on the ``calibration`` of a metric, by which name messages call it."""
+def calibrated(rule: SetRule, calibration: Any, probs: Any = None) -> SetRule:
+    """The rule fitted on the ``calibration`` of a metric, by which name messages call it.
+
+    Args:
+        rule: to fit.
+        calibration: unlabelled rows.
+        probs: the rows that the rule will answer; if both are data frames, their columns must be the same.
+    """
     try:
-        return rule.fit(calibration)
+        rule.fit(calibration)
+        check_same_origin(rule.text, rule.origin, probs)
+        return rule
     except InputError as error:
         raise InputError(f"calibration: {error}") from error
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from shortlist.checks import Kind, whole
+from shortlist.class_names import check_same_batches, column_names
 from shortlist.errors import InputError
 from shortlist.metrics import binned_pairs, calibration, classwise, confidence, curves, outliers, ranking, retrieval
 from shortlist.metrics.inputs import checked
@@ -42,6 +43,7 @@ class Streaming(Metric):
     def __init__(self, gathers: bool = False, /, **kwargs: Any):
         super().__init__(**kwargs)
         self.gathers, self.columns = gathers, 0
+        self.names: list[str] | None = None  # of the columns of the batches so far, where these are data frames
         # A MetricCollection lets metrics whose states have equal names and values share one state from then on. Equal totals
         # of one batch do not make two metrics the same; NaN equals nothing, so each metric keeps a state of its own.
         self.add_state("unshared", torch.tensor(torch.nan), dist_reduce_fx="sum")
@@ -53,7 +55,12 @@ class Streaming(Metric):
             self.add_state("total", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
 
     def update(self, values: Any, target: Any = None) -> None:
-        """Add a batch of sets or probabilities and, where the metric needs it, its target."""
+        """Add a batch of sets or probabilities and, where the metric needs it, its target.
+
+        Batches that are data frames must have the same columns in the same order.
+        """
+        self._check_columns(values)
+        names = column_names(values)
         values, target = checked(values, target, self.kind)
         if target is None and self.needs_target:
             raise InputError(f"{type(self).__name__}: expected a target, got none")
@@ -70,6 +77,29 @@ class Streaming(Metric):
             if self.total.ndim and self.total.shape != added.shape:
                 raise InputError(f"{type(self).__name__}: expected batches with the same classes, got others")
             self.total = self.total + added
+        self.names = self.names or names
+
+    def forward(self, values: Any, target: Any = None) -> Any:
+        """Add a batch, and return the metric of this batch alone."""
+        self._check_columns(values)
+        # torchmetrics resets the metric, updates it, and puts the batches before back unless the update raises an error.
+        before = {name: [*value] if isinstance(value, list) else value for name, value in vars(self).items()}
+        try:
+            found = super().forward(values, target)
+        except Exception:
+            vars(self).update(before)
+            raise
+        self.names = before["names"] or self.names
+        return found
+
+    def reset(self) -> None:
+        """Forget all batches."""
+        super().reset()
+        self.names = None
+
+    def _check_columns(self, values: Any) -> None:
+        """Raise an error if a batch has other columns than those before."""
+        check_same_batches(self.names, column_names(values))
 
     def compute(self) -> Any:
         """The metric over all batches so far."""
@@ -137,11 +167,10 @@ class CalibrationError(Streaming):
 
     def update(self, values: Any, target: Any = None) -> None:
         """Add a batch of probabilities and its target."""
-        if target is not None:
-            target = as_target(target)
-            self._pairs(self.batches.cpu() + _kind(target))
+        kind = torch.zeros_like(self.batches) if target is None else _kind(as_target(target)).to(self.batches.device)
+        self._pairs(self.batches + kind)
         super().update(values, target)
-        self.batches = self.batches + _kind(target).to(self.batches.device)
+        self.batches = self.batches + kind
 
     def _pairs(self, batches: Tensor | None = None) -> calibration.Over | None:
         """Which pairs count; if that was left open, the batches decide, and the definition says so from then on."""

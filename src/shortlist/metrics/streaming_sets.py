@@ -12,6 +12,7 @@ from shortlist.metrics import accuracy, sizes
 from shortlist.metrics.streaming import Streaming
 from shortlist.sets import average_k, top_k
 from shortlist.sets.hierarchy import superclass_numbers
+from shortlist.sets.origin import check_same_origin
 from shortlist.tensors import as_tensor
 from shortlist.words import understands
 
@@ -101,8 +102,14 @@ class AverageKAccuracy(Coverage):
         Streaming.__init__(self, calibration is None, **kwargs)
         self.average = accuracy.check_average(average)
         self.rule = average_k(k, prior)
-        if calibration is not None:
+        self.calibrated = calibration is not None
+        if self.calibrated:
             accuracy.calibrated(self.rule, calibration)
+
+    def _check_columns(self, values: Any) -> None:
+        if self.calibrated:
+            check_same_origin(self.rule.text, self.rule.origin, values)
+        super()._check_columns(values)
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
         return accuracy.class_hits(self.rule(values), target)
