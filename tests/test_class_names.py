@@ -4,12 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from torch.testing import assert_close
 
 import shortlist
 from shortlist import Predictions, metrics
 from shortlist.class_names import by_class, other_column
 from shortlist.errors import InputError
-from shortlist.links import Platt
+from shortlist.links import Identity, Isotonic, Platt, Temperature
 from shortlist.losses import class_margins
 from shortlist.methods import find_method, suggest_parameters
 from shortlist.sets import average_k, pas, per_label, sure_node
@@ -227,3 +228,33 @@ def test_calibration_rows_of_a_metric_have_the_same_columns():
         for rows in (frame[CLASSES[::-1]], Predictions(frame[CLASSES[::-1]])):
             with pytest.raises(InputError, match="column 0 was 'fir' and is 'ash' here"):
                 measure(frame, rows)
+
+
+@pytest.mark.parametrize("kind", [Platt, Isotonic])
+@pytest.mark.parametrize("columns", [CLASSES, [0, 1, 2]], ids=str)
+def test_scores_whose_columns_are_in_another_order_than_those_of_the_fit_are_refused(kind, columns):
+    frame = pd.DataFrame(PROBS, columns=columns)
+    other = frame[columns[::-1]]
+    link = kind(Identity()).fit(frame, MARKS)
+    expected = link.probs(PROBS)
+    for same in (frame, pd.DataFrame(PROBS), frame.rename(columns=lambda name: f"p {name}")):
+        assert torch.equal(link.probs(same), expected)
+    with pytest.raises(InputError, match=f"column 0 was '{columns[0]}' and is '{columns[2]}' here"):
+        Platt(link).fit(other, MARKS)
+    for fitted in (link, link.twin(), Platt(link).fit(frame, MARKS)):
+        for take in (fitted.probs, fitted.log_odds, lambda rows, link=fitted: Predictions(rows, link=link)):
+            with pytest.raises(InputError, match=f"column 0 was '{columns[0]}' and is '{columns[2]}' here"):
+                take(other)
+    link.fit(other, MARKS)
+    assert torch.equal(link.probs(other), kind(Identity()).fit(np.asarray(other), MARKS).probs(np.asarray(other)))
+
+
+def test_a_link_that_was_fitted_without_names_goes_with_any():
+    link = Platt(Identity()).fit(PROBS, MARKS)
+    assert Predictions(PROBS, classes=["2", "1", "0"], link=link).classes == ("2", "1", "0")
+
+
+def test_one_temperature_for_all_classes_goes_with_any_order():
+    frame = pd.DataFrame(PROBS, columns=CLASSES)
+    link = Temperature(Identity()).fit(frame, MARKS)
+    assert_close(link.probs(frame[CLASSES[::-1]]).flip(1), link.probs(frame))

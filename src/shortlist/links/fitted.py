@@ -1,5 +1,6 @@
 """What fitted links share: a base link that is applied first, and a fit on labelled rows."""
 
+from collections.abc import Sequence
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -7,7 +8,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_rows, flag, optional
-from shortlist.class_names import check_same_columns
+from shortlist.class_names import check_same_columns, column_names
 from shortlist.errors import InputError, NotFittedError
 from shortlist.links.fixed import Identity, Sigmoid, Softmax
 from shortlist.links.link import Link, link_from_config
@@ -35,6 +36,7 @@ class FittedLink(Link):
         single = optional(flag)("single", single)
         # A base that was given stays; the default is chosen anew at each fit.
         self.chosen = self.base is not None and not (single is not None and isinstance(self.base, _default(single)))
+        self.fitted_names: list[str] | None = None  # of the columns that it was fitted on; not part of files
         self.single = single  # one label per row: the probabilities of a row then sum to one
 
     def fit(self, scores: Scores | np.ndarray[Any, Any], target: Target | np.ndarray[Any, Any]) -> Self:
@@ -45,6 +47,7 @@ class FittedLink(Link):
             target: int64 (N,) or bool (N, C).
         """
         check_same_columns(scores, target)
+        names = column_names(scores)
         scores, target = as_tensor(scores, "scores"), as_target(target)
         check_rows(scores, target, kind="finite", name="scores")
         if len(scores) == 0:
@@ -52,9 +55,11 @@ class FittedLink(Link):
         self.single = is_single_label(target)
         if not self.chosen:
             self.base = _default(self.single)()
+        self._fitted_base().check_names(names)
         rows = self._fitted_base()._checked(scores)
         with torch.no_grad():
             self._fit(rows, target)
+        self.fitted_names = names
         return self
 
     def _fit(self, scores: Scores, target: Target) -> None:
@@ -73,6 +78,11 @@ class FittedLink(Link):
         """The missing buffers of this link, and those of the base as ``base.NAME``."""
         below = [] if self.base is None else self.base.missing_buffers()
         return [*super().missing_buffers(), *(f"base.{name}" for name in below)]
+
+    def check_names(self, names: Sequence[str] | None) -> None:
+        """As declared by :class:`Link`, for the base."""
+        if self.base is not None:
+            self.base.check_names(names)
 
     def _checked(self, scores: Scores) -> Scores:
         scores = super()._checked(scores)

@@ -2,13 +2,14 @@
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from shortlist.checks import Check, check_values
+from shortlist.class_names import column_names
 from shortlist.errors import InputError
 from shortlist.fitting import Fitted
 from shortlist.tensors import Probs, Scores, as_tensor, check_scores, shape_of, working
@@ -79,6 +80,13 @@ class Link(Fitted):
     def check_classes(self, classes: int) -> None:
         """Raise unless the link applies to scores of this many classes."""
 
+    def check_names(self, names: Sequence[str] | None) -> None:
+        """Raise if the link has a map for each class and these names show that the classes are in another order.
+
+        Args:
+            names: the names of the columns of the scores; None if they are not known.
+        """
+
     def for_rows(self, *, single: bool) -> "Link | None":
         """This link, or None if it cannot give the probabilities of rows with one label (``single``) or any number."""
         return self
@@ -103,6 +111,7 @@ class Link(Fitted):
         return self.probs(scores)
 
     def _checked(self, scores: Scores) -> Scores:
+        self.check_names(column_names(scores))
         scores = as_tensor(scores, "scores")
         check_scores(scores)
         self.check_classes(scores.shape[1])

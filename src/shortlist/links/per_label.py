@@ -4,13 +4,14 @@ For one label per row each label is fitted against the rest, and the probabiliti
 label that occurs in none or in all of the calibration rows keeps the probabilities of the base link.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
+from shortlist.class_names import misplaced_column
 from shortlist.errors import InputError, NotConvergedError
 from shortlist.links.fitted import Base, FittedLink
 from shortlist.links.fixed import softmax_log_odds
@@ -26,6 +27,17 @@ class PerLabelLink(FittedLink):
         fitted = next((len(buffer) for buffer in self._buffers.values() if buffer is not None), classes)
         if classes != fitted:
             raise InputError(f"scores: the link {self} was fitted on {fitted} classes, got {classes}")
+
+    def check_names(self, names: Sequence[str] | None) -> None:
+        """Raise if the columns that it was fitted on had these names in another order."""
+        super().check_names(names)
+        known = self.fitted_names
+        place = None if known is None else misplaced_column(known, names)
+        if place is not None and known is not None and names is not None:
+            raise InputError(
+                f"scores: the link {self} was fitted on columns in another order: column {place} was {known[place]!r} and is "
+                f"{names[place]!r} here; select the columns by name, or fit it again"
+            )
 
     def _check_shapes(self) -> None:
         shapes = {name: tuple(buffer.shape) for name, buffer in self._buffers.items() if buffer is not None}

@@ -109,6 +109,7 @@ class Predictions:
             raise InputError(f"link: expected a link, its text or None, got {type(self.link).__name__}")
         if self.link is not None:
             self.link.check_classes(classes)
+            self.link.check_names(self.classes)
         if isinstance(self.link, Identity):
             check_values(self.scores, "probabilities", "scores with the link identity")
         else:
