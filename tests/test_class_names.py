@@ -9,6 +9,7 @@ from torch.testing import assert_close
 import shortlist
 from shortlist import Predictions, metrics
 from shortlist.class_names import by_class, other_column
+from shortlist.data import Dataset
 from shortlist.errors import InputError
 from shortlist.links import Identity, Isotonic, Platt, Temperature
 from shortlist.losses import class_margins
@@ -258,3 +259,44 @@ def test_one_temperature_for_all_classes_goes_with_any_order():
     frame = pd.DataFrame(PROBS, columns=CLASSES)
     link = Temperature(Identity()).fit(frame, MARKS)
     assert_close(link.probs(frame[CLASSES[::-1]]).flip(1), link.probs(frame))
+
+
+MISSING = [None, float("nan"), np.float32("nan"), pd.NA, pd.NaT]
+
+
+@pytest.mark.parametrize("missing", MISSING, ids=["None", "nan", "float32", "NA", "NaT"])
+@pytest.mark.parametrize("as_kind", [list, pd.Series, lambda names: np.array(names, object)], ids=["list", "series", "array"])
+def test_a_class_without_a_superclass_is_its_own(missing, as_kind):
+    names = [*CLASSES, "oak"]
+    given, expected = as_kind([missing, "broad", missing, "broad"]), ("ash", "broad", "fir", "broad")
+    scores, sets, target = torch.eye(4), np.eye(4, dtype=bool), np.array([2, 3, 0, 1])
+    assert Predictions(scores, classes=names, superclasses=given).superclasses == expected
+    assert Predictions(scores, superclasses=given).superclasses == ("class 0", "broad", "class 2", "broad")
+    assert tuple(Dataset("garden", names, {}, given).superclasses) == expected
+    assert metrics.superclass_coverage(sets, target, given) == 0.5
+    streamed = metrics.SuperclassCoverage(given)
+    streamed.update(sets, target)
+    assert streamed.compute() == 0.5
+    assert sure_node(0.1, given).ordering.groups.tolist() == [0, 1, 2, 1]
+
+
+def test_a_class_of_a_classifier_without_a_superclass_is_its_own():
+    above = dict.fromkeys(NAMES, "all") | {NAMES[0]: None, NAMES[1]: float("nan")}
+    assert of_features(superclasses=above).superclasses == (*NAMES[:2], *["all"] * (len(NAMES) - 2))
+
+
+def test_superclasses_that_are_numbers_or_tensors_are_named_alike():
+    numbers = [0, 0, 1]
+    for given in (numbers, np.array(numbers), torch.tensor(numbers), pd.Series(numbers)):
+        assert Predictions(torch.eye(3), superclasses=given).superclasses == ("0", "0", "1")
+    partly = Predictions(torch.eye(3), superclasses=[2, 0, None]).superclasses
+    assert partly == ("2", "0", "class 2")  # not the superclass called 2
+
+
+def test_a_dataset_looks_up_superclasses():
+    for given in (GENUS, pd.Series(GENUS), ["broad", "broad", "needles"]):
+        data = Dataset("garden", CLASSES, {}, given)
+        assert data.superclasses == ["broad", "broad", "needles"]
+        assert data.superclass_of.tolist() == [0, 0, 1]
+    with pytest.raises(InputError, match="superclasses: .*none for 'elm'"):
+        Dataset("garden", CLASSES, {}, {"ash": "broad", "fir": "needles"})

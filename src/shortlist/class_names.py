@@ -116,6 +116,36 @@ def by_class(name: str, values: Any, classes: Sequence[str] | None = None) -> An
     return _looked_up(name, keys, values.tolist(), classes, "a series by name")
 
 
+def superclass_by_class(superclasses: Any, classes: Sequence[str] | None = None) -> list[str]:
+    """The name of the superclass of each class, in the order of the classes.
+
+    A class whose superclass is missing (None, NaN, ``pandas.NA``) is its own superclass: it gets its own name, or ``class 3``
+    where names are not known.
+
+    Args:
+        superclasses: C names or numbers, as a list, array, tensor, dict or series; see :func:`by_class`.
+        classes: the names of the classes; None if they are not known.
+
+    >>> superclass_by_class({"ash": "broad", "elm": "broad", "fern": None}, ["fern", "ash", "elm"])
+    ['fern', 'broad', 'broad']
+    """
+    values = by_class("superclasses", superclasses, classes)
+    names = values.tolist() if hasattr(values, "tolist") else list(values)
+    return [_own_name(place, classes) if _is_missing(name) else str(name) for place, name in enumerate(names)]
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether this is None, or a NaN of any kind: only those are not equal to themselves, or not even comparable."""
+    try:
+        return value is None or not bool(value == value)
+    except TypeError:  # the truth value of pandas.NA
+        return True
+
+
+def _own_name(place: int, classes: Sequence[str] | None) -> str:
+    return classes[place] if classes is not None and place < len(classes) else f"class {place}"
+
+
 def _looked_up(name: str, keys: list[str], values: list[Any], classes: Sequence[str] | None, kind: str) -> list[Any]:
     if classes is None:
         raise InputError(

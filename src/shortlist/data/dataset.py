@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_labels
+from shortlist.class_names import superclass_by_class
 from shortlist.data.feature_names import column_order, is_unnamed
 from shortlist.data.pictures import Pictures, row_numbers
 from shortlist.data.problems import Problem
@@ -145,7 +146,8 @@ class Dataset:
         name: the name of the dataset, for messages and reports.
         classes: the name of each class, in the order of the labels; may be empty where no row has a label.
         splits: by name, ``"train"`` among them where there is one.
-        superclasses: the name of the superclass of each class (genus, coarse label), or None.
+        superclasses: the name of the superclass of each class (genus, coarse label), in the order of the classes or as a dict
+            or series by class; None if there are none. A class whose name is missing (None, NaN) is its own superclass.
         reference: the publication to cite.
         problems: what the reader found wrong with the files.
         feature_names: the name of each feature, where the inputs are features with names; those of the first split with
@@ -171,6 +173,8 @@ class Dataset:
     open_classes: bool = False
 
     def __post_init__(self) -> None:
+        if self.superclasses is not None:
+            object.__setattr__(self, "superclasses", superclass_by_class(self.superclasses, self.classes))
         if self.superclasses is not None and len(self.superclasses) != len(self.classes):
             raise InputError(
                 f"superclasses: expected one for each of the {len(self.classes)} classes, got {len(self.superclasses)}"

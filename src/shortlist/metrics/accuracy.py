@@ -90,7 +90,7 @@ def superclass_coverage(sets: Any, target: Any, superclasses: Any, *, average: A
     Args:
         sets: bool (N, C).
         target: int64 (N,) or bool (N, C).
-        superclasses: the superclass of each class, C names or numbers.
+        superclasses: the superclass of each class, C names or numbers; a class without one (None, NaN) is its own.
         average: as in :func:`coverage`, over superclasses in the order of their first class.
 
     >>> sets, target = [[True, False, False], [False, False, True]], [1, 0]

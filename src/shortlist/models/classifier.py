@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from shortlist.checks import check_finite, whole
-from shortlist.class_names import by_class
+from shortlist.class_names import by_class, superclass_by_class
 from shortlist.data.adapters import as_split
 from shortlist.data.dataset import Split
 from shortlist.errors import InputError
@@ -79,8 +79,7 @@ class Classifier(nn.Module):
         self.network = _network(network, inputs, len(classes))
         self.inputs = self.network.inputs
         self.classes = tuple(str(name) for name in classes)
-        above = by_class("superclasses", superclasses, self.classes)
-        self.superclasses = None if above is None else tuple(str(name) for name in above)
+        self.superclasses = None if superclasses is None else tuple(superclass_by_class(superclasses, self.classes))
         self.single_label = bool(single_label)
         counts = by_class("train_counts", train_counts, self.classes)
         self.train_counts = None if counts is None else as_tensor(counts, "train_counts").detach().cpu()

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_labels, check_values
-from shortlist.class_names import by_class, check_same_columns, column_names, named_columns
+from shortlist.class_names import by_class, check_same_columns, column_names, named_columns, superclass_by_class
 from shortlist.errors import InputError
 from shortlist.links import Identity, Link, parse_link
 from shortlist.predictions.checks import check_columns, check_counts, check_names, check_superclasses
@@ -44,6 +44,7 @@ class Predictions:
         ids: N names of rows, all different; None numbers them from 0.
         train_counts: the number of training examples of each class, (C,).
         superclasses: the name of the superclass of each class (its genus, its coarse label), C names; None if there are none.
+            A class whose name is missing (None, NaN) is its own superclass.
         network_digest: digest of the network that computed the scores, to tell whose they are; None if it is not known.
 
     >>> predictions = Predictions([[2.0, 0.0], [0.0, 1.0]], target=[0, 1], classes=["yes", "no"], link="softmax")
@@ -87,8 +88,7 @@ class Predictions:
         keep("ids", None if ids is None else tuple(str(name) for name in ids))
         counts = by_class("train_counts", train_counts, known)
         keep("train_counts", None if counts is None else as_tensor(counts, "train_counts"))
-        above = by_class("superclasses", superclasses, known)
-        keep("superclasses", None if above is None else tuple(str(name) for name in above))
+        keep("superclasses", None if superclasses is None else tuple(superclass_by_class(superclasses, known)))
         keep("network_digest", network_digest)
         self._check()
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from shortlist.class_names import by_class
+from shortlist.class_names import superclass_by_class
 from shortlist.errors import InputError
 from shortlist.sets.orderings import Ordering
 from shortlist.tensors import Probs, shape_of, working
@@ -60,13 +60,13 @@ def superclass_numbers(superclasses: Any, classes: Sequence[str] | None = None) 
     """The number of the superclass of each class, in the order of their first class, int64 (C,).
 
     Args:
-        superclasses: the superclass of each class, C names or numbers; a dict by class where their names are known.
+        superclasses: the superclass of each class, C names or numbers; a dict by class where their names are known. A class
+            without one (None, NaN) is its own superclass.
         classes: the names of the classes, if they are known.
 
     >>> superclass_numbers(["oak", "elm", "oak"])
     tensor([0, 1, 0])
     """
-    superclasses = by_class("superclasses", superclasses, classes)
-    names = superclasses.tolist() if hasattr(superclasses, "tolist") else list(superclasses)
+    names = superclass_by_class(superclasses, classes)
     places = {name: place for place, name in enumerate(dict.fromkeys(names))}
     return torch.tensor([places[name] for name in names], dtype=torch.int64)
