@@ -434,3 +434,13 @@ def test_values_that_the_estimator_refuses_are_refused():
         SetClassifier(logistic()).fit(X, Y).predict_set(broken)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         SetClassifier(logistic()).fit(X[:-1], Y)
+
+
+@pytest.mark.parametrize("kind", [csr_array, csc_array, coo_array])
+@pytest.mark.parametrize("estimator", [OneVsRestClassifier(LogisticRegression()), KNeighborsClassifier()])
+def test_sparse_labels_are_those_of_the_array(kind, estimator):
+    X, y = make_multilabel_classification(300, n_classes=4, random_state=0)
+    dense, sparse = (SetClassifier(estimator, random_state=0).fit(X, labels) for labels in (y, kind(y)))
+    np.testing.assert_array_equal(sparse.predict_set(X), dense.predict_set(X))
+    assert sparse.score(X, kind(y)) == dense.score(X, y)
+    assert coverage_scorer(sparse, X, kind(y)) == coverage_scorer(dense, X, y)

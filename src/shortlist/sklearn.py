@@ -76,7 +76,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         Args:
             X: (rows, features): an array, a sparse matrix, a data frame, or whatever else the estimator takes; passed to it
                 as it is.
-            y: one label a row, or zeros and ones (rows, labels).
+            y: one label a row, or zeros and ones (rows, labels), which may be a sparse matrix.
             **fit_params: passed to the ``fit`` of the estimator. ``sample_weight`` weighs the rows there (in a pipeline, in its
                 last step); every calibration row counts once, because a weighted threshold would have no guarantee.
         """
@@ -84,7 +84,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             kind = type(self.estimator).__name__
             raise AttributeError(f"estimator: expected one with predict_proba, got {kind}: wrap it in CalibratedClassifierCV")
         X, y = indexable(*validate_data(self, X, y, skip_check_array=True))
-        y = _check_y(y, multi_output=True, estimator=self)
+        y = _dense(_check_y(y, multi_output=True, estimator=self))
         check_classification_targets(y)
         if y.ndim == 2 and y.shape[1] == 1:
             y = column_or_1d(y, warn=True)
@@ -154,7 +154,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     def _marks(self, y: Any) -> Array:
         """The labels as bool (rows, classes); a label that no training row had is in no column."""
         if self._multi_label:
-            return np.asarray(y).astype(bool)
+            return np.asarray(_dense(y)).astype(bool)
         marks: Array = np.asarray(column_or_1d(y, warn=True))[:, None] == self.classes_
         return marks
 
@@ -284,6 +284,11 @@ def _model_and_sets(estimator: Any, X: Any) -> tuple[SetClassifier, Array]:
     if not isinstance(estimator, SetClassifier):
         raise ValueError(f"estimator: expected a SetClassifier or a pipeline that ends in one, got {type(estimator).__name__}")
     return estimator, estimator.predict_set(X)
+
+
+def _dense(y: Any) -> Any:
+    """Labels as they are, or as an array if they are a sparse matrix."""
+    return y.toarray() if hasattr(y, "toarray") else y
 
 
 def _parameters_of(estimator: Any, given: dict[str, Any], X: Any, rows: Array) -> dict[str, Any]:
