@@ -76,3 +76,13 @@ def test_probabilities_that_are_not_certain_keep_the_precision_of_float64():
     far = 40 * scores  # log-odds to ±1000: of a base whose log-odds are its scores, none is cut
     wide = Platt().fit(far, target)
     assert_close(wide.log_odds(far), wide.slope * far + wide.intercept, rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize(("single", "scale", "seed"), [(True, 30, 1), (True, 1000, 33), (False, 30, 0), (False, 1000, 16)])
+def test_isotonic_steps_are_at_the_same_scores_in_either_precision(single, scale, seed):
+    generator = torch.Generator().manual_seed(seed)
+    scores = scale * torch.randn(40, 3, generator=generator)
+    target = torch.randint(3, (40,), generator=generator) if single else torch.rand(40, 3, generator=generator) < 0.3
+    link = Isotonic(FocalRecovery(shift=0.05)).fit(scores, target)
+    assert link.probs(scores).dtype == link.log_odds(scores).dtype == torch.float32
+    assert_close(link.probs(scores).double(), link.probs(scores.double()), rtol=1e-4, atol=1e-5)

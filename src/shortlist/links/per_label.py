@@ -61,13 +61,16 @@ class PerLabelLink(FittedLink):
         odds = self._odds_of_base(scores)
         probs = self._each(odds)
         if not self.single:
-            return probs
+            return probs.to(scores.dtype)
         total = probs.sum(1, keepdim=True)
-        return torch.where(total == 0, torch.softmax(self._log_each(odds), 1), probs / total)  # NaN stays NaN
+        shares = torch.where(total == 0, torch.softmax(self._log_each(odds), 1), probs / total)  # NaN stays NaN
+        return shares.to(scores.dtype)
 
     def _log_odds(self, scores: Scores) -> Tensor:
         # From the logarithms, because those of probabilities that round to 0 or 1 are lost.
-        return softmax_log_odds(self._log_each(self._odds_of_base(scores))) if self.single else super()._log_odds(scores)
+        if not self.single:
+            return super()._log_odds(scores)
+        return softmax_log_odds(self._log_each(self._odds_of_base(scores))).to(scores.dtype)
 
     def _log_each(self, odds: Tensor) -> Tensor:
         """The logarithms of :meth:`_each`; a row without any probability has 0, the same for all labels."""
@@ -183,6 +186,10 @@ class Isotonic(PerLabelLink):
                 for row, values in zip(table[:, label], found, strict=True):
                     row[: len(values)], row[len(values) :] = values, values[-1]
         self.knots, self.levels = torch.from_numpy(table).to(odds.device)
+
+    def _odds_of_base(self, scores: Scores) -> Tensor:
+        # In float64: between knots that are close, rounding the log-odds would be a step.
+        return super()._odds_of_base(scores.double())
 
     def _each(self, odds: Tensor) -> Probs:
         knots, levels = self.fitted_buffer("knots"), self.fitted_buffer("levels")
