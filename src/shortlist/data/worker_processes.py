@@ -4,8 +4,11 @@ That code is a quarter of a millisecond a picture, so threads end at some thousa
 """
 
 import multiprocessing
+import os
 import shutil
 import sys
+import threading
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,6 +50,7 @@ def blocks_by_processes(
         prefetch_factor=ahead if workers else None,
         pin_memory=pin,
         multiprocessing_context="fork" if workers and can_fork() else None,
+        worker_init_fn=EndsWithParent(os.getpid()) if workers else None,
     )
 
 
@@ -56,6 +60,30 @@ class _Blocks(Dataset[Loaded]):
 
     def __getitem__(self, rows: Tensor) -> Loaded:
         return load_block(self.pictures, rows, self.size, self.fit)
+
+
+class EndsWithParent:
+    """Ends a worker process once its parent is gone.
+
+    torch's own watch compares the parent with the one that a worker has when the watch begins: a parent killed just before
+    leaves workers that wait for ever.
+
+    Args:
+        parent: the process that started the workers.
+        seconds: between two looks.
+    """
+
+    def __init__(self, parent: int, seconds: float = 2.0):
+        self.parent, self.seconds = parent, seconds
+
+    def __call__(self, worker: int) -> None:
+        """Watch from a thread, for as long as the worker lives."""
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        while os.getppid() == self.parent:
+            time.sleep(self.seconds)
+        os._exit(1)
 
 
 def can_fork() -> bool:
