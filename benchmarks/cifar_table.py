@@ -8,7 +8,7 @@ from typing import Any
 from scipy.stats import t
 
 from benchmarks.harness import RESULTS
-from benchmarks.marked_tables import DOCS
+from benchmarks.marked_tables import with_table, write_table
 from shortlist.recipes import find_recipe
 
 PAGE = "choosing.md"
@@ -94,10 +94,9 @@ def mean_and_half_width(values: list[float], *, sign: bool = False, digits: int 
 
 def placed(page: str) -> str:
     """The page with the table between its marks."""
-    start, end = page.index(BEGIN) + len(BEGIN), page.index(END)
-    return page[:start] + "\n" + text() + "\n" + page[end:]
+    return with_table(page, text(), BEGIN, END)
 
 
 def write() -> None:
-    path = DOCS / PAGE
-    path.write_text(placed(path.read_text(encoding="utf-8")), encoding="utf-8")
+    """Put the table into the page."""
+    write_table(PAGE, text(), BEGIN, END)

@@ -5,7 +5,7 @@ import statistics
 from typing import Any
 
 from benchmarks.harness import RESULTS
-from benchmarks.marked_tables import DOCS
+from benchmarks.marked_tables import with_table, write_table
 from shortlist.recipes import published_numbers
 
 PAGE = "choosing.md"
@@ -55,11 +55,9 @@ def _runs() -> dict[str, list[dict[str, Any]]]:
 
 def placed(page: str) -> str:
     """The page with the table between its marks."""
-    start, end = page.index(BEGIN) + len(BEGIN), page.index(END)
-    return page[:start] + "\n" + text() + "\n" + page[end:]
+    return with_table(page, text(), BEGIN, END)
 
 
 def write() -> None:
     """Put the table into the page."""
-    path = DOCS / PAGE
-    path.write_text(placed(path.read_text(encoding="utf-8")), encoding="utf-8")
+    write_table(PAGE, text(), BEGIN, END)
