@@ -3,10 +3,14 @@
 import os
 
 import pytest
+import torch
 
 # Workers share the cores: threads of one would wait, spinning, for those of another.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Without a GPU the kernels run in Triton's interpreter, which must be asked for before anything imports triton.
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
 @pytest.fixture(autouse=True)

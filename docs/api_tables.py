@@ -21,6 +21,7 @@ PACKAGES = [  # those that come first document the names that several export
     "shortlist.predictions",
     "shortlist.report",
     "shortlist.operators",
+    "shortlist.kernels",
     "shortlist.losses",
     "shortlist.methods",
     "shortlist.models",

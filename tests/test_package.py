@@ -23,6 +23,7 @@ ROOMS = (
     "methods",
     "metrics",
     "models",
+    "kernels",
     "operators",
     "recipes",
     "report",

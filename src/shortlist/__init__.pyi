@@ -1,6 +1,7 @@
 from . import (
     data as data,
     evaluation as evaluation,
+    kernels as kernels,
     links as links,
     losses as losses,
     methods as methods,

@@ -1,0 +1,1 @@
+"""Triton code: one program for each row, or for each block of rows and columns."""
