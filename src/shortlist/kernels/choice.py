@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from importlib.util import find_spec
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
@@ -16,6 +15,7 @@ Use: TypeAlias = Literal["auto", "never", "always"]
 
 HALF_AND_SINGLE = (torch.float32, torch.bfloat16, torch.float16)
 MOST_CLASSES = 100_000
+HAS_TRITON = find_spec("triton") is not None  # imported only when a kernel is first launched
 
 
 class Reach(NamedTuple):
@@ -70,10 +70,4 @@ def fused(kernel: str, scores: Tensor) -> bool:
     if _use == "never" or (not scores.is_cuda and _use != "always"):
         return False
     reach = REACH[kernel]
-    return scores.dtype in reach.dtypes and scores.shape[1] <= reach.most_classes and _has_triton()
-
-
-@cache
-def _has_triton() -> bool:
-    """Whether Triton is installed, without importing it."""
-    return find_spec("triton") is not None
+    return scores.dtype in reach.dtypes and scores.shape[1] <= reach.most_classes and HAS_TRITON

@@ -10,10 +10,12 @@ from torch import Tensor
 
 from shortlist.checks import check_each_class, number, one_of, per_class, whole
 from shortlist.errors import InputError
+from shortlist.kernels.noised import Setting, noised_hinge_loss, takes_draws
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss
-from shortlist.losses.rows import WEIGHTING, excess, labelled_rows, reduce_rows
+from shortlist.losses.rows import WEIGHTING, excess, labelled_rows, reduce_rows, single_labels
 from shortlist.operators import expected_top_value, noised_top_value, soft_top_value
+from shortlist.operators.arguments import negligible
 from shortlist.tensors import Reduction, Scores, Target, pick
 
 Smoothing: TypeAlias = Literal["noised", "antithetic", "expected", "soft"]
@@ -263,10 +265,23 @@ def noised_topk_hinge_loss(
 
     Garcin, Servajean, Joly, Salmon, 2022, eqs. 10 (balanced) and 13 (imbalanced).
     """
+    margins = check_each_class(margin, scores, "margin") if isinstance(margin, Tensor) and margin.ndim else None
+    drawn = smoothing == "noised" and noise is None and not negligible(epsilon, torch.float32)
+    if drawn and takes_draws(scores, k + 1, samples):
+        check_rivals(scores, k)
+        return noised_hinge_loss(
+            scores,
+            single_labels(scores, target, ignore_index),
+            Setting(k + 1, epsilon, samples, 0.0 if margins is not None else float(margin), scale, ignore_index),
+            margins=margins,
+            weight=None if weight is None else check_each_class(weight, scores, "weight"),
+            generator=generator,
+            reduction=reduction,
+        )
     labels, scores = labelled_rows(scores, target, ignore_index)
     check_rivals(scores, k)
     rival = _smoothed(scores, k + 1, epsilon, samples, smoothing, noise, generator)
-    own = check_each_class(margin, scores, "margin")[labels.target] if isinstance(margin, Tensor) and margin.ndim else margin
+    own = margin if margins is None else margins.to(scores)[labels.target]
     hinge = torch.relu(scale * (own + excess(rival, pick(scores, labels.target))))
     return reduce_rows(hinge, labels, weight, reduction, scores)
 

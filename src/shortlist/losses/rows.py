@@ -54,16 +54,21 @@ def labelled_rows(scores: Scores, target: Target, ignore_index: int) -> tuple[La
     On the CPU the labels are looked at: those out of range are refused, and without an ignored row nothing has to be masked.
     Elsewhere that would wait for the device.
     """
+    target = single_labels(scores, target, ignore_index)
+    kept = target != ignore_index
+    if target.device.type == "cpu" and not torch.compiler.is_compiling() and kept.all():
+        return Labels(target, None), working(scores)
+    return Labels(torch.where(kept, target, 0), kept), without_ignored(scores, kept)
+
+
+def single_labels(scores: Scores, target: Target, ignore_index: int) -> Target:
+    """The checked target of a loss that takes one label per row; on the CPU the labels are looked at too."""
     target = integer_target(scores, target)
     if not is_single_label(target):
         raise InputError(f"target: expected int64 ({scores.shape[0]},), one label per row, got {shape_of(target)}")
-    kept = target != ignore_index
     if target.device.type == "cpu" and not torch.compiler.is_compiling():
-        if kept.all():
-            check_labels_now(target, scores.shape[1])
-            return Labels(target, None), working(scores)
-        check_labels_now(target[kept], scores.shape[1])
-    return Labels(torch.where(kept, target, 0), kept), without_ignored(scores, kept)
+        check_labels_now(target[target != ignore_index], scores.shape[1])
+    return target
 
 
 def without_ignored(scores: Scores, kept: Tensor | None) -> Scores:

@@ -1,0 +1,111 @@
+"""Keyed normal numbers on the GPU: the same as ``kernels/noise.py`` defines, in float32."""
+
+import triton
+import triton.language as tl
+
+from shortlist.kernels import noise as definition
+
+GROUP = tl.constexpr(definition.GROUP)
+FIRST_WORD = tl.constexpr(definition.FIRST_WORD)
+DRAW_WORDS = tl.constexpr(definition.DRAW_WORDS)
+FURTHER_WORDS = tl.constexpr(definition.FURTHER_WORDS)
+ROUNDS = tl.constexpr(definition.ROUNDS)
+TO_UNIT = tl.constexpr(2.0**-32)
+
+
+@triton.jit
+def words(seed, a, b, c: tl.constexpr, d):
+    """Four 32-bit words for each counter (a, b, c, d)."""
+    zero = (a * 0).to(tl.uint32)
+    return tl.philox(seed, zero + a.to(tl.uint32), zero + b.to(tl.uint32), zero + c, zero + d, ROUNDS)
+
+
+@triton.jit
+def first_word(seed, row, label):
+    """The word that bounds all draws of a class."""
+    w0, w1, w2, w3 = words(seed, label // (4 * GROUP) * GROUP + label % GROUP, row, FIRST_WORD, 0)
+    which = label // GROUP % 4
+    return tl.where(which == 0, w0, tl.where(which == 1, w1, tl.where(which == 2, w2, w3)))
+
+
+@triton.jit
+def quantile(below, above):
+    """The normal quantile from the probabilities on both sides, with an error of 1e-6.
+
+    Polynomials of Giles ("Approximating the erfinv function", 2012) in the middle, of Acklam (2003) in the tails.
+    """
+    tail = tl.maximum(tl.minimum(below, above), 1e-37)
+    w = -tl.log(tail * (1.0 - tail) * 4.0) - 2.5
+    near = w * 2.81022636e-08 + 3.43273939e-07
+    near = near * w - 3.5233877e-06
+    near = near * w - 4.39150654e-06
+    near = near * w + 0.00021858087
+    near = near * w - 0.00125372503
+    near = near * w - 0.00417768164
+    near = near * w + 0.246640727
+    near = near * w + 1.50140941
+    near = near * (1.0 - tail * 2.0) * 1.4142135623730951
+    q = tl.sqrt(tl.log(tail) * -2.0)
+    top = q * -7.784894002430293e-03 - 3.223964580411365e-01
+    top = top * q - 2.400758277161838
+    top = top * q - 2.549732539343734
+    top = top * q + 4.374664141464968
+    top = top * q + 2.938163982698783
+    bottom = q * 7.784695709041462e-03 + 3.224671290700398e-01
+    bottom = bottom * q + 2.445134137142996
+    bottom = bottom * q + 3.754408661907416
+    bottom = bottom * q + 1.0
+    size = tl.where(tail < 0.0017, -top / bottom, near)
+    return tl.where(below < above, -size, size)
+
+
+@triton.jit
+def largest_of(seed, row, label, samples):
+    """Φ of the largest draw of a class, 1 - Φ of it, and which draw it is."""
+    further, which, _, _ = words(seed, label, row, FURTHER_WORDS, 0)
+    fraction = (further.to(tl.float32) + 0.5) * TO_UNIT
+    word = first_word(seed, row, label)
+    uniform = (word.to(tl.float32) + fraction) * TO_UNIT
+    rest = ((word ^ 4294967295).to(tl.float32) + (1.0 - fraction)) * TO_UNIT  # 1 - U, with its own digits
+    # log(1 - U) and exp(x) - 1 keep the digits of small numbers if the rounded argument corrects the result (Kahan).
+    rounded = 1.0 - uniform
+    step = tl.where(rounded < 1.0, 1.0 - rounded, 1.0)
+    small = tl.where(rounded < 1.0, tl.log(rounded) * (uniform / step), -uniform)
+    exponent = tl.where(uniform < 0.5, small, tl.log(rest)) / samples
+    below = tl.exp(exponent)
+    step = tl.where(below < 1.0, tl.log(below), 1.0)
+    above = tl.where(below < 1.0, (1.0 - below) * (exponent / step), -exponent)
+    return below, above, ((which.to(tl.uint64) * samples) >> 32).to(tl.int32)
+
+
+@triton.jit
+def draw_words(seed, row, label, PADDED: tl.constexpr):
+    """The words of all draws of each class, (classes, draws)."""
+    draw = tl.arange(0, PADDED)[None, :]
+    found = tl.zeros([label.shape[0], PADDED], tl.uint32)
+    for group in tl.static_range((PADDED + 3) // 4):
+        w0, w1, w2, w3 = words(seed, label, row, DRAW_WORDS, group)
+        odd = tl.where(draw % 4 == 1, w1[:, None], w3[:, None])
+        even = tl.where(draw % 4 == 0, w0[:, None], w2[:, None])
+        found = tl.where(draw // 4 == group, tl.where(draw % 2 == 1, odd, even), found)
+    return found
+
+
+@triton.jit
+def all_normals(seed, row, label, SAMPLES: tl.constexpr, PADDED: tl.constexpr):
+    """The normal numbers of all draws of each class, (classes, draws)."""
+    below, above, largest = largest_of(seed, row, label, SAMPLES)
+    share = (draw_words(seed, row, label, PADDED).to(tl.float32) + 0.5) * TO_UNIT
+    other = quantile(below[:, None] * share, above[:, None] + below[:, None] * (1.0 - share))
+    return tl.where(largest[:, None] == tl.arange(0, PADDED)[None, :], quantile(below, above)[:, None], other)
+
+
+@triton.jit
+def one_normal(seed, row, label, draw, SAMPLES: tl.constexpr):
+    """The normal number of one draw of each class, (classes,)."""
+    below, above, largest = largest_of(seed, row, label, SAMPLES)
+    w0, w1, w2, w3 = words(seed, label, row, DRAW_WORDS, draw // 4)
+    which = draw % 4
+    word = tl.where(which == 0, w0, tl.where(which == 1, w1, tl.where(which == 2, w2, w3)))
+    share = (word.to(tl.float32) + 0.5) * TO_UNIT
+    return tl.where(largest == draw, quantile(below, above), quantile(below * share, above + below * (1.0 - share)))

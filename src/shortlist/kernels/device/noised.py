@@ -1,0 +1,335 @@
+"""The k-th largest noised score of each row, without the noise of classes that cannot be it.
+
+One program for each row, in three steps:
+
+- *collect*: choose a level that rather more than k noised scores are expected to exceed. One word of random bits for each class
+  shows for almost all of them that no draw of theirs exceeds the level; write down the others;
+- *select*: compute the draws of those. If at least k exceed the level in every draw, the k-th largest of all is the k-th
+  largest of them;
+- *rescue*: where fewer did, or where too many were written down, try other levels (the noise stays what it is), and finally
+  compute the noise of every class.
+
+Wide rows collect and select in two kernels, because the registers of the second would slow down the first.
+"""
+
+import triton
+import triton.language as tl
+
+from shortlist.kernels.device.noise import FIRST_WORD, GROUP, all_normals, one_normal, quantile, words
+from shortlist.kernels.device.rows import reduce_values, row_factor
+
+# P(Z > y) ≤ exp(-(SLOPE y + BEND y²)) / 2 for all y ≥ 0, and at most 9 % below it up to y = 5.5.
+SLOPE = tl.constexpr(0.6165420)
+BEND = tl.constexpr(0.45)
+MINUS_LOG2_E = tl.constexpr(-1.4426950408889634)
+RUNS = tl.constexpr(32)  # mean and spread are guessed from so many stretches of a row
+TRIES = tl.constexpr(4)
+MASKED = tl.constexpr(float("-inf"))
+# Instead of the number of classes written down:
+SPOILT = tl.constexpr(-1)  # a score is NaN
+IGNORED = tl.constexpr(-2)
+
+
+@triton.jit
+def draw_rows(
+    scores, seeds, target, margins, values, places, notes, arrived,
+    columns, stride, rank, epsilon, inverse, margin, scale, wanted, ignored,
+    SAMPLES: tl.constexpr, PADDED: tl.constexpr, ROOM: tl.constexpr, BLOCK: tl.constexpr,
+    HINGE: tl.constexpr, MARGINS: tl.constexpr, COLLECT: tl.constexpr, SELECT: tl.constexpr,
+):  # fmt: skip
+    """Collect, select, or both. A row that needs to be rescued has a count above ROOM."""
+    row = tl.program_id(0)
+    line = scores + row.to(tl.int64) * stride
+    slots, counter, level_note, shifts = _notes(notes, row, SAMPLES, ROOM)
+    if COLLECT:
+        width = columns
+        if HINGE:
+            tl.store(arrived, 0, mask=row == 0)
+            width = tl.where(tl.load(target + row) == ignored, 0, columns)
+        level, spoilt = _level(line, width, epsilon, inverse, wanted, BLOCK)
+        tl.store(level_note, level)
+        if (spoilt > 0) | (width == 0):
+            tl.store(counter, tl.where(width == 0, IGNORED, SPOILT))
+        else:
+            _collect(line, width, tl.load(seeds), row, level, inverse, slots, counter, SAMPLES, ROOM)
+        if SELECT:
+            tl.debug_barrier()
+    if SELECT:
+        found = tl.load(counter)
+        done = found < 0
+        if (found >= 0) & (found <= ROOM):
+            level = tl.load(level_note)
+            done = _select(line, tl.load(seeds), row, level, epsilon, rank, slots, found, places, shifts, SAMPLES, PADDED, ROOM)
+        if found < 0:
+            draw = tl.arange(0, PADDED)
+            tl.store(places + row * SAMPLES + draw, tl.zeros([PADDED], tl.int32), mask=draw < SAMPLES)
+            tl.store(shifts + draw, tl.full([PADDED], float("nan"), tl.float32), mask=draw < SAMPLES)
+        if done:
+            if HINGE:
+                tl.debug_barrier()
+                label = tl.where(found == IGNORED, -1, tl.load(target + row))
+                _finish(
+                    line, row, label, found, columns, margins, margin, values, places, shifts, scale,
+                    SAMPLES, PADDED, MARGINS,
+                )  # fmt: skip
+        else:
+            tl.store(counter, ROOM + 1)
+
+
+@triton.jit
+def rescue_rows(
+    scores, seeds, target, margins, weight, values, places, notes, arrived, result, divisor,
+    columns, stride, rank, epsilon, inverse, margin, scale, wanted, most_wanted, ignored, rows,
+    SAMPLES: tl.constexpr, PADDED: tl.constexpr, ROOM: tl.constexpr, BLOCK: tl.constexpr,
+    HINGE: tl.constexpr, MARGINS: tl.constexpr, MEAN: tl.constexpr, WEIGHTED: tl.constexpr,
+):  # fmt: skip
+    """Rescue; the program that ends last reduces the values of all rows to one."""
+    row = tl.program_id(0)
+    slots, counter, level_note, shifts = _notes(notes, row, SAMPLES, ROOM)
+    if tl.load(counter) > ROOM:
+        seed = tl.load(seeds)
+        line = scores + row.to(tl.int64) * stride
+        level = tl.load(level_note)
+        done = row < 0
+        tries = 0
+        while (not done) & (tries < TRIES):
+            level = _next_level(line, columns, level, epsilon, inverse, wanted, BLOCK)
+            _collect(line, columns, seed, row, level, inverse, slots, counter, SAMPLES, ROOM)
+            found = tl.load(counter)
+            if found <= ROOM:
+                done = _select(line, seed, row, level, epsilon, rank, slots, found, places, shifts, SAMPLES, PADDED, ROOM)
+                wanted = tl.minimum(2.0 * wanted, most_wanted)
+            tries += 1
+        if not done:
+            for draw in range(SAMPLES):
+                _search(line, columns, seed, row, epsilon, rank, draw, places, shifts, SAMPLES, BLOCK)
+        if HINGE:
+            tl.debug_barrier()
+            _finish(
+                line, row, tl.load(target + row), 0, columns, margins, margin, values, places, shifts, scale,
+                SAMPLES, PADDED, MARGINS,
+            )  # fmt: skip
+    if HINGE:
+        tl.debug_barrier()
+        if tl.atomic_add(arrived, 1, sem="acq_rel") == rows - 1:
+            reduce_values(values, target, weight, result, divisor, rows, ignored, MEAN, WEIGHTED, True, 1024)
+
+
+@triton.jit
+def hinge_gradient(
+    gradient, upstream, weight, divisor, values, places, target, columns, step, scale, ignored,
+    SAMPLES: tl.constexpr, BLOCK: tl.constexpr, WEIGHTED: tl.constexpr, DIVIDED: tl.constexpr,
+):  # fmt: skip
+    """The gradient of the hinge of one row: its share at the place of each draw, minus the whole at the label."""
+    row = tl.program_id(0).to(tl.int64)
+    label = tl.load(target + row)
+    active = (tl.load(values + row) > 0) & (label != ignored)
+    whole = row_factor(upstream, weight, divisor, row, tl.where(active, label, 0), step, WEIGHTED, DIVIDED) * scale
+    whole = tl.where(active, whole, 0.0)
+    share = whole / SAMPLES
+    for start in range(0, columns, BLOCK):
+        column = start + tl.arange(0, BLOCK)
+        found = tl.where(column == label, -whole, 0.0)
+        for draw in tl.static_range(SAMPLES):
+            found += tl.where(column == tl.load(places + row * SAMPLES + draw), share, 0.0)
+        tl.store(gradient + row * columns + column, found.to(gradient.dtype.element_ty), mask=column < columns)
+
+
+@triton.jit
+def _notes(notes, row, SAMPLES: tl.constexpr, ROOM: tl.constexpr):
+    """Where a row keeps the classes written down, their number, its level, and the noise of its draws."""
+    slots = notes + row.to(tl.int64) * (ROOM + 2 + SAMPLES)
+    floats = slots.to(tl.pointer_type(tl.float32), bitcast=True)
+    return slots, slots + ROOM, floats + (ROOM + 1), floats + (ROOM + 2)
+
+
+@triton.jit
+def _level(line, width, epsilon, inverse, wanted, BLOCK: tl.constexpr):
+    """A level that about the wanted number of noised scores exceed, and how many scores are NaN.
+
+    If scores were normal, mean and spread would give it. Both are taken from a part of the row; then the expected number above
+    that guess is counted over the whole row, and the guess corrected as if the scores were normal.
+    """
+    index = tl.arange(0, BLOCK)
+    column = tl.where(width > BLOCK, index // (BLOCK // RUNS) * (width // RUNS) + index % (BLOCK // RUNS), index)
+    pivot = tl.load(line).to(tl.float32)  # a large number common to all scores would cost the digits of the spread
+    pivot = tl.where(tl.abs(pivot) < float("inf"), pivot, 0.0)
+    s = tl.load(line + column, mask=column < width, other=MASKED).to(tl.float32) - pivot
+    usual = tl.abs(s) < float("inf")
+    number = tl.maximum(tl.sum(usual.to(tl.float32), 0), 1.0)
+    mean = tl.sum(tl.where(usual, s, 0.0), 0) / number
+    apart = tl.where(usual, s - mean, 0.0)
+    spread = tl.sqrt(tl.sum(apart * apart, 0) / number + epsilon * epsilon)
+    finite = tl.where(width > BLOCK, number * (width / BLOCK), number)
+    share = tl.minimum(wanted / finite, 0.5)
+    reach = quantile(1.0 - share, share)
+    level = pivot + mean + reach * spread
+    count, _, _, spoilt = _expected(line, width, level, inverse, False, BLOCK)
+    # At most so far that one class, or all but one, is above the level.
+    share = tl.minimum(tl.maximum(count, 1.0), finite - 1.0) / finite
+    level += spread * (reach - quantile(1.0 - share, share))
+    return tl.where(wanted < 0.9 * finite, level, MASKED), spoilt
+
+
+@triton.jit
+def _next_level(line, width, level, epsilon, inverse, wanted, BLOCK: tl.constexpr):
+    """A better level: two Newton steps on the logarithm of the expected number, each of bounded length."""
+    for _ in range(2):
+        count, slope, finite, _ = _expected(line, width, level, inverse, True, BLOCK)
+        step = tl.log(tl.maximum(count, 1e-6) / wanted) * tl.maximum(count, 1e-6) / tl.maximum(slope, 1e-6)
+        level = tl.where(wanted < 0.9 * finite, level + epsilon * tl.minimum(tl.maximum(step, -8.0), 8.0), MASKED)
+    return level
+
+
+@triton.jit
+def _expected(line, width, level, inverse, DETAILS: tl.constexpr, BLOCK: tl.constexpr):
+    """About how many noised scores exceed the level, how fast that falls with it in units of epsilon; finite and NaN scores."""
+    count = tl.zeros([BLOCK], tl.float32)
+    slope = tl.zeros([BLOCK], tl.float32)
+    finite = tl.zeros([BLOCK], tl.int32)
+    spoilt = tl.zeros([BLOCK], tl.int32)
+    for start in range(0, width, BLOCK):
+        column = start + tl.arange(0, BLOCK)
+        s = tl.load(line + column, mask=column < width, other=MASKED).to(tl.float32)
+        y = tl.minimum(tl.maximum((level - s) * inverse, -60.0), 60.0)
+        size = tl.abs(y)
+        tail = _tail(size)
+        count += tl.where(y > 0, tail, 1.0 - tail)
+        spoilt |= (s != s).to(tl.int32)
+        if DETAILS:
+            slope += tail * (size * (2 * BEND) + SLOPE)
+            finite += (tl.abs(s) < float("inf")).to(tl.int32)
+    # Columns beyond the width were read as -inf and count nothing.
+    return tl.sum(count, 0), tl.sum(slope, 0), tl.sum(finite, 0).to(tl.float32), tl.sum(spoilt, 0)
+
+
+@triton.jit
+def _tail(y):
+    """An upper bound of P(Z > y) for y ≥ 0."""
+    return tl.exp2(y * (y * BEND + SLOPE) * MINUS_LOG2_E) * 0.5
+
+
+@triton.jit
+def _collect(line, width, seed, row, level, inverse, slots, counter, SAMPLES: tl.constexpr, ROOM: tl.constexpr):
+    """Write down the classes of which some draw may exceed the level, in any order, and their number."""
+    tl.store(counter, 0)
+    tl.debug_barrier()
+    for start in range(0, width, 4 * GROUP):
+        group = tl.arange(0, GROUP)
+        w0, w1, w2, w3 = words(seed, group + start // 4, row, FIRST_WORD, 0)
+        column = group + start
+        _keep(line, width, column, w0, level, inverse, slots, counter, SAMPLES, ROOM)
+        _keep(line, width, column + GROUP, w1, level, inverse, slots, counter, SAMPLES, ROOM)
+        _keep(line, width, column + 2 * GROUP, w2, level, inverse, slots, counter, SAMPLES, ROOM)
+        _keep(line, width, column + 3 * GROUP, w3, level, inverse, slots, counter, SAMPLES, ROOM)
+    tl.debug_barrier()
+
+
+@triton.jit
+def _keep(line, width, column, word, level, inverse, slots, counter, SAMPLES: tl.constexpr, ROOM: tl.constexpr):
+    s = tl.load(line + column, mask=column < width, other=MASKED).to(tl.float32)
+    y = tl.minimum(tl.maximum((level - s) * inverse, 0.0), 60.0)
+    # The chance that some draw exceeds the level is at most the sum over the draws; a little more for rounding.
+    chance = _tail(y) * (1.0001 * SAMPLES)
+    # 1 + U, rounded down, from the leading bits of the word: cheaper than a conversion.
+    uniform = ((word >> 9) | 0x3F800000).to(tl.float32, bitcast=True) - 1.0
+    kept = (s > MASKED) & ((y == 0.0) | (uniform <= chance))
+    slot = tl.atomic_add(counter + column * 0, 1, mask=kept, sem="relaxed", scope="cta")
+    tl.store(slots + slot, column, mask=kept & (slot < ROOM))
+
+
+@triton.jit
+def _select(
+    line, seed, row, level, epsilon, rank, slots, found, places, shifts,
+    SAMPLES: tl.constexpr, PADDED: tl.constexpr, ROOM: tl.constexpr,
+):  # fmt: skip
+    """The place of the k-th largest of the classes written down in each draw; false if in some draw fewer exceed the level."""
+    slot = tl.arange(0, ROOM)
+    here = slot < found
+    label = tl.load(slots + slot, mask=here, other=0)
+    s = tl.load(line + label, mask=here, other=MASKED).to(tl.float32)
+    noise = epsilon * all_normals(seed, row, label, SAMPLES, PADDED)
+    keys = tl.where(here[:, None], _ordered(s[:, None] + noise), 0)
+    draw = tl.arange(0, PADDED)
+    # At least `rank` keys are above `low`, fewer are above `high`.
+    low = _ordered(level + tl.zeros([PADDED], tl.float32))
+    high = tl.maximum(tl.max(keys, 0), low)
+    above_low = tl.sum((keys > low[None, :]).to(tl.int32), 0)
+    good = tl.min(((above_low >= rank) | (draw >= SAMPLES)).to(tl.int32), 0) > 0
+    if good:
+        searched = (draw < SAMPLES) & (above_low > rank) & (high - low > 1)
+        while tl.max(searched.to(tl.int32), 0) > 0:
+            middle = low + (high - low) // 2
+            count = tl.sum((keys > middle[None, :]).to(tl.int32), 0)
+            above_low = tl.where(count >= rank, count, above_low)
+            low = tl.where(count >= rank, middle, low)
+            high = tl.where(count >= rank, high, middle)
+            searched = (draw < SAMPLES) & (above_low > rank) & (high - low > 1)
+        kth = tl.min(tl.where(keys > low[None, :], keys, 4294967295), 0)
+        hit = keys == kth[None, :]
+        place = tl.min(tl.where(hit, label[:, None], 2147483647), 0)  # ties by lower index
+        shift = tl.sum(tl.where(hit & (label[:, None] == place[None, :]), noise, 0.0), 0)
+        tl.store(places + row * SAMPLES + draw, place, mask=draw < SAMPLES)
+        tl.store(shifts + draw, shift, mask=draw < SAMPLES)
+    return good
+
+
+@triton.jit
+def _search(line, columns, seed, row, epsilon, rank, draw, places, shifts, SAMPLES: tl.constexpr, BLOCK: tl.constexpr):
+    """The place of the k-th largest of all classes in one draw, found bit by bit."""
+    threshold = tl.zeros([1], tl.uint32)
+    for bit in range(32):
+        trial = threshold | (tl.full([1], 2147483648, tl.uint32) >> bit)
+        above = tl.zeros([BLOCK], tl.int32)
+        for start in range(0, columns, BLOCK):
+            keys, _, _ = _noised_keys(line, seed, row, start, columns, epsilon, draw, SAMPLES, BLOCK)
+            above += (keys >= trial).to(tl.int32)
+        threshold = tl.where(tl.sum(above, 0) >= rank, trial, threshold)
+    place = columns
+    shift = tl.full((), 0.0, tl.float32)
+    for start in range(0, columns, BLOCK):
+        keys, label, noise = _noised_keys(line, seed, row, start, columns, epsilon, draw, SAMPLES, BLOCK)
+        first = tl.min(tl.where(keys == threshold, label, columns), 0)
+        better = first < place
+        shift = tl.where(better, tl.sum(tl.where(label == first, noise, 0.0), 0), shift)
+        place = tl.where(better, first, place)
+    tl.store(places + row * SAMPLES + draw, place)
+    tl.store(shifts + draw, shift)
+
+
+@triton.jit
+def _noised_keys(line, seed, row, start, columns, epsilon, draw, SAMPLES: tl.constexpr, BLOCK: tl.constexpr):
+    """The noised scores of a block of classes as integers in the same order, the classes, and their noise."""
+    label = start + tl.arange(0, BLOCK)
+    s = tl.load(line + label, mask=label < columns, other=MASKED).to(tl.float32)
+    noise = epsilon * one_normal(seed, row, label, draw, SAMPLES)
+    return tl.where(label < columns, _ordered(s + noise), 0), label, noise
+
+
+@triton.jit
+def _ordered(values):
+    """Unsigned integers in the order of the values."""
+    bits = values.to(tl.uint32, bitcast=True)
+    return tl.where(bits >= 2147483648, bits ^ 4294967295, bits | 2147483648)
+
+
+@triton.jit
+def _finish(
+    line, row, label, found, columns, margins, margin, values, places, shifts, scale,
+    SAMPLES: tl.constexpr, PADDED: tl.constexpr, MARGINS: tl.constexpr,
+):  # fmt: skip
+    """The hinge of a row from the places and the noise of its draws: 0 if ignored, NaN if its label is not a class."""
+    draw = tl.arange(0, PADDED)
+    valid = draw < SAMPLES
+    place = tl.load(places + row * SAMPLES + draw, mask=valid, other=0)
+    shift = tl.load(shifts + draw, mask=valid, other=0.0)
+    rival = tl.sum(tl.where(valid, tl.load(line + place, mask=valid, other=0.0).to(tl.float32) + shift, 0.0), 0) / SAMPLES
+    known = (label >= 0) & (label < columns)
+    own = tl.load(line + label, mask=known, other=float("nan")).to(tl.float32)
+    # A true class that is ruled out (-inf) costs infinitely much, even if its rivals are ruled out too.
+    rival = tl.where((rival == MASKED) & (own == MASKED), 0.0, rival)
+    if MARGINS:
+        margin = tl.load(margins + label, mask=known, other=0.0).to(tl.float32)
+    hinge = scale * (margin + rival - own)
+    hinge = tl.where(hinge < 0.0, 0.0, hinge)  # keeps NaN
+    tl.store(values + row, tl.where(found == IGNORED, 0.0, hinge))

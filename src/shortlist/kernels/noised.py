@@ -1,0 +1,295 @@
+"""The k-th largest noised score of each row, and the hinge that uses it, on the GPU.
+
+The noise is that of ``noise.py``, so the result is a function of the scores and the seed alone. ``device/noised.py`` explains
+how almost all of the noise is never computed.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from shortlist.kernels.choice import fused
+from shortlist.kernels.registry import operator
+from shortlist.tensors import Reduction, Scores, Target
+
+MOST_AT_ONCE = 2**15  # draws of a row that are compared at once: beyond it, the plain form is as fast
+MOST_IN_ONE_KERNEL = 2048  # columns up to which collecting and selecting are one kernel
+
+
+def takes_draws(scores: Scores, k: int, samples: int) -> bool:
+    """Whether these draws are made on the GPU without a tensor of noise."""
+    return fused("noised", scores) and _room(scores.shape[1], k, samples) * _power_of_two(samples) <= MOST_AT_ONCE
+
+
+def new_seed(scores: Scores, generator: torch.Generator | None) -> Tensor:
+    """A seed from torch's generator, int64 (1,), which stays on the device."""
+    return torch.randint(2**62, (1,), device=scores.device, generator=generator)
+
+
+class Setting(NamedTuple):
+    """The numbers of a noised hinge.
+
+    Args:
+        k: the rank of the rival.
+        epsilon: scale of the noise.
+        samples: draws per row.
+        margin: the margin of all classes; ignored if there is one for each.
+        scale: multiplies the argument of the hinge.
+        ignore_index: the label of rows that do not count.
+    """
+
+    k: int
+    epsilon: float
+    samples: int
+    margin: float = 0.0
+    scale: float = 1.0
+    ignore_index: int = 0
+
+
+def _shapes_of_draws(scores: Scores, seed: Tensor, k: int, epsilon: float, samples: int) -> tuple[Tensor, Tensor]:
+    shape = len(scores), samples
+    return scores.new_empty(shape, dtype=torch.int32), scores.new_empty(shape, dtype=torch.float32)
+
+
+@operator("noised_draws(Tensor scores, Tensor seed, int k, float epsilon, int samples) -> (Tensor, Tensor)", _shapes_of_draws)
+def noised_draws(scores: Scores, seed: Tensor, k: int, epsilon: float, samples: int) -> tuple[Tensor, Tensor]:
+    """The class of the k-th largest noised score in each draw, int32 (N, samples), and the noise there, epsilon included."""
+    places, shifts = _shapes_of_draws(scores, seed, k, epsilon, samples)
+    notes = _launch(scores, seed, None, None, None, places, None, Setting(k, epsilon, samples), mean=False)
+    if notes is not None:
+        shifts.copy_(notes[:, -samples:].view(torch.float32))
+    return places, shifts
+
+
+class Hinges(NamedTuple):
+    """What the forward pass of the hinge finds.
+
+    Args:
+        values: the hinge of each row, float32 (N,).
+        places: the class of the k-th largest in each draw, int32 (N, samples).
+        reduced: their weighted sum or mean, float32 ().
+        divisor: what the sum was divided by, float32 ().
+    """
+
+    values: Tensor
+    places: Tensor
+    reduced: Tensor
+    divisor: Tensor
+
+
+def _shapes_of_hinge(
+    scores: Scores,
+    seed: Tensor,
+    target: Target,
+    margins: Tensor | None,
+    weight: Tensor | None,
+    k: int,
+    epsilon: float,
+    samples: int,
+    margin: float,
+    scale: float,
+    ignore_index: int,
+    mean: bool,
+) -> Hinges:
+    values = scores.new_empty(len(scores), dtype=torch.float32)
+    places = scores.new_empty((len(scores), samples), dtype=torch.int32)
+    return Hinges(values, places, values.new_empty(()), values.new_empty(()))
+
+
+@operator(
+    "noised_hinge(Tensor scores, Tensor seed, Tensor target, Tensor? margins, Tensor? weight, int k, float epsilon, "
+    "int samples, float margin, float scale, int ignore_index, bool mean) -> (Tensor, Tensor, Tensor, Tensor)",
+    _shapes_of_hinge,
+)
+def noised_hinge(
+    scores: Scores,
+    seed: Tensor,
+    target: Target,
+    margins: Tensor | None,
+    weight: Tensor | None,
+    k: int,
+    epsilon: float,
+    samples: int,
+    margin: float,
+    scale: float,
+    ignore_index: int,
+    mean: bool,
+) -> Hinges:
+    """The hinges of all rows, and their sum or mean."""
+    setting = Setting(k, epsilon, samples, margin, scale, ignore_index)
+    found = _shapes_of_hinge(scores, seed, target, margins, weight, *setting, mean)
+    if _launch(scores, seed, target, margins, weight, found.places, found, setting, mean=mean) is None:
+        found.reduced.zero_()
+        found.divisor.fill_(1.0)
+    return found
+
+
+def _shape_of_gradient(
+    upstream: Tensor,
+    weight: Tensor | None,
+    divisor: Tensor | None,
+    values: Tensor,
+    places: Tensor,
+    target: Target,
+    scores: Scores,
+    scale: float,
+    ignore_index: int,
+) -> Tensor:
+    return torch.empty(scores.shape, dtype=scores.dtype, device=scores.device)
+
+
+@operator(
+    "noised_hinge_gradient(Tensor upstream, Tensor? weight, Tensor? divisor, Tensor values, Tensor places, Tensor target, "
+    "Tensor scores, float scale, int ignore_index) -> Tensor",
+    _shape_of_gradient,
+)
+def noised_hinge_gradient(
+    upstream: Tensor,
+    weight: Tensor | None,
+    divisor: Tensor | None,
+    values: Tensor,
+    places: Tensor,
+    target: Target,
+    scores: Scores,
+    scale: float,
+    ignore_index: int,
+) -> Tensor:
+    """The gradient of the hinges in the scores, from that of their rows (N,), or of their weighted mean or sum ()."""
+    from shortlist.kernels.device.noised import hinge_gradient
+
+    gradient = torch.empty(scores.shape, dtype=scores.dtype, device=scores.device)
+    rows, columns = gradient.shape
+    if rows:
+        block = _block(columns)
+        step = upstream.stride(0) if upstream.ndim else 0
+        hinge_gradient[(rows,)](
+            gradient, upstream, weight, divisor, values, places, target, columns, step, scale, ignore_index,
+            SAMPLES=places.shape[1], BLOCK=block, WEIGHTED=weight is not None, DIVIDED=divisor is not None,
+            num_warps=max(1, min(8, block // 256)),
+        )  # fmt: skip
+    return gradient
+
+
+class _NoisedHinge(torch.autograd.Function):
+    """Scores to the hinges of their rows, or to the weighted mean or sum of these."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        scores: Scores,
+        seed: Tensor,
+        target: Target,
+        margins: Tensor | None,
+        weight: Tensor | None,
+        setting: Setting,
+        reduction: Reduction,
+    ) -> Tensor:
+        values, places, reduced, divisor = noised_hinge(scores, seed, target, margins, weight, *setting, reduction == "mean")
+        ctx.setting, each = setting, reduction == "none"
+        ctx.save_for_backward(None if each else weight, None if each else divisor, values, places, target, scores)
+        return values if each else reduced
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        weight, divisor, values, places, target, scores = ctx.saved_tensors
+        scale, ignore_index = ctx.setting.scale, ctx.setting.ignore_index
+        gradient = noised_hinge_gradient(upstream, weight, divisor, values, places, target, scores, scale, ignore_index)
+        return (gradient, *(None,) * 6)
+
+
+def noised_hinge_loss(
+    scores: Scores,
+    target: Target,
+    setting: Setting,
+    *,
+    margins: Tensor | None,
+    weight: Tensor | None,
+    generator: torch.Generator | None,
+    reduction: Reduction,
+) -> Tensor:
+    """``(scale · (margin_target + t - scores_target))_+``, where t is the mean over draws of the k-th largest noised score.
+
+    Reduced over the rows, with a weight for each class. Ignored rows count 0; rows with a NaN score, or with a label that is
+    no class, are NaN.
+    """
+    seed = new_seed(scores, generator)
+    loss: Tensor = _NoisedHinge.apply(scores, seed, target, margins, weight, setting, reduction)  # type: ignore[no-untyped-call]
+    if reduction == "none" and weight is not None:
+        counted = target != setting.ignore_index
+        return loss * torch.where(counted, weight[torch.where(counted, target, 0)], 0.0)
+    return loss
+
+
+def _launch(
+    scores: Scores,
+    seed: Tensor,
+    target: Target | None,
+    margins: Tensor | None,
+    weight: Tensor | None,
+    places: Tensor,
+    hinges: Hinges | None,
+    setting: Setting,
+    *,
+    mean: bool,
+) -> Tensor | None:
+    """Fill places, and hinges if given; returns the notes of the kernels, or None for an empty batch."""
+    from shortlist.kernels.device.noised import draw_rows, rescue_rows
+
+    rows, columns = scores.shape
+    if not rows:
+        return None
+    scores = scores if scores.stride(1) == 1 else scores.contiguous()
+    k, epsilon, samples, margin, scale, ignore_index = setting
+    room, padded, block = _room(columns, k, samples), _power_of_two(samples), _block(columns)
+    notes = torch.empty((rows + 1, room + 2 + samples), dtype=torch.int32, device=scores.device)
+    arrived = notes[-1]  # how many programs have ended
+    wanted = _wanted(columns, room, samples)
+    values, reduced, divisor = (None, None, None) if hinges is None else (hinges.values, hinges.reduced, hinges.divisor)
+    sizes = {"SAMPLES": samples, "PADDED": padded, "ROOM": room, "BLOCK": block}
+    asked = {"HINGE": hinges is not None, "MARGINS": margins is not None}
+    numbers = (columns, scores.stride(0), k, epsilon, 1 / epsilon, margin, scale, wanted)
+    select_warps = max(1, min(8, room * padded // 512))
+    given = (scores, seed, target, margins, values, places, notes, arrived, *numbers, ignore_index)
+    if columns <= MOST_IN_ONE_KERNEL:
+        draw_rows[(rows,)](*given, **sizes, **asked, COLLECT=True, SELECT=True, num_warps=select_warps)
+    else:
+        draw_rows[(rows,)](*given, **sizes, **asked, COLLECT=True, SELECT=False, num_warps=4 if columns <= 8192 else 8)
+        draw_rows[(rows,)](*given, **sizes, **asked, COLLECT=False, SELECT=True, num_warps=select_warps)
+    rescue_rows[(rows,)](
+        scores, seed, target, margins, weight, values, places, notes, arrived, reduced, divisor, *numbers,
+        room / (1.2 * samples), ignore_index, rows, **sizes, **asked, MEAN=mean, WEIGHTED=weight is not None,
+        num_warps=select_warps,
+    )  # fmt: skip
+    return notes[:-1]
+
+
+def _wanted(columns: int, room: int, samples: int) -> float:
+    """How many classes should exceed the level in each draw, so that those of all draws together fit into the room.
+
+    All of them, if there is room for all.
+    """
+    if room >= columns:
+        return math.inf
+    # The number written down is about Poisson: its mean and five standard deviations must fit.
+    return (math.sqrt(room - 16 + 6.25) - 2.5) ** 2 / (1.1 * samples)
+
+
+def _room(columns: int, k: int, samples: int) -> int:
+    """Room for the classes that may exceed the level in some draw, a power of two.
+
+    Enough for k and three standard deviations in each draw, with which fewer than k exceed it in one row out of hundreds.
+    """
+    together = 1.1 * samples * (k + 3 * math.sqrt(k) + 2)
+    return _power_of_two(min(columns, int(together + 5 * math.sqrt(together) + 16)))
+
+
+def _block(columns: int) -> int:
+    return min(2048, max(32, _power_of_two(columns)))
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << max(0, least - 1).bit_length()
