@@ -98,6 +98,13 @@ def _of_outliers(value: Callable[[RowScores], Tensor], by: RowMeasure = "confide
     return measured
 
 
+def _quality_auroc(evaluation: Evaluation) -> float | None:
+    table = evaluation.totals.get("quality")
+    if table is None or not 0 < float(table[1].sum()) < table.shape[1]:
+        return None
+    return float(auroc(RowScores(table[0], table[1] > 0)))
+
+
 def _right_in(evaluation: Evaluation) -> float | None:
     found = evaluation.outliers()
     return None if found is None else float(evaluation.totals["outliers"][3][found.labelled].mean())
@@ -236,6 +243,13 @@ OUTLIERS = tuple(
             "AUROC, any label",
             "the same for the probability of at least one label, 1 - Π (1 - p)",
             _of_outliers(auroc, "any-label"),
+            form=".3f",
+        ),
+        Quantity(
+            "auroc_quality",
+            "AUROC, quality",
+            "the same for the quality that is given with each row",
+            _quality_auroc,
             form=".3f",
         ),
         Quantity(

@@ -329,7 +329,8 @@ class Classifier(nn.Module):
 
     def _no_rows(self) -> Predictions:
         empty = torch.empty(0, self.network.num_classes)
-        return Predictions(empty, None, self.classes, self.link, None, self.train_counts, superclasses=self.superclasses)
+        known = (None, self.train_counts, self.superclasses)
+        return Predictions(empty, None, self.classes, self.link, *known, quality=())
 
     def _check_rule(self, rule: SetRule) -> None:
         if not isinstance(rule, SetRule):
@@ -340,7 +341,8 @@ class Classifier(nn.Module):
         rule.check_origin(self._no_rows())
         if not rule.ordering.randomized:  # asking a randomised rule would change its next answer
             threshold = rule.fitted_buffer("threshold")
-            rule(torch.full((1, len(self.classes)), 1 / len(self.classes), device=threshold.device))
+            probs = torch.full((1, len(self.classes)), 1 / len(self.classes), device=threshold.device)
+            rule(probs, torch.zeros(1) if rule.needs_quality else None)
 
     def __repr__(self) -> str:
         rule = None if self.rule is None else self.rule.text
