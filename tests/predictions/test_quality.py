@@ -81,12 +81,10 @@ def test_blocks_are_appended_with_their_quality(tmp_path, suffix):
         for block in whole.blocks(entries=9):
             writer.append(block.scores, block.target, quality=block.quality)
     assert torch.equal(Predictions.load(path).quality, whole.quality)
-    with (
-        pytest.raises(InputError, match="quality: expected numbers in every block.*got none"),
-        PredictionsWriter(path) as writer,
-    ):
+    with PredictionsWriter(path) as writer:
         writer.append([[0.0, 1.0]], quality=[1.0])
-        writer.append([[0.0, 1.0]])
+        with pytest.raises(InputError, match="quality: expected numbers in every block.*got none"):
+            writer.append([[0.0, 1.0]])
 
 
 def write_table(path, columns):

@@ -74,10 +74,10 @@ def check_there(path: Path) -> None:
 def check_quality(path: Path, rule: SetRule, predictions: Predictions) -> None:
     """Raise an error if the gate of the rule compares rows by a quality that these lack."""
     if rule.gate is not None and rule.needs_quality and predictions.quality is None:
-        how = "name its array or column with --quality-key"
+        how = "use a file of scores with an array or column called quality, or named by --quality-key"
         if rule.gate.by == SHARPNESS:
-            how = "write scores with shortlist predict --quality sharpness, or name the array or column with --quality-key"
-        raise InputError(f"{path}: {rule.text} compares rows by one number per row, which the file lacks: {how}")
+            how = "write scores with shortlist predict --quality sharpness"
+        raise InputError(f"{path}: {rule.text} compares rows by their {rule.gate.by}, which is not known here: {how}")
 
 
 def looks_like_probabilities(predictions: Predictions) -> bool:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from shortlist.evaluation.calibration_quantities import CALIBRATION
 from shortlist.evaluation.evaluation import Evaluation
-from shortlist.evaluation.gate_quantities import GATE
+from shortlist.evaluation.gate_quantities import GATE, QUALITY
 from shortlist.evaluation.quantity import GROUPS, HEADLINE, LONG_TAIL, Quantity, always, known
 from shortlist.evaluation.superclass_quantities import SUPERCLASSES
 from shortlist.metrics.accuracy import SHOT_GROUPS
@@ -96,13 +96,6 @@ def _of_outliers(value: Callable[[RowScores], Tensor], by: RowMeasure = "confide
         return None if found is None else float(value(found))
 
     return measured
-
-
-def _quality_auroc(evaluation: Evaluation) -> float | None:
-    table = evaluation.totals.get("quality")
-    if table is None or not 0 < float(table[1].sum()) < table.shape[1]:
-        return None
-    return float(auroc(RowScores(table[0], table[1] > 0)))
 
 
 def _right_in(evaluation: Evaluation) -> float | None:
@@ -246,13 +239,6 @@ OUTLIERS = tuple(
             form=".3f",
         ),
         Quantity(
-            "auroc_quality",
-            "AUROC, quality",
-            "the same for the quality that is given with each row",
-            _quality_auroc,
-            form=".3f",
-        ),
-        Quantity(
             "fpr95",
             "FPR at 95 % TPR",
             "share of rows without a label that are as confident as 95 % of those with one",
@@ -263,7 +249,7 @@ OUTLIERS = tuple(
 
 QUANTITIES: dict[str, Quantity] = {
     quantity.name: quantity
-    for quantity in (*SETS, *GATE, *FEW_TO_MANY, *SUPERCLASSES, *RANKING, *CALIBRATION, *QUASIBINARY, *OUTLIERS)
+    for quantity in (*SETS, *GATE, *FEW_TO_MANY, *SUPERCLASSES, *RANKING, *CALIBRATION, *QUASIBINARY, *OUTLIERS, *QUALITY)
 }
 
 

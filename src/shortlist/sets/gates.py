@@ -115,8 +115,9 @@ class Gate(Fitted):
         """Take the ``⌈(n + 1) · refuse⌉``-th smallest number of the n rows without a label as the threshold."""
         found, rows = [torch.empty(0, dtype=torch.float64)], 0
         for batch in batches.whole_rows():
+            without = ~has_label(batch.labels)
             values = self._measure(batch.probs, batch.quality)
-            found.append(values[~has_label(batch.labels).to(values.device)].cpu())
+            found.append(values[without.to(values.device)].cpu())
             rows += len(values)
         if not rows:
             raise InputError("probs: expected calibration rows, got none")

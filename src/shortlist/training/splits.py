@@ -75,7 +75,8 @@ def split_for_training(dataset: Dataset, recipe: Recipe) -> TrainingSplits:
     data = TrainingSplits(dataset, splits, remarks)
     _report_problems(data, remarks)
     _check_classes(data, recipe, remarks)
-    check_link_and_rule(recipe, data.train_counts, single=data.single_label, superclasses=data.dataset.superclasses)
+    kind = {"single": data.single_label, "pictures": not isinstance(splits[TRAIN].inputs, torch.Tensor)}
+    check_link_and_rule(recipe, data.train_counts, **kind, superclasses=data.dataset.superclasses)
     return data
 
 
