@@ -70,9 +70,7 @@ def test_a_quality_is_given_as_numbers_or_as_a_function():
 def test_what_cannot_be_compared_is_refused():
     classifier = gated("quality", second_network)
     images, _ = some_blurred(6, seed=1)
-    with pytest.raises(
-        InputError, match="gate:0.9:quality: expected a quality, one number for each row, .*pass quality="
-    ):
+    with pytest.raises(InputError, match="gate:0.9:quality: expected a quality, one number for each row, .*pass quality="):
         classifier.predict(images)
     with pytest.raises(InputError, match=r"quality: .*\(6,\), got float64 \(2,\)"):
         classifier.predict(images, quality=[1.0, 2.0])

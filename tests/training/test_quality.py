@@ -59,3 +59,10 @@ def features():
         for name in ("train", "val", "test")
     }
     return Dataset("numbers", [f"class {label}" for label in range(CLASSES)], splits)
+
+
+@pytest.mark.parametrize("by", ["sharpness", "confidence"])
+def test_too_few_rows_without_a_label_are_refused_before_training(tmp_path, by):
+    with pytest.raises(InputError, match="expected at least 99 calibration rows without a label, got 4"):
+        run(tmp_path / "run", with_blur(), method="bce", rule=f"threshold:0.3,gate:0.99:{by}")
+    assert not list(tmp_path.rglob("*.safetensors"))

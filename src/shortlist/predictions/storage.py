@@ -142,7 +142,8 @@ def _numbers(names: Sequence[str], classes: Sequence[str] | None) -> Tensor:
     number = {name: label for label, name in enumerate(classes)}
     unknown = next((name for name in names if name not in number), None)
     if unknown is not None:
-        raise InputError(f"target: {unknown!r} is not one of the {len(classes)} classes ({classes[0]!r}, …)")
+        hint = "" if unknown else ": set no_label if such rows have no label"
+        raise InputError(f"target: {unknown!r} is not one of the {len(classes)} classes ({classes[0]!r}, …){hint}")
     return torch.tensor([number[name] for name in names], dtype=torch.int64)
 
 

@@ -64,7 +64,13 @@ def make_rule(recipe: Recipe, classes: int, prior: Tensor | None, superclasses: 
 
 
 def check_link_and_rule(
-    recipe: Recipe, counts: Tensor, *, single: bool, pictures: bool, superclasses: Sequence[str] | None = None
+    recipe: Recipe,
+    counts: Tensor,
+    *,
+    single: bool,
+    pictures: bool,
+    without_label: int,
+    superclasses: Sequence[str] | None = None,
 ) -> None:
     """Raise an error if the link or the rule cannot work with such rows, as far as that is known before training.
 
@@ -73,6 +79,7 @@ def check_link_and_rule(
         counts: number of training rows of each class.
         single: whether every row has exactly one label.
         pictures: whether rows are pictures.
+        without_label: how many of the rows that the rule will be fitted on have no label.
         superclasses: the superclass of each class, if there are any.
     """
     classes = len(counts)
@@ -102,6 +109,11 @@ def check_link_and_rule(
             + "train with another rule, and fit this one afterwards on predictions with a quality"
         )
     _try(rule, classes, single)
+    if rule.gate is not None and without_label < rule.gate.fewest_rows:
+        raise InputError(
+            f"rule {text}: expected at least {rule.gate.fewest_rows:,} calibration rows without a label, got {without_label:,}: "
+            "raise calibration_share, or refuse a smaller share"
+        )
 
 
 def _own(recipe: Recipe, counts: Tensor) -> Link | None:
