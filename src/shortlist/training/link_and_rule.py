@@ -111,7 +111,8 @@ def check_link_and_rule(
     _try(rule, classes, single)
     if rule.gate is not None and without_label < rule.gate.fewest_rows:
         raise InputError(
-            f"rule {text}: expected at least {rule.gate.fewest_rows:,} calibration rows without a label, got {without_label:,}: "
+            f"rule {text}: expected at least {rule.gate.fewest_rows:,} calibration rows without a label, got "
+            f"{without_label:,}: "
             "raise calibration_share, or refuse a smaller share"
         )
 
