@@ -451,9 +451,9 @@ def test_a_gate_by_quality_refuses_rows():
     X = random.normal(size=(300, 4))
     y = (X[:, :3] > 0.8).astype(int)
     quality = random.normal(size=300) + 3 * y.any(1)
-    model = SetClassifier(
-        MultiOutputClassifier(LogisticRegression()), rule="threshold:0.3,gate:0.8:quality", random_state=0
-    ).fit(X, y, quality=quality)
+    model = SetClassifier(OneVsRestClassifier(LogisticRegression()), rule="threshold:0.3,gate:0.8:quality", random_state=0).fit(
+        X, y, quality=quality
+    )
     sets = model.predict_set(X, quality)
     refused = quality <= float(model.rule_.gate.threshold)
     assert 0 < refused.sum() < 300
