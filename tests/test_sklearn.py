@@ -444,3 +444,22 @@ def test_sparse_labels_are_those_of_the_array(kind, estimator):
     np.testing.assert_array_equal(sparse.predict_set(X), dense.predict_set(X))
     assert sparse.score(X, kind(y)) == dense.score(X, y)
     assert coverage_scorer(sparse, X, kind(y)) == coverage_scorer(dense, X, y)
+
+
+def test_a_gate_by_quality_refuses_rows():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 4))
+    y = (X[:, :3] > 0.8).astype(int)
+    quality = random.normal(size=300) + 3 * y.any(1)
+    model = SetClassifier(OneVsRestClassifier(LogisticRegression()), rule="threshold:0.3,gate:0.8:quality", random_state=0).fit(
+        X, y, quality=quality
+    )
+    sets = model.predict_set(X, quality)
+    refused = quality <= float(model.rule_.gate.threshold)
+    assert 0 < refused.sum() < 300
+    assert np.array_equal(sets, (model.predict_proba(X) >= 0.3) & ~refused[:, None])
+    assert model.score(X, y, quality=quality) > model.score(X, y, quality=-quality)
+    with pytest.raises(InputError, match="gate:0.8:quality: expected a quality"):
+        model.predict_set(X)
+    with pytest.raises(InputError, match=r"quality: .*\(300,\), got float64 \(10,\)"):
+        clone(model).fit(X, y, quality=quality[:10])

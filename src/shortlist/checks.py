@@ -5,6 +5,7 @@ A check of a parameter is a function ``(name, value) → value``: it returns the
 such checks, so that a domain can be declared once and used wherever the parameter appears.
 """
 
+import json
 import math
 import numbers
 import re
@@ -189,6 +190,20 @@ def random_generator(name: str, value: Any) -> torch.Generator | None:
     if not isinstance(value, numbers.Integral):
         raise InputError(f"{name}: expected a torch.Generator, a numpy Generator or a seed, got {shown(value)}")
     return torch.Generator().manual_seed(whole(0, 2**63 - 1)(name, value))
+
+
+def json_values(name: str, value: Any) -> Any:
+    """The value as JSON keeps it, so that it is the same before and after saving.
+
+    >>> json_values("about", {"sizes": (1, 2)})
+    {'sizes': [1, 2]}
+    """
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"{name}: expected values that JSON can hold (text, finite numbers, lists, dictionaries): {error}"
+        ) from None
 
 
 def check_rows(values: Tensor, target: Target | None = None, *, kind: Kind = "scores", name: str = "probs") -> Tensor:

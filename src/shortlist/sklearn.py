@@ -25,6 +25,7 @@ from sklearn.utils.validation import (
 )
 
 from shortlist.checks import number
+from shortlist.predictions.checks import as_quality
 from shortlist.sets import SetRule, parse_rule
 from shortlist.tensors import Array
 
@@ -70,13 +71,14 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         self.calibration = calibration
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
+    def fit(self, X: Any, y: Any, quality: Any = None, **fit_params: Any) -> Self:
         """Fit the estimator on most of the rows and the rule on the rest.
 
         Args:
             X: (rows, features): an array, a sparse matrix, a data frame, or whatever else the estimator takes; passed to it
                 as it is.
             y: one label a row, or zeros and ones (rows, labels), which may be a sparse matrix.
+            quality: one number for each row, for a rule with a gate by quality, such as ``lac:0.1,gate:0.95:quality``.
             **fit_params: passed to the ``fit`` of the estimator. ``sample_weight`` weighs the rows there (in a pipeline, in its
                 last step); every calibration row counts once, because a weighted threshold would have no guarantee.
         """
@@ -97,7 +99,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         if self.calibration == "prefit":
             if fit_params:
                 raise ValueError(f"calibration='prefit': expected no parameters for the fit, got {', '.join(fit_params)}")
-            self.estimator_, held_X, held_y = self.estimator, X, y
+            self.estimator_, held_X, held_y, held = self.estimator, X, y, np.arange(len(y))
         else:
             first, held = self._held_out(y)
             held_X, held_y = _safe_indexing(X, held), y[held]
@@ -106,7 +108,8 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             self.estimator_ = estimator.fit(_safe_indexing(X, first), y[first], **parameters)
         self.rule_ = self._new_rule(y)
         target = held_y.astype(bool) if self._multi_label else self._places(held_y)
-        self.rule_.fit(self._probs(held_X), target if self.rule_.needs_labels else None)
+        held_quality = None if quality is None else as_quality(quality, len(y))[held]
+        self.rule_.fit(self._probs(held_X), target if self.rule_.needs_labels else None, quality=held_quality)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -129,13 +132,13 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             probs = np.stack([p[:, -1] if known[-1] == 1 else 1 - p[:, 0] for p, known in columns], axis=1)
         return self._in_order(np.asarray(probs))
 
-    def predict_set(self, X: Any) -> Array:
-        """The sets, bool (rows, classes), columns in the order of ``classes_``."""
+    def predict_set(self, X: Any, quality: Any = None) -> Array:
+        """The sets, bool (rows, classes), columns in the order of ``classes_``; a gate by quality needs that of each row."""
         check_is_fitted(self)
-        sets: Array = self.rule_(self.predict_proba(X))
+        sets: Array = self.rule_(self.predict_proba(X), quality)
         return sets
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, quality: Any = None) -> float:
         """The mean F1 of the sets: ``2 · hits / (size of the set + number of labels)`` of each row, averaged over the rows.
 
         With one label a row, a set of s labels that contains it counts 2 / (1 + s): 1 for a single label (so that sets of one
@@ -145,7 +148,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
 
         del Coz, Díez, Bahamonde, "Learning nondeterministic classifiers", 2009, with β = 1.
         """
-        sets, marks = self.predict_set(X), self._marks(y)
+        sets, marks = self.predict_set(X, quality), self._marks(y)
         hits = (sets & marks).sum(1)
         total = sets.sum(1) + (marks.sum(1) if self._multi_label else 1)
         gains = np.where(total > 0, 2 * hits / np.maximum(total, 1), 1.0)

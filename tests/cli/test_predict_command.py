@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from shortlist import Predictions
-from shortlist.cli import predict as command
+from shortlist.cli import export as exporting
 from shortlist.data import read_class_folders, read_picture_table
 from shortlist.links import Sigmoid
 from shortlist.models import Classifier, Network
@@ -318,11 +318,11 @@ def test_where_nothing_can_be_read_nothing_is_written(fails, made, tmp_path):
 
 
 def test_an_end_in_the_middle_leaves_no_file(fails, made, leaves, monkeypatch, tmp_path):
-    def full(self, scores, *more, seen=[]):  # noqa: B006 (counts the calls)
+    def full(self, scores, *more, seen=[], **named):  # noqa: B006 (counts the calls)
         seen.append(1)
         if len(seen) > 1:
             raise OSError("no space left on device")
-        return decide(self, scores, *more)
+        return decide(self, scores, *more, **named)
 
     decide = Classifier.decide
     monkeypatch.setattr(Classifier, "decide", full)
@@ -447,9 +447,9 @@ def test_the_exported_graph_is_the_one_that_is_described(run, made, tmp_path):
 
 
 def test_what_the_graph_of_pictures_without_a_rule_puts_out(made):
-    assert command._outputs(Classifier.load(made / "bare")) == "scores float32 (batch, 4), probs float32 (batch, 4)"
+    assert exporting._outputs(Classifier.load(made / "bare")) == "scores float32 (batch, 4), probs float32 (batch, 4)"
     whole = Classifier.load(made / "bare").with_rule(top_k(2))
-    assert command._outputs(whole).endswith("sets bool (batch, 4)")
+    assert exporting._outputs(whole).endswith("sets bool (batch, 4)")
 
 
 def test_exports_to_other_names_and_old_operators_are_refused(fails, made):

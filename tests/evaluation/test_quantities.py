@@ -258,6 +258,36 @@ def test_refused_rows_are_counted_by_kind():
     assert numbers["recall_answered"] == pytest.approx(hits / labels)
 
 
+def test_a_gate_by_quality_is_measured():
+    """Against plain loops: shares of refused rows, recall of the others, and the AUROC of the quality."""
+    quality = {seed: torch.randn(n, generator=torch.Generator().manual_seed(seed)) for seed, n in ((0, 200), (1, 150))}
+    first, rows = (gated_rows(len(quality[seed]), seed) for seed in (0, 1))
+    rule = parse_rule("threshold:0.4,gate:0.7:quality").fit(first.with_quality(quality[0] + first.target.any(1)))
+    rows = rows.with_quality((quality[1] + rows.target.any(1)).round(decimals=1))
+    evaluation = measure(rows, rule)
+    numbers, sets = evaluation.numbers(), rule(rows)
+    refused = [value <= float(rule.gate.threshold) for value in rows.quality.tolist()]
+    labelled = rows.target.any(1).tolist()
+    out = [no for no, known in zip(refused, labelled, strict=True) if not known]
+    assert numbers["refused"] == pytest.approx(sum(refused) / 150)
+    assert numbers["refused_out"] == pytest.approx(sum(out) / len(out))
+    kept = torch.tensor([not no for no in refused])
+    assert not sets[~kept].any()
+    assert numbers["recall_answered"] == pytest.approx(float((sets & rows.target).sum() / rows.target[kept].sum()))
+    pairs = [
+        1.0 if a > b else 0.5 if a == b else 0.0
+        for a, known in zip(rows.quality.tolist(), labelled, strict=True)
+        for b, other in zip(rows.quality.tolist(), labelled, strict=True)
+        if known and not other
+    ]
+    assert numbers["auroc_quality"] == pytest.approx(sum(pairs) / len(pairs))
+    assert evaluation.details["gate"] == f"quality above {float(rule.gate.threshold):.6g}"
+    assert any(one.refused for one in evaluation.examples)
+    assert "auroc_quality" not in measure(rows.with_quality(None)).numbers()
+    with pytest.raises(InputError, match="gate:0.7:quality: expected a quality, .*with_quality"):
+        measure(rows.with_quality(None), rule)
+
+
 def test_of_unlabelled_rows_only_the_share_of_refused_ones_is_known():
     rule = parse_rule("threshold:0.4,gate:0.7").fit(gated_rows(200, 0))
     rows = gated_rows(50, 1)

@@ -205,7 +205,7 @@ class EveryLink(nn.Module):
 def exported(module, width):
     outputs = [f"out{place}" for place in range(len(next(iter(module.children()))))]
     buffer = io.BytesIO()
-    onnx.save(translated(module, torch.rand(2, width), "values", outputs).model_proto, buffer)
+    onnx.save(translated(module, {"values": torch.rand(2, width)}, outputs).model_proto, buffer)
     return buffer.getvalue()
 
 

@@ -522,3 +522,65 @@ def test_superclasses_of_an_npz_file_are_read_like_its_training_counts(tmp_path)
     np.savez(path, scores=np.eye(3), superclasses=["x", "y"])
     with pytest.raises(InputError, match="superclasses: expected 3 names"):
         Predictions.load(path)
+
+
+def entries_without_a_label(kind):
+    """Target entries of three rows, the second without a label, and the entry that stands for that."""
+    return {
+        "names": (["ash", "none", "elm"], "none"),
+        "empty": (["ash", "", "elm"], ""),
+        "numbers": ([0, -1, 1], "-1"),
+        "number or empty": ([0, "", 1], ""),
+        "number or text": ([0, "reject", 1], "reject"),
+        "floats": ([0.0, -1.0, 1.0], "-1"),
+    }[kind]
+
+
+KINDS = ["names", "empty", "numbers", "number or empty", "number or text", "floats"]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "kind"),
+    [
+        *((suffix, kind) for suffix in (".csv", ".parquet") for kind in KINDS),
+        *((".npz", kind) for kind in ("names", "empty", "numbers", "floats")),
+        *((".safetensors", kind) for kind in ("numbers", "floats")),
+    ],
+)
+def test_rows_may_have_no_label(tmp_path, suffix, kind):
+    entries, mark = entries_without_a_label(kind)
+    scores, path = np.array([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]]), tmp_path / f"scores{suffix}"
+    if suffix == ".csv":
+        lines = [f"{one},{other},{entry}" for (one, other), entry in zip(scores, entries, strict=True)]
+        path.write_text("\n".join(["p_ash,p_elm,target", *lines]) + "\n")
+    elif suffix == ".parquet":
+        column = [None if entry == "" else entry for entry in entries] if "number" in kind and "text" not in kind else entries
+        column = list(map(str, entries)) if kind == "number or text" else column
+        pq.write_table(pa.table({"p_ash": scores[:, 0], "p_elm": scores[:, 1], "target": column}), path)
+    elif suffix == ".npz":
+        np.savez(path, p_scores=scores, target=np.array(entries), classes=["ash", "elm"])
+    else:
+        save_file({"p_scores": torch.from_numpy(scores), "target": torch.tensor(entries)}, path)
+    found = Predictions.load(path, scores_key="p_*", link="identity", no_label=mark)
+    assert found.target.tolist() == [[True, False], [False, False], [False, True]]
+
+
+def test_rows_that_all_lack_a_label_or_all_have_one_are_of_the_same_kind(tmp_path):
+    for text, expected in ((",\n,\n", [[False, False], [False, False]]), ("1\n0\n", [[False, True], [True, False]])):
+        path = tmp_path / "scores.csv"
+        rows = [f"0.5,0.5,{entry.strip(',')}" for entry in text.splitlines()]
+        path.write_text("\n".join(["p_ash,p_elm,target", *rows]) + "\n")
+        found = Predictions.load(path, scores_key="p_*", link="identity", no_label="")
+        assert found.target.tolist() == expected
+        assert found.target.dtype == torch.bool
+
+
+def test_what_marks_no_label_does_not_excuse_wrong_labels(tmp_path):
+    path = tmp_path / "scores.csv"
+    for entry, message in (("yew", "'yew' is not one of the 2 classes"), ("2", "expected labels from 0 to 1, got 2")):
+        path.write_text(f"p_ash,p_elm,target\n0.5,0.5,{entry}\n0.5,0.5,none\n")
+        with pytest.raises(InputError, match=message):
+            Predictions.load(path, scores_key="p_*", link="identity", no_label="none")
+    np.savez(tmp_path / "many.npz", scores=np.zeros((2, 2)), target=np.eye(2, dtype=bool))
+    with pytest.raises(InputError, match=r"no_label: .*got bool \(2, 2\)"):
+        Predictions.load(tmp_path / "many.npz", no_label="-1")

@@ -1,12 +1,15 @@
 """Rules behind a gate: which rows are refused, what the rule is fitted on, and what is promised."""
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
 
 from shortlist import Predictions
 from shortlist.errors import InputError, NotFittedError
-from shortlist.sets import SetRule, average_k, cap, classwise, gate, lac, parse_rule, raps, threshold, top_k
+from shortlist.sets import SetRule, average_k, bound_cost, cap, classwise, gate, lac, parse_rule, raps, threshold, top_k
 
 CLASSES = 6
 
@@ -158,8 +161,6 @@ def test_a_damaged_gate_is_refused():
 
 
 def test_bounds_change_no_set_of_a_refused_row():
-    from shortlist.sets import bound_cost
-
     probs, target = rows(100, 9)
     rule = cap(gate(threshold(0.01), 0.9), 2).fit(probs, target)
     accepted = rule.gate.accepts(torch.from_numpy(probs)).numpy()
@@ -180,3 +181,123 @@ def test_probabilities_that_rounding_left_above_1_count_as_1(by):
     assert torch.equal(found.gate.threshold, expected.gate.threshold)
     assert np.array_equal(found.predict(above), expected.predict(probs))
     assert found.predict(above)[5].any()
+
+
+def quality_of(target, seed):
+    """A number per row that is higher for rows with a label, by chance."""
+    return np.random.default_rng(50_000 + seed).normal(size=len(target)) + 1.5 * target.any(1)
+
+
+def test_a_gate_by_quality_asks_nothing_of_the_probabilities():
+    """Against the definition: the rank of the rows without a label, the rule fitted on the others that pass."""
+    probs, target = rows(300, 10)
+    new = rows(80, 11)[0]
+    quality, new_quality = quality_of(target, 10), np.random.default_rng(1).normal(size=80)
+    rule = gate(lac(0.1), 0.7, "quality").fit(probs, target, quality=quality)
+    refused = sorted(quality[~target.any(1)])
+    level = refused[math.ceil((len(refused) + 1) * Fraction(7, 10)) - 1]
+    assert float(rule.gate.threshold) == level
+    kept = target.any(1) & (quality > level)
+    alone = lac(0.1).fit(probs[kept], target[kept].argmax(1))
+    assert torch.equal(rule.threshold, alone.threshold)
+    assert rule.calibrated == alone.calibrated
+    expected = alone.predict(new) & (new_quality > level)[:, None]
+    assert np.array_equal(rule.predict(new, new_quality), expected)
+    assert 0 < expected.any(1).sum() < (new_quality > level).sum() + 1 < 81
+
+
+def test_a_gate_by_quality_refuses_as_often_as_promised():
+    """Over many calibration sets: P(refused) ≥ 0.8, and above by less than 1 / (n + 1); the rule covers what it promises."""
+    shares, covered = [], []
+    for seed in range(400):
+        probs, target = rows(60, seed, strength=2.0)
+        rule = parse_rule("lac:0.2,gate:0.8:quality").fit(probs, target, quality=quality_of(target, seed))
+        new, target = rows(60, 10_000 + seed, strength=2.0)
+        quality = quality_of(target, 10_000 + seed)
+        passed = rule.gate.accepts(torch.from_numpy(new), torch.from_numpy(quality)).numpy()
+        shares.append(1 - passed[~target.any(1)].mean())
+        kept = passed & target.any(1)
+        if kept.any():
+            covered.append((rule.predict(new, quality) & target).any(1)[kept].mean())
+    for found, least, most in ((shares, 0.8, 0.8 + 1 / 15), (covered, 0.8, 0.8 + 1 / 8)):
+        spread = 4 * np.std(found) / len(found) ** 0.5
+        assert least - spread < np.mean(found) < most + spread
+
+
+@pytest.mark.parametrize("text", ["average-k:2,gate:0.9:quality", "aps:0.1:random,cap:2,gate:0.8:sharpness"])
+def test_a_gate_by_quality_is_the_same_from_any_source_and_survives_saving(text, tmp_path):
+    probs, target = (torch.from_numpy(part) for part in rows(200, 12))
+    quality = torch.from_numpy(quality_of(target.numpy(), 12))
+    whole = parse_rule(text).fit(probs, target, quality=quality.tolist())
+    batches = [part.split(33) for part in (probs, target, quality)]
+    from_batches = parse_rule(text).fit(lambda: zip(*batches, strict=True))
+    predictions = Predictions(probs, target, link="identity", quality=quality)
+    from_predictions = parse_rule(text).fit(predictions)
+    for other in (from_batches, from_predictions):
+        assert torch.equal(other.threshold, whole.threshold)
+        assert torch.equal(other.gate.threshold, whole.gate.threshold)
+        assert other.calibrated == whole.calibrated or "random" in text
+    assert whole.text == text
+    assert whole.needs_quality
+    from_predictions.save(tmp_path / "rule.safetensors")
+    again = SetRule.load(tmp_path / "rule.safetensors")
+    assert torch.equal(again(predictions), from_predictions(predictions))
+    in_blocks = again.in_blocks()
+    parts = [in_blocks(block.probs(), block.scores, block.quality) for block in predictions.blocks(entries=100)]
+    assert torch.equal(torch.cat(parts), again(predictions))
+
+
+def test_a_gate_by_quality_needs_no_probabilities():
+    scores, target = np.log(rows(200, 13)[0]), rows(200, 13)[1]
+    quality = quality_of(target, 13)
+    rule = gate(top_k(1), 0.5, "quality").fit(scores, target, quality=quality)
+    assert not rule.needs_probabilities
+    assert rule.predict(scores, quality).any(1).sum() == (quality > float(rule.gate.threshold)).sum()
+
+
+def test_rows_without_the_quality_that_a_gate_needs_are_refused():
+    probs, target = rows(100, 14)
+    quality, text = quality_of(target, 14), "top-k:1,gate:0.5:quality"
+    rule = parse_rule(text).fit(probs, target, quality=quality)
+    predictions = Predictions(probs, target, link="identity")
+    for call in (
+        lambda: parse_rule(text).fit(probs, target),
+        lambda: parse_rule(text).fit(predictions),
+        lambda: parse_rule(text).fit([(probs, target)]),
+        lambda: rule(probs),
+        lambda: rule.predict(predictions),
+        lambda: rule.in_blocks()(torch.from_numpy(probs)),
+        lambda: bound_cost(cap(rule, 1), probs),
+    ):
+        with pytest.raises(
+            InputError, match="expected a quality, one number for each row, got none: (pass quality=|.*with_quality)"
+        ):
+            call()
+    for wrong, message in (
+        (quality[:-1], r"quality: .*\(100,\), got float64 \(99,\)"),
+        (quality[:, None], r"quality: .*got float64 \(100, 1\)"),
+        (np.where(np.arange(100) == 7, np.nan, quality), "quality: .*got nan in row 7"),
+    ):
+        with pytest.raises(InputError, match=message):
+            parse_rule(text).fit(probs, target, quality=wrong)
+        with pytest.raises(InputError, match=message):
+            rule(probs, wrong)
+    for call in (lambda: rule.fit(predictions, quality=quality), lambda: rule(predictions.with_quality(quality), quality)):
+        with pytest.raises(InputError, match="quality: expected None.*with_quality"):
+            call()
+    with pytest.raises(InputError, match="quality: expected None.*batches"):
+        rule.fit([(probs, target)], quality=quality)
+    with pytest.raises(InputError, match="gate:0.5:quality: expected at least 1 calibration rows without a label, got 0"):
+        parse_rule(text).fit(probs[target.any(1)], target[target.any(1)], quality=quality[target.any(1)])
+    with pytest.raises(InputError, match="gate:0.5:quality: .*refuses all of them"):
+        parse_rule(text).fit(probs, target, quality=-1.0 * target.any(1))
+
+
+def test_the_cost_of_bounds_counts_the_rows_that_pass_by_quality():
+    probs, target = rows(100, 15)
+    quality = quality_of(target, 15)
+    rule = cap(gate(threshold(0.01), 0.6, "quality"), 2).fit(probs, target, quality=quality)
+    found = bound_cost(rule, probs, target, quality=quality)
+    free = threshold(0.01).predict(probs).sum(1) * (quality > float(rule.gate.threshold))
+    assert found.size_before == free.mean()
+    assert found.size_after == rule.predict(probs, quality).sum(1).mean()

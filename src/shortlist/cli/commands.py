@@ -21,7 +21,7 @@ COMMANDS = {
     "tune": "tune:tune",
     "recipes": "train:recipes",
     "predict": "predict:predict",
-    "export": "predict:export",
+    "export": "export:export",
     "index": "retrieval:app",
     "search": "retrieval:search",
     "retrieval-eval": "retrieval_eval:retrieval_eval",

@@ -46,6 +46,8 @@ def sets(
     scores_key: options.ScoresKey = None,
     target_key: options.TargetKey = None,
     ids_key: options.IdsKey = None,
+    quality_key: options.QualityKey = None,
+    no_label: options.NoLabel = None,
     save_rule: Annotated[
         Path | None,
         typer.Option(
@@ -64,7 +66,7 @@ def sets(
             raise InputError("expected --out or --json, got both: --json writes to standard output")
     check_outputs([out, save_rule], [scores, *(calibration or ()), *([Path(rule)] if rule else ())])
     fitting = Fitting([rule] if rule else [], calibration or (), split, seed, same_rows)
-    (prepared,) = prepare_all([scores], Reading(scores_key, target_key, link, ids_key), fitting)
+    (prepared,) = prepare_all([scores], Reading(scores_key, target_key, link, ids_key, quality_key, no_label), fitting)
     listed = _write_lists(prepared, out, as_json)
     size = SizeSummary.of(listed.counts)
     prepared.check_size(size)
@@ -121,6 +123,8 @@ def evaluate(
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
     target_key: options.TargetKey = None,
+    quality_key: options.QualityKey = None,
+    no_label: options.NoLabel = None,
     calibration_bins: options.CalibrationBins = BINS,
     top_n: options.TopN = None,
     shots: options.Shots = None,
@@ -140,7 +144,8 @@ def evaluate(
     check_outputs([per_class], [*scores, *(calibration or ())])
     fitting = Fitting(rule or [], calibration or (), split, seed, same_rows)
     settings = _settings(calibration_bins, top_n, shots)
-    prepared, evaluations = _measured(scores, Reading(scores_key, target_key, link), fitting, settings)
+    reading = Reading(scores_key, target_key, link, quality_key=quality_key, no_label=no_label)
+    prepared, evaluations = _measured(scores, reading, fitting, settings)
     if per_class is not None:
         _write_classes(evaluations, per_class)
     if as_json:
@@ -222,6 +227,8 @@ def report(
     top_n: options.TopN = None,
     shots: options.Shots = None,
     ids_key: options.IdsKey = None,
+    quality_key: options.QualityKey = None,
+    no_label: options.NoLabel = None,
     human: Annotated[
         Path | None,
         typer.Option(
@@ -253,7 +260,7 @@ def report(
     check_outputs([out], [*scores, *(calibration or ()), *([human] if human else ())])
     people = None if human is None else read_human_sets(human)
     fitting = Fitting(rule or [], calibration or (), split, seed, same_rows)
-    reading = Reading(scores_key, target_key, link, ids_key)
+    reading = Reading(scores_key, target_key, link, ids_key, quality_key, no_label)
     settings = _settings(calibration_bins, top_n, shots)
     prepared, evaluations = _measured(scores, reading, fitting, settings, None if own is None else own.recipe.name, people)
     warnings = [text for one in prepared for text in (*one.warnings, *one.notes)]

@@ -28,7 +28,7 @@ Rule: TypeAlias = Annotated[
         metavar="RULE",
         help="How sets are made: top-k:5, average-k:5, lac:0.1, aps:0.1, raps:0.1, mass:0.1, threshold:0.5, pas:0.1, "
         "risk-control:recall:0.1, per-label:f1, per-label:precision:0.9; optionally followed by ,classwise ,interpolated:0.5 "
-        ",cap:10 ,floor:1. Or a file written with --save-rule. A run has a rule of its own.",
+        ",cap:10 ,floor:1 ,gate:0.95 ,gate:0.95:quality. Or a file written with --save-rule. A run has a rule of its own.",
     ),
 ]
 Rules: TypeAlias = Annotated[
@@ -77,6 +77,24 @@ TargetKey: TypeAlias = Annotated[
 IdsKey: TypeAlias = Annotated[
     str | None,
     typer.Option("--ids-key", metavar="NAME", help="Array or column that holds the names of the rows; by default id."),
+]
+QualityKey: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--quality-key",
+        metavar="NAME",
+        help="Array or column that holds one number per row, higher for better rows, which gate:0.95:quality compares rows by; "
+        "by default quality.",
+    ),
+]
+NoLabel: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--no-label",
+        metavar="TEXT",
+        help="Entry of the labels that stands for no label, such as -1, none, or '' for an empty cell; a gate is fitted on "
+        "such rows.",
+    ),
 ]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
 CalibrationBins: TypeAlias = Annotated[

@@ -1,4 +1,4 @@
-"""``shortlist predict`` and ``shortlist export``."""
+"""``shortlist predict``."""
 
 import copy
 import json
@@ -26,11 +26,12 @@ from shortlist.data.sources import open_dataset, path_and_options
 from shortlist.errors import InputError
 from shortlist.models import Classifier
 from shortlist.models.artefact import is_classifier
-from shortlist.models.graph import outputs_of
 from shortlist.models.heads import HEAD_NAMES
+from shortlist.models.quality import RowQuality, quality_for
 from shortlist.predictions import PredictionsWriter
 from shortlist.report import Table
 from shortlist.selection import count_rows
+from shortlist.sets.gates import SHARPNESS
 from shortlist.sets.lists import Describer, LabelList, label_lists, list_writer
 from shortlist.sets.sizes import SizeSummary
 from shortlist.tensors import Scores, Target
@@ -40,7 +41,6 @@ from shortlist.words import printable, quoted
 SHOWN = 10
 NAMED = 5  # files of a folder that turned out to be something else
 LISTS, SCORES = (".jsonl",), (".safetensors", ".npz", ".parquet")
-ONNX = ".onnx"
 
 ClassifierPath = Annotated[Path, typer.Argument(metavar="CLASSIFIER", help="The folder of a classifier, or of its run.")]
 PICTURES = (
@@ -59,6 +59,10 @@ HeadOption = Annotated[
         help="For a two-head classifier (average-k): labels, or proposal, whose softmax gives consistent probabilities.",
     ),
 ]
+QUALITY = (
+    "Write the quality of each row beside its scores: sharpness, that of pictures, for gate:0.95:sharpness. A classifier with "
+    "such a rule does it by default."
+)
 SPLIT = "The split to classify; by default the test split of a dataset, and all rows of a table."
 
 
@@ -71,6 +75,7 @@ def predict(
     network: options.NetworkPath = None,
     device: Annotated[str, typer.Option("--device", help="auto (a GPU if there is one), cpu or cuda.")] = "auto",
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Number of pictures per batch.")] = 256,
+    quality: Annotated[str | None, typer.Option("--quality", metavar="NAME", help=QUALITY)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON lines to standard output.")] = False,
 ) -> None:
     """Predict sets of labels for new pictures or rows, or write their scores."""
@@ -81,7 +86,7 @@ def predict(
     if out is not None and out.is_dir():  # before the work rather than after it
         raise InputError(f"--out: expected a name for a file, got the folder {out}")
     found = load_classifier(classifier, _device(device), network)
-    model = _of_head(found, head)
+    model = of_head(found, head)
     to_scores = out is not None and out.suffix in SCORES
     if model.rule is None and found.rule is not None and not to_scores:
         raise InputError(
@@ -92,13 +97,30 @@ def predict(
         raise InputError(
             f"{classifier} has no set rule: write scores with --out scores.safetensors and make sets with shortlist sets"
         )
+    wanted = _quality(model, quality, to_scores)
     check_outputs([out], [*classifier_folder(classifier).iterdir(), *_named_files(pictures)])
-    work = _begin(model, pictures, split, batch_size)
+    work = _begin(model, pictures, split, batch_size, wanted)
     if out is not None and to_scores:
         _write_scores(work, out)
     else:
         _write_sets(work, out, as_json)
     _conclude(work, out, to_scores)
+
+
+def _quality(model: Classifier, name: str | None, to_scores: bool) -> str | None:
+    """The quality to compute for each row, asked for or needed by the rule; an error if it cannot be computed."""
+    if name is not None and name != SHARPNESS:
+        raise InputError(f"--quality: expected {SHARPNESS}, got {name!r}")
+    if name is not None and not model.inputs.is_pictures:
+        raise InputError(f"--quality: {name} is that of pictures, but this classifier reads features")
+    found: str | None = quality_for(model.rule, model.inputs, name, required=False)
+    if found is None and model.rule is not None and model.rule.needs_quality and not to_scores:
+        raise InputError(
+            f"the rule {model.rule.text} compares rows by a quality that cannot be computed here: write scores with --out "
+            "scores.safetensors, add an array called quality, and make sets with shortlist sets; in Python, pass quality= to "
+            "Classifier.predict"
+        )
+    return found
 
 
 def classifier_folder(path: Path) -> Path:
@@ -121,7 +143,7 @@ def load_classifier(path: Path, device: str = "cpu", network: str | None = None)
     return classifier
 
 
-def _of_head(classifier: Classifier, head: str | None) -> Classifier:
+def of_head(classifier: Classifier, head: str | None) -> Classifier:
     """The classifier with the scores of this head, by default of its own."""
     if head is None:
         return classifier
@@ -162,6 +184,7 @@ class _Work:
     model: Classifier
     rows: Split
     batch_size: int
+    wanted: str | None = None  # the name of the quality to compute
     target: Target | None = None
     left_out: list[Problem] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
@@ -170,6 +193,7 @@ class _Work:
     def __post_init__(self) -> None:
         self.counts = torch.zeros(len(self.model.classes) + 1, dtype=torch.float64)  # of sets, by their size
         self.done, self.refused, self.device = 0, 0, self.model.device.type
+        self.quality = None if self.wanted is None else RowQuality(self.wanted, len(self.rows))
         self.batches = self._scored()
 
     @property
@@ -180,7 +204,9 @@ class _Work:
         """Row numbers and scores; unreadable pictures are noted and left out."""
         with Bar(self.things, len(self.rows)) as bar:
             try:
-                scored = self.model.score_batches(self.rows, batch_size=self.batch_size, problems=self.problems)
+                scored = self.model.score_batches(
+                    self.rows, batch_size=self.batch_size, problems=self.problems, quality=self.quality
+                )
                 for numbers, scores in scored:
                     check_finite(scores)
                     self.done += len(numbers)
@@ -199,11 +225,12 @@ class _Work:
         assert self.model.rule is not None
         sets_of, describe = self.model.rule.in_blocks(), self.describer
         for numbers, scores in self.batches:
-            probs, sets = self.model.decide(scores, sets_of)
+            quality = self.quality_of(numbers)
+            probs, sets = self.model.decide(scores, sets_of, quality)
             self.count(sets)
             ids = [self.rows.ids[row] for row in numbers.tolist()]
             target = None if self.target is None else self.target[numbers]
-            lists = describe(label_lists(sets, probs, self.model.classes, ids, target, called), sets, probs)
+            lists = describe(label_lists(sets, probs, self.model.classes, ids, target, called), sets, probs, quality)
             self.refused += sum(one.refused for one in lists)
             yield lists
 
@@ -213,18 +240,29 @@ class _Work:
         assert self.model.rule is not None
         return Describer(self.model.rule, self.model.superclasses)
 
+    def quality_of(self, numbers: Tensor) -> Tensor | None:
+        """The quality of these rows, which have been scored, if it is wanted."""
+        return None if self.quality is None else self.quality.values[numbers]
+
+    @property
+    def makes_sets(self) -> bool:
+        """Whether the classifier has a rule, and all that it needs."""
+        rule = self.model.rule
+        return rule is not None and (self.quality is not None or not rule.needs_quality)
+
     def count(self, sets: Tensor) -> None:
         """Count the sets by their size."""
         self.counts += count_rows(sets).bincount(minlength=len(self.counts))
 
 
-def _begin(model: Classifier, texts: list[str], split: str | None, batch_size: int) -> _Work:
+def _begin(model: Classifier, texts: list[str], split: str | None, batch_size: int, wanted: str | None) -> _Work:
     """Read the input and score the first batch; nothing is written before that works."""
     dataset = open_dataset(texts, require_labels=False, split=split, input_kind=model.inputs.kind)
     (rows,) = dataset.splits.values()
     _check_inputs(model, dataset, printable(texts[0]) + (", …" if len(texts) > 1 else ""))
     target, reason = _target(dataset, model.classes)
-    work = _Work(model, rows, batch_size, target, [problem for problem in dataset.problems if problem.kind != LABELS_NOT_USED])
+    left_out = [problem for problem in dataset.problems if problem.kind != LABELS_NOT_USED]
+    work = _Work(model, rows, batch_size, wanted, target, left_out)
     first = next(work.batches, None)
     if first is None:
         cause = f"; the first is {work.problems[0]}" if work.problems else ""
@@ -301,10 +339,11 @@ def _write_scores(work: _Work, out: Path) -> None:
     )
     with writer:
         for numbers, scores in work.batches:
-            if model.rule is not None:
-                work.count(model.decide(scores)[1])
+            quality = work.quality_of(numbers)
+            if work.makes_sets:
+                work.count(model.decide(scores, quality=quality)[1])
             target = None if work.target is None else work.target[numbers]
-            writer.append(scores, target, [ids[row] for row in numbers.tolist()])
+            writer.append(scores, target, [ids[row] for row in numbers.tolist()], quality)
 
 
 def _conclude(work: _Work, out: Path | None, to_scores: bool) -> None:
@@ -316,7 +355,7 @@ def _conclude(work: _Work, out: Path | None, to_scores: bool) -> None:
     if unreadable:
         warn(f"skipped {unreadable:,} of the {len(work.rows):,} pictures, which could not be read")
     parts = [f"{work.done:,} {'rows of scores' if to_scores else 'sets'}"]
-    if work.model.rule is not None:
+    if work.model.rule is not None and work.makes_sets:
         size = SizeSummary.of(work.counts)
         parts += [f"{size.mean:.4g} labels on average", f"{float(work.counts[0]) / size.rows:.1%} empty"]
         parts += [f"{work.refused:,} refused by the gate"] if work.model.rule.gate is not None and not to_scores else []
@@ -326,33 +365,3 @@ def _conclude(work: _Work, out: Path | None, to_scores: bool) -> None:
     rate = work.done / seconds
     speed = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
     say(", ".join([*parts, f"{speed} {work.things}/s on {work.device}"]) + (f" → {out}" if out else ""))
-
-
-def export(
-    classifier: ClassifierPath,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write, such as model.onnx.")],
-    head: HeadOption = None,
-    network: options.NetworkPath = None,
-    opset: Annotated[int | None, typer.Option("--opset", metavar="N", help="Version of the ONNX operator set.")] = None,
-) -> None:
-    """Export a classifier as an ONNX file, from raw pixels or features to sets, for use without torch.
-
-    In Python: onnxruntime.InferenceSession("model.onnx").run(["sets"], {"images": pixels}).
-
-    Pixels are uint8 (N, 3, size, size); a classifier of features takes {"features": numbers}, float32 (N, D). Class names are
-    in the metadata, as JSON.
-    """
-    if out.suffix != ONNX:
-        raise InputError(f"--out: expected a name that ends in {ONNX}, got {out}")
-    check_outputs([out], [])
-    model = _of_head(load_classifier(classifier, network=network), head)
-    model.export_onnx(out, opset=opset)
-    inputs = model.inputs
-    name, kind = ("images", "uint8") if inputs.is_pictures else ("features", "float32")
-    say(f"{out}: input {name} {kind} (batch, {', '.join(map(str, inputs.shape))}); outputs {_outputs(model)}")
-    say("class names are in its metadata, as shortlist.classes; shortlist export --help shows how to run it")
-
-
-def _outputs(model: Classifier) -> str:
-    shape = f"(batch, {len(model.classes)})"
-    return ", ".join(f"{name} {'bool' if name == 'sets' else 'float32'} {shape}" for name in outputs_of(model))

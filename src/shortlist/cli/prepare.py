@@ -13,10 +13,11 @@ from shortlist.errors import InputError
 from shortlist.links import Softmax
 from shortlist.predictions import Predictions
 from shortlist.sets import SetRule, SizeSummary, bound_cost, parse_rule
+from shortlist.sets.gates import SHARPNESS
 from shortlist.sets.origin import origin_of
 from shortlist.tensors import is_single_label
 
-KEYS = ("scores_key", "target_key", "ids_key")
+KEYS = ("scores_key", "target_key", "ids_key", "quality_key", "no_label")
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Reading:
     target_key: str | None = None
     link: str | None = None
     ids_key: str | None = None
+    quality_key: str | None = None
+    no_label: str | None = None
 
     def load(self, path: Path) -> Predictions:
         """The predictions of one file. Its link must be known: it is never guessed."""
@@ -35,9 +38,7 @@ class Reading:
             raise InputError(f"{path}: expected a file of scores, got a folder: write one with shortlist predict")
         found: list[str] = []
         with noticed(found), _parameters_as_options():
-            predictions = Predictions.load(
-                path, scores_key=self.scores_key, target_key=self.target_key, ids_key=self.ids_key, link=self.link
-            )
+            predictions = Predictions.load(path, link=self.link, **{name: getattr(self, name) for name in KEYS})
         for sentence in found:
             warn(f"{path}: {sentence}")
         if predictions.link is None and self.link is None:
@@ -68,6 +69,15 @@ def check_there(path: Path) -> None:
         raise InputError(f"{path}: there is no such file or folder")
     if path.is_dir() and run_at(path) is None and not (path / "config.json").is_file():
         raise InputError(f"{path}: expected a file of scores or the folder of a run, got a folder without recipe.json")
+
+
+def check_quality(path: Path, rule: SetRule, predictions: Predictions) -> None:
+    """Raise an error if the gate of the rule compares rows by a quality that these lack."""
+    if rule.gate is not None and rule.needs_quality and predictions.quality is None:
+        how = "use a file of scores with an array or column called quality, or named by --quality-key"
+        if rule.gate.by == SHARPNESS:
+            how = "write scores with shortlist predict --quality sharpness"
+        raise InputError(f"{path}: {rule.text} compares rows by their {rule.gate.by}, which is not known here: {how}")
 
 
 def looks_like_probabilities(predictions: Predictions) -> bool:
@@ -163,6 +173,8 @@ def _prepare(
         with noticed(remarks):
             rule = _rule(given, predictions, fitting.seed) if isinstance(given, str) else given
         found.append(Prepared(called, name or path.stem, predictions, rule, warnings=remarks))
+    for one in found:
+        check_quality(path, one.rule, predictions)
     waiting = [one for one in found if one.rule.needs_fit and not one.rule.fitted]
     for one in found:
         one.warnings += [f"{one.rule.text}: {note}" for note in one.rule.notes]
@@ -211,6 +223,7 @@ def _calibration_rows(
             f"{prepared.rule.text} needs calibration rows: pass --calibration FILE, or --split 0.5 to use half of {path}"
         )
     rows = reading.load(calibration)
+    check_quality(calibration, prepared.rule, rows)
     check_alike(calibration, rows, path, predictions)
     if not fitting.same_rows:
         check_apart(calibration, rows, path, predictions)

@@ -8,7 +8,7 @@ import torch
 
 from shortlist.cli.console import noticed, say, warn
 from shortlist.cli.predict import load_classifier
-from shortlist.cli.prepare import check_alike, check_same_labels, check_there
+from shortlist.cli.prepare import check_alike, check_quality, check_same_labels, check_there
 from shortlist.cli.runs import check_outside_runs, run_at
 from shortlist.errors import InputError
 from shortlist.files import check_new_folder
@@ -50,6 +50,7 @@ def recalibrate(
     read = for_rule.with_link(classifier.link)
     with noticed(found):
         chosen = _chosen(rule, old, read)
+        check_quality(on or path, chosen, read)
         chosen.fit(read)
     classifier.with_rule(chosen).save(out)
     for warning in found:

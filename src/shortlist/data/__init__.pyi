@@ -24,6 +24,7 @@ from .duplicates import (
 )
 from .flora.garden import Flora as Flora
 from .flora.limits import Limits as Limits, best_accuracies as best_accuracies
+from .focus import sharpness as sharpness
 from .inspection import Inspection as Inspection, inspect_pictures as inspect_pictures, warn_duplicates as warn_duplicates
 from .label_noise import noisy_posterior as noisy_posterior, superclass_noise as superclass_noise
 from .loading import Loaded as Loaded, load_pictures as load_pictures, picture_batches as picture_batches

@@ -76,8 +76,8 @@ def measure(
     with torch.no_grad():
         for rows in predictions.blocks():
             probs = rows.plausibility()
-            sets = None if sets_of is None else sets_of(probs, rows.scores)
-            accepted = None if rule is None or rule.gate is None else rule.gate.accepts(probs)
+            sets = None if sets_of is None else sets_of(probs, rows.scores, rows.quality)
+            accepted = None if rule is None or rule.gate is None else rule.gate.accepts(probs, rows.quality)
             tally.add(Block(rows, probs, sets, k, calibration_bins, top_n, accepted, shots, groups))
             if "examples" in tally.names and keeps_scores(predictions):
                 kept.append(probs)
@@ -138,6 +138,8 @@ def _details(predictions: Predictions, rule: SetRule | None) -> dict[str, str]:
     if rule is not None and rule.threshold is not None:
         several = rule.threshold.ndim > 0
         found["threshold"] = f"{len(rule.threshold)}, one per class" if several else f"{float(rule.threshold):.6g}"
+    if rule is not None and rule.gate is not None and rule.gate.threshold is not None:
+        found["gate"] = f"{rule.gate.by} above {float(rule.gate.threshold):.6g}"
     if rule is not None and rule.calibrated is not None:
         found["fitted on"] = f"{rule.calibrated.rows:,} rows, {rule.calibrated.mean:.4g} labels on average"
     return found
@@ -147,10 +149,10 @@ def _examples(predictions: Predictions, rule: SetRule) -> list[LabelList]:
     """A few of the first rows, from the smallest set to the largest."""
     head = predictions.rows(slice(0, max(1, min(len(predictions), 2**20 // predictions.num_classes, 1000))))
     probs = head.plausibility()
-    sets = rule.in_blocks()(probs, head.scores)
+    sets = rule.in_blocks()(probs, head.scores, head.quality)
     order = count_rows(sets).argsort(stable=True)
     places = torch.linspace(0, len(order) - 1, min(EXAMPLES, len(order))).round().long()
     chosen = order[places]
     rows = head.rows(chosen)
     lists = label_lists(sets[chosen], probs[chosen], head.class_names, rows.ids or (), rows.target)
-    return Describer(rule, predictions.superclasses)(lists, sets[chosen], probs[chosen])
+    return Describer(rule, predictions.superclasses)(lists, sets[chosen], probs[chosen], rows.quality)

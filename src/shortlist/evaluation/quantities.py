@@ -9,7 +9,7 @@ from torch import Tensor
 
 from shortlist.evaluation.calibration_quantities import CALIBRATION
 from shortlist.evaluation.evaluation import Evaluation
-from shortlist.evaluation.gate_quantities import GATE
+from shortlist.evaluation.gate_quantities import GATE, QUALITY
 from shortlist.evaluation.quantity import GROUPS, HEADLINE, LONG_TAIL, Quantity, always, known
 from shortlist.evaluation.superclass_quantities import SUPERCLASSES
 from shortlist.metrics.accuracy import SHOT_GROUPS
@@ -249,7 +249,7 @@ OUTLIERS = tuple(
 
 QUANTITIES: dict[str, Quantity] = {
     quantity.name: quantity
-    for quantity in (*SETS, *GATE, *FEW_TO_MANY, *SUPERCLASSES, *RANKING, *CALIBRATION, *QUASIBINARY, *OUTLIERS)
+    for quantity in (*SETS, *GATE, *FEW_TO_MANY, *SUPERCLASSES, *RANKING, *CALIBRATION, *QUASIBINARY, *OUTLIERS, *QUALITY)
 }
 
 

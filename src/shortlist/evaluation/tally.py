@@ -188,6 +188,12 @@ def _outliers(block: Block) -> Tensor:
     return torch.stack([confidence, any_label, labelled.double(), right.double()]).cpu()
 
 
+def _quality(block: Block) -> Tensor:
+    """The quality of each row, and whether it has a label: (2, n)."""
+    assert block.predictions.quality is not None
+    return torch.stack([block.predictions.quality, block.target.any(1).double()]).cpu()
+
+
 def _above_one(block: Block) -> Tensor:
     """Number of pairs of a row and a label whose q is above 1, of pairs, of rows with such a pair, and of rows."""
     link = quasibinary_of(block.predictions.link)
@@ -249,6 +255,7 @@ TOTALS: Mapping[str, Total] = {
     "top_n_counts": Total(lambda block: top_counts(block.probs, block.target, block.n)),
     "log_loss": Total(_log_loss, probabilities=True),
     "outliers": Total(_outliers, probabilities=True, single=False, by_row=True),
+    "quality": Total(_quality, single=False, by_row=True),
     "above_one": Total(_above_one, probabilities=True, labels=False),
     "examples": Total(lambda block: example_sums(block.probs, block.target), single=False),
     "histograms": Total(
@@ -269,6 +276,8 @@ def wanted_totals(
         left_out |= {"superclass_hits", "superclass_top", "superclass_nodes"}
     if rule is None or rule.gate is None:
         left_out |= {"gate"}
+    if predictions.quality is None:
+        left_out |= {"quality"}
     # With one class there is one pair a row, as with one label: the exact test of calibration needs no flips.
     several = predictions.target is not None and not is_single_label(predictions.target) and predictions.num_classes > 1
     left_out |= {"top_pairs"} if several else {"residuals"}

@@ -31,6 +31,7 @@ class Answers:
         link: the link that turned scores into probabilities; None if there is none.
         train_counts: the number of training examples of each class, (C,), if known.
         superclasses: the name of the superclass of each class, if known.
+        quality: float64 (N,), the quality of each row that a gate compared, if there is any.
 
     >>> import torch
     >>> probs = torch.tensor([[0.25, 0.75], [0.5, 0.5]])
@@ -51,6 +52,7 @@ class Answers:
     link: Link | None = None
     train_counts: Tensor | None = None
     superclasses: Sequence[str] | None = None
+    quality: Tensor | None = None
 
     @cached_property
     def _lists(self) -> list[list[tuple[str, float]]]:
@@ -75,13 +77,15 @@ class Answers:
     def __getitem__(self, row: int | slice) -> "list[tuple[str, float]] | Answers":
         if isinstance(row, slice):
             parts = (self.scores[row], self.probabilities[row], self.sets[row])
-            return Answers(*parts, self.classes, self.ids[row], self.link, self.train_counts, self.superclasses)
+            quality = None if self.quality is None else self.quality[row]
+            return Answers(*parts, self.classes, self.ids[row], self.link, self.train_counts, self.superclasses, quality)
         return self._lists[row]
 
     def predictions(self) -> Predictions:
         """The scores as predictions without labels, to be saved, or to apply another rule to."""
         ids = self.ids if len(set(self.ids)) == len(self.ids) else None  # duplicate names: rows are numbered instead
-        return Predictions(self.scores, None, self.classes, self.link, ids, self.train_counts, superclasses=self.superclasses)
+        known = (self.train_counts, self.superclasses)
+        return Predictions(self.scores, None, self.classes, self.link, ids, *known, quality=self.quality)
 
     def __repr__(self) -> str:
         size = f", {float(self.sets.sum()) / len(self):.3g} labels on average" if len(self) else ""

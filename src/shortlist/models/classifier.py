@@ -1,7 +1,6 @@
 """Classifier: network, link, rule and class names together; what is saved, exported and used to predict."""
 
 import copy
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,18 +8,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from shortlist.checks import check_finite, whole
+from shortlist.checks import check_finite, json_values, whole
 from shortlist.class_names import by_class, superclass_by_class
 from shortlist.data.adapters import as_split
 from shortlist.data.dataset import Split
 from shortlist.errors import InputError
 from shortlist.links import Link, Softmax
 from shortlist.models.answers import Answers
-from shortlist.models.factories import GivenNetwork, build_network
+from shortlist.models.factories import GivenNetwork, as_network
 from shortlist.models.given import as_source, is_foreign_dataset
 from shortlist.models.heads import HeadName
 from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network, evaluating
+from shortlist.models.quality import RowQuality, quality_for
 from shortlist.models.scoring import raw_batches, score_batch, scored_batches
 from shortlist.predictions import Predictions
 from shortlist.sets import SetRule, parse_rule
@@ -76,14 +76,14 @@ class Classifier(nn.Module):
         super().__init__()
         if isinstance(classes, str) or not isinstance(classes, Sequence):
             raise InputError(f"classes: expected a list of names, got {type(classes).__name__}")
-        self.network = _network(network, inputs, len(classes))
+        self.network = as_network(network, inputs, len(classes))
         self.inputs = self.network.inputs
         self.classes = tuple(str(name) for name in classes)
         self.superclasses = None if superclasses is None else tuple(superclass_by_class(superclasses, self.classes))
         self.single_label = bool(single_label)
         counts = by_class("train_counts", train_counts, self.classes)
         self.train_counts = None if counts is None else as_tensor(counts, "train_counts").detach().cpu()
-        self.about: dict[str, Any] = _plain(about or {})
+        self.about: dict[str, Any] = json_values("about", dict(about or {}))
         self.link = link
         self._check_link()
         self.rule = rule
@@ -112,6 +112,7 @@ class Classifier(nn.Module):
         workers: int | None = None,
         device: str | torch.device | None = None,
         problems: "list[Problem] | None" = None,
+        quality: RowQuality | None = None,
     ) -> Iterator[tuple[Tensor, Scores]]:
         """Row numbers int64 (n,) and scores float32 (n, C), a batch at a time, on the CPU; for any number of rows.
 
@@ -124,14 +125,22 @@ class Classifier(nn.Module):
             device: move the classifier there first; by default it stays where it is.
             problems: a list to which unreadable pictures are added, and remarks on unusual ones; unreadable rows are then
                 skipped. Without a list, an unreadable picture raises.
+            quality: collects the quality of the rows as they are scored.
         """
         found, batch_size = as_source(source, self.inputs), whole(1)("batch_size", batch_size)
         if device is not None:
             self.to(device)
-        return scored_batches(self.network, raw_batches(found, self.inputs, batch_size, workers, problems))
+        batches = raw_batches(found, self.inputs, batch_size, workers, problems)
+        return scored_batches(self.network, batches if quality is None else quality.watching(batches))
 
     def predict(
-        self, images: Any, *, batch_size: int = 256, workers: int | None = None, head: HeadName | None = None
+        self,
+        images: Any,
+        *,
+        batch_size: int = 256,
+        workers: int | None = None,
+        head: HeadName | None = None,
+        quality: Any = None,
     ) -> Answers:
         """The set of labels of each picture, or of each row of features.
 
@@ -146,9 +155,12 @@ class Classifier(nn.Module):
             workers: threads that decode pictures; one per core by default.
             head: the head of a two-head network to use, as in :meth:`with_head`; a rule that was fitted on the other is
                 refused.
+            quality: for a rule with a gate by quality: one number for each row, or a function of a raw batch (uint8 pictures
+                of the network's size, or features) that returns one for each of its rows, such as a second network. A gate by
+                sharpness needs none.
         """
         if head is not None:
-            return self.with_head(head).predict(images, batch_size=batch_size, workers=workers)
+            return self.with_head(head).predict(images, batch_size=batch_size, workers=workers, quality=quality)
         if self.rule is None:
             raise InputError(
                 "this classifier has no set rule: fit one on predictions for rows that it was not trained on, "
@@ -156,25 +168,30 @@ class Classifier(nn.Module):
                 'classifier.with_rule(parse_rule("top-k:5"))'
             )
         source = as_source(images, self.inputs)
-        scores = self._all_scores(source, batch_size, workers)
-        probabilities, sets = self.decide(scores)
+        scores, values = self._all_scores(source, batch_size, workers, quality_for(self.rule, self.inputs, quality))
+        probabilities, sets = self.decide(scores, quality=values)
         ids = [str(row) for row in range(len(source))] if isinstance(source, Tensor) else list(source.ids)
         known = (_on_cpu(self.link), self.train_counts, self.superclasses)
-        return Answers(scores, probabilities, sets, self.classes, ids, *known)
+        return Answers(scores, probabilities, sets, self.classes, ids, *known, quality=values)
 
-    def _all_scores(self, source: "Pictures | Tensor", batch_size: int, workers: int | None) -> Scores:
+    def _all_scores(
+        self, source: "Pictures | Tensor", batch_size: int, workers: int | None, quality: Any
+    ) -> tuple[Scores, Tensor | None]:
+        """The scores and the quality of all rows."""
         scores = torch.empty(len(source), len(self.classes))
-        for rows, part in self.score_batches(source, batch_size=batch_size, workers=workers):
+        watched = None if quality is None else RowQuality(quality, len(source))
+        for rows, part in self.score_batches(source, batch_size=batch_size, workers=workers, quality=watched):
             scores[rows] = part
-        return scores
+        return scores, None if watched is None else watched.values
 
     @torch.no_grad()
-    def decide(self, scores: Scores, sets_of: SetsInBlocks | None = None) -> tuple[Tensor, Sets]:
+    def decide(self, scores: Scores, sets_of: SetsInBlocks | None = None, quality: Tensor | None = None) -> tuple[Tensor, Sets]:
         """Probabilities (N, C), or the scores themselves without a link, and sets bool (N, C), both on the CPU.
 
         Args:
             scores: (N, C), as the network gives them.
             sets_of: ``rule.in_blocks()``, if these rows are a block of several that get their sets one after the other.
+            quality: (N,), for a rule with a gate by quality or sharpness.
         """
         if self.rule is None:
             raise InputError("this classifier has no set rule: give it one with with_rule(rule)")
@@ -184,7 +201,8 @@ class Classifier(nn.Module):
         for rows in row_blocks(*scores.shape):
             part = scores[rows].to(self.device)
             probs = part if self.link is None else self.link.probs(part)
-            probabilities[rows], sets[rows] = probs.cpu(), sets_of(probs, part).cpu()
+            part_quality = None if quality is None else quality[rows]
+            probabilities[rows], sets[rows] = probs.cpu(), sets_of(probs, part, part_quality).cpu()
         return probabilities, sets
 
     def predictions(
@@ -195,6 +213,7 @@ class Classifier(nn.Module):
         batch_size: int = 256,
         workers: int | None = None,
         head: HeadName | None = None,
+        quality: Any = None,
     ) -> Predictions:
         """The scores of these rows as predictions, to fit links and rules on.
 
@@ -204,18 +223,20 @@ class Classifier(nn.Module):
             batch_size: rows per batch.
             workers: threads that decode pictures; one per core by default.
             head: the head of a two-head network that gives the scores, as in :meth:`with_head`.
+            quality: for gates by quality, as in :meth:`predict`; ``"sharpness"`` computes that of pictures.
         """
         if head is not None:
-            return self.with_head(head).predictions(source, target, batch_size=batch_size, workers=workers)
+            return self.with_head(head).predictions(source, target, batch_size=batch_size, workers=workers, quality=quality)
         if is_foreign_dataset(source):  # with its labels
             source = as_split(source, classes=self.classes)
         found = as_source(source, self.inputs)
-        scores = self._all_scores(found, batch_size, workers)
+        wanted = quality_for(self.rule, self.inputs, quality, required=False)
+        scores, values = self._all_scores(found, batch_size, workers, wanted)
         if target is None and isinstance(source, Split):
             target = source.target
         names = source.ids if isinstance(source, Split) else () if isinstance(found, Tensor) else found.ids
         ids = names if len(names) and len(set(names)) == len(names) else None
-        known = (self.train_counts, self.superclasses, self.network.digest())
+        known = (self.train_counts, self.superclasses, self.network.digest(), values)
         return Predictions(scores, target, self.classes, _on_cpu(self.link), ids, *known)
 
     def with_link(self, link: Link | None) -> "Classifier":
@@ -329,7 +350,8 @@ class Classifier(nn.Module):
 
     def _no_rows(self) -> Predictions:
         empty = torch.empty(0, self.network.num_classes)
-        return Predictions(empty, None, self.classes, self.link, None, self.train_counts, superclasses=self.superclasses)
+        known = (None, self.train_counts, self.superclasses)
+        return Predictions(empty, None, self.classes, self.link, *known, quality=())
 
     def _check_rule(self, rule: SetRule) -> None:
         if not isinstance(rule, SetRule):
@@ -340,27 +362,12 @@ class Classifier(nn.Module):
         rule.check_origin(self._no_rows())
         if not rule.ordering.randomized:  # asking a randomised rule would change its next answer
             threshold = rule.fitted_buffer("threshold")
-            rule(torch.full((1, len(self.classes)), 1 / len(self.classes), device=threshold.device))
+            probs = torch.full((1, len(self.classes)), 1 / len(self.classes), device=threshold.device)
+            rule(probs, torch.zeros(1) if rule.needs_quality else None)
 
     def __repr__(self) -> str:
         rule = None if self.rule is None else self.rule.text
         return f"Classifier({self.network.describe()}, {len(self.classes)} classes, link {self.link!r}, rule {rule})"
-
-
-def _network(given: GivenNetwork, inputs: InputSpec | None, classes: int) -> Network:
-    """The network as it is, or wrapped together with what it reads."""
-    if isinstance(given, Network):
-        if inputs is not None and inputs != given.inputs:
-            raise InputError(f"inputs: expected those of the network, {given.inputs}, or None, got {inputs}")
-        return given
-    if not callable(given) and not isinstance(given, str):  # modules are callable
-        raise InputError(f"network: expected a Network, a torch.nn.Module or a function, got {type(given).__name__}")
-    if inputs is None:
-        raise InputError(
-            "inputs: expected what the network reads, such as InputSpec.imagenet(224), InputSpec.pictures(32, mean=0.5, "
-            "std=0.25) or InputSpec.features(20), got None"
-        )
-    return build_network(given, inputs, classes)
 
 
 def _on_cpu(link: Link | None) -> Link | None:
@@ -378,14 +385,3 @@ def _unmeasured(rule: SetRule) -> SetRule:
     fresh = copy.deepcopy(rule)
     fresh.calibrated = None
     return fresh
-
-
-def _plain(about: Mapping[str, Any]) -> dict[str, Any]:
-    """The values as JSON keeps them, so that they are the same before and after saving."""
-    try:
-        plain: dict[str, Any] = json.loads(json.dumps(dict(about), allow_nan=False))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(
-            f"about: expected values that JSON can hold (text, finite numbers, lists, dictionaries): {error}"
-        ) from None
-    return plain

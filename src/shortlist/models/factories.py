@@ -59,6 +59,22 @@ def build_network(given: GivenNetwork, inputs: InputSpec, classes: int) -> Netwo
     return network
 
 
+def as_network(given: GivenNetwork, inputs: InputSpec | None, classes: int) -> Network:
+    """The network as it is, or wrapped together with what it reads."""
+    if isinstance(given, Network):
+        if inputs is not None and inputs != given.inputs:
+            raise InputError(f"inputs: expected those of the network, {given.inputs}, or None, got {inputs}")
+        return given
+    if not callable(given) and not isinstance(given, str):  # modules are callable
+        raise InputError(f"network: expected a Network, a torch.nn.Module or a function, got {type(given).__name__}")
+    if inputs is None:
+        raise InputError(
+            "inputs: expected what the network reads, such as InputSpec.imagenet(224), InputSpec.pictures(32, mean=0.5, "
+            "std=0.25) or InputSpec.features(20), got None"
+        )
+    return build_network(given, inputs, classes)
+
+
 def _read(inputs: InputSpec) -> str:
     return f"{inputs.kind} {inputs.shape}"
 

@@ -15,9 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from shortlist.data.focus import laplacian_variance
 from shortlist.errors import InputError
 from shortlist.links import Link, SparseTop
 from shortlist.models.classifier import Classifier
+from shortlist.models.quality import quality_for
 from shortlist.sets import SetRule
 from shortlist.sets.hierarchy import SurestNode
 from shortlist.sets.orderings import GivenLevel, Prefix, threshold_in_dtype
@@ -40,18 +42,20 @@ class Graph(nn.Module):
         self.link = None if classifier.link is None else plain_link(copy.deepcopy(classifier.link).cpu())
         self.rule = None if classifier.rule is None else GraphRule(copy.deepcopy(classifier.rule).cpu())
         self.raw = classifier.inputs.raw
+        self.measures_sharpness = quality_for(classifier.rule, classifier.inputs, required=False) is not None
+        self.takes_quality = takes_quality(classifier)
         for name, numbers in zip(("center", "spread"), classifier.inputs.standardisation(), strict=True):
             self.register_buffer(name, numbers[None])
 
-    def forward(self, batch: Tensor) -> tuple[Tensor, ...]:
-        """The tensors that :attr:`outputs` names, in that order."""
+    def forward(self, batch: Tensor, quality: Tensor | None = None) -> tuple[Tensor, ...]:
+        """The tensors that :attr:`outputs` names, in that order; of a gate by sharpness the quality is computed here."""
         scores = self.network.label_scores(batch if self.raw else (batch.float() - self.center) / self.spread)
         found = [scores]
         with Careful():
             if self.link is not None:
                 found.append(self.link.probs(scores))
             if self.rule is not None:
-                found.append(self.rule(found[-1]))
+                found.append(self.rule(found[-1], laplacian_variance(batch) if self.measures_sharpness else quality))
         return tuple(found)
 
 
@@ -59,6 +63,12 @@ def outputs_of(classifier: Classifier) -> list[str]:
     """``scores``, ``probs`` where there is a link, ``sets`` where there is a rule."""
     parts = (("probs", classifier.link), ("sets", classifier.rule))
     return ["scores", *(name for name, part in parts if part is not None)]
+
+
+def takes_quality(classifier: Classifier) -> bool:
+    """Whether the graph has an input for the quality of rows, because it cannot be computed from the other one."""
+    rule = classifier.rule
+    return rule is not None and rule.needs_quality and quality_for(rule, classifier.inputs, required=False) is None
 
 
 def check_exportable(classifier: Classifier) -> None:
@@ -90,8 +100,8 @@ class GraphRule(nn.Module):
             threshold = threshold_in_dtype(exact, torch.float32, rule.ordering.descending)
         self.register_buffer("threshold", threshold)
 
-    def forward(self, probs: Probs) -> Sets:
-        """bool (N, C)."""
+    def forward(self, probs: Probs, quality: Tensor | None = None) -> Sets:
+        """bool (N, C); with the quality of the rows, float64 (N,), if the gate compares them by it."""
         values: Tensor = self.ordering(probs)
         sets: Sets = values >= self.threshold if self.ordering.descending else values <= self.threshold
         size = sets.sum(1, keepdim=True)
@@ -104,7 +114,10 @@ class GraphRule(nn.Module):
         if self.most is not None:
             cut = ranks_of((-places).masked_fill(~sets, -probs.shape[1])) < self.most
             bounded = _choose(size > self.most, cut, bounded)
-        return bounded if self.gate is None else bounded & self.gate.accepts(probs)[:, None]
+        if self.gate is None:
+            return bounded
+        accepted = self.gate.accepts(probs) if quality is None else quality > self.gate.fitted_buffer("threshold")
+        return bounded & accepted[:, None]
 
 
 def _choose(which: Tensor, one: Sets, other: Sets) -> Sets:

@@ -17,12 +17,15 @@ from shortlist.errors import InputError
 from shortlist.files import work_folder, written_whole
 from shortlist.models.classifier import Classifier
 from shortlist.models.graph import Graph
+from shortlist.models.input_spec import InputSpec
+from shortlist.predictions.stored import QUALITY
 from shortlist.words import printable
 
 FORMAT = "shortlist-onnx/1"
 MOST_BYTES = 2**31 - 2**24  # a protobuf file ends at 2 GiB: the weights, and room for the rest
 NEEDED = ("onnx", "onnxscript")
-CHATTER = r".*isinstance\(treespec, LeafSpec\)"  # a warning of torch's exporter about its own code
+# Warnings of torch's exporter: about its own code, and that an axis which inputs share has one name.
+CHATTER = (r".*isinstance\(treespec, LeafSpec\)", r".*The axis name: batch will not be used")
 CHATTERERS = ("torch.onnx", "onnxscript")
 OLDEST_OPSET = 18  # of the exporter
 
@@ -32,7 +35,8 @@ def export_onnx(classifier: Classifier, path: str | Path, *, opset: int | None =
 
     Input ``images`` uint8 (batch, 3, size, size), or ``features`` float32 (batch, D). Outputs ``scores`` float32 (batch, C);
     ``probs`` float32 (batch, C), where the classifier has a link; ``sets`` bool (batch, C), where it has a rule. Inputs are
-    standardised inside the graph; resizing pictures is left to the caller. Class names, link, rule and guarantee are in the
+    standardised inside the graph; resizing pictures is left to the caller. A rule with a gate by quality adds the input
+    ``quality`` float64 (batch,); sharpness is computed inside the graph. Class names, link, rule and guarantee are in the
     metadata of the file, under ``shortlist.*``, as JSON.
 
     Scores agree with torch's up to rounding, so a set may differ where a label lies within rounding of the threshold. Where
@@ -52,7 +56,7 @@ def export_onnx(classifier: Classifier, path: str | Path, *, opset: int | None =
     opset = None if opset is None else _checked_opset(opset)
     graph, inputs = Graph(classifier), classifier.inputs
     try:
-        program = translated(graph, inputs.example(), "images" if inputs.is_pictures else "features", graph.outputs, opset)
+        program = translated(graph, _example(graph, inputs), graph.outputs, opset)
     except Exception as error:  # torch's exporter can fail in many ways on an unusual network
         reason = " ".join(str(_first_cause(error)).split())[:200]
         raise InputError(f"cannot export {classifier.network.backbone_name} to ONNX: {reason}") from error
@@ -88,18 +92,33 @@ def _checked_opset(opset: int) -> int:
     return opset
 
 
-def translated(graph: nn.Module, example: Tensor, given: str, outputs: list[str], opset: int | None = None) -> Any:
-    """The ONNX program of a module with one input, for any number of rows; that axis is called ``batch``."""
-    axes = ({0: torch.export.Dim("batch")},)
+def _example(graph: Graph, inputs: InputSpec) -> dict[str, Tensor]:
+    """A small batch for each input of the graph, by name."""
+    batch = inputs.example()
+    given = {"images" if inputs.is_pictures else "features": batch}
+    return given | ({QUALITY: torch.zeros(len(batch), dtype=torch.float64)} if graph.takes_quality else {})
+
+
+def translated(graph: nn.Module, examples: dict[str, Tensor], outputs: list[str], opset: int | None = None) -> Any:
+    """The ONNX program of a module, for any number of rows; that axis is called ``batch``.
+
+    Args:
+        graph: called with the examples in their order.
+        examples: a batch for each input, by the name of the input.
+        outputs: the names of what it returns.
+        opset: version of the ONNX operators.
+    """
+    batch = torch.export.Dim("batch")
+    axes = tuple({0: batch} for _ in examples)
     with _quiet(), torch.no_grad():
-        exported = torch.export.export(graph, (example,), dynamic_shapes=axes, strict=False)
+        exported = torch.export.export(graph, tuple(examples.values()), dynamic_shapes=axes, strict=False)
         exported = exported.run_decompositions(torch.export.default_decompositions() | {torch.ops.aten.sort.stable: _sort})
         return torch.onnx.export(
             exported,
             (),
             dynamo=True,
             verbose=False,
-            input_names=[given],
+            input_names=list(examples),
             output_names=outputs,
             opset_version=opset,
             dynamic_shapes=axes,  # again, for their names: the exported program has numbered them
@@ -155,7 +174,8 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=CHATTER)
+            for message in CHATTER:
+                warnings.filterwarnings("ignore", message=message)
             yield
     finally:
         for logger, level in zip(loggers, levels, strict=True):

@@ -4,7 +4,6 @@ import json
 import struct
 import tempfile
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,7 +14,8 @@ from torch import Tensor
 
 from shortlist.errors import InputError
 from shortlist.predictions.arrays import LINK_PREFIX, texts_to_bytes
-from shortlist.predictions.stored import VERSION, Header, RowKind, Sink
+from shortlist.predictions.record import Predictions
+from shortlist.predictions.stored import QUALITY, VERSION, Header, RowKind, Sink
 
 ALIGNED = 8  # bytes: the largest number in a file
 COPIED = 2**20  # bytes copied at once
@@ -35,19 +35,27 @@ DTYPES = {
 
 
 class _Rows:
-    """Targets on disk and names in memory until the number of rows is known."""
+    """Targets on disk, names and quality in memory until the number of rows is known."""
 
     def __init__(self, folder: Path, kind: RowKind):
         self.kind, self.number = kind, 0
         self.targets: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (closed by close)
         self.ids: list[str] = []
+        self.qualities: list[Tensor] = []
 
-    def add(self, scores: IO[bytes], values: Tensor, target: Tensor | None, ids: Sequence[str] | None) -> None:
-        scores.write(_raw(values))
-        if target is not None:
-            self.targets.write(_raw(target))
-        self.ids += ids or ()
-        self.number += len(values)
+    def add(self, scores: IO[bytes], rows: Predictions) -> None:
+        scores.write(_raw(rows.scores))
+        if rows.target is not None:
+            self.targets.write(_raw(rows.target))
+        if self.kind.ids:
+            self.ids += rows.ids or ()
+        if rows.quality is not None:
+            self.qualities.append(rows.quality.cpu())
+        self.number += len(rows)
+
+    @property
+    def quality(self) -> Tensor:
+        return torch.cat([torch.empty(0, dtype=torch.float64), *self.qualities])
 
     @property
     def target_shape(self) -> tuple[int, ...]:
@@ -69,8 +77,8 @@ class SafetensorsSink(Sink):
         self._room = _rounded(len(self._described(MOST_ROWS, WIDEST_ID)) + PADDING_ROOM)
         self._file.write(bytes(8 + self._room))
 
-    def _append(self, scores: Tensor, target: Tensor | None, ids: Sequence[str] | None) -> None:
-        self._rows.add(self._file, scores, target, ids)
+    def _append(self, rows: Predictions) -> None:
+        self._rows.add(self._file, rows)
 
     def finish(self) -> None:
         """Write what follows the scores, then the header."""
@@ -81,6 +89,8 @@ class SafetensorsSink(Sink):
         for name, _, _, size in self._tensors(rows.number, width)[1:]:
             if name == PADDING:
                 self._file.write(bytes(size))
+            elif name == QUALITY:
+                self._file.write(_raw(rows.quality))
             elif name == "target":
                 _copy(rows.targets, self._file)
             elif name == "ids":
@@ -110,6 +120,8 @@ class SafetensorsSink(Sink):
             others.append(("target", kind.target, (rows, kind.classes) if kind.multi_label else (rows,)))
         if kind.ids:
             others.append(("ids", torch.uint8, (rows, width)))
+        if kind.quality:
+            others.append((QUALITY, torch.float64, (rows,)))
         others.sort(key=lambda one: (-one[1].itemsize, one[0]))
         sized = [(name, dtype, shape, _bytes(dtype, shape)) for name, dtype, shape in (scores, *others)]
         gap = _rounded(sized[0][3]) - sized[0][3]
@@ -141,8 +153,8 @@ class NpzSink(Sink):
         self._rows = _Rows(path.parent, kind)
         self._scores: IO[bytes] = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115 (closed by close)
 
-    def _append(self, scores: Tensor, target: Tensor | None, ids: Sequence[str] | None) -> None:
-        self._rows.add(self._scores, scores, target, ids)
+    def _append(self, rows: Predictions) -> None:
+        self._rows.add(self._scores, rows)
 
     def finish(self) -> None:
         """Write the archive, the rows from the temporary files."""
@@ -150,6 +162,8 @@ class NpzSink(Sink):
         arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in small_tensors(header).items()}
         named = {"classes": header.classes, "superclasses": header.superclasses, "ids": rows.ids if kind.ids else None}
         arrays |= {name: np.array(texts, dtype=str) for name, texts in named.items() if texts is not None}
+        if kind.quality:
+            arrays[QUALITY] = rows.quality.numpy()
         arrays |= {"link": np.array(json.dumps(header.link)), "format": np.array(VERSION)}
         if header.network_digest is not None:
             arrays["network_digest"] = np.array(json.dumps(header.network_digest))

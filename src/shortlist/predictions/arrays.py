@@ -162,6 +162,7 @@ def _wanted(names: Sequence[str], keys: Keys) -> list[str]:
         raise InputError(f"expected one array of scores, {keys.scores!r} matches {listed(scores)}")
     target = keys.find_target(names)
     ours = {"classes", "superclasses", keys.find_ids(names, "ids"), "train_counts", "link", "network_digest", "format"}
+    ours.add(keys.find_quality(names))
     return [n for n in names if n in scores or n == target or n in ours or n.startswith(LINK_PREFIX)]
 
 
@@ -176,10 +177,17 @@ def _assemble(
     link: dict[str, Any] | None,
     network_digest: Any,
 ) -> Stored:
-    target = keys.find_target(tensors)
+    target, quality = keys.find_target(tensors), keys.find_quality(tensors)
+    scores: Tensor = tensors[keys.find_scores(tensors)[0]]
+    labels: Any = None if target is None else tensors[target]
+    labelled = None if target is None else keys.present(labels)
+    if labelled is not None:
+        labels = labels[labelled] if isinstance(labels, Tensor) else [labels[row] for row in labelled.nonzero()[:, 0].tolist()]
     return Stored(
-        scores=tensors[keys.find_scores(tensors)[0]],
-        target=None if target is None else tensors[target],
+        scores=scores,
+        target=labels,
+        labelled=labelled,
+        quality=None if quality is None else tensors[quality] if ours else keys.check_quality(tensors[quality], len(scores)),
         classes=classes,
         superclasses=superclasses,
         ids=ids,

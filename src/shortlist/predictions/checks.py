@@ -2,12 +2,15 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from shortlist.class_names import misplaced_column
 from shortlist.errors import InputError
-from shortlist.tensors import shape_of
+from shortlist.tensors import as_tensor, shape_of
 from shortlist.words import shown
 
 
@@ -65,3 +68,22 @@ def check_counts(counts: Tensor, classes: int) -> None:
     if wrong.any():
         label = int(wrong.nonzero()[0])
         raise InputError(f"train_counts: expected numbers from 0, got {counts[label].item()} for class {label}")
+
+
+def as_quality(quality: Any, rows: int) -> Tensor:
+    """One finite number for each row, as float64 (rows,).
+
+    >>> as_quality([3, 0.5], rows=2)
+    tensor([3.0000, 0.5000], dtype=torch.float64)
+    """
+    if isinstance(quality, list | tuple):  # of Python's floats, which torch would round to float32
+        quality = np.asarray(quality)
+    values = as_tensor(quality, "quality")
+    if values.shape != (rows,) or values.is_complex() or values.dtype == torch.bool:
+        raise InputError(f"quality: expected one number for each row, ({rows},), got {shape_of(values)}")
+    values = values.detach().double()
+    wrong = ~values.isfinite()
+    if wrong.any():
+        row = int(wrong.nonzero()[0])
+        raise InputError(f"quality: expected finite numbers, got {values[row].item()} in row {row}")
+    return values

@@ -33,7 +33,7 @@ class Numbered:
     @staticmethod
     def of(names: Sequence[str]) -> "Numbered | None":
         """These names; None if a number that is a name is also the place of that name."""
-        numbers = [(place, _number(name)) for place, name in enumerate(names)]
+        numbers = [(place, as_number(name)) for place, name in enumerate(names)]
         return Numbered(names) if any(number is not None and number != place for place, number in numbers) else None
 
     def places_of(self, labels: pa.Array) -> pa.Array:
@@ -59,7 +59,7 @@ class Numbered:
         """The place of the class with this name, written as here or as another form of the same number."""
         if label in self._places:
             return self._places[label]
-        found = self._alike.get(_number(label), [])
+        found = self._alike.get(as_number(label), [])
         if len(found) == 1:
             return self._places[found[0]]
         if found:
@@ -75,12 +75,12 @@ class Numbered:
         """The names that are the same number, by that number."""
         found: dict[Decimal | None, list[str]] = defaultdict(list)
         for name in self.names:
-            if _number(name) is not None:
-                found[_number(name)].append(name)
+            if as_number(name) is not None:
+                found[as_number(name)].append(name)
         return found
 
 
-def _number(text: str) -> Decimal | None:
+def as_number(text: str) -> Decimal | None:
     """The number that a text is, exactly; None for any other text."""
     try:
         number = Decimal(text)

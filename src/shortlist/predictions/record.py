@@ -16,7 +16,7 @@ from shortlist.checks import check_labels, check_values
 from shortlist.class_names import by_class, check_same_columns, column_names, named_columns, superclass_by_class
 from shortlist.errors import InputError
 from shortlist.links import Identity, Link, parse_link
-from shortlist.predictions.checks import check_columns, check_counts, check_names, check_superclasses
+from shortlist.predictions.checks import as_quality, check_columns, check_counts, check_names, check_superclasses
 from shortlist.tensors import (
     BLOCK_ENTRIES,
     Probs,
@@ -46,6 +46,8 @@ class Predictions:
         superclasses: the name of the superclass of each class (its genus, its coarse label), C names; None if there are none.
             A class whose name is missing (None, NaN) is its own superclass.
         network_digest: digest of the network that computed the scores, to tell whose they are; None if it is not known.
+        quality: one finite number per row, kept as float64 (N,), higher for rows that are more worth answering: the sharpness
+            of a picture, or what a second network says of it. A gate may compare rows by it, see :func:`shortlist.sets.gate`.
 
     >>> predictions = Predictions([[2.0, 0.0], [0.0, 1.0]], target=[0, 1], classes=["yes", "no"], link="softmax")
     >>> predictions.probs()
@@ -60,6 +62,7 @@ class Predictions:
     train_counts: Tensor | None = None
     superclasses: Sequence[str] | None = None
     network_digest: str | None = None
+    quality: Tensor | None = None
 
     def __init__(
         self,
@@ -71,6 +74,7 @@ class Predictions:
         train_counts: Any = None,
         superclasses: Sequence[str] | None = None,
         network_digest: str | None = None,
+        quality: Any = None,
     ):
         def keep(name: str, value: Any) -> None:
             object.__setattr__(self, name, value)
@@ -90,6 +94,7 @@ class Predictions:
         keep("train_counts", None if counts is None else as_tensor(counts, "train_counts"))
         keep("superclasses", None if superclasses is None else tuple(superclass_by_class(superclasses, known)))
         keep("network_digest", network_digest)
+        keep("quality", None if quality is None else as_quality(quality, len(self.scores)))
         self._check()
 
     def _check(self) -> None:
@@ -192,6 +197,10 @@ class Predictions:
         """The same scores with another link."""
         return replace(self, link=link)  # type: ignore[arg-type]
 
+    def with_quality(self, quality: Any) -> "Predictions":
+        """The same rows with another quality: one number per row, or None."""
+        return replace(self, quality=quality)
+
     def save(self, path: str | Path) -> None:
         """Write to ``.safetensors``, ``.npz`` or ``.parquet``, whole or not at all."""
         from shortlist.predictions.storage import save
@@ -205,6 +214,8 @@ class Predictions:
         scores_key: str | None = None,
         target_key: str | None = None,
         ids_key: str | None = None,
+        quality_key: str | None = None,
+        no_label: str | None = None,
         link: Link | str | None = None,
     ) -> "Predictions":
         """Read a file that :meth:`save` wrote, or any other by the names of its arrays and its link.
@@ -214,11 +225,15 @@ class Predictions:
             scores_key: the array or column of the scores; ``*`` stands for any text, one column per class.
             target_key: the array or column of the labels.
             ids_key: the array or column of the row names.
+            quality_key: the array or column of the quality, one number per row, for a gate; by default ``quality``.
+            no_label: the entry of the target that stands for no label, such as ``"-1"``, ``"none"`` or ``""`` (an empty cell);
+                the target is then bool (N, C), and a gate can be fitted on such rows.
             link: replaces the link of the file.
         """
         from shortlist.predictions.storage import load
+        from shortlist.predictions.stored import Keys
 
-        return load(Path(path), scores_key=scores_key, target_key=target_key, ids_key=ids_key, link=link)
+        return load(Path(path), Keys(scores_key, target_key, ids_key, quality_key, no_label), link)
 
     def _rows(self, index: Tensor | slice) -> "Predictions":
         """A selection of checked rows, which need no second check."""
@@ -232,6 +247,7 @@ class Predictions:
             "train_counts": self.train_counts,
             "superclasses": self.superclasses,
             "network_digest": self.network_digest,
+            "quality": None if self.quality is None else self.quality[index],
         }
         for name, value in fields.items():
             object.__setattr__(part, name, value)

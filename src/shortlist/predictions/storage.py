@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from shortlist.checks import check_labels
 from shortlist.errors import InputError
 from shortlist.files import written_whole
 from shortlist.links import Link, link_from_config, parse_link
@@ -27,14 +28,14 @@ UNREADABLE = (*arrays.UNREADABLE, *tables.UNREADABLE)
 def save(predictions: Predictions, path: Path) -> None:
     """Write the file by its suffix, whole or not at all."""
     with sink_for(path, header_of(predictions), predictions) as sink:
-        for block in predictions.blocks():  # a block numbers rows that have no names
-            sink.add(block.scores, block.target, block.ids if predictions.ids is not None else None)
+        for block in predictions.blocks():
+            sink.add(block)
 
 
 @contextmanager
 def sink_for(path: Path, header: Header, first: Predictions) -> Iterator[Sink]:
     """A file to append rows like those of ``first`` to; it appears when the block ends, and not at all after an error."""
-    kind = RowKind.of(first.scores, first.target, first.ids)
+    kind = RowKind.of(first)
     make: type[Sink] = _by_suffix(SINKS, path, "write")
     check_storable(header.classes, "classes")
     check_storable(header.superclasses, "superclasses")
@@ -55,22 +56,14 @@ def check_suffix(path: Path) -> None:
     _by_suffix(SINKS, path, "write")
 
 
-def load(
-    path: Path,
-    *,
-    scores_key: str | None = None,
-    target_key: str | None = None,
-    ids_key: str | None = None,
-    link: Link | str | None = None,
-) -> Predictions:
+def load(path: Path, keys: Keys, link: Link | str | None = None) -> Predictions:
     """Read the file by its suffix; a link that is given replaces the file's."""
     read = _by_suffix(READERS, path, "read")
     if not path.is_file():
         what = "it is a folder" if path.is_dir() else "there is no such file"
         raise InputError(f"cannot read {path}: {what}")
     try:
-        stored = read(path, Keys(scores_key, target_key, ids_key))
-        return _predictions(stored, link)
+        return _predictions(read(path, keys), link)
     except InputError as error:
         raise type(error)(f"{path}: {error}") from error
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, RecursionError, *UNREADABLE) as error:
@@ -119,6 +112,8 @@ def _predictions(stored: Stored, link: Link | str | None) -> Predictions:
         target = _foreign_target(target, stored.scores.shape[-1])
         if stored.numbered and target.ndim == 1:
             target = stored.numbered.places(target.tolist())
+    if stored.labelled is not None and target is not None:
+        target = _spread(target, stored.labelled, stored.scores.shape[-1])
     return Predictions(
         stored.scores,
         target,
@@ -128,7 +123,16 @@ def _predictions(stored: Stored, link: Link | str | None) -> Predictions:
         stored.train_counts,
         stored.superclasses,
         stored.network_digest,
+        stored.quality,
     )
+
+
+def _spread(labels: Tensor, labelled: Tensor, classes: int) -> Tensor:
+    """One label for each of the labelled rows as bool (N, C), the other rows without a label."""
+    check_labels(labels, classes)
+    target = torch.zeros((len(labelled), classes), dtype=torch.bool)
+    target[labelled.nonzero()[:, 0], labels.long()] = True
+    return target
 
 
 def _numbers(names: Sequence[str], classes: Sequence[str] | None) -> Tensor:
@@ -138,7 +142,8 @@ def _numbers(names: Sequence[str], classes: Sequence[str] | None) -> Tensor:
     number = {name: label for label, name in enumerate(classes)}
     unknown = next((name for name in names if name not in number), None)
     if unknown is not None:
-        raise InputError(f"target: {unknown!r} is not one of the {len(classes)} classes ({classes[0]!r}, …)")
+        hint = "" if unknown else ": set no_label if such rows have no label"
+        raise InputError(f"target: {unknown!r} is not one of the {len(classes)} classes ({classes[0]!r}, …){hint}")
     return torch.tensor([number[name] for name in names], dtype=torch.int64)
 
 

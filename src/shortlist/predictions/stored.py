@@ -15,11 +15,14 @@ from torch import Tensor
 
 from shortlist.column_names import is_no_class, is_row_number
 from shortlist.errors import InputError, ShortlistWarning
-from shortlist.predictions.checks import check_storable
-from shortlist.predictions.numbered import Numbered
+from shortlist.predictions.checks import as_quality, check_storable
+from shortlist.predictions.numbered import Numbered, as_number
+from shortlist.predictions.record import Predictions
+from shortlist.tensors import shape_of
 from shortlist.words import quoted
 
 VERSION = "shortlist-predictions/1"
+QUALITY = "quality"  # the name of one number per row
 SIGNS = re.compile(r"\[!?(?:\][^\]]*|[^\]]+)\]|.", re.DOTALL)  # of a pattern: a star, or what stands for one character
 
 
@@ -60,6 +63,8 @@ class Stored(Header):
     scores: Tensor
     target: Tensor | Sequence[str] | None = None  # class names, if that is what the file of another program holds
     ids: Sequence[str] | None = None
+    quality: Tensor | None = None
+    labelled: Tensor | None = None  # bool (N,): the rows that the target is of, if those without a label were told apart
     numbered: Numbered | None = None
 
 
@@ -72,17 +77,20 @@ class RowKind:
         scores: their dtype.
         target: the dtype of the labels: int64 (one) or bool (any number); None without labels.
         ids: whether rows have names.
+        quality: whether rows have a quality.
     """
 
     classes: int
     scores: torch.dtype
     target: torch.dtype | None
     ids: bool
+    quality: bool
 
     @staticmethod
-    def of(scores: Tensor, target: Tensor | None, ids: Sequence[str] | None) -> "RowKind":
+    def of(rows: Predictions) -> "RowKind":
         """The kind of these rows."""
-        return RowKind(scores.shape[1], scores.dtype, None if target is None else target.dtype, ids is not None)
+        target = None if rows.target is None else rows.target.dtype
+        return RowKind(rows.num_classes, rows.scores.dtype, target, rows.ids is not None, rows.quality is not None)
 
     @property
     def multi_label(self) -> bool:
@@ -102,13 +110,13 @@ class Sink(ABC):
     @abstractmethod
     def __init__(self, path: Path, header: Header, kind: RowKind): ...
 
-    def add(self, scores: Tensor, target: Tensor | None, ids: Sequence[str] | None) -> None:
-        """Append rows of this kind."""
-        check_storable(ids, "ids")
-        self._append(scores, target, ids)
+    def add(self, rows: Predictions) -> None:
+        """Append rows of this kind; their names are left out if the file has none."""
+        check_storable(rows.ids, "ids")
+        self._append(rows)
 
     @abstractmethod
-    def _append(self, scores: Tensor, target: Tensor | None, ids: Sequence[str] | None) -> None:
+    def _append(self, rows: Predictions) -> None:
         """Write rows, whose names can be written."""
 
     @abstractmethod
@@ -122,23 +130,28 @@ class Sink(ABC):
 
 @dataclass(frozen=True)
 class Keys:
-    """The names under which a file holds scores, target and row names; None stands for the names that we write."""
+    """The names under which a file holds scores, target, row names and quality; None stands for the names that we write."""
 
     scores: str | None = None
     target: str | None = None
     ids: str | None = None
+    quality: str | None = None
+    no_label: str | None = None  # the entry of the target that stands for no label
 
     def __post_init__(self) -> None:
         if self.ids in (self.scores or "scores", self.target or "target", "classes", ""):
             raise InputError(f"ids_key: expected the row names, got {self.ids!r}, which holds something else")
+        if self.quality in (self.scores or "scores", self.target or "target", self.ids or "id", "classes", ""):
+            raise InputError(f"quality_key: expected one number per row, got {self.quality!r}, which holds something else")
 
     def find_scores(self, names: Iterable[str]) -> list[str]:
         """The array or columns that hold the scores; ``*`` stands for any text.
 
-        The target, ``id`` and the columns in which pandas writes row numbers never match; nor do columns with the usual name
-        of labels, superclasses, splits or ids match a star that stands for the whole name.
+        The target, ``id``, the quality and the columns in which pandas writes row numbers never match; nor do columns with the
+        usual name of labels, superclasses, splits or ids match a star that stands for the whole name.
         """
-        aside = (self.target or "target", self.ids, "id")
+        quality = None if self.scores == QUALITY else QUALITY
+        aside = (self.target or "target", self.ids, "id", self.quality or quality)
         names = [name for name in names if name not in aside and not is_row_number(name)]
         wanted = self.scores or "scores"
         found = [name for name in names if name == wanted]
@@ -170,6 +183,35 @@ class Keys:
         if wanted not in names and self.ids is not None:
             raise InputError(f"expected row names under {wanted!r}, found {quoted(names)}: set ids_key")
         return wanted if wanted in names else None
+
+    def present(self, target: Tensor | Sequence[str]) -> Tensor | None:
+        """Whether each entry of a target is a label, bool (N,); None if no entry was named that stands for none."""
+        if self.no_label is None:
+            return None
+        if isinstance(target, Tensor) and target.ndim != 1:
+            raise InputError(f"no_label: expected a target with one entry per row, got {shape_of(target)}")
+        if isinstance(target, Tensor):
+            number = as_number(self.no_label)
+            return torch.ones_like(target, dtype=torch.bool) if number is None else target != float(number)
+        return torch.tensor([entry != self.no_label for entry in target], dtype=torch.bool)
+
+    def find_quality(self, names: Iterable[str]) -> str | None:
+        """The array or column of the quality, if there is one; an error if it was named and is missing."""
+        names = list(names)
+        if self.quality is not None and self.quality not in names:
+            raise InputError(f"expected a quality under {self.quality!r}, found {quoted(names)}: set quality_key")
+        wanted = self.quality or QUALITY
+        return wanted if wanted in names and wanted not in (self.scores, self.target, self.ids) else None
+
+    def check_quality(self, quality: Any, rows: int) -> Tensor | None:
+        """The quality if it is one finite number per row; else None, with a warning, or an error if it was named."""
+        try:
+            return as_quality(quality, rows)
+        except InputError as error:
+            if self.quality is not None:
+                raise InputError(f"quality_key: {self.quality!r} cannot be the quality of the rows ({error})") from error
+            warnings.warn(f"{QUALITY!r} is not read as the quality of the rows: {error}", ShortlistWarning, stacklevel=2)
+            return None
 
     def check_ids(self, ids: Sequence[str]) -> Sequence[str] | None:
         """The row names if they are unique; else None, with a warning, or an error if the column was named."""

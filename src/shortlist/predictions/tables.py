@@ -8,6 +8,7 @@ so it need not fit in memory.
 import json
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,10 @@ from shortlist.errors import InputError
 from shortlist.files import contains
 from shortlist.predictions.array_sinks import DTYPES
 from shortlist.predictions.arrays import names_of
+from shortlist.predictions.checks import as_quality
 from shortlist.predictions.numbered import Numbered
-from shortlist.predictions.stored import VERSION, Header, Keys, RowKind, Sink, Stored
+from shortlist.predictions.record import Predictions
+from shortlist.predictions.stored import QUALITY, VERSION, Header, Keys, RowKind, Sink, Stored
 from shortlist.tensors import BLOCK_ENTRIES, Array, is_single_label
 from shortlist.words import shown
 
@@ -53,17 +56,23 @@ class ParquetSink(Sink):
             told["superclasses"] = header.superclasses
         if header.network_digest is not None:
             told["network_digest"] = header.network_digest
-        empty = torch.empty((0, kind.classes), dtype=kind.scores)
-        target = None if kind.target is None else torch.empty((0, kind.classes) if kind.multi_label else 0, dtype=kind.target)
+        self._kind = kind
         self._waiting: list[pa.Table] = []
-        schema = self._table(empty, target, [] if kind.ids else None).schema
+        schema = self._table(self._no_rows()).schema
         self._schema = schema.with_metadata({HEADER: json.dumps(told).encode()})
         self._writer = pq.ParquetWriter(path, self._schema)
         self._group = max(1, BLOCK_ENTRIES // max(1, kind.classes))  # rows
 
-    def _append(self, scores: Tensor, target: Tensor | None, ids: Sequence[str] | None) -> None:
+    def _no_rows(self) -> Predictions:
+        kind, target = self._kind, None
+        if kind.target is not None:
+            target = torch.empty((0, kind.classes) if kind.multi_label else 0, dtype=kind.target)
+        scores = torch.empty((0, kind.classes), dtype=kind.scores)
+        return Predictions(scores, target, ids=() if kind.ids else None, quality=() if kind.quality else None)
+
+    def _append(self, rows: Predictions) -> None:
         """Small blocks wait until they make a row group."""
-        self._waiting.append(self._table(scores, target, ids).cast(self._schema))
+        self._waiting.append(self._table(rows).cast(self._schema))
         if sum(table.num_rows for table in self._waiting) >= self._group:
             self._write()
 
@@ -81,13 +90,15 @@ class ParquetSink(Sink):
         self._writer.write_table(pa.concat_tables(self._waiting), row_group_size=self._group)
         self._waiting = []
 
-    def _table(self, scores: Tensor, target: Tensor | None, ids: Sequence[str] | None) -> pa.Table:
-        scores = scores.detach().cpu().contiguous()
+    def _table(self, rows: Predictions) -> pa.Table:
+        scores = rows.scores.detach().cpu().contiguous()
         columns: dict[str, Any] = {}
-        if ids is not None:
-            columns["id"] = pa.array(ids, pa.string())
-        if target is not None:
-            columns["target"] = _target_column(target.detach().cpu())
+        if self._kind.ids and rows.ids is not None:
+            columns["id"] = pa.array(rows.ids, pa.string())
+        if rows.target is not None:
+            columns["target"] = _target_column(rows.target.detach().cpu())
+        if rows.quality is not None:
+            columns[QUALITY] = pa.array(rows.quality.cpu().numpy())
         if scores.shape[1] <= COLUMN_PER_CLASS:
             by_class = np.ascontiguousarray(scores.numpy().T)
             columns |= {PREFIX + name: pa.array(values) for name, values in zip(self._names, by_class, strict=True)}
@@ -141,9 +152,10 @@ def _read(schema: pa.Schema, rows: int, header: dict[str, Any], keys: Keys, read
         found = keys.find_scores(schema.names)
     target_key = keys.find_target(schema.names)
     ids_key = None if "id" in found and keys.ids is None else keys.find_ids(schema.names, "id")
-    names = [*found, *(name for name in (target_key, ids_key) if name)]
+    quality_key = None if keys.quality is None and QUALITY in found else keys.find_quality(schema.names)
+    names = [*found, *(name for name in (target_key, ids_key, quality_key) if name)]
     check_distinct(name for name in schema.names if name in set(names))
-    gathered = _Gathered(schema, rows, found, target_key, ids_key, header, keys)
+    gathered = _Gathered(schema, rows, found, target_key, ids_key, quality_key, header, keys)
     for batch in read(names):
         gathered.add(batch)
     return gathered.stored()
@@ -159,10 +171,12 @@ class _Gathered:
         found: list[str],
         target: str | None,
         ids: str | None,
+        quality: str | None,
         header: dict[str, Any],
         keys: Keys,
     ):
         self.found, self.target_key, self.ids_key, self.header, self.keys = found, target, ids, header, keys
+        self.quality_key = quality
         self.ours = header.get("format") == VERSION
         kind = schema.field(found[0]).type
         self.lists = pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind)
@@ -177,6 +191,9 @@ class _Gathered:
         self.scores: Tensor | None = None
         self.target: Tensor | list[str] | None = None
         self.ids: list[str] | None = [] if ids else None
+        self.qualities: list[pa.Array] = []
+        self.present: list[Tensor] = []
+        self.labels = 0  # filled in the target
 
     def add(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows == 0:
@@ -187,10 +204,23 @@ class _Gathered:
         here = slice(self.filled, self.filled + batch.num_rows)
         self.scores[here] = torch.from_numpy(values)
         if self.target_key:
-            self._add_target(batch.column(self.target_key), here, values.shape[1])
+            column = self._labels_of(batch.column(self.target_key))
+            if len(column):
+                self._add_target(column, slice(self.labels, self.labels + len(column)), values.shape[1])
+            self.labels += len(column)
         if self.ids is not None:
             self.ids.extend(map(_name, batch.column(self.ids_key).to_pylist()))
+        if self.quality_key:
+            self.qualities.append(batch.column(self.quality_key))
         self.filled = here.stop
+
+    def _quality(self) -> Tensor | None:
+        if self.quality_key is None:
+            return None
+        column = pa.chunked_array(self.qualities, None if self.qualities else pa.float64())
+        numeric = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
+        values: Any = column.to_numpy() if numeric else [str(value) for value in column.to_pylist()]  # empty cells are NaN
+        return as_quality(values, self.rows) if self.ours else self.keys.check_quality(values, self.rows)
 
     def _values(self, batch: pa.RecordBatch) -> Array:
         if not self.lists:
@@ -202,10 +232,25 @@ class _Gathered:
             raise InputError(f"expected lists of one length in {self.found[0]!r}")
         return np.array(flat.reshape(batch.num_rows, -1), self.dtype)
 
+    def _labels_of(self, column: pa.Array) -> pa.Array:
+        """The entries of the target that are labels."""
+        column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        if self.keys.no_label is not None:
+            if pa.types.is_nested(column.type):
+                raise InputError("no_label: expected a target with one entry per row, got lists")
+            present = self.keys.present(column.cast(pa.string()).fill_null("").to_pylist())
+            assert present is not None
+            self.present.append(present)
+            column = column.filter(pa.array(present.numpy()))
+            if pa.types.is_string(column.type) and self.numbered is None and not self._names_classes(column):
+                with suppress(pa.ArrowInvalid):
+                    column = column.cast(pa.int64())
+        return _without_nulls(column, self.target_key or "target")
+
+    def _names_classes(self, column: pa.Array) -> bool:
+        return not self.lists and set(column.to_pylist()) <= set(self.keys.class_names(self.found))
+
     def _add_target(self, column: pa.Array, here: slice, classes: int) -> None:
-        column = _without_nulls(column, self.target_key or "target")
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
         if pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type):
             column = column.cast(pa.list_(column.type.value_type))
         if pa.types.is_floating(column.type):
@@ -241,7 +286,7 @@ class _Gathered:
         header, ours = self.header, self.ours
         width = whole(0)("num_classes", header.get("num_classes", 0 if self.lists else len(self.found)))
         scores = _room(0, width, self.dtype) if self.scores is None else self.scores
-        target = self.target
+        target = self.target[: self.labels] if self.present and isinstance(self.target, Tensor) else self.target
         if target is None and self.target_key:
             multi = header.get("multi_label", False)
             target = torch.empty((0, width), dtype=torch.bool) if multi else torch.empty(0, dtype=torch.int64)
@@ -257,6 +302,8 @@ class _Gathered:
             superclasses=names_of(header.get("superclasses"), "superclasses"),
             ids=self.ids if ours or self.ids is None else self.keys.check_ids(self.ids),
             train_counts=None if counts is None else _from_json(counts, "train_counts"),
+            quality=self._quality(),
+            labelled=torch.cat(self.present) if self.present else None,
             link=header.get("link"),
             network_digest=header.get("network_digest"),
             link_tensors={name: _from_json(value, name) for name, value in header.get("link_tensors", {}).items()},

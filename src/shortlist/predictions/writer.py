@@ -66,38 +66,39 @@ class PredictionsWriter:
     def __enter__(self) -> "PredictionsWriter":
         return self
 
-    def append(self, scores: Any, target: Any = None, ids: Sequence[str] | None = None) -> None:
+    def append(self, scores: Any, target: Any = None, ids: Sequence[str] | None = None, quality: Any = None) -> None:
         """Add rows.
 
         Args:
             scores: (n, C).
             target: int64 (n,) or bool (n, C), in every block or in none.
             ids: n names, different from all before, in every block or in none.
+            quality: n numbers, in every block or in none.
         """
         try:
-            block = Predictions(scores, target, ids=ids, **self._columns)
+            block = Predictions(scores, target, ids=ids, quality=quality, **self._columns)
             self._check(block)
         except InputError as error:
             raise InputError(f"{error} (in the block that begins at row {self.rows:,})" if self.rows else str(error)) from error
         if self._sink is None:
             self._begin(block)
         assert self._sink is not None
-        self._sink.add(block.scores, block.target, block.ids)
+        self._sink.add(block)
         self.rows += len(block)
 
     def _begin(self, first: Predictions) -> None:
-        self._kind = RowKind.of(first.scores, first.target, first.ids)
+        self._kind = RowKind.of(first)
         self._columns["link"] = first.link  # parsed once
         self._sink = self._open.enter_context(sink_for(self.path, header_of(first), first))
 
     def _check(self, block: Predictions) -> None:
         """Refuse a block that differs from those before."""
-        kind = RowKind.of(block.scores, block.target, block.ids)
+        kind = RowKind.of(block)
         if self._kind is not None and kind != self._kind:
-            names = ("classes", "scores", "target", "ids")
+            names = ("classes", "scores", "target", "ids", "quality")
             name = next(name for name in names if getattr(kind, name) != getattr(self._kind, name))
             was, now = getattr(self._kind, name), getattr(kind, name)
-            raise InputError(f"{name}: expected {_worded(was)} in every block, as in the first, got {_worded(now)}")
+            raise InputError(f"{name}: expected {_worded(was, name)} in every block, as in the first, got {_worded(now, name)}")
         twice = next((name for name in block.ids or () if name in self._names), None)
         if twice is not None:
             raise InputError(f"ids: expected different names, got {twice!r} more than once")
@@ -112,10 +113,10 @@ class PredictionsWriter:
         self._open.__exit__(kind, error, trace)
 
 
-def _worded(value: Any) -> str:
+def _worded(value: Any, name: str) -> str:
     """A dtype, a number of classes, or whether something is there."""
     if isinstance(value, torch.dtype):
         return str(value).removeprefix("torch.")
     if isinstance(value, bool):
-        return "names" if value else "none"
+        return "none" if not value else "names" if name == "ids" else "numbers"
     return "none" if value is None else str(value)

@@ -2,7 +2,7 @@
 
 import numbers
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -12,13 +12,38 @@ from shortlist.checks import check_entries
 from shortlist.class_names import check_same_batches, check_same_columns, column_names
 from shortlist.errors import InputError
 from shortlist.predictions import Predictions
+from shortlist.predictions.checks import as_quality
 from shortlist.tensors import Probs, Target, as_target, as_tensor, check_scores, check_target
 
-Batch: TypeAlias = tuple[Probs, Target | None]
 Source: TypeAlias = Tensor | np.ndarray[Any, Any] | Predictions | Iterable[Any] | Callable[[], Iterable[Any]]
 Progress: TypeAlias = Callable[[int], None]  # called with the number of rows read so far in a pass
 
 SAMPLED_ENTRIES = 2**18
+
+
+class Batch(NamedTuple):
+    """Rows with everything that is known about them.
+
+    Args:
+        probs: (N, C).
+        target: their labels, if these are known.
+        scores: what the probabilities were computed from, where the source is predictions; otherwise None.
+        quality: one number for each row, (N,), if there is any.
+    """
+
+    probs: Probs
+    target: Target | None = None
+    scores: Tensor | None = None
+    quality: Tensor | None = None
+
+    @property
+    def labels(self) -> Target:
+        """The target; an error if there is none."""
+        if self.target is None:
+            raise InputError(
+                "target: expected labels, which this rule is fitted on, got none: pass target, or batches (probs, target)"
+            )
+        return self.target
 
 
 class Batches:
@@ -26,10 +51,11 @@ class Batches:
 
     Args:
         source: a matrix (tensor, array, data frame or nested list), predictions, an iterable of batches such as a
-            ``DataLoader``, or a function that starts a new pass over batches. A batch is ``probs``, ``(probs,)`` or
-            ``(probs, target)``. A generator can be read only once.
+            ``DataLoader``, or a function that starts a new pass over batches. A batch is ``probs``, ``(probs,)``,
+            ``(probs, target)`` or ``(probs, target, quality)``. A generator can be read only once.
         target: the labels of a matrix; other sources bring their own.
         progress: callback, called after each batch with the number of rows read so far; every pass starts from 0.
+        quality: one number for each row of a matrix; other sources bring their own.
         probabilities: whether the values must be probabilities, rather than any scores.
         widen: whether bfloat16 is read as float32, as fits need it; true by default.
 
@@ -47,6 +73,7 @@ class Batches:
         target: Any = None,
         progress: Progress | None = None,
         *,
+        quality: Any = None,
         probabilities: bool = False,
         widen: bool = True,
     ):
@@ -57,12 +84,16 @@ class Batches:
         self.classes: int | None = None
         self.names: list[str] | None = None
         self.target = None if target is None else as_target(target)
+        self.quality: Tensor | None = None
         self._peeked: list[Any] = []
         if is_matrix(source):
             check_same_columns(source, target)
             self.whole, self.names = as_probs(source), column_names(source)
             if self.target is not None:
                 check_target(self.whole, self.target, "probs")
+            self.quality = None if quality is None else as_quality(quality, len(self.whole))
+        elif quality is not None:
+            check_no_quality(quality, source)
         elif target is not None:
             raise InputError("target: expected None, because batches and predictions bring their own labels, got a target")
         elif not isinstance(source, Predictions) and not callable(source) and not isinstance(source, Iterable):
@@ -73,52 +104,52 @@ class Batches:
         """Whether the source can be read more than once."""
         return callable(self.source) or self.whole is not None or not isinstance(self.source, Iterator)
 
-    def __iter__(self) -> Iterator[Batch]:
-        for probs, target, _ in self.with_scores():
-            yield probs, target
+    def __iter__(self) -> Iterator[tuple[Probs, Target | None]]:
+        for batch in self.whole_rows():
+            yield batch.probs, batch.target
 
-    def with_scores(self) -> Iterator[tuple[Probs, Target | None, Tensor | None]]:
-        """The batches with the scores behind their probabilities, where the source is predictions; otherwise None."""
+    def whole_rows(self) -> Iterator[Batch]:
+        """The batches with the scores behind their probabilities and their quality, where the source has them."""
         done = 0
-        for probs, target, scores in self._batches():
-            probs = _widened(probs) if self.widen else probs
-            self.classes = probs.shape[1]
+        for batch in self._batches():
+            batch = batch._replace(probs=_widened(batch.probs)) if self.widen else batch
+            self.classes = batch.probs.shape[1]
             if not self._checked:
-                check_entries(probs, target, "probabilities" if self.probabilities else "scores")
-            yield probs, target, scores
-            done += len(probs)
+                check_entries(batch.probs, batch.target, "probabilities" if self.probabilities else "scores")
+            yield batch
+            done += len(batch.probs)
             if self.progress is not None:
                 self.progress(done)
         self._checked = True
 
-    def _batches(self) -> Iterator[tuple[Probs, Target | None, Tensor | None]]:
+    def _batches(self) -> Iterator[Batch]:
         if self.whole is not None:
-            yield self.whole, self.target, None
+            yield Batch(self.whole, self.target, None, self.quality)
         elif isinstance(self.source, Predictions):
             for block in self.source.blocks():
-                yield block.plausibility(), block.target, block.scores
+                yield Batch(block.plausibility(), block.target, block.scores, block.quality)
         else:
-            for probs, target in self._read():
-                yield probs, target, None
+            yield from self._read()
 
     def _read(self) -> Iterator[Batch]:
         classes = None
         for item in self._items():
-            probs, target = self._batch(item)
-            if probs.shape[1] != (classes := classes or probs.shape[1]):
-                raise InputError(f"probs: expected batches with the same classes, got {classes} and {probs.shape[1]}")
-            yield probs, target
+            batch = self._batch(item)
+            if batch.probs.shape[1] != (classes := classes or batch.probs.shape[1]):
+                raise InputError(f"probs: expected batches with the same classes, got {classes} and {batch.probs.shape[1]}")
+            yield batch
 
     def _batch(self, item: Any) -> Batch:
-        """The probabilities and the target of ``probs``, ``(probs,)`` or ``(probs, target)``."""
-        parts = item if isinstance(item, tuple | list) and len(item) <= 2 and not is_matrix(item) else (item,)
-        probs = as_probs(parts[0])
-        self._check_names(column_names(parts[0]))
-        check_same_columns(parts[0], parts[-1] if len(parts) == 2 else None)
-        target = as_target(parts[1]) if len(parts) == 2 and parts[1] is not None else None
+        """The parts of ``probs``, ``(probs,)``, ``(probs, target)`` or ``(probs, target, quality)``."""
+        parts = item if isinstance(item, tuple | list) and len(item) <= 3 and not is_matrix(item) else (item,)
+        values, labels, quality = (*parts, None, None)[:3]
+        probs = as_probs(values)
+        self._check_names(column_names(values))
+        check_same_columns(values, labels)
+        target = None if labels is None else as_target(labels)
         if target is not None:
             check_target(probs, target, "probs")
-        return probs, target
+        return Batch(probs, target, None, None if quality is None else as_quality(quality, len(probs)))
 
     def _check_names(self, names: list[str] | None) -> None:
         """Raise an error if the columns of a batch have other names than those before, or the same in another order."""
@@ -134,12 +165,8 @@ class Batches:
 
     def labelled(self) -> Iterator[tuple[Probs, Target]]:
         """The batches, all of which must have labels."""
-        for probs, target in self:
-            if target is None:
-                raise InputError(
-                    "target: expected labels, which this rule is fitted on, got none: pass target, or batches (probs, target)"
-                )
-            yield probs, target
+        for batch in self.whole_rows():
+            yield batch.probs, batch.labels
 
     def sample(self) -> Probs | None:
         """A sample of rows: spread over a matrix, or over the first batch of other sources; None if there are no rows."""
@@ -148,20 +175,27 @@ class Batches:
         elif isinstance(self.source, Iterator):
             found = self._peek(self.source)
         else:
-            found = next((probs for probs, _, _ in self._batches() if probs.numel()), None)
+            found = next((batch.probs for batch in self._batches() if batch.probs.numel()), None)
         return None if found is None else _widened(found[:: max(1, found.numel() // SAMPLED_ENTRIES)])
 
     def _peek(self, items: Iterator[Any]) -> Probs | None:
         """The first batch with rows of a source that can be read only once; batches read here are kept for the pass."""
-        for probs, _ in map(self._batch, self._peeked):  # from an earlier call
-            if probs.numel():
-                return probs
+        for batch in map(self._batch, self._peeked):  # from an earlier call
+            if batch.probs.numel():
+                return batch.probs
         for item in items:
             self._peeked.append(item)
-            probs, _ = self._batch(item)
-            if probs.numel():
-                return probs
+            batch = self._batch(item)
+            if batch.probs.numel():
+                return batch.probs
         return None
+
+
+def check_no_quality(quality: Any, source: Any) -> None:
+    """Raise an error if a quality is given beside rows that bring their own."""
+    if quality is not None:
+        how = "use predictions.with_quality(…)" if isinstance(source, Predictions) else "use batches (probs, target, quality)"
+        raise InputError(f"quality: expected None, because batches and predictions bring their own, got one: {how}")
 
 
 def is_matrix(values: Any) -> bool:

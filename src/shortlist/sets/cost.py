@@ -41,8 +41,14 @@ class BoundCost:
         return f"{text}, coverage {self.coverage_before:.1%} → {self.coverage_after:.1%}"
 
 
-def bound_cost(rule: SetRule, probs: Source, target: Any = None) -> BoundCost:
+def bound_cost(rule: SetRule, probs: Source, target: Any = None, *, quality: Any = None) -> BoundCost:
     """What the cap and the floor of a fitted rule change on these rows; with labels, also for coverage.
+
+    Args:
+        rule: fitted, or one that needs no fit.
+        probs: as in :meth:`SetRule.fit`.
+        target: as in :meth:`SetRule.fit`.
+        quality: as in :meth:`SetRule.fit`.
 
     >>> from shortlist.sets import cap, threshold
     >>> rule = cap(threshold(0.2), 1)
@@ -54,12 +60,13 @@ def bound_cost(rule: SetRule, probs: Source, target: Any = None) -> BoundCost:
     labelled = True
     sets_of = rule.in_blocks()
     # Not widened: the sets are those that calling the rule gives, in the dtype of the probabilities.
-    batches = Batches(probs, target, probabilities=rule.needs_probabilities, widen=False)
-    for batch, labels, scores in batches.with_scores():
-        free = sets_of.unbounded(batch, scores)
-        before, after = rule.gated(batch, free), rule.gated(batch, rule.bounded(batch, free))
-        total += _changes(before, after, labels).cpu()
-        labelled &= labels is not None
+    batches = Batches(probs, target, quality=quality, probabilities=rule.needs_probabilities, widen=False)
+    for batch in batches.whole_rows():
+        free = sets_of.unbounded(batch.probs, batch.scores)
+        both = (free, rule.bounded(batch.probs, free))
+        before, after = (rule.gated(batch.probs, sets, batch.quality) for sets in both)
+        total += _changes(before, after, batch.target).cpu()
+        labelled &= batch.target is not None
     rows, shorter, longer, size_before, size_after, hits_before, hits_after, count = total.tolist()
     if not rows:
         raise InputError("probs: expected rows, got none")

@@ -1,8 +1,9 @@
 """Gate: which rows are answered at all; the others are refused, because they hold nothing that the classifier knows.
 
 A gate gives each row one number, by which rows with a label should rank above rows without one, and refuses the rows that do
-not exceed a threshold. The threshold is fitted on rows without a label alone, so rows with a label that pass are exchangeable,
-and the guarantee of a conformal rule holds for the rows that are answered.
+not exceed a threshold. The number is computed from the probabilities of the row, or is a quality that is given with it. The
+threshold is fitted on rows without a label alone, so rows with a label that pass are exchangeable, and the guarantee of a
+conformal rule holds for the rows that are answered.
 """
 
 import math
@@ -14,11 +15,15 @@ from torch import Tensor
 from shortlist.checks import as_typed, decimal, one_of
 from shortlist.errors import InputError
 from shortlist.fitting import Fitted
+from shortlist.predictions.checks import as_quality
 from shortlist.sets.batches import Batches
 from shortlist.tensors import Probs, Target, is_single_label, shape_of
 
 RowMeasure: TypeAlias = Literal["confidence", "any-label"]
 ROW_MEASURES = ("confidence", "any-label")
+GateMeasure: TypeAlias = RowMeasure | Literal["quality", "sharpness"]
+SHARPNESS = "sharpness"  # a quality that classifiers of pictures compute themselves
+QUALITIES = ("quality", SHARPNESS)
 
 
 def row_measure(probs: Probs, by: RowMeasure) -> Tensor:
@@ -40,7 +45,8 @@ class Gate(Fitted):
 
     Args:
         refuse: the share of rows without a label to refuse, between 0 and 1.
-        by: what rows are compared by, see :func:`row_measure`.
+        by: what rows are compared by: a measure of their probabilities (see :func:`row_measure`), or ``quality`` or
+            ``sharpness``, the quality that is given with them.
 
     Attributes:
         threshold: rows above it are accepted, float64 (); None before the fit.
@@ -48,12 +54,12 @@ class Gate(Fitted):
 
     threshold: Tensor | None
 
-    def __init__(self, refuse: Any, by: RowMeasure = "confidence"):
+    def __init__(self, refuse: Any, by: GateMeasure = "confidence"):
         super().__init__()
         if not 0 < decimal("refuse", refuse) < 1:
             raise InputError(f"refuse: expected a share between 0 and 1, such as 0.95, got {refuse}")
         self.refuse = as_typed("refuse", refuse)
-        self.by: RowMeasure = one_of(*ROW_MEASURES)("by", by)
+        self.by: GateMeasure = one_of(*ROW_MEASURES, *QUALITIES)("by", by)
         self.register_buffer("threshold", None)
 
     @property
@@ -67,6 +73,16 @@ class Gate(Fitted):
         return self.threshold is not None
 
     @property
+    def needs_quality(self) -> bool:
+        """Whether rows are compared by a quality that must be given with them."""
+        return self.by in QUALITIES
+
+    @property
+    def needs_probabilities(self) -> bool:
+        """Whether rows are compared by their probabilities."""
+        return not self.needs_quality
+
+    @property
     def fewest_rows(self) -> int:
         """How many calibration rows without a label the gate needs."""
         share = decimal("refuse", self.refuse)
@@ -78,16 +94,31 @@ class Gate(Fitted):
         share = float(decimal("refuse", self.refuse))
         return f"a row like the calibration rows without a label is refused with probability at least {share:g}"
 
-    def accepts(self, probs: Probs) -> Tensor:
-        """Whether each row is answered, bool (N,)."""
-        return row_measure(probs, self.by) > self.fitted_buffer("threshold").to(probs.device)
+    def accepts(self, probs: Probs, quality: Tensor | None = None) -> Tensor:
+        """Whether each row is answered, bool (N,).
+
+        Args:
+            probs: (N, C).
+            quality: (N,), if rows are compared by it.
+        """
+        return self._measure(probs, quality) > self.fitted_buffer("threshold").to(probs.device)
+
+    def _measure(self, probs: Probs, quality: Tensor | None) -> Tensor:
+        """The number by which each row is compared, float64 (N,), on the device of its probabilities."""
+        if self.by == "quality" or self.by == "sharpness":
+            if quality is None:
+                raise needs_quality(self.text)
+            return as_quality(quality, len(probs)).to(probs.device)
+        return row_measure(probs, self.by)
 
     def fit(self, batches: Batches) -> None:
         """Take the ``⌈(n + 1) · refuse⌉``-th smallest number of the n rows without a label as the threshold."""
         found, rows = [torch.empty(0, dtype=torch.float64)], 0
-        for probs, target in batches.labelled():
-            found.append(row_measure(probs[~has_label(target)], self.by).cpu())
-            rows += len(probs)
+        for batch in batches.whole_rows():
+            without = ~has_label(batch.labels)
+            values = self._measure(batch.probs, batch.quality)
+            found.append(values[without.to(values.device)].cpu())
+            rows += len(values)
         if not rows:
             raise InputError("probs: expected calibration rows, got none")
         values = torch.cat(found)
@@ -107,6 +138,16 @@ class Gate(Fitted):
         threshold = self.threshold
         if threshold is not None and (threshold.dtype != torch.float64 or threshold.ndim or bool(threshold.isnan())):
             raise InputError(f"gate.threshold: expected one float64 number, got {shape_of(threshold)}")
+
+
+def needs_quality(what: str, do: str = "pass quality=, or batches (probs, target, quality)") -> InputError:
+    """The error for rows without the quality that a gate compares them by.
+
+    Args:
+        what: the gate, or the rule behind it.
+        do: what to do about it.
+    """
+    return InputError(f"{what}: expected a quality, one number for each row, got none: {do}")
 
 
 def has_label(target: Target) -> Tensor:
@@ -132,14 +173,16 @@ def answered(batches: Batches, gate: Gate, *, one_label: bool) -> Batches:
 
     def passes() -> Any:
         found = False
-        for probs, target in batches.labelled():
-            kept = has_label(target) & gate.accepts(probs)
+        for batch in batches.whole_rows():
+            kept = has_label(batch.labels) & gate.accepts(batch.probs, batch.quality)
             found = found or bool(kept.any())
-            yield probs[kept], _only_labels(target[kept]) if one_label else target[kept]
+            target = batch.labels[kept]
+            quality = None if batch.quality is None else batch.quality[kept.to(batch.quality.device)]
+            yield batch.probs[kept], _only_labels(target) if one_label else target, quality
         if not found:
             raise InputError(
                 f"{gate.text}: expected calibration rows with a label that the gate accepts, got none: it refuses all of them, "
-                "because rows without a label look as sure"
+                f"because rows without a label {'are as good' if gate.needs_quality else 'look as sure'}"
             )
 
     return Batches(passes, probabilities=batches.probabilities, widen=batches.widen)

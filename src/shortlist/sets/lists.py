@@ -113,9 +113,10 @@ def lists_of(predictions: Predictions, rule: SetRule) -> Iterator[tuple[Sets, li
     sets_of, describe = rule.in_blocks(), Describer(rule, predictions.superclasses)
     for block in predictions.blocks():
         probs = block.plausibility()
-        sets = sets_of(probs, block.scores)
+        sets = sets_of(probs, block.scores, block.quality)
         called = "probs" if block.link is not None else "scores"
-        yield sets, describe(_lists(sets, probs, block.class_names, block.ids or (), block.target, called), sets, probs)
+        lists = _lists(sets, probs, block.class_names, block.ids or (), block.target, called)
+        yield sets, describe(lists, sets, probs, block.quality)
 
 
 class Describer:
@@ -136,7 +137,7 @@ class Describer:
             *(["refused"] if rule.gate is not None else []),
         ]
 
-    def __call__(self, lists: list[LabelList], sets: Sets, probs: Probs) -> list[LabelList]:
+    def __call__(self, lists: list[LabelList], sets: Sets, probs: Probs, quality: Tensor | None = None) -> list[LabelList]:
         """The lists of these sets with their descriptions."""
         if self.names is not None:
             groups = superclass_numbers(self.names)
@@ -147,7 +148,7 @@ class Describer:
             ]
         if self.gate is not None:
             # Never of a row that has a set: it may have been answered on a device that rounds in another way.
-            refused = ~(self.gate.accepts(probs) | sets.any(1))
+            refused = ~(self.gate.accepts(probs, quality) | sets.any(1))
             lists = [replace(one, refused=True) if no else one for one, no in zip(lists, refused.tolist(), strict=True)]
         return lists
 

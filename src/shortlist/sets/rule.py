@@ -13,14 +13,16 @@ from shortlist.checks import check_values, decimal
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.fitting import Fitted
 from shortlist.predictions import Predictions
-from shortlist.selection import count_rows, keep_top
-from shortlist.sets.batches import Batches, Progress, Source, as_probs
+from shortlist.predictions.checks import as_quality
+from shortlist.selection import count_rows
+from shortlist.sets.batches import Batches, Progress, Source, as_probs, check_no_quality
+from shortlist.sets.bounds import bounded, checked_bounds
 from shortlist.sets.constraints import Constraint, check_threshold
-from shortlist.sets.gates import Gate, answered
+from shortlist.sets.gates import Gate, answered, needs_quality
 from shortlist.sets.orderings import Ordering
 from shortlist.sets.origin import check_same_origin, origin_of
 from shortlist.sets.sizes import SizeSummary
-from shortlist.tensors import Probs, Sets, as_tensor, row_blocks
+from shortlist.tensors import Sets, as_tensor, row_blocks
 
 
 class SetRule(Fitted):
@@ -61,7 +63,7 @@ class SetRule(Fitted):
         if not isinstance(constraint, Constraint):
             raise InputError(f"constraint: expected a Constraint, got {type(constraint).__name__}")
         self.text, self.ordering, self.constraint, self.gate = text, ordering, constraint, gate
-        self.least, self.most = _checked_bounds(least, most)
+        self.least, self.most = checked_bounds(least, most)
         self.notes, self.calibrated, self.origin = (), None, None
         fixed = constraint.fixed()
         self.register_buffer("threshold", None if fixed is None else torch.tensor(fixed, dtype=torch.float64))
@@ -93,7 +95,13 @@ class SetRule(Fitted):
     @property
     def needs_probabilities(self) -> bool:
         """Whether the rule needs probabilities, rather than any scores that rank the labels."""
-        return self.ordering.needs_probabilities or self.constraint.needs_probabilities or self.gate is not None
+        gated = self.gate is not None and self.gate.needs_probabilities
+        return self.ordering.needs_probabilities or self.constraint.needs_probabilities or gated
+
+    @property
+    def needs_quality(self) -> bool:
+        """Whether the gate compares rows by a quality that must be given with them."""
+        return self.gate is not None and self.gate.needs_quality
 
     @property
     def alpha(self) -> float | None:
@@ -120,7 +128,7 @@ class SetRule(Fitted):
         return "; ".join(parts) + "."
 
     @torch.no_grad()
-    def fit(self, probs: Source, target: Any = None, *, progress: Progress | None = None) -> Self:
+    def fit(self, probs: Source, target: Any = None, *, quality: Any = None, progress: Progress | None = None) -> Self:
         """Choose the threshold on calibration rows, and measure the sizes of the sets there.
 
         The sizes are kept in :attr:`calibrated`; if the sets of new rows are larger or smaller than that by more than chance,
@@ -131,13 +139,17 @@ class SetRule(Fitted):
 
         Args:
             probs: probabilities (N, C) as a tensor, an array, a data frame or a nested list; predictions; batches of
-                ``probs`` or ``(probs, target)``, such as a ``DataLoader``; or a function that starts a new pass over batches.
+                ``probs``, ``(probs, target)`` or ``(probs, target, quality)``, such as a ``DataLoader``; or a function that
+                starts a new pass over batches.
             target: labels of the rows of a matrix, if the rule needs them.
+            quality: one number for each row of a matrix, if the gate compares rows by it.
             progress: callback, called with the number of rows read so far; every pass over the rows starts from 0.
         """
         if isinstance(probs, Predictions):
+            check_no_quality(quality, probs)
             self.check_reads(probs)
-        rows = batches = Batches(probs, target, progress, probabilities=self.needs_probabilities, widen=self.needs_fit)
+        kind = {"probabilities": self.needs_probabilities, "widen": self.needs_fit}
+        rows = batches = Batches(probs, target, progress, quality=quality, **kind)
         if self.gate is not None:
             self.gate.fit(batches)
             batches = answered(batches, self.gate, one_label=self.constraint.one_label)
@@ -163,21 +175,24 @@ class SetRule(Fitted):
         counts: Tensor | None = None
         sets_of = self.in_blocks()
         with _same_draws(self.ordering.generator):
-            for probs, _, scores in batches.with_scores():
+            for batch in batches.whole_rows():
                 if counts is None:
-                    counts = torch.zeros(probs.shape[1] + 1, dtype=torch.int64)
-                for rows in row_blocks(*probs.shape):
-                    sets = sets_of(probs[rows], None if scores is None else scores[rows])
+                    counts = torch.zeros(batch.probs.shape[1] + 1, dtype=torch.int64)
+                for rows in row_blocks(*batch.probs.shape):
+                    scores, quality = (None if part is None else part[rows] for part in (batch.scores, batch.quality))
+                    sets = sets_of(batch.probs[rows], scores, quality)
                     counts += count_rows(sets).bincount(minlength=len(counts)).cpu()
         return None if counts is None or not counts.sum() else SizeSummary.of(counts)
 
     def check_reads(self, predictions: Predictions) -> None:
-        """Raise an error if the rule needs probabilities and these predictions have no link."""
+        """Raise an error if the rule needs probabilities, or a quality, that these predictions do not have."""
         if predictions.link is None and self.needs_probabilities:
             raise InputError(
                 f"the scores cannot be interpreted as probabilities, which {self.text} needs: set the link they were trained "
                 "for (softmax, sigmoid, …), or identity if they are probabilities"
             )
+        if self.needs_quality and predictions.quality is None:
+            raise needs_quality(self.text, "use predictions.with_quality(…)")
 
     def check_origin(self, predictions: Predictions) -> None:
         """Raise an error if these predictions have other classes or another link than the calibration rows."""
@@ -191,25 +206,28 @@ class SetRule(Fitted):
         return None if self.calibrated is None or self.gate is not None else reached.shift_from(self.calibrated)
 
     @torch.no_grad()
-    def forward(self, probs: Any) -> Any:
+    def forward(self, probs: Any, quality: Any = None) -> Any:
         """The sets, bool (N, C).
 
         Args:
             probs: probabilities (N, C), without NaN, or predictions. Rules that only order the labels (``needs_probabilities``
                 is false) take any scores.
+            quality: one number for each row, (N,), if the gate compares rows by it; predictions bring their own.
 
         Returns:
             A tensor for a tensor and for predictions, a data frame for a pandas data frame, otherwise a numpy array.
         """
         if isinstance(probs, Predictions):
+            check_no_quality(quality, probs)
             self.check_reads(probs)
             self.check_origin(probs)
-            return self.in_blocks()(as_probs(probs.plausibility()), probs.scores)
+            return self.in_blocks()(as_probs(probs.plausibility()), probs.scores, probs.quality)
         values = as_probs(probs)
+        quality = None if quality is None else as_quality(quality, len(values))
         self._check_classes(values)
         check_same_origin(self.text, self.origin, probs)
         check_values(values, "probabilities" if self.needs_probabilities else "scores")
-        sets = self.sets(values)
+        sets = self.sets(values, quality=quality)
         if isinstance(probs, Tensor):
             return sets
         if hasattr(probs, "columns") and hasattr(probs, "index"):
@@ -221,27 +239,28 @@ class SetRule(Fitted):
         if fitted_on is not None and probs.ndim == 2 and probs.shape[1] != fitted_on:
             raise InputError(f"probs: {self.text} was fitted on {fitted_on} classes, got {probs.shape[1]}")
 
-    def predict(self, probs: Any) -> Any:
+    def predict(self, probs: Any, quality: Any = None) -> Any:
         """The sets, bool (N, C): the same as calling the rule.
 
         >>> from shortlist.sets import top_k
         >>> top_k(2).predict([[0.2, 0.5, 0.3]])
         array([[False,  True,  True]])
         """
-        return self(probs)
+        return self(probs, quality)
 
     def in_blocks(self) -> "SetsInBlocks":
         """A function that gives the sets of rows that come a block at a time, the same as those of all rows in one call."""
         return SetsInBlocks(self)
 
-    def sets(self, probs: Tensor, draws: Tensor | None = None) -> Sets:
+    def sets(self, probs: Tensor, draws: Tensor | None = None, quality: Tensor | None = None) -> Sets:
         """The sets of values that have been checked already, such as those of :class:`~shortlist.Predictions`.
 
         Args:
             probs: (N, C).
             draws: one random number for each row, (N, 1), for a randomised rule; drawn for these rows by default.
+            quality: (N,), if the gate compares rows by it.
         """
-        return self.gated(probs, self.bounded(probs, self.unbounded(probs, draws)))
+        return self.gated(probs, self.bounded(probs, self.unbounded(probs, draws)), quality)
 
     def unbounded(self, probs: Tensor, draws: Tensor | None = None) -> Sets:
         """The sets before the cap, the floor and the gate."""
@@ -261,16 +280,16 @@ class SetRule(Fitted):
             return sets
         return bounded(self.ordering, probs, sets, self.least, self.most)
 
-    def gated(self, probs: Tensor, sets: Sets) -> Sets:
+    def gated(self, probs: Tensor, sets: Sets, quality: Tensor | None = None) -> Sets:
         """These sets without those of the rows that the gate refuses, which are empty."""
-        return sets if self.gate is None else sets & self.gate.accepts(probs)[:, None]
+        return sets if self.gate is None else sets & self.gate.accepts(probs, quality)[:, None]
 
     def bounded_by(self, text: str, *, least: int | None = None, most: int | None = None) -> "SetRule":
         """The same rule with another bound on the size of its sets."""
         rule = self.twin()
         rule.text = f"{self.text},{text}"
         limits = [bound for bound in (self.most, most) if bound is not None]
-        rule.least, rule.most = _checked_bounds(max(self.least, least or 0), min(limits, default=None))
+        rule.least, rule.most = checked_bounds(max(self.least, least or 0), min(limits, default=None))
         rule.calibrated = None  # the sizes of other sets
         return rule
 
@@ -330,49 +349,21 @@ class SetsInBlocks:
     def __init__(self, rule: SetRule):
         self._rule, self._draws = rule, rule.ordering.row_draws()
 
-    def __call__(self, probs: Tensor, scores: Tensor | None = None) -> Sets:
+    def __call__(self, probs: Tensor, scores: Tensor | None = None, quality: Tensor | None = None) -> Sets:
         """The sets of a block of values that have been checked already.
 
         Args:
             probs: (N, C).
             scores: what the probabilities were computed from, if that is known: a randomised rule draws by these.
+            quality: (N,), if the gate compares rows by it.
         """
-        return self._rule.gated(probs, self._rule.bounded(probs, self.unbounded(probs, scores)))
+        return self._rule.gated(probs, self._rule.bounded(probs, self.unbounded(probs, scores)), quality)
 
     def unbounded(self, probs: Tensor, scores: Tensor | None = None) -> Sets:
         """The same before the cap, the floor and the gate."""
         if self._draws is None:
             return self._rule.unbounded(probs)
         return self._rule.unbounded(probs, self._draws(probs if scores is None else scores).to(probs.device))
-
-
-def _checked_bounds(least: int, most: int | None) -> tuple[int, int | None]:
-    if most is not None and least > most:
-        raise InputError(f"expected a floor up to the cap, got floor {least} and cap {most}")
-    return least, most
-
-
-def bounded(ordering: Ordering, probs: Probs, sets: Sets, least: int, most: int | None) -> Sets:
-    """Sets with fewer than ``least`` labels filled up with the next most plausible, those with more than ``most`` cut."""
-    sizes = count_rows(sets)
-    short = (sizes < least).nonzero().squeeze(1)
-    long = sizes[:0] if most is None else (sizes > most).nonzero().squeeze(1)
-    if not len(short) and not len(long):
-        return sets
-    result = sets.clone()
-    result[short] = keep_top(_plausible(ordering, probs[short]).masked_fill(sets[short], torch.inf), least)
-    if most is not None:
-        result[long] = keep_top(_plausible(ordering, probs[long]).masked_fill(~sets[long], -torch.inf), most)
-    return result
-
-
-def _plausible(ordering: Ordering, probs: Probs) -> Tensor:
-    """Values of which larger are more plausible. Cumulative mass orders labels as p does, but rounding makes ties."""
-    values: Tensor = ordering(probs) if ordering.descending else probs
-    if values.isfinite().all():
-        return values
-    order = values.argsort(dim=1, descending=True, stable=True)  # places instead, so that an infinite fill ties with nothing
-    return -order.argsort(dim=1).double()
 
 
 @contextmanager

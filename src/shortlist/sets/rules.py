@@ -36,7 +36,7 @@ from shortlist.sets.constraints import (
     Size,
     check_alpha,
 )
-from shortlist.sets.gates import Gate, RowMeasure
+from shortlist.sets.gates import Gate, GateMeasure
 from shortlist.sets.hierarchy import SurestNode
 from shortlist.sets.multilabel import LabelMeasure, LabelObjective, Risk
 from shortlist.sets.orderings import CumulativeMass, GivenLevel, MassAbove, Probability, Rank
@@ -286,7 +286,7 @@ def floor(rule: SetRule, n: int = 1) -> SetRule:
 
 
 @register_modifier("gate", "refuse", "by?", texts=("by",))
-def gate(rule: SetRule, refuse: float, by: RowMeasure = "confidence") -> SetRule:
+def gate(rule: SetRule, refuse: float, by: GateMeasure = "confidence") -> SetRule:
     """The same rule behind a gate: rows that hold nothing the classifier knows are refused, with an empty set.
 
     The gate is fitted on the calibration rows without a label: a new row like these is refused with probability at least
@@ -295,13 +295,19 @@ def gate(rule: SetRule, refuse: float, by: RowMeasure = "confidence") -> SetRule
     Args:
         rule: any rule.
         refuse: the share of rows without a label to refuse, between 0 and 1; a share of 0.95 needs 19 such rows.
-        by: what rows are compared by: ``confidence``, the largest probability of the row, or ``any-label``, the probability
-            that it has a label at all if labels are independent.
+        by: what rows are compared by: ``confidence``, the largest probability of the row; ``any-label``, the probability
+            that it has a label at all if labels are independent; ``quality``, any number that is given with each row as
+            ``quality=``, higher for better rows, such as what a second network says of a picture; or ``sharpness``, the same
+            with the sharpness of pictures (:func:`shortlist.data.sharpness`), which classifiers compute themselves.
 
     >>> probs, target = [[0.9, 0.1], [0.4, 0.6], [0.3, 0.2]], [[True, False], [False, True], [False, False]]
     >>> gate(top_k(1), 0.5).fit(probs, target).predict([[0.1, 0.7], [0.1, 0.2]])
     array([[False,  True],
            [False, False]])
+    >>> rule = gate(top_k(1), 0.5, "quality").fit(probs, target, quality=[7.0, 9.0, 2.0])
+    >>> rule.predict([[0.1, 0.7], [0.1, 0.2]], quality=[1.5, 3.0])
+    array([[False, False],
+           [False,  True]])
     """
     if rule.gate is not None:
         raise InputError(f"gate: expected a rule without a gate, got {rule.text}")

@@ -24,12 +24,17 @@ FITTED: Mapping[str, type[FittedLink]] = {"temperature": Temperature, "platt": P
 
 
 def as_predictions(
-    scores: Scores, split: Split, classes: list[str], counts: torch.Tensor, superclasses: Sequence[str] | None = None
+    scores: Scores,
+    split: Split,
+    classes: list[str],
+    counts: torch.Tensor,
+    superclasses: Sequence[str] | None = None,
+    quality: torch.Tensor | None = None,
 ) -> Predictions:
     """The scores of a split as predictions, without a link."""
     ids = list(split.ids)
     unique = ids if len(set(ids)) == len(ids) else None
-    return Predictions(scores, split.target, classes, None, unique, counts, superclasses)
+    return Predictions(scores, split.target, classes, None, unique, counts, superclasses, quality=quality)
 
 
 def fit_link(recipe: Recipe, base: Link | None, validation: Predictions, remarks: list[str]) -> Link | None:

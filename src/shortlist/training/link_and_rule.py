@@ -9,6 +9,7 @@ from torch import Tensor
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.links import Link, parse_link
 from shortlist.sets import SetRule, parse_rule
+from shortlist.sets.gates import SHARPNESS
 from shortlist.training.recipe import Recipe
 from shortlist.training.setting_checks import rule_size
 
@@ -62,13 +63,23 @@ def make_rule(recipe: Recipe, classes: int, prior: Tensor | None, superclasses: 
     return parse_rule(text, prior=prior, generator=recipe.seed, superclasses=superclasses)
 
 
-def check_link_and_rule(recipe: Recipe, counts: Tensor, *, single: bool, superclasses: Sequence[str] | None = None) -> None:
+def check_link_and_rule(
+    recipe: Recipe,
+    counts: Tensor,
+    *,
+    single: bool,
+    pictures: bool,
+    without_label: int,
+    superclasses: Sequence[str] | None = None,
+) -> None:
     """Raise an error if the link or the rule cannot work with such rows, as far as that is known before training.
 
     Args:
         recipe: names the link and the rule.
         counts: number of training rows of each class.
         single: whether every row has exactly one label.
+        pictures: whether rows are pictures.
+        without_label: how many of the rows that the rule will be fitted on have no label.
         superclasses: the superclass of each class, if there are any.
     """
     classes = len(counts)
@@ -91,7 +102,19 @@ def check_link_and_rule(recipe: Recipe, counts: Tensor, *, single: bool, supercl
             f"rule {text} needs probabilities, but there is no link and calibration is none: set calibration=auto, or a rule "
             f"that does not need them, such as {rule_without_probabilities(recipe, classes)}"
         )
+    if rule.gate is not None and rule.needs_quality and not (pictures and rule.gate.by == SHARPNESS):
+        raise InputError(
+            f"rule {text} compares rows by a quality that training does not know: "
+            + ("use sharpness, or " if pictures else "")
+            + "train with another rule, and fit this one afterwards on predictions with a quality"
+        )
     _try(rule, classes, single)
+    if rule.gate is not None and without_label < rule.gate.fewest_rows:
+        raise InputError(
+            f"rule {text}: expected at least {rule.gate.fewest_rows:,} calibration rows without a label, got "
+            f"{without_label:,}: "
+            "raise calibration_share, or refuse a smaller share"
+        )
 
 
 def _own(recipe: Recipe, counts: Tensor) -> Link | None:
@@ -107,10 +130,11 @@ def _try(rule: SetRule, classes: int, single: bool) -> None:
     if rule.gate is not None and not single:  # which needs rows without a label, and refuses these
         probs = torch.cat([probs, torch.zeros(rule.gate.fewest_rows, classes)])
         labels = torch.cat([labels, torch.zeros(rule.gate.fewest_rows, classes, dtype=torch.bool)])
+    quality = None if single or not rule.needs_quality else labels.any(1).double()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ShortlistWarning)  # the rows are artificial
         try:
-            rule.fit(probs, labels)
+            rule.fit(probs, labels, quality=quality)
         except InputError as error:
             raise InputError(f"rule {rule.text}: {error}") from error
 

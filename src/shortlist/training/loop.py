@@ -337,7 +337,7 @@ class Loop:
     def _validate(self, epoch: int) -> dict[str, Any]:
         self._share_buffers()
         self.evaluated.eval()
-        scores, numbers = score_rows(
+        scores, numbers, _ = score_rows(
             self.evaluated, self.validation, batch_size=self.context.validation_batch, dtype=self.context.dtype
         )
         self.network.train()

@@ -32,6 +32,7 @@ from shortlist.models.factories import (
 from shortlist.models.heads import TwoHeadScores
 from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
+from shortlist.models.quality import quality_for
 from shortlist.predictions import Predictions
 from shortlist.processes import same_everywhere
 from shortlist.training.assembly import as_predictions, assemble_classifier
@@ -40,7 +41,7 @@ from shortlist.training.context import TrainingContext
 from shortlist.training.criterion import Criterion
 from shortlist.training.devices import Device, make_accelerator
 from shortlist.training.fingerprint import fingerprint
-from shortlist.training.link_and_rule import base_link
+from shortlist.training.link_and_rule import base_link, make_rule
 from shortlist.training.loaded_data import LoadedData, Progress, load_data
 from shortlist.training.loop import Loop
 from shortlist.training.monitor import make_monitor
@@ -355,12 +356,16 @@ def _finished(
     network = loop.evaluated
     assert isinstance(network, Network)
     found, splits = {}, {}
+    rule = make_rule(recipe, len(classes), counts.double() / counts.sum(), data.dataset.superclasses)
+    wanted = quality_for(rule, network.inputs)
     for name, rows in loaded.rows.items():
         if name == TRAIN:
             continue
-        scores, numbers = score_rows(network, rows, batch_size=loop.context.validation_batch, dtype=None)
+        scores, numbers, quality = score_rows(
+            network, rows, batch_size=loop.context.validation_batch, dtype=None, quality=wanted
+        )
         splits[name] = loaded.splits[name].rows(numbers) if len(numbers) < len(loaded.splits[name]) else loaded.splits[name]
-        found[name] = as_predictions(scores, splits[name], classes, counts, data.dataset.superclasses)
+        found[name] = as_predictions(scores, splits[name], classes, counts, data.dataset.superclasses, quality)
     about = _about(recipe, data, loaded, history)
     link = loop.criterion.link
     classifier, predictions, remarks = assemble_classifier(

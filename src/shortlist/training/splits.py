@@ -75,7 +75,10 @@ def split_for_training(dataset: Dataset, recipe: Recipe) -> TrainingSplits:
     data = TrainingSplits(dataset, splits, remarks)
     _report_problems(data, remarks)
     _check_classes(data, recipe, remarks)
-    check_link_and_rule(recipe, data.train_counts, single=data.single_label, superclasses=data.dataset.superclasses)
+    kind = {"single": data.single_label, "pictures": not isinstance(splits[TRAIN].inputs, torch.Tensor)}
+    fitted_on = splits.get(CALIBRATION, splits[VAL])
+    empty = 0 if data.single_label else int((~fitted_on.labels.any(1)).sum())
+    check_link_and_rule(recipe, data.train_counts, **kind, without_label=empty, superclasses=data.dataset.superclasses)
     return data
 
 
