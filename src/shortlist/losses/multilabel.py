@@ -11,11 +11,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from shortlist.kernels.choice import fused
+from shortlist.kernels.partials import asymmetric_focal_means, spa_means
 from shortlist.links import SPA, FocalRecovery, Link, Sigmoid
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss, softplus
-from shortlist.losses.rows import label_marks, reduce_labels
-from shortlist.tensors import Reduction, Scores, Target, working
+from shortlist.losses.rows import any_labels, reduce_labels
+from shortlist.tensors import Reduction, Scores, Target, one_hot, reduce, working
 
 
 class PartialLoss(Loss):
@@ -29,9 +31,20 @@ class PartialLoss(Loss):
         return type(self).partials(working(scores), **keywords)
 
 
-def _mean_over_labels(scores: Scores, target: Target, partials: Callable[[Scores], Any], reduction: Reduction) -> Tensor:
-    marks = label_marks(scores, target)
-    present, absent = partials(working(scores))
+def _mean_over_labels(
+    scores: Scores,
+    target: Target,
+    partials: Callable[..., tuple[Tensor, Tensor]],
+    fused_means: Callable[..., Tensor],
+    reduction: Reduction,
+    **keywords: Any,
+) -> Tensor:
+    """The mean over labels of the two partial losses, or the kernel that computes it, with the keywords of both."""
+    target = any_labels(scores, target)
+    if fused("partials", scores):
+        return reduce(fused_means(scores, target, **keywords), reduction)
+    present, absent = partials(working(scores), **keywords)
+    marks = one_hot(target, scores.shape[1])
     return reduce_labels(torch.where(marks, present, absent).sum(1) / scores.shape[1], reduction, scores)
 
 
@@ -57,7 +70,7 @@ def binary_cross_entropy_loss(scores: Scores, target: Target, *, reduction: Redu
     >>> binary_cross_entropy_loss(torch.tensor([[2.0, -1.0]]), torch.tensor([[True, False]]))
     tensor(0.2201)
     """
-    return _mean_over_labels(scores, target, _bce_partials, reduction)
+    return _mean_over_labels(scores, target, _bce_partials, spa_means, reduction)
 
 
 class BinaryCrossEntropyLoss(PartialLoss):
@@ -141,13 +154,17 @@ def asymmetric_focal_loss(
 
     Ridnik et al., "Asymmetric loss for multi-label classification", 2021; Cheng, eqs. 7 and 8.
     """
-
-    def partials(values: Scores) -> tuple[Tensor, Tensor]:
-        return _asymmetric_focal_partials(
-            values, gamma_pos=gamma_pos, gamma_neg=gamma_neg, shift=shift, detach_weight=detach_weight
-        )
-
-    return _mean_over_labels(scores, target, partials, reduction)
+    return _mean_over_labels(
+        scores,
+        target,
+        _asymmetric_focal_partials,
+        asymmetric_focal_means,
+        reduction,
+        gamma_pos=gamma_pos,
+        gamma_neg=gamma_neg,
+        shift=shift,
+        detach_weight=detach_weight,
+    )
 
 
 class AsymmetricFocalLoss(PartialLoss):
@@ -232,11 +249,8 @@ def spa_loss(
 
     Cheng, Vasconcelos, "Towards calibrated multi-label deep neural networks", eq. 16.
     """
-
-    def partials(values: Scores) -> tuple[Tensor, Tensor]:
-        return _spa_partials(values, zeta_pos=zeta_pos, k_pos=k_pos, b_pos=b_pos, zeta_neg=zeta_neg, k_neg=k_neg, b_neg=b_neg)
-
-    return _mean_over_labels(scores, target, partials, reduction)
+    shape = {"zeta_pos": zeta_pos, "k_pos": k_pos, "b_pos": b_pos, "zeta_neg": zeta_neg, "k_neg": k_neg, "b_neg": b_neg}
+    return _mean_over_labels(scores, target, _spa_partials, spa_means, reduction, **shape)
 
 
 class SpaLoss(PartialLoss):

@@ -76,11 +76,16 @@ def without_ignored(scores: Scores, kept: Tensor | None) -> Scores:
     return working(scores) if kept is None else torch.where(kept[:, None], working(scores), 0.0)
 
 
-def label_marks(scores: Scores, target: Target, name: str = "scores") -> Tensor:
-    """The checked target of a loss that takes any number of labels per row, as bool (N, C)."""
+def any_labels(scores: Scores, target: Target, name: str = "scores") -> Target:
+    """The checked target of a loss that takes any number of labels per row: bool (N, C), or int64 (N,)."""
     target = integer_target(scores, target, name)
     check_labels_now(target, scores.shape[1])
-    return one_hot(target, scores.shape[1])
+    return target
+
+
+def label_marks(scores: Scores, target: Target, name: str = "scores") -> Tensor:
+    """The same as bool (N, C)."""
+    return one_hot(any_labels(scores, target, name), scores.shape[1])
 
 
 def reduce_rows(values: Tensor, labels: Labels, weight: Tensor | None, reduction: Reduction, scores: Scores) -> Tensor:
@@ -156,5 +161,5 @@ def marked_nan(values: Tensor, scores: Scores) -> Tensor:
 
 def global_rows(scores: Scores, kept: Tensor | None = None) -> Tensor:
     """The number of rows of the global batch that count, clamped to 0.5 so that 0/0 gives 0."""
-    own = scores.new_tensor(float(len(scores))) if kept is None else kept.sum().to(scores.dtype)
+    own = scores.new_full((), len(scores)) if kept is None else kept.sum().to(scores.dtype)
     return total(own).clamp(min=0.5)
