@@ -49,9 +49,7 @@ def _focal_rows(scores: Scores, target: Target, shape: list[float]) -> Tensor:
 def _focal_gradient(scores: Scores, target: Target, gradient: Tensor, shape: list[float], detach_weight: bool) -> Tensor:
     from shortlist.kernels.device import partials
 
-    return _gradient(
-        partials.focal_gradient, scores, target, gradient, shape, SHIFTED=shape[2] > 0, DETACH=detach_weight
-    )
+    return _gradient(partials.focal_gradient, scores, target, gradient, shape, SHIFTED=shape[2] > 0, DETACH=detach_weight)
 
 
 def _values(kernel: Any, scores: Scores, target: Target, shape: list[float], **choices: bool) -> Tensor:

@@ -1,15 +1,17 @@
 """The quasibinary link: one running normaliser for all labels (Liao)."""
 
 import math
-from typing import ClassVar
+from typing import ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
 from shortlist.checks import check_labels_now, number
 from shortlist.errors import InputError
+from shortlist.kernels.choice import fused
+from shortlist.kernels.quasibinary import quasibinary_sums
 from shortlist.links.link import Link
-from shortlist.processes import total, total_logsumexp
+from shortlist.processes import gathered, processes, total, total_logsumexp
 from shortlist.tensors import (
     Probs,
     Scores,
@@ -64,19 +66,36 @@ class Quasibinary(Link):
         scores, target = as_tensor(scores, "scores"), as_target(target)
         check_target(scores, target)
         check_labels_now(target, scores.shape[1])
-        batch, labels = batch_log_normalizer(working(scores), target)
-        if not batch.isfinite():
+        batch = batch_log_normalizer(scores, target)
+        if self.log_normalizer is None and batch.log_sum.isfinite() and batch.labels == 0:
+            raise InputError("target: expected at least one label in the first batch of a quasibinary link, got none")
+        self.follow(batch)
+
+    @torch.no_grad()
+    def follow(self, batch: "BatchSums") -> None:
+        """Update the normaliser with the sums of a batch, from :func:`batch_log_normalizer`.
+
+        After the first batch this never waits for the device, and the tensor is changed in place, so that a recorded CUDA
+        graph goes on from what its last replay left.
+        """
+        counts = batch.log_sum.isfinite() & (batch.labels > 0)
+        old = self.log_normalizer
+        if old is None:
+            if counts:
+                self.log_normalizer = batch.log_normalizer()
             return
-        if labels == 0:
-            if self.log_normalizer is None:
-                raise InputError("target: expected at least one label in the first batch of a quasibinary link, got none")
-            return
-        batch = batch - labels.log()
-        if self.log_normalizer is None or self.momentum == 0:
-            self.log_normalizer = batch
-        else:
-            old = self.log_normalizer + math.log(self.momentum)
-            self.log_normalizer = torch.logaddexp(old, batch + math.log1p(-self.momentum))
+        old = old.to(counts.device, torch.promote_types(old.dtype, batch.log_sum.dtype))
+        new = batch.log_normalizer() + math.log1p(-self.momentum)
+        if self.momentum > 0:
+            new = torch.logaddexp(old + math.log(self.momentum), new)
+        self.log_normalizer = old.copy_(torch.where(counts, new, old))
+
+    def twin(self) -> Self:
+        """As declared by :class:`~shortlist.fitting.Fitted`; with a normaliser of its own, since updates change it in place."""
+        other = super().twin()
+        if self.log_normalizer is not None:
+            other.log_normalizer = self.log_normalizer.clone()
+        return other
 
     def exceeds_one(self, scores: Scores) -> Tensor:
         """bool (N, C): where ``q = exp(scores) / C`` is above 1, so that the probability is cut to 1.
@@ -104,7 +123,39 @@ class Quasibinary(Link):
         return probs.log() + self.fitted_buffer("log_normalizer", "update")
 
 
-def batch_log_normalizer(scores: Scores, target: Target) -> tuple[Tensor, Tensor]:
-    """``logsumexp`` of all scores and the number of labels, over all processes; the first has a gradient."""
-    labels = torch.tensor(len(target), device=scores.device) if is_single_label(target) else target.sum()
-    return total_logsumexp(scores.flatten()), total(labels.to(scores.dtype))
+class BatchSums(NamedTuple):
+    """What the normaliser of a batch consists of, over all processes.
+
+    Args:
+        log_sum: ``logsumexp`` of all scores, with a gradient unless a kernel computed it.
+        labels: the number of labels.
+        kernel: what the kernels of the loss read instead: (log_sum, labels, largest score, Σ exp(score - largest)).
+    """
+
+    log_sum: Tensor
+    labels: Tensor
+    kernel: Tensor | None = None
+
+    def log_normalizer(self, without_labels: Tensor | float = math.inf) -> Tensor:
+        """``log_sum - log(labels)``; for a batch without labels the given value."""
+        return torch.where(self.labels == 0, without_labels, self.log_sum - self.labels.clamp(min=1).log())
+
+
+def batch_log_normalizer(scores: Scores, target: Target) -> BatchSums:
+    """The sums that make the normaliser of a batch, over all processes."""
+    if fused("quasibinary", scores):
+        sums = _over_processes(quasibinary_sums(scores.detach(), target))
+        return BatchSums(sums[0], sums[1], sums)
+    scores = working(scores)
+    labels = scores.new_full((), len(target)) if is_single_label(target) else target.sum().to(scores.dtype)
+    return BatchSums(total_logsumexp(scores.flatten()), total(labels))
+
+
+def _over_processes(sums: Tensor) -> Tensor:
+    """The sums of the global batch from those of each process."""
+    if processes() == 1:
+        return sums
+    _, labels, largest, summed = sums
+    highest = gathered(largest).amax(0)
+    summed = total(summed * (largest - highest).exp())
+    return torch.stack([highest + summed.log(), total(labels), highest, summed])

@@ -11,12 +11,14 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import number
+from shortlist.kernels.choice import fused
+from shortlist.kernels.pairs import pair_sums
 from shortlist.links import Link, Sigmoid
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss, softplus
-from shortlist.losses.rows import global_rows, label_marks, reduce_coupled, reduce_labels
+from shortlist.losses.rows import any_labels, global_rows, label_marks, reduce_coupled, reduce_labels
 from shortlist.processes import total, total_logsumexp
-from shortlist.tensors import Reduction, Scores, Target, by_device, working
+from shortlist.tensors import Reduction, Scores, Target, by_device, one_hot, reduce, working
 
 
 @domains(positive_temperature=number(above=0), negative_temperature=number(above=0))
@@ -119,12 +121,15 @@ def label_pair_penalty(log_odds: Tensor, target: Target, *, reduction: Reduction
 
     Cheng, Vasconcelos, section 3.4.
     """
-    marks = label_marks(log_odds, target, "log_odds")
+    target = any_labels(log_odds, target, "log_odds")
     classes = log_odds.shape[1]
     if classes == 1:
         return reduce_labels((0 * working(log_odds)).sum(1), reduction, log_odds)
-    rows: Tensor = _Pairs.apply(working(log_odds), marks)  # type: ignore[no-untyped-call]
-    return reduce_labels(rows * (2 / (classes * (classes - 1))), reduction, log_odds)
+    scale = 2 / (classes * (classes - 1))
+    if fused("pairs", log_odds):
+        return reduce(pair_sums(log_odds, target, scale), reduction)
+    rows: Tensor = _Pairs.apply(working(log_odds), one_hot(target, classes))  # type: ignore[no-untyped-call]
+    return reduce_labels(rows * scale, reduction, log_odds)
 
 
 class LabelPairPenalty(Loss):

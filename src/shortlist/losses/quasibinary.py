@@ -1,15 +1,19 @@
 """The quasibinary loss, for zero, one or many labels per row with comparable probabilities (Liao)."""
 
+import math
+
 import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
+from shortlist.kernels.choice import fused
+from shortlist.kernels.quasibinary import quasibinary_cost, with_gradient
 from shortlist.links import Link, Quasibinary
-from shortlist.links.quasibinary import batch_log_normalizer
+from shortlist.links.quasibinary import BatchSums, batch_log_normalizer
 from shortlist.losses.loss import Loss, LossState
-from shortlist.losses.rows import global_rows, label_marks, reduce_coupled
+from shortlist.losses.rows import any_labels, check_reduction, global_rows, reduce_coupled
 from shortlist.processes import total
-from shortlist.tensors import Reduction, Scores, Target, TwoHeadScores, is_single_label, shape_of, working
+from shortlist.tensors import Reduction, Scores, Target, TwoHeadScores, one_hot, shape_of, working
 
 
 def quasibinary_loss(
@@ -44,25 +48,41 @@ def quasibinary_loss(
 
     Liao, Gavves, Oh, Snoek, "Quasibinary classifier for images with zero and multiple labels", eqs. 10 to 12.
     """
-    marks = label_marks(scores, target)
-    scores = working(scores)
-    if log_normalizer is None:
-        log_sum, labels = batch_log_normalizer(scores, marks)
-        # Without labels the normaliser is infinite, and every q is 0 and costs nothing.
-        log_q = scores - torch.where(labels > 0, log_sum - labels.clamp(min=1).log(), torch.inf)
-    else:
-        log_q = scores - _constant(log_normalizer, scores)
-    costs = torch.where(marks, -log_q, 0.0) + log_q.relu()
+    target = any_labels(scores, target)
+    if log_normalizer is not None:
+        return _loss(scores, target, None, _constant(log_normalizer, scores), reduction)
+    return _loss(scores, target, batch_log_normalizer(scores, target), None, reduction)
+
+
+def _loss(scores: Scores, target: Target, batch: BatchSums | None, constant: Tensor | None, reduction: Reduction) -> Tensor:
+    """The loss with the normaliser of the batch; without one, or for a batch without labels, with a constant."""
     rows = global_rows(scores)
+    if fused("quasibinary", scores):
+        check_reduction(reduction, couples=True)
+        summed = _fused_cost(scores, target, batch, constant)
+        return summed if reduction == "sum" else summed / rows
+    scores = working(scores)
+    # Without labels and without a constant the normaliser is infinite, and every q is 0 and costs nothing.
+    unlabelled = math.inf if constant is None else constant
+    log_q = scores - (unlabelled if batch is None else batch.log_normalizer(unlabelled))
+    costs = torch.where(one_hot(target, scores.shape[1]), -log_q, 0.0) + log_q.relu()
     return reduce_coupled(total(costs.sum()) / rows, rows, reduction, scores)
 
 
+def _fused_cost(scores: Scores, target: Target, batch: BatchSums | None, constant: Tensor | None) -> Tensor:
+    """The cost of the global batch by kernels."""
+    sums = None if batch is None else batch.kernel
+    cost, above = quasibinary_cost(scores, target, sums, constant)
+    return total(with_gradient(cost, total(above), scores, target, sums, constant))
+
+
 def _constant(log_normalizer: Tensor | float, scores: Scores) -> Tensor:
+    """The number without gradient, in the precision in which the scores are worked on."""
     exact = log_normalizer.dtype if isinstance(log_normalizer, Tensor) else torch.float64
     constant = torch.as_tensor(log_normalizer, dtype=exact, device=scores.device)
     if constant.numel() != 1:
         raise InputError(f"log_normalizer: expected one number, got {shape_of(constant)}")
-    return constant.detach().reshape(()).to(scores.dtype)
+    return constant.detach().reshape(()).to(torch.promote_types(scores.dtype, torch.float32))
 
 
 class QuasibinaryLoss(Loss):
@@ -99,8 +119,9 @@ class QuasibinaryState(LossState):
         link = self.link
         assert isinstance(link, Quasibinary)
         assert isinstance(output, Tensor)
-        labels = total(torch.as_tensor(float(len(target))) if is_single_label(target) else target.sum().float())
-        if labels > 0:
-            link.update(output.detach(), target)
-        value: Tensor = self.loss(output, target, log_normalizer=None if labels > 0 else link.log_normalizer)
-        return value
+        target = any_labels(output, target)
+        batch = batch_log_normalizer(output, target)
+        link.follow(batch)
+        # A copy, because the next update changes the tensor in place, perhaps before this batch's backward pass.
+        running = None if link.log_normalizer is None else _constant(link.log_normalizer, output).clone()
+        return _loss(output, target, batch, running, self.loss.keywords["reduction"])

@@ -27,7 +27,8 @@ def nan_if_unknown(value, target, row, stride, classes, SINGLE: tl.constexpr):
 def log1p(x):
     """``log(1 + x)`` to full precision for x from 0: what rounding 1 + x loses is put back by the factor."""
     rounded = 1.0 + x
-    return tl.where(rounded == 1.0, x, tl.log(rounded) * (x / (rounded - 1.0)))
+    lost = rounded == 1.0
+    return tl.where(lost, x, tl.log(rounded) * (x / tl.where(lost, 1.0, rounded - 1.0)))
 
 
 @triton.jit

@@ -16,7 +16,20 @@ def _spa_argument(x, marks, k_pos, b_pos, k_neg, b_neg):
 
 @triton.jit
 def spa_rows(
-    scores, target, values, stride, target_stride, classes, w_pos, k_pos, b_pos, w_neg, k_neg, b_neg, BLOCK: tl.constexpr, SINGLE: tl.constexpr
+    scores,
+    target,
+    values,
+    stride,
+    target_stride,
+    classes,
+    w_pos,
+    k_pos,
+    b_pos,
+    w_neg,
+    k_neg,
+    b_neg,
+    BLOCK: tl.constexpr,
+    SINGLE: tl.constexpr,
 ):
     """Means over labels of w · softplus(z).
 
@@ -43,8 +56,22 @@ def spa_rows(
 
 @triton.jit
 def spa_gradient(
-    scores, target, gradient, out, stride, target_stride, gradient_stride, classes, w_pos, k_pos, b_pos, w_neg, k_neg, b_neg,
-    BLOCK: tl.constexpr, SINGLE: tl.constexpr
+    scores,
+    target,
+    gradient,
+    out,
+    stride,
+    target_stride,
+    gradient_stride,
+    classes,
+    w_pos,
+    k_pos,
+    b_pos,
+    w_neg,
+    k_neg,
+    b_neg,
+    BLOCK: tl.constexpr,
+    SINGLE: tl.constexpr,
 ):
     """The gradient of those means, times the gradient of each row."""
     row = tl.program_id(0).to(tl.int64)
@@ -65,8 +92,18 @@ def _clamped(x):
 
 @triton.jit
 def focal_rows(
-    scores, target, values, stride, target_stride, classes, gamma_pos, gamma_neg, shift,
-    BLOCK: tl.constexpr, SINGLE: tl.constexpr, SHIFTED: tl.constexpr
+    scores,
+    target,
+    values,
+    stride,
+    target_stride,
+    classes,
+    gamma_pos,
+    gamma_neg,
+    shift,
+    BLOCK: tl.constexpr,
+    SINGLE: tl.constexpr,
+    SHIFTED: tl.constexpr,
 ):
     """Means over labels of σ(y)^gamma · softplus(y), where y is -score if present and score if absent; or with a shift."""
     row = tl.program_id(0).to(tl.int64)
@@ -94,8 +131,21 @@ def focal_rows(
 
 @triton.jit
 def focal_gradient(
-    scores, target, gradient, out, stride, target_stride, gradient_stride, classes, gamma_pos, gamma_neg, shift,
-    BLOCK: tl.constexpr, SINGLE: tl.constexpr, SHIFTED: tl.constexpr, DETACH: tl.constexpr
+    scores,
+    target,
+    gradient,
+    out,
+    stride,
+    target_stride,
+    gradient_stride,
+    classes,
+    gamma_pos,
+    gamma_neg,
+    shift,
+    BLOCK: tl.constexpr,
+    SINGLE: tl.constexpr,
+    SHIFTED: tl.constexpr,
+    DETACH: tl.constexpr,
 ):
     """The gradient of those means, times the gradient of each row; with DETACH the powers count as constants."""
     row = tl.program_id(0).to(tl.int64)
