@@ -75,7 +75,7 @@ class _PairSums(torch.autograd.Function):
         return _pair_rows(log_odds, target, scale)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         log_odds, target = ctx.saved_tensors
         return _pair_gradient(log_odds, target, gradient, ctx.scale), None, None

@@ -105,7 +105,7 @@ class _SpaMeans(torch.autograd.Function):
         return _spa_rows(scores, target, shape)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         scores, target = ctx.saved_tensors
         return _spa_gradient(scores, target, gradient, ctx.shape), None, None
@@ -119,7 +119,7 @@ class _FocalMeans(torch.autograd.Function):
         return _focal_rows(scores, target, shape)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         scores, target = ctx.saved_tensors
         return _focal_gradient(scores, target, gradient, ctx.shape, ctx.detach_weight), None, None, None

@@ -127,9 +127,10 @@ class _Cost(torch.autograd.Function):
         return cost.clone()
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        return _gradient(*ctx.saved_tensors, gradient), None, None, None, None, None
+        scores, target, sums, constant, above = ctx.saved_tensors
+        return _gradient(scores, target, sums, constant, above, gradient), None, None, None, None, None
 
 
 def quasibinary_cost(scores: Scores, target: Target, sums: Tensor | None, constant: Tensor | None) -> tuple[Tensor, Tensor]:
