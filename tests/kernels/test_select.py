@@ -8,6 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from shortlist.kernels import select, use_kernels
 from shortlist.selection import Cut, cut_largest
+from shortlist.sets import parse_rule
 from tests.test_selection import DTYPES, TIED, Source, assert_right, by_sorting, draw
 
 READS = {torch.float16: 1, torch.bfloat16: 1, torch.float32: 3, torch.float64: 6}
@@ -117,3 +118,27 @@ def test_more_than_two_to_the_31_values_are_counted():
     values[-1] = torch.linspace(1, 2, 2**15)
     cut = cut_largest(lambda: iter([values]), lambda rows: 2**15)
     assert (cut.kept, cut.threshold) == (2**15, 0.5)
+
+
+@pytest.mark.filterwarnings("ignore::shortlist.errors.ShortlistWarning")
+@pytest.mark.parametrize("text", ["average-k:2.5", "average-k:2:prior", "average-k:3,cap:4"])
+def test_rules_are_fitted_as_without_kernels(device, text):
+    probs = (2 * draw(40, 12, torch.float32)).softmax(1)
+    prior = torch.linspace(0.5, 1.5, 12) / 12
+    found = parse_rule(text, prior=prior).to(device).fit(lambda: iter(probs.to(device).split(17)))
+    with use_kernels("never"):
+        expected = parse_rule(text, prior=prior).fit(probs)
+    assert found.threshold.item() == expected.threshold.item()
+    assert found.calibrated == expected.calibrated
+
+
+@pytest.mark.gpu
+@gpu
+def test_a_fit_on_the_gpu_copies_only_its_result(monkeypatch):
+    """Nothing larger than a row of counts moves to the CPU."""
+    probs = torch.randn(2000, 500, generator=torch.Generator().manual_seed(0)).softmax(1).cuda()
+    moved = []
+    cpu = torch.Tensor.cpu
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda tensor: moved.append(tensor.numel() * tensor.is_cuda) or cpu(tensor))
+    parse_rule("average-k:3").fit(lambda: iter(probs.split(700)))
+    assert max(moved) <= 501

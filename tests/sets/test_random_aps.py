@@ -1,7 +1,5 @@
 """APS with a generator: the label at the boundary is in or out by chance."""
 
-import functools
-
 import numpy as np
 import pytest
 import torch

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 BLOCK = 4096
-PROGRAMS = 1024  # enough to keep every processor of a GPU busy
+PROGRAMS = 528  # four for each processor of a large GPU
 FIRST_DIGIT = 8  # counted by each program for itself, as most values share a few of these
 DIGIT = 12
-COPIES = 4  # of the counts of a further digit, so that fewer programs add to the same place
+COPIES = 2  # of the counts of a further digit, so that fewer programs add to the same place
 STATE_ROOM = 16  # int64 numbers: a prefix and a rank for each round
 
 
