@@ -1,4 +1,4 @@
-"""Order statistics against sorting everything."""
+"""Order statistics in their plain form against sorting everything; ``tests/kernels`` has those of the GPU."""
 
 import math
 
@@ -8,10 +8,17 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from shortlist import selection
+from shortlist.kernels import use_kernels
 from shortlist.selection import Cut, cut_largest, keep_largest, keep_top, sort_rows
 
 DTYPES = [torch.float16, torch.float32, torch.float64]
 READS = {torch.float16: 1, torch.float32: 2, torch.float64: 4}
+
+
+@pytest.fixture(autouse=True)
+def _plain_form():
+    with use_kernels("never"):
+        yield
 
 
 class Source:

@@ -1,12 +1,13 @@
 """Order statistics: the largest of each row, and the cut that keeps the m largest of everything.
 
 On the CPU numpy does the work: its sort of plain values is vectorised, and several times faster than one that carries indices
-along. Other devices use torch. Nothing here depends on the values being probabilities.
+along. Other devices use torch, and ``kernels.select`` for the cut. Nothing here depends on the values being probabilities.
 """
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
+from shortlist.kernels.choice import fused
+from shortlist.kernels.select import DigitSearch, Ranked
 from shortlist.tensors import Array, by_device
 
 # Candidates kept in memory before the selection switches to histograms: at most 16 MB for any number of rows.
@@ -151,7 +154,8 @@ def cut_largest(
     The first pass keeps whatever can be among the m largest (a lower bound estimated from ``sample`` excludes the rest) and
     switches to a histogram of the leading 16 bits once that grows large; further passes refine the one or two bins that hold
     P[m] and P[m+1], by 16 bits each: one pass for float16, at most two for float32, four for float64, and one more if the
-    lower bound was wrong.
+    lower bound was wrong. On a GPU every pass makes a histogram, of up to 12 bits: one pass for half precision, three for
+    float32, six for float64, and nothing is copied but the result.
 
     Args:
         read: returns the batches, (n, C) each; called once for each pass.
@@ -159,19 +163,81 @@ def cut_largest(
         sample: some of the rows, from which the lower bound is estimated; a wrong estimate costs a pass, never exactness.
         share: m as a share of all values, for the same estimate.
     """
-    floor = _floor(sample, share) if sample is not None else None
-    search = _Search(floor)
-    rows = search.read(read())
+    batches = iter(read())
+    first = next(batches, None)
+    if first is None:
+        return _cut_nothing_or_all(wanted(0), 0, 0)
+    if fused("select", first):
+        return _cut_on_device(chain([first], batches), read, wanted)
+    search = _Search(_floor(sample, share) if sample is not None else None)
+    rows = search.read(chain([first], batches))
     m = wanted(rows)
     if not 0 < m < search.total:
-        nothing = m <= 0
-        return Cut(np.inf if nothing else -np.inf, m, 0 if nothing else search.total, rows)
+        return _cut_nothing_or_all(m, search.total, rows)
     if search.found <= m:  # the floor was above P[m+1]
         search = _Search(None)
         search.read(read())
     while not search.resolve(m):
         search.read(read())
-    return search.cut(m, rows)
+    assert search.answer is not None
+    return _cut_between(search.answer, search.dtype, m, rows)
+
+
+def _cut_on_device(batches: Iterable[Tensor], read: Callable[[], Iterable[Tensor]], wanted: Callable[[int], int]) -> Cut:
+    """The same by the GPU's kernels.
+
+    Args:
+        batches: the first pass, of at least one batch.
+        read: starts a further one.
+        wanted: returns the number m to keep, given the number of rows.
+    """
+    search: DigitSearch | None = None
+    rows = total = 0
+    dtype = torch.float32
+    for batch in _of_one_dtype(batches):
+        search, dtype = search or DigitSearch(batch.dtype, batch.device), batch.dtype
+        search.count(batch)
+        rows, total = rows + len(batch), total + batch.numel()
+    m = wanted(rows)
+    if search is None or not 0 < m < total:
+        return _cut_nothing_or_all(m, total, rows)
+    search.look_for(m)
+    while not search.complete:
+        search.next_round()
+        for batch in _of_one_dtype(read()):
+            search.count(batch)
+    found = search.found()
+    if dtype == torch.bfloat16:  # which numpy lacks: the leading bits of float32
+        upper, lower = (key << 16 | (0xFFFF if key < 1 << 15 else 0) for key in found[:2])
+        return _cut_between(found._replace(upper=upper, lower=lower), np.dtype(np.float32), m, rows)
+    return _cut_between(found, np.dtype(str(dtype).removeprefix("torch.")), m, rows)
+
+
+def _of_one_dtype(batches: Iterable[Tensor]) -> Iterable[Tensor]:
+    """The batches, which must all have the dtype of the first."""
+    kind = None
+    for batch in batches:
+        if batch.dtype != (kind := kind or batch.dtype):
+            raise InputError(f"expected batches of one dtype, got {kind} and {batch.dtype}")
+        yield batch
+
+
+def _cut_nothing_or_all(m: int, total: int, rows: int) -> Cut:
+    """The cut if m is not above 0, or not below the number of values."""
+    return Cut(np.inf, m, 0, rows) if m <= 0 else Cut(-np.inf, m, total, rows)
+
+
+def _cut_between(ranked: Ranked, dtype: np.dtype[Any], m: int, rows: int) -> Cut:
+    """The cut at the midpoint, or above or below the tied values."""
+    upper, lower = _values([ranked.upper, ranked.lower], dtype)
+    if upper > lower:
+        half = (float(upper) + float(lower)) / 2
+        middle = dtype.type(half if np.isfinite(half) else upper / 2 + lower / 2)
+        return Cut(float(middle if middle > lower else upper), m, m, rows)
+    through = ranked.above + ranked.equal
+    if through - m < m - ranked.above:
+        return Cut(float(upper), m, through, rows)
+    return Cut(float(np.nextafter(upper, dtype.type(np.inf))), m, ranked.above, rows)
 
 
 def _floor(sample: Tensor, share: float) -> float | None:
@@ -193,16 +259,14 @@ class _Search:
         self.counts: dict[int, Array] = {}
         self.kept: list[Array] | None = []
         self.dtype: np.dtype[Any] = np.dtype(np.float32)
-        self.answer: tuple[int, int, int, int] | None = None
+        self.answer: Ranked | None = None
 
     def read(self, batches: Iterable[Tensor]) -> int:
         """Make one pass; returns the number of rows."""
-        rows, kind = 0, None
+        rows = 0
         self.counts = {prefix: np.zeros(2**DIGIT, np.int64) for prefix in self.open}
         self.found = self.total = 0
-        for batch in batches:
-            if batch.dtype != (kind := kind or batch.dtype):
-                raise InputError(f"expected batches of one dtype, got {kind} and {batch.dtype}")
+        for batch in _of_one_dtype(batches):
             rows += len(batch)
             self.total += batch.numel()
             for chunk in _candidates(batch, self.floor):
@@ -242,7 +306,7 @@ class _Search:
         self.level += 1
         if self.level * DIGIT >= bits:
             (upper, above, equal), (lower, _, _) = ends
-            self.answer = (upper, lower, above, equal)
+            self.answer = Ranked(upper, lower, above, equal)
             return True
         self.open = {prefix: above for prefix, above, _ in ends}
         return False
@@ -265,20 +329,7 @@ class _Search:
         upper, lower = ordered[values.size - m], ordered[values.size - m - 1]
         above, equal = int((values > upper).sum()), int((values == upper).sum())
         upper_key, lower_key = _keys(np.array([upper, lower])).tolist()
-        self.answer = (upper_key, lower_key, above, equal)
-
-    def cut(self, m: int, rows: int) -> Cut:
-        """The cut at the midpoint, or above or below the tied values."""
-        assert self.answer is not None
-        upper_key, lower_key, above, equal = self.answer
-        upper, lower = _values([upper_key, lower_key], self.dtype)
-        if upper > lower:
-            half = (float(upper) + float(lower)) / 2
-            middle = self.dtype.type(half if np.isfinite(half) else upper / 2 + lower / 2)
-            return Cut(float(middle if middle > lower else upper), m, m, rows)
-        if above + equal - m < m - above:
-            return Cut(float(upper), m, above + equal, rows)
-        return Cut(float(np.nextafter(upper, self.dtype.type(np.inf))), m, above, rows)
+        self.answer = Ranked(upper_key, lower_key, above, equal)
 
 
 def _flat(values: Tensor) -> Array:

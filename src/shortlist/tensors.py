@@ -27,6 +27,8 @@ P = ParamSpec("P")
 NUMBER_THE_CLASSES = ": number the classes first, for example with numpy.unique(labels, return_inverse=True)"
 # Entries worked on at once: 8 MB in float32, so that a block and its temporaries stay near the processor.
 BLOCK_ENTRIES = 2**21
+# On other devices, where starting the work on a block takes longer than what its size saves.
+DEVICE_BLOCK_ENTRIES = 2**24
 
 
 class TwoHeadScores(NamedTuple):
@@ -191,6 +193,12 @@ def row_blocks(rows: int, columns: int, entries: int = BLOCK_ENTRIES) -> Iterato
     step = max(1, entries // max(1, columns))
     for start in range(0, rows, step):
         yield slice(start, min(start + step, rows))
+
+
+def blocks_of(values: Tensor, entries: int = BLOCK_ENTRIES) -> Iterator[slice]:
+    """The row blocks of a matrix: about ``entries`` entries each on the CPU, larger ones on other devices."""
+    at_once = by_device({"cpu": entries, "any": DEVICE_BLOCK_ENTRIES}, values)
+    return row_blocks(len(values), values.shape[1], at_once)
 
 
 def reduce(values: Tensor, reduction: Reduction) -> Tensor:

@@ -8,13 +8,16 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import shortlist.selection
 from shortlist.errors import InputError
+from shortlist.kernels import use_kernels
 from shortlist.sets import average_k
 
 
 @pytest.fixture
 def few_candidates(monkeypatch):
-    """Turn to histograms almost at once."""
+    """Turn to histograms almost at once, those of the plain form."""
     monkeypatch.setattr(shortlist.selection, "KEPT_CANDIDATES", 16)
+    with use_kernels("never"):
+        yield
 
 
 def probs_of(dtype, *, rows=200, classes=7, seed=0, scale=3.0):

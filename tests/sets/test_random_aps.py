@@ -1,7 +1,5 @@
 """APS with a generator: the label at the boundary is in or out by chance."""
 
-import functools
-
 import numpy as np
 import pytest
 import torch
@@ -157,8 +155,7 @@ def test_equal_rows_are_drawn_apart_in_all_blocks_of_a_call(monkeypatch, modifie
     rule = modified(aps(0.2, randomized=True)).fit(data.calibration, data.target)
     alike = np.tile(data.new[:1], (60, 1))
     together = rule(alike)
-    small = functools.partial(row_blocks, entries=100)  # 20 rows
-    monkeypatch.setattr(orderings, "row_blocks", lambda rows, columns, *_: small(rows, columns))
+    monkeypatch.setattr(orderings, "blocks_of", lambda probs, *_: row_blocks(*probs.shape, entries=100))  # 20 rows
     np.testing.assert_array_equal(rule(alike), together)
     assert (together[:20] != together[20:40]).any()
 

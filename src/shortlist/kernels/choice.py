@@ -14,6 +14,7 @@ from shortlist.errors import InputError
 Use: TypeAlias = Literal["auto", "never", "always"]
 
 HALF_AND_SINGLE = (torch.float32, torch.bfloat16, torch.float16)
+FLOATS = (*HALF_AND_SINGLE, torch.float64)
 MOST_CLASSES = 100_000
 HAS_TRITON = find_spec("triton") is not None  # imported only when a kernel is first launched
 
@@ -39,6 +40,7 @@ REACH = {
     "partials": Reach(),
     "quasibinary": Reach(),
     "pairs": Reach(),
+    "select": Reach(most_classes=2**31, dtypes=FLOATS),
 }
 
 _use: Use = "never" if os.environ.get("SHORTLIST_KERNELS") == "never" else "auto"

@@ -9,15 +9,19 @@ from torch.nn.functional import cross_entropy, logsigmoid, pad
 
 from shortlist.checks import number
 from shortlist.errors import InputError
+from shortlist.kernels.average_k import fused_average_k
+from shortlist.kernels.choice import fused
 from shortlist.links import Link, Softmax
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss
 from shortlist.losses.rows import (
     IGNORING,
+    check_reduction,
     global_rows,
     integer_target,
     labelled_rows,
     reduce_coupled,
+    single_labels,
     sum_rows,
     without_ignored,
 )
@@ -84,14 +88,37 @@ def average_k_loss(
 
     Garcin, Servajean, Joly, Salmon, "A two-head loss function for deep average-K classification", 2023, eqs. 10 to 14.
     """
-    given = integer_target(scores, target)
-    (target, kept), counted = labelled_rows(scores, given, ignore_index)
+    target = integer_target(scores, target)
     check_scores(proposal_scores, "proposal_scores")
     if proposal_scores.shape != scores.shape:
         raise InputError(f"proposal_scores: expected floating point {tuple(scores.shape)}, got {shape_of(proposal_scores)}")
     if k > scores.shape[1]:
         raise InputError(f"k: expected at most the {scores.shape[1]} classes of scores, got {k:g}")
-    scores, proposal_scores = counted, without_ignored(proposal_scores, kept)
+    check_reduction(reduction, couples=True)
+    if _can_fuse(scores, proposal_scores):
+        labels, more = single_labels(scores, target, ignore_index), more_labels(k).as_integer_ratio()
+        return fused_average_k(scores, proposal_scores, labels, ignore_index, more, alpha, summed=reduction == "sum")
+    return _plain_average_k(scores, proposal_scores, target, k, alpha, ignore_index, reduction)
+
+
+def _can_fuse(scores: Scores, proposal_scores: Scores) -> bool:
+    """Whether the kernels take both heads; several processes choose their pseudo-positives together, in the plain form."""
+    together = processes() == 1 and scores.device == proposal_scores.device
+    return together and fused("average-k", scores) and fused("average-k", proposal_scores)
+
+
+def _plain_average_k(
+    scores: Scores,
+    proposal_scores: Scores,
+    given: Target,
+    k: float,
+    alpha: float,
+    ignore_index: int,
+    reduction: Reduction,
+) -> Tensor:
+    """The definition, in torch: the loss of all processes."""
+    (target, kept), scores = labelled_rows(scores, given, ignore_index)
+    proposal_scores = without_ignored(proposal_scores, kept)
     rows = global_rows(scores, kept)
     true = one_hot(target, scores.shape[1])
     barred = true if kept is None else true | ~kept[:, None]
@@ -138,8 +165,13 @@ def pseudo_positives(proposal_scores: Scores, barred: Tensor, kept: Tensor | Non
 
 def number_chosen(k: float, rows: Rows) -> Rows:
     """``(k-1)·rows`` rounded half up, in whole numbers: k is the decimal that was typed, and 1.3 · 5 in binary is below 6.5."""
-    more = (Fraction(str(float(k))) - 1).limit_denominator(FINEST_SHARE)
+    more = more_labels(k)
     return (2 * more.numerator * rows + more.denominator) // (2 * more.denominator)
+
+
+def more_labels(k: float) -> Fraction:
+    """``k - 1`` as a fraction."""
+    return (Fraction(str(float(k))) - 1).limit_denominator(FINEST_SHARE)
 
 
 def _global_cut(largest: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:

@@ -315,6 +315,7 @@ class ErrorPerClass(AverageError):
 
     def _quantiles(self, values: Tensor, labels: Tensor, classes: int, ordering: Ordering) -> tuple[Tensor, int]:
         """One quantile for each class, and how many classes have too few values for one."""
+        values, labels = values.cpu(), labels.cpu()  # many small groups
         order = labels.argsort(stable=True)
         counts = labels.bincount(minlength=classes)
         groups = values[order].split(counts.tolist())
@@ -374,15 +375,20 @@ def _at_labels(ordering: Ordering, batches: Batches, *, single: bool) -> tuple[T
                 "missed, or classwise"
             )
         classes = probs.shape[1]
-        values.append(ordering.at_labels(probs, target).cpu())
+        values.append(ordering.at_labels(probs, target))
         if draws is not None:
             draws.add(probs, target)
-        labels.append((target if is_single_label(target) else target.nonzero()[:, 1]).cpu())
+        labels.append(target if is_single_label(target) else target.nonzero()[:, 1])
     if not any(len(part) for part in values):
         raise InputError("probs: expected labelled calibration rows, got none")
-    found = torch.cat(values)
+    found = joined(values)
     if draws is not None:
         drawn = draws.drawn()
         ordering.keep_draws(drawn)
-        found = found - drawn.taken
-    return found, torch.cat(labels), classes
+        found = found - drawn.taken.to(found.device)
+    return found, joined(labels), classes
+
+
+def joined(parts: list[Tensor]) -> Tensor:
+    """The parts one after the other, on the device of the first."""
+    return torch.cat([part.to(parts[0].device) for part in parts])

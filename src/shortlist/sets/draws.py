@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from shortlist.tensors import Probs, Target, is_single_label, pick, row_blocks
+from shortlist.tensors import Probs, Target, blocks_of, is_single_label, pick
 
 GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15, the increment of splitmix64, as a signed number
 FIRST, SECOND = -4658895280553007687, -7723592293110705685  # its two multipliers
@@ -69,7 +69,7 @@ def row_hashes(values: Tensor) -> Tensor:
     """A hash of each row, int64 (N,): equal for equal rows, on any device and in any precision that holds them."""
     columns = _mixed(torch.arange(1, values.shape[1] + 1, device=values.device) * GOLDEN) | 1
     sums = torch.empty(len(values), dtype=torch.int64, device=values.device)
-    for rows in row_blocks(*values.shape):
+    for rows in blocks_of(values):
         bits = (values[rows].to(torch.float64) + 0.0).contiguous().view(torch.int64)  # adding 0 makes -0 and 0 one value
         # Numbers with few digits differ only in their leading bits, which a product modulo 2⁶⁴ would lose.
         sums[rows] = ((bits ^ _shifted(bits, 32)) * columns).sum(1)

@@ -13,7 +13,7 @@ from shortlist.checks import as_typed, decimal
 from shortlist.errors import InputError
 from shortlist.selection import sort_rows
 from shortlist.sets.batches import Batches
-from shortlist.sets.constraints import ENOUGH, Constraint, FittedThreshold, check_alpha
+from shortlist.sets.constraints import ENOUGH, Constraint, FittedThreshold, check_alpha, joined
 from shortlist.sets.orderings import Ordering
 from shortlist.tensors import BLOCK_ENTRIES, Array, is_single_label, one_hot
 
@@ -45,16 +45,16 @@ class Risk(Constraint):
 
     def fit(self, ordering: Ordering, batches: Batches) -> FittedThreshold:
         """The highest threshold with ``(total loss + 1) / (n + 1) ≤ α``; the loss is summed in exact fractions."""
-        rows, values, sizes = 0, [np.empty(0)], [np.empty(0, np.int64)]
+        rows, values, sizes = 0, [], []
         for probs, target in batches.labelled():
             rows += len(probs)
-            values.append(ordering.at_labels(probs, target).double().cpu().numpy())
+            values.append(ordering.at_labels(probs, target).double())
             size = torch.ones_like(target) if is_single_label(target) else target.sum(1)
-            sizes.append((size if is_single_label(target) else size.repeat_interleave(size)).cpu().numpy())
+            sizes.append(size if is_single_label(target) else size.repeat_interleave(size))
         if not rows:
             raise InputError("probs: expected labelled calibration rows, got none")
         budget = self.level * (rows + 1) - 1
-        threshold, note = _affordable(np.concatenate(values), np.concatenate(sizes), budget)
+        threshold, note = _affordable(joined(values).cpu().numpy(), joined(sizes).cpu().numpy(), budget)
         notes = () if note is None else (f"{rows} calibration rows are too few for a risk of {self.alpha}: {note}",)
         return FittedThreshold(torch.tensor(threshold, dtype=torch.float64), notes)
 
@@ -67,9 +67,10 @@ def _affordable(values: Array, sizes: Array, budget: Fraction) -> tuple[float, s
         return np.inf, None
     order = np.argsort(values, kind="stable")
     edges, first = np.unique(values[order], return_index=True)
-    # In units of one over the common multiple every loss is an integer; Python's integers do not overflow.
+    # In units of one over the common multiple every loss is an integer, Python's where those of 64 bits could overflow.
     unit = math.lcm(*map(int, np.unique(sizes)))
-    spent = np.cumsum(np.array([unit // int(size) for size in sizes[order]], dtype=object))
+    integers = np.int64 if unit * sizes.size < 2**63 else object
+    spent = np.cumsum(unit // sizes[order].astype(integers))
     lost_below = np.concatenate([[0], spent])[first]
     if spent[-1] <= budget * unit:
         return np.inf, None

@@ -18,7 +18,7 @@ from shortlist.fitting import Fitted
 from shortlist.selection import count_rows, keep_largest, keep_top, sort_rows
 from shortlist.sets.draws import CalibrationDraws, Drawn, RowDraws
 from shortlist.sets.kinds import RulePart
-from shortlist.tensors import Probs, Sets, Target, as_tensor, is_single_label, pick, row_blocks, shape_of, working
+from shortlist.tensors import Probs, Sets, Target, as_tensor, blocks_of, is_single_label, pick, shape_of, working
 
 NEAR = 2**18  # entries compared at once, so that they are still in the processor's cache
 SMALLEST_PRIOR = 1e-30  # p / prior still fits into float32
@@ -88,7 +88,7 @@ class Ordering(RulePart, Fitted):
         """The labels within the threshold: one number, or one for each class. A randomised ordering also takes the draws."""
         sets = torch.empty(probs.shape, dtype=torch.bool, device=probs.device)
         compare = torch.ge if self.descending else torch.le
-        for rows in row_blocks(len(probs), probs.shape[1], NEAR):
+        for rows in blocks_of(probs, NEAR):
             values = working(self(probs[rows]))
             compare(values, threshold_in_dtype(threshold, values.dtype, self.descending), out=sets[rows])
         return sets
@@ -201,7 +201,7 @@ class Prefix(Ordering):
         if not is_single_label(target):
             return self._drawn_values(probs, None)[target]
         values = torch.empty(len(probs), dtype=torch.float64, device=probs.device)
-        for rows in row_blocks(*probs.shape):
+        for rows in blocks_of(probs):
             steps = self.steps(sort_rows(probs[rows], descending=True))
             values[rows] = steps.gather(1, ranks(probs[rows], target[rows]) - 1).squeeze(1)
         return values
@@ -217,7 +217,7 @@ class Prefix(Ordering):
         """
         sets = torch.empty(probs.shape, dtype=torch.bool, device=probs.device)
         draws = self._draws(probs) if draws is None else draws
-        for rows in row_blocks(*probs.shape):
+        for rows in blocks_of(probs):
             drawn = None if draws is None else draws[rows]
             if threshold.ndim:
                 sets[rows] = self._drawn_values(probs[rows], drawn) <= threshold

@@ -22,7 +22,7 @@ from shortlist.sets.gates import Gate, answered, needs_quality
 from shortlist.sets.orderings import Ordering
 from shortlist.sets.origin import check_same_origin, origin_of
 from shortlist.sets.sizes import SizeSummary
-from shortlist.tensors import Sets, as_tensor, row_blocks
+from shortlist.tensors import Sets, as_tensor, blocks_of
 
 
 class SetRule(Fitted):
@@ -177,11 +177,12 @@ class SetRule(Fitted):
         with _same_draws(self.ordering.generator):
             for batch in batches.whole_rows():
                 if counts is None:
-                    counts = torch.zeros(batch.probs.shape[1] + 1, dtype=torch.int64)
-                for rows in row_blocks(*batch.probs.shape):
+                    counts = torch.zeros(batch.probs.shape[1] + 1, dtype=torch.int64, device=batch.probs.device)
+                for rows in blocks_of(batch.probs):
                     scores, quality = (None if part is None else part[rows] for part in (batch.scores, batch.quality))
-                    sets = sets_of(batch.probs[rows], scores, quality)
-                    counts += count_rows(sets).bincount(minlength=len(counts)).cpu()
+                    sizes = count_rows(sets_of(batch.probs[rows], scores, quality)).to(counts.device)
+                    counts.scatter_add_(0, sizes, torch.ones_like(sizes))
+        counts = None if counts is None else counts.cpu()
         return None if counts is None or not counts.sum() else SizeSummary.of(counts)
 
     def check_reads(self, predictions: Predictions) -> None:
