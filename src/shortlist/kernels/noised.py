@@ -184,11 +184,12 @@ class _NoisedHinge(torch.autograd.Function):
         target: Target,
         margins: Tensor | None,
         weight: Tensor | None,
-        setting: Setting,
         reduction: Reduction,
+        *numbers: Any,
     ) -> Tensor:
-        values, places, reduced, divisor = noised_hinge(scores, seed, target, margins, weight, *setting, reduction == "mean")
-        ctx.setting, each = setting, reduction == "none"
+        values, places, reduced, divisor = noised_hinge(scores, seed, target, margins, weight, *numbers, reduction == "mean")
+        *_, ctx.scale, ctx.ignore_index = numbers
+        each = reduction == "none"
         ctx.save_for_backward(None if each else weight, None if each else divisor, values, places, target, scores)
         return values if each else reduced
 
@@ -196,9 +197,8 @@ class _NoisedHinge(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         weight, divisor, values, places, target, scores = ctx.saved_tensors
-        scale, ignore_index = ctx.setting.scale, ctx.setting.ignore_index
-        gradient = noised_hinge_gradient(upstream, weight, divisor, values, places, target, scores, scale, ignore_index)
-        return (gradient, *(None,) * 6)
+        gradient = noised_hinge_gradient(upstream, weight, divisor, values, places, target, scores, ctx.scale, ctx.ignore_index)
+        return (gradient, *(None,) * (5 + len(Setting._fields)))
 
 
 def noised_hinge_loss(
@@ -217,7 +217,7 @@ def noised_hinge_loss(
     no class, are NaN.
     """
     seed = new_seed(scores, generator)
-    loss: Tensor = _NoisedHinge.apply(scores, seed, target, margins, weight, setting, reduction)  # type: ignore[no-untyped-call]
+    loss: Tensor = _NoisedHinge.apply(scores, seed, target, margins, weight, reduction, *setting)  # type: ignore[no-untyped-call]
     if reduction == "none" and weight is not None:
         counted = target != setting.ignore_index
         return loss * torch.where(counted, weight[torch.where(counted, target, 0)], 0.0)
