@@ -2,23 +2,19 @@
 
 from torch import Tensor
 
-LARGEST_BLOCK = 4096
-
-
-def block_of(classes: int) -> int:
-    """The number of columns a program reads at once, a power of two: few beyond the last class, and enough to keep it busy."""
-    if classes <= 512:
-        return max(16, 1 << (classes - 1).bit_length())
-    if classes <= 2048:
-        return 512
-    return 2048 if classes <= 8192 else LARGEST_BLOCK
+COLUMNS_PER_WARP = 128  # 4 for each thread: enough to keep it busy, few enough for the registers of several sums
 
 
 def warps_of(classes: int) -> int:
-    """The number of warps of a program, 4 to 16 columns of a block for each thread."""
+    """The number of warps of a program that takes a row of this many classes."""
     if classes <= 128:
         return 1
     return 4 if classes <= 2048 else 8 if classes <= 8192 else 16
+
+
+def block_of(classes: int) -> int:
+    """The number of columns a program reads at once, a power of two."""
+    return min(COLUMNS_PER_WARP * warps_of(classes), max(16, 1 << (classes - 1).bit_length()))
 
 
 def unit_columns(values: Tensor) -> Tensor:

@@ -8,6 +8,8 @@ to all scores would cost its digits.
 import triton
 import triton.language as tl
 
+from shortlist.kernels.device.quantile import upper_quantile
+
 
 @triton.jit
 def _extremes(row, classes, BLOCK: tl.constexpr):
@@ -63,22 +65,13 @@ def _sums_at_both(row, classes, low, high, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _upper_quantile(share):
-    """The number that a standard normal one exceeds with this probability, to three digits (Hastings 1955)."""
-    tail = tl.minimum(share, 1.0 - share)
-    t = tl.sqrt(-1.3862944 * tl.log2(tl.maximum(tail, 1e-30)))
-    x = t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)))
-    return tl.where(share > 0.5, -x, x)
-
-
-@triton.jit
 def _bracket(row, classes, total, most, least, sum_, squares, finite, BLOCK: tl.constexpr):
     """Lower and upper bounds of λ, at most 1 apart or neighbouring floats."""
     # At least the next float below: the sum at the lower bound has to exceed the total.
     low, high = tl.maximum(least - tl.maximum(1.0, 2.4e-7 * tl.abs(least)), -3.4028234e38), most
     mean = sum_ / finite
     deviation = tl.sqrt(tl.maximum(squares / finite - mean * mean, 0.0))
-    centre = mean + deviation * _upper_quantile(total / finite) - 0.5  # exact for normal scores
+    centre = mean + deviation * upper_quantile(total / finite) - 0.5  # exact for normal scores
     middle = 0.5 * low + 0.5 * high
     centre = tl.where((centre > low) & (centre < high), centre, middle)
     stride = 1.0
