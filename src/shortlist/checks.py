@@ -311,10 +311,10 @@ def check_labels_now(target: Target, classes: int) -> None:
 
 
 def check_each_class(values: Tensor, scores: Scores, name: str) -> Tensor:
-    """Values (C,) for as many classes as the scores have, in the dtype and on the device of the scores."""
+    """Values (C,) for as many classes as the scores have, on their device, in the precision they are computed in."""
     if len(values) != scores.shape[1]:
         raise InputError(f"{name}: expected floating point ({scores.shape[1]},), one for each class, got {shape_of(values)}")
-    return values.to(scores)
+    return values.to(scores.device, torch.promote_types(scores.dtype, torch.float32))
 
 
 def _fits(value: Any, least: float, above: float, below: float, most: float) -> bool:

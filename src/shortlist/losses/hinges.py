@@ -10,10 +10,11 @@ from torch import Tensor
 
 from shortlist.checks import check_each_class, number, one_of, per_class, whole
 from shortlist.errors import InputError
+from shortlist.kernels.choice import fused
 from shortlist.kernels.noised import Setting, noised_hinge_loss, takes_draws
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss
-from shortlist.losses.rows import WEIGHTING, excess, labelled_rows, reduce_rows, single_labels
+from shortlist.losses.rows import WEIGHTING, excess, labelled_rows, reduce_rows, reduce_weighted, single_labels
 from shortlist.operators import expected_top_value, noised_top_value, soft_top_value
 from shortlist.operators.arguments import negligible
 from shortlist.tensors import Reduction, Scores, Target, pick
@@ -278,12 +279,46 @@ def noised_topk_hinge_loss(
             generator=generator,
             reduction=reduction,
         )
+    if smoothing == "soft" and _takes_soft(scores, epsilon, margin):
+        return _fused_soft(scores, target, k, epsilon, margin, scale, noise, weight, ignore_index, reduction)
     labels, scores = labelled_rows(scores, target, ignore_index)
     check_rivals(scores, k)
     rival = _smoothed(scores, k + 1, epsilon, samples, smoothing, noise, generator)
     own = margin if margins is None else margins.to(scores)[labels.target]
     hinge = torch.relu(scale * (own + excess(rival, pick(scores, labels.target))))
     return reduce_rows(hinge, labels, weight, reduction, scores)
+
+
+def _takes_soft(scores: Scores, epsilon: float, margin: float | Tensor) -> bool:
+    """Whether the kernel of the soft hinge takes these arguments: it has no gradient in the margin."""
+    fixed = not isinstance(margin, Tensor) or not margin.requires_grad
+    return scores.ndim == 2 and fused("soft", scores) and fixed and not negligible(epsilon, torch.float32)
+
+
+def _fused_soft(
+    scores: Scores,
+    target: Target,
+    k: int,
+    epsilon: float,
+    margin: float | Tensor,
+    scale: float,
+    noise: Tensor | None,
+    weight: Tensor | None,
+    ignore_index: int,
+    reduction: Reduction,
+) -> Tensor:
+    from shortlist.kernels.soft import soft_hinge_rows
+
+    target = single_labels(scores, target, ignore_index)
+    check_rivals(scores, k)
+    _check_no_noise(noise, "soft")
+    if isinstance(margin, Tensor):
+        margin = check_each_class(margin if margin.ndim else margin.expand(scores.shape[1]), scores, "margin")
+    weight = None if weight is None else check_each_class(weight, scores, "weight")
+    values, shares = soft_hinge_rows(
+        scores, target, k=k, epsilon=epsilon, margin=margin, scale=scale, weight=weight, ignore_index=ignore_index
+    )
+    return reduce_weighted(values, shares, reduction)
 
 
 def _smoothed(
@@ -298,10 +333,14 @@ def _smoothed(
     if smoothing in ("noised", "antithetic"):
         pairs = smoothing == "antithetic"
         return noised_top_value(scores, rank, epsilon, samples, antithetic=pairs, noise=noise, generator=generator)
-    if noise is not None:
-        raise InputError(f"noise: expected none with smoothing {smoothing!r}, which draws nothing")
+    _check_no_noise(noise, smoothing)
     smooth = expected_top_value if smoothing == "expected" else soft_top_value
     return smooth(scores, rank, epsilon)
+
+
+def _check_no_noise(noise: Tensor | None, smoothing: str) -> None:
+    if noise is not None:
+        raise InputError(f"noise: expected none with smoothing {smoothing!r}, which draws nothing")
 
 
 class NoisedTopkHingeLoss(Loss):

@@ -105,6 +105,13 @@ def reduce_rows(values: Tensor, labels: Labels, weight: Tensor | None, reduction
     return values.sum() / torch.where(whole > 0, whole, 1.0)
 
 
+def reduce_weighted(values: Tensor, shares: Tensor, reduction: Reduction) -> Tensor:
+    """Mean, sum or rows of values (N,) that a GPU kernel has multiplied by their shares (N,), 0 for ignored rows."""
+    if reduction != "mean":
+        return reduce(values, reduction)
+    return values.sum() / shares.sum().clamp(min=torch.finfo(shares.dtype).tiny)
+
+
 def row_shares(values: Tensor, labels: Labels, weight: Tensor | None, scores: Scores) -> Tensor:
     """How much each row counts in a mean, (N,): the weight of its class, or 1; nothing if it is ignored."""
     shares = torch.ones_like(values) if weight is None else check_each_class(weight, scores, "weight")[labels.target]

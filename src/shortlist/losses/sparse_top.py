@@ -3,10 +3,21 @@
 import torch
 from torch import Tensor
 
+from shortlist.checks import check_each_class
+from shortlist.kernels.choice import fused
 from shortlist.links import Link, SparseTop
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss
-from shortlist.losses.rows import WEIGHTING, Labels, check_no_weight, integer_target, labelled_rows, reduce_rows
+from shortlist.losses.rows import (
+    WEIGHTING,
+    Labels,
+    check_no_weight,
+    integer_target,
+    labelled_rows,
+    reduce_rows,
+    reduce_weighted,
+    single_labels,
+)
 from shortlist.operators.sparse_top import project
 from shortlist.tensors import Reduction, Scores, Target, is_single_label, one_hot, working
 
@@ -48,14 +59,25 @@ def sparse_top_loss(
     Garcin, thesis, section 6.2; Martins, Astudillo, 2016.
     """
     target = integer_target(scores, target)
-    if is_single_label(target):
-        labels, counted = labelled_rows(scores, target, ignore_index)
-    else:
+    if not is_single_label(target):
         check_no_weight(weight, target)
-        labels, counted = Labels(target, None), working(scores)
-    scores = counted
+    if fused("sparse-top", scores):
+        return _fused(scores, target, weight, ignore_index, reduction)
+    if is_single_label(target):
+        labels, scores = labelled_rows(scores, target, ignore_index)
+    else:
+        labels, scores = Labels(target, None), working(scores)
     values = _row_losses(scores, one_hot(labels.target, scores.shape[1]))
     return reduce_rows(values, labels, weight, reduction, scores)
+
+
+def _fused(scores: Scores, target: Target, weight: Tensor | None, ignore_index: int, reduction: Reduction) -> Tensor:
+    from shortlist.kernels.sparse_top import sparse_top_loss_rows
+
+    if is_single_label(target):
+        target = single_labels(scores, target, ignore_index)
+    weight = None if weight is None else check_each_class(weight, scores, "weight")
+    return reduce_weighted(*sparse_top_loss_rows(scores, target, weight, ignore_index), reduction)
 
 
 def _row_losses(scores: Scores, marks: Tensor) -> Tensor:

@@ -6,8 +6,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
+from shortlist.checks import one_of
+from shortlist.kernels.choice import fused
 from shortlist.operators.arguments import check_level, negligible
-from shortlist.operators.level import Law, Noise, law_of, solve_level
+from shortlist.operators.level import LAWS, Law, Noise, law_of, solve_level
 from shortlist.tensors import Scores, by_device, row_blocks, uncompiled, working
 
 # Entries processed at once: on the CPU a block and its temporaries stay in the cache; on a GPU one block is best.
@@ -36,6 +38,10 @@ def soft_top_value(scores: Scores, k: int, epsilon: float = 1.0, *, noise: Noise
     tensor([2.4200])
     """
     k, epsilon = check_level(scores, k, epsilon), float(epsilon)
+    if fused("soft", scores) and not negligible(epsilon, torch.float32):
+        from shortlist.kernels.soft import soft_level_rows
+
+        return soft_level_rows(scores, k, epsilon, one_of(*LAWS)("noise", noise))
     scores = working(scores)
     if negligible(epsilon, scores.dtype):
         return scores.topk(k, dim=1).values[:, -1]

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from shortlist.checks import number
 from shortlist.errors import InputError
+from shortlist.kernels.choice import fused
 from shortlist.tensors import Scores, check_scores, shape_of, uncompiled, working
 
 # Selecting this many entries of a row costs less than secant steps in a wider bracket.
@@ -33,13 +34,15 @@ def sparse_top(scores: Scores, k: float | Tensor) -> Tensor:
     Garcin, thesis, section 6.2.
     """
     check_scores(scores)
+    total = _checked_totals(scores, k) if isinstance(k, Tensor) else _checked_total(scores, k)
+    if fused("sparse-top", scores):
+        from shortlist.kernels.sparse_top import project_rows
+
+        return project_rows(scores, total)
     scores = working(scores)
-    if isinstance(k, Tensor):
-        return _onto_own_totals(scores, _checked_totals(scores, k))
-    number(least=0)("k", k)
-    if k > scores.shape[1]:
-        raise InputError(f"k: expected a number from 0 to the {scores.shape[1]} classes of scores, got {k}")
-    rounded = float(torch.tensor(float(k), dtype=scores.dtype))
+    if isinstance(total, Tensor):
+        return _onto_own_totals(scores, total)
+    rounded = float(torch.tensor(total, dtype=scores.dtype))
     if rounded in (0, scores.shape[1]):
         return torch.full_like(scores, float(rounded > 0)) + (scores - scores).nan_to_num()
     projected: Tensor = _SparseTop.apply(scores, scores.new_full((len(scores), 1), rounded))  # type: ignore[no-untyped-call]
@@ -54,12 +57,21 @@ def _onto_own_totals(scores: Scores, totals: Tensor) -> Tensor:
     return torch.where(none, 0.0, torch.where(everything, 1.0, projected))
 
 
+def _checked_total(scores: Scores, k: float) -> float:
+    number(least=0)("k", k)
+    if k > scores.shape[1]:
+        raise InputError(f"k: expected a number from 0 to the {scores.shape[1]} classes of scores, got {k}")
+    return float(k)
+
+
 def _checked_totals(scores: Scores, k: Tensor) -> Tensor:
-    """What each row has to sum to, (N, 1)."""
+    """What each row has to sum to, (N, 1), in the precision of the projection."""
     rows, classes = scores.shape
     if k.shape not in ((rows,), (rows, 1)):
         raise InputError(f"k: expected one number, or one for each of the {rows} rows, got {shape_of(k)}")
-    totals = k.detach().reshape(rows, 1).to(scores)
+    totals = k.detach().reshape(rows, 1).to(scores.device, torch.promote_types(scores.dtype, torch.float32))
+    if fused("sparse-top", scores) and totals.device.type != "cpu":
+        return totals  # looking at them would wait for the device: the kernel gives NaN where they are out of range
     wrong = ~((totals >= 0) & (totals <= classes))
     if wrong.any():
         raise InputError(f"k: expected numbers from 0 to the {classes} classes of scores, got {totals[wrong][0]:g}")
@@ -93,7 +105,8 @@ def project(scores: Scores, totals: Tensor) -> tuple[Tensor, Tensor]:
     low, high = _bracket(scores, totals, work)
     # λ is computed relative to this pivot: a large number common to all scores would cost its digits.
     pivot = high
-    scores, low, high = scores - pivot, low - pivot, high - pivot
+    # Beside scores beyond 1e7 the bracket's width of 1 is lost.
+    scores, low, high = scores - pivot, torch.where(low < high, low - pivot, -1.0), high - pivot
     over, under = _excess(scores, low, totals, work), _excess(scores, high, totals, work)
     # If all scores are within 1 of each other, none is clipped and this is the solution.
     level = (scores.mean(1, keepdim=True) - totals / scores.shape[1]).clamp_(low, high)
