@@ -8,7 +8,6 @@ from shortlist.kernels import use_kernels
 # The interpreter computes with numpy, which warns of infinities that a GPU passes on; torch's compiler warns of itself.
 QUIET = [
     pytest.mark.filterwarnings("ignore:.* encountered in:RuntimeWarning"),
-    pytest.mark.filterwarnings("ignore:.*should not be instantiated"),
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor"),
 ]
 SHAPES = [(1, 1), (3, 2), (2, 3), (5, 7), (3, 129), (2, 1025), (2, 2049)]

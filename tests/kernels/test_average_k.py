@@ -187,7 +187,6 @@ def test_the_operators_are_what_torch_expects(device):
     )
 
 
-@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # by torch.compile itself
 def test_it_compiles_without_a_graph_break(device):
     scores, proposals, target = batch(5, 7, device)
 
