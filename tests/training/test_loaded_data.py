@@ -142,7 +142,9 @@ def test_pretrained_networks_get_them_too():
     assert load_data(arrays(), recipe(size=SIDE, pretrained=True, test_fit="center"), CPU).inputs.fit == "center"
 
 
-@pytest.mark.parametrize("settings", [{}, {"augmentation": "crop-flip"}, {"augmentation": "resized-crop-flip", "test_fit": "center"}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"augmentation": "crop-flip"}, {"augmentation": "resized-crop-flip", "test_fit": "center"}]
+)
 def test_memory_changes_neither_rows_nor_statistics(tmp_path, monkeypatch, settings):
     """Textured pictures, whose spread depends on the side they are shrunk to; some in each split cannot be read."""
     pictures = torch.randint(256, (30, 40, 60, 3), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
