@@ -170,7 +170,9 @@ def _loaded(images: Tensor, rows: list[int], problems: Sequence[Problem | None])
 def _fill(images: Tensor, place: int, pictures: Pictures, row: int, size: int, fit: Framing) -> Problem | None:
     """Decode one picture into its place."""
     try:
-        decoded = pictures.decode(row)  # at full scale: what cannot be decoded at another, a loaded image, gives the same pixels
+        decoded = pictures.decode(
+            row
+        )  # at full scale: what cannot be decoded at another, a loaded image, gives the same pixels
     except PictureError as error:
         return Problem(UNREADABLE, str(pictures.ids[row]), str(error))
     images[place] = fit_square(decoded.image, size, fit)

@@ -174,7 +174,7 @@ def read_marks(column: Any, name: str) -> Marks:
 
 
 def _as_text(column: Any, name: str) -> Any:
-    """Whole numbers, booleans and text as text."""
+    """Whole numbers, booleans and text as text; booleans as Python, and pandas in a CSV file, write them: True and False."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_dictionary(column.type):
         column = column.cast(kind)
@@ -192,7 +192,7 @@ def _as_text(column: Any, name: str) -> Any:
         or pa.types.is_null(kind)
     ):
         raise InputError(f"{name}: expected names or whole numbers, got {kind}")
-    return column.cast(pa.string())
+    return pc.if_else(column, "True", "False") if pa.types.is_boolean(kind) else column.cast(pa.string())
 
 
 def _one_piece(column: Any) -> Any:
