@@ -57,7 +57,7 @@ def table_columns(predictions: Predictions, path: Path, known: Mapping[str, str]
 
 
 def _read_csv(path: Path, known: Mapping[str, str]) -> pa.Table:
-    """The table of a CSV file: numbers and booleans as such where that changes nothing, else text as written; empty is missing."""
+    """The table of a CSV file: numbers and booleans where that changes nothing, else text as written; empty is missing."""
     parsing = csv.ParseOptions(newlines_in_values=contains(path, b'"'))  # else Arrow may cut cells without an error
 
     def read(**options: Any) -> pa.Table:

@@ -43,8 +43,8 @@ def read_feature_table(
     Every column is a feature but those of labels, splits, groups, ids and superclasses, found by their usual names (label,
     class, species, …; split; group, observer, plant, …; id; superclass, genus) unless they are named here, and row numbers that
     pandas wrote. A further column with one of these names, such as ``class`` beside ``label_column="label"``, or with that of
-    labels in another form or of ids (``label_id``, ``speciesKey``, ``class_code``, ``true_label``, ``image_id``, ``index``, ``y``
-    without ``x``), is no feature either: it is noted. Labels are written as for
+    labels in another form or of ids (``label_id``, ``speciesKey``, ``class_code``, ``true_label``, ``image_id``, ``index``,
+    ``y`` without ``x``), is no feature either: it is noted. Labels are written as for
     :func:`~shortlist.data.readers.picture_table.read_picture_table`. A row with a missing or infinite feature is left out and
     noted.
 

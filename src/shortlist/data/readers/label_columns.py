@@ -84,8 +84,8 @@ def read_labels(
 def encode_names(values: Any, name: str, *, exact: bool = False) -> tuple[Array, list[str], list[Problem]]:
     """Names → their places among the classes, int64 (N,), -1 where there is none; the classes; what was odd.
 
-    Names are stripped of blanks around them, unless they are to be read exactly as they are written. The classes are in alphabetical order, or in that of numbers where every name is a
-    whole number.
+    Names are stripped of blanks around them, unless they are to be read exactly as they are written. The classes are in
+    alphabetical order, or in that of numbers where every name is a whole number.
 
     >>> encode_names(pa.chunked_array([["10", "9", None, "10"]]), "label")[:2]
     (array([ 1,  0, -1,  1]), ['9', '10'])
