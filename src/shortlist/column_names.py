@@ -1,6 +1,7 @@
 """Names that columns of tables usually have, by which data and files of scores tell what a column holds."""
 
 import re
+from collections.abc import Collection
 
 # The purposes of columns, and their usual names.
 USUAL_NAMES = {
@@ -28,6 +29,16 @@ USUAL_NAMES = {
 # ("Unnamed: 0", then "Unnamed: 0.1"), and the levels of an index in Parquet.
 ROW_NUMBERS = re.compile(r"|unnamed: \d+(\.\d+)*|__index_level_\d+__")
 
+# What a column of labels in another form is called: label_id, speciesKey, class_code, true_label.
+RECODED = re.compile(
+    r"({labels})_?(ids?|codes?|names?|index|idx|keys?|uuid|numbers?|num|no|int|encoded|enc|str|text)|.+_labels?".format(
+        labels="|".join((*USUAL_NAMES["label"], *USUAL_NAMES["superclass"], "taxon"))
+    )
+)
+# Further names of ids and row numbers.
+CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+IDS = re.compile(r".*_(ids?|uuid|guid)|index|idx|uuid|guid|key|row(_?(no|num|number|index|idx))?")
+
 
 def is_row_number(name: str) -> bool:
     """Whether a column has a name under which pandas writes row numbers.
@@ -48,6 +59,24 @@ def is_no_class(name: str) -> bool:
     """
     usual = (name for role in ("label", "superclass", "split", "id", "valid") for name in USUAL_NAMES[role])
     return is_row_number(name) or plain(name) in usual or plain(name).endswith("_id")
+
+
+def is_recoded(name: str, names: Collection[str]) -> bool:
+    """Whether a column has a name of labels in another form, or of ids, which say what the label of a row is.
+
+    Args:
+        name: the name of the column.
+        names: those of all columns of the table: ``y`` is a coordinate beside ``x``, and the label otherwise.
+
+    >>> [is_recoded(name, ["label", name]) for name in ("label_id", "speciesKey", "Observer ID", "true label", "y", "width")]
+    [True, True, True, True, True, False]
+    >>> is_recoded("y", ["x", "y"])
+    False
+    """
+    if plain(name) == "y":
+        return "x" not in map(plain, names)
+    word = plain(CAMEL.sub("_", name))
+    return any(form.fullmatch(word) is not None for form in (RECODED, IDS))
 
 
 def plain(name: str) -> str:

@@ -4,10 +4,12 @@ A loss that couples the rows of a batch is computed on the global batch, and eve
 process gets for its own rows is multiplied by the number of processes, because data-parallel training averages gradients.
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, distributed
+
+Value = TypeVar("Value")
 
 
 def processes() -> int:
@@ -56,13 +58,18 @@ def decided_by_first(answers: list[bool]) -> list[bool]:
     return list(shared[0])
 
 
-def same_everywhere(value: str) -> bool:
-    """Whether every process has the same text."""
+def from_all(value: Value) -> list[Value]:
+    """The values of all processes, in the order of the processes; anything that can be pickled."""
     if processes() == 1:
-        return True
+        return [value]
     found: list[Any] = [None] * processes()
     distributed.all_gather_object(found, value)
-    return len(set(found)) == 1
+    return found
+
+
+def same_everywhere(value: str) -> bool:
+    """Whether every process has the same text."""
+    return len(set(from_all(value))) == 1
 
 
 def _empty_max(values: Tensor, dim: int) -> Tensor:

@@ -373,3 +373,13 @@ def test_many_labels_a_row_are_refused(tmp_path, out):
     rows = Split(PictureFiles(tmp_path, ["a.png"]), torch.ones(1, 2, dtype=torch.bool), ["a.png"])
     with pytest.raises(InputError):
         write_benchmark(Dataset("x", ["oak", "elm"], {"train": rows}), out)
+
+
+def test_classes_come_back_exactly_as_they_were_written(tmp_path, out):
+    """' lead' and 'lead' became one class when the benchmark was opened."""
+    names = ["lead", " lead", "lead ", " zinc", "10", "9", "NA"]
+    write_benchmark(dataset(tmp_path / "archive", names), out)
+    found = read_benchmark(out)
+    assert found.classes == names == [row["name"] for row in rows_of(out / "classes.csv")]
+    assert [split.target.tolist() for split in found.splits.values()] == [list(range(len(names)))] * 3
+    assert not [problem for problem in found.problems if problem.kind == "blanks around a label"]

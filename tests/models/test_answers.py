@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 from torch.utils.data import TensorDataset
 
 from shortlist.data import PictureArray, PictureFiles, read_picture
@@ -84,13 +84,13 @@ def test_pictures_become_squares_as_the_inputs_say(fit, tmp_path):
     drawn = image(12, 24)
     drawn.save(tmp_path / "x.png")
     if fit == "crop":
-        expected = drawn.resize((6, 6), Image.Resampling.BILINEAR, box=(6, 0, 18, 12), reducing_gap=3.0)
+        expected = drawn.resize((6, 6), Image.Resampling.BILINEAR, box=(6, 0, 18, 12))
     elif fit == "center":
-        expected = drawn.resize((7, 7), Image.Resampling.BILINEAR, box=(6, 0, 18, 12), reducing_gap=3.0).crop((0, 0, 6, 6))
+        expected = drawn.resize((7, 7), Image.Resampling.BILINEAR, box=(6, 0, 18, 12)).crop((0, 0, 6, 6))
     elif fit == "stretch":
-        expected = drawn.resize((6, 6), Image.Resampling.BILINEAR, reducing_gap=3.0)
+        expected = drawn.resize((6, 6), Image.Resampling.BILINEAR)
     else:
-        small = np.asarray(drawn.resize((6, 3), Image.Resampling.BILINEAR, reducing_gap=3.0))
+        small = np.asarray(drawn.resize((6, 3), Image.Resampling.BILINEAR))
         border = np.concatenate([small[0], small[-1], small[:, 0], small[:, -1]]).mean(0).round()
         canvas = np.tile(border.astype(np.uint8), (6, 6, 1))
         canvas[1:4] = small
@@ -196,14 +196,25 @@ def test_scores_that_are_no_numbers_are_refused():
         classifier.predict(rows(2))
 
 
-@pytest.mark.parametrize(("shape", "same"), [((12, 15), True), ((150, 200), False)])
-def test_large_jpeg_files_are_decoded_at_a_smaller_scale(shape, same, tmp_path):
+@pytest.mark.parametrize("fit", ["crop", "center", "stretch", "pad"])
+@pytest.mark.parametrize("shape", [(12, 15), (150, 200), (601, 400)])
+def test_a_jpeg_file_gives_the_same_scores_in_every_form(shape, fit, tmp_path):
+    """Files and bytes were decoded at a smaller scale, which Pillow images and pixels cannot be."""
     path = tmp_path / "x.jpg"
-    image(*shape).resize((shape[1], shape[0])).save(path, quality=95)
-    classifier = of_pictures(rule=top_k(1))
+    image(*shape).save(path, quality=95)
+    network = Network("plain-4", "linear", InputSpec("pictures", 14, (0, 0, 0), (1, 1, 1), fit), 4)
+    classifier = Classifier(network, NAMES, link=Softmax(), rule=top_k(1))
+    loaded = Image.open(path)
+    loaded.load()
     from_file = classifier.predict(path).scores
-    assert torch.equal(classifier.predict(read_picture(path, at_least=8)).scores, from_file)
-    assert torch.equal(classifier.predict(read_picture(path)).scores, from_file) == same
+    for form in (path.read_bytes(), Image.open(path), loaded, read_picture(path), PictureFiles(tmp_path, ["x.jpg"])):
+        assert torch.equal(classifier.predict(form).scores, from_file)
+    if fit in ("crop", "center"):  # as the documentation says
+        side = 14 if fit == "crop" else 16
+        square = ImageOps.fit(Image.open(path).convert("RGB"), (side, side), Image.Resampling.BILINEAR)
+        window = square.crop((1, 1, 15, 15)) if fit == "center" else square
+        pixels = torch.from_numpy(np.asarray(window).transpose(2, 0, 1)[None].copy())
+        assert torch.equal(classifier.scores(pixels), from_file)
 
 
 def test_bytes_of_any_stream_can_be_asked():

@@ -1,5 +1,6 @@
 """Loading the rows of a training: at one size, aligned with their labels, in the memory that holds them."""
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -92,7 +93,8 @@ def test_rows_that_cannot_be_read_are_dropped_from_everything(one_damaged):
         assert list(part.ids) == [f"row {number}" for number in kept]
         assert part.posterior[:, 0].tolist() == kept
         assert list(part.inputs.ids) == [f"{number}.png" for number in kept]
-    assert [problem.where for problem in found.problems] == ["50.png", "50.png"]
+    (remark,) = found.remarks
+    assert re.match(r"garden: 2 unreadable pictures .*\(val 1, test 1\): 50\.png: \S.*; 50\.png: \S", remark)
 
 
 def test_too_many_pictures_that_cannot_be_read_are_refused(folders):
@@ -102,7 +104,7 @@ def test_too_many_pictures_that_cannot_be_read_are_refused(folders):
         match=r"4 of 360 pictures .* 1\.0%; the first is 7.png: .*shortlist data info \S+ --check .*tolerance=0\.02$",
     ):
         load_data(broken, recipe(size=SIDE), CPU)
-    assert len(load_data(broken, recipe(size=SIDE, tolerance=0.02), CPU).problems) == 4
+    assert "4 unreadable pictures" in load_data(broken, recipe(size=SIDE, tolerance=0.02), CPU).remarks[0]
 
 
 def test_without_tolerance_every_picture_counts(one_damaged):
@@ -140,16 +142,37 @@ def test_pretrained_networks_get_them_too():
     assert load_data(arrays(), recipe(size=SIDE, pretrained=True, test_fit="center"), CPU).inputs.fit == "center"
 
 
-def test_streamed_rows_leave_them_out_as_they_come(one_damaged, monkeypatch):
-    limits(monkeypatch, host=0, device=0)
-    found = load_data(one_damaged, recipe(size=SIDE), CPU)
-    rows = found.rows["val"]
-    assert isinstance(rows, StreamedRows)
-    assert found.splits["val"] is one_damaged.splits["val"]
-    rows._workers = 0
-    (batch,) = rows.batches([torch.tensor([49, 50, 51])])
-    assert batch.rows.tolist() == [49, 51]
-    assert batch.inputs[:, :, 0, 0].tolist() == [list(shade(49)), list(shade(51))]
+@pytest.mark.parametrize(
+    "settings", [{}, {"augmentation": "crop-flip"}, {"augmentation": "resized-crop-flip", "test_fit": "center"}]
+)
+def test_memory_changes_neither_rows_nor_statistics(tmp_path, monkeypatch, settings):
+    """Textured pictures, whose spread depends on the side they are shrunk to; some in each split cannot be read."""
+    pictures = torch.randint(256, (30, 40, 60, 3), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    for number, picture in enumerate(pictures):
+        Image.fromarray(picture.numpy()).save(tmp_path / f"{number}.png")
+    for number in (2, 14):
+        (tmp_path / f"{number}.png").write_bytes(b"no picture")
+    splits = splits_of({
+        name: split_of(PictureFiles(tmp_path, [f"{number}.png" for number in range(start, start + 10)]))
+        for name, start in zip(NAMES, (0, 10, 20), strict=True)
+    })  # fmt: skip
+    found = []
+    for host in (1e9, 0):
+        limits(monkeypatch, host, host)
+        found.append(load_data(splits, recipe(size=14, **settings), CPU))
+    near, streamed = found
+    assert isinstance(streamed.rows["train"], StreamedRows)
+    assert (near.inputs, near.remarks) == (streamed.inputs, streamed.remarks)
+    for name, count in zip(NAMES, (9, 9, 10), strict=True):
+        rows, again = near.rows[name], streamed.rows[name]
+        again._workers = 0
+        assert len(rows) == len(again) == len(streamed.splits[name]) == count
+        assert list(near.splits[name].ids) == list(streamed.splits[name].ids)
+        assert torch.equal(rows.target, again.target)
+        every = [torch.arange(count)]
+        for one, other in zip(rows.batches(every), again.batches(every), strict=True):
+            assert torch.equal(one.inputs, other.inputs)
+            assert one.rows.tolist() == other.rows.tolist() == list(range(count))
 
 
 @pytest.mark.parametrize(("host", "device", "kind"), [(1e9, 1e9, DeviceRows), (1e9, 0, HostRows), (0, 0, StreamedRows)])
@@ -239,7 +262,7 @@ def test_a_stream_of_nothing_but_broken_files_is_refused(tmp_path, monkeypatch):
     for number in range(3):
         (tmp_path / f"{number}.png").write_text("no picture")
     given = splits_of({name: split_of(PictureFiles(tmp_path, ["0.png", "1.png", "2.png"])) for name in NAMES})
-    with pytest.raises(InputError, match="garden: .*got none among 3"):
+    with pytest.raises(InputError, match="garden, split train: .*got none"):
         load_data(given, recipe(size=SIDE), CPU)
 
 
@@ -278,7 +301,7 @@ def test_features_are_rows_in_memory_standardised_by_those_of_training():
         assert torch.equal(rows.inputs, given.splits[name].inputs.float())
         assert torch.equal(rows.target, given.splits[name].target)
     assert found.splits == given.splits
-    assert found.problems == []
+    assert found.remarks == []
 
 
 def test_training_features_that_are_no_numbers_are_refused():

@@ -295,12 +295,13 @@ def test_pictures_that_cannot_be_read_on_the_way_are_named_once_and_fatal_above_
 
     def failing(self, wanted):
         for batch in batches(self, wanted):
-            self.problems += [Problem("unreadable picture", name, "cut short") for name in sorted(bad)]
+            self.problems |= {name: Problem("unreadable picture", name, "cut short") for name in sorted(bad)}
             yield batch
 
     monkeypatch.setattr(DeviceRows, "batches", failing)
-    run(tmp_path / "few", dataset(120), callback=callback)
+    trained = run(tmp_path / "few", dataset(120), callback=callback)
     assert callback.sentences.count("one.png: cut short") == 1
+    assert any("left out (train 1, val 1, calibration 1, test 1): one.png: cut short" in remark for remark in trained.remarks)
     bad |= {"two.png", "three.png"}
     run(tmp_path / "handful", dataset(120))
     bad |= {"four.png"}

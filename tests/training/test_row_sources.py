@@ -82,7 +82,7 @@ def test_a_picture_that_cannot_be_read_is_left_out_and_named(kind, folder, image
     assert first.target.tolist() == TARGET[[6, 8]].tolist()
     assert (len(second.rows), len(second.target), tuple(second.inputs.shape)) == (0, 0, (0, 3, SIDE, SIDE))
     assert third.rows.tolist() == [0]
-    assert [problem.where for problem in made.problems] == [f"{DAMAGED}.png"] * 2
+    assert [(name, problem.where) for name, problem in made.problems.items()] == [(f"{DAMAGED}.png", f"{DAMAGED}.png")]
 
 
 def test_features_come_as_they_are():

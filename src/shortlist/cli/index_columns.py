@@ -20,6 +20,8 @@ ID = "id"
 LEADING_ZERO = r"^\s*[+-]?0[0-9]"
 TRAILING_ZERO = r"\.[0-9]+0\s*([eE]|$)"  # 1.10, but not 1.0, the usual form of a whole number among others
 TOO_LONG = r"^\s*[+-]?[0-9]{16}"  # more digits than a double holds
+POINT_OR_SIGN, EXPONENT = r"[.+-]", r"[eE]"  # 1e5 beside 23 may be the end of a hash; programs write 1e+05 and 1.0e5
+NO_NUMBER = ("nan", "NaN", "-nan", "-NaN", "null", "NULL")  # how programs write a missing number
 
 
 def table_columns(predictions: Predictions, path: Path, known: Mapping[str, str]) -> dict[str, list[Any]]:
@@ -55,7 +57,7 @@ def table_columns(predictions: Predictions, path: Path, known: Mapping[str, str]
 
 
 def _read_csv(path: Path, known: Mapping[str, str]) -> pa.Table:
-    """The table of a CSV file: ids, dates, times and codes such as 0017 or 1.10 as written, numbers and booleans as such."""
+    """The table of a CSV file: numbers and booleans where that changes nothing, else text as written; empty is missing."""
     parsing = csv.ParseOptions(newlines_in_values=contains(path, b'"'))  # else Arrow may cut cells without an error
 
     def read(**options: Any) -> pa.Table:
@@ -63,31 +65,53 @@ def _read_csv(path: Path, known: Mapping[str, str]) -> pa.Table:
 
     guessed = read(column_types={ID: pa.string()})
     check_distinct(guessed.column_names)
-    as_text = {name for name, kind in known.items() if kind == KINDS[pa.string()]}
-    kept = (pa.string(), pa.null(), pa.bool_())
-    typed = [field.name for field in guessed.schema if field.type not in (kept[:2] if field.name in as_text else kept)]
-    if not typed:
-        return guessed
-    written = read(include_columns=typed, column_types=dict.fromkeys(typed, pa.string()), strings_can_be_null=True)
-    for name in typed:
-        numbers, text = guessed.column(name), written.column(name)
-        is_number = numbers.type in (pa.int64(), pa.float64()) and name not in as_text
-        if not is_number or _holds_codes(text, numbers, known_as_numbers=name in known):
-            guessed = guessed.set_column(guessed.column_names.index(name), name, text)
+    as_text = dict.fromkeys(guessed.column_names, pa.string())
+    written = read(column_types=as_text, strings_can_be_null=True, null_values=[""])
+    for place, name in enumerate(guessed.column_names):
+        text = written.column(name)
+        if not _keeps_what_is_written(text, guessed.column(name), known.get(name)):
+            guessed = guessed.set_column(place, name, text)
     return guessed
+
+
+def _keeps_what_is_written(written: pa.ChunkedArray, guessed: pa.ChunkedArray, known: str | None) -> bool:
+    """Whether a column can be kept as the type that Arrow guesses, rather than as text.
+
+    Args:
+        written: the cells as text, without the empty ones.
+        guessed: as Arrow reads them.
+        known: what the index holds under this name, if it has it.
+    """
+    if known == KINDS[pa.string()]:
+        return False
+    if guessed.type == pa.null():  # cells such as NA: missing numbers, but words of a text
+        words = written.drop_null()
+        return known is not None or bool(pc.all(pc.is_in(words, pa.array(NO_NUMBER)), min_count=0).as_py())
+    if guessed.type == pa.bool_():  # 1 beside true: Arrow takes both for the same
+        return known is not None or not pc.any(pc.is_in(written, pa.array(["0", "1"]))).as_py()
+    if guessed.type not in (pa.int64(), pa.float64()):
+        return False
+    present = guessed.is_valid()
+    return not _holds_codes(written.filter(present), guessed.filter(present), known_as_numbers=known is not None)
 
 
 def _holds_codes(written: pa.ChunkedArray, numbers: pa.ChunkedArray, known_as_numbers: bool) -> bool:
     """Whether a column is more than its numbers: 0017 has a zero that they lack, and 1.1 and 1.10 are one number.
 
-    In a column that is known to hold numbers, 0.50 is one of them.
+    In a column that is known to hold numbers, 0.50 is one of them, and so is 1e5.
     """
     lossy = [LEADING_ZERO] if known_as_numbers else [LEADING_ZERO, TRAILING_ZERO]
     if numbers.type == pa.float64():
         lossy.append(TOO_LONG)
-    if any(pc.any(pc.match_substring_regex(written, pattern)).as_py() for pattern in lossy):
+        if not known_as_numbers and not _any(written, POINT_OR_SIGN):
+            lossy.append(EXPONENT)
+    if any(_any(written, pattern) for pattern in lossy):
         return True
     return bool(pc.count_distinct(pc.utf8_trim_whitespace(written)).as_py() > pc.count_distinct(numbers).as_py())
+
+
+def _any(written: pa.ChunkedArray, pattern: str) -> bool:
+    return bool(pc.any(pc.match_substring_regex(written, pattern)).as_py())
 
 
 def _values(column: Any, name: str, kind: Any = None) -> list[Any]:

@@ -67,7 +67,8 @@ def read_picture(source: str | Path | bytes, *, at_least: int | None = None, mos
     Args:
         source: a path, or the bytes of a file.
         at_least: decode a JPEG at the smallest of its built-in scales whose shorter side is not below this, which saves
-            most of the time if the picture is shrunk anyway.
+            most of the time if the picture is shrunk anyway, for thumbnails. Pixels differ slightly from those of a picture
+            that is decoded at full scale and shrunk, so networks get the latter.
         most_pixels: larger pictures are refused before they are decoded.
     """
     return decode(source, at_least=at_least, most_pixels=most_pixels).pixels

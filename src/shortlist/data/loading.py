@@ -170,7 +170,9 @@ def _loaded(images: Tensor, rows: list[int], problems: Sequence[Problem | None])
 def _fill(images: Tensor, place: int, pictures: Pictures, row: int, size: int, fit: Framing) -> Problem | None:
     """Decode one picture into its place."""
     try:
-        decoded = pictures.decode(row, at_least=larger_side(size) if fit == "center" else size)
+        decoded = pictures.decode(
+            row
+        )  # at full scale: what cannot be decoded at another, a loaded image, gives the same pixels
     except PictureError as error:
         return Problem(UNREADABLE, str(pictures.ids[row]), str(error))
     images[place] = fit_square(decoded.image, size, fit)
@@ -178,7 +180,10 @@ def _fill(images: Tensor, place: int, pictures: Pictures, row: int, size: int, f
 
 
 def fit_square(image: Image.Image, size: int, fit: Framing = "crop") -> Tensor:
-    """One picture as a square, ``uint8 (3, size, size)``, by Pillow's antialiased bilinear filter."""
+    """One picture as a square, ``uint8 (3, size, size)``, by Pillow's antialiased bilinear filter.
+
+    ``"crop"`` gives the pixels of ``PIL.ImageOps.fit`` with that filter, so that they are easily had elsewhere.
+    """
     if fit == "center":
         larger = larger_side(size)
         start = (larger - size) // 2
@@ -189,7 +194,7 @@ def fit_square(image: Image.Image, size: int, fit: Framing = "crop") -> Tensor:
         side = min(image.size)
         left, top = ((image.width - side) / 2, (image.height - side) / 2) if fit == "crop" else (0.0, 0.0)
         box = (left, top, image.width - left, image.height - top)
-        image = image.resize((size, size), Image.Resampling.BILINEAR, box=box, reducing_gap=3.0)
+        image = image.resize((size, size), Image.Resampling.BILINEAR, box=box)
     return _pixels(image)
 
 
@@ -201,7 +206,7 @@ def _padded(image: Image.Image, size: int) -> Image.Image:
     """The picture, shrunk or grown to fit, in the middle of a square of its border's mean colour."""
     longer = max(image.size)
     width, height = (max(1, round(side * size / longer)) for side in image.size)
-    fitted = image.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=3.0)
+    fitted = image.resize((width, height), Image.Resampling.BILINEAR)
     pixels = np.asarray(fitted)
     border = np.concatenate([pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]])
     red, green, blue = (int(channel) for channel in border.mean(0).round())

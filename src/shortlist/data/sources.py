@@ -34,11 +34,13 @@ class Source:
         read: the reader, or ``MODULE:FUNCTION`` below :mod:`shortlist.data`, which is imported when it is first used.
         what: a short description of the dataset.
         takes_path: whether a path follows the name.
+        of_test: options that choose among the official test rows, and so mean nothing if val is the test split.
     """
 
     read: Callable[..., Dataset] | str
     what: str
     takes_path: bool = True
+    of_test: tuple[str, ...] = ()
 
     def reader(self) -> Callable[..., Dataset]:
         """The function that reads it."""
@@ -66,7 +68,7 @@ SOURCES: dict[str, Source] = {
     "tiny-imagenet": Source("readers.tiny_imagenet:read_tiny_imagenet", "Tiny ImageNet"),
     "imagenet": Source("readers.imagenet:read_imagenet", "ImageNet (ILSVRC 2012)"),
     "imagenet-lt": Source("readers.imagenet:read_imagenet_lt", "ImageNet-LT, by the lists of its authors"),
-    "plantnet-300k": Source("readers.plantnet:read_plantnet", "Pl@ntNet-300K"),
+    "plantnet-300k": Source("readers.plantnet:read_plantnet", "Pl@ntNet-300K", of_test=("mini_test", "mini_genera")),
     "inaturalist": Source("readers.inaturalist:read_inaturalist", "iNaturalist 2017, 2018, 2019 or 2021"),
     "coco": Source("readers.coco:read_coco", "MS-COCO 2014 or 2017, labels from instances"),
     "voc": Source("readers.voc:read_voc", "PASCAL VOC 2007 or 2012, labels from ImageSets/Main"),
@@ -159,6 +161,11 @@ def open_dataset(
             f"{text}: {did_you_mean(unknown, allowed)}expected options among {listed(list(allowed))}, got {unknown!r}"
         )
     protocol = {key: given.pop(key) for key in list(given) if key not in own}
+    if protocol.get("test") is not None and (pointless := [key for key in chosen.of_test if given.get(key) is not None]):
+        raise InputError(
+            f"{text}: {pointless[0]} chooses among the official test rows, which test={protocol['test']} leaves out: expected "
+            "one of the two, got both"
+        )
     parameters = inspect.signature(reader).parameters
     if SPLIT in parameters and split is not None:
         given[SPLIT] = split

@@ -62,7 +62,7 @@ def _known_columns(given: Any, inputs: InputSpec) -> Any:
     names, known = names_in_frame(given), set(inputs.feature_names)
     if not names:
         return given
-    kept = [place for place, name in enumerate(names) if name in known or not known or not describes_rows(name)]
+    kept = [place for place, name in enumerate(names) if name in known or not known or not describes_rows(name, names)]
     order = inputs.columns_of([names[place] for place in kept])
     if order is None and len(kept) == len(names):
         return given

@@ -4,22 +4,24 @@ import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import psutil
 import torch
 from torch import Tensor
 
 from shortlist.data.dataset import TRAIN, Split
-from shortlist.data.loading import UNREADABLE, Framing, load_pictures
+from shortlist.data.loading import UNREADABLE, Framing, load_pictures, picture_batches
 from shortlist.data.pictures import PictureArray, Pictures
-from shortlist.data.problems import Problem, check_tolerance
+from shortlist.data.problems import Problem, check_tolerance, problem_lines
 from shortlist.errors import InputError
 from shortlist.models.input_spec import InputSpec, check_finite_features
-from shortlist.processes import decided_by_first
+from shortlist.processes import decided_by_first, from_all, processes, rank
 from shortlist.training.augmentation import loading_size
 from shortlist.training.recipe import Recipe
 from shortlist.training.row_sources import DeviceRows, HostRows, RowSource, StreamedRows
 from shortlist.training.splits import TrainingSplits
+from shortlist.words import counted
 
 DEFAULT_SIZE, SMALL = 64, 64
 WHOLE: Framing = "crop"  # of training pictures: the largest central square, from which augmentation cuts
@@ -36,16 +38,17 @@ class LoadedData:
         inputs: what the network reads.
         rows: the rows to draw batches from, by split.
         splits: ids, targets and posteriors of the same rows, without unreadable ones.
-        problems: unreadable pictures.
+        remarks: notes on them, in sentences.
     """
 
     inputs: InputSpec
     rows: Mapping[str, RowSource]
     splits: Mapping[str, Split]
-    problems: list[Problem]
+    remarks: list[str]
 
 
 Progress = Callable[[str, int, int], None]  # name of the split, rows read so far, rows in total
+Report = Callable[[int, int], None]  # rows read so far, rows in total
 
 
 def load_data(
@@ -60,7 +63,8 @@ def load_data(
     """Load every split.
 
     Pictures are decoded once and kept in memory at one size if they fit into half of the free memory (on a GPU, 40 % of its
-    own); otherwise worker processes decode them again in every epoch.
+    own); otherwise worker processes decode them again in every epoch. Either way all are decoded once here, unreadable ones are
+    left out, and mean and standard deviation are those of the same pictures: memory decides about speed alone.
 
     Args:
         data: the splits.
@@ -76,26 +80,69 @@ def load_data(
     side = loading_size(recipe.augmentation, size)
     fit_in = _limits(device, processes_here)
     needed = {name: len(split) * 3 * (side if name == TRAIN else size) ** 2 for name, split in data.splits.items()}
-    # Free memory differs between processes; the choice must not, because the order of rows depends on it.
+    # Free memory differs between processes; the choice must not, because processes decode streamed pictures together.
     streamed, on_device = decided_by_first([sum(needed.values()) > fit_in.host, sum(needed.values()) < fit_in.device])
     rows: dict[str, RowSource] = {}
     splits: dict[str, Split] = {}
-    problems: list[Problem] = []
+    unreadable: dict[str, list[Problem]] = {}
     for name, split in data.splits.items():
         assert isinstance(split.inputs, Pictures)
         here, fit = (side, WHOLE) if name == TRAIN else (size, recipe.test_fit)
-        if streamed and not isinstance(split.inputs, PictureArray):
-            rows[name], splits[name] = StreamedRows(split.inputs, split.labels, device, here, fit), split
-            continue
-        loaded = load_pictures(split.inputs, size=here, fit=fit, tolerance=1.0, progress=_reporter(progress, name, len(split)))
-        problems += [problem for problem in loaded.problems if problem.kind == UNREADABLE]
-        if not len(loaded):
+        decoded_again = streamed and not isinstance(split.inputs, PictureArray)
+        read = _opened if decoded_again else _kept
+        images, readable, problems = read(split.inputs, here, fit, _reporter(progress, name))
+        unreadable[name] = [problem for problem in problems if problem.kind == UNREADABLE]
+        if not len(readable):
             raise InputError(f"{data.dataset.name}, split {name}: expected readable pictures, got none")
-        splits[name] = split if len(loaded) == len(split) else split.rows(loaded.rows)
-        kind = DeviceRows if on_device else HostRows
-        rows[name] = kind(loaded.images, splits[name].labels, device)
-    check_readable(problems, sum(map(len, data.splits.values())), recipe)
-    return LoadedData(_inputs(data, recipe, rows[TRAIN], size) if inputs is None else inputs, rows, splits, problems)
+        splits[name] = split if len(readable) == len(split) else split.rows(readable)
+        if decoded_again:
+            pictures = splits[name].inputs
+            assert isinstance(pictures, Pictures)
+            rows[name] = StreamedRows(pictures, splits[name].labels, device, here, fit)
+        else:
+            kind = DeviceRows if on_device else HostRows
+            rows[name] = kind(images, splits[name].labels, device)
+    check_readable([*chain(*unreadable.values())], sum(map(len, data.splits.values())), recipe)
+    if inputs is None:
+        inputs = _inputs(recipe, splits[TRAIN], rows[TRAIN], size, side)
+    return LoadedData(inputs, rows, splits, left_out(data.dataset.name, unreadable))
+
+
+def _kept(pictures: Pictures, side: int, fit: Framing, report: Report | None) -> tuple[Tensor, Tensor, Sequence[Problem]]:
+    """The pictures that can be read, their row numbers, and problems."""
+    loaded = load_pictures(pictures, size=side, fit=fit, tolerance=1.0, progress=_of(report, len(pictures)))
+    return loaded.images, loaded.rows, loaded.problems
+
+
+def _opened(pictures: Pictures, side: int, fit: Framing, report: Report | None) -> tuple[Tensor, Tensor, Sequence[Problem]]:
+    """As :func:`_kept`, but no picture is kept; processes divide the rows among them.
+
+    Decoding all of them once costs about as much as an epoch. In return the rows of a training, and so its steps, their order
+    and its result, are the same however much memory is free.
+    """
+    mine = torch.arange(len(pictures)).tensor_split(processes())[rank()]
+    rows: list[int] = []
+    problems: list[Problem] = []
+    for block in picture_batches(pictures, size=side, fit=fit, rows=mine, progress=_of(report, len(mine))):
+        rows += block.rows.tolist()
+        problems += block.problems
+    everyone = from_all((rows, problems))
+    readable = torch.tensor([row for part, _ in everyone for row in part], dtype=torch.int64)
+    return torch.empty(0), readable, [problem for _, part in everyone for problem in part]
+
+
+def left_out(dataset: str, unreadable: Mapping[str, Sequence[Problem]]) -> list[str]:
+    """A sentence on the unreadable pictures of some splits; no sentence where there is none.
+
+    >>> left_out("garden", {"train": [Problem(UNREADABLE, "oak/7.jpg", "there is no such file")], "val": []})
+    ['garden: 1 unreadable picture left out (train 1): oak/7.jpg: there is no such file']
+    """
+    every = [*chain(*unreadable.values())]
+    if not every:
+        return []
+    counts = ", ".join(f"{name} {len(found):,}" for name, found in unreadable.items() if found)
+    pictures = counted(len(every), "unreadable picture")
+    return [f"{dataset}: {pictures} left out ({counts}): {'; '.join(problem_lines(every, most=3))}"]
 
 
 def check_readable(unreadable: Sequence[Problem], total: int, recipe: Recipe) -> None:
@@ -126,8 +173,12 @@ def picture_size(data: TrainingSplits, recipe: Recipe) -> int:
     return DEFAULT_SIZE
 
 
-def _reporter(progress: Progress | None, name: str, total: int) -> Callable[[int], None] | None:
-    return None if progress is None else lambda done: progress(name, done, total)
+def _reporter(progress: Progress | None, name: str) -> Report | None:
+    return None if progress is None else lambda done, total: progress(name, done, total)
+
+
+def _of(report: Report | None, total: int) -> Callable[[int], None] | None:
+    return None if report is None else lambda done: report(done, total)
 
 
 @dataclass(frozen=True)
@@ -144,19 +195,17 @@ def _limits(device: torch.device, processes_here: int) -> _Limits:
     return _Limits(host, DEVICE_SHARE * free)
 
 
-def _inputs(data: TrainingSplits, recipe: Recipe, rows: RowSource, size: int) -> InputSpec:
+def _inputs(recipe: Recipe, train: Split, rows: RowSource, size: int, side: int) -> InputSpec:
+    """What the network reads, with statistics of training pictures at the side at which they are loaded."""
     if recipe.pretrained:
         return InputSpec.imagenet(size, fit=recipe.test_fit)  # the statistics that pretrained weights expect
-    if isinstance(rows, DeviceRows | HostRows):
-        sample = rows.inputs.index_select(0, _sample(len(rows)).to(rows.inputs.device))
-        return InputSpec.from_pictures(sample.cpu(), size, recipe.test_fit)
-    pictures = data.splits[TRAIN].inputs
-    assert isinstance(pictures, Pictures)
     sampled = _sample(len(rows))
-    loaded = load_pictures(pictures, size=size, rows=sampled, tolerance=1.0)
-    if not len(loaded):
-        raise InputError(f"{data.dataset.name}: expected readable pictures, got none among {len(sampled)} sampled")
-    return InputSpec.from_pictures(loaded.images, size, recipe.test_fit)
+    if isinstance(rows, DeviceRows | HostRows):
+        sample = rows.inputs.index_select(0, sampled.to(rows.inputs.device)).cpu()
+    else:
+        assert isinstance(train.inputs, Pictures)
+        sample = load_pictures(train.inputs, size=side, fit=WHOLE, rows=sampled, tolerance=1.0).images
+    return InputSpec.from_pictures(sample, size, recipe.test_fit)
 
 
 def _sample(rows: int) -> Tensor:

@@ -320,12 +320,11 @@ class Loop:
 
     def _report_problems(self) -> None:
         """Report each unreadable picture once; raise an error above the recipe's tolerance."""
-        found = {problem.where: problem for problem in self.train.problems}
+        found = self.train.problems
         for where, problem in found.items():
             if where not in self._named and len(self._named) < MOST_NAMED:
                 self.context.callback.message(str(problem))
             self._named.add(where)
-        self.train.problems.clear()
         check_readable(list(found.values()), len(self.train), self.recipe)
 
     def _count_seconds(self) -> None:

@@ -42,7 +42,7 @@ class RowSource(ABC):
 
     target: Target
     device: torch.device
-    problems: list[Problem]  # unreadable rows so far
+    problems: dict[str, Problem]  # unreadable pictures so far, by id
 
     def __len__(self) -> int:
         return len(self.target)
@@ -56,7 +56,7 @@ class DeviceRows(RowSource):
     """Rows in the memory of the device: a batch is one gather."""
 
     def __init__(self, inputs: Tensor, target: Target, device: torch.device):
-        self.inputs, self.target, self.device, self.problems = inputs.to(device), target, device, []
+        self.inputs, self.target, self.device, self.problems = inputs.to(device), target, device, {}
         self._labels = target.to(device)
 
     def batches(self, wanted: Iterable[Tensor]) -> Iterator[Batch]:
@@ -70,7 +70,7 @@ class HostRows(RowSource):
     """Rows in main memory: a thread gathers and pins the next batches while the device works."""
 
     def __init__(self, inputs: Tensor, target: Target, device: torch.device):
-        self.inputs, self.target, self.device, self.problems = inputs, target, device, []
+        self.inputs, self.target, self.device, self.problems = inputs, target, device, {}
 
     def batches(self, wanted: Iterable[Tensor]) -> Iterator[Batch]:
         """Gather in main memory and copy to the device."""
@@ -91,7 +91,7 @@ class StreamedRows(RowSource):
         self, pictures: Pictures, target: Target, device: torch.device, side: int, fit: Framing, workers: int | None = None
     ):
         self.target, self.device = target, device
-        self.problems: list[Problem] = []
+        self.problems: dict[str, Problem] = {}
         self._pictures, self._side, self._fit = pictures, side, fit
         self._workers = cores_per_process() if workers is None else workers
 
@@ -103,7 +103,7 @@ class StreamedRows(RowSource):
             self._pictures, wanted, size=self._side, fit=self._fit, workers=self._workers, ahead=ahead, pin=pin
         )
         for loaded in _awaiting_deaths(decoded):
-            self.problems += [problem for problem in loaded.problems if problem.kind == UNREADABLE]
+            self.problems |= {problem.where: problem for problem in loaded.problems if problem.kind == UNREADABLE}
             target = self.target.index_select(0, loaded.rows)
             yield Batch(loaded.images.to(self.device, non_blocking=True), _moved(target, self.device), loaded.rows)
 

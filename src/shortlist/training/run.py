@@ -1,7 +1,7 @@
 """``train``: a recipe and a folder → a trained, calibrated and measured classifier, with its predictions and history."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from shortlist.data.adapters import as_dataset
 from shortlist.data.dataset import TRAIN
-from shortlist.data.problems import problem_lines
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.evaluation import card_numbers, measure
 from shortlist.evaluation.selections import has_outliers
@@ -42,7 +41,7 @@ from shortlist.training.criterion import Criterion
 from shortlist.training.devices import Device, make_accelerator
 from shortlist.training.fingerprint import fingerprint
 from shortlist.training.link_and_rule import base_link, make_rule
-from shortlist.training.loaded_data import LoadedData, Progress, load_data
+from shortlist.training.loaded_data import LoadedData, Progress, left_out, load_data
 from shortlist.training.loop import Loop
 from shortlist.training.monitor import make_monitor
 from shortlist.training.provenance import provenance
@@ -143,15 +142,12 @@ def train(
         data = split_for_training(as_dataset(recipe.data if dataset is None else dataset), recipe)
         _check_processes(recipe, accelerator)
         callbacks = _callbacks(run, callback, accelerator, tensorboard)
-        for remark in data.remarks:
-            callbacks.message(remark)
-        for warning in data.warnings if callback is None and writes else ():  # else the callback has got it as a message
-            warnings.warn(warning, ShortlistWarning, stacklevel=2)
+        warned = callback is None and writes  # else the callback has got it as a message
+        _report(callbacks, data.remarks, data.warnings if warned else ())
         digest = _checked_data(run, data, writes)
         processes_here = local_processes(accelerator.num_processes)
         loaded = load_data(data, recipe, accelerator.device, processes_here=processes_here, progress=progress, inputs=inputs)
-        for line in problem_lines(loaded.problems):
-            callbacks.message(line)
+        _report(callbacks, loaded.remarks, loaded.remarks if warned else ())
         context = TrainingContext(accelerator, run, callbacks, checkpoint_seconds, data=digest)
         loop = _prepared(recipe, data, loaded, context, network)
         if resume:
@@ -163,6 +159,13 @@ def train(
         begin()
         state = loop.run()
         return _finished(recipe, data, loaded, loop, state.history)
+
+
+def _report(callbacks: Callback, remarks: Sequence[str], warned: Sequence[str]) -> None:
+    for remark in remarks:
+        callbacks.message(remark)
+    for warning in warned:
+        warnings.warn(warning, ShortlistWarning, stacklevel=3)
 
 
 @contextmanager
@@ -371,7 +374,8 @@ def _finished(
     classifier, predictions, remarks = assemble_classifier(
         recipe, network.cpu(), None if link is None else link.cpu(), found, about
     )
-    about["remarks"] = [*data.remarks, *remarks]
+    late = {name: [*rows.problems.values()] for name, rows in loaded.rows.items() if rows.problems}
+    about["remarks"] = [*data.remarks, *loaded.remarks, *left_out(data.dataset.name, late), *remarks]
     about["numbers"] = card_numbers(measure(predictions[TEST], classifier.rule))
     classifier.about = about
     if loop.context.accelerator.is_main_process:

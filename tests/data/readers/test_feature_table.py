@@ -47,6 +47,25 @@ def test_every_column_without_another_purpose_is_a_feature(tmp_path):
     assert (train.ids, train.target.tolist(), test.target.tolist()) == (["x1", "x3"], [1, 1], [0])
 
 
+RECODED = (
+    *("label_id", "class_id", "category_id", "species_id", "target_id", "genus_id", "label_code", "y", "target_name"),
+    *(
+        "image_id",
+        "observer_id",
+        "index",
+        "labelId",
+        "speciesKey",
+        "taxonKey",
+        "classID",
+        "Label-Index",
+        "true_label",
+        "label_encoded",
+    ),
+    *("class_number", "row_number", "uuid"),
+)
+NOT_RECODED = ["width", "x", "y", "refractive_index", "fluid", "codes", "labelling"]
+
+
 @pytest.mark.parametrize(("header", "options", "features", "unused"), [
     ("width,label,class", {"label_column": "class"}, ["width"], "'label' usually holds"),
     ("width,label,class", {"label_column": "label"}, ["width"], "'class' usually holds"),
@@ -56,6 +75,8 @@ def test_every_column_without_another_purpose_is_a_feature(tmp_path):
     ("width,label,plant_id,observer", {"group_column": "observer"}, ["width"], "'plant_id' usually holds"),
     ("width,label,Class,Species", {"label_column": "label"}, ["width"], "'Class', 'Species' usually hold "),
     ("width,label,shade", {}, ["width", "shade"], None),
+    (",".join(["label", *NOT_RECODED]), {}, NOT_RECODED, None),
+    *((f"width,label,{name}", {}, ["width"], f"'{name}' usually holds") for name in RECODED),
 ])  # fmt: skip
 def test_a_second_column_with_a_usual_name_is_no_feature(tmp_path, header, options, features, unused):
     """Naming one column of labels made the other one a feature, from which the label can be read."""

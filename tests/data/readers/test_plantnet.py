@@ -99,6 +99,13 @@ def test_the_mini_test_set(tmp_path):
     assert [Path(name).stem[-1] for name in data.splits["test"].ids] == list("001112344456677")
 
 
+@pytest.mark.parametrize("option", ["mini_test=2", "mini_genera=Pelargonium"])
+def test_rows_chosen_for_the_test_and_val_as_test_are_refused_together(tmp_path, option):
+    fixtures.plantnet(tmp_path, metadata=species(3))
+    with pytest.raises(InputError, match=rf"{option.partition('=')[0]} .*test=val"):
+        open_dataset(f"plantnet-300k:{tmp_path},{option},test=val")
+
+
 def test_the_mini_test_set_of_some_genera(tmp_path):
     fixtures.plantnet(tmp_path, metadata=species(8))
     data = open_dataset(f"plantnet-300k:{tmp_path},mini_test=2,mini_genera=Pelargonium")

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 import torch
 
+from shortlist.data import as_dataset, open_dataset
 from shortlist.data.readers.picture_table import read_picture_table
 from shortlist.errors import InputError
 from tests.data.readers.table_files import NAMES, csv, parquet, told, with_pictures
@@ -46,7 +47,7 @@ def test_whole_numbers_are_in_the_order_of_numbers_and_all_else_is_a_name(folder
         (pa.array([3, 10, 3, 5]), ["3", "5", "10"], [0, 2, 0, 1]),
         (pa.array([3.0, 10.0, 3.0, 5.0]), ["3", "5", "10"], [0, 2, 0, 1]),
         (pa.array([3, 10, 3, 5], pa.uint8()), ["3", "5", "10"], [0, 2, 0, 1]),
-        (pa.array([True, False, True, True]), ["false", "true"], [1, 0, 1, 1]),
+        (pa.array([True, False, True, True]), ["False", "True"], [1, 0, 1, 1]),
         (pa.array(["b", "a", "b", "a"]).dictionary_encode(), ["a", "b"], [1, 0, 1, 0]),
         (pa.array(["b", "a", "b", "a"], pa.large_string()), ["a", "b"], [1, 0, 1, 0]),
     ],
@@ -145,3 +146,14 @@ def test_marks_are_zeros_and_ones(folder):
 def test_marks_of_every_type_in_parquet(folder, column):
     dataset = read_picture_table(parquet(folder, path=NAMES[:2], **{"y.a": column, "y.b": column[::-1]}), label_column="y.*")
     assert marks(dataset) == [["a"], ["b"]]
+
+
+def test_booleans_are_the_same_classes_from_csv_parquet_and_arrays(tmp_path):
+    frame = pd.DataFrame({"width": [1.0, 2.0, 3.0], "label": [True, False, True]})
+    frame.to_csv(tmp_path / "leaves.csv", index=False)
+    frame.to_parquet(tmp_path / "leaves.parquet")
+    found = [open_dataset(tmp_path / f"leaves.{kind}") for kind in ("csv", "parquet")]
+    found.append(as_dataset((frame[["width"]], frame["label"])))
+    for dataset in found:
+        assert dataset.classes == ["False", "True"]
+        assert next(iter(dataset.splits.values())).target.tolist() == [1, 0, 1]

@@ -7,7 +7,8 @@ from pathlib import Path
 from shortlist.data.dataset import Dataset, target_among
 from shortlist.data.inside import check_inside
 from shortlist.data.manifest import CLASSES, MANIFEST
-from shortlist.data.readers.picture_table import read_picture_table
+from shortlist.data.readers.picture_table import pictures_of_table
+from shortlist.data.readers.table_dataset import Asked
 from shortlist.data.verification import read_manifest
 from shortlist.errors import InputError
 from shortlist.words import printable
@@ -35,7 +36,8 @@ def read_benchmark(root: str | Path, *, pictures_root: str | Path | None = None,
             f"{printable(str(folder))}: none of the pictures in its manifest is there; for a benchmark built with --pictures "
             "none, set pictures_root=FOLDER to the folder that holds them"
         )
-    dataset = read_picture_table(folder / MANIFEST, root=home, path_column="path", label_column="label", tolerance=tolerance)
+    asked = Asked("label", exact_labels=True)
+    dataset = pictures_of_table(folder / MANIFEST, home, "path", asked, tolerance)
     order = _order(folder / CLASSES, dataset)
     classes = [dataset.classes[label] for label in order]
     return replace(

@@ -3,7 +3,7 @@
 import fnmatch
 from collections.abc import Collection, Sequence
 
-from shortlist.column_names import USUAL_NAMES, is_row_number, plain
+from shortlist.column_names import USUAL_NAMES, is_recoded, is_row_number, plain
 from shortlist.errors import InputError
 from shortlist.words import quoted
 
@@ -39,14 +39,16 @@ def find_label_columns(names: Sequence[str], asked: str | None, taken: Collectio
     return found
 
 
-def describes_rows(name: str, but: Collection[str] = ()) -> bool:
-    """Whether a column has the usual name of one that is no feature: labels, splits, groups, ids, row numbers.
+def describes_rows(name: str, names: Collection[str], but: Collection[str] = ()) -> bool:
+    """Whether a column has the name of one that is no feature: labels in any form, splits, groups, ids, row numbers.
 
     Args:
         name: the name of the column.
-        but: purposes whose names do not count.
+        names: those of all columns of the table.
+        but: purposes whose usual names do not count.
 
-    >>> describes_rows("Species"), describes_rows("width")
-    (True, False)
+    >>> [describes_rows(name, ["width", name]) for name in ("Species", "species_id", "width")]
+    [True, True, False]
     """
-    return is_row_number(name) or any(plain(name) in usual for role, usual in USUAL_NAMES.items() if role not in but)
+    usual = (usual for role, usual in USUAL_NAMES.items() if role not in but)
+    return is_row_number(name) or is_recoded(name, names) or any(plain(name) in each for each in usual)

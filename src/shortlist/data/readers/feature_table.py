@@ -42,8 +42,9 @@ def read_feature_table(
 
     Every column is a feature but those of labels, splits, groups, ids and superclasses, found by their usual names (label,
     class, species, …; split; group, observer, plant, …; id; superclass, genus) unless they are named here, and row numbers that
-    pandas wrote. A further column with one of these names, such as ``class`` beside ``label_column="label"``, is no feature
-    either: it is noted. Labels are written as for
+    pandas wrote. A further column with one of these names, such as ``class`` beside ``label_column="label"``, or with that of
+    labels in another form or of ids (``label_id``, ``speciesKey``, ``class_code``, ``true_label``, ``image_id``, ``index``,
+    ``y`` without ``x``), is no feature either: it is noted. Labels are written as for
     :func:`~shortlist.data.readers.picture_table.read_picture_table`. A row with a missing or infinite feature is left out and
     noted.
 
@@ -98,11 +99,12 @@ def read_feature_table(
 
 
 def _is_no_feature(file: TableFile, name: str) -> bool:
-    """Whether a column without a purpose has the usual name of one that describes rows, such as a second column of labels.
+    """Whether a column without a purpose has the name of one that describes rows, such as a second column of labels.
 
     Columns of numbers called ``valid`` or ``image`` may be anything, so they are features.
     """
-    return describes_rows(name, but=("path",) if pa.types.is_boolean(file.schema.field(name).type) else ("path", "valid"))
+    but = ("path",) if pa.types.is_boolean(file.schema.field(name).type) else ("path", "valid")
+    return describes_rows(name, file.names, but)
 
 
 def _unused(file: TableFile, columns: Sequence[str]) -> list[Problem]:

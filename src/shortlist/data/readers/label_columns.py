@@ -47,7 +47,9 @@ class Labels:
         return replace(self, target=target, known=known)
 
 
-def read_labels(table: Any, columns: Sequence[str], asked: str | None, separator: str | None, empty_is_none: bool) -> Labels:
+def read_labels(
+    table: Any, columns: Sequence[str], asked: str | None, separator: str | None, empty_is_none: bool, *, exact: bool = False
+) -> Labels:
     """The labels of every row.
 
     One column holds one label a row; with ``separator``, or where it holds lists, any number of labels a row. Several columns
@@ -59,6 +61,7 @@ def read_labels(table: Any, columns: Sequence[str], asked: str | None, separator
         asked: the pattern or the name that the user gave.
         separator: the text between two labels of a row.
         empty_is_none: an empty cell means no label rather than an unknown one; a CSV file cannot tell the two apart.
+        exact: one label a row is read as it is written, with blanks around it.
     """
     if separator == "":
         raise InputError("separator: expected the text between two labels, such as '|', got nothing")
@@ -68,7 +71,7 @@ def read_labels(table: Any, columns: Sequence[str], asked: str | None, separator
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type):
         return _several(column, columns[0])
     if separator is None:
-        return _single(column, columns[0])
+        return _single(column, columns[0], exact)
     text = _as_text(column, columns[0])
     empty = text.null_count if empty_is_none else 0
     labels = _several(pc.split_pattern(pc.fill_null(text, "") if empty_is_none else text, separator), columns[0])
@@ -78,33 +81,34 @@ def read_labels(table: Any, columns: Sequence[str], asked: str | None, separator
     return labels
 
 
-def encode_names(values: Any, name: str) -> tuple[Array, list[str], list[Problem]]:
+def encode_names(values: Any, name: str, *, exact: bool = False) -> tuple[Array, list[str], list[Problem]]:
     """Names → their places among the classes, int64 (N,), -1 where there is none; the classes; what was odd.
 
-    Names are stripped of blanks around them. The classes are in alphabetical order, or in that of numbers where every name is a
-    whole number.
+    Names are stripped of blanks around them, unless they are to be read exactly as they are written. The classes are in
+    alphabetical order, or in that of numbers where every name is a whole number.
 
     >>> encode_names(pa.chunked_array([["10", "9", None, "10"]]), "label")[:2]
     (array([ 1,  0, -1,  1]), ['9', '10'])
     """
     coded = _one_piece(_as_text(values, name).dictionary_encode())
     written = coded.dictionary.to_pylist()
+    read = written if exact else [text.strip() for text in written]
     rows_with = np.bincount(coded.indices.drop_null().to_numpy(), minlength=len(written))
-    classes = _in_order({text.strip() for text in written} - {""})
+    classes = _in_order(set(read) - {""})
     place = {text: label for label, text in enumerate(classes)}
     # The last entry is what index -1, a missing name, leads to.
-    lookup = np.array([*(place.get(text.strip(), -1) for text in written), -1], np.int64)
+    lookup = np.array([*(place.get(text, -1) for text in read), -1], np.int64)
     codes: Array = lookup[coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
     problems = [
-        Problem("blanks around a label", repr(text), f"read as {text.strip()!r} in {count:,} row{'s' if count > 1 else ''}")
-        for text, count in zip(written, rows_with.tolist(), strict=True)
-        if text != text.strip() and text.strip()
+        Problem("blanks around a label", repr(text), f"read as {name!r} in {count:,} row{'s' if count > 1 else ''}")
+        for text, name, count in zip(written, read, rows_with.tolist(), strict=True)
+        if text != name and name
     ]
     return codes, classes, problems
 
 
-def _single(column: Any, name: str) -> Labels:
-    codes, classes, problems = encode_names(column, name)
+def _single(column: Any, name: str, exact: bool) -> Labels:
+    codes, classes, problems = encode_names(column, name, exact=exact)
     return Labels(classes, codes, codes >= 0, [*problems, *check_names(classes)])
 
 
@@ -170,7 +174,7 @@ def read_marks(column: Any, name: str) -> Marks:
 
 
 def _as_text(column: Any, name: str) -> Any:
-    """Whole numbers, booleans and text as text."""
+    """Whole numbers, booleans and text as text; booleans as Python, and pandas in a CSV file, write them: True and False."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_dictionary(column.type):
         column = column.cast(kind)
@@ -188,7 +192,7 @@ def _as_text(column: Any, name: str) -> Any:
         or pa.types.is_null(kind)
     ):
         raise InputError(f"{name}: expected names or whole numbers, got {kind}")
-    return column.cast(pa.string())
+    return pc.if_else(column, "True", "False") if pa.types.is_boolean(kind) else column.cast(pa.string())
 
 
 def _one_piece(column: Any) -> Any:

@@ -84,6 +84,13 @@ def read_picture_table(
         valid_column,
         keep_invalid,
     )
+    return pictures_of_table(path, root, path_column, asked, tolerance)
+
+
+def pictures_of_table(
+    path: str | Path, root: str | Path | None, path_column: str | None, asked: Asked, tolerance: float
+) -> Dataset:
+    """As :func:`read_picture_table`, with the options about columns and labels as one."""
     file = TableFile(path)
     pictures = find_column(file.names, "path", path_column, file.name, required=True)
     roles = find_roles(file, asked, taken=(pictures,), features=False)

@@ -36,6 +36,7 @@ class Asked:
     require_labels: bool = True
     valid_column: str | None = None
     keep_invalid: bool = False
+    exact_labels: bool = False  # blanks around a label belong to it, as in files that shortlist wrote
 
     def __post_init__(self) -> None:
         if self.superclass is not None and self.superclass_column is not None:
@@ -145,7 +146,8 @@ class DescribedTable:
         try:
             csv, valid = self.file.is_csv, self.valid()
             table = self.table if valid.all() else self.table.filter(pa.array(valid))  # other labels name no class
-            labels = read_labels(table, self.roles.labels, self.asked.label_column, self.asked.separator, csv)
+            asked, exact = self.asked, self.asked.exact_labels
+            labels = read_labels(table, self.roles.labels, asked.label_column, asked.separator, csv, exact=exact)
             return labels.at_rows(valid), []
         except InputError as error:
             if self.asked.require_labels:
