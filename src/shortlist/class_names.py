@@ -103,7 +103,10 @@ def names_in_order(name: str, values: Any) -> list[str]:
     unordered = isinstance(values, str | bytes | Mapping | AbstractSet) and not isinstance(values, KeysView)
     if unordered or not isinstance(values, Iterable) or getattr(values, "ndim", 1) != 1:
         raise InputError(f"{name}: expected a list of names, got {shown(values)}")
-    return [str(value) for value in (values.tolist() if hasattr(values, "tolist") else values)]
+    values = values.tolist() if hasattr(values, "tolist") else list(values)
+    if None in values:
+        raise InputError(f"{name}: expected a list of names, got None in place {values.index(None)}")
+    return [str(value) for value in values]
 
 
 def class_list(classes: Any) -> list[str]:

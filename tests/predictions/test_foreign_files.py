@@ -195,7 +195,7 @@ def test_class_names_are_gathered_from_many_batches(tmp_path):
         ({"s0": [0.5, float("nan")]}, "got nan in row 1, column 0"),
         ({"s0": ["a", "b"]}, "expected numbers in 's0', got string"),
         ({"s0": [[1.0], [1.0, 2.0]]}, "expected lists of one length in 's0'"),
-        ({"s0": [0.5, 0.5], "y": ["1", "0"]}, r"target: '1' is not one of the 1 classes"),
+        ({"s0": [0.5, 0.5], "y": ["1", "0"]}, r"target: expected names of classes \('0'\), got '1'"),
         ({"s0": [[0.5], [0.5]], "y": ["1", "0"]}, "target: .*does not list the classes"),
         ({"s0": [[0.5], [0.5]], "y": [[0], [1]]}, "expected labels from 0 to 0, got 0 to 1"),
         ({"s0": [0.5, 0.5], "y": [0, None]}, "expected a value in every row of 'y'"),
