@@ -84,12 +84,11 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             **fit_params: passed to the ``fit`` of the estimator. ``sample_weight`` weighs the rows there (in a pipeline, in its
                 last step); every calibration row counts once, because a weighted threshold would have no guarantee.
         """
-        before = dict(vars(self))
+        before = self.__dict__.copy()
         try:
             return self._fit(X, y, quality, fit_params)
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__ = before
             raise
 
     def _fit(self, X: Any, y: Any, quality: Any, fit_params: dict[str, Any]) -> Self:

@@ -279,7 +279,9 @@ def test_names_that_some_format_cannot_hold_are_refused_by_all(tmp_path, suffix,
 
 
 def test_files_hold_the_field_names_as_keys(tmp_path):
-    predictions = Predictions(draw(2, 3), [0, 1], classes=["a", "b", "c"], ids=["x", "y"], train_counts=[1, 2, 3], link="softmax")
+    predictions = Predictions(
+        draw(2, 3), [0, 1], classes=["a", "b", "c"], ids=["x", "y"], train_counts=[1, 2, 3], link="softmax"
+    )
     predictions.save(tmp_path / "a.npz")
     with np.load(tmp_path / "a.npz") as file:
         assert {"scores", "target", "classes", "ids", "train_counts", "link"} <= set(file.files)

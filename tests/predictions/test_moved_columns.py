@@ -80,7 +80,9 @@ def test_labels_survive_pandas_which_drops_what_the_file_says_of_itself(tmp_path
         pytest.skip("CSV holds no lists")
     target = torch.tensor([[1, 0, 1], [0, 0, 1], [0, 0, 0]]).bool() if many else torch.tensor([0, 2, 1])
     Predictions(SCORES, target, names, "identity").save(tmp_path / "a.parquet")
-    frame = pd.read_parquet(tmp_path / "a.parquet")[["scores." + names[2], "target", "scores." + names[0], "scores." + names[1]]]
+    frame = pd.read_parquet(tmp_path / "a.parquet")[
+        ["scores." + names[2], "target", "scores." + names[0], "scores." + names[1]]
+    ]
     if suffix == ".csv":
         frame.to_csv(tmp_path / "b.csv", index=False)
     else:

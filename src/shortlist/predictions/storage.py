@@ -4,7 +4,7 @@ All formats hold the same fields under the same names, so that converting from o
 programs are read by the names of their arrays or columns; nothing is guessed from values.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any

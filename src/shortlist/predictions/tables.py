@@ -2,8 +2,8 @@
 
 Up to 1,000 classes have a column each, ``scores.NAME``; more share one column of lists. Labels are the names of classes where
 these are names of columns, so that programs that move columns, or drop what the file says about itself, do not change their
-meaning; otherwise class numbers. A multi-label target is a column of lists of them. A table is read in batches of rows, into memory or, beyond 256 MB, into a temporary memory-mapped file,
-so it need not fit in memory.
+meaning; otherwise class numbers. A multi-label target is a column of lists of them. A table is read in batches of rows, into
+memory or, beyond 256 MB, into a temporary memory-mapped file, so it need not fit in memory.
 """
 
 import json
