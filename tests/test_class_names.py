@@ -17,7 +17,7 @@ from shortlist.links import LDAM, Identity, Isotonic, Platt, Temperature
 from shortlist.losses import class_margins
 from shortlist.methods import find_method, suggest_parameters
 from shortlist.predictions import PredictionsWriter
-from shortlist.sets import average_k, label_lists, pas, per_label, sure_node, top_k
+from shortlist.sets import average_k, label_lists, pas, per_label, risk_control, sure_node, top_k
 from tests.models.classifiers import NAMES, of_features
 
 CLASSES = ["ash", "elm", "fir"]
@@ -355,7 +355,7 @@ def test_classes_are_a_list_or_numbered_by_a_dict(tmp_path, given):
         np.array([OAKS]),
         3,
     ],
-    ids=str,
+    ids=lambda given: type(given).__name__,
 )
 def test_classes_without_an_order_are_refused(given):
     with pytest.raises(InputError, match="classes: expected"):
@@ -370,7 +370,9 @@ def test_classes_that_are_numbers_are_named_by_them():
     assert class_list({0: 1, 1: 0}) == ["1", "0"]  # either way round
 
 
-@pytest.mark.parametrize("given", [{"a", "b", "c"}, "abc", {"a": 0, "b": 1, "c": 2}, ["a", None, "c"]], ids=str)
+@pytest.mark.parametrize(
+    "given", [{"a", "b", "c"}, "abc", {"a": 0, "b": 1, "c": 2}, ["a", None, "c"]], ids=lambda given: type(given).__name__
+)
 def test_ids_without_an_order_are_refused(given):
     with pytest.raises(InputError, match="ids: expected a list of names, got"):
         Predictions(torch.eye(3), ids=given)
@@ -472,3 +474,15 @@ def test_lists_refuse_probabilities_whose_columns_are_in_another_order():
     with pytest.raises(InputError, match="target: .*'fir' in column 0.*'ash'"):
         label_lists(sets, probs, CLASSES, list("xyz"), turned > 0.5)
     assert label_lists(sets, probs, {2: "fir", 0: "ash", 1: "elm"}, list("xyz"))[2].labels == ["fir"]
+
+
+def test_labels_of_later_batches_go_by_the_columns_of_the_first():
+    probs, turned = pd.DataFrame(PROBS, columns=CLASSES), pd.DataFrame(MARKS, columns=CLASSES)[CLASSES[::-1]]
+    batches = [(probs, MARKS), (probs.to_numpy(), turned)]
+    with pytest.raises(InputError, match="target: .*'fir' in column 0.*'ash'"):
+        risk_control("recall", 0.1).fit(batches)
+    metric = metrics.MeanAveragePrecision()
+    metric.update(*batches[0])
+    for add in (metric.update, metric):
+        with pytest.raises(InputError, match="target: .*'fir' in column 0.*'ash'"):
+            add(*batches[1])

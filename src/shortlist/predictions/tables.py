@@ -186,12 +186,13 @@ def _score_columns(schema: pa.Schema, header: dict[str, Any], keys: Keys) -> lis
     found = keys.find_scores(schema.names)
     if not ours or _is_list(schema.field(found[0]).type):
         return found
-    classes = names_of(header["classes"], "classes") or [str(n) for n in range(whole(0)("num_classes", header["num_classes"]))]
+    number = whole(0)("num_classes", header.get("num_classes", len(found)))
+    classes = names_of(header["classes"], "classes") or [str(place) for place in range(min(number, len(found) + 1))]
     called = dict(zip(keys.class_names(found), found, strict=True))
     if sorted(called) != sorted(classes) or len(found) > len(called):
         missing, more = sorted(set(classes) - set(called)), sorted(set(called) - set(classes))
         wrong = f"none for {quoted(missing)}" if missing else f"some for {quoted(more)} too" if more else "several for one"
-        raise InputError(f"scores: expected a column for each of the {len(classes)} classes that the file names, got {wrong}")
+        raise InputError(f"scores: expected a column for each class that the file names ({quoted(classes, 4)}), got {wrong}")
     return [called[name] for name in classes]
 
 
