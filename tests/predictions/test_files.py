@@ -139,7 +139,7 @@ def test_parts_transposed_and_differentiable_scores_are_saved(tmp_path, suffix):
 def test_large_files_are_written_in_several_blocks(tmp_path, suffix, monkeypatch):
     blocks = [slice(i, min(i + 3, 10)) for i in range(0, 10, 3)]
     monkeypatch.setattr("shortlist.predictions.record.row_blocks", lambda *_: iter(blocks))
-    monkeypatch.setattr("shortlist.predictions.tables.BLOCK_ENTRIES", 8)
+    monkeypatch.setattr("shortlist.predictions.table_sinks.BLOCK_ENTRIES", 8)
     predictions = Predictions(draw(10, 4), targets(10, 4)["many"], ids=map(str, range(10)))
     assert_same(through(predictions, tmp_path, suffix), predictions)
 

@@ -199,7 +199,7 @@ def test_every_tensor_is_aligned(tmp_path, rows, classes, dtype):
 def test_the_whole_is_never_in_memory(tmp_path, suffix, form, monkeypatch):
     """Of 40 blocks at most a few are alive at any time, and no allocation has the size of all."""
     blocks, rows, classes = 40, 500, 60
-    monkeypatch.setattr("shortlist.predictions.tables.BLOCK_ENTRIES", 4 * rows * classes)
+    monkeypatch.setattr("shortlist.predictions.table_sinks.BLOCK_ENTRIES", 4 * rows * classes)
     alive, most = weakref.WeakSet(), 0
     Predictions(draw(2), targets(2, form)).save(tmp_path / f"first{suffix}")  # imports what it needs
     tracemalloc.start()

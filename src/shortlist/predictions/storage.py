@@ -22,6 +22,7 @@ from shortlist.predictions.checks import check_storable
 from shortlist.predictions.numbered import Numbered
 from shortlist.predictions.record import Predictions
 from shortlist.predictions.stored import Header, Keys, RowKind, Sink, Stored
+from shortlist.predictions.table_sinks import ParquetSink
 
 UNREADABLE = (*arrays.UNREADABLE, *tables.UNREADABLE)
 
@@ -77,7 +78,7 @@ READERS: dict[str, Callable[[Path, Keys], Stored]] = {
     ".parquet": tables.read_parquet,
     ".csv": tables.read_csv,
 }
-SINKS: dict[str, type[Sink]] = {".safetensors": SafetensorsSink, ".npz": NpzSink, ".parquet": tables.ParquetSink}
+SINKS: dict[str, type[Sink]] = {".safetensors": SafetensorsSink, ".npz": NpzSink, ".parquet": ParquetSink}
 
 
 def _by_suffix(table: dict[str, Any], path: Path, verb: str) -> Any:

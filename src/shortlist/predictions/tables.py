@@ -1,4 +1,4 @@
-"""Predictions as tables: Parquet for exchange, CSV for reading only.
+"""Predictions read from tables: Parquet for exchange, CSV for reading only.
 
 Up to 1,000 classes have a column each, ``scores.NAME``; more share one column of lists. Labels are the names of classes where
 these are names of columns, so that programs that move columns, or drop what the file says about itself, do not change their
@@ -28,88 +28,16 @@ from shortlist.predictions.array_sinks import DTYPES
 from shortlist.predictions.arrays import names_of
 from shortlist.predictions.checks import as_quality
 from shortlist.predictions.numbered import Numbered
-from shortlist.predictions.record import Predictions
-from shortlist.predictions.stored import QUALITY, VERSION, Header, Keys, RowKind, Sink, Stored
-from shortlist.tensors import BLOCK_ENTRIES, Array, is_single_label
+from shortlist.predictions.stored import QUALITY, VERSION, Keys, Stored
+from shortlist.tensors import Array
 from shortlist.words import quoted, shown
 
 UNREADABLE = (pa.ArrowException,)
-COLUMN_PER_CLASS = 1000
 PREFIX = "scores."
 MAPPED_ABOVE = 2**28
 HEADER = b"shortlist"
 EMPTY_CELLS = pyarrow.csv.ConvertOptions().null_values  # "", "NA", "null", …
 MIDNIGHT = r"[ T]00:00:00(\.0+)?$"
-
-
-class ParquetSink(Sink):
-    """A row group for each block of rows; everything that is not a row is JSON in the schema."""
-
-    def __init__(self, path: Path, header: Header, kind: RowKind):
-        self._names = list(header.classes or [str(label) for label in range(kind.classes)])
-        self._labels = self._names if header.classes and kind.classes <= COLUMN_PER_CLASS else None
-        told = {
-            "format": VERSION,
-            "classes": header.classes,
-            "link": header.link,
-            "link_tensors": {name: _to_json(tensor) for name, tensor in header.link_tensors.items()},
-            "train_counts": None if header.train_counts is None else _to_json(header.train_counts),
-            "multi_label": kind.multi_label,
-            "num_classes": kind.classes,
-        }
-        if header.superclasses is not None:
-            told["superclasses"] = header.superclasses
-        if header.network_digest is not None:
-            told["network_digest"] = header.network_digest
-        self._kind = kind
-        self._waiting: list[pa.Table] = []
-        schema = self._table(self._no_rows()).schema
-        self._schema = schema.with_metadata({HEADER: json.dumps(told).encode()})
-        self._writer = pq.ParquetWriter(path, self._schema)
-        self._group = max(1, BLOCK_ENTRIES // max(1, kind.classes))  # rows
-
-    def _no_rows(self) -> Predictions:
-        kind, target = self._kind, None
-        if kind.target is not None:
-            target = torch.empty((0, kind.classes) if kind.multi_label else 0, dtype=kind.target)
-        scores = torch.empty((0, kind.classes), dtype=kind.scores)
-        return Predictions(scores, target, ids=() if kind.ids else None, quality=() if kind.quality else None)
-
-    def _append(self, rows: Predictions) -> None:
-        """Small blocks wait until they make a row group."""
-        self._waiting.append(self._table(rows).cast(self._schema))
-        if sum(table.num_rows for table in self._waiting) >= self._group:
-            self._write()
-
-    def finish(self) -> None:
-        """Write the last row group and the footer."""
-        if self._waiting:
-            self._write()
-        self._writer.close()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._writer.close()
-
-    def _write(self) -> None:
-        self._writer.write_table(pa.concat_tables(self._waiting), row_group_size=self._group)
-        self._waiting = []
-
-    def _table(self, rows: Predictions) -> pa.Table:
-        scores = rows.scores.detach().cpu().contiguous()
-        columns: dict[str, Any] = {}
-        if self._kind.ids and rows.ids is not None:
-            columns["id"] = pa.array(rows.ids, pa.string())
-        if rows.target is not None:
-            columns["target"] = _target_column(rows.target.detach().cpu(), self._labels)
-        if rows.quality is not None:
-            columns[QUALITY] = pa.array(rows.quality.cpu().numpy())
-        if scores.shape[1] <= COLUMN_PER_CLASS:
-            by_class = np.ascontiguousarray(scores.numpy().T)
-            columns |= {PREFIX + name: pa.array(values) for name, values in zip(self._names, by_class, strict=True)}
-        else:
-            columns["scores"] = pa.FixedSizeListArray.from_arrays(pa.array(scores.numpy().reshape(-1)), scores.shape[1])
-        return pa.table(columns)
 
 
 def read_parquet(path: Path, keys: Keys) -> Stored:
@@ -161,21 +89,6 @@ def _spelt(texts: pa.Array | pa.ChunkedArray, classes: Sequence[str]) -> Any:
         return pc.utf8_trim_whitespace(texts).cast(pa.float64())
     except pa.ArrowInvalid:
         return texts
-
-
-def _target_column(target: Tensor, names: Sequence[str] | None) -> pa.Array:
-    """A label, or a list of labels, for each row: names, or numbers where there are none."""
-    if is_single_label(target):
-        return _labels(target, names)
-    offsets = np.zeros(len(target) + 1, np.int32)
-    np.cumsum(target.sum(1).numpy(), out=offsets[1:])
-    return pa.ListArray.from_arrays(pa.array(offsets), _labels(target.nonzero()[:, 1].int(), names))
-
-
-def _labels(places: Tensor, names: Sequence[str] | None) -> pa.Array:
-    if names is None:
-        return pa.array(places.numpy())
-    return pa.DictionaryArray.from_arrays(pa.array(places.int().numpy()), pa.array(names, pa.string())).cast(pa.string())
 
 
 def _score_columns(schema: pa.Schema, header: dict[str, Any], keys: Keys) -> list[str]:
@@ -405,11 +318,6 @@ def _without_nulls(column: pa.Array, name: str) -> pa.Array:
 def _lengths(column: pa.Array) -> Sequence[int] | Array:
     lengths: Array = column.value_lengths().to_numpy(zero_copy_only=False)
     return lengths
-
-
-def _to_json(tensor: Tensor) -> dict[str, Any]:
-    tensor = tensor.detach().cpu()
-    return {"dtype": str(tensor.dtype).removeprefix("torch."), "values": tensor.tolist()}
 
 
 def _from_json(value: Any, name: str) -> Tensor:
