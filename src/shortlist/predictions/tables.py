@@ -27,7 +27,7 @@ from shortlist.files import contains
 from shortlist.predictions.array_sinks import DTYPES
 from shortlist.predictions.arrays import names_of
 from shortlist.predictions.checks import as_quality
-from shortlist.predictions.numbered import Numbered
+from shortlist.predictions.numbered import Numbered, as_number
 from shortlist.predictions.stored import QUALITY, VERSION, Keys, Stored
 from shortlist.tensors import Array
 from shortlist.words import quoted, shown
@@ -76,9 +76,18 @@ def _batches(file: pq.ParquetFile, names: list[str]) -> Iterator[pa.RecordBatch]
 
 
 def _without_empty(texts: pa.ChunkedArray, classes: Sequence[str], no_label: str | None) -> pa.ChunkedArray:
-    """Cells of a CSV file that were read as text, those that stand for no value as nulls, unless a class is called so."""
+    """Cells of a CSV file that were read as text, those that stand for no value as nulls, unless a class is called so.
+
+    What spells the same number as ``no_label``, such as -1.0 for -1, becomes that.
+    """
     empty = [cell for cell in EMPTY_CELLS if cell not in classes and cell != no_label]
-    return pc.if_else(pc.is_in(texts, value_set=pa.array(empty, pa.string())), pa.scalar(None, pa.string()), texts)
+    texts = pc.if_else(pc.is_in(texts, value_set=pa.array(empty, pa.string())), pa.scalar(None, pa.string()), texts)
+    number = None if no_label is None else as_number(no_label)
+    if number is None:
+        return texts
+    cells = set(pc.unique(texts.drop_null()).to_pylist()) - set(classes)
+    alike = [cell for cell in cells if as_number(cell.strip()) == number]
+    return pc.if_else(pc.is_in(texts, value_set=pa.array(alike, pa.string())), pa.scalar(no_label, pa.string()), texts)
 
 
 def _spelt(texts: pa.Array | pa.ChunkedArray, classes: Sequence[str]) -> Any:
