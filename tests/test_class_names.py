@@ -1,5 +1,7 @@
 """Values by the name of their class are looked up or refused, never taken by position."""
 
+import types
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,13 +10,14 @@ from torch.testing import assert_close
 
 import shortlist
 from shortlist import Predictions, metrics
-from shortlist.class_names import by_class, other_column
+from shortlist.class_names import by_class, class_list, names_in_order, other_column, superclass_by_class
 from shortlist.data import Dataset
 from shortlist.errors import InputError
-from shortlist.links import Identity, Isotonic, Platt, Temperature
+from shortlist.links import LDAM, Identity, Isotonic, Platt, Temperature
 from shortlist.losses import class_margins
 from shortlist.methods import find_method, suggest_parameters
-from shortlist.sets import average_k, pas, per_label, sure_node
+from shortlist.predictions import PredictionsWriter
+from shortlist.sets import average_k, label_lists, pas, per_label, risk_control, sure_node, top_k
 from tests.models.classifiers import NAMES, of_features
 
 CLASSES = ["ash", "elm", "fir"]
@@ -300,3 +303,186 @@ def test_a_dataset_looks_up_superclasses():
         assert data.superclass_of.tolist() == [0, 0, 1]
     with pytest.raises(InputError, match="superclasses: .*none for 'elm'"):
         Dataset("garden", CLASSES, {}, {"ash": "broad", "fir": "needles"})
+
+
+OAKS = ["oak", "elm", "ash"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        OAKS,
+        tuple(OAKS),
+        np.array(OAKS),
+        pd.Series(OAKS),
+        pd.Series(OAKS, index=["x", "y", "z"]),
+        pd.Index(OAKS),
+        (name for name in OAKS),
+        dict.fromkeys(OAKS).keys(),
+        {0: "oak", 1: "elm", 2: "ash"},
+        {2: "ash", 0: "oak", 1: "elm"},
+        {"0": "oak", "1": "elm", "2": "ash"},
+        {"ash": 2, "oak": 0, "elm": 1},
+        {"ash": np.int64(2), "oak": np.int64(0), "elm": np.int64(1)},
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_classes_are_a_list_or_numbered_by_a_dict(tmp_path, given):
+    with PredictionsWriter(tmp_path / "a.npz", given) as writer:  # first: it must not use up a generator
+        writer.append(torch.eye(3))
+    assert Predictions.load(tmp_path / "a.npz").classes == tuple(OAKS)
+    if not isinstance(given, types.GeneratorType):
+        assert Predictions(torch.eye(3), classes=given).classes == tuple(OAKS)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "abc",
+        b"abc",
+        set(OAKS),
+        frozenset(OAKS),
+        {"oak": 1, "elm": 2, "ash": 3},
+        {"oak": 0, "elm": 0, "ash": 1},
+        {0: "oak", 1: "elm", 3: "ash"},
+        {False: "oak", True: "elm"},
+        {0: 1, 1: 2, 2: 0},
+        {"oak": "0", "elm": "1", "ash": "2"},
+        pd.Series({"oak": 2, "elm": 0, "ash": 1}),
+        pd.Series({2: "oak", 0: "elm", 1: "ash"}),
+        pd.DataFrame({"name": OAKS}),
+        ["oak", None, "ash"],
+        np.array([OAKS]),
+        3,
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_classes_without_an_order_are_refused(given):
+    with pytest.raises(InputError, match="classes: expected"):
+        class_list(given)
+    with pytest.raises(InputError, match="classes: expected"):
+        Predictions(torch.eye(3), classes=given)
+
+
+def test_classes_that_are_numbers_are_named_by_them():
+    assert class_list(torch.tensor([7, 5])) == ["7", "5"]
+    assert class_list({0: 7, 1: 5}) == ["7", "5"]
+    assert class_list({0: 1, 1: 0}) == ["1", "0"]  # either way round
+
+
+@pytest.mark.parametrize(
+    "given", [{"a", "b", "c"}, "abc", {"a": 0, "b": 1, "c": 2}, ["a", None, "c"]], ids=lambda given: type(given).__name__
+)
+def test_ids_without_an_order_are_refused(given):
+    with pytest.raises(InputError, match="ids: expected a list of names, got"):
+        Predictions(torch.eye(3), ids=given)
+
+
+def test_ids_of_chosen_rows_are_in_order():
+    assert names_in_order("ids", pd.Series(["x", "y"], index=[1, 0])) == ["x", "y"]
+    assert names_in_order("ids", torch.tensor([4, 2])) == ["4", "2"]
+
+
+@pytest.mark.parametrize("take", [superclass_by_class, lambda given: Predictions(torch.eye(3), superclasses=given)])
+@pytest.mark.parametrize(("given", "came"), [("aab", "'aab'"), (["", "", "b"], "empty one for class 0"), ({"a", "b"}, "a set")])
+def test_superclasses_are_a_name_for_each_class(take, given, came):
+    with pytest.raises(InputError, match=f"superclasses: expected .*{came}"):
+        take(given)
+
+
+def test_superclasses_of_a_rule_are_a_name_for_each_class():
+    with pytest.raises(InputError, match="superclasses: expected .*empty one for class 0"):
+        sure_node(0.1, ["", "", "b"])
+    with pytest.raises(InputError, match="superclasses: expected .*'aab'"):
+        metrics.SuperclassCoverage("aab")
+
+
+@pytest.mark.parametrize(
+    ("classes", "above", "names", "groups"),
+    [
+        (["oak", "red oak", "elm"], [None, "oak", "tree"], ["oak (class)", "oak", "tree"], [0, 1, 2]),
+        (["oak", "red oak", "oak (class)"], [None, "oak", None], ["oak (class)", "oak", "oak (class) (class)"], [0, 1, 2]),
+        (["oak", "red oak", "elm"], [None, "oak", "oak (class)"], ["oak (class) (class)", "oak", "oak (class)"], [0, 1, 2]),
+        (None, [None, "class 0", "b"], ["class 0 (class)", "class 0", "b"], [0, 1, 2]),
+        (["oak", "red oak", "elm"], ["oak", "oak", None], ["oak", "oak", "elm"], [0, 0, 1]),
+    ],
+)
+def test_a_class_without_a_superclass_is_kept_apart_from_one_of_its_name(classes, above, names, groups):
+    assert superclass_by_class(above, classes) == names
+    assert superclass_by_class(names, classes) == names
+    assert list(Predictions(torch.eye(3), classes=classes, superclasses=above).superclasses) == names
+    if classes is None:
+        assert sure_node(0.1, above).ordering.groups.tolist() == groups
+        assert metrics.superclass_coverage(np.eye(3, dtype=bool), np.array([1, 0, 2]), above) == pytest.approx(1 / 3)
+    else:
+        assert Dataset("garden", classes, {}, above).superclass_of.tolist() == groups
+
+
+def test_one_column_of_a_data_frame_is_values_by_class():
+    frame = pd.DataFrame({"n": [500, 50, 5]}, index=["fir", "elm", "ash"])
+    assert by_class("train_counts", frame, CLASSES) == [5, 50, 500]
+    assert Predictions(torch.eye(3), classes=CLASSES, train_counts=frame).train_counts.tolist() == [5, 50, 500]
+    assert Predictions(torch.eye(3), train_counts=frame.reset_index(drop=True)).train_counts.tolist() == [500, 50, 5]
+    with pytest.raises(InputError, match="train_counts: .*data frame of 3 columns"):
+        by_class("train_counts", frame.T, CLASSES)
+    with pytest.raises(InputError, match="train_counts: .*got a series"):
+        metrics.shot_coverage(SETS, TARGET, frame)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.uint64, np.int8, np.float16])
+def test_counts_may_have_any_dtype(tmp_path, dtype):
+    counts = np.array([5, 50, 120], dtype)
+    for given in (counts, torch.from_numpy(counts), pd.Series(counts)):
+        found = Predictions(torch.eye(3), train_counts=given)
+        assert found.prior.tolist() == [5 / 175, 50 / 175, 120 / 175]
+        for suffix in (".safetensors", ".npz", ".parquet"):
+            found.save(tmp_path / f"a{suffix}")
+            assert Predictions.load(tmp_path / f"a{suffix}").train_counts.tolist() == [5, 50, 120]
+        shares = metrics.shot_coverage(SETS, TARGET, given)
+        assert [float(shares[name]) for name in ("medium", "many")] == [0, 0.5]
+        streamed = metrics.ShotCoverage(given)
+        streamed.update(SETS, TARGET)
+        assert float(streamed.compute()["many"]) == 0.5
+
+
+def test_counts_beyond_int64_are_refused():
+    with pytest.raises(InputError, match=f"train_counts: .*got {2**64 - 1}"):
+        Predictions(torch.eye(2), train_counts=np.array([1, 2**64 - 1], np.uint64))
+
+
+def test_a_prior_of_half_precision_counts_does_not_overflow():
+    given = torch.tensor([60000, 60000, 1], dtype=torch.float16)
+    assert_close(Predictions(torch.eye(3), train_counts=given).prior, given.double() / 120001)
+
+
+def test_margins_of_a_link_by_name_are_refused():
+    margins = pd.Series({"fir": 0.5, "elm": 0.25, "ash": 0.125})
+    for given in (margins, margins.to_dict(), margins.to_frame()):
+        with pytest.raises(InputError, match="margins: .*got a"):
+            LDAM(given)
+    assert LDAM(margins.reset_index(drop=True)).margins.tolist() == [0.5, 0.25, 0.125]
+
+
+def test_lists_refuse_probabilities_whose_columns_are_in_another_order():
+    probs = pd.DataFrame(np.eye(3), columns=CLASSES)
+    sets = top_k(1).predict(probs)
+    assert label_lists(sets, probs, CLASSES, list("xyz"))[1].labels == ["elm"]
+    turned = probs[CLASSES[::-1]]
+    for given in ((sets, turned), (sets.to_numpy(), turned), (sets[CLASSES[::-1]], turned)):
+        with pytest.raises(InputError, match="column 0.*'ash'"):
+            label_lists(*given, CLASSES, list("xyz"))
+    with pytest.raises(InputError, match="target: .*'fir' in column 0.*'ash'"):
+        label_lists(sets, probs, CLASSES, list("xyz"), turned > 0.5)
+    assert label_lists(sets, probs, {2: "fir", 0: "ash", 1: "elm"}, list("xyz"))[2].labels == ["fir"]
+
+
+def test_labels_of_later_batches_go_by_the_columns_of_the_first():
+    probs, turned = pd.DataFrame(PROBS, columns=CLASSES), pd.DataFrame(MARKS, columns=CLASSES)[CLASSES[::-1]]
+    batches = [(probs, MARKS), (probs.to_numpy(), turned)]
+    with pytest.raises(InputError, match="target: .*'fir' in column 0.*'ash'"):
+        risk_control("recall", 0.1).fit(batches)
+    metric = metrics.MeanAveragePrecision()
+    metric.update(*batches[0])
+    for add in (metric.update, metric):
+        with pytest.raises(InputError, match="target: .*'fir' in column 0.*'ash'"):
+            add(*batches[1])

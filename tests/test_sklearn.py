@@ -463,3 +463,32 @@ def test_a_gate_by_quality_refuses_rows():
         model.predict_set(X)
     with pytest.raises(InputError, match=r"quality: .*\(300,\), got float64 \(10,\)"):
         clone(model).fit(X, y, quality=quality[:10])
+
+
+def labels_by_name():
+    random = np.random.default_rng(3)
+    features = random.normal(size=(400, 4))
+    marks = pd.DataFrame((features @ random.normal(size=(4, 3)) > 0).astype(int), columns=list("abc"))
+    return features, marks
+
+
+@pytest.mark.parametrize("score", [SetClassifier.score, coverage_scorer, coverage_size_scorer(0.1)])
+def test_labels_whose_columns_are_in_another_order_are_refused(score):
+    features, marks = labels_by_name()
+    model = SetClassifier(OneVsRestClassifier(LogisticRegression()), random_state=0).fit(features, marks)
+    expected = score(model, features, marks.to_numpy())
+    assert score(model, features, marks) == expected
+    assert score(model, features, marks.add_prefix("has_")) == expected
+    with pytest.raises(InputError, match="y: .*'c' in column 0.*'a'"):
+        score(model, features, marks[["c", "a", "b"]])
+
+
+def test_a_refit_that_fails_leaves_the_classifier_as_it_was():
+    features, marks = labels_by_name()
+    model = SetClassifier(LogisticRegression(), random_state=0).fit(features, marks["a"])
+    before, sets = dict(vars(model)), model.predict_set(features)
+    model.set_params(estimator=OneVsRestClassifier(LogisticRegression()), rule="lac:0.1")
+    with pytest.raises(InputError, match="got many labels"):
+        model.fit(features, marks)
+    assert {name for name in before if vars(model)[name] is not before[name]} <= {"estimator", "rule"}
+    assert np.array_equal(model.predict_set(features), sets)

@@ -1,10 +1,13 @@
 """Names of classes that data brings along: values looked up by them, and columns that must agree."""
 
-from collections.abc import Mapping, Sequence, Set as AbstractSet
+from collections.abc import Iterable, KeysView, Mapping, Sequence, Set as AbstractSet
+from numbers import Integral
 from typing import Any
 
 from shortlist.errors import InputError
 from shortlist.words import shown
+
+_SERIES = "a series by name"
 
 
 def column_names(values: Any) -> list[str] | None:
@@ -56,37 +59,90 @@ def misplaced_column(known: Sequence[str] | None, given: Sequence[str] | None) -
     return None if unrelated else other_column(known, given)
 
 
-def check_same_columns(values: Any, target: Any, classes: Sequence[str] | None = None) -> None:
+def check_same_columns(values: Any, target: Any, classes: Sequence[str] | None = None, name: str = "target") -> None:
     """Raise an error if the target is a data frame whose columns are other classes than those of the values.
 
     Args:
         values: scores, probabilities or sets (N, C).
-        target: their labels.
+        target: their labels, or another matrix (N, C) for the same classes.
         classes: the names of the classes, if they are known; by default those of the columns of the values.
+        name: what the target is called in messages.
     """
     known, given = classes or column_names(values), column_names(target)
     place = misplaced_column(known, given)
     if place is not None and given is not None:
         wanted = str(place) if known is None else known[place]
         raise InputError(
-            f"target: expected a column for each class in their order, got {given[place]!r} in column {place}, where the "
-            f"class is {wanted!r}: select the columns of the target by the names of the classes"
+            f"{name}: expected a column for each class in their order, got {given[place]!r} in column {place}, where the "
+            f"class is {wanted!r}: select the columns of {name} by the names of the classes"
         )
 
 
-def check_same_batches(known: Sequence[str] | None, given: Sequence[str] | None) -> None:
+def check_same_batches(known: Sequence[str] | None, given: Sequence[str] | None, name: str = "probs") -> None:
     """Raise an error if the columns of a batch have other names than those before, or the same in another order.
 
     Args:
         known: the names of the columns of the batches before; None if they have none.
         given: those of this batch.
+        name: the parameter, for messages.
     """
     place = None if known is None else other_column(known, given)
     if place is not None and known is not None and given is not None:
         raise InputError(
-            f"probs: expected batches with the same classes in the same order, got {known[place]!r} and {given[place]!r} in "
+            f"{name}: expected batches with the same classes in the same order, got {known[place]!r} and {given[place]!r} in "
             f"column {place}"
         )
+
+
+def names_in_order(name: str, values: Any) -> list[str]:
+    """Names in their order; a text, a set or a dict is refused, because it is no list of names.
+
+    >>> names_in_order("ids", ["leaf", 7])
+    ['leaf', '7']
+    """
+    unordered = isinstance(values, str | bytes | Mapping | AbstractSet) and not isinstance(values, KeysView)
+    if unordered or not isinstance(values, Iterable) or getattr(values, "ndim", 1) != 1:
+        raise InputError(f"{name}: expected a list of names, got {shown(values)}")
+    values = values.tolist() if hasattr(values, "tolist") else list(values)
+    if None in values:
+        raise InputError(f"{name}: expected a list of names, got None in place {values.index(None)}")
+    return [str(value) for value in values]
+
+
+def class_list(classes: Any) -> list[str]:
+    """The names of the classes in the order of the columns.
+
+    Args:
+        classes: a list of names; or a dict that goes from the columns, 0 to C - 1, to the names, or from the names to them.
+
+    >>> class_list({0: "oak", 1: "elm"}), class_list({"oak": 1, "elm": 0})
+    (['oak', 'elm'], ['elm', 'oak'])
+    """
+    if isinstance(classes, Mapping):
+        keys, values = list(classes), list(classes.values())
+        numbers = [int(key) if isinstance(key, str) and key.isdecimal() else key for key in keys]  # as JSON writes them
+        found = [names for names in (_placed(numbers, values), _placed(values, keys)) if names is not None]
+        if not found or found[0] != found[-1]:
+            raise InputError(
+                "classes: expected a list of names in the order of the columns, or a dict between the names and the columns "
+                f"0 to {len(keys) - 1}, got {shown(classes)}"
+            )
+        return found[0]
+    names = names_in_order("classes", classes)
+    if hasattr(classes, "index") and hasattr(classes, "to_numpy"):  # a pandas series
+        index = [str(key) for key in classes.index]
+        in_place = [str(place) for place in range(len(index))]
+        if index != in_place and sorted(in_place) in (sorted(index), sorted(names)):
+            raise InputError(f"classes: expected a list of names in the order of the columns, got {_SERIES}: pass a list")
+    return names
+
+
+def _placed(places: Sequence[Any], names: Sequence[Any]) -> list[str] | None:
+    """The names in the order of their places; None unless these are 0, 1, … in any order."""
+    if any(isinstance(place, bool) or not isinstance(place, Integral) for place in places):
+        return None
+    at = dict(zip(places, map(str, names), strict=True))
+    return [at[place] for place in range(len(at))] if at.keys() == set(range(len(places))) else None
 
 
 def by_class(name: str, values: Any, classes: Sequence[str] | None = None) -> Any:
@@ -97,14 +153,21 @@ def by_class(name: str, values: Any, classes: Sequence[str] | None = None) -> An
 
     Args:
         name: the parameter, for messages.
-        values: a list, array, tensor, dict or series.
+        values: a list, array, tensor, dict, series, or data frame of one column.
         classes: the names of the classes; None if they are not known.
 
     >>> by_class("train_counts", {"elm": 5, "ash": 20}, ["ash", "elm"])
     [20, 5]
     """
-    if isinstance(values, AbstractSet):
+    if isinstance(values, str | bytes):
+        raise InputError(f"{name}: expected one for each class, got the text {shown(values)}")
+    if isinstance(values, AbstractSet) and not isinstance(values, KeysView):
         raise InputError(f"{name}: expected one for each class in their order, got a set, which has no order")
+    columns = column_names(values)
+    if columns is not None and len(columns) != 1:
+        raise InputError(f"{name}: expected one for each class, got a data frame of {len(columns)} columns: pass one of them")
+    if columns is not None:
+        values = values[values.columns[0]]
     if isinstance(values, Mapping):
         return _looked_up(name, [str(key) for key in values], list(values.values()), classes, "a dict")
     if not (hasattr(values, "index") and hasattr(values, "to_numpy")):
@@ -113,14 +176,14 @@ def by_class(name: str, values: Any, classes: Sequence[str] | None = None) -> An
     named = classes is not None and sorted(keys) == sorted(classes)
     if keys == [str(place) for place in range(len(keys))] and not named:
         return values
-    return _looked_up(name, keys, values.tolist(), classes, "a series by name")
+    return _looked_up(name, keys, values.tolist(), classes, _SERIES)
 
 
 def superclass_by_class(superclasses: Any, classes: Sequence[str] | None = None) -> list[str]:
     """The name of the superclass of each class, in the order of the classes.
 
     A class whose superclass is missing (None, NaN, ``pandas.NA``) is its own superclass: it gets its own name, or ``class 3``
-    where names are not known.
+    where names are not known, with ``(class)`` behind it if a superclass of other classes has that name.
 
     Args:
         superclasses: C names or numbers, as a list, array, tensor, dict or series; see :func:`by_class`.
@@ -128,22 +191,39 @@ def superclass_by_class(superclasses: Any, classes: Sequence[str] | None = None)
 
     >>> superclass_by_class({"ash": "broad", "elm": "broad", "fern": None}, ["fern", "ash", "elm"])
     ['fern', 'broad', 'broad']
+    >>> superclass_by_class([None, "oak"], ["oak", "red oak"])
+    ['oak (class)', 'oak']
     """
     values = by_class("superclasses", superclasses, classes)
-    names = values.tolist() if hasattr(values, "tolist") else list(values)
-    return [_own_name(place, classes) if _is_missing(name) else str(name) for place, name in enumerate(names)]
+    names = [None if is_missing(name) else str(name) for name in (values.tolist() if hasattr(values, "tolist") else values)]
+    if "" in names:
+        raise InputError(
+            f"superclasses: expected {len(names)} names, one for each class, got an empty one for class {names.index('')}: "
+            "use None for a class without a superclass"
+        )
+    taken = {name for name in names if name is not None}
+    return [_own_name(place, classes, taken) if name is None else name for place, name in enumerate(names)]
 
 
-def _is_missing(value: Any) -> bool:
-    """Whether this is None, or a NaN of any kind: only those are not equal to themselves, or not even comparable."""
+def is_missing(value: Any) -> bool:
+    """Whether this is None, or a NaN of any kind: only those are not equal to themselves, or not even comparable.
+
+    >>> is_missing(None), is_missing(float("nan")), is_missing("oak")
+    (True, True, False)
+    """
     try:
         return value is None or not bool(value == value)
     except TypeError:  # the truth value of pandas.NA
         return True
 
 
-def _own_name(place: int, classes: Sequence[str] | None) -> str:
-    return classes[place] if classes is not None and place < len(classes) else f"class {place}"
+def _own_name(place: int, classes: Sequence[str] | None, taken: set[str]) -> str:
+    """A name that no other superclass has, which is then taken too."""
+    name = classes[place] if classes is not None and place < len(classes) else f"class {place}"
+    while name in taken:
+        name += " (class)"
+    taken.add(name)
+    return name
 
 
 def _looked_up(name: str, keys: list[str], values: list[Any], classes: Sequence[str] | None, kind: str) -> list[Any]:

@@ -1,7 +1,8 @@
 """Base of links and rules: a module whose buffers get their shape when it is fitted."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 from torch import Tensor, nn
@@ -22,6 +23,18 @@ class Fitted(nn.Module):
         if value is None:
             raise NotFittedError(f"{self} has not been fitted: call {how}(…) first")
         return value
+
+    @contextmanager
+    def whole_or_not(self) -> Iterator[None]:
+        """Around a fit: an error inside leaves the module, down to its parts, as it was before."""
+        before = [(part, {name: _copied(value) for name, value in vars(part).items()}) for part in self.modules()]
+        try:
+            yield
+        except BaseException:
+            for part, values in before:
+                vars(part).clear()
+                vars(part).update(values)
+            raise
 
     def twin(self) -> Self:
         """A copy with buffers of its own, down to its parts, so that a fit of one changes nothing of the other.
@@ -48,3 +61,8 @@ class Fitted(nn.Module):
             if prefix + name in state_dict:
                 self._buffers[name] = state_dict[prefix + name].clone()
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+
+def _copied(value: Any) -> Any:
+    """A copy of the containers of a module (its buffers and parts), which a fit changes in place; tensors are replaced."""
+    return value.copy() if isinstance(value, dict | list | set) else value

@@ -25,6 +25,7 @@ from sklearn.utils.validation import (
 )
 
 from shortlist.checks import number
+from shortlist.class_names import check_same_columns, column_names
 from shortlist.predictions.checks import as_quality
 from shortlist.sets import SetRule, parse_rule
 from shortlist.tensors import Array
@@ -72,19 +73,29 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, quality: Any = None, **fit_params: Any) -> Self:
-        """Fit the estimator on most of the rows and the rule on the rest.
+        """Fit the estimator on most of the rows and the rule on the rest; if that fails, everything stays as it was.
 
         Args:
             X: (rows, features): an array, a sparse matrix, a data frame, or whatever else the estimator takes; passed to it
                 as it is.
-            y: one label a row, or zeros and ones (rows, labels), which may be a sparse matrix.
+            y: one label a row, or zeros and ones (rows, labels), which may be a sparse matrix; a data frame must have its
+                columns in the same order when the sets are scored.
             quality: one number for each row, for a rule with a gate by quality, such as ``lac:0.1,gate:0.95:quality``.
             **fit_params: passed to the ``fit`` of the estimator. ``sample_weight`` weighs the rows there (in a pipeline, in its
                 last step); every calibration row counts once, because a weighted threshold would have no guarantee.
         """
+        before = self.__dict__.copy()
+        try:
+            return self._fit(X, y, quality, fit_params)
+        except BaseException:
+            self.__dict__ = before
+            raise
+
+    def _fit(self, X: Any, y: Any, quality: Any, fit_params: dict[str, Any]) -> Self:
         if not hasattr(self.estimator, "predict_proba"):
             kind = type(self.estimator).__name__
             raise AttributeError(f"estimator: expected one with predict_proba, got {kind}: wrap it in CalibratedClassifierCV")
+        self._label_names = column_names(y)
         X, y = indexable(*validate_data(self, X, y, skip_check_array=True))
         y = _dense(_check_y(y, multi_output=True, estimator=self))
         check_classification_targets(y)
@@ -157,6 +168,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     def _marks(self, y: Any) -> Array:
         """The labels as bool (rows, classes); a label that no training row had is in no column."""
         if self._multi_label:
+            check_same_columns(None, y, self._label_names, "y")
             return np.asarray(_dense(y)).astype(bool)
         marks: Array = np.asarray(column_or_1d(y, warn=True))[:, None] == self.classes_
         return marks

@@ -29,6 +29,7 @@ NUMBER_THE_CLASSES = ": number the classes first, for example with numpy.unique(
 BLOCK_ENTRIES = 2**21
 # On other devices, where starting the work on a block takes longer than what its size saves.
 DEVICE_BLOCK_ENTRIES = 2**24
+WIDE_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 
 
 class TwoHeadScores(NamedTuple):
@@ -73,7 +74,20 @@ def shape_of(tensor: Tensor) -> str:
 
 
 def as_tensor(values: Any, name: str = "probs") -> Tensor:
-    """The values as a tensor, without a copy where they are a tensor or an array."""
+    """The values as a tensor, without a copy where they are a tensor or an array; wide unsigned integers become int64."""
+    tensor = _tensor(values, name)
+    return _signed(tensor, name) if tensor.dtype in WIDE_UNSIGNED else tensor
+
+
+def _signed(tensor: Tensor, name: str) -> Tensor:
+    """Unsigned integers as int64: torch can hold them, but neither compare nor add them."""
+    signed = tensor.long()
+    if tensor.dtype == torch.uint64 and bool((signed < 0).any()):
+        raise InputError(f"{name}: expected numbers below 2^63, got {int(signed[signed < 0][0]) + 2**64}")
+    return signed
+
+
+def _tensor(values: Any, name: str) -> Tensor:
     if isinstance(values, Tensor):
         return values
     if hasattr(values, "to_numpy"):  # a data frame

@@ -294,6 +294,10 @@ def test_people_stand_among_the_classifiers_of_a_report(run, fails, old, new, tm
     sets.write_text("id,labels\nnobody,ash\n")
     refusal = fails("report", new, "--rule", "lac:0.1", "--calibration", old, "--human", sets, "--out", out)
     assert re.match("id: .*got 'nobody'", refusal)
+    assert "--split" not in refusal
+    sets.write_text("\n".join(["id,labels", *(f"{row},{names[0]}" for row in rows.ids)]))
+    refusal = fails("report", new, "--rule", "lac:0.1", "--split", 0.5, "--human", sets, "--out", out)
+    assert re.match("id: .*got .*--split takes rows away.*--calibration", refusal)
 
 
 def test_a_report_of_several_classifiers_sets_one_number_against_another(run, old, new, tmp_path):

@@ -28,10 +28,9 @@ def test_names_titles_and_definitions_are_there_and_differ():
 @pytest.mark.parametrize("kind", KINDS)
 def test_numbers_and_frame_hold_the_same_quantities(kind, rule):
     evaluation = measure(draw(kind, counts=COUNTS), rule)
-    numbers, frame = evaluation.numbers(), evaluation.frame() if kind != "none" or rule else None
-    if frame is None:
-        assert set(numbers) == {"name", "rule", "rows"}
-        return
+    numbers, frame = evaluation.numbers(), evaluation.frame()
+    assert list(frame.columns) == ["group", "value", "standard_error", "definition"]
+    assert frame.empty == (kind == "none" and rule is None)
     assert list(frame.index) == [name for name in numbers if name in QUANTITIES]
     for name, row in frame.iterrows():
         assert row["value"] == pytest.approx(numbers[name], nan_ok=True)

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings, strategies as st
 from scipy.optimize import minimize_scalar
 
 from shortlist.errors import InputError, NotConvergedError
-from shortlist.links import SPA, Identity, Sigmoid, Softmax, Temperature
+from shortlist.links import SPA, Identity, Isotonic, Platt, Sigmoid, Softmax, Temperature
 from tests.references import links as reference
 
 
@@ -124,6 +124,30 @@ def test_fitting_again_is_as_fitting_afresh():
     single, many = draw(6), draw(7, single=False)
     again = Temperature().fit(*single).fit(*many)
     torch.testing.assert_close(again.temperature, Temperature().fit(*many).temperature)
+
+
+@pytest.mark.parametrize("kind", [Temperature, Platt, Isotonic])
+@pytest.mark.parametrize("fails", [NotConvergedError("no optimum"), KeyboardInterrupt()])
+def test_a_refit_that_fails_leaves_the_link_as_it_was(kind, fails, monkeypatch):
+    link = kind().fit(*draw(6))
+    before, base, probs = link.config(), link.base, link.probs(draw(6)[0])
+
+    def broken(*_):
+        raise fails
+
+    for place in ("temperature._root", "per_label._fit_platt", "per_label._fit_isotonic"):
+        monkeypatch.setattr(f"shortlist.links.{place}", broken)
+    with pytest.raises(type(fails)):
+        link.fit(*draw(7, single=False))
+    assert (link.config(), link.base) == (before, base)
+    assert torch.equal(link.probs(draw(6)[0]), probs)
+
+
+def test_a_first_fit_that_fails_leaves_nothing_fitted():
+    link = Temperature()
+    with pytest.raises(NotConvergedError):
+        link.fit(torch.zeros(4, 4), torch.arange(4))
+    assert (link.base, link.single, link.fitted) == (None, None, False)
 
 
 @pytest.mark.parametrize("base", [Softmax(), Sigmoid()])

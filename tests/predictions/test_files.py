@@ -139,7 +139,7 @@ def test_parts_transposed_and_differentiable_scores_are_saved(tmp_path, suffix):
 def test_large_files_are_written_in_several_blocks(tmp_path, suffix, monkeypatch):
     blocks = [slice(i, min(i + 3, 10)) for i in range(0, 10, 3)]
     monkeypatch.setattr("shortlist.predictions.record.row_blocks", lambda *_: iter(blocks))
-    monkeypatch.setattr("shortlist.predictions.tables.BLOCK_ENTRIES", 8)
+    monkeypatch.setattr("shortlist.predictions.table_sinks.BLOCK_ENTRIES", 8)
     predictions = Predictions(draw(10, 4), targets(10, 4)["many"], ids=map(str, range(10)))
     assert_same(through(predictions, tmp_path, suffix), predictions)
 
@@ -279,7 +279,9 @@ def test_names_that_some_format_cannot_hold_are_refused_by_all(tmp_path, suffix,
 
 
 def test_files_hold_the_field_names_as_keys(tmp_path):
-    predictions = Predictions(draw(2, 3), [0, 1], classes="abc", ids=["x", "y"], train_counts=[1, 2, 3], link="softmax")
+    predictions = Predictions(
+        draw(2, 3), [0, 1], classes=["a", "b", "c"], ids=["x", "y"], train_counts=[1, 2, 3], link="softmax"
+    )
     predictions.save(tmp_path / "a.npz")
     with np.load(tmp_path / "a.npz") as file:
         assert {"scores", "target", "classes", "ids", "train_counts", "link"} <= set(file.files)

@@ -195,7 +195,7 @@ def test_class_names_are_gathered_from_many_batches(tmp_path):
         ({"s0": [0.5, float("nan")]}, "got nan in row 1, column 0"),
         ({"s0": ["a", "b"]}, "expected numbers in 's0', got string"),
         ({"s0": [[1.0], [1.0, 2.0]]}, "expected lists of one length in 's0'"),
-        ({"s0": [0.5, 0.5], "y": ["1", "0"]}, r"target: '1' is not one of the 1 classes"),
+        ({"s0": [0.5, 0.5], "y": ["1", "0"]}, r"target: expected names of classes \('0'\), got '1'"),
         ({"s0": [[0.5], [0.5]], "y": ["1", "0"]}, "target: .*does not list the classes"),
         ({"s0": [[0.5], [0.5]], "y": [[0], [1]]}, "expected labels from 0 to 0, got 0 to 1"),
         ({"s0": [0.5, 0.5], "y": [0, None]}, "expected a value in every row of 'y'"),
@@ -577,7 +577,7 @@ def test_rows_that_all_lack_a_label_or_all_have_one_are_of_the_same_kind(tmp_pat
 
 def test_what_marks_no_label_does_not_excuse_wrong_labels(tmp_path):
     path = tmp_path / "scores.csv"
-    for entry, message in (("yew", "'yew' is not one of the 2 classes"), ("2", "expected labels from 0 to 1, got 2")):
+    for entry, message in (("yew", "names of classes.*got 'yew'"), ("2", "expected labels from 0 to 1, got 2")):
         path.write_text(f"p_ash,p_elm,target\n0.5,0.5,{entry}\n0.5,0.5,none\n")
         with pytest.raises(InputError, match=message):
             Predictions.load(path, scores_key="p_*", link="identity", no_label="none")

@@ -4,6 +4,7 @@ import os
 import tracemalloc
 import weakref
 
+import pandas as pd
 import pytest
 import torch
 from safetensors import safe_open
@@ -127,6 +128,54 @@ def test_blocks_that_do_not_go_together_are_refused(tmp_path, second, message):
     assert os.listdir(tmp_path) == []
 
 
+FRAME = pd.DataFrame([[0.5, 0.25, 0.125]], columns=NAMES)
+TURNED = FRAME[["oak", "ash", "elm"]]
+PLAIN = FRAME.to_numpy()
+NUMBERED = pd.DataFrame(PLAIN, columns=[2, 0, 1])
+MARKS, TURNED_MARKS = FRAME > 0.3, TURNED > 0.3
+
+
+@pytest.mark.parametrize(
+    ("blocks", "named"),
+    [
+        ([(FRAME, None), (TURNED, None)], "scores: .*'ash' and 'oak' in column 0.*begins at row 1"),
+        ([(FRAME, None), (PLAIN, None), (TURNED, None)], "scores: .*'ash' and 'oak'.*begins at row 2"),
+        ([(PLAIN, None), (TURNED, None), (FRAME, None)], "scores: .*'oak' and 'ash'.*begins at row 2"),
+        ([(PLAIN, None), (NUMBERED, None)], "scores: .*'0' and '2' in column 0"),
+        ([(FRAME, MARKS), (PLAIN, TURNED_MARKS)], "target: .*'ash' and 'oak' in column 0"),
+        ([(PLAIN, MARKS), (PLAIN, TURNED_MARKS)], "target: .*'ash' and 'oak' in column 0"),
+        ([(FRAME, None), (FRAME.rename(columns={"elm": "yew"}), None)], "scores: .*'elm' and 'yew' in column 1"),
+    ],
+)
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_blocks_whose_columns_are_in_another_order_are_refused(tmp_path, suffix, blocks, named):
+    def write():
+        with PredictionsWriter(tmp_path / f"a{suffix}") as writer:
+            for scores, target in blocks:
+                writer.append(scores, target)
+
+    with pytest.raises(InputError, match=named):
+        write()
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_first_block_names_the_classes_of_the_others(tmp_path):
+    with PredictionsWriter(tmp_path / "a.npz", train_counts={"oak": 1, "ash": 2, "elm": 3}) as writer:
+        writer.append(FRAME)
+        writer.append(PLAIN)
+    found = Predictions.load(tmp_path / "a.npz")
+    assert (found.classes, found.train_counts.tolist()) == (tuple(NAMES), [2, 3, 1])
+
+
+def test_a_block_that_was_refused_leaves_its_ids_free(tmp_path):
+    with PredictionsWriter(tmp_path / "a.npz") as writer:
+        writer.append(draw(1), ids=["a"])
+        with pytest.raises(InputError, match="ids: .*NUL"):
+            writer.append(draw(2), ids=["b", "\0"])
+        writer.append(draw(2), ids=["b", "c"])
+    assert Predictions.load(tmp_path / "a.npz").ids == ("a", "b", "c")
+
+
 def test_formats_that_cannot_be_written_are_refused_at_once(tmp_path):
     with pytest.raises(InputError, match=r"cannot write .*a\.csv"):
         PredictionsWriter(tmp_path / "a.csv")
@@ -150,7 +199,7 @@ def test_every_tensor_is_aligned(tmp_path, rows, classes, dtype):
 def test_the_whole_is_never_in_memory(tmp_path, suffix, form, monkeypatch):
     """Of 40 blocks at most a few are alive at any time, and no allocation has the size of all."""
     blocks, rows, classes = 40, 500, 60
-    monkeypatch.setattr("shortlist.predictions.tables.BLOCK_ENTRIES", 4 * rows * classes)
+    monkeypatch.setattr("shortlist.predictions.table_sinks.BLOCK_ENTRIES", 4 * rows * classes)
     alive, most = weakref.WeakSet(), 0
     Predictions(draw(2), targets(2, form)).save(tmp_path / f"first{suffix}")  # imports what it needs
     tracemalloc.start()

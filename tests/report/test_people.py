@@ -46,6 +46,8 @@ def test_lists_of_labels_and_names_that_are_numbers_are_read(tmp_path):
     pd.DataFrame({"id": ["7", "8"], "labels": [["1", "2"], []]}).to_parquet(tmp_path / "sets.parquet")
     rows = Predictions(torch.eye(2), torch.tensor([0, 1]), ["1", "2"], link="softmax", ids=["7", "8"])
     assert read_human_sets(tmp_path / "sets.parquet").measure(rows)[0].coverage == 0.5
+    pd.DataFrame({"id": ["7", "8"], "labels": [["1", None], [None, ""]]}).to_parquet(tmp_path / "gaps.parquet")
+    assert read_human_sets(tmp_path / "gaps.parquet").by_person == {"gaps": {"7": frozenset({"1"}), "8": frozenset()}}
     csv = written(tmp_path, "id,labels\n7,1\n8,2\n")
     assert read_human_sets(csv).measure(rows)[0].coverage == 1
 

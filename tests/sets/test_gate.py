@@ -145,6 +145,26 @@ def test_what_cannot_be_fitted_is_refused():
         gate(raps(0.1), 0.5).fit(probs, np.ones_like(target) & target.any(1, keepdims=True))
 
 
+def test_a_refit_that_fails_leaves_gate_and_rule_as_they_were():
+    probs, target = rows(200, 8)
+    rule = gate(lac(0.1), 0.9).fit(probs, target)
+    before, state = rule.record(), {name: value.clone() for name, value in rule.state_dict().items()}
+    several = target.copy()
+    several[target.any(1).nonzero()[0][0]] = True
+    flat = probs**0.5 / (probs**0.5).sum(1, keepdims=True)
+    unsure = np.where(target.any(1, keepdims=True), 0.1, 0.9) * np.ones_like(probs)
+    for refused, labels in ((flat, several), (unsure, target), (flat, target[:, :5]), (flat, None), (flat, target & False)):
+        with pytest.raises(InputError):
+            rule.fit(refused, labels)
+        assert rule.record() == before
+        assert all(torch.equal(value, state[name]) for name, value in rule.state_dict().items())
+    fresh = gate(lac(0.1), 0.9)
+    with pytest.raises(InputError, match="many labels"):
+        fresh.fit(flat, several)
+    assert not fresh.fitted
+    assert not fresh.gate.fitted
+
+
 def test_a_damaged_gate_is_refused():
     from shortlist.sets import rule_from_record
 

@@ -40,9 +40,9 @@ def test_lists_run_by_decreasing_probability_ties_by_lower_index(data, rows, cla
 
 def test_targets_are_lists_of_names_in_either_form():
     sets, probs = torch.ones(2, 4, dtype=torch.bool), torch.tensor([[0.1, 0.2, 0.3, 0.4]] * 2)
-    single = label_lists(sets, probs, NAMES, "ab", torch.tensor([3, 0]))
+    single = label_lists(sets, probs, NAMES, ["a", "b"], torch.tensor([3, 0]))
     assert [row.target for row in single] == [["fir"], ["ash"]]
-    many = label_lists(sets, probs, NAMES, "ab", torch.tensor([[True, False, True, False], [False] * 4]))
+    many = label_lists(sets, probs, NAMES, ["a", "b"], torch.tensor([[True, False, True, False], [False] * 4]))
     assert [row.target for row in many] == [["ash", "elm"], []]
 
 

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
@@ -180,3 +181,20 @@ def test_the_cost_is_that_of_the_sets_which_the_rule_gives_in_every_precision(ru
     assert found.size_after == pytest.approx(rule(probs).sum(1).double().mean().item())
     assert found.size_before == pytest.approx(rule.unbounded(probs).sum(1).double().mean().item())
     assert found.size_before > 0
+
+
+def test_batches_whose_columns_are_not_those_of_the_fit_are_refused():
+    random = np.random.default_rng(5)
+    probs = pd.DataFrame(random.dirichlet(np.ones(3), size=60), columns=["ash", "elm", "fir"])
+    target = probs.to_numpy().argmax(1)
+    turned, wider = probs[["fir", "ash", "elm"]], np.hstack([probs.to_numpy(), np.zeros((60, 1))])
+    rule = cap(lac(0.1).fit(probs, target), 2)
+    assert bound_cost(rule, [(probs, target)]) == bound_cost(rule, probs, target)
+    for source in ([(turned, target)], [(probs.to_numpy(), target), (turned, target)], lambda: iter([turned])):
+        with pytest.raises(InputError, match="column 0 was 'ash' and is 'fir'"):
+            bound_cost(rule, source)
+    for source in ([(wider, target)], [wider]):
+        with pytest.raises(InputError, match="fitted on 3 classes, got .*4"):
+            bound_cost(rule, source)
+    with pytest.raises(InputError, match="fitted on 3 classes, got .*4"):
+        bound_cost(rule, wider, target)

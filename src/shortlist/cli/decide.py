@@ -309,7 +309,13 @@ def _measured(
         for one in prepared:
             rows = f"{len(people.ids):,} of {len(one.predictions):,} rows"
             one.notes.append(f"{one.name}: measured on the {rows} that people answered")
-            one.predictions = people.answered(one.predictions)
+            try:
+                one.predictions = people.answered(one.predictions)
+            except InputError as error:
+                if fitting.split is None:
+                    raise
+                told = "--split takes rows away that the rule is fitted on: fit it on others, with --calibration"
+                raise InputError(f"{error}; {told}") from error
     note_different_rows(prepared)
     evaluations = []
     for one in prepared:

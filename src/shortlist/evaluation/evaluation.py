@@ -298,4 +298,5 @@ class Evaluation:
             }
             for quantity, value in defined(self)
         ]
-        return pd.DataFrame(rows).set_index("quantity")
+        columns = ["quantity", "group", "value", "standard_error", "definition"]
+        return pd.DataFrame(rows, columns=columns).set_index("quantity")

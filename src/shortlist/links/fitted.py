@@ -40,7 +40,7 @@ class FittedLink(Link):
         self.single = single  # one label per row: the probabilities of a row then sum to one
 
     def fit(self, scores: Scores | np.ndarray[Any, Any], target: Target | np.ndarray[Any, Any]) -> Self:
-        """Fit the map to labelled rows.
+        """Fit the map to labelled rows; if that fails, the link stays as it was.
 
         Args:
             scores: finite numbers (N, C); probabilities if the base is the identity.
@@ -52,14 +52,13 @@ class FittedLink(Link):
         check_rows(scores, target, kind="finite", name="scores")
         if len(scores) == 0:
             raise InputError(f"scores: expected labelled rows to fit {self.kind} on, got none")
-        self.single = is_single_label(target)
-        if not self.chosen:
-            self.base = _default(self.single)()
-        self._fitted_base().check_names(names)
-        rows = self._fitted_base()._checked(scores)
-        with torch.no_grad():
-            self._fit(rows, target)
-        self.fitted_names = names
+        with self.whole_or_not(), torch.no_grad():
+            self.single = is_single_label(target)
+            if not self.chosen:
+                self.base = _default(self.single)()
+            self._fitted_base().check_names(names)
+            self._fit(self._fitted_base()._checked(scores), target)
+            self.fitted_names = names
         return self
 
     def _fit(self, scores: Scores, target: Target) -> None:

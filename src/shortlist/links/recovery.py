@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from shortlist.checks import number, per_class
+from shortlist.class_names import by_class
 from shortlist.errors import InputError, NotFittedError
 from shortlist.links.fixed import softmax_log_odds
 from shortlist.links.link import Link, invert_increasing
@@ -184,7 +185,8 @@ class LDAM(Link):
         super().__init__()
         self._set(scale=scale)
         if margins is not None:
-            margins = self.domains["margins"]("margins", as_tensor(margins, "margins").detach()).clone()
+            given = as_tensor(by_class("margins", margins), "margins").detach()
+            margins = self.domains["margins"]("margins", given).clone()
         self.register_buffer("margins", margins)
 
     def check_buffers(self) -> None:

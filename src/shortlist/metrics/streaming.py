@@ -12,7 +12,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from shortlist.checks import Kind, whole
-from shortlist.class_names import check_same_batches, column_names
+from shortlist.class_names import check_same_batches, check_same_columns, column_names
 from shortlist.errors import InputError
 from shortlist.metrics import binned_pairs, calibration, classwise, confidence, curves, outliers, ranking, retrieval
 from shortlist.metrics.inputs import checked
@@ -59,7 +59,7 @@ class Streaming(Metric):
 
         Batches that are data frames must have the same columns in the same order.
         """
-        self._check_columns(values)
+        self._check_columns(values, target)
         names = column_names(values)
         values, target = checked(values, target, self.kind)
         if target is None and self.needs_target:
@@ -81,7 +81,7 @@ class Streaming(Metric):
 
     def forward(self, values: Any, target: Any = None) -> Any:
         """Add a batch, and return the metric of this batch alone."""
-        self._check_columns(values)
+        self._check_columns(values, target)
         # torchmetrics resets the metric, updates it, and puts the batches before back unless the update raises an error.
         before = {name: [*value] if isinstance(value, list) else value for name, value in vars(self).items()}
         try:
@@ -97,9 +97,10 @@ class Streaming(Metric):
         super().reset()
         self.names = None
 
-    def _check_columns(self, values: Any) -> None:
-        """Raise an error if a batch has other columns than those before."""
+    def _check_columns(self, values: Any, target: Any) -> None:
+        """Raise an error if a batch, or its target, has other columns than the batches before."""
         check_same_batches(self.names, column_names(values))
+        check_same_columns(values, target, self.names)
 
     def compute(self) -> Any:
         """The metric over all batches so far."""

@@ -106,10 +106,10 @@ class AverageKAccuracy(Coverage):
         if self.calibrated:
             accuracy.calibrated(self.rule, calibration)
 
-    def _check_columns(self, values: Any) -> None:
+    def _check_columns(self, values: Any, target: Any) -> None:
         if self.calibrated:
             check_same_origin(self.rule.text, self.rule.origin, values)
-        super()._check_columns(values)
+        super()._check_columns(values, target)
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
         return accuracy.class_hits(self.rule(values), target)

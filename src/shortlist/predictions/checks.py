@@ -55,9 +55,8 @@ def check_storable(names: Sequence[str] | None, what: str) -> None:
 
 def check_superclasses(names: Sequence[str] | None, classes: int) -> None:
     """One name for each class; several classes may share it."""
-    if names is not None and (len(names) != classes or "" in names):
-        came = "an empty one" if len(names) == classes else str(len(names))
-        raise InputError(f"superclasses: expected {classes} names, one for each class, got {came}")
+    if names is not None and len(names) != classes:
+        raise InputError(f"superclasses: expected {classes} names, one for each class, got {len(names)}")
 
 
 def check_counts(counts: Tensor, classes: int) -> None:

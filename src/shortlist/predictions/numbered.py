@@ -1,4 +1,4 @@
-"""Classes that are named by numbers: labels go by those names, and not by the places of the columns."""
+"""Labels by the names of their classes: texts, or numbers that are names and not the places of columns."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from shortlist.words import quoted
 
 @dataclass(frozen=True)
 class Numbered:
-    """Names of classes some of which are numbers other than their places.
+    """Names of classes, by which labels are looked up.
 
     Args:
         names: the names, in the order of the columns.
@@ -32,7 +32,7 @@ class Numbered:
 
     @staticmethod
     def of(names: Sequence[str]) -> "Numbered | None":
-        """These names; None if a number that is a name is also the place of that name."""
+        """These names if one of them is a number other than its place, so that numbers cannot be places; otherwise None."""
         numbers = [(place, as_number(name)) for place, name in enumerate(names)]
         return Numbered(names) if any(number is not None and number != place for place, number in numbers) else None
 
@@ -64,7 +64,8 @@ class Numbered:
             return self._places[found[0]]
         if found:
             raise InputError(f"target: expected the name of one class, got {label!r}, which could be any of {quoted(found)}")
-        raise InputError(f"target: expected names of classes, which are numbers here ({quoted(self.names, 4)}), got {label!r}")
+        hint = "" if label else ": set no_label if such rows have no label"
+        raise InputError(f"target: expected names of classes ({quoted(self.names, 4)}), got {label!r}{hint}")
 
     @cached_property
     def _places(self) -> dict[str, int]:

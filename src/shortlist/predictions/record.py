@@ -4,7 +4,7 @@ Training ends here and decisions start here. Values are checked once, on entry; 
 and are processed in row blocks.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,15 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_labels, check_values
-from shortlist.class_names import by_class, check_same_columns, column_names, named_columns, superclass_by_class
+from shortlist.class_names import (
+    by_class,
+    check_same_columns,
+    class_list,
+    column_names,
+    named_columns,
+    names_in_order,
+    superclass_by_class,
+)
 from shortlist.errors import InputError
 from shortlist.links import Identity, Link, parse_link
 from shortlist.predictions.checks import as_quality, check_columns, check_counts, check_names, check_superclasses
@@ -39,7 +47,8 @@ class Predictions:
     Args:
         scores: float32, float16 or float64 (N, C); numpy arrays are used without a copy.
         target: int64 (N,), bool (N, C), or None if the labels are not known.
-        classes: C names, all different; by default those of the columns of a data frame, or else numbers from 0.
+        classes: C names, all different, or a dict between them and the columns from 0; by default those of the columns of a
+            data frame, or else numbers from 0.
         link: turns scores into probabilities (a link or its text); None if scores cannot be interpreted as probabilities.
         ids: N names of rows, all different; None numbers them from 0.
         train_counts: the number of training examples of each class, (C,).
@@ -68,7 +77,7 @@ class Predictions:
         self,
         scores: Any,
         target: Any = None,
-        classes: Sequence[str] | None = None,
+        classes: Sequence[str] | Mapping[Any, Any] | None = None,
         link: Link | str | None = None,
         ids: Sequence[str] | None = None,
         train_counts: Any = None,
@@ -81,7 +90,7 @@ class Predictions:
 
         columns = column_names(scores)
         names = named_columns(scores) if classes is None else classes
-        keep("classes", None if names is None else tuple(str(name) for name in names))
+        keep("classes", None if names is None else tuple(class_list(names)))
         check_columns(self.classes, columns)
         known = self.classes or columns
         check_same_columns(scores, target, self.classes)
@@ -89,7 +98,7 @@ class Predictions:
         keep("scores", scores.float() if scores.dtype == torch.bfloat16 else scores)
         keep("target", None if target is None else as_target(target))
         keep("link", parse_link(link) if isinstance(link, str) else link)
-        keep("ids", None if ids is None else tuple(str(name) for name in ids))
+        keep("ids", None if ids is None else tuple(names_in_order("ids", ids)))
         counts = by_class("train_counts", train_counts, known)
         keep("train_counts", None if counts is None else as_tensor(counts, "train_counts"))
         keep("superclasses", None if superclasses is None else tuple(superclass_by_class(superclasses, known)))
@@ -142,9 +151,10 @@ class Predictions:
         """Shares of the classes among the training examples."""
         if self.train_counts is None:
             return None
-        if not self.train_counts.sum() > 0:
+        counts = self.train_counts.double()  # before they are added: half precision ends at 65504
+        if not counts.sum() > 0:
             raise InputError("train_counts: expected training examples to take a prior from, got 0 of every class")
-        return self.train_counts.double() / self.train_counts.sum()
+        return counts / counts.sum()
 
     def probs(self) -> Probs:
         """Probabilities (N, C) by the link; row blocks of a large file come from ``block.probs()``."""

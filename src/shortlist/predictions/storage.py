@@ -4,7 +4,7 @@ All formats hold the same fields under the same names, so that converting from o
 programs are read by the names of their arrays or columns; nothing is guessed from values.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,10 @@ from shortlist.links import Link, link_from_config, parse_link
 from shortlist.predictions import arrays, tables
 from shortlist.predictions.array_sinks import NpzSink, SafetensorsSink
 from shortlist.predictions.checks import check_storable
+from shortlist.predictions.numbered import Numbered
 from shortlist.predictions.record import Predictions
 from shortlist.predictions.stored import Header, Keys, RowKind, Sink, Stored
+from shortlist.predictions.table_sinks import ParquetSink
 
 UNREADABLE = (*arrays.UNREADABLE, *tables.UNREADABLE)
 
@@ -76,7 +78,7 @@ READERS: dict[str, Callable[[Path, Keys], Stored]] = {
     ".parquet": tables.read_parquet,
     ".csv": tables.read_csv,
 }
-SINKS: dict[str, type[Sink]] = {".safetensors": SafetensorsSink, ".npz": NpzSink, ".parquet": tables.ParquetSink}
+SINKS: dict[str, type[Sink]] = {".safetensors": SafetensorsSink, ".npz": NpzSink, ".parquet": ParquetSink}
 
 
 def _by_suffix(table: dict[str, Any], path: Path, verb: str) -> Any:
@@ -107,7 +109,9 @@ def _predictions(stored: Stored, link: Link | str | None) -> Predictions:
         link = parse_link(link)
     target = stored.target
     if target is not None and not isinstance(target, Tensor):
-        target = stored.numbered.places(target) if stored.numbered else _numbers(target, stored.classes)
+        if stored.classes is None:
+            raise InputError("target: holds class names, but the file does not list the classes")
+        target = Numbered(stored.classes).places(target)
     elif target is not None:
         target = _foreign_target(target, stored.scores.shape[-1])
         if stored.numbered and target.ndim == 1:
@@ -133,18 +137,6 @@ def _spread(labels: Tensor, labelled: Tensor, classes: int) -> Tensor:
     target = torch.zeros((len(labelled), classes), dtype=torch.bool)
     target[labelled.nonzero()[:, 0], labels.long()] = True
     return target
-
-
-def _numbers(names: Sequence[str], classes: Sequence[str] | None) -> Tensor:
-    """Class names as class numbers."""
-    if classes is None:
-        raise InputError("target: holds class names, but the file does not list the classes")
-    number = {name: label for label, name in enumerate(classes)}
-    unknown = next((name for name in names if name not in number), None)
-    if unknown is not None:
-        hint = "" if unknown else ": set no_label if such rows have no label"
-        raise InputError(f"target: {unknown!r} is not one of the {len(classes)} classes ({classes[0]!r}, …){hint}")
-    return torch.tensor([number[name] for name in names], dtype=torch.int64)
 
 
 def _foreign_target(target: Tensor, classes: int) -> Tensor:

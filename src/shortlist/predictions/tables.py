@@ -1,19 +1,21 @@
-"""Predictions as tables: Parquet for exchange, CSV for reading only.
+"""Predictions read from tables: Parquet for exchange, CSV for reading only.
 
-Up to 1,000 classes have a column each, ``scores.NAME``; more share one column of lists. A multi-label target is a column of
-lists of class numbers. A table is read in batches of rows, into memory or, beyond 256 MB, into a temporary memory-mapped file,
-so it need not fit in memory.
+Up to 1,000 classes have a column each, ``scores.NAME``; more share one column of lists. Labels are the names of classes where
+these are names of columns, so that programs that move columns, or drop what the file says about itself, do not change their
+meaning; otherwise class numbers. A multi-label target is a column of lists of them. A table is read in batches of rows, into
+memory or, beyond 256 MB, into a temporary memory-mapped file, so it need not fit in memory.
 """
 
 import json
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 import torch
@@ -25,86 +27,17 @@ from shortlist.files import contains
 from shortlist.predictions.array_sinks import DTYPES
 from shortlist.predictions.arrays import names_of
 from shortlist.predictions.checks import as_quality
-from shortlist.predictions.numbered import Numbered
-from shortlist.predictions.record import Predictions
-from shortlist.predictions.stored import QUALITY, VERSION, Header, Keys, RowKind, Sink, Stored
-from shortlist.tensors import BLOCK_ENTRIES, Array, is_single_label
-from shortlist.words import shown
+from shortlist.predictions.numbered import Numbered, as_number
+from shortlist.predictions.stored import QUALITY, VERSION, Keys, Stored
+from shortlist.tensors import Array
+from shortlist.words import quoted, shown
 
 UNREADABLE = (pa.ArrowException,)
-COLUMN_PER_CLASS = 1000
 PREFIX = "scores."
 MAPPED_ABOVE = 2**28
 HEADER = b"shortlist"
-
-
-class ParquetSink(Sink):
-    """A row group for each block of rows; everything that is not a row is JSON in the schema."""
-
-    def __init__(self, path: Path, header: Header, kind: RowKind):
-        self._names = list(header.classes or [str(label) for label in range(kind.classes)])
-        told = {
-            "format": VERSION,
-            "classes": header.classes,
-            "link": header.link,
-            "link_tensors": {name: _to_json(tensor) for name, tensor in header.link_tensors.items()},
-            "train_counts": None if header.train_counts is None else _to_json(header.train_counts),
-            "multi_label": kind.multi_label,
-            "num_classes": kind.classes,
-        }
-        if header.superclasses is not None:
-            told["superclasses"] = header.superclasses
-        if header.network_digest is not None:
-            told["network_digest"] = header.network_digest
-        self._kind = kind
-        self._waiting: list[pa.Table] = []
-        schema = self._table(self._no_rows()).schema
-        self._schema = schema.with_metadata({HEADER: json.dumps(told).encode()})
-        self._writer = pq.ParquetWriter(path, self._schema)
-        self._group = max(1, BLOCK_ENTRIES // max(1, kind.classes))  # rows
-
-    def _no_rows(self) -> Predictions:
-        kind, target = self._kind, None
-        if kind.target is not None:
-            target = torch.empty((0, kind.classes) if kind.multi_label else 0, dtype=kind.target)
-        scores = torch.empty((0, kind.classes), dtype=kind.scores)
-        return Predictions(scores, target, ids=() if kind.ids else None, quality=() if kind.quality else None)
-
-    def _append(self, rows: Predictions) -> None:
-        """Small blocks wait until they make a row group."""
-        self._waiting.append(self._table(rows).cast(self._schema))
-        if sum(table.num_rows for table in self._waiting) >= self._group:
-            self._write()
-
-    def finish(self) -> None:
-        """Write the last row group and the footer."""
-        if self._waiting:
-            self._write()
-        self._writer.close()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._writer.close()
-
-    def _write(self) -> None:
-        self._writer.write_table(pa.concat_tables(self._waiting), row_group_size=self._group)
-        self._waiting = []
-
-    def _table(self, rows: Predictions) -> pa.Table:
-        scores = rows.scores.detach().cpu().contiguous()
-        columns: dict[str, Any] = {}
-        if self._kind.ids and rows.ids is not None:
-            columns["id"] = pa.array(rows.ids, pa.string())
-        if rows.target is not None:
-            columns["target"] = _target_column(rows.target.detach().cpu())
-        if rows.quality is not None:
-            columns[QUALITY] = pa.array(rows.quality.cpu().numpy())
-        if scores.shape[1] <= COLUMN_PER_CLASS:
-            by_class = np.ascontiguousarray(scores.numpy().T)
-            columns |= {PREFIX + name: pa.array(values) for name, values in zip(self._names, by_class, strict=True)}
-        else:
-            columns["scores"] = pa.FixedSizeListArray.from_arrays(pa.array(scores.numpy().reshape(-1)), scores.shape[1])
-        return pa.table(columns)
+EMPTY_CELLS = pyarrow.csv.ConvertOptions().null_values  # "", "NA", "null", …
+MIDNIGHT = r"[ T]00:00:00(\.0+)?$"
 
 
 def read_parquet(path: Path, keys: Keys) -> Stored:
@@ -123,11 +56,17 @@ def read_csv(path: Path, keys: Keys) -> Stored:
     ids = keys.ids or "id"
     as_text = set() if ids == keys.scores else {ids}  # 007 is not 7
     target = keys.find_target(names)
-    if target is not None and Numbered.of(keys.class_names(keys.find_scores(names))) is not None:
-        as_text.add(target)
+    if target is not None:
+        as_text.add(target)  # so that a class may be called True, NA or 2024-05-01
     kinds = {column: pa.string() for column, name in zip(written, names, strict=True) if name in as_text}
     converting = pyarrow.csv.ConvertOptions(column_types=kinds)
     table = pyarrow.csv.read_csv(path, parse_options=parsing, convert_options=converting).rename_columns(names)
+    if target is not None and names.count(target) == 1:
+        classes = keys.class_names(keys.find_scores(names))
+        labels = _without_empty(table.column(target), classes, keys.no_label)
+        if keys.no_label is None and Numbered.of(classes) is None:
+            labels = _spelt(labels, classes)
+        table = table.set_column(names.index(target), target, labels)
     return _read(table.schema, table.num_rows, {}, keys, lambda names: table.select(names).to_batches(2**16))
 
 
@@ -136,20 +75,55 @@ def _batches(file: pq.ParquetFile, names: list[str]) -> Iterator[pa.RecordBatch]
     yield from file.iter_batches(batch_size=min(rows, 2**16), columns=names)
 
 
-def _target_column(target: Tensor) -> pa.Array:
-    if is_single_label(target):
-        return pa.array(target.numpy())
-    places = target.nonzero()
-    offsets = np.zeros(len(target) + 1, np.int32)
-    np.cumsum(target.sum(1).numpy(), out=offsets[1:])
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(places[:, 1].int().numpy()))
+def _without_empty(texts: pa.ChunkedArray, classes: Sequence[str], no_label: str | None) -> pa.ChunkedArray:
+    """Cells of a CSV file that were read as text, those that stand for no value as nulls, unless a class is called so.
+
+    What spells the same number as ``no_label``, such as -1.0 for -1, becomes that.
+    """
+    empty = [cell for cell in EMPTY_CELLS if cell not in classes and cell != no_label]
+    texts = pc.if_else(pc.is_in(texts, value_set=pa.array(empty, pa.string())), pa.scalar(None, pa.string()), texts)
+    number = None if no_label is None else as_number(no_label)
+    if number is None:
+        return texts
+    cells = set(pc.unique(texts.drop_null()).to_pylist()) - set(classes)
+    alike = [cell for cell in cells if as_number(cell.strip()) == number]
+    return pc.if_else(pc.is_in(texts, value_set=pa.array(alike, pa.string())), pa.scalar(no_label, pa.string()), texts)
+
+
+def _spelt(texts: pa.Array | pa.ChunkedArray, classes: Sequence[str]) -> Any:
+    """Labels that are texts: the numbers that they spell, unless all of them are names of classes, or some no numbers."""
+    if set(pc.unique(texts.drop_null()).to_pylist()) <= set(classes):
+        return texts
+    try:
+        return pc.utf8_trim_whitespace(texts).cast(pa.float64())
+    except pa.ArrowInvalid:
+        return texts
+
+
+def _score_columns(schema: pa.Schema, header: dict[str, Any], keys: Keys) -> list[str]:
+    """The columns of the scores; in a file of ours in the order of its classes, wherever another program has put them."""
+    ours = header.get("format") == VERSION
+    if ours and keys.scores is None and "scores" not in schema.names:
+        keys = replace(keys, scores=f"{PREFIX}*")
+    found = keys.find_scores(schema.names)
+    if not ours or _is_list(schema.field(found[0]).type):
+        return found
+    number = whole(0)("num_classes", header.get("num_classes", len(found)))
+    classes = names_of(header["classes"], "classes") or [str(place) for place in range(min(number, len(found) + 1))]
+    called = dict(zip(keys.class_names(found), found, strict=True))
+    if sorted(called) != sorted(classes) or len(found) > len(called):
+        missing, more = sorted(set(classes) - set(called)), sorted(set(called) - set(classes))
+        wrong = f"none for {quoted(missing)}" if missing else f"some for {quoted(more)} too" if more else "several for one"
+        raise InputError(f"scores: expected a column for each class that the file names ({quoted(classes, 4)}), got {wrong}")
+    return [called[name] for name in classes]
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind))
 
 
 def _read(schema: pa.Schema, rows: int, header: dict[str, Any], keys: Keys, read: Any) -> Stored:
-    if header.get("format") == VERSION and keys.scores is None:
-        found = ["scores"] if "scores" in schema.names else [name for name in schema.names if name.startswith(PREFIX)]
-    else:
-        found = keys.find_scores(schema.names)
+    found = _score_columns(schema, header, keys)
     target_key = keys.find_target(schema.names)
     ids_key = None if "id" in found and keys.ids is None else keys.find_ids(schema.names, "id")
     quality_key = None if keys.quality is None and QUALITY in found else keys.find_quality(schema.names)
@@ -179,17 +153,18 @@ class _Gathered:
         self.quality_key = quality
         self.ours = header.get("format") == VERSION
         kind = schema.field(found[0]).type
-        self.lists = pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind)
+        self.lists = _is_list(kind)
         kinds = [kind.value_type] if self.lists else [schema.field(name).type for name in found]
         wrong = next((n for n, k in enumerate(kinds) if not (pa.types.is_floating(k) or pa.types.is_integer(k))), None)
         if wrong is not None:
             raise InputError(f"expected numbers in {found[wrong]!r}, got {schema.field(found[wrong]).type}")
         floats = {np.dtype(k.to_pandas_dtype()) if pa.types.is_floating(k) else np.dtype(np.float64) for k in kinds}
         self.dtype = np.result_type(*floats)
-        self.numbered = None if self.lists or self.ours else Numbered.of(keys.class_names(found))
+        self.classes = names_of(header["classes"], "classes") if self.ours else None if self.lists else keys.class_names(found)
+        self.numbered = None if self.ours else Numbered.of(self.classes or ())
         self.rows, self.filled = rows, 0
         self.scores: Tensor | None = None
-        self.target: Tensor | list[str] | None = None
+        self.target: Tensor | None = None
         self.ids: list[str] | None = [] if ids else None
         self.qualities: list[pa.Array] = []
         self.present: list[Tensor] = []
@@ -242,32 +217,18 @@ class _Gathered:
             assert present is not None
             self.present.append(present)
             column = column.filter(pa.array(present.numpy()))
-            if pa.types.is_string(column.type) and self.numbered is None and not self._names_classes(column):
-                with suppress(pa.ArrowInvalid):
-                    column = column.cast(pa.int64())
+            if pa.types.is_string(column.type) and self.numbered is None:
+                column = _spelt(column, self.classes or ())
         return _without_nulls(column, self.target_key or "target")
 
-    def _names_classes(self, column: pa.Array) -> bool:
-        return not self.lists and set(column.to_pylist()) <= set(self.keys.class_names(self.found))
-
     def _add_target(self, column: pa.Array, here: slice, classes: int) -> None:
-        if pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type):
-            column = column.cast(pa.list_(column.type.value_type))
-        if pa.types.is_floating(column.type):
-            try:
-                column = column.cast(pa.int64())
-            except pa.ArrowInvalid as error:
-                raise InputError("expected class numbers, lists of them or class names in the target, got fractions") from error
-        if self.numbered is not None:
-            column = self.numbered.places_of(column)
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            self.target = [*(self.target if isinstance(self.target, list) else []), *column.to_pylist()]
-        elif pa.types.is_integer(column.type):
-            if not isinstance(self.target, Tensor):
+        column = self._numbers(column)
+        if pa.types.is_integer(column.type):
+            if self.target is None:
                 self.target = torch.empty(self.rows, dtype=torch.int64)
             self.target[here] = torch.from_numpy(column.to_numpy(zero_copy_only=False).astype(np.int64))
         elif pa.types.is_list(column.type) and pa.types.is_integer(column.type.value_type):
-            if not isinstance(self.target, Tensor):
+            if self.target is None:
                 self.target = _room(self.rows, classes, np.dtype(bool))
             row = torch.from_numpy(np.repeat(np.arange(here.start, here.stop), _lengths(column)))
             label = torch.from_numpy(column.flatten().to_numpy(zero_copy_only=False).astype(np.int64))
@@ -282,11 +243,32 @@ class _Gathered:
         else:
             raise InputError(f"expected class numbers, lists of them or class names in the target, got {column.type}")
 
+    def _numbers(self, labels: pa.Array) -> pa.Array:
+        """Class numbers, or lists of them, of labels in any form that a table can hold."""
+        kind = labels.type
+        if _is_list(kind):
+            labels = labels.cast(pa.list_(kind.value_type))
+            return pa.ListArray.from_arrays(labels.offsets, self._numbers(labels.values))
+        if pa.types.is_dictionary(kind):
+            return self._numbers(labels.dictionary_decode())
+        if pa.types.is_floating(kind):
+            try:
+                labels = labels.cast(pa.int64())
+            except pa.ArrowInvalid as error:
+                raise InputError("expected class numbers, lists of them or class names in the target, got fractions") from error
+        if self.numbered is not None:
+            return self.numbered.places_of(labels)
+        if pa.types.is_integer(labels.type):
+            return labels
+        if self.classes is None:
+            raise InputError(f"target: expected class numbers, because the file does not list the classes, got {kind}")
+        return Numbered(self.classes).places_of(_names(labels, self.classes))
+
     def stored(self) -> Stored:
         header, ours = self.header, self.ours
         width = whole(0)("num_classes", header.get("num_classes", 0 if self.lists else len(self.found)))
         scores = _room(0, width, self.dtype) if self.scores is None else self.scores
-        target = self.target[: self.labels] if self.present and isinstance(self.target, Tensor) else self.target
+        target = self.target[: self.labels] if self.present and self.target is not None else self.target
         if target is None and self.target_key:
             multi = header.get("multi_label", False)
             target = torch.empty((0, width), dtype=torch.bool) if multi else torch.empty(0, dtype=torch.int64)
@@ -294,11 +276,7 @@ class _Gathered:
         return Stored(
             scores=scores,
             target=target,
-            classes=names_of(header["classes"], "classes")
-            if ours
-            else None
-            if self.lists
-            else self.keys.class_names(self.found),
+            classes=self.classes,
             superclasses=names_of(header.get("superclasses"), "superclasses"),
             ids=self.ids if ours or self.ids is None else self.keys.check_ids(self.ids),
             train_counts=None if counts is None else _from_json(counts, "train_counts"),
@@ -308,6 +286,21 @@ class _Gathered:
             network_digest=header.get("network_digest"),
             link_tensors={name: _from_json(value, name) for name, value in header.get("link_tensors", {}).items()},
         )
+
+
+def _names(labels: pa.Array, classes: Sequence[str]) -> pa.Array:
+    """Labels as texts: truth values and dates too, in the spelling of the classes."""
+    kind = labels.type
+    if pa.types.is_boolean(kind):
+        spelt = {name.casefold(): name for name in classes if name.casefold() in ("true", "false")}
+        return pc.if_else(labels, spelt.get("true", "true"), spelt.get("false", "false"))
+    try:
+        texts = labels.cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise InputError(f"target: expected class numbers, lists of them or class names, got {kind}") from None
+    if pa.types.is_timestamp(kind) and not pc.all(pc.is_in(texts, value_set=pa.array(classes, pa.string()))).as_py():
+        texts = pc.replace_substring_regex(texts, MIDNIGHT, "")
+    return texts
 
 
 def _name(value: Any) -> str:
@@ -334,11 +327,6 @@ def _without_nulls(column: pa.Array, name: str) -> pa.Array:
 def _lengths(column: pa.Array) -> Sequence[int] | Array:
     lengths: Array = column.value_lengths().to_numpy(zero_copy_only=False)
     return lengths
-
-
-def _to_json(tensor: Tensor) -> dict[str, Any]:
-    tensor = tensor.detach().cpu()
-    return {"dtype": str(tensor.dtype).removeprefix("torch."), "values": tensor.tolist()}
 
 
 def _from_json(value: Any, name: str) -> Tensor:

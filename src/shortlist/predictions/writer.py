@@ -1,6 +1,6 @@
 """PredictionsWriter: a file of predictions to which rows are appended, so that they need never be in memory together."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from shortlist.class_names import check_same_batches, class_list, column_names
 from shortlist.errors import InputError
 from shortlist.links import Link
 from shortlist.predictions.record import Predictions
@@ -24,7 +25,8 @@ class PredictionsWriter:
 
     Args:
         path: a name that ends in ``.safetensors``, ``.npz`` or ``.parquet``.
-        classes: C names, all different; None numbers them from 0.
+        classes: C names, all different; by default those of the columns of the first block, if it is a data frame, or else
+            numbers from 0.
         link: turns scores into probabilities (a link or its text); None if scores cannot be interpreted as probabilities.
         train_counts: the number of training examples of each class, (C,).
         superclasses: the name of the superclass of each class, C names.
@@ -42,7 +44,7 @@ class PredictionsWriter:
     def __init__(
         self,
         path: str | Path,
-        classes: Sequence[str] | None = None,
+        classes: Sequence[str] | Mapping[Any, Any] | None = None,
         link: Link | str | None = None,
         *,
         train_counts: Any = None,
@@ -52,13 +54,14 @@ class PredictionsWriter:
         self.path, self.rows = Path(path), 0
         check_suffix(self.path)
         self._columns: dict[str, Any] = {
-            "classes": classes,
+            "classes": None if classes is None else class_list(classes),
             "link": link,
             "train_counts": train_counts,
             "superclasses": superclasses,
             "network_digest": network_digest,
         }
         self._names: set[str] = set()
+        self._names_of: dict[str, list[str] | None] = {}  # the columns of blocks that are data frames
         self._kind: RowKind | None = None
         self._sink: Sink | None = None
         self._open = ExitStack()
@@ -76,6 +79,7 @@ class PredictionsWriter:
             quality: n numbers, in every block or in none.
         """
         try:
+            columns = self._same_columns(scores=scores, target=target)
             block = Predictions(scores, target, ids=ids, quality=quality, **self._columns)
             self._check(block)
         except InputError as error:
@@ -85,11 +89,23 @@ class PredictionsWriter:
         assert self._sink is not None
         self._sink.add(block)
         self.rows += len(block)
+        self._names.update(block.ids or ())
+        self._names_of = columns
 
     def _begin(self, first: Predictions) -> None:
-        self._kind = RowKind.of(first)
-        self._columns["link"] = first.link  # parsed once
         self._sink = self._open.enter_context(sink_for(self.path, header_of(first), first))
+        self._kind = RowKind.of(first)
+        self._columns |= {"link": first.link, "classes": first.classes}  # parsed once; those of a data frame are for all blocks
+
+    def _same_columns(self, **matrices: Any) -> dict[str, list[str] | None]:
+        """The names of the columns so far, after a check that those of this block are the same in the same order."""
+        found = {}
+        numbers = [] if self._kind is None else [str(place) for place in range(self._kind.classes)]
+        for name, values in matrices.items():
+            known, given = self._names_of.get(name), column_names(values)
+            check_same_batches(known or numbers, given, name)
+            found[name] = known or given
+        return found
 
     def _check(self, block: Predictions) -> None:
         """Refuse a block that differs from those before."""
@@ -102,7 +118,6 @@ class PredictionsWriter:
         twice = next((name for name in block.ids or () if name in self._names), None)
         if twice is not None:
             raise InputError(f"ids: expected different names, got {twice!r} more than once")
-        self._names.update(block.ids or ())
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if error is None and self._sink is None:

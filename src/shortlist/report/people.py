@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_distinct
+from shortlist.class_names import is_missing
 from shortlist.data.readers.table_file import TableFile
 from shortlist.errors import InputError
 from shortlist.metrics import coverage, set_size
@@ -120,7 +121,7 @@ def _labels(value: Any, separator: str) -> frozenset[str]:
     if value is None:
         return frozenset()
     parts = value if isinstance(value, list) else value.split(separator)
-    return frozenset(str(part).strip() for part in parts if str(part).strip())
+    return frozenset(str(part).strip() for part in parts if not is_missing(part) and str(part).strip())
 
 
 def _numbers(names: Sequence[str]) -> dict[str, int]:

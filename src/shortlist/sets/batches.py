@@ -145,7 +145,7 @@ class Batches:
         values, labels, quality = (*parts, None, None)[:3]
         probs = as_probs(values)
         self._check_names(column_names(values))
-        check_same_columns(values, labels)
+        check_same_columns(values, labels, self.names)
         target = None if labels is None else as_target(labels)
         if target is not None:
             check_target(probs, target, "probs")

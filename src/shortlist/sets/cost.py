@@ -67,6 +67,8 @@ def bound_cost(rule: SetRule, probs: Source, target: Any = None, *, quality: Any
         before, after = (rule.gated(batch.probs, sets, batch.quality) for sets in both)
         total += _changes(before, after, batch.target).cpu()
         labelled &= batch.target is not None
+    # Of batches, the columns are known once they are read.
+    check_same_origin(rule.text, rule.origin, probs, batches.names, batches.classes)
     rows, shorter, longer, size_before, size_after, hits_before, hits_after, count = total.tolist()
     if not rows:
         raise InputError("probs: expected rows, got none")

@@ -10,6 +10,8 @@ that differs in its last digit, depending on the length of the batch.
 """
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
@@ -136,3 +138,14 @@ def _shifted(x: Tensor, by: int) -> Tensor:
     """Unsigned shift to the right."""
     found: Tensor = (x >> by) & (2 ** (64 - by) - 1)
     return found
+
+
+@contextmanager
+def same_draws(generator: torch.Generator | None) -> Iterator[None]:
+    """Inside, random numbers are drawn that will be drawn again afterwards: measuring changes no later answer."""
+    state = None if generator is None else generator.get_state()
+    try:
+        yield
+    finally:
+        if generator is not None and state is not None:
+            generator.set_state(state)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_rows, check_values
+from shortlist.class_names import check_same_columns, class_list, names_in_order
 from shortlist.errors import InputError
 from shortlist.files import written_whole
 from shortlist.predictions import Predictions
@@ -70,6 +71,9 @@ def label_lists(
     >>> label_lists(sets, probs, ["ash", "birch", "elm"], ["leaf"])[0].labels
     ['elm', 'ash']
     """
+    classes, ids = class_list(classes), names_in_order("ids", ids)
+    for name, given in (("sets", sets), ("probs", probs), ("target", target)):
+        check_same_columns(None, given, classes, name)
     sets, probs = as_tensor(sets, "sets"), as_tensor(probs)
     target = None if target is None else as_target(target)
     check_rows(sets, target, kind="sets")

@@ -26,17 +26,21 @@ def origin_of(source: Any, names: list[str] | None = None) -> dict[str, Any]:
     return {} if columns is None else {"names": columns}
 
 
-def check_same_origin(text: str, fitted: dict[str, Any] | None, source: Any) -> None:
+def check_same_origin(
+    text: str, fitted: dict[str, Any] | None, source: Any, names: list[str] | None = None, classes: int | None = None
+) -> None:
     """Raise an error if rows have other classes, or the same in another order, or another link than the calibration rows.
 
     Args:
         text: the rule, for messages.
         fitted: the origin of the calibration rows; None for a rule that goes with any.
         source: the rows to answer.
+        names: the names of their columns, if they were found while batches were read; by default those of a data frame.
+        classes: the number of their columns, if it was found in the same way.
     """
     if fitted is None:
         return
-    here = origin_of(source)
+    here = ({} if classes is None else {"classes": classes}) | origin_of(source, names)
     if fitted["classes"] != here.get("classes", fitted["classes"]):
         raise InputError(f"{text} was fitted on {fitted['classes']} classes, got scores of {here['classes']} classes")
     known = fitted.get("names") or [str(place) for place in range(fitted["classes"])]

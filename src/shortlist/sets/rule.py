@@ -1,8 +1,6 @@
 """SetRule: the labels within a threshold, the threshold chosen by a constraint, the size kept within bounds."""
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,6 +16,7 @@ from shortlist.selection import count_rows
 from shortlist.sets.batches import Batches, Progress, Source, as_probs, check_no_quality
 from shortlist.sets.bounds import bounded, checked_bounds
 from shortlist.sets.constraints import Constraint, check_threshold
+from shortlist.sets.draws import same_draws
 from shortlist.sets.gates import Gate, answered, needs_quality
 from shortlist.sets.orderings import Ordering
 from shortlist.sets.origin import check_same_origin, origin_of
@@ -135,7 +134,7 @@ class SetRule(Fitted):
         the new rows come from elsewhere. A rule without anything to fit is only measured.
 
         A gate is fitted on the rows without a label; the threshold is then chosen, and the sizes measured, on the rows with a
-        label that it accepts.
+        label that it accepts. If anything of this fails, the rule and its gate stay as they were.
 
         Args:
             probs: probabilities (N, C) as a tensor, an array, a data frame or a nested list; predictions; batches of
@@ -149,7 +148,16 @@ class SetRule(Fitted):
             check_no_quality(quality, probs)
             self.check_reads(probs)
         kind = {"probabilities": self.needs_probabilities, "widen": self.needs_fit}
-        rows = batches = Batches(probs, target, progress, quality=quality, **kind)
+        batches = Batches(probs, target, progress, quality=quality, **kind)
+        with self.whole_or_not():
+            self._fit(batches, probs)
+            for note in self.notes:
+                # One frame up is the wrapper that torch.no_grad puts around this method, the next is the caller.
+                warnings.warn(f"{self.text}: {note}", ShortlistWarning, stacklevel=3)
+        return self
+
+    def _fit(self, rows: Batches, probs: Source) -> None:
+        batches = rows
         if self.gate is not None:
             self.gate.fit(batches)
             batches = answered(batches, self.gate, one_label=self.constraint.one_label)
@@ -159,10 +167,6 @@ class SetRule(Fitted):
         self.origin = None  # a rule without a fit goes with any link and any number of classes
         if self.needs_fit:
             self.origin = {"classes": batches.classes, **origin_of(probs, rows.names)}
-        for note in self.notes:
-            # One frame up is the wrapper that torch.no_grad puts around this method, the next is the caller.
-            warnings.warn(f"{self.text}: {note}", ShortlistWarning, stacklevel=3)
-        return self
 
     def _choose_threshold(self, batches: Batches, device: torch.device) -> None:
         found = self.constraint.fit(self.ordering, batches)
@@ -174,7 +178,7 @@ class SetRule(Fitted):
         """The sizes of the sets of these rows; None if there are none."""
         counts: Tensor | None = None
         sets_of = self.in_blocks()
-        with _same_draws(self.ordering.generator):
+        with same_draws(self.ordering.generator):
             for batch in batches.whole_rows():
                 if counts is None:
                     counts = torch.zeros(batch.probs.shape[1] + 1, dtype=torch.int64, device=batch.probs.device)
@@ -365,12 +369,3 @@ class SetsInBlocks:
         if self._draws is None:
             return self._rule.unbounded(probs)
         return self._rule.unbounded(probs, self._draws(probs if scores is None else scores).to(probs.device))
-
-
-@contextmanager
-def _same_draws(generator: torch.Generator | None) -> Iterator[None]:
-    """Inside, random numbers are drawn that will be drawn again afterwards: measuring changes no later answer."""
-    state = None if generator is None else generator.get_state()
-    yield
-    if generator is not None and state is not None:
-        generator.set_state(state)

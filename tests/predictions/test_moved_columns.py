@@ -1,0 +1,172 @@
+"""Tables that other programs changed: columns moved, dropped or renamed, what a file says about itself lost."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from shortlist import Predictions
+from shortlist.errors import InputError
+
+NAMES = ["ash", "elm", "fir"]
+SCORES = np.array([[0.7, 0.2, 0.1], [0.3, 0.1, 0.6], [0.2, 0.5, 0.3]])
+COUNTS, ABOVE = [5, 6, 7], ["broad", "broad", "needle"]
+# Names whose order is not that of their numbers, as those of folders.
+FOLDERS = sorted(map(str, range(12)))
+
+
+def ours(path, target, **more):
+    Predictions(SCORES, target, NAMES, "identity", train_counts=COUNTS, superclasses=ABOVE, **more).save(path)
+
+
+@pytest.mark.parametrize("key", [None, "scores.*"])
+@pytest.mark.parametrize("target", [[0, 2, 1], np.array([[1, 0, 1], [0, 0, 1], [0, 0, 0]], bool)])
+def test_columns_of_ours_that_were_moved_are_found_by_name(tmp_path, key, target):
+    ours(tmp_path / "a.parquet", target)
+    moved = pq.read_table(tmp_path / "a.parquet").select(["target", "scores.fir", "scores.ash", "scores.elm"])
+    pq.write_table(moved, tmp_path / "b.parquet")
+    found = Predictions.load(tmp_path / "b.parquet", scores_key=key)
+    assert found.classes == tuple(NAMES)
+    assert found.scores.tolist() == SCORES.tolist()
+    assert found.target.tolist() == np.asarray(target).tolist()
+    assert (found.train_counts.tolist(), list(found.superclasses)) == (COUNTS, ABOVE)
+
+
+def test_columns_without_names_that_were_moved_are_found_by_number(tmp_path):
+    Predictions(SCORES, [0, 2, 1], link="identity").save(tmp_path / "a.parquet")
+    moved = pq.read_table(tmp_path / "a.parquet").select(["scores.2", "scores.0", "target", "scores.1"])
+    pq.write_table(moved, tmp_path / "b.parquet")
+    found = Predictions.load(tmp_path / "b.parquet")
+    assert (found.classes, found.scores.tolist(), found.target.tolist()) == (None, SCORES.tolist(), [0, 2, 1])
+
+
+@pytest.mark.parametrize(
+    ("change", "came"),
+    [
+        (lambda table: table.drop_columns(["scores.elm"]), "none for 'elm'"),
+        (lambda table: table.rename_columns(["target", "scores.ash", "scores.yew", "scores.fir"]), "none for 'elm'"),
+        (lambda table: table.append_column("scores.yew", table.column("scores.ash")), "some for 'yew' too"),
+        (lambda table: table.select(["target"]), "found"),
+    ],
+)
+def test_a_file_of_ours_that_lacks_a_class_is_refused(tmp_path, change, came):
+    ours(tmp_path / "a.parquet", [0, 2, 1])
+    table = pq.read_table(tmp_path / "a.parquet")
+    pq.write_table(change(table).replace_schema_metadata(table.schema.metadata), tmp_path / "b.parquet")
+    with pytest.raises(InputError, match=rf"scores.*{came}"):
+        Predictions.load(tmp_path / "b.parquet")
+
+
+def test_other_columns_of_a_file_of_ours_go_by_its_classes_too(tmp_path):
+    ours(tmp_path / "a.parquet", [0, 2, 1])
+    table = pq.read_table(tmp_path / "a.parquet")
+    for name in ("fir", "ash", "elm"):
+        table = table.append_column(f"mine.{name}", pa.array(SCORES[:, NAMES.index(name)] / 2))
+    pq.write_table(table, tmp_path / "b.parquet")
+    assert Predictions.load(tmp_path / "b.parquet", scores_key="mine.*").scores.tolist() == (SCORES / 2).tolist()
+    with pytest.raises(InputError, match="none for 'ash', 'elm', 'fir'"):
+        Predictions.load(tmp_path / "b.parquet", scores_key="*.ash")
+
+
+@pytest.mark.parametrize("names", [NAMES, ["2", "0", "1"], ["01", "1", "1.0"]])
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_labels_survive_pandas_which_drops_what_the_file_says_of_itself(tmp_path, names, many, suffix):
+    if many and suffix == ".csv":
+        pytest.skip("CSV holds no lists")
+    target = torch.tensor([[1, 0, 1], [0, 0, 1], [0, 0, 0]]).bool() if many else torch.tensor([0, 2, 1])
+    Predictions(SCORES, target, names, "identity").save(tmp_path / "a.parquet")
+    frame = pd.read_parquet(tmp_path / "a.parquet")[
+        ["scores." + names[2], "target", "scores." + names[0], "scores." + names[1]]
+    ]
+    if suffix == ".csv":
+        frame.to_csv(tmp_path / "b.csv", index=False)
+    else:
+        frame.to_parquet(tmp_path / "b.parquet", index=False)
+    found = Predictions.load(tmp_path / f"b{suffix}", scores_key="scores.*", link="identity")
+    assert found.classes == (names[2], names[0], names[1])
+    assert torch.equal(found.target, target[:, [2, 0, 1]] if many else torch.tensor([1, 2, 0])[target])
+
+
+def test_labels_by_numbers_that_are_names_survive_pandas(tmp_path):
+    Predictions(np.eye(12), np.arange(12), FOLDERS, "identity").save(tmp_path / "a.parquet")
+    pd.read_parquet(tmp_path / "a.parquet").to_parquet(tmp_path / "b.parquet", index=False)
+    found = Predictions.load(tmp_path / "b.parquet", scores_key="scores.*", link="identity")
+    assert found.target.tolist() == list(range(12))
+
+
+@pytest.mark.parametrize("target", [[0, 2, 1], [[0, 2], [2], []]])
+def test_class_numbers_of_older_files_of_ours_are_places(tmp_path, target):
+    Predictions(SCORES, [0, 0, 0], ["2", "0", "1"], "identity").save(tmp_path / "a.parquet")
+    table = pq.read_table(tmp_path / "a.parquet")
+    pq.write_table(table.set_column(0, "target", pa.array(target)), tmp_path / "b.parquet")
+    found = Predictions.load(tmp_path / "b.parquet").target
+    assert (found.tolist() if found.ndim == 1 else [row.nonzero().flatten().tolist() for row in found]) == target
+
+
+def test_a_thousand_classes_in_one_column_keep_numbers(tmp_path):
+    names = [f"class {n}" for n in range(1001)][::-1]
+    Predictions(np.zeros((2, 1001)), [1, 1000], names, "identity").save(tmp_path / "a.parquet")
+    pd.read_parquet(tmp_path / "a.parquet").to_parquet(tmp_path / "b.parquet", index=False)
+    assert Predictions.load(tmp_path / "b.parquet", link="identity").target.tolist() == [1, 1000]
+
+
+DATES = ["2024-05-01", "2023-01-31", "2024-05-02"]
+
+
+@pytest.mark.parametrize(
+    ("names", "labels", "places"),
+    [
+        (["True", "False"], [True, False, True], [0, 1, 0]),
+        (["true", "false"], ["false", "false", "true"], [1, 1, 0]),
+        (DATES, [datetime.date.fromisoformat(DATES[n]) for n in (2, 0, 1)], [2, 0, 1]),
+        (DATES, list(pd.to_datetime([DATES[n] for n in (2, 0, 1)])), [2, 0, 1]),
+        (["12:30:00", "00:15:00"], ["00:15:00", "12:30:00", "00:15:00"], [1, 0, 1]),
+        (["NA", "null", "nan"], ["null", "nan", "NA"], [1, 2, 0]),
+        (["NA", "null"], ["NA", "NA", "NA"], [0, 0, 0]),
+        (["ash", "elm", "fir"], ["fir", "ash", "elm"], [2, 0, 1]),
+        (["ash", "elm", "fir"], [2, 0, 1], [2, 0, 1]),
+        (["ash", "elm", "fir"], [2.0, 0.0, 1.0], [2, 0, 1]),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_classes_may_have_names_that_read_as_something_else(tmp_path, suffix, names, labels, places):
+    frame = pd.DataFrame({f"p_{name}": [0.5, 0.25, 0.125] for name in names} | {"target": labels})
+    if suffix == ".csv":
+        frame.to_csv(tmp_path / "a.csv", index=False)
+    else:
+        frame.to_parquet(tmp_path / "a.parquet", index=False)
+    found = Predictions.load(tmp_path / f"a{suffix}", scores_key="p_*", link="identity")
+    assert (list(found.classes), found.target.tolist()) == (names, places)
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (["ash", "", "elm"], "every row of 'target', got 1 empty"),
+        (["0", "NA", "1"], "every row of 'target', got 1 empty"),
+        (["ash", "True", "elm"], "target: .*got 'True'"),
+        (["0", "0.5", "1"], "target, got fractions"),
+        (["0", "3", "1"], "target: .*from 0 to 2, got 3"),
+    ],
+)
+def test_labels_of_a_csv_file_that_are_none_are_refused(tmp_path, cells, message):
+    lines = [f"0.5,0.25,0.125,{cell}" for cell in cells]
+    (tmp_path / "a.csv").write_text("\n".join(["p_ash,p_elm,p_fir,target", *lines]))
+    with pytest.raises(InputError, match=message):
+        Predictions.load(tmp_path / "a.csv", scores_key="p_*", link="identity")
+
+
+def test_truth_values_go_with_either_spelling(tmp_path):
+    pd.DataFrame({"p_true": [0.5] * 2, "p_false": [0.5] * 2, "target": [False, True]}).to_parquet(tmp_path / "a.parquet")
+    assert Predictions.load(tmp_path / "a.parquet", scores_key="p_*", link="identity").target.tolist() == [1, 0]
+
+
+def test_truth_values_are_refused_where_no_class_is_called_so(tmp_path):
+    pd.DataFrame({"p_ash": [0.5], "p_elm": [0.5], "target": [True]}).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="target: .*'ash', 'elm'.*got 'true'"):
+        Predictions.load(tmp_path / "a.parquet", scores_key="p_*", link="identity")
