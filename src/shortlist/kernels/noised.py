@@ -198,7 +198,7 @@ class _NoisedHinge(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         weight, divisor, values, places, target, scores = ctx.saved_tensors
         gradient = noised_hinge_gradient(upstream, weight, divisor, values, places, target, scores, ctx.scale, ctx.ignore_index)
-        return (gradient, *(None,) * (5 + len(Setting._fields)))
+        return (gradient, *(None,) * 11)
 
 
 def noised_hinge_loss(
