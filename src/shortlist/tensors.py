@@ -75,7 +75,7 @@ def shape_of(tensor: Tensor) -> str:
 
 def as_tensor(values: Any, name: str = "probs") -> Tensor:
     """The values as a tensor, without a copy where they are a tensor or an array; wide unsigned integers become int64."""
-    tensor = _tensor(values, name)
+    tensor = tensor_of(values, name)
     return _signed(tensor, name) if tensor.dtype in WIDE_UNSIGNED else tensor
 
 
@@ -87,7 +87,8 @@ def _signed(tensor: Tensor, name: str) -> Tensor:
     return signed
 
 
-def _tensor(values: Any, name: str) -> Tensor:
+def tensor_of(values: Any, name: str) -> Tensor:
+    """The values as a tensor of their own dtype, without a copy where they are a tensor or an array."""
     if isinstance(values, Tensor):
         return values
     if hasattr(values, "to_numpy"):  # a data frame

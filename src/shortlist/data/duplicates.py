@@ -17,7 +17,7 @@ from torch import Tensor
 
 from shortlist.checks import whole
 from shortlist.errors import InputError, ShortlistWarning
-from shortlist.tensors import Array, as_tensor, check_tensor, row_blocks, shape_of
+from shortlist.tensors import Array, check_tensor, row_blocks, shape_of, tensor_of
 
 COLUMNS, ROWS = 9, 8
 LUMINANCE = (299.0, 587.0, 114.0)  # thousandths of red, green and blue (ITU-R BT.601)
@@ -211,7 +211,7 @@ def _words(prints: Any) -> Array:
             prints = np.array(prints, np.uint64)
         except (TypeError, ValueError, OverflowError) as error:
             raise InputError("prints: expected whole numbers from 0 to 2⁶⁴ - 1") from error
-    words = as_tensor(prints, "prints")
+    words = tensor_of(prints, "prints")
     if words.dtype not in (torch.uint64, torch.int64) or words.ndim != 1:
         raise InputError(f"prints: expected uint64 (N,), got {shape_of(words)}")
     array: Array = words.cpu().view(torch.int64).numpy()

@@ -185,10 +185,18 @@ class _NoisedHinge(torch.autograd.Function):
         margins: Tensor | None,
         weight: Tensor | None,
         reduction: Reduction,
-        *numbers: Any,
+        k: int,
+        epsilon: float,
+        samples: int,
+        margin: float,
+        scale: float,
+        ignore_index: int,
     ) -> Tensor:
-        values, places, reduced, divisor = noised_hinge(scores, seed, target, margins, weight, *numbers, reduction == "mean")
-        *_, ctx.scale, ctx.ignore_index = numbers
+        mean = reduction == "mean"
+        values, places, reduced, divisor = noised_hinge(
+            scores, seed, target, margins, weight, k, epsilon, samples, margin, scale, ignore_index, mean
+        )
+        ctx.scale, ctx.ignore_index = scale, ignore_index
         each = reduction == "none"
         ctx.save_for_backward(None if each else weight, None if each else divisor, values, places, target, scores)
         return values if each else reduced
