@@ -219,7 +219,7 @@ def blocks_of(values: Tensor, entries: int = BLOCK_ENTRIES) -> Iterator[slice]:
 def reduce(values: Tensor, reduction: Reduction) -> Tensor:
     """Mean, sum or neither; the mean of nothing is 0, so that an empty batch trains nothing."""
     if reduction == "mean":
-        return values.sum() / max(1, values.numel())
+        return values.mean() if values.numel() else values.sum()
     if reduction == "sum":
         return values.sum()
     if reduction == "none":

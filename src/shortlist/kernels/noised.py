@@ -260,7 +260,7 @@ def _launch(
     sizes = {"SAMPLES": samples, "PADDED": padded, "ROOM": room, "BLOCK": block}
     asked = {"HINGE": hinges is not None, "MARGINS": margins is not None}
     numbers = (columns, scores.stride(0), k, epsilon, 1 / epsilon, margin, scale, wanted)
-    select_warps = max(1, min(8, room * padded // 512))
+    select_warps = max(1, min(8, room * padded // 256))
     given = (scores, seed, target, margins, values, places, notes, arrived, *numbers, ignore_index)
     if columns <= MOST_IN_ONE_KERNEL:
         draw_rows[(rows,)](*given, **sizes, **asked, COLLECT=True, SELECT=True, num_warps=select_warps)
@@ -296,7 +296,7 @@ def _room(columns: int, k: int, samples: int) -> int:
 
 
 def _block(columns: int) -> int:
-    return min(2048, max(32, _power_of_two(columns)))
+    return min(1024, max(32, _power_of_two(columns)))
 
 
 def _power_of_two(least: int) -> int:

@@ -48,7 +48,7 @@ def draw_rows(
             width = tl.where(tl.load(target + row) == ignored, 0, columns)
         level, spoilt = _level(line, width, epsilon, inverse, wanted, BLOCK)
         tl.store(level_note, level)
-        if (spoilt > 0) | (width == 0):
+        if spoilt | (width == 0):
             tl.store(counter, tl.where(width == 0, IGNORED, SPOILT))
         else:
             _collect(line, width, tl.load(seeds), row, level, inverse, slots, counter, SAMPLES, ROOM)
@@ -145,7 +145,7 @@ def _notes(notes, row, SAMPLES: tl.constexpr, ROOM: tl.constexpr):
 
 @triton.jit
 def _level(line, width, epsilon, inverse, wanted, BLOCK: tl.constexpr):
-    """A level that about the wanted number of noised scores exceed, and how many scores are NaN.
+    """A level that about the wanted number of noised scores exceed, and whether a score is NaN.
 
     If scores were normal, mean and spread would give it. Both are taken from a part of the row; then the expected number above
     that guess is counted over the whole row, and the guess corrected as if the scores were normal.
@@ -164,43 +164,48 @@ def _level(line, width, epsilon, inverse, wanted, BLOCK: tl.constexpr):
     share = tl.minimum(wanted / finite, 0.5)
     reach = quantile(1.0 - share, share)
     level = pivot + mean + reach * spread
-    count, _, _, spoilt = _expected(line, width, level, inverse, False, BLOCK)
+    count = _expected(line, width, level, inverse, BLOCK)
     # At most so far that one class, or all but one, is above the level.
     share = tl.minimum(tl.maximum(count, 1.0), finite - 1.0) / finite
     level += spread * (reach - quantile(1.0 - share, share))
-    return tl.where(wanted < 0.9 * finite, level, MASKED), spoilt
+    return tl.where(wanted < 0.9 * finite, level, MASKED), count != count
+
+
+@triton.jit
+def _expected(line, width, level, inverse, BLOCK: tl.constexpr):
+    """About how many noised scores exceed the level; NaN if a score is NaN."""
+    count = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, width, BLOCK):
+        column = start + tl.arange(0, BLOCK)
+        s = tl.load(line + column, mask=column < width, other=MASKED).to(tl.float32)
+        y = tl.minimum(tl.maximum((level - s) * inverse, -60.0), 60.0)
+        tail = _tail(tl.abs(y))
+        count += tl.where(s == s, tl.where(y > 0, tail, 1.0 - tail), float("nan"))
+    # Columns beyond the width were read as -inf and count nothing.
+    return tl.sum(count, 0)
 
 
 @triton.jit
 def _next_level(line, width, level, epsilon, inverse, wanted, BLOCK: tl.constexpr):
     """A better level: two Newton steps on the logarithm of the expected number, each of bounded length."""
     for _ in range(2):
-        count, slope, finite, _ = _expected(line, width, level, inverse, True, BLOCK)
-        step = tl.log(tl.maximum(count, 1e-6) / wanted) * tl.maximum(count, 1e-6) / tl.maximum(slope, 1e-6)
-        level = tl.where(wanted < 0.9 * finite, level + epsilon * tl.minimum(tl.maximum(step, -8.0), 8.0), MASKED)
+        count = tl.zeros([BLOCK], tl.float32)
+        slope = tl.zeros([BLOCK], tl.float32)
+        finite = tl.zeros([BLOCK], tl.float32)
+        for start in range(0, width, BLOCK):
+            column = start + tl.arange(0, BLOCK)
+            s = tl.load(line + column, mask=column < width, other=MASKED).to(tl.float32)
+            y = tl.minimum(tl.maximum((level - s) * inverse, -60.0), 60.0)
+            size = tl.abs(y)
+            tail = _tail(size)
+            count += tl.where(y > 0, tail, 1.0 - tail)
+            slope += tail * (size * (2 * BEND) + SLOPE)  # minus the derivative of the tail, in units of epsilon
+            finite += (tl.abs(s) < float("inf")).to(tl.float32)
+        number = tl.maximum(tl.sum(count, 0), 1e-6)
+        step = tl.log(number / wanted) * number / tl.maximum(tl.sum(slope, 0), 1e-6)
+        step = epsilon * tl.minimum(tl.maximum(step, -8.0), 8.0)
+        level = tl.where(wanted < 0.9 * tl.sum(finite, 0), level + step, MASKED)
     return level
-
-
-@triton.jit
-def _expected(line, width, level, inverse, DETAILS: tl.constexpr, BLOCK: tl.constexpr):
-    """About how many noised scores exceed the level, how fast that falls with it in units of epsilon; finite and NaN scores."""
-    count = tl.zeros([BLOCK], tl.float32)
-    slope = tl.zeros([BLOCK], tl.float32)
-    finite = tl.zeros([BLOCK], tl.int32)
-    spoilt = tl.zeros([BLOCK], tl.int32)
-    for start in range(0, width, BLOCK):
-        column = start + tl.arange(0, BLOCK)
-        s = tl.load(line + column, mask=column < width, other=MASKED).to(tl.float32)
-        y = tl.minimum(tl.maximum((level - s) * inverse, -60.0), 60.0)
-        size = tl.abs(y)
-        tail = _tail(size)
-        count += tl.where(y > 0, tail, 1.0 - tail)
-        spoilt |= (s != s).to(tl.int32)
-        if DETAILS:
-            slope += tail * (size * (2 * BEND) + SLOPE)
-            finite += (tl.abs(s) < float("inf")).to(tl.int32)
-    # Columns beyond the width were read as -inf and count nothing.
-    return tl.sum(count, 0), tl.sum(slope, 0), tl.sum(finite, 0).to(tl.float32), tl.sum(spoilt, 0)
 
 
 @triton.jit
@@ -259,11 +264,28 @@ def _select(
     if good:
         searched = (draw < SAMPLES) & (above_low > rank) & (high - low > 1)
         while tl.max(searched.to(tl.int32), 0) > 0:
-            middle = low + (high - low) // 2
-            count = tl.sum((keys > middle[None, :]).to(tl.int32), 0)
-            above_low = tl.where(count >= rank, count, above_low)
-            low = tl.where(count >= rank, middle, low)
-            high = tl.where(count >= rank, high, middle)
+            # Three keys between the two; how many are above each is counted at once, in 21 bits each.
+            quarter = tl.maximum((high - low) // 4, 1)
+            first = low + quarter
+            second = tl.minimum(first + quarter, high)
+            third = tl.minimum(second + quarter, high)
+            above = (keys > first[None, :]).to(tl.int64)
+            above += (keys > second[None, :]).to(tl.int64) << 21
+            above += (keys > third[None, :]).to(tl.int64) << 42
+            counts = tl.sum(above, 0)
+            above_first = (counts & 0x1FFFFF).to(tl.int32)
+            above_second = ((counts >> 21) & 0x1FFFFF).to(tl.int32)
+            above_third = (counts >> 42).to(tl.int32)
+            # The highest of the three that has enough above it is the new low, the next one the new high.
+            high = tl.where(above_third >= rank, high, third)
+            high = tl.where(above_second >= rank, high, second)
+            high = tl.where(above_first >= rank, high, first)
+            above_low = tl.where(above_first >= rank, above_first, above_low)
+            above_low = tl.where(above_second >= rank, above_second, above_low)
+            above_low = tl.where(above_third >= rank, above_third, above_low)
+            low = tl.where(above_first >= rank, first, low)
+            low = tl.where(above_second >= rank, second, low)
+            low = tl.where(above_third >= rank, third, low)
             searched = (draw < SAMPLES) & (above_low > rank) & (high - low > 1)
         kth = tl.min(tl.where(keys > low[None, :], keys, 4294967295), 0)
         hit = keys == kth[None, :]
