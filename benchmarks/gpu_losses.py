@@ -1,4 +1,8 @@
-"""What each loss costs on a GPU, as a multiple of ``F.cross_entropy`` in the same run, and the memory it needs."""
+"""What each loss costs on a GPU, as a multiple of ``F.cross_entropy`` in the same run, and the memory it needs.
+
+Each is timed twice: called from Python, where small batches cost what the calls cost, and replayed from a CUDA graph, where
+only the work of the device counts.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +16,7 @@ from shortlist import losses
 
 SHAPES = [(1024, 1_081), (4096, 8_142), (1024, 43_000)]  # Pl@ntNet-300K, iNaturalist 2018, Pl@ntNet's species
 MOST_LABEL_PAIRS = 2_000  # labels for which the penalty on pairs is tried
+WAITS = ("smooth hinge, k = 5",)  # for the device in the middle, so it cannot be recorded
 
 Step = Callable[[], None]
 
@@ -21,9 +26,52 @@ def run() -> None:
     for rows, classes in SHAPES:
         steps = _steps(rows, classes)
         setting = f"{rows:,} × {classes:,}"
-        compare("gpu-losses", setting, steps, rounds=25, warm=True)
+        compare("gpu-losses", setting, {name: _waited(step) for name, step in steps.items()}, rounds=25, warm=True)
         memory = {name: _extra_bytes(step) / 1e6 for name, step in steps.items()}
         record("gpu-loss-memory", setting, {"extra_mb": memory})
+        replayed = {name: _waited(_recorded(step)) for name, step in steps.items() if name not in WAITS}
+        compare("gpu-losses-replayed", setting, replayed, rounds=25, warm=True)
+        record("gpu-loss-floor", setting, {"floor_ms": _floor(rows, classes)})
+        torch.cuda.empty_cache()
+
+
+def _floor(rows: int, classes: int) -> float:
+    """Milliseconds to read as many float32 scores once and write them once, at the measured speed of a large copy."""
+    source = torch.zeros(2**28, device="cuda")
+    target = torch.empty_like(source)
+    copies = 10
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    target.copy_(source)
+    begin.record()
+    for _ in range(copies):
+        target.copy_(source)
+    end.record()
+    torch.cuda.synchronize()
+    return begin.elapsed_time(end) / copies * rows * classes / source.numel()
+
+
+def _recorded(step: Step) -> Step:
+    """The step as a CUDA graph that is replayed."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        step()
+        step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
+
+
+def _waited(step: Step) -> Step:
+    """The step, until the device is done."""
+
+    def waited() -> None:
+        step()
+        torch.cuda.synchronize()
+
+    return waited
 
 
 def _steps(rows: int, classes: int) -> dict[str, Step]:
@@ -59,14 +107,13 @@ def _steps(rows: int, classes: int) -> dict[str, Step]:
 
 
 def _step(loss: Callable[..., Tensor], scores: Tensor, target: Tensor, **more: Any) -> Step:
-    """Forward and backward, until the device is done."""
+    """Forward and backward."""
     leaves = [scores, *(value for value in more.values() if isinstance(value, Tensor) and value.requires_grad)]
 
     def step() -> None:
         for leaf in leaves:
             leaf.grad = None
         loss(scores, target, **more).backward()
-        torch.cuda.synchronize()
 
     return step
 

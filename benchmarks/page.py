@@ -37,7 +37,6 @@ TITLES = {
 AGAINST_FIRST = {
     "topk-losses": ("Top-k losses", "Forward and backward, as multiples of `F.cross_entropy` in the same rounds."),
     "losses": ("Every loss", "The same, of each loss at its defaults."),
-    "gpu-losses": ("Losses on a GPU", "Forward and backward, as multiples of `F.cross_entropy` in the same rounds."),
     "epoch-time": (
         "The loss in an epoch",
         "40 steps of training, DenseNet 40-40, batches of 64 pictures of 32 pixels, 100 classes, bfloat16 and compiled; as "
@@ -61,6 +60,7 @@ def text() -> str:
         _glance(),
         *(_race(name, title) for name, title in TITLES.items()),
         *map(_costs, AGAINST_FIRST),
+        _gpu_losses(),
         _noised_memory(),
         _variance(),
         _sparsity(),
@@ -121,6 +121,43 @@ def _costs(name: str) -> str:
             found = [_ratio(line["contenders"][other]["ratio"]) if other in line["contenders"] else "" for other in others]
             rows.append("| " + " | ".join([line["setting"], f"{line['contenders'][base]['median_ms']:.2f}", *found]) + " |")
     return "\n".join([f"## {title}", "", caption, "", *rows, "", _foot(lines[-1])])
+
+
+def _gpu_losses() -> str:
+    """Each loss at each shape: called, replayed, and the memory of the largest."""
+    called, replayed = newest("gpu-losses"), {line["setting"]: line for line in newest("gpu-losses-replayed")}
+    floors = {line["setting"]: line["floor_ms"] for line in newest("gpu-loss-floor")}
+    memory = newest("gpu-loss-memory")
+    if not (called and replayed and memory):
+        return ""
+    settings = [line["setting"] for line in called]
+    rows = [
+        "## Losses on a GPU",
+        "",
+        "Forward and backward, as multiples of `F.cross_entropy` in the same rounds: called from Python, and after the stroke "
+        "replayed from a CUDA graph, where only the work of the device counts. At the top: milliseconds of `F.cross_entropy` "
+        "called and replayed, and in brackets those of one read of the scores and one write of their gradient. *MB*: the peak "
+        "above the scores, the gradient included.",
+        "",
+        "| | " + " | ".join(settings) + " | MB |",
+        "|---|" + "---:|" * (len(settings) + 1),
+    ]
+    extra = memory[-1]["extra_mb"]
+    for name in called[0]["contenders"]:
+        cells = [_called_and_replayed(line, replayed[line["setting"]], name, floors[line["setting"]]) for line in called]
+        megabytes = f"{extra[name]:.0f}" if name in extra else ""
+        rows.append(f"| {name} | " + " | ".join([*cells, megabytes]) + " |")
+    return "\n".join([*rows, "", _foot(called[-1])])
+
+
+def _called_and_replayed(called: dict[str, Any], replayed: dict[str, Any], name: str, floor: float) -> str:
+    first = next(iter(called["contenders"]))
+    if name not in called["contenders"]:
+        return ""
+    found, other = called["contenders"][name], replayed["contenders"].get(name)
+    if name == first:
+        return f"{found['median_ms']:.2f} / {other['median_ms']:.2f} ({floor:.2f})" if other else ""
+    return _ratio(found["ratio"]) + (f" / {_ratio(other['ratio'])}" if other else "")
 
 
 def _ratio(value: float) -> str:
