@@ -119,7 +119,7 @@ def _step(loss: Callable[..., Tensor], scores: Tensor, target: Tensor, **more: A
 
 
 def _extra_bytes(step: Step) -> int:
-    """The peak of a step above what was there before it."""
+    """The peak of a step above the scores and their gradients, which are there before it."""
     step()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()

@@ -137,7 +137,7 @@ def _gpu_losses() -> str:
         "Forward and backward, as multiples of `F.cross_entropy` in the same rounds: called from Python, and after the stroke "
         "replayed from a CUDA graph, where only the work of the device counts. At the top: milliseconds of `F.cross_entropy` "
         "called and replayed, and in brackets those of one read of the scores and one write of their gradient. *MB*: the peak "
-        "above the scores, the gradient included.",
+        "above the scores and their gradient.",
         "",
         "| | " + " | ".join(settings) + " | MB |",
         "|---|" + "---:|" * (len(settings) + 1),

@@ -32,7 +32,7 @@ def value_and_gradient(function, scores, *, use, dtype=None):
     leaf = scores.detach().to(scores.dtype if dtype is None else dtype).requires_grad_()
     with use_kernels(use):
         value = function(leaf)
-        weights = torch.linspace(-1, 2, value.numel(), dtype=value.dtype, device=value.device).reshape(value.shape)
+        weights = torch.linspace(1, -2, value.numel(), dtype=value.dtype, device=value.device).reshape(value.shape)
         (gradient,) = torch.autograd.grad((value * weights).nansum(), leaf)
     return value.detach(), gradient
 

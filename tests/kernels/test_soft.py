@@ -1,5 +1,6 @@
 """The soft k-th largest and its hinge by kernels, against the plain form in float64 and a plain root finder."""
 
+import importlib
 import math
 import sys
 
@@ -160,6 +161,7 @@ def test_any_stride_and_no_rows(device):
 def test_the_operators_follow_the_rules_of_torch(device):
     scores, target = random_scores(3, 7, device), torch.tensor([1, -100, 6], device=device)
     numbers = torch.rand(7, device=device)
+    importlib.import_module("shortlist.kernels.soft")  # registers its operators
     ops, checks = torch.ops.shortlist, ("test_schema", "test_faketensor")
     arguments = (scores, target, numbers, numbers, 2.5, 1.0, "normal", 0.0, 1.0, -100)
     torch.library.opcheck(ops.soft_rows.default, arguments, test_utils=checks)

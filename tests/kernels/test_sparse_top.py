@@ -1,5 +1,6 @@
 """The projection onto the top-k simplex and its loss by kernels, against the plain form in float64."""
 
+import importlib
 import math
 import sys
 
@@ -128,6 +129,7 @@ def test_any_stride_and_no_rows(device):
 def test_the_operators_follow_the_rules_of_torch(device):
     scores, target = random_scores(3, 7, device), torch.tensor([1, -100, 6], device=device)
     weight = torch.rand(7, device=device)
+    importlib.import_module("shortlist.kernels.sparse_top")  # registers its operators
     ops = torch.ops.shortlist
     rows = ops.sparse_top_loss(scores, target, weight, -100)
     gradient = torch.ones((), device=device).expand(3)
