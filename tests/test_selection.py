@@ -9,7 +9,8 @@ from hypothesis import given, settings, strategies as st
 
 from shortlist import selection
 from shortlist.kernels import use_kernels
-from shortlist.selection import Cut, cut_largest, keep_largest, keep_top, sort_rows
+from shortlist.row_order import keep_largest, keep_top, sort_rows
+from shortlist.selection import Cut, cut_largest
 
 DTYPES = [torch.float16, torch.float32, torch.float64]
 READS = {torch.float16: 1, torch.float32: 2, torch.float64: 4}
@@ -245,3 +246,26 @@ def test_sort_rows_sorts_each_row_and_leaves_its_input(dtype, descending, shape)
     assert found.dtype == dtype
     assert torch.equal(found, values.sort(dim=-1, descending=descending).values)
     assert torch.equal(values, before)
+
+
+def ranked_first(values, n):
+    order = np.argsort(-values.double().numpy(), axis=1, kind="stable")
+    expected = np.zeros(values.shape, bool)
+    np.put_along_axis(expected, order[:, :n], True, axis=1)
+    return expected
+
+
+@pytest.mark.parametrize("classes", [257, 300, 1081, 3000])
+@pytest.mark.parametrize("n", [1, 5, 15, 16, 100])
+def test_keep_top_of_long_rows(classes, n):
+    generator = torch.Generator().manual_seed(n)
+    values = torch.randn(40, classes, generator=generator)
+    values[0], values[1, 5:], values[2] = 0.0, -torch.inf, values[2].round()
+    values[3], values[4, -3:] = torch.arange(classes), 9.0  # the largest beside each other, and in the columns of no group
+    values[5, 7] = torch.inf
+    for scores in (values, values.double(), values.T.contiguous().T, values[::2, 1:]):
+        assert np.array_equal(keep_top(scores, n).numpy(), ranked_first(scores, n))
+
+
+def test_keep_top_of_no_rows():
+    assert keep_top(torch.zeros(0, 1000), 3).shape == (0, 1000)

@@ -1,11 +1,9 @@
-"""Order statistics: the largest of each row, and the cut that keeps the m largest of everything.
+"""The cut that keeps the m largest of everything, however much that is: numpy on the CPU, ``kernels.select`` on a GPU.
 
-On the CPU numpy does the work: its sort of plain values is vectorised, and several times faster than one that carries indices
-along. Other devices use torch, and ``kernels.select`` for the cut. Nothing here depends on the values being probabilities.
+Nothing here depends on the values being probabilities.
 """
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -17,115 +15,12 @@ from torch import Tensor
 from shortlist.errors import InputError
 from shortlist.kernels.choice import fused
 from shortlist.kernels.select import DigitSearch, Ranked
-from shortlist.tensors import Array, by_device
+from shortlist.tensors import Array
 
 # Candidates kept in memory before the selection switches to histograms: at most 16 MB for any number of rows.
 KEPT_CANDIDATES = 2**21
-# Sorting rows up to this length is faster than torch.topk.
-SHORT_ROW = 256
 CHUNK = 2**20
-WORTH_THREADS = 2**20
 DIGIT = 16
-
-
-def sort_rows(values: Tensor, *, descending: bool = False) -> Tensor:
-    """The values of each row in order, without their indices."""
-    return by_device(SORT_ROWS, values)(values, descending)
-
-
-def _sort_torch(values: Tensor, descending: bool) -> Tensor:
-    return values.sort(dim=-1, descending=descending).values
-
-
-def _sort_numpy(values: Tensor, descending: bool) -> Tensor:
-    if values.dtype not in (torch.float32, torch.float64):
-        return _sort_torch(values, descending)
-    ordered = np.array(values.detach().numpy(), order="C")
-    threads = min(torch.get_num_threads(), len(ordered)) if ordered.ndim > 1 and ordered.size >= WORTH_THREADS else 1
-    if threads > 1:
-        with ThreadPoolExecutor(threads) as pool:  # numpy releases the GIL while it sorts
-            list(pool.map(lambda part: part.sort(axis=-1), np.array_split(ordered, threads)))
-    else:
-        ordered.sort(axis=-1)
-    result = torch.from_numpy(ordered)
-    return result.flip(-1) if descending else result
-
-
-SORT_ROWS = {"cpu": _sort_numpy, "any": _sort_torch}
-
-
-def count_rows(marks: Tensor) -> Tensor:
-    """The number of true entries in each row, int64 (N,)."""
-    return by_device(COUNT_ROWS, marks)(marks)
-
-
-def _count_torch(marks: Tensor) -> Tensor:
-    return marks.view(torch.uint8).sum(1, dtype=torch.int32).long()
-
-
-def _count_numpy(marks: Tensor) -> Tensor:
-    if marks.shape[1] <= SHORT_ROW:
-        return _count_torch(marks)
-    return torch.from_numpy(np.add.reduce(marks.numpy().view(np.uint8), axis=1, dtype=np.uint32).astype(np.int64))
-
-
-COUNT_ROWS = {"cpu": _count_numpy, "any": _count_torch}
-
-
-def first_largest(values: Tensor) -> Tensor:
-    """The index of the largest value of each row, the first one if there are ties, (N, 1)."""
-    return by_device(FIRST_LARGEST, values)(values)
-
-
-def _first_torch(values: Tensor) -> Tensor:
-    return values.argmax(1, keepdim=True)
-
-
-def _first_numpy(values: Tensor) -> Tensor:
-    if values.dtype == torch.bfloat16:
-        return _first_torch(values)
-    return torch.from_numpy(values.detach().numpy().argmax(1, keepdims=True))
-
-
-FIRST_LARGEST = {"cpu": _first_numpy, "any": _first_torch}
-
-
-def keep_top(values: Tensor, n: int) -> Tensor:
-    """The n largest values of each row as booleans, ties broken by lower index."""
-    rows, columns = values.shape
-    if n == 0 or n >= columns:
-        return torch.full(values.shape, n > 0, device=values.device)
-    if columns <= SHORT_ROW:
-        ordered = sort_rows(values, descending=True)
-        return keep_largest(values, torch.full((rows,), n, device=values.device), ordered[:, n - 1], ordered[:, n])
-    found = values.topk(n + 1, dim=1)
-    kept = torch.zeros(values.shape, dtype=torch.bool, device=values.device).scatter_(1, found.indices[:, :n], True)
-    cutoff, following = found.values[:, n - 1], found.values[:, n]
-    tied = (cutoff == following).nonzero().squeeze(1)
-    if len(tied):
-        counts = torch.full((len(tied),), n, device=values.device)
-        kept[tied] = keep_largest(values[tied], counts, cutoff[tied], following[tied])
-    return kept
-
-
-def keep_largest(values: Tensor, counts: Tensor, cutoff: Tensor, following: Tensor) -> Tensor:
-    """The ``counts[i]`` largest values of row i as booleans, ties broken by lower index.
-
-    Args:
-        values: (N, C).
-        counts: how many of each row, (N,), 0 to C.
-        cutoff: the counts[i]-th largest value of the row, +inf where counts is 0.
-        following: the next value in decreasing order, -inf where counts is C.
-    """
-    kept = values >= cutoff[:, None]
-    tied = (cutoff == following) & (counts > 0)
-    if tied.any():
-        rows = tied.nonzero().squeeze(1)
-        part, edge = values[rows], cutoff[rows, None]
-        above, at = part > edge, part == edge
-        places = counts[rows, None] - above.sum(1, keepdim=True)
-        kept[rows] = above | (at & (at.cumsum(1) <= places))
-    return kept
 
 
 @dataclass(frozen=True)

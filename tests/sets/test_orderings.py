@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from shortlist.errors import InputError
-from shortlist.selection import SHORT_ROW
+from shortlist.row_order import SHORT_ROW
 from shortlist.sets import mass, threshold, top_k
 from shortlist.sets.orderings import CumulativeMass, MassAbove, Probability, Rank, ranks
 from tests.references import sets as ref

@@ -23,7 +23,7 @@ from shortlist.files import write_text
 from shortlist.metrics.accuracy import check_edges
 from shortlist.report import HumanSets, Table, headline, number_groups, read_human_sets, shot_table, write_report
 from shortlist.report.optimum import Optimum
-from shortlist.selection import count_rows
+from shortlist.row_order import count_rows
 from shortlist.sets.lists import Describer, LabelList, check_list_path, list_writer, lists_of
 from shortlist.sets.sizes import SizeSummary
 from shortlist.training.run_folder import REPORT

@@ -30,7 +30,7 @@ from shortlist.models.heads import HEAD_NAMES
 from shortlist.models.quality import RowQuality, quality_for
 from shortlist.predictions import PredictionsWriter
 from shortlist.report import Table
-from shortlist.selection import count_rows
+from shortlist.row_order import count_rows
 from shortlist.sets.gates import SHARPNESS
 from shortlist.sets.lists import Describer, LabelList, label_lists, list_writer
 from shortlist.sets.sizes import SizeSummary

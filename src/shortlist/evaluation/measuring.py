@@ -14,7 +14,7 @@ from shortlist.metrics.accuracy import check_edges
 from shortlist.metrics.ranking import binned_precision, binned_precision_bounds
 from shortlist.metrics.totals import ratio
 from shortlist.predictions import Predictions
-from shortlist.selection import count_rows
+from shortlist.row_order import count_rows
 from shortlist.sets import SetRule
 from shortlist.sets.hierarchy import superclass_numbers
 from shortlist.sets.lists import Describer, LabelList, label_lists

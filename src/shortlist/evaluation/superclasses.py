@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from shortlist.predictions import Predictions
-from shortlist.selection import count_rows
+from shortlist.row_order import count_rows
 from shortlist.sets import SetRule
 from shortlist.sets.hierarchy import SurestNode, superclass_numbers
 from shortlist.tensors import Probs, Sets, Target

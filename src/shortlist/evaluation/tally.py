@@ -19,7 +19,7 @@ from shortlist.metrics.curves import rank_counts, size_histograms
 from shortlist.metrics.outliers import row_scores
 from shortlist.metrics.ranking import example_sums, precision_histograms, top_counts
 from shortlist.predictions import Predictions
-from shortlist.selection import count_rows, first_largest
+from shortlist.row_order import count_rows, first_largest
 from shortlist.sets import SetRule, top_k
 from shortlist.tensors import Probs, Sets, Target, is_single_label, pick
 

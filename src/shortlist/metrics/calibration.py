@@ -13,7 +13,7 @@ from shortlist.checks import one_of, whole
 from shortlist.errors import InputError
 from shortlist.metrics.answers import Answer, like_input
 from shortlist.metrics.inputs import checked
-from shortlist.selection import count_rows, first_largest
+from shortlist.row_order import count_rows, first_largest
 from shortlist.tensors import Probs, Target, is_single_label, one_hot, pick, working
 from shortlist.words import refused, shown, understands
 

@@ -14,7 +14,7 @@ from shortlist.errors import InputError
 from shortlist.metrics.answers import Answer, like_input
 from shortlist.metrics.inputs import checked
 from shortlist.metrics.totals import ratio
-from shortlist.selection import sort_rows
+from shortlist.row_order import sort_rows
 from shortlist.sets import top_k
 from shortlist.tensors import BLOCK_ENTRIES, Probs, Target, one_hot, row_blocks, working
 from shortlist.words import refused, understands

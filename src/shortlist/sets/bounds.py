@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
-from shortlist.selection import count_rows, keep_top
+from shortlist.row_order import count_rows, keep_top
 from shortlist.sets.orderings import Ordering
 from shortlist.tensors import Probs, Sets
 

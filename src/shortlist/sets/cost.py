@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
-from shortlist.selection import count_rows
+from shortlist.row_order import count_rows
 from shortlist.sets.batches import Batches, Source
 from shortlist.sets.origin import check_same_origin
 from shortlist.sets.rule import SetRule

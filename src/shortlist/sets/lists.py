@@ -15,7 +15,7 @@ from shortlist.class_names import check_same_columns, class_list, names_in_order
 from shortlist.errors import InputError
 from shortlist.files import written_whole
 from shortlist.predictions import Predictions
-from shortlist.selection import count_rows
+from shortlist.row_order import count_rows
 from shortlist.sets.hierarchy import superclass_numbers
 from shortlist.sets.rule import SetRule
 from shortlist.tensors import Probs, Sets, Target, as_target, as_tensor, is_single_label

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from shortlist.checks import as_typed, decimal
 from shortlist.errors import InputError
-from shortlist.selection import sort_rows
+from shortlist.row_order import sort_rows
 from shortlist.sets.batches import Batches
 from shortlist.sets.constraints import ENOUGH, Constraint, FittedThreshold, check_alpha, joined
 from shortlist.sets.orderings import Ordering

@@ -15,7 +15,7 @@ from shortlist.checks import SLACK, decimal, flag, optional, random_generator, w
 from shortlist.class_names import by_class
 from shortlist.errors import InputError
 from shortlist.fitting import Fitted
-from shortlist.selection import count_rows, keep_largest, keep_top, sort_rows
+from shortlist.row_order import count_rows, keep_largest, keep_top, sort_rows
 from shortlist.sets.draws import CalibrationDraws, Drawn, RowDraws
 from shortlist.sets.kinds import RulePart
 from shortlist.tensors import Probs, Sets, Target, as_tensor, blocks_of, is_single_label, pick, shape_of, working

@@ -12,7 +12,7 @@ from shortlist.errors import InputError, ShortlistWarning
 from shortlist.fitting import Fitted
 from shortlist.predictions import Predictions
 from shortlist.predictions.checks import as_quality
-from shortlist.selection import count_rows
+from shortlist.row_order import count_rows
 from shortlist.sets.batches import Batches, Progress, Source, as_probs, check_no_quality
 from shortlist.sets.bounds import bounded, checked_bounds
 from shortlist.sets.constraints import Constraint, check_threshold
