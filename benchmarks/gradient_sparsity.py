@@ -1,7 +1,8 @@
 """How many coordinates of the gradient with respect to the scores are not zero: Garcin et al. 2022, figure 2.
 
 ``python -m benchmarks.gradient_sparsity PATH`` trains one epoch of CIFAR-100 for each epsilon with the paper's network and
-optimiser (DenseNet 40-40, SGD, batch 64) and averages over all training rows; PATH is the folder that ``cifar100:PATH`` reads.
+optimiser (DenseNet 40-40, SGD, batch 64) and averages over all training rows; PATH is the folder that ``cifar100:PATH`` reads;
+a number after it is another batch size.
 Cross-entropy and the smooth hinge come along: the paper says that none of their coordinates is zero.
 """
 
@@ -28,7 +29,7 @@ def losses() -> dict[str, Loss]:
     return noised | {"cross-entropy": CrossEntropyLoss(), "smooth hinge": SmoothTopkHingeLoss(k=K)}
 
 
-def one_epoch(loss: Loss, images: Tensor, target: Tensor, classes: int) -> dict[str, float]:
+def one_epoch(loss: Loss, images: Tensor, target: Tensor, classes: int, batch_size: int) -> dict[str, float]:
     """Train for one epoch; means over its rows of the non-zero coordinates, and the training top-5 accuracy on the way."""
     torch.manual_seed(0)
     inputs = InputSpec("pictures", SIDE, (0.5, 0.5, 0.5), (0.29, 0.29, 0.29))
@@ -37,7 +38,7 @@ def one_epoch(loss: Loss, images: Tensor, target: Tensor, classes: int) -> dict[
     optimizer = torch.optim.SGD(network.parameters(), 0.1, momentum=0.9, nesterov=True, weight_decay=1e-4)
     nonzero = correct = torch.zeros((), dtype=torch.int64, device=images.device)
     rows = 0
-    for batch, labels in shuffled_batches(images, target, BATCH):
+    for batch, labels in shuffled_batches(images, target, batch_size):
         with torch.autocast(images.device.type, torch.bfloat16, enabled=images.is_cuda):
             output = model(batch)
         scores = output.float()
@@ -53,7 +54,7 @@ def one_epoch(loss: Loss, images: Tensor, target: Tensor, classes: int) -> dict[
     return {"rows": rows, "nonzero": float(nonzero) / rows, f"training top-{K}": 100 * float(correct) / rows}
 
 
-def run(path: str) -> None:
+def run(path: str, batch_size: int = BATCH) -> None:
     """Measure every loss and record it."""
     dataset = read_cifar100(path)
     split = dataset.splits["train"]
@@ -62,7 +63,7 @@ def run(path: str) -> None:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     images, target = split.inputs.images.to(device), split.target.to(device)
     for name, loss in losses().items():
-        found = one_epoch(loss, images, target, len(dataset.classes))
+        found = one_epoch(loss, images, target, len(dataset.classes), batch_size)
         record(
             "gradient-sparsity",
             name,
@@ -72,4 +73,4 @@ def run(path: str) -> None:
 
 
 if __name__ == "__main__":
-    run(sys.argv[1])
+    run(sys.argv[1], *map(int, sys.argv[2:]))

@@ -23,6 +23,7 @@ FOLDER = Path(__file__).parent.parent / "docs" / "gallery"
 IMBALANCED = torch.tensor([1.0, 1.0, 5.0], dtype=torch.float64)  # the true class is the third
 SAMPLES = (1, 3, 10, 50)
 EPSILONS = (0.01, 0.1, 0.3, 1.0)
+RESOLUTION, REPLICATIONS = 80, 100
 
 Series = dict[str, losses.Loss | RowLoss]
 
@@ -68,7 +69,7 @@ def _noised(k: int, epsilon: float, samples: int, **more: Any) -> losses.Loss:
     return losses.NoisedTopkHingeLoss(k=k, epsilon=epsilon, samples=samples, **more)
 
 
-def draw(name: str, series: Series, *, resolution: int = 80, replications: int = 100) -> Path:
+def draw(name: str, series: Series) -> Path:
     """One figure of small plots, four or five in a row."""
     columns = 5 if len(series) % 5 == 0 else 4
     rows = -(-len(series) // columns)
@@ -77,7 +78,7 @@ def draw(name: str, series: Series, *, resolution: int = 80, replications: int =
         figure = Figure(figsize=(3.1 * columns, 2.9 * rows), layout="constrained")
         axes = figure.subplots(rows, columns).flat
         for ax, (title, loss) in zip(axes, series.items(), strict=True):
-            levels = LossLevels(loss, scale=2.0, resolution=resolution, replications=replications, rescaled=True)
+            levels = LossLevels(loss, scale=2.0, resolution=RESOLUTION, replications=REPLICATIONS, rescaled=True)
             levels.plot(ax).set_title(title)
         figure.savefig(path, dpi=130)
     return path

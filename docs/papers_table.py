@@ -1,9 +1,10 @@
 """The table of docs/papers.md: every table and figure of the five papers with the command that computes it.
 
-``python -m docs.papers_table`` writes it into the page. A test checks that the page is the one written here, and that every
-command can be parsed: its recipe, method, settings, rules and benchmarks exist.
+``python -m docs.papers_table`` writes it into the page. Tests check that the page is the one written here, and run every
+command on small made-up data: ``tests/test_papers.py`` the trainings, ``tests/test_papers_run.py`` the others.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +47,9 @@ class Item:
         shows: what it shows.
         commands: what computes it; empty for drawings and definitions.
         data: the keys of :data:`DATA` that it needs.
-        note: how to vary the command, or where to look.
+        recipes: further recipes to give to the same commands.
+        methods: further methods to give to the first command.
+        note: how else to vary the command, or where to look.
         missing: what the library cannot do yet.
     """
 
@@ -55,8 +58,19 @@ class Item:
     shows: str
     commands: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
+    recipes: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
     note: str = ""
     missing: str = ""
+
+    @property
+    def varied(self) -> tuple[str, ...]:
+        """The commands with the further recipes, and the first one with the further methods."""
+        named = [(command, re.search(r"recipes? (\S+)", command)) for command in self.commands]
+        recipes = [
+            command.replace(found[1], recipe) for recipe in self.recipes for command, found in named if found is not None
+        ]
+        return (*recipes, *(f"{self.commands[0]} --method {method}" for method in self.methods))
 
 
 def _items() -> Iterator[Item]:
@@ -84,20 +98,20 @@ def _garcin_2022() -> Iterator[Item]:
         paper,
         "Table 3",
         "top-5 by B, validation rows",
-        (_train("cifar100-top5", "--grid samples=1,2,3,5,10,50,100", "tune"),),
+        (_train("cifar100-top5", "--grid samples=1,2,3,5,10,50,100 --out runs/tune-samples", "tune"),),
         cifar,
     )
     noise = (_train("cifar100-top5", "--set label_noise=0.3"), _train("cifar100-top5", "--method smooth-topk"))
-    varied = "label_noise 0, 0.1, 0.2, 0.3, 0.4; `--method cross-entropy`, `smooth-topk`"
-    yield Item(paper, "Table 4", "top-5 by label noise", noise, cifar, varied)
-    yield Item(paper, "Table 5", "macro top-k", (_train("plantnet-top5"),), plantnet, f"`plantnet-top1`, `-top3` too; {RIVALS}")
-    yield Item(
-        paper, "Table 6", "top-k, long tail", (_train("imagenet-lt-top5"),), ("ImageNet",), "`imagenet-lt-top1`, `-top3` too"
-    )
-    yield Item(paper, "Table 7", "top-1 of the models of Table 4", noise[:1], cifar, "the report of the run has it")
-    yield Item(
-        paper, "Table 8", "top-k of the models of Table 5", (_train("plantnet-top10"),), plantnet, "`plantnet-top1`, … too"
-    )
+    varied, both = "label_noise 0, 0.1, 0.2, 0.3, 0.4", ("cross-entropy", "smooth-topk")
+    yield Item(paper, "Table 4", "top-5 by label noise", noise, cifar, methods=both, note=varied)
+    macro = (_train("plantnet-top5"),)
+    yield Item(paper, "Table 5", "macro top-k", macro, plantnet, ("plantnet-top1", "plantnet-top3"), note=RIVALS)
+    tail = ("imagenet-lt-top1", "imagenet-lt-top3")
+    yield Item(paper, "Table 6", "top-k, long tail", (_train("imagenet-lt-top5"),), ("ImageNet",), tail)
+    found = "the report of the run has it"
+    yield Item(paper, "Table 7", "top-1 of the models of Table 4", noise[:1], cifar, methods=both, note=found)
+    others = ("plantnet-top1", "plantnet-top3", "plantnet-top5")
+    yield Item(paper, "Table 8", "top-k of the models of Table 5", (_train("plantnet-top10"),), plantnet, others)
     smooth = "--method smooth-topk --set temperature=0.1 --set lr=1 --set weight_decay=0.000025"
     yield Item(
         paper,
@@ -107,11 +121,12 @@ def _garcin_2022() -> Iterator[Item]:
         ("ImageNet",),
         note="tested on the official validation set",
     )
-    yield Item(paper, "Figure 1", "level sets of the losses, k = 2", LEVELS, ("none",), "[drawn here](gallery.md)")
+    yield Item(paper, "Figure 1", "level sets of the losses, k = 2", LEVELS, ("none",), note="[drawn here](gallery.md)")
     sparsity = ("python -m benchmarks.gradient_sparsity PATH",)
-    yield Item(paper, "Figure 2", "non-zero coordinates of the gradient by ε", sparsity, cifar, "[measured](benchmarks.md)")
+    measured = "[measured](benchmarks.md)"
+    yield Item(paper, "Figure 2", "non-zero coordinates of the gradient by ε", sparsity, cifar, note=measured)
     times = ("python -m benchmarks epoch_time",)
-    yield Item(paper, "Figure 3", "epoch time by k", times, ("none",), "[measured](benchmarks.md); on a GPU")
+    yield Item(paper, "Figure 3", "epoch time by k", times, ("none",), note=f"{measured} on a GPU; slow without one")
     yield Item(paper, "Figure 4", "level sets by B", LEVELS, ("none",))
     yield Item(paper, "Figure 5", "level sets by ε", LEVELS, ("none",))
     yield Item(paper, "Figure 6", "level sets of the losses, k = 1", LEVELS, ("none",))
@@ -119,37 +134,39 @@ def _garcin_2022() -> Iterator[Item]:
 
 def _garcin_2023() -> Iterator[Item]:
     paper, plantnet = "garcin-2023", ("Pl@ntNet-300K",)
-    rivals = "`--method cross-entropy`, `role`, `assume-negative`, `expected-positive`, `noised-topk`"
-    yield Item(paper, "Table 1", "average-5", (_train("cifar100-average5"),), ("CIFAR",), rivals)
+    rivals = ("cross-entropy", "role", "assume-negative", "expected-positive", "noised-topk")
+    yield Item(paper, "Table 1", "average-5", (_train("cifar100-average5"),), ("CIFAR",), methods=rivals)
     yield Item(
         paper,
         "Table 2",
         "average-k, overall and by shot group",
         (_train("plantnet-average5"), _train("plantnet-average5", "--method expected-positive --set beta=0.001")),
         plantnet,
-        f"`plantnet-average2`, `-average3`, `-average10` too; {RIVALS}",
+        ("plantnet-average2", "plantnet-average3", "plantnet-average10"),
+        note=RIVALS,
     )
     yield Item(paper, "Figure 1", "pictures of clear and of ambiguous species")
     yield Item(paper, "Figure 2", "drawing: how labels come about")
     yield Item(paper, "Figure 3", "drawing: the two heads")
-    sizes = ("shortlist report runs/plantnet-average5 runs/cross-entropy --rule average-k:5 --out sizes.html",)
+    sizes = (
+        "shortlist report runs/plantnet-average5 runs/plantnet-average5-cross-entropy --rule average-k:5 --out sizes.html",
+    )
     yield Item(paper, "Figure 4", "set sizes, by loss and by shot group", sizes, plantnet)
 
 
 def _thesis() -> Iterator[Item]:
     paper, plantnet = "garcin-thesis", ("Pl@ntNet-300K",)
-    compared = (
-        "shortlist report runs/plantnet-cross-entropy runs/plantnet-cross-entropy-small --rule top-k:1 --out models.html",
-    )
-    matched = "`shortlist.report.ModelScatter` sets the evaluations of one list of models against those of another"
+    compared = "shortlist report runs/tune-plantnet-cross-entropy/trial-* --rule top-k:1 --out models.html"
     every = _train("plantnet-cross-entropy", command="tune")
     rules = ("shortlist evaluate runs/plantnet-average5 --rule top-k:5 --rule average-k:5 --rule mass:0.1 --rule lac:0.1",)
-    yield Item(paper, "Table 2.1", "the four constraints on sets", rules, plantnet, "[which rule](rules.md)")
+    yield Item(paper, "Table 2.1", "the four constraints on sets", rules, plantnet, note="[which rule](rules.md)")
     by_size = (
         _train("plantnet-cross-entropy"),
         "shortlist evaluate runs/plantnet-cross-entropy --rule top-k:1 --shots 10,50,500,2000",
     )
-    yield Item(paper, "Table 3.1", "top-1 by number of training pictures", by_size, plantnet, "ResNet-50; column macro top-1")
+    yield Item(
+        paper, "Table 3.1", "top-1 by number of training pictures", by_size, plantnet, note="ResNet-50; column macro top-1"
+    )
     yield Item(paper, "Table 3.2", "properties of datasets", note="no numbers")
     yield Item(paper, "Table 3.3", "settings of the networks", ("shortlist recipes plantnet-cross-entropy",), ("none",), ALIKE)
     yield Item(paper, "Table 4.1", "as Garcin 2022, Table 1", note="see there")
@@ -161,20 +178,17 @@ def _thesis() -> Iterator[Item]:
     yield Item(paper, "Figures 1.1, 1.2, 1.6, 2.1", "drawings and screens of Pl@ntNet")
     yield Item(paper, "Figures 1.3, 1.4, 1.5", "pictures of clear and of similar classes")
     yield Item(paper, "Figure 2.2", "drawing: surrogates of the 0/1 loss")
-    yield Item(paper, "Figure 3.1", "genera and their species", ("shortlist data info plantnet-300k:PATH",), plantnet)
+    genera = "--only Fedia --only Pereskia --only Nyctaginia --out genera.png"
+    tree = (f"shortlist data sheet plantnet-300k:PATH {genera}",)
+    yield Item(paper, "Figure 3.1", "three genera and their species", tree, plantnet)
     lorenz = ("shortlist report runs/plantnet-average5 --out tail.html",)
-    yield Item(paper, "Figure 3.2", "Lorenz curve of the species", lorenz, plantnet, "the whole database is not published")
+    yield Item(paper, "Figure 3.2", "Lorenz curve of the species", lorenz, plantnet, note="the whole database is not published")
     sheet = ("shortlist data sheet plantnet-300k:PATH --only Fedia",)
     yield Item(paper, "Figures 3.3, 3.4", "pictures of one species, and of similar ones", sheet, plantnet)
-    yield Item(paper, "Figure 3.5", "top-1 and macro top-1 of many networks", (every, *compared), plantnet, ALIKE)
-    yield Item(
-        paper,
-        "Figures 3.6, 3.8",
-        "macro top-1 and macro average-5 of many networks, ImageNet beside Pl@ntNet-300K",
-        (every, *compared),
-        ("Pl@ntNet-300K", "ImageNet"),
-        f"{ALIKE}; {matched}",
-    )
+    yield Item(paper, "Figure 3.5", "top-1 and macro top-1 of many networks", (every, compared), plantnet, ALIKE)
+    beside = ("Pl@ntNet-300K", "ImageNet")
+    average = "macro average-5 of many networks, ImageNet beside Pl@ntNet-300K"
+    yield Item(paper, "Figure 3.6", average, (every,), beside, ALIKE, note=MATCHED)
     yield Item(
         paper,
         "Figure 3.7",
@@ -186,12 +200,10 @@ def _thesis() -> Iterator[Item]:
         ),
         ("Pl@ntNet-300K", "expert"),
     )
-    smooth = _train(
-        "plantnet-cross-entropy",
-        "--method smooth-topk --grid backbone=torchvision:resnet18,torchvision:resnet50",
-        "tune",
-    )
-    yield Item(paper, "Figure 3.9", "top-5 of two losses by network", (every, smooth), plantnet, matched)
+    both = "macro top-1, ImageNet beside Pl@ntNet-300K; macro top-5 beside macro average-5"
+    yield Item(paper, "Figure 3.8", both, (every,), beside, ALIKE, note=MATCHED)
+    smooth = _train("plantnet-cross-entropy", "--method smooth-topk --out runs/tune-plantnet-cross-entropy-smooth-topk", "tune")
+    yield Item(paper, "Figure 3.9", "top-5 of two losses by network", (every, smooth), plantnet, ALIKE, note=MATCHED)
     for number in range(1, 7):
         yield Item(paper, f"Figure 4.{number}", f"as Garcin 2022, Figure {number}", note="see there")
     for number in range(1, 5):
@@ -201,10 +213,19 @@ def _thesis() -> Iterator[Item]:
         paper, "Figure 5.5", "average-5 by α, validation rows", (_train("cifar100-average5", alphas, "tune"),), ("CIFAR",)
     )
     batches = (_train("cifar100-average5", "--set batch_size=256 --set lr=0.4"),)
-    yield Item(paper, "Figure 5.6", "average-5 by batch size", batches, ("CIFAR",), "lr / batch_size constant; both methods")
+    yield Item(
+        paper,
+        "Figure 5.6",
+        "average-5 by batch size",
+        batches,
+        ("CIFAR",),
+        methods=("cross-entropy",),
+        note="lr / batch_size constant",
+    )
 
 
-ALIKE = "`plantnet-cross-entropy-small`, `-efficientnet`, `-transformer` too"
+ALIKE = tuple(f"plantnet-cross-entropy-{family}" for family in ("small", "efficientnet", "transformer"))
+MATCHED = "drawn by the [code below](#two-lists-of-models)"
 
 
 def _liao() -> Iterator[Item]:
@@ -220,7 +241,7 @@ def _liao() -> Iterator[Item]:
             _train("cifar100-quasibinary", softmax),
         ),
         ("CIFAR", "Tiny ImageNet", "ImageNet"),
-        "`cifar10-`, `tiny-imagenet-`, `imagenet-quasibinary` too",
+        ("cifar10-quasibinary", "tiny-imagenet-quasibinary", "imagenet-quasibinary"),
     )
     others = tuple(_train("cifar100-quasibinary", f"--set backbone={name}") for name in ("vgg-16", "densenet-40-12"))
     yield Item(
@@ -230,15 +251,16 @@ def _liao() -> Iterator[Item]:
         others,
         ("CIFAR", "Tiny ImageNet"),
     )
-    rivals = "`--method bce`, `softmax-uniform`, `softmax-confidence`"
-    yield Item(paper, "Table II", "one label or none", (_train("cifar60-40"),), ("CIFAR",), rivals)
+    rivals = ("bce", "softmax-uniform", "softmax-confidence")
+    yield Item(paper, "Table II", "one label or none", (_train("cifar60-40"),), ("CIFAR",), methods=rivals)
     yield Item(
         paper,
         "Table III",
         "F1 and ECE of the top 4",
         (_train("coco-quasibinary"), _train("nus-wide-quasibinary", "--method softmax --set calibration=temperature")),
         ("COCO", "NUS-WIDE"),
-        "`--method bce`, `softmax`, with `--set calibration=temperature`; the report of the run has both numbers",
+        methods=("bce", "softmax"),
+        note="the report of the run has both numbers",
     )
     yield Item(paper, "Figure 1", "drawing: three kinds of classifiers")
     yield Item(
@@ -247,9 +269,10 @@ def _liao() -> Iterator[Item]:
         "the normaliser over training",
         (_train("cifar100-quasibinary"),),
         ("CIFAR",),
-        "its curve is in the report of the run",
+        note="its curve is in the report of the run",
     )
-    bars = ("shortlist report runs/coco-quasibinary runs/coco-bce --calibration-bins 10 --top-n 4 --out reliability.html",)
+    options = "--calibration-bins 10 --top-n 4 --out reliability.html"
+    bars = (f"shortlist report runs/coco-quasibinary runs/coco-quasibinary-bce {options}",)
     yield Item(paper, "Figure 3", "reliability of the top 4", bars, ("COCO",))
     four = ("shortlist predict runs/coco-quasibinary pictures",)
     yield Item(paper, "Figure 4", "four labels with their probabilities", four, ("COCO", "NUS-WIDE"))
@@ -285,7 +308,7 @@ def _cheng() -> Iterator[Item]:
             _train("wider-attribute-spa-label-pair"),
         ),
         all_four,
-        RIVALS,
+        note=RIVALS,
     )
     yield Item(
         paper,
@@ -298,13 +321,13 @@ def _cheng() -> Iterator[Item]:
         ),
         ("COCO",),
     )
-    curve = ("shortlist report runs/coco-spa runs/coco-asy --out reliability.html",)
-    find = ("shortlist search 'fork and apple and not knife' coco.index",)
+    curve = ("shortlist report runs/coco-spa runs/coco-spa-asy --out reliability.html",)
+    find = ("shortlist index build runs/coco-spa coco.index", "shortlist search 'fork and apple and not knife' coco.index")
     yield Item(paper, "Figure 1", "reliability, and an example of retrieval", (*curve, *find), ("COCO",))
-    yield Item(
-        paper, "Figure 2", "SPA: partial losses and link", ("python -m mkdocs build",), ("none",), "[drawn here](gallery.md)"
-    )
-    lengths = ("shortlist retrieval-eval runs/coco-bce runs/coco-asy runs/coco-spa --plot lengths.svg",)
+    drawn = "from shortlist import losses, report; report.PartialLosses(losses.SpaLoss()).save('spa.svg')"
+    spa = (f'python -c "{drawn}"',)
+    yield Item(paper, "Figure 2", "SPA: partial losses and link", spa, ("none",), note="[drawn here](gallery.md)")
+    lengths = ("shortlist retrieval-eval runs/coco-spa-bce runs/coco-spa-asy runs/coco-spa --plot lengths.svg",)
     yield Item(paper, "Figure 3", "retrieval mAP by length of the query", lengths, all_four)
     yield Item(paper, "Figure 4", "examples of retrieval", find, ("COCO",))
 
@@ -327,9 +350,19 @@ def text() -> str:
 def _row(item: Item) -> list[str]:
     commands = "<br>".join(f"`{command}`" for command in item.commands)
     count = _count(item)
-    remarks = [f"{count} published numbers" if count else "", item.note, f"**not yet**: {item.missing}" if item.missing else ""]
+    remarks = [
+        f"{count} published numbers" if count else "",
+        f"also {_quoted(item.recipes)}" if item.recipes else "",
+        f"also with `--method` {_quoted(item.methods)}" if item.methods else "",
+        item.note,
+        f"**not yet**: {item.missing}" if item.missing else "",
+    ]
     data = ", ".join(DATA[name][0] if name == "none" else f"{name} ({DATA[name][0]})" for name in item.data)
     return [item.number, item.shows, commands or "–", data or "–", "; ".join(filter(None, remarks))]
+
+
+def _quoted(names: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _count(item: Item) -> int:

@@ -118,10 +118,10 @@ def test_a_method_is_set_together_with_its_numbers_in_any_order():
 
 
 def test_a_new_method_starts_from_its_defaults_with_the_old_k():
-    old = recipe(parameters={"k": 3, "alpha": 7.0}, grid={"alpha": [1.0, 2.0]})
+    old = recipe(parameters={"k": 3, "alpha": 7.0}, grid={"alpha": [1.0, 2.0], "lr": [0.1, 0.2]})
     new = old.with_settings(method="expected-positive")
     assert dict(new.parameters) == {"k": 3, "beta": 0.01}
-    assert dict(new.grid) == {}
+    assert dict(new.grid) == {"lr": (0.1, 0.2)}
     assert dict(old.with_settings(method="bce").parameters) == {}
     assert dict(old.with_settings(method="average-k").parameters) == {"k": 3, "alpha": 7.0}
 

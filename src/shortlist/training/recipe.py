@@ -163,13 +163,16 @@ class Recipe:
     def with_settings(self, **changes: Any) -> "Recipe":
         """The same recipe with other settings or other parameters of its method, given as values or as text.
 
-        A new method starts from its own defaults and keeps the k of the old one if it has a k. As text, ``none`` means the
+        A new method starts from its own defaults and keeps the k of the old one if it has a k; the grid loses the parameters
+        of the old one. As text, ``none`` means the
         default; for ``link``, ``own`` means the default and ``none`` that scores cannot be interpreted as probabilities.
         """
         method = text("method", parse_value("method", changes.get("method", self.method), str))
         numbers = dict(self.parameters) if method == self.method else _carried(self, method)
         hints = get_type_hints(Recipe)
-        changed: dict[str, Any] = {} if method == self.method else {"grid": {}}
+        changed: dict[str, Any] = {}
+        if method != self.method:
+            changed["grid"] = {name: values for name, values in self.grid.items() if name in _own_names()}
         for name, value in changes.items():
             if name in hints:
                 changed[name] = parse_value(name, value, hints[name])
