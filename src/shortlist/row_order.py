@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shortlist.tensors import by_device, row_blocks
+from shortlist.tensors import Array, by_device, row_blocks
 
 # Sorting rows up to this length is faster than torch.topk.
 SHORT_ROW = 256
@@ -89,6 +89,8 @@ def keep_top(values: Tensor, n: int) -> Tensor:
     if columns <= SHORT_ROW:
         ordered = sort_rows(values, descending=True)
         return keep_largest(values, torch.full((rows,), n, device=values.device), ordered[:, n - 1], ordered[:, n])
+    if n == 1:
+        return torch.zeros(values.shape, dtype=torch.bool, device=values.device).scatter_(1, first_largest(values), True)
     return by_device(KEEP_TOP, values)(values, n)
 
 
@@ -102,13 +104,16 @@ def _keep_top_numpy(values: Tensor, n: int) -> Tensor:
     """The same, faster on the CPU: block after block, so that what is compared stays in the cache."""
     if 4 * (n + 1) > GROUPS or values.dtype not in (torch.float32, torch.float64):
         return _keep_top_torch(values, n)
-    kept = torch.zeros(values.shape, dtype=torch.bool)
-    for rows in row_blocks(len(values), values.shape[1], CACHED_ENTRIES):
-        _mark_top(values[rows].detach(), n, kept[rows])
-    return kept
+    scores = np.ascontiguousarray(values.detach().numpy())
+    kept = np.zeros(scores.shape, bool)
+    blocks = list(row_blocks(len(values), values.shape[1], CACHED_ENTRIES))
+    threads = min(torch.get_num_threads(), len(blocks))
+    with ThreadPoolExecutor(max(1, threads)) as pool:  # numpy releases the GIL
+        list(pool.map(lambda rows: _mark_top(scores[rows], n, kept[rows]), blocks))
+    return torch.from_numpy(kept)
 
 
-def _mark_top(values: Tensor, n: int, kept: Tensor) -> None:
+def _mark_top(values: Array, n: int, kept: Array) -> None:
     """Mark the n largest of each row in ``kept``, which is empty.
 
     Of the maxima of 64 groups of columns, the (n + 1)-th largest is at most the (n + 1)-th largest value of the row: few values
@@ -116,21 +121,21 @@ def _mark_top(values: Tensor, n: int, kept: Tensor) -> None:
     """
     rows, columns = values.shape
     depth = columns // GROUPS
-    maxima = values[:, : depth * GROUPS].unflatten(1, (depth, GROUPS)).amax(1)
-    bound = sort_rows(maxima)[:, GROUPS - n - 1]
-    row, column = np.divmod(np.flatnonzero((values >= bound[:, None]).contiguous().numpy()), columns)
+    maxima = values[:, : depth * GROUPS].reshape(rows, depth, GROUPS).max(axis=1)
+    maxima.sort(axis=1)
+    row, column = np.divmod(np.flatnonzero(values >= maxima[:, GROUPS - n - 1, None]), columns)
     if len(row) > rows * GROUPS:  # many values tie
-        kept[:] = _keep_top_torch(values, n)
+        kept[:] = _keep_top_torch(torch.from_numpy(values), n).numpy()
         return
-    candidates = values.numpy()[row, column]
+    candidates = values[row, column]
     edges = np.searchsorted(row, np.arange(rows + 1))
     matrix = np.full((rows, int(np.diff(edges).max())), -np.inf, candidates.dtype)
     matrix[row, np.arange(len(row)) - edges[row]] = candidates
     matrix.sort(axis=1)
     cutoff, following = matrix[:, matrix.shape[1] - n].copy(), matrix[:, matrix.shape[1] - n - 1].copy()
     best = candidates >= cutoff[row]
-    kept.numpy()[row[best], column[best]] = True
-    _without_excess(kept, values, n, torch.from_numpy(cutoff), torch.from_numpy(following))
+    kept[row[best], column[best]] = True
+    _without_excess(torch.from_numpy(kept), torch.from_numpy(values), n, torch.from_numpy(cutoff), torch.from_numpy(following))
 
 
 KEEP_TOP = {"cpu": _keep_top_numpy, "any": _keep_top_torch}
