@@ -1,6 +1,7 @@
 """Tables that other programs changed: columns moved, dropped or renamed, what a file says about itself lost."""
 
 import datetime
+import math
 
 import numpy as np
 import pandas as pd
@@ -170,3 +171,75 @@ def test_truth_values_are_refused_where_no_class_is_called_so(tmp_path):
     pd.DataFrame({"p_ash": [0.5], "p_elm": [0.5], "target": [True]}).to_parquet(tmp_path / "a.parquet")
     with pytest.raises(InputError, match="target: .*'ash', 'elm'.*got 'true'"):
         Predictions.load(tmp_path / "a.parquet", scores_key="p_*", link="identity")
+
+
+WITHOUT_LABELS = {  # classes, entries, what stands for no label, the places of the labels
+    "truth values": (["True", "False"], [True, False, True], "False", [0, None, 0]),
+    "truth values in other letters": (["True", "False"], [True, False, True], "false", [0, 1, 0]),
+    "truth values of which one is a class": (["True", "other"], [True, False, True], "False", [0, None, 0]),
+    "floats": (["ash", "elm"], [0.0, 1.0, -1.0], "-1.0", [0, 1, None]),
+    "floats and an integer": (["ash", "elm"], [0.0, 1.0, -1.0], "-1", [0, 1, None]),
+    "integers and a float": (["1", "2"], [1, 2, 0], "0.0", [0, 1, None]),
+    "integers and zeros": (["1", "2"], [1, 2, 0], "00", [0, 1, None]),
+    "a class and the same number": (["0.0", "1.0"], [0.0, 1.0, 1.0], "0", [0, 1, 1]),
+    "missing floats": (["ash", "elm"], [0.0, 1.0, math.nan], "", [0, 1, None]),
+    "texts that are numbers": (["ash", "elm"], ["0", "1", "none"], "none", [0, 1, None]),
+    "texts that are all numbers": (["ash", "elm"], ["0", "1", "-1.0"], "-1", [0, 1, None]),
+    "dates": (["2024-05-01", "2024-05-02"], ["2024-05-01", "2024-05-02", "2024-05-03"], "2024-05-03", [0, 1, None]),
+}
+
+
+@pytest.mark.parametrize("case", WITHOUT_LABELS)
+def test_rows_without_a_label_are_the_same_in_csv_and_parquet(tmp_path, case):
+    classes, entries, no_label, places = WITHOUT_LABELS[case]
+    frame = pd.DataFrame({f"p_{name}": [0.5] * 3 for name in classes} | {"target": entries})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_parquet(tmp_path / "a.parquet")
+    column = pa.array(entries)
+    arrow = pa.Table.from_pandas(frame)
+    pq.write_table(arrow.set_column(arrow.column_names.index("target"), "target", column), tmp_path / "b.parquet")
+    for name in ("a.csv", "a.parquet", "b.parquet"):
+        found = Predictions.load(tmp_path / name, scores_key="p_*", link="identity", no_label=no_label)
+        target = found.target.bool() if found.target.ndim == 2 else torch.nn.functional.one_hot(found.target, 2).bool()
+        assert target.tolist() == [[place == 0, place == 1] for place in places], name
+
+
+@pytest.mark.parametrize(
+    ("target", "no_label"), [(np.array(["ash", "elm", "-1.0"]), "-1"), (np.array([0.0, 1.0, math.nan]), "")]
+)
+def test_rows_of_an_array_without_a_label(tmp_path, target, no_label):
+    np.savez(tmp_path / "a.npz", scores=np.full((3, 2), 0.5), target=target, classes=["ash", "elm"])
+    found = Predictions.load(tmp_path / "a.npz", link="identity", no_label=no_label)
+    assert found.target.tolist() == [[True, False], [False, True], [False, False]]
+
+
+def test_rows_that_all_have_no_labels_stay_so_when_pandas_writes_them_again(tmp_path):
+    Predictions(torch.zeros(2, 2), torch.zeros(2, 2, dtype=torch.bool), classes=["ash", "elm"]).save(tmp_path / "a.parquet")
+    pd.read_parquet(tmp_path / "a.parquet").to_parquet(tmp_path / "b.parquet")
+    found = Predictions.load(tmp_path / "b.parquet", scores_key="scores.*")
+    assert found.target.tolist() == [[False, False], [False, False]]
+
+
+@pytest.mark.parametrize("labels", [[[None], []], [[0, None], [1]], [["ash", None], []]])
+def test_an_empty_entry_in_a_list_of_labels_is_refused(tmp_path, labels):
+    pq.write_table(pa.table({"p_ash": [0.5] * 2, "p_elm": [0.5] * 2, "target": labels}), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="target: .*got 1 empty"):
+        Predictions.load(tmp_path / "a.parquet", scores_key="p_*", link="identity")
+
+
+@pytest.mark.parametrize("names", [["*", "ash"], ["ash", "*", "a*"], ["*"]])
+def test_a_class_may_be_called_a_star(tmp_path, names):
+    scores = torch.arange(3.0 * len(names)).reshape(3, -1)
+    Predictions(scores, [0, len(names) - 1, 0], classes=names).save(tmp_path / "a.parquet")
+    pd.read_parquet(tmp_path / "a.parquet").to_parquet(tmp_path / "b.parquet")
+    pd.read_parquet(tmp_path / "a.parquet").to_csv(tmp_path / "b.csv", index=False)
+    for name, key in (("a.parquet", None), ("b.parquet", "scores.*"), ("b.csv", "scores.*")):
+        found = Predictions.load(tmp_path / name, scores_key=key)
+        assert list(found.classes) == names
+        assert found.scores.tolist() == scores.tolist()
+        assert found.target.tolist() == [0, len(names) - 1, 0]
+
+
+def test_a_column_is_found_by_a_name_with_brackets(tmp_path):
+    pq.write_table(pa.table({"logits[1]": [[0.5, 0.25]], "logits1": [[1.0, 2.0]]}), tmp_path / "a.parquet")
+    assert Predictions.load(tmp_path / "a.parquet", scores_key="logits[1]").scores.tolist() == [[0.5, 0.25]]

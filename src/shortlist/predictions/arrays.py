@@ -180,7 +180,7 @@ def _assemble(
     target, quality = keys.find_target(tensors), keys.find_quality(tensors)
     scores: Tensor = tensors[keys.find_scores(tensors)[0]]
     labels: Any = None if target is None else tensors[target]
-    labelled = None if target is None else keys.present(labels)
+    labelled = None if target is None else keys.present(labels, classes or ())
     if labelled is not None:
         labels = labels[labelled] if isinstance(labels, Tensor) else [labels[row] for row in labelled.nonzero()[:, 0].tolist()]
     return Stored(

@@ -145,7 +145,7 @@ class Keys:
             raise InputError(f"quality_key: expected one number per row, got {self.quality!r}, which holds something else")
 
     def find_scores(self, names: Iterable[str]) -> list[str]:
-        """The array or columns that hold the scores; ``*`` stands for any text.
+        """The array or columns that hold the scores; ``*`` stands for any text, and also for itself.
 
         The target, ``id``, the quality and the columns in which pandas writes row numbers never match; nor do columns with the
         usual name of labels, superclasses, splits or ids match a star that stands for the whole name.
@@ -154,17 +154,17 @@ class Keys:
         aside = (self.target or "target", self.ids, "id", self.quality or quality)
         names = [name for name in names if name not in aside and not is_row_number(name)]
         wanted = self.scores or "scores"
-        found = [name for name in names if name == wanted]
-        if not found:
-            matching = [name for name in names if fnmatch.fnmatchcase(name, wanted)]
-            found = [name for name in matching if not is_no_class(name)] if set(wanted) == {"*"} else matching
+        matching = [name for name in names if fnmatch.fnmatchcase(name, wanted)]
+        found = [name for name in matching if not is_no_class(name)] if set(wanted) == {"*"} else matching
+        if wanted in names and ("*" not in wanted or wanted not in found):
+            found = [name for name in names if name == wanted]
         if not found:
             raise InputError(f"expected scores under {wanted!r}, found {quoted(names)}: set scores_key")
         return found
 
     def class_names(self, columns: Sequence[str]) -> list[str]:
         """The names of the classes: the part of each column's name that the star stands for."""
-        if self.scores is None or self.scores in columns:
+        if self.scores is None:
             return list(columns)
         return [matched_part(name, self.scores) for name in columns]
 
@@ -184,16 +184,23 @@ class Keys:
             raise InputError(f"expected row names under {wanted!r}, found {quoted(names)}: set ids_key")
         return wanted if wanted in names else None
 
-    def present(self, target: Tensor | Sequence[str]) -> Tensor | None:
-        """Whether each entry of a target is a label, bool (N,); None if no entry was named that stands for none."""
+    def present(self, target: Tensor | Sequence[str], classes: Sequence[str] = ()) -> Tensor | None:
+        """Whether each entry of a target is a label, bool (N,); None if no entry was named that stands for none.
+
+        What spells the same number as ``no_label``, such as -1.0 for -1, stands for none too, unless a class is called so.
+        """
         if self.no_label is None:
             return None
         if isinstance(target, Tensor) and target.ndim != 1:
             raise InputError(f"no_label: expected a target with one entry per row, got {shape_of(target)}")
+        number = as_number(self.no_label)
         if isinstance(target, Tensor):
-            number = as_number(self.no_label)
-            return torch.ones_like(target, dtype=torch.bool) if number is None else target != float(number)
-        return torch.tensor([entry != self.no_label for entry in target], dtype=torch.bool)
+            if number is not None:
+                return target != float(number)
+            return ~target.isnan() if self.no_label.casefold() in ("", "nan") else torch.ones_like(target, dtype=torch.bool)
+        others = set() if number is None else set(target) - set(classes)
+        none = {self.no_label, *(entry for entry in others if as_number(entry.strip()) == number)}
+        return torch.tensor([entry not in none for entry in target], dtype=torch.bool)
 
     def find_quality(self, names: Iterable[str]) -> str | None:
         """The array or column of the quality, if there is one; an error if it was named and is missing."""

@@ -27,7 +27,7 @@ from shortlist.files import contains
 from shortlist.predictions.array_sinks import DTYPES
 from shortlist.predictions.arrays import names_of
 from shortlist.predictions.checks import as_quality
-from shortlist.predictions.numbered import Numbered, as_number
+from shortlist.predictions.numbered import Numbered
 from shortlist.predictions.stored import QUALITY, VERSION, Keys, Stored
 from shortlist.tensors import Array
 from shortlist.words import quoted, shown
@@ -76,18 +76,21 @@ def _batches(file: pq.ParquetFile, names: list[str]) -> Iterator[pa.RecordBatch]
 
 
 def _without_empty(texts: pa.ChunkedArray, classes: Sequence[str], no_label: str | None) -> pa.ChunkedArray:
-    """Cells of a CSV file that were read as text, those that stand for no value as nulls, unless a class is called so.
-
-    What spells the same number as ``no_label``, such as -1.0 for -1, becomes that.
-    """
+    """Cells of a CSV file that were read as text, those that stand for no value as nulls, unless a class is called so."""
     empty = [cell for cell in EMPTY_CELLS if cell not in classes and cell != no_label]
-    texts = pc.if_else(pc.is_in(texts, value_set=pa.array(empty, pa.string())), pa.scalar(None, pa.string()), texts)
-    number = None if no_label is None else as_number(no_label)
-    if number is None:
-        return texts
-    cells = set(pc.unique(texts.drop_null()).to_pylist()) - set(classes)
-    alike = [cell for cell in cells if as_number(cell.strip()) == number]
-    return pc.if_else(pc.is_in(texts, value_set=pa.array(alike, pa.string())), pa.scalar(no_label, pa.string()), texts)
+    return pc.if_else(pc.is_in(texts, value_set=pa.array(empty, pa.string())), pa.scalar(None, pa.string()), texts)
+
+
+def _as_written(labels: pa.Array, classes: Sequence[str], no_label: str) -> list[str]:
+    """The entries of a target as a CSV file holds them, so that ``no_label`` means the same there and in Parquet."""
+    if pa.types.is_floating(labels.type):
+        missing = no_label if no_label.casefold() == "nan" else ""
+        return ["" if label is None else missing if label != label else str(label) for label in labels.to_pylist()]
+    as_pandas_writes = no_label in ("True", "False")
+    found: list[str] = (
+        _names(labels, [*classes, no_label] if as_pandas_writes else [no_label, *classes]).fill_null("").to_pylist()
+    )
+    return found
 
 
 def _spelt(texts: pa.Array | pa.ChunkedArray, classes: Sequence[str]) -> Any:
@@ -120,6 +123,10 @@ def _score_columns(schema: pa.Schema, header: dict[str, Any], keys: Keys) -> lis
 
 def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _read(schema: pa.Schema, rows: int, header: dict[str, Any], keys: Keys, read: Any) -> Stored:
@@ -213,12 +220,13 @@ class _Gathered:
         if self.keys.no_label is not None:
             if pa.types.is_nested(column.type):
                 raise InputError("no_label: expected a target with one entry per row, got lists")
-            present = self.keys.present(column.cast(pa.string()).fill_null("").to_pylist())
+            classes = self.classes or ()
+            present = self.keys.present(_as_written(column, classes, self.keys.no_label), classes)
             assert present is not None
             self.present.append(present)
             column = column.filter(pa.array(present.numpy()))
-            if pa.types.is_string(column.type) and self.numbered is None:
-                column = _spelt(column, self.classes or ())
+            if _is_text(column.type) and self.numbered is None:
+                column = _spelt(column.cast(pa.string()), classes)
         return _without_nulls(column, self.target_key or "target")
 
     def _add_target(self, column: pa.Array, here: slice, classes: int) -> None:
@@ -247,7 +255,10 @@ class _Gathered:
         """Class numbers, or lists of them, of labels in any form that a table can hold."""
         kind = labels.type
         if _is_list(kind):
-            labels = labels.cast(pa.list_(kind.value_type))
+            empty = pa.types.is_null(kind.value_type)  # so pandas writes lists that are all empty
+            labels = labels.cast(pa.list_(pa.int64() if empty else kind.value_type))
+            if missing := labels.flatten().null_count:
+                raise InputError(f"target: expected labels in every list, got {missing} empty ones")
             return pa.ListArray.from_arrays(labels.offsets, self._numbers(labels.values))
         if pa.types.is_dictionary(kind):
             return self._numbers(labels.dictionary_decode())
@@ -289,7 +300,7 @@ class _Gathered:
 
 
 def _names(labels: pa.Array, classes: Sequence[str]) -> pa.Array:
-    """Labels as texts: truth values and dates too, in the spelling of the classes."""
+    """Labels as texts: truth values and dates too, in the spelling of the classes, of which later ones take precedence."""
     kind = labels.type
     if pa.types.is_boolean(kind):
         spelt = {name.casefold(): name for name in classes if name.casefold() in ("true", "false")}
