@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import re
 
 import pyarrow as pa
@@ -375,6 +376,11 @@ def test_codes_dates_and_times_stay_as_they_are_written(tmp_path, run):
         (["N/A", "", "n/a"], ["N/A", None, "n/a"]),
         (["NaN", "", "nan"], [None, None, None]),
         (["0017", "NA", "12"], None),
+        (["0x1A", "0xFF", "0X10"], None),
+        (["0xFF", "12", "7"], None),
+        (["1E-400", "2", "3"], None),
+        (["1E+400", "2.5", "3"], None),
+        (["0.0", "inf", "1e-300"], [0.0, math.inf, 1e-300]),
         (["1e5", "2e7", "123e4"], None),
         (["true", "1", "false"], None),
         (["true", "", "false"], [True, None, False]),
@@ -406,6 +412,8 @@ def test_columns_are_numbers_only_if_no_two_cells_become_one(tmp_path, run, cell
         (["1.25", "3"], ["4", "5"], [4.0, 5.0]),
         (["1.25", "3"], ["1.1", "1.10"], "expected numbers, got text"),
         (["1.25", "3"], ["0017", "3"], "expected numbers, got text"),
+        (["1.25", "3"], ["1E-400", "3"], "expected numbers, got text"),
+        (["7", "3"], ["0xFF", "3"], "expected whole numbers, got text"),
     ],
 )
 def test_columns_of_added_rows_are_read_as_the_index_holds_them(tmp_path, run, fails, first, second, values):

@@ -17,10 +17,11 @@ from shortlist.retrieval.columns import KINDS
 from shortlist.words import counted, listed, quoted
 
 ID = "id"
-LEADING_ZERO = r"^\s*[+-]?0[0-9]"
+LEADING_ZERO = r"^\s*[+-]?0[0-9xX]"  # 0017 and 0xFF, which Arrow reads as 17 and 255
 TRAILING_ZERO = r"\.[0-9]+0\s*([eE]|$)"  # 1.10, but not 1.0, the usual form of a whole number among others
 TOO_LONG = r"^\s*[+-]?[0-9]{16}"  # more digits than a double holds
 POINT_OR_SIGN, EXPONENT = r"[.+-]", r"[eE]"  # 1e5 beside 23 may be the end of a hash; programs write 1e+05 and 1.0e5
+NOT_ZERO, NOT_INFINITE = r"^[^eE]*[1-9]", r"[0-9]"  # 1E-400 is no 0, and 1E400 not infinite
 NO_NUMBER = ("nan", "NaN", "-nan", "-NaN", "null", "NULL")  # how programs write a missing number
 
 
@@ -96,7 +97,7 @@ def _keeps_what_is_written(written: pa.ChunkedArray, guessed: pa.ChunkedArray, k
 
 
 def _holds_codes(written: pa.ChunkedArray, numbers: pa.ChunkedArray, known_as_numbers: bool) -> bool:
-    """Whether a column is more than its numbers: 0017 has a zero that they lack, and 1.1 and 1.10 are one number.
+    """Whether a column is more than its numbers: 0017 has a zero that they lack, 1.1 and 1.10 are one number, 1E-400 is none.
 
     In a column that is known to hold numbers, 0.50 is one of them, and so is 1e5.
     """
@@ -105,6 +106,8 @@ def _holds_codes(written: pa.ChunkedArray, numbers: pa.ChunkedArray, known_as_nu
         lossy.append(TOO_LONG)
         if not known_as_numbers and not _any(written, POINT_OR_SIGN):
             lossy.append(EXPONENT)
+        if _any(written.filter(pc.equal(numbers, 0)), NOT_ZERO) or _any(written.filter(pc.is_inf(numbers)), NOT_INFINITE):
+            return True
     if any(_any(written, pattern) for pattern in lossy):
         return True
     return bool(pc.count_distinct(pc.utf8_trim_whitespace(written)).as_py() > pc.count_distinct(numbers).as_py())
