@@ -3,9 +3,10 @@
 import csv
 
 import onnx
+import pandas as pd
 import torch
 
-from shortlist import Predictions
+from shortlist import Predictions, train
 
 CLASSES = ["ash", "elm", "oak"]
 QUICK = ("--epochs", 2)
@@ -42,3 +43,16 @@ def test_tables_are_read_by_name(run, fails, tmp_path):
     run("export", "run", "--out", "model.onnx")
     kept = {entry.key: entry.value for entry in onnx.load(tmp_path / "model.onnx").metadata_props}
     assert '"feature_names": ["a", "b", "c"]' in kept["shortlist.inputs"]
+
+
+def test_features_that_the_classifier_knows_are_read_whatever_their_names(run, tmp_path):
+    features = torch.randn(300, 3, generator=torch.Generator().manual_seed(0))
+    target = features.argmax(1).tolist()
+    names = ["key", "n_labels", "plant"]
+    frame = pd.DataFrame(features.numpy(), columns=names)
+    trained = train((frame, [CLASSES[label] for label in target]), k=2, epochs=2, folder=tmp_path / "run")
+    assert list(trained.classifier.inputs.feature_names) == names
+    outcome = run("predict", "run", write(tmp_path / "t.csv", features, names, target), "--out", "found.npz")
+    assert outcome.code == 0, outcome.err
+    expected = trained.classifier.predictions(frame)
+    torch.testing.assert_close(Predictions.load(tmp_path / "found.npz").scores, expected.scores)

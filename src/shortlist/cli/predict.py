@@ -257,7 +257,8 @@ class _Work:
 
 def _begin(model: Classifier, texts: list[str], split: str | None, batch_size: int, wanted: str | None) -> _Work:
     """Read the input and score the first batch; nothing is written before that works."""
-    dataset = open_dataset(texts, require_labels=False, split=split, input_kind=model.inputs.kind)
+    inputs = model.inputs
+    dataset = open_dataset(texts, require_labels=False, split=split, input_kind=inputs.kind, feature_names=inputs.feature_names)
     (rows,) = dataset.splits.values()
     _check_inputs(model, dataset, printable(texts[0]) + (", …" if len(texts) > 1 else ""))
     target, reason = _target(dataset, model.classes)

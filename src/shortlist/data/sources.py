@@ -19,7 +19,8 @@ from shortlist.errors import InputError
 from shortlist.words import did_you_mean, listed, printable, quoted, similar
 
 PathText: TypeAlias = str | os.PathLike[str]
-SPLIT, REQUIRE_LABELS = "split", "require_labels"  # parameters of readers that open_dataset passes on
+# Parameters of readers that open_dataset passes on.
+SPLIT, REQUIRE_LABELS, FEATURE_NAMES = "split", "require_labels", "feature_names"
 NAME = re.compile(r"[a-z][a-z0-9-]+")  # one letter may be a drive of Windows
 Reader = TypeVar("Reader", bound=Callable[..., Dataset])
 OPTION = re.compile(r"[a-z][a-z_0-9]*=.*", re.DOTALL)
@@ -120,6 +121,7 @@ def open_dataset(
     require_labels: bool = True,
     split: str | None = None,
     input_kind: InputKind | None = None,
+    feature_names: Sequence[str] = (),
     **options: Any,
 ) -> Dataset:
     """Open the dataset at a path, or the one that a text describes.
@@ -139,6 +141,7 @@ def open_dataset(
         require_labels: whether rows without a label are left out. The default, True, is for training and evaluation.
         split: open only this split.
         input_kind: the inputs that are wanted of a table, ``"pictures"`` or ``"features"``; by default whichever it holds.
+        feature_names: columns of a table that are features whatever their names usually mean: those that a classifier reads.
         options: options of the reader or of every dataset; they override those in the text.
 
     >>> open_dataset("flora:species=6,genera=2", train=4, val=1, test=1, size=8).train_counts.sum()
@@ -169,6 +172,8 @@ def open_dataset(
     parameters = inspect.signature(reader).parameters
     if SPLIT in parameters and split is not None:
         given[SPLIT] = split
+    if FEATURE_NAMES in parameters:
+        given[FEATURE_NAMES] = feature_names
     if REQUIRE_LABELS in parameters and not require_labels:
         given = {"tolerance": 1.0, **given, REQUIRE_LABELS: False}  # whatever can be read is classified
     dataset = reader(path, **given) if chosen.takes_path else reader(**given)
@@ -317,7 +322,7 @@ def reader_options(source: Source) -> dict[str, Any]:
         return {name: hint for name, hint in hints.items() if name not in ("flora", "return")}
     hints = get_type_hints(reader)
     parameters = list(inspect.signature(reader).parameters)[1 if source.takes_path else 0 :]
-    return {name: hints.get(name) for name in parameters if name not in (SPLIT, REQUIRE_LABELS)}
+    return {name: hints.get(name) for name in parameters if name not in (SPLIT, REQUIRE_LABELS, FEATURE_NAMES)}
 
 
 def _value(key: str, text: str, hint: Any) -> Any:

@@ -90,6 +90,35 @@ def test_a_second_column_with_a_usual_name_is_no_feature(tmp_path, header, optio
     assert (classified.feature_names, [p for p in classified.problems if p.kind == "column not used"]) == (features, [])
 
 
+@pytest.mark.parametrize(
+    "name", ["key", "row", "index", "n_labels", "y", "soil_id", "plant", "genus", "split", "id", "class", "valid"]
+)
+def test_columns_that_are_known_to_be_features_are_read_whatever_their_names(tmp_path, name):
+    """A classifier that was trained on a feature called key could read no table."""
+    path = csv(tmp_path, f"width,{name},tags\n1,0,oak\n2,1,elm\n")
+    dataset = read_feature_table(path, require_labels=False, feature_names=["width", name])
+    (split,) = dataset.splits.values()
+    assert dataset.feature_names == ["width", name]
+    assert split.inputs.tolist() == [[1, 0], [2, 1]]
+    assert [dataset.classes[label] for label in split.target] == ["oak", "elm"]
+
+
+def test_a_column_that_is_named_has_its_purpose_though_it_is_a_known_feature(tmp_path):
+    path = csv(tmp_path, "width,key,tags\n1,a,oak\n2,b,elm\n")
+    dataset = read_feature_table(path, require_labels=False, id_column="key", feature_names=["width", "key"])
+    (split,) = dataset.splits.values()
+    assert (dataset.feature_names, list(split.ids)) == (["width"], ["a", "b"])
+
+
+def test_all_columns_that_are_no_features_are_named(tmp_path):
+    names = [f"n{number}_id" for number in range(20)]
+    dataset = read_feature_table(csv(tmp_path, f"width,label,{','.join(names)}\n1,oak{',0' * 20}\n"))
+    (line,) = (problem.what for problem in dataset.problems if problem.kind == "column not used")
+    assert all(repr(name) in line for name in names)
+    with pytest.raises(InputError, match=r"features beside 'key', 'species'; 'key' usually holds .*: rename it"):
+        read_feature_table(csv(tmp_path, "key,species\n1,oak\n2,elm\n"))
+
+
 def test_names_of_an_npz_file_may_be_bytes(tmp_path):
     names = np.array([name.encode() for name in ("élan", "oak", "élan")])
     split = read_feature_table(npz(tmp_path, X=np.eye(3), y=names, ids=np.array([b"a", b"b", b"c"])))

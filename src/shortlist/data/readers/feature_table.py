@@ -12,7 +12,7 @@ import torch
 from shortlist.column_names import is_row_number
 from shortlist.data.dataset import Dataset
 from shortlist.data.problems import Problem
-from shortlist.data.readers.columns import describes_rows, find_column
+from shortlist.data.readers.columns import describes_rows
 from shortlist.data.readers.feature_arrays import read_feature_arrays
 from shortlist.data.readers.feature_rows import usable_rows
 from shortlist.data.readers.table_dataset import Asked, DescribedTable, TableInputs, dataset_of_table, find_roles
@@ -37,6 +37,7 @@ def read_feature_table(
     tolerance: float = 0.01,
     split: str | None = None,
     require_labels: bool = True,
+    feature_names: Sequence[str] = (),
 ) -> Dataset:
     """Features ``float32 (N, D)`` and labels from a table, or from the arrays of an npz file.
 
@@ -66,6 +67,7 @@ def read_feature_table(
         split: read only the rows of this split.
         require_labels: if False, rows without a label are kept, the label column may be missing, and labels are used only if
             every row has one; without ``split`` all rows are in one split.
+        feature_names: columns that are features whatever their names usually mean, such as those that a classifier reads.
     """
     asked = Asked(
         label_column,
@@ -78,17 +80,18 @@ def read_feature_table(
         require_labels,
         valid_column,
         keep_invalid,
+        feature_names=feature_names,
     )
     if Path(path).suffix.lower() == ".npz":
         return _arrays(Path(path), asked, id_column, tolerance)
     file = TableFile(path)
-    names = find_column(file.names, "id", id_column, file.name)
+    names = asked.find_column(file, "id", id_column)
     roles = find_roles(file, asked, taken=(names,), features=True)
     aside = [*roles.columns, *([names] if names is not None and names not in roles.columns else [])]
     rest = [name for name in file.names if name not in aside and not is_row_number(name)]
-    unused = [name for name in rest if _is_no_feature(file, name)]
+    unused = [name for name in rest if name not in feature_names and _is_no_feature(file, name)]
     columns = [name for name in rest if name not in unused]
-    kinds = feature_types(file, columns)
+    kinds = feature_types(file, columns, unused)
     described = DescribedTable(file, file.read_text(aside), roles, asked)
     labels = described.labels()
     features = feature_matrix(file.read_numbers(columns, kinds), columns)
@@ -109,12 +112,15 @@ def _is_no_feature(file: TableFile, name: str) -> bool:
 
 def _unused(file: TableFile, columns: Sequence[str]) -> list[Problem]:
     """One problem that names the columns that are neither features nor used otherwise."""
-    if not columns:
-        return []
+    return [Problem("column not used", file.name, _why_unused(columns))] if columns else []
+
+
+def _why_unused(columns: Sequence[str]) -> str:
+    """Why these columns are no features, and how to use them; all of them are named, so that none is missed."""
     what = "usually holds labels, ids or the like, so it is no feature: rename it to use it as one"
     if len(columns) > 1:
         what = "usually hold labels, ids or the like, so they are no features: rename them to use them as such"
-    return [Problem("column not used", file.name, f"{quoted(columns)} {what}")]
+    return f"{quoted(columns, len(columns))} {what}"
 
 
 def _arrays(path: Path, asked: Asked, id_column: str | None, tolerance: float) -> Dataset:
@@ -126,12 +132,13 @@ def _arrays(path: Path, asked: Asked, id_column: str | None, tolerance: float) -
     return read_feature_arrays(path, superclass=asked.superclass, tolerance=tolerance, require_labels=asked.require_labels)
 
 
-def feature_types(file: TableFile, columns: Sequence[str]) -> dict[str, Any]:
+def feature_types(file: TableFile, columns: Sequence[str], unused: Sequence[str] = ()) -> dict[str, Any]:
     """The type to read each feature as; columns that are not numbers are refused, all in one message.
 
     Args:
         file: the table.
         columns: the features.
+        unused: columns that are no features because of their names, for the message that there are none.
     """
     kinds = {name: file.schema.field(name).type for name in columns}
     strange = [name for name, kind in kinds.items() if not is_number_type(kind)]
@@ -141,7 +148,8 @@ def feature_types(file: TableFile, columns: Sequence[str]) -> dict[str, Any]:
             "leave such columns out or turn them into numbers"
         )
     if not columns:
-        raise InputError(f"{file.name}: expected columns of features beside {quoted(file.names)}")
+        why = f"; {_why_unused(unused)}" if unused else ""
+        raise InputError(f"{file.name}: expected columns of features beside {quoted(file.names)}{why}")
     return {name: kind if pa.types.is_boolean(kind) else pa.float32() for name, kind in kinds.items()}
 
 

@@ -37,6 +37,7 @@ class Asked:
     valid_column: str | None = None
     keep_invalid: bool = False
     exact_labels: bool = False  # blanks around a label belong to it, as in files that shortlist wrote
+    feature_names: Sequence[str] = ()  # columns that are not looked up by their usual names: they are known to be features
 
     def __post_init__(self) -> None:
         if self.superclass is not None and self.superclass_column is not None:
@@ -47,6 +48,15 @@ class Asked:
         """Whether any option refers to a column."""
         named = (self.label_column, self.split_column, self.group_column, self.superclass_column, self.valid_column)
         return any((*named, self.separator))
+
+    def free(self, names: Sequence[str]) -> list[str]:
+        """The columns that are not known to be features."""
+        known = set(self.feature_names)
+        return [name for name in names if name not in known]
+
+    def find_column(self, file: TableFile, role: str, named: str | None) -> str | None:
+        """The column for one purpose, by the name that was given or by its usual names; None if there is none."""
+        return find_column(self.free(file.names) if named is None else file.names, role, named, file.name)
 
 
 @dataclass(frozen=True)
@@ -75,22 +85,22 @@ def find_roles(file: TableFile, asked: Asked, taken: Sequence[str | None] = (), 
         taken: columns that have another purpose.
         features: whether all other columns are features, so that every column with a purpose must be found.
     """
-    split = find_column(file.names, "split", asked.split_column, file.name)
+    split = asked.find_column(file, "split", asked.split_column)
     group, above = asked.group_column, asked.superclass_column
     if features or asked.require_labels:
-        group = find_column(file.names, "group", group, file.name)
-        above = None if asked.superclass else find_column(file.names, "superclass", above, file.name)
+        group = asked.find_column(file, "group", group)
+        above = None if asked.superclass else asked.find_column(file, "superclass", above)
     valid = _find_valid(file, asked)
     rest = (*taken, split, group, above, valid)
     if asked.require_labels or asked.label_column is not None:
         return Roles(find_label_columns(file.names, asked.label_column, rest, file.name), split, group, above, valid)
-    label = find_column([name for name in file.names if name not in rest], "label", None, file.name)
+    label = find_column([name for name in asked.free(file.names) if name not in rest], "label", None, file.name)
     return Roles([] if label is None else [label], split, group, above, valid)
 
 
 def _find_valid(file: TableFile, asked: Asked) -> str | None:
     """The column that says which labels are valid: one that was named, or one of booleans called ``valid``."""
-    found = find_column(file.names, "valid", asked.valid_column, file.name)
+    found = asked.find_column(file, "valid", asked.valid_column)
     if found is None or asked.valid_column is not None or pa.types.is_boolean(file.schema.field(found).type):
         return found
     return None
