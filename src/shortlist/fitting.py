@@ -1,6 +1,5 @@
 """Base of links and rules: a module whose buffers get their shape when it is fitted."""
 
-import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
@@ -39,12 +38,16 @@ class Fitted(nn.Module):
     def twin(self) -> Self:
         """A copy with buffers of its own, down to its parts, so that a fit of one changes nothing of the other.
 
-        The tensors are shared, because a fit replaces them; so is a user's generator.
+        The tensors are shared, because a fit replaces them; so is a user's generator. ``copy.copy`` makes the same.
         """
-        other = copy.copy(self)
+        other = object.__new__(type(self))
+        other.__dict__ = vars(self).copy()
         other._buffers = dict(self._buffers)
         other._modules = {name: part.twin() if isinstance(part, Fitted) else part for name, part in self._modules.items()}
         return other
+
+    def __copy__(self) -> Self:
+        return self.twin()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Move the buffers with the model but keep their precision: ``model.half()`` must not round a threshold."""

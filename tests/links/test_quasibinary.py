@@ -1,5 +1,6 @@
 """The running normaliser of the quasibinary link."""
 
+import copy
 import math
 import sys
 
@@ -156,3 +157,22 @@ def test_on_two_processes_the_global_batch_defines_the_normalizer(tmp_path):
     expected = reference.quasibinary_log_normalizer([(s, int(t.sum())) for s, t in _two_global_batches()])
     for rank in range(2):
         assert np.load(tmp_path / f"out{rank}.npy").item() == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("modes", [(True, False), (True, True, False), (False, True, False), (True, False, True)])
+def test_batches_with_and_without_inference_mode(modes):
+    """The first normaliser was an inference tensor, which the second batch could not change."""
+    link, batches = Quasibinary(), [draw(i, 4, 3) for i in range(len(modes))]
+    for inference, batch in zip(modes, batches, strict=True):
+        with torch.inference_mode(inference):
+            follow(link, [batch])
+    expected = reference.quasibinary_log_normalizer([(scores, int(target.sum())) for scores, target in batches])
+    assert link.log_normalizer.item() == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, Quasibinary.twin])
+def test_a_copy_has_a_normalizer_of_its_own(copied):
+    link = follow(Quasibinary(), [draw(0, 4, 3)])
+    before = link.log_normalizer.item()
+    other = follow(copied(link), [draw(1, 4, 3)])
+    assert link.log_normalizer.item() == before != other.log_normalizer.item()

@@ -84,6 +84,8 @@ class Quasibinary(Link):
             if counts:
                 self.log_normalizer = batch.log_normalizer()
             return
+        if old.is_inference() and not torch.is_inference_mode_enabled():
+            old = old.clone()  # an inference tensor cannot be changed in place outside that mode
         old = old.to(counts.device, torch.promote_types(old.dtype, batch.log_sum.dtype))
         new = batch.log_normalizer() + math.log1p(-self.momentum)
         if self.momentum > 0:
