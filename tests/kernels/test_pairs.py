@@ -162,3 +162,11 @@ def test_large_shapes(shape):
     scores, target = draw(*shape, "cuda", present=3 / shape[1])
     target[-1] = target[-2]
     assert_like_plain(label_pair_penalty, scores, target, reduction="none")
+
+
+@pytest.mark.parametrize("row", [[1.0, 1.5, 0.5], [1.0, -math.inf, 0.5], [1.0, 1.5, -math.inf], [-math.inf] * 3], ids=str)
+@pytest.mark.parametrize("marks", [[True, False, False, False], [True, False, True, False]], ids=["one", "two"])
+def test_a_present_label_that_is_ruled_out_costs_as_much_as_in_the_plain_form(row, marks, device):
+    scores, target = torch.tensor([[-math.inf, *row]], device=device), torch.tensor([marks], device=device)
+    value, _ = assert_like_plain(label_pair_penalty, scores, target, reduction="none")
+    assert value.item() == (0 if row[0] == -math.inf else math.inf)

@@ -212,3 +212,18 @@ def test_a_recorded_graph_gives_the_loss_of_new_scores():
     graph.replay()
     expected, _ = value_and_gradient(lambda s: hinge(s, target), scores, use="never", dtype=torch.float64)
     assert value.item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+@both_laws
+@pytest.mark.parametrize(("offset", "epsilon"), [(0.0, 0.01), (1e3, 0.01), (1e4, 0.2), (1e5, 1.0), (-3e4, 0.2)])
+def test_the_gradient_keeps_its_digits_beside_a_large_common_number(noise, offset, epsilon, device):
+    """The weights were taken at the rounded level, and divided by their sum at the exact one: together they made 1.0009."""
+    scores = random_scores(4, 50, device, scale=3 * epsilon) + offset
+
+    def level(scores):
+        return soft_top_value(scores, 5, epsilon, noise=noise)
+
+    _, gradient = value_and_gradient(level, scores, use="always")
+    _, expected = value_and_gradient(level, scores, use="never", dtype=torch.float64)
+    torch.testing.assert_close(gradient.double(), expected, rtol=3e-5, atol=3e-6)
+    torch.testing.assert_close(gradient.double().sum(1), expected.sum(1), rtol=3e-6, atol=1e-6)

@@ -3,7 +3,14 @@
 import pytest
 import torch
 
-from shortlist.losses import CalibratedTopkHingeLoss, NoisedTopkHingeLoss, SmoothTopkHingeLoss, TopkHingeLoss
+from shortlist.losses import (
+    CalibratedTopkHingeLoss,
+    NoisedTopkHingeLoss,
+    SmoothTopkHingeLoss,
+    TopkHingeLoss,
+    label_pair_penalty,
+    sparse_top_loss,
+)
 from shortlist.operators import expected_top_value, noised_top_value, soft_top_value
 
 LOSSES = {
@@ -63,3 +70,26 @@ def test_a_score_that_is_nan_stays_so():
     rows = torch.tensor([[torch.nan, -torch.inf, -torch.inf, -torch.inf]])
     assert soft_top_value(rows, 1).isnan().all()
     assert expected_top_value(rows, 1).isnan().all()
+
+
+@pytest.mark.parametrize("target", [torch.tensor([0]), torch.tensor([[True, False, True, False]])], ids=["one", "several"])
+def test_a_present_label_that_is_ruled_out_costs_infinitely_much(target):
+    """The plain forms gave NaN: -inf less -inf."""
+    ruled_out = -torch.inf
+    for loss in (label_pair_penalty, sparse_top_loss):
+        for row in ([ruled_out, 1.0, 1.5, 0.5], [ruled_out, 1.0, ruled_out, 0.5], [ruled_out, 1.0, 1.5, ruled_out]):
+            scores = torch.tensor([row], requires_grad=True)
+            found = loss(scores, target)
+            found.backward()
+            assert found.item() == torch.inf, (loss, row)
+            assert not scores.grad.isnan().any()
+            assert scores.grad[0, 0] < 0
+            assert scores.grad[0, 1] > 0
+
+
+def test_pairs_of_labels_that_are_both_ruled_out_cost_nothing():
+    scores = torch.tensor([[-torch.inf, -torch.inf, 1.0]], requires_grad=True)
+    found = label_pair_penalty(scores, torch.tensor([[True, False, True]]))
+    found.backward()
+    assert found.item() == 0
+    assert scores.grad.tolist() == [[0, 0, 0]]

@@ -11,8 +11,9 @@ from torch.autograd.function import once_differentiable
 from shortlist.kernels.registry import operator
 from shortlist.kernels.rows import block_of, unit_columns, warps_of
 
-# What forward keeps for each row: value, weight, level, offset and inverse sum of the noise's weights, factor of the gradient.
-KEPT = 6
+# What forward keeps for each row: value, weight, pivot of the level, offset and inverse sum of the noise's weights, factor of
+# the gradient, and the rest of the level, pivot + rest · unit, which a sum of the two would round away beside large scores.
+KEPT = 7
 
 
 class _Noise(NamedTuple):

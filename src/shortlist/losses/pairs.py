@@ -105,7 +105,8 @@ def label_pair_penalty(log_odds: Tensor, target: Target, *, reduction: Reduction
     .. math:: \frac{2}{C(C-1)} \sum_{t \in target,\ u \notin target} \log(1 + e^{log\_odds_u - log\_odds_t})
 
     Pass it ``link.log_odds(scores)`` (the scores themselves if the link is the sigmoid); :class:`PenalisedLoss` does both. A
-    row without present or without absent labels has penalty 0. It costs |present| · C operations, not C².
+    row without present or without absent labels has penalty 0. Absent labels at -inf cost nothing; a present one at -inf costs
+    infinitely much, unless all absent ones are there too. It costs |present| · C operations, not C².
 
     Elicits: the order, and all ratios of odds, if labels are independent given the input. Link: sigmoid, of log-odds.
 
@@ -157,6 +158,9 @@ class _Pairs(torch.autograd.Function):
         # Present labels at -inf: they are compared with absent ones only.
         rivals = odds.index_put((row, label), odds.new_tensor(-torch.inf))
         gaps = rivals.index_select(0, row).sub_(own.unsqueeze(1))
+        ruled_out = own == -torch.inf
+        if ruled_out.any():  # rivals at -inf cost nothing, even beside a present label that is there too
+            gaps.masked_fill_(ruled_out.unsqueeze(1) & (rivals.index_select(0, row) == -torch.inf), -torch.inf)
         slopes = torch.sigmoid(gaps)
         gradient = torch.zeros_like(odds).index_add_(0, row, slopes)
         gradient[row, label] = -slopes.sum(1)

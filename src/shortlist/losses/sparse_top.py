@@ -91,8 +91,8 @@ def _row_losses(scores: Scores, marks: Tensor) -> Tensor:
         probs, shifted = project(scores, torch.where(trivial, 1, number).to(scores.dtype))
         probs = torch.where(trivial, target_probs, probs)
     # In this form each term is at least 0, so nothing cancels. q and λ are constants, by the envelope theorem; the term added
-    # to the shifted scores is 0 and carries the gradient.
-    shifted = shifted + (scores - scores.detach())
+    # to the shifted scores is 0 and carries the gradient; those at -inf, from which nothing can be subtracted, carry their own.
+    shifted = torch.where(scores == -torch.inf, scores, shifted + (scores - scores.detach()))
     gap = probs - target_probs
     # Without a gap the cost is 0 however low the score, even at -inf.
     terms = torch.where(gap == 0, 0.0, gap * (shifted - (probs + target_probs) / 2))

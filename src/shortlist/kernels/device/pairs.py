@@ -36,7 +36,8 @@ def pair_rows(odds, target, values, stride, target_stride, classes, scale, BLOCK
                 known = others < classes
                 rival = tl.load(odds + row * stride + others, mask=known, other=0.0).to(tl.float32)
                 absent = known & (marked(target, row, target_stride, others, known, SINGLE) == 0)
-                gap = tl.where(absent, rival - own, float("-inf"))
+                # A rival that is ruled out costs nothing, even beside a present label that is ruled out too.
+                gap = tl.where(absent & (rival != float("-inf")), rival - own, float("-inf"))
                 total += tl.maximum(gap, 0.0)
                 product += tl.exp(-tl.abs(gap)) * (1.0 + product)
             total += log1p(product)
@@ -78,9 +79,9 @@ def pair_gradient(
         label = _next_label(other_marks, others, -1, classes)
         while label < classes:
             own = tl.load(odds + row * stride + label).to(tl.float32)
-            slope += tl.where(marks, 0.0, sigmoid(here - own))
+            slope += tl.where(marks | (here == float("-inf")), 0.0, sigmoid(here - own))
             label = _next_label(other_marks, others, label, classes)
-        absent = known & (other_marks == 0)
+        absent = known & (other_marks == 0) & (rivals != float("-inf"))
         label = _next_label(marks, columns, -1, classes)
         while label < classes:
             own = tl.load(odds + row * stride + label).to(tl.float32)

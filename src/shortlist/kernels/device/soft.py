@@ -179,7 +179,11 @@ def _level_of_few(values, total, low, high, unit, inverse, NORMAL: tl.constexpr)
 
 @triton.jit
 def _solve(row, classes, total, unit, inverse, reach, deviation, NORMAL: tl.constexpr, BLOCK: tl.constexpr):
-    """The level, the offset and the inverse of the sum of its weights (0 if it has no gradient), and the number of NaN."""
+    """The level, as a pivot and a rest in units, the offset and the inverse of the sum of its weights (0 if it has no
+    gradient), and the number of NaN.
+
+    The weights are summed where the level is not rounded, pivot + rest · unit; those of the gradient must be taken there too.
+    """
     largest, least, mean, variance, finite, endless, missing = _survey(row, classes, BLOCK)
     solvable = (missing == 0.0) & (finite > 0.0) & (endless < total) & (endless + finite > total)
     top = tl.max(largest) + reach * unit
@@ -187,6 +191,7 @@ def _solve(row, classes, total, unit, inverse, reach, deviation, NORMAL: tl.cons
     guess = mean + upper_quantile(total / (finite + endless)) * tl.sqrt(variance + deviation * deviation * unit * unit)
     level = tl.where(guess > low, tl.where(guess < high, guess, high), low)
     level = tl.where(guess == guess, level, high)
+    pivot, rest = level, 0.0
     slope, stride, last = 0.0, unit, float("inf")
     searching = solvable
     steps = 0
@@ -214,14 +219,18 @@ def _solve(row, classes, total, unit, inverse, reach, deviation, NORMAL: tl.cons
         slope = tl.where(near, slope - step * bend + 0.5 * step * step * bow, 0.0)
         searching = (near == 0) & (middle > low) & (middle < high)
         last = tl.where(steps == 0, float("inf"), tl.abs(following - level))
+        pivot, rest = tl.where(near, level, following), tl.where(near, step, 0.0)
         level = following
         steps += 1
     offset = 0.0
-    if solvable & (slope < 1e-20):
+    lost = solvable & (slope < 1e-20)
+    pivot, rest = tl.where(lost, level, pivot), tl.where(lost, 0.0, rest)
+    if lost:
         offset, slope = _shares_far_away(row, classes, level, inverse, NORMAL, BLOCK)
     level = tl.where(solvable, level, tl.where(endless > total, float("inf"), float("-inf")))
     level = tl.where(missing > 0.0, float("nan"), level)
-    return level, offset, tl.where(solvable, 1.0 / tl.where(solvable, slope, 1.0), 0.0), missing
+    pivot, rest = tl.where(solvable, pivot, level), tl.where(solvable, rest, 0.0)
+    return level, pivot, rest, offset, tl.where(solvable, 1.0 / tl.where(solvable, slope, 1.0), 0.0), missing
 
 
 @triton.jit
@@ -248,10 +257,11 @@ def rows_forward(
     NORMAL: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Into ``rows``, (6, N): value, weight, level, offset and inverse sum of the noise's weights, factor of the gradient."""
+    """Into ``rows``, (7, N): value, weight, pivot, offset and inverse sum of the noise's weights, factor of the gradient, rest
+    of the level."""
     index = tl.program_id(0).to(tl.int64)
     row = scores + index * stride
-    level, offset, share, missing = _solve(row, classes, total, unit, inverse, reach, deviation, NORMAL, BLOCK)
+    level, pivot, rest, offset, share, missing = _solve(row, classes, total, unit, inverse, reach, deviation, NORMAL, BLOCK)
     if HINGE:
         label = tl.load(target + index)
         counted = label != ignore_index
@@ -275,9 +285,10 @@ def rows_forward(
         tl.store(rows + 5 * number + index, tl.where(counted, factor, 0.0))
     else:
         tl.store(rows + index, level)
-    tl.store(rows + 2 * number + index, level)
+    tl.store(rows + 2 * number + index, pivot)
     tl.store(rows + 3 * number + index, offset)
     tl.store(rows + 4 * number + index, share)
+    tl.store(rows + 6 * number + index, rest)
 
 
 @triton.jit
@@ -306,12 +317,12 @@ def rows_backward(
     if factor == 0.0:
         tl.store(out + index * classes + columns, tl.zeros((BLOCK,), tl.float32), mask=inside)
     else:
-        level, offset = tl.load(rows + 2 * number + index), tl.load(rows + 3 * number + index)
-        share = tl.load(rows + 4 * number + index)
+        pivot, rest = tl.load(rows + 2 * number + index), tl.load(rows + 6 * number + index)
+        offset, share = tl.load(rows + 3 * number + index), tl.load(rows + 4 * number + index)
         slope = tl.load(gradient + index * gradient_stride) * factor
         x = tl.load(scores + index * stride + columns, mask=inside, other=0.0).to(tl.float32)
-        parts = tl.where(share == 0.0, 0.0, share * _weights((x - level) * inverse, offset, NORMAL))
+        parts = tl.where(share == 0.0, 0.0, share * _weights((x - pivot) * inverse - rest, offset, NORMAL))
         if HINGE:
             parts = tl.where(columns == tl.load(target + index), parts - 1.0, parts)
-        parts = tl.where(level == level, parts, level)
+        parts = tl.where(pivot == pivot, parts, pivot)
         tl.store(out + index * classes + columns, slope * parts, mask=inside)
