@@ -32,6 +32,7 @@ def test_values_by_name_come_in_the_order_of_the_classes():
         assert by_class("train_counts", given, CLASSES) == [5, 50, 500]
     numbers = pd.Series({2: 30, 0: 10, 1: 20})
     assert by_class("train_counts", numbers, ["0", "1", "2"]) == [10, 20, 30]
+    assert by_class("train_counts", pd.Series([10, 20, 30]), ["2", "1", "0"]) == [30, 20, 10]
 
 
 @pytest.mark.parametrize("given", [[5, 50, 500], (5, 50, 500), np.array([5, 50, 500]), torch.tensor([5, 50, 500])])

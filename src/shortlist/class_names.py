@@ -148,8 +148,9 @@ def _placed(places: Sequence[Any], names: Sequence[Any]) -> list[str] | None:
 def by_class(name: str, values: Any, classes: Sequence[str] | None = None) -> Any:
     """Values, one for each class, in the order of the classes.
 
-    A dict, or a pandas series whose index is not 0, 1, …, is looked up by the names of the classes (it may have more) and
-    refused where they are not known; anything else is in order already.
+    A dict or a pandas series is looked up by the names of the classes (it may have more), and refused where they are not known.
+    Anything else is in order already; so is a series whose index is 0, 1, …, unless these are the names of the classes in
+    any order.
 
     Args:
         name: the parameter, for messages.
