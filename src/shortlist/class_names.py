@@ -4,6 +4,8 @@ from collections.abc import Iterable, KeysView, Mapping, Sequence, Set as Abstra
 from numbers import Integral
 from typing import Any
 
+import numpy as np
+
 from shortlist.errors import InputError
 from shortlist.words import shown
 
@@ -68,6 +70,7 @@ def check_same_columns(values: Any, target: Any, classes: Sequence[str] | None =
         classes: the names of the classes, if they are known; by default those of the columns of the values.
         name: what the target is called in messages.
     """
+    _check_numbered_columns(values, target, name)
     known, given = classes or column_names(values), column_names(target)
     place = misplaced_column(known, given)
     if place is not None and given is not None:
@@ -75,6 +78,19 @@ def check_same_columns(values: Any, target: Any, classes: Sequence[str] | None =
         raise InputError(
             f"{name}: expected a column for each class in their order, got {given[place]!r} in column {place}, where the "
             f"class is {wanted!r}: select the columns of {name} by the names of the classes"
+        )
+
+
+def _check_numbered_columns(values: Any, target: Any, name: str) -> None:
+    """Raise an error if columns are called 1, 2, 3 and labels are numbers: nobody knows whether 2 is a name or a place."""
+    names = named_columns(values)
+    if names is None or not all(text.removeprefix("-").isdecimal() for text in names):
+        return
+    labels = np.asarray(target) if not hasattr(target, "detach") else target.detach().cpu().numpy()
+    if labels.ndim == 1 and labels.dtype.kind in "iu":
+        raise InputError(
+            f"{name}: expected labels that can only mean one class, got whole numbers beside columns called {names[0]!r}, "
+            f"{names[-1]!r}: take the values without names (.to_numpy()) and labels from 0, or name the columns with text"
         )
 
 
