@@ -148,6 +148,14 @@ def test_rows_with_nan_and_ignored_rows(device):
     assert rows[1] == 0
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="on the CPU such labels are refused before")
+@pytest.mark.gpu
+def test_a_label_that_is_no_class_makes_the_loss_nan():
+    scores, target = normal(2, 50).cuda(), torch.tensor([3, 10**6], device="cuda")
+    for weight in (None, torch.ones(50)):
+        assert noised_topk_hinge_loss(scores, target, k=2, weight=weight).isnan()
+
+
 def test_a_true_class_that_is_masked_costs_infinitely_much(device):
     scores, target = normal(2, 50), torch.tensor([3, 4])
     scores[0, 3] = -math.inf

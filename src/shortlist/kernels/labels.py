@@ -3,19 +3,15 @@
 import torch
 from torch import Tensor
 
-from shortlist.tensors import Scores, Target, is_single_label
+from shortlist.kernels.rows import unit_columns
+from shortlist.tensors import Target, is_single_label
 
 LARGEST_BLOCK = 2048
 
 
-def with_dense_rows(scores: Scores) -> Scores:
-    """The scores, copied unless the entries of a row are adjacent; rows may have any stride."""
-    return scores if scores.stride(1) == 1 else scores.contiguous()
-
-
 def readable(target: Target) -> Tensor:
     """The target as kernels read it: labels (N,), or marks (N, C) as bytes with dense rows."""
-    return target if is_single_label(target) else with_dense_rows(target).view(dtype=torch.uint8)
+    return target if is_single_label(target) else unit_columns(target).view(dtype=torch.uint8)
 
 
 def blocks(classes: int) -> dict[str, int]:

@@ -13,6 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from shortlist.kernels.choice import fused
 from shortlist.kernels.registry import operator
+from shortlist.kernels.rows import unit_columns
 from shortlist.tensors import Reduction, Scores, Target
 
 MOST_AT_ONCE = 2**15  # draws of a row that are compared at once: beyond it, the plain form is as fast
@@ -250,7 +251,7 @@ def _launch(
     rows, columns = scores.shape
     if not rows:
         return None
-    scores = scores if scores.stride(1) == 1 else scores.contiguous()
+    scores = unit_columns(scores)
     k, epsilon, samples, margin, scale, ignore_index = setting
     room, padded, block = _room(columns, k, samples), _power_of_two(samples), _block(columns)
     notes = torch.empty((rows + 1, room + 2 + samples), dtype=torch.int32, device=scores.device)

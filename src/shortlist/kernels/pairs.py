@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from shortlist.kernels.labels import blocks, readable, with_dense_rows
+from shortlist.kernels.labels import blocks, readable
 from shortlist.kernels.registry import operator
+from shortlist.kernels.rows import unit_columns
 from shortlist.tensors import Target, is_single_label
 
 
@@ -24,7 +25,7 @@ def _pair_rows(log_odds: Tensor, target: Target, scale: float) -> Tensor:
     values = log_odds.new_empty(len(log_odds), dtype=torch.float32)
     if not len(log_odds):
         return values
-    log_odds, marks, classes = with_dense_rows(log_odds), readable(target), log_odds.shape[1]
+    log_odds, marks, classes = unit_columns(log_odds), readable(target), log_odds.shape[1]
     pairs.pair_rows[(len(log_odds),)](
         log_odds,
         marks,
@@ -49,7 +50,7 @@ def _pair_gradient(log_odds: Tensor, target: Target, gradient: Tensor, scale: fl
     out = log_odds.new_empty(log_odds.shape)
     if not len(log_odds):
         return out
-    log_odds, marks, classes = with_dense_rows(log_odds), readable(target), log_odds.shape[1]
+    log_odds, marks, classes = unit_columns(log_odds), readable(target), log_odds.shape[1]
     block = blocks(classes)
     pairs.pair_gradient[(len(log_odds), -(-classes // block["BLOCK"]))](
         log_odds,

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from shortlist.kernels.labels import blocks, readable, with_dense_rows
+from shortlist.kernels.labels import blocks, readable
 from shortlist.kernels.registry import operator
+from shortlist.kernels.rows import unit_columns
 from shortlist.tensors import Scores, Target, is_single_label
 
 
@@ -57,7 +58,7 @@ def _values(kernel: Any, scores: Scores, target: Target, shape: list[float], **c
     values = _row_values(scores)
     if not len(scores):
         return values
-    scores, marks, classes = with_dense_rows(scores), readable(target), scores.shape[1]
+    scores, marks, classes = unit_columns(scores), readable(target), scores.shape[1]
     kernel[(len(scores),)](
         scores,
         marks,
@@ -78,7 +79,7 @@ def _gradient(kernel: Any, scores: Scores, target: Target, gradient: Tensor, sha
     out = _like_scores(scores)
     if not len(scores):
         return out
-    scores, marks, classes = with_dense_rows(scores), readable(target), scores.shape[1]
+    scores, marks, classes = unit_columns(scores), readable(target), scores.shape[1]
     block = blocks(classes)
     kernel[(len(scores), -(-classes // block["BLOCK"]))](
         scores,

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from shortlist.kernels.labels import blocks, readable, with_dense_rows
+from shortlist.kernels.labels import blocks, readable
 from shortlist.kernels.registry import operator
+from shortlist.kernels.rows import unit_columns
 from shortlist.tensors import Scores, Target, is_single_label
 
 _SUMMING = {"BLOCK": 1024, "num_warps": 8}
@@ -29,7 +30,7 @@ def quasibinary_sums(scores: Scores, target: Target) -> Tensor:
 
     rows, classes = scores.shape
     of_rows, out = scores.new_empty((3, rows), dtype=torch.float32), scores.new_empty(4, dtype=torch.float32)
-    scores, marks = with_dense_rows(scores), readable(target)
+    scores, marks = unit_columns(scores), readable(target)
     if rows:
         quasibinary.row_sums[(rows,)](
             scores,
@@ -56,7 +57,7 @@ def _cost(scores: Scores, target: Target, sums: Tensor | None, constant: Tensor 
 
     rows, classes = scores.shape
     costs = scores.new_empty((2, rows), dtype=torch.float32)
-    scores, marks = with_dense_rows(scores), readable(target)
+    scores, marks = unit_columns(scores), readable(target)
     if rows:
         quasibinary.row_costs[(rows,)](
             scores,
@@ -89,7 +90,7 @@ def _gradient(
     out = scores.new_empty(scores.shape)
     if not len(scores):
         return out
-    scores, marks, classes = with_dense_rows(scores), readable(target), scores.shape[1]
+    scores, marks, classes = unit_columns(scores), readable(target), scores.shape[1]
     block = blocks(classes)
     quasibinary.gradient_of_cost[(len(scores), -(-classes // block["BLOCK"]))](
         scores,

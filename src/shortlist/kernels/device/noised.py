@@ -112,7 +112,7 @@ def rescue_rows(
     if HINGE:
         tl.debug_barrier()
         if tl.atomic_add(arrived, 1, sem="acq_rel") == rows - 1:
-            reduce_values(values, target, weight, result, divisor, rows, ignored, MEAN, WEIGHTED, True, 1024)
+            reduce_values(values, target, weight, result, divisor, rows, ignored, MEAN, WEIGHTED, 1024)
 
 
 @triton.jit

@@ -5,18 +5,9 @@ import triton.language as tl
 
 
 @triton.jit
-def reduce_rows(
-    values, target, weight, result, divisor, rows, ignored,
-    MEAN: tl.constexpr, WEIGHTED: tl.constexpr, LABELLED: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """:func:`reduce_values` as a kernel of one program."""
-    reduce_values(values, target, weight, result, divisor, rows, ignored, MEAN, WEIGHTED, LABELLED, BLOCK)
-
-
-@triton.jit
 def reduce_values(
     values, target, weight, result, divisor, rows, ignored,
-    MEAN: tl.constexpr, WEIGHTED: tl.constexpr, LABELLED: tl.constexpr, BLOCK: tl.constexpr,
+    MEAN: tl.constexpr, WEIGHTED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The sum or the mean of the values of all rows, always in the same order, and what it was divided by.
 
@@ -26,14 +17,14 @@ def reduce_values(
     whole = tl.zeros([BLOCK], tl.float32)
     for start in range(0, rows, BLOCK):
         row = start + tl.arange(0, BLOCK)
-        counted = row < rows
-        if LABELLED:
-            label = tl.load(target + row, mask=counted, other=ignored)
-            counted = counted & (label != ignored)
+        label = tl.load(target + row, mask=row < rows, other=ignored)
+        counted = (row < rows) & (label != ignored)
+        value = tl.load(values + row, mask=counted, other=0.0, cache_modifier=".cg")
         share = tl.where(counted, 1.0, 0.0)
         if WEIGHTED:
-            share = tl.load(weight + label, mask=counted, other=0.0).to(tl.float32)
-        total += tl.where(counted, share * tl.load(values + row, mask=counted, other=0.0, cache_modifier=".cg"), 0.0)
+            # The value is NaN where the label is no class, and has no weight.
+            share = tl.load(weight + label, mask=counted & (value == value), other=0.0).to(tl.float32)
+        total += tl.where(counted, share * value, 0.0)
         whole += share
     found, number = tl.sum(total, 0), tl.sum(whole, 0)
     number = tl.where((number > 0) & MEAN, number, 1.0)
