@@ -16,13 +16,12 @@ from shortlist.kernels.registry import operator
 from shortlist.kernels.rows import unit_columns
 from shortlist.tensors import Reduction, Scores, Target
 
-MOST_AT_ONCE = 2**15  # draws of a row that are compared at once: beyond it, the plain form is as fast
-MOST_IN_ONE_KERNEL = 2048  # columns up to which collecting and selecting are one kernel
+MOST_ROOM = 8192  # classes of a row that are compared at once: beyond it, the plain form is as fast
 
 
 def takes_draws(scores: Scores, k: int, samples: int) -> bool:
     """Whether these draws are made on the GPU without a tensor of noise."""
-    return fused("noised", scores) and _room(scores.shape[1], k, samples) * _power_of_two(samples) <= MOST_AT_ONCE
+    return fused("noised", scores) and _room(scores.shape[1], k, samples) <= MOST_ROOM
 
 
 def new_seed(scores: Scores, generator: torch.Generator | None) -> Tensor:
@@ -246,32 +245,32 @@ def _launch(
     mean: bool,
 ) -> Tensor | None:
     """Fill places, and hinges if given; returns the notes of the kernels, or None for an empty batch."""
-    from shortlist.kernels.device.noised import draw_rows, rescue_rows
+    from shortlist.kernels.device.noised import collect_rows, finish_rows, select_draws
 
     rows, columns = scores.shape
     if not rows:
         return None
     scores = unit_columns(scores)
     k, epsilon, samples, margin, scale, ignore_index = setting
-    room, padded, block = _room(columns, k, samples), _power_of_two(samples), _block(columns)
-    notes = torch.empty((rows + 1, room + 2 + samples), dtype=torch.int32, device=scores.device)
+    room, block = _room(columns, k, samples), _block(columns)
+    more = min(2 * room, MOST_ROOM)  # for the rows that need it
+    notes = torch.empty((rows + 1, more + 2 + samples), dtype=torch.int32, device=scores.device)
     arrived = notes[-1]  # how many programs have ended
-    wanted = _wanted(columns, room, samples)
+    wanted, more_wanted = _wanted(columns, room, samples), _wanted(columns, more, samples)
     values, reduced, divisor = (None, None, None) if hinges is None else (hinges.values, hinges.reduced, hinges.divisor)
-    sizes = {"SAMPLES": samples, "PADDED": padded, "ROOM": room, "BLOCK": block}
-    asked = {"HINGE": hinges is not None, "MARGINS": margins is not None}
-    numbers = (columns, scores.stride(0), k, epsilon, 1 / epsilon, margin, scale, wanted)
-    select_warps = max(1, min(8, room * padded // 256))
-    given = (scores, seed, target, margins, values, places, notes, arrived, *numbers, ignore_index)
-    if columns <= MOST_IN_ONE_KERNEL:
-        draw_rows[(rows,)](*given, **sizes, **asked, COLLECT=True, SELECT=True, num_warps=select_warps)
-    else:
-        draw_rows[(rows,)](*given, **sizes, **asked, COLLECT=True, SELECT=False, num_warps=4 if columns <= 8192 else 8)
-        draw_rows[(rows,)](*given, **sizes, **asked, COLLECT=False, SELECT=True, num_warps=select_warps)
-    rescue_rows[(rows,)](
-        scores, seed, target, margins, weight, values, places, notes, arrived, reduced, divisor, *numbers,
-        room / (1.2 * samples), ignore_index, rows, **sizes, **asked, MEAN=mean, WEIGHTED=weight is not None,
-        num_warps=select_warps,
+    stride, inverse, hinge = scores.stride(0), 1 / epsilon, hinges is not None
+    sizes = {"SAMPLES": samples, "ROOM": room, "MORE": more}
+    collect_rows[(rows,)](
+        scores, seed, target, notes, arrived, columns, stride, epsilon, inverse, wanted, ignore_index,
+        **sizes, BLOCK=block, HINGE=hinge, num_warps=4 if columns <= 8192 else 8,
+    )  # fmt: skip
+    warps = max(1, min(4, room // 128))
+    select_draws[(rows, samples)](scores, seed, places, notes, stride, k, epsilon, **sizes, num_warps=warps)
+    finish_rows[(rows,)](
+        scores, seed, target, margins, weight, values, places, notes, arrived, reduced, divisor,
+        columns, stride, k, epsilon, inverse, margin, scale, more_wanted, ignore_index, rows,
+        **sizes, PADDED=_power_of_two(samples), BLOCK=block, HINGE=hinge, MARGINS=margins is not None,
+        MEAN=mean, WEIGHTED=weight is not None, num_warps=4,
     )  # fmt: skip
     return notes[:-1]
 
@@ -283,17 +282,18 @@ def _wanted(columns: int, room: int, samples: int) -> float:
     """
     if room >= columns:
         return math.inf
-    # The number written down is about Poisson: its mean and five standard deviations must fit.
-    return (math.sqrt(room - 16 + 6.25) - 2.5) ** 2 / (1.1 * samples)
+    # The number written down is about Poisson: its mean and three standard deviations must fit.
+    return (math.sqrt(room + 2.25) - 1.5) ** 2 / (1.1 * samples)
 
 
 def _room(columns: int, k: int, samples: int) -> int:
     """Room for the classes that may exceed the level in some draw, a power of two.
 
-    Enough for k and three standard deviations in each draw, with which fewer than k exceed it in one row out of hundreds.
+    Enough for about three standard deviations more than k in each draw: fewer than k exceed the level in some draw, or there is
+    too little room, in one row out of hundreds.
     """
-    together = 1.1 * samples * (k + 3 * math.sqrt(k) + 2)
-    return _power_of_two(min(columns, int(together + 5 * math.sqrt(together) + 16)))
+    together = 1.1 * samples * (k + 3.3 * math.sqrt(k) + 3)
+    return _power_of_two(min(columns, int(together + 3 * math.sqrt(together))))
 
 
 def _block(columns: int) -> int:

@@ -79,33 +79,12 @@ def largest_of(seed, row, label, samples):
 
 
 @triton.jit
-def draw_words(seed, row, label, PADDED: tl.constexpr):
-    """The words of all draws of each class, (classes, draws)."""
-    draw = tl.arange(0, PADDED)[None, :]
-    found = tl.zeros([label.shape[0], PADDED], tl.uint32)
-    for group in tl.static_range((PADDED + 3) // 4):
-        w0, w1, w2, w3 = words(seed, label, row, DRAW_WORDS, group)
-        odd = tl.where(draw % 4 == 1, w1[:, None], w3[:, None])
-        even = tl.where(draw % 4 == 0, w0[:, None], w2[:, None])
-        found = tl.where(draw // 4 == group, tl.where(draw % 2 == 1, odd, even), found)
-    return found
-
-
-@triton.jit
-def all_normals(seed, row, label, SAMPLES: tl.constexpr, PADDED: tl.constexpr):
-    """The normal numbers of all draws of each class, (classes, draws)."""
-    below, above, largest = largest_of(seed, row, label, SAMPLES)
-    share = (draw_words(seed, row, label, PADDED).to(tl.float32) + 0.5) * TO_UNIT
-    other = quantile(below[:, None] * share, above[:, None] + below[:, None] * (1.0 - share))
-    return tl.where(largest[:, None] == tl.arange(0, PADDED)[None, :], quantile(below, above)[:, None], other)
-
-
-@triton.jit
-def one_normal(seed, row, label, draw, SAMPLES: tl.constexpr):
+def normal(seed, row, label, draw, SAMPLES: tl.constexpr):
     """The normal number of one draw of each class, (classes,)."""
     below, above, largest = largest_of(seed, row, label, SAMPLES)
     w0, w1, w2, w3 = words(seed, label, row, DRAW_WORDS, draw // 4)
     which = draw % 4
     word = tl.where(which == 0, w0, tl.where(which == 1, w1, tl.where(which == 2, w2, w3)))
     share = (word.to(tl.float32) + 0.5) * TO_UNIT
-    return tl.where(largest == draw, quantile(below, above), quantile(below * share, above + below * (1.0 - share)))
+    is_largest = largest == draw
+    return quantile(tl.where(is_largest, below, below * share), tl.where(is_largest, above, above + below * (1.0 - share)))

@@ -1,21 +1,19 @@
 """The k-th largest noised score of each row, without the noise of classes that cannot be it.
 
-One program for each row, in three steps:
+Three kernels:
 
-- *collect*: choose a level that rather more than k noised scores are expected to exceed. One word of random bits for each class
-  shows for almost all of them that no draw of theirs exceeds the level; write down the others;
-- *select*: compute the draws of those. If at least k exceed the level in every draw, the k-th largest of all is the k-th
-  largest of them;
-- *rescue*: where fewer did, or where too many were written down, try other levels (the noise stays what it is), and finally
-  compute the noise of every class.
-
-Wide rows collect and select in two kernels, because the registers of the second would slow down the first.
+- ``collect_rows`` chooses for each row a level that rather more than k noised scores are expected to exceed. One word of random
+  bits for each class shows for almost all of them that no draw of theirs exceeds the level; the others are written down;
+- ``select_draws`` computes one draw of those. If at least k exceed the level, the k-th largest of all is the k-th largest of
+  them;
+- ``finish_rows`` rescues the rows in which fewer did in some draw, or for which too many were written down: it tries other
+  levels with more room (the noise stays what it is), and finally computes the noise of every class. Then it computes the hinge.
 """
 
 import triton
 import triton.language as tl
 
-from shortlist.kernels.device.noise import FIRST_WORD, GROUP, all_normals, one_normal, quantile, words
+from shortlist.kernels.device.noise import FIRST_WORD, GROUP, normal, quantile, words
 from shortlist.kernels.device.rows import reduce_values, row_factor
 
 # P(Z > y) ≤ exp(-(SLOPE y + BEND y²)) / 2 for all y ≥ 0, and at most 9 % below it up to y = 5.5.
@@ -31,85 +29,71 @@ IGNORED = tl.constexpr(-2)
 
 
 @triton.jit
-def draw_rows(
-    scores, seeds, target, margins, values, places, notes, arrived,
-    columns, stride, rank, epsilon, inverse, margin, scale, wanted, ignored,
-    SAMPLES: tl.constexpr, PADDED: tl.constexpr, ROOM: tl.constexpr, BLOCK: tl.constexpr,
-    HINGE: tl.constexpr, MARGINS: tl.constexpr, COLLECT: tl.constexpr, SELECT: tl.constexpr,
+def collect_rows(
+    scores, seeds, target, notes, arrived, columns, stride, epsilon, inverse, wanted, ignored,
+    SAMPLES: tl.constexpr, ROOM: tl.constexpr, MORE: tl.constexpr, BLOCK: tl.constexpr, HINGE: tl.constexpr,
 ):  # fmt: skip
-    """Collect, select, or both. A row that needs to be rescued has a count above ROOM."""
+    """The classes of a row that may exceed its level in some draw, their number, and the level."""
     row = tl.program_id(0)
     line = scores + row.to(tl.int64) * stride
-    slots, counter, level_note, shifts = _notes(notes, row, SAMPLES, ROOM)
-    if COLLECT:
-        width = columns
-        if HINGE:
-            tl.store(arrived, 0, mask=row == 0)
-            width = tl.where(tl.load(target + row) == ignored, 0, columns)
-        level, spoilt = _level(line, width, epsilon, inverse, wanted, BLOCK)
-        tl.store(level_note, level)
-        if spoilt | (width == 0):
-            tl.store(counter, tl.where(width == 0, IGNORED, SPOILT))
-        else:
-            _collect(line, width, tl.load(seeds), row, level, inverse, slots, counter, SAMPLES, ROOM)
-        if SELECT:
-            tl.debug_barrier()
-    if SELECT:
-        found = tl.load(counter)
-        done = found < 0
-        if (found >= 0) & (found <= ROOM):
-            level = tl.load(level_note)
-            done = _select(line, tl.load(seeds), row, level, epsilon, rank, slots, found, places, shifts, SAMPLES, PADDED, ROOM)
-        if found < 0:
-            draw = tl.arange(0, PADDED)
-            tl.store(places + row * SAMPLES + draw, tl.zeros([PADDED], tl.int32), mask=draw < SAMPLES)
-            tl.store(shifts + draw, tl.full([PADDED], float("nan"), tl.float32), mask=draw < SAMPLES)
-        if done:
-            if HINGE:
-                tl.debug_barrier()
-                label = tl.where(found == IGNORED, -1, tl.load(target + row))
-                _finish(
-                    line, row, label, found, columns, margins, margin, values, places, shifts, scale,
-                    SAMPLES, PADDED, MARGINS,
-                )  # fmt: skip
-        else:
+    slots, counter, level_note, _ = _notes(notes, row, SAMPLES, MORE)
+    width = columns
+    if HINGE:
+        tl.store(arrived, 0, mask=row == 0)
+        width = tl.where(tl.load(target + row) == ignored, 0, columns)
+    level, spoilt = _level(line, width, epsilon, inverse, wanted, BLOCK)
+    tl.store(level_note, level)
+    if spoilt | (width == 0):
+        tl.store(counter, tl.where(width == 0, IGNORED, SPOILT))
+    else:
+        _collect(line, width, tl.load(seeds), row, level, inverse, slots, counter, SAMPLES, ROOM)
+
+
+@triton.jit
+def select_draws(
+    scores, seeds, places, notes, stride, rank, epsilon, SAMPLES: tl.constexpr, ROOM: tl.constexpr, MORE: tl.constexpr
+):  # fmt: skip
+    """The place of the k-th largest in one draw of one row. With too few classes above the level, the count becomes ROOM + 1."""
+    row = tl.program_id(0)
+    slots, counter, level_note, shifts = _notes(notes, row, SAMPLES, MORE)
+    found = tl.load(counter)
+    if (found >= 0) & (found <= ROOM):
+        line = scores + row.to(tl.int64) * stride
+        level = tl.load(level_note)
+        good = _select(
+            line, tl.load(seeds), row, level, epsilon, rank, slots, found, tl.program_id(1), places, shifts, SAMPLES, ROOM
+        )
+        if not good:
             tl.store(counter, ROOM + 1)
 
 
 @triton.jit
-def rescue_rows(
+def finish_rows(
     scores, seeds, target, margins, weight, values, places, notes, arrived, result, divisor,
-    columns, stride, rank, epsilon, inverse, margin, scale, wanted, most_wanted, ignored, rows,
-    SAMPLES: tl.constexpr, PADDED: tl.constexpr, ROOM: tl.constexpr, BLOCK: tl.constexpr,
+    columns, stride, rank, epsilon, inverse, margin, scale, wanted, ignored, rows,
+    SAMPLES: tl.constexpr, PADDED: tl.constexpr, ROOM: tl.constexpr, MORE: tl.constexpr, BLOCK: tl.constexpr,
     HINGE: tl.constexpr, MARGINS: tl.constexpr, MEAN: tl.constexpr, WEIGHTED: tl.constexpr,
 ):  # fmt: skip
-    """Rescue; the program that ends last reduces the values of all rows to one."""
+    """Rescue the row if need be, and compute its hinge; the program that ends last reduces the hinges of all rows to one."""
     row = tl.program_id(0)
-    slots, counter, level_note, shifts = _notes(notes, row, SAMPLES, ROOM)
-    if tl.load(counter) > ROOM:
-        seed = tl.load(seeds)
-        line = scores + row.to(tl.int64) * stride
-        level = tl.load(level_note)
-        done = row < 0
-        tries = 0
-        while (not done) & (tries < TRIES):
-            level = _next_level(line, columns, level, epsilon, inverse, wanted, BLOCK)
-            _collect(line, columns, seed, row, level, inverse, slots, counter, SAMPLES, ROOM)
-            found = tl.load(counter)
-            if found <= ROOM:
-                done = _select(line, seed, row, level, epsilon, rank, slots, found, places, shifts, SAMPLES, PADDED, ROOM)
-                wanted = tl.minimum(2.0 * wanted, most_wanted)
-            tries += 1
-        if not done:
-            for draw in range(SAMPLES):
-                _search(line, columns, seed, row, epsilon, rank, draw, places, shifts, SAMPLES, BLOCK)
-        if HINGE:
-            tl.debug_barrier()
-            _finish(
-                line, row, tl.load(target + row), 0, columns, margins, margin, values, places, shifts, scale,
-                SAMPLES, PADDED, MARGINS,
-            )  # fmt: skip
+    line = scores + row.to(tl.int64) * stride
+    slots, counter, level_note, shifts = _notes(notes, row, SAMPLES, MORE)
+    found = tl.load(counter)
+    if found > ROOM:
+        _rescue(
+            line, columns, tl.load(seeds), row, tl.load(level_note), epsilon, inverse, rank, wanted,
+            slots, counter, places, shifts, SAMPLES, MORE, BLOCK,
+        )  # fmt: skip
+        tl.debug_barrier()
+    if found < 0:
+        draw = tl.arange(0, PADDED)
+        tl.store(places + row * SAMPLES + draw, tl.zeros([PADDED], tl.int32), mask=draw < SAMPLES)
+        tl.store(shifts + draw, tl.full([PADDED], float("nan"), tl.float32), mask=draw < SAMPLES)
+        tl.debug_barrier()
     if HINGE:
+        label = tl.where(found == IGNORED, -1, tl.load(target + row))
+        hinge = _hinge(line, row, label, columns, margins, margin, places, shifts, scale, SAMPLES, PADDED, MARGINS)
+        tl.store(values + row, tl.where(found == IGNORED, 0.0, hinge))
         tl.debug_barrier()
         if tl.atomic_add(arrived, 1, sem="acq_rel") == rows - 1:
             reduce_values(values, target, weight, result, divisor, rows, ignored, MEAN, WEIGHTED, 1024)
@@ -136,11 +120,11 @@ def hinge_gradient(
 
 
 @triton.jit
-def _notes(notes, row, SAMPLES: tl.constexpr, ROOM: tl.constexpr):
+def _notes(notes, row, SAMPLES: tl.constexpr, MORE: tl.constexpr):
     """Where a row keeps the classes written down, their number, its level, and the noise of its draws."""
-    slots = notes + row.to(tl.int64) * (ROOM + 2 + SAMPLES)
+    slots = notes + row.to(tl.int64) * (MORE + 2 + SAMPLES)
     floats = slots.to(tl.pointer_type(tl.float32), bitcast=True)
-    return slots, slots + ROOM, floats + (ROOM + 1), floats + (ROOM + 2)
+    return slots, slots + MORE, floats + (MORE + 1), floats + (MORE + 2)
 
 
 @triton.jit
@@ -244,34 +228,55 @@ def _keep(line, width, column, word, level, inverse, slots, counter, SAMPLES: tl
 
 
 @triton.jit
-def _select(
-    line, seed, row, level, epsilon, rank, slots, found, places, shifts,
-    SAMPLES: tl.constexpr, PADDED: tl.constexpr, ROOM: tl.constexpr,
+def _rescue(
+    line, columns, seed, row, level, epsilon, inverse, rank, wanted, slots, counter, places, shifts,
+    SAMPLES: tl.constexpr, ROOM: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The place of the k-th largest of the classes written down in each draw; false if in some draw fewer exceed the level."""
+    """The draws of a row, with other levels, or without."""
+    done = row < 0
+    tries = 0
+    while (not done) & (tries < TRIES):
+        level = _next_level(line, columns, level, epsilon, inverse, wanted, BLOCK)
+        _collect(line, columns, seed, row, level, inverse, slots, counter, SAMPLES, ROOM)
+        found = tl.load(counter)
+        if found <= ROOM:
+            done = row >= 0
+            for draw in range(SAMPLES):
+                if done:
+                    done = _select(line, seed, row, level, epsilon, rank, slots, found, draw, places, shifts, SAMPLES, ROOM)
+        wanted *= tl.where(found <= ROOM, 1.2, 0.8)
+        tries += 1
+    if not done:
+        for draw in range(SAMPLES):
+            _search(line, columns, seed, row, epsilon, rank, draw, places, shifts, SAMPLES, BLOCK)
+
+
+@triton.jit
+def _select(
+    line, seed, row, level, epsilon, rank, slots, found, draw, places, shifts, SAMPLES: tl.constexpr, ROOM: tl.constexpr
+):  # fmt: skip
+    """The place of the k-th largest of the classes written down, in one draw; false if fewer exceed the level."""
     slot = tl.arange(0, ROOM)
     here = slot < found
     label = tl.load(slots + slot, mask=here, other=0)
     s = tl.load(line + label, mask=here, other=MASKED).to(tl.float32)
-    noise = epsilon * all_normals(seed, row, label, SAMPLES, PADDED)
-    keys = tl.where(here[:, None], _ordered(s[:, None] + noise), 0)
-    draw = tl.arange(0, PADDED)
+    noise = epsilon * normal(seed, row, label, draw, SAMPLES)
+    keys = tl.where(here, _ordered(s + noise), 0)
     # At least `rank` keys are above `low`, fewer are above `high`.
-    low = _ordered(level + tl.zeros([PADDED], tl.float32))
+    low = tl.max(_ordered(level + tl.zeros([1], tl.float32)), 0)
     high = tl.maximum(tl.max(keys, 0), low)
-    above_low = tl.sum((keys > low[None, :]).to(tl.int32), 0)
-    good = tl.min(((above_low >= rank) | (draw >= SAMPLES)).to(tl.int32), 0) > 0
+    above_low = tl.sum((keys > low).to(tl.int32), 0)
+    good = above_low >= rank
     if good:
-        searched = (draw < SAMPLES) & (above_low > rank) & (high - low > 1)
-        while tl.max(searched.to(tl.int32), 0) > 0:
+        while (above_low > rank) & (high - low > 1):
             # Three keys between the two; how many are above each is counted at once, in 21 bits each.
             quarter = tl.maximum((high - low) // 4, 1)
             first = low + quarter
             second = tl.minimum(first + quarter, high)
             third = tl.minimum(second + quarter, high)
-            above = (keys > first[None, :]).to(tl.int64)
-            above += (keys > second[None, :]).to(tl.int64) << 21
-            above += (keys > third[None, :]).to(tl.int64) << 42
+            above = (keys > first).to(tl.int64)
+            above += (keys > second).to(tl.int64) << 21
+            above += (keys > third).to(tl.int64) << 42
             counts = tl.sum(above, 0)
             above_first = (counts & 0x1FFFFF).to(tl.int32)
             above_second = ((counts >> 21) & 0x1FFFFF).to(tl.int32)
@@ -286,13 +291,10 @@ def _select(
             low = tl.where(above_first >= rank, first, low)
             low = tl.where(above_second >= rank, second, low)
             low = tl.where(above_third >= rank, third, low)
-            searched = (draw < SAMPLES) & (above_low > rank) & (high - low > 1)
-        kth = tl.min(tl.where(keys > low[None, :], keys, 4294967295), 0)
-        hit = keys == kth[None, :]
-        place = tl.min(tl.where(hit, label[:, None], 2147483647), 0)  # ties by lower index
-        shift = tl.sum(tl.where(hit & (label[:, None] == place[None, :]), noise, 0.0), 0)
-        tl.store(places + row * SAMPLES + draw, place, mask=draw < SAMPLES)
-        tl.store(shifts + draw, shift, mask=draw < SAMPLES)
+        kth = tl.min(tl.where(keys > low, keys, 4294967295), 0)
+        place = tl.min(tl.where(keys == kth, label, 2147483647), 0)  # ties by lower index
+        tl.store(places + row * SAMPLES + draw, place)
+        tl.store(shifts + draw, tl.sum(tl.where((keys == kth) & (label == place), noise, 0.0), 0))
     return good
 
 
@@ -324,7 +326,7 @@ def _noised_keys(line, seed, row, start, columns, epsilon, draw, SAMPLES: tl.con
     """The noised scores of a block of classes as integers in the same order, the classes, and their noise."""
     label = start + tl.arange(0, BLOCK)
     s = tl.load(line + label, mask=label < columns, other=MASKED).to(tl.float32)
-    noise = epsilon * one_normal(seed, row, label, draw, SAMPLES)
+    noise = epsilon * normal(seed, row, label, draw, SAMPLES)
     return tl.where(label < columns, _ordered(s + noise), 0), label, noise
 
 
@@ -336,11 +338,11 @@ def _ordered(values):
 
 
 @triton.jit
-def _finish(
-    line, row, label, found, columns, margins, margin, values, places, shifts, scale,
+def _hinge(
+    line, row, label, columns, margins, margin, places, shifts, scale,
     SAMPLES: tl.constexpr, PADDED: tl.constexpr, MARGINS: tl.constexpr,
 ):  # fmt: skip
-    """The hinge of a row from the places and the noise of its draws: 0 if ignored, NaN if its label is not a class."""
+    """The hinge of a row from the places and the noise of its draws; NaN if its label is not a class."""
     draw = tl.arange(0, PADDED)
     valid = draw < SAMPLES
     place = tl.load(places + row * SAMPLES + draw, mask=valid, other=0)
@@ -353,5 +355,4 @@ def _finish(
     if MARGINS:
         margin = tl.load(margins + label, mask=known, other=0.0).to(tl.float32)
     hinge = scale * (margin + rival - own)
-    hinge = tl.where(hinge < 0.0, 0.0, hinge)  # keeps NaN
-    tl.store(values + row, tl.where(found == IGNORED, 0.0, hinge))
+    return tl.where(hinge < 0.0, 0.0, hinge)  # keeps NaN
