@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from shortlist.training import train
+from shortlist.training.criterion import Criterion
 from shortlist.training.failures import OutOfMemoryError
 from tests.training.small import dataset, recipe, weights
 from tests.training.test_resume import CutAfter, PowerCut
@@ -46,6 +47,18 @@ def test_a_compiled_training_in_half_precision_learns(tmp_path):
         tmp_path / "run", dataset(600), compile=True, precision="bfloat16", epochs=8, backbone="resnet-8", batch_size=60
     )
     assert trained.history[-1]["loss"] < 0.5 * trained.history[0]["loss"]
+
+
+@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty:UserWarning")  # likewise
+@pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # of torch, about itself
+@pytest.mark.parametrize("method", ["cross-entropy", "average-k"])
+def test_a_loss_in_the_recorded_graph_trains_like_one_outside(tmp_path, method, monkeypatch):
+    settings = {"method": method, "compile": True, "epochs": 2, "backbone": "resnet-8", "batch_size": 60, "lr": 0.01}
+    inside = run(tmp_path / "inside", dataset(600), **settings)
+    monkeypatch.setattr(Criterion, "recordable", False)
+    outside = run(tmp_path / "outside", dataset(600), **settings)
+    for one, other in zip(inside.history, outside.history, strict=True):
+        assert one["loss"] == pytest.approx(other["loss"], rel=1e-2)
 
 
 def test_what_is_said_to_fit_fits(tmp_path):

@@ -1,4 +1,4 @@
-"""Everything a step computes before its loss, in one graph: augmentation, standardisation, network."""
+"""What a step computes before its backward pass, as one module: augmentation, standardisation, network, loss."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ from shortlist.models.heads import TwoHeadScores
 from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
 from shortlist.training.augmentation import Augmenter
+from shortlist.training.criterion import Criterion
 
 
 class AugmentedNetwork(nn.Module):
@@ -28,7 +29,33 @@ class AugmentedNetwork(nn.Module):
         return scores
 
 
-def compiled(model: AugmentedNetwork, *, replay: bool) -> Any:
+class MicroBatchLoss(nn.Module):
+    """Raw inputs and labels of a micro-batch → its share in the loss of the step, always computed in float32.
+
+    Args:
+        model: the augmented network, as it is or prepared for several processes.
+        criterion: the loss.
+    """
+
+    def __init__(self, model: nn.Module, criterion: Criterion):
+        super().__init__()
+        self.model, self.criterion = model, criterion
+
+    def forward(self, raw: Tensor, target: Tensor, rows: Tensor, total: int, batch: int, *draws: Tensor) -> Tensor:
+        """See :meth:`Criterion.forward` for the arguments."""
+        output = self.model(raw, *draws)
+        with torch.autocast(raw.device.type, enabled=False):
+            value: Tensor = self.criterion(_float32(output), target, rows, total, batch)
+        return value
+
+
+def _float32(output: Tensor | TwoHeadScores) -> Tensor | TwoHeadScores:
+    if isinstance(output, TwoHeadScores):
+        return TwoHeadScores(output.scores.float(), output.proposal_scores.float())
+    return output.float()
+
+
+def compiled(model: nn.Module, *, replay: bool) -> Any:
     """Compile the model; with ``replay``, kernels are recorded in a CUDA graph and replayed, so that the CPU is no bottleneck.
 
     Replayed kernels write to the same memory every time: gradients must be consumed before the next micro-batch, and no other

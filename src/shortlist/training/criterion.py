@@ -5,6 +5,7 @@ from torch import Tensor, nn
 from shortlist.data.randomness import Purpose
 from shortlist.links import Link
 from shortlist.losses import Loss
+from shortlist.losses.loss import LossState
 from shortlist.processes import processes
 from shortlist.tensors import Scores, Target, TwoHeadScores
 from shortlist.training.recipe import Recipe
@@ -29,6 +30,11 @@ class Criterion(nn.Module):
     def link(self) -> Link | None:
         """The link that turns scores into probabilities; some losses update it during training."""
         return self.state.link
+
+    @property
+    def recordable(self) -> bool:
+        """Whether a CUDA graph may hold the loss: it keeps nothing between steps, neither on the device nor in Python."""
+        return type(self.state) is LossState
 
     def forward(self, output: Scores | TwoHeadScores, target: Target, rows: Tensor, total: int, batch: int) -> Tensor:
         """The share of these rows in the loss of the step.

@@ -15,7 +15,7 @@ from shortlist.errors import InputError
 from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
 from shortlist.training.augmentation import Augmenter
-from shortlist.training.augmented_network import AugmentedNetwork, compiled
+from shortlist.training.augmented_network import AugmentedNetwork, MicroBatchLoss, compiled
 from shortlist.training.averaging import AveragedWeights
 from shortlist.training.checkpoint import Checkpoint, TrainingState, load_checkpoint, save_checkpoint
 from shortlist.training.context import TrainingContext
@@ -77,10 +77,13 @@ class Loop:
         augmenter = Augmenter(recipe.augmentation, inputs.size, recipe.seed) if inputs.is_pictures else None
         whole = AugmentedNetwork(self.network, inputs, augmenter)
         replay = accelerator.device.type == "cuda" and accelerator.num_processes == 1 and recipe.accumulate == 1
-        model = compiled(whole, replay=replay) if recipe.compile else whole
+        recorded = recipe.compile and replay and self.criterion.recordable
+        model: nn.Module = MicroBatchLoss(whole, self.criterion) if recorded else whole
+        model = compiled(model, replay=replay) if recipe.compile else model
         with warnings.catch_warnings():  # accelerate uses the older name of a setting that torch has renamed
             warnings.filterwarnings("ignore", ".*broadcast_buffers", FutureWarning)
             self.model, self._scaled = accelerator.prepare(model, self.optimizer)
+        self.loss_of = self.model if recorded else MicroBatchLoss(self.model, self.criterion)
         self.augmenter = augmenter
         average = None if recipe.ema is None else AveragedWeights(self.network, recipe.ema)
         self.held = ModelState(self.network, self.optimizer, self.criterion, average, accelerator.scaler)
@@ -244,8 +247,7 @@ class Loop:
                 draws: tuple[Tensor, ...] = ()
                 if self.augmenter is not None:
                     draws = self.augmenter.draw(batch.inputs, step * len(parts) + number, part.start, part.total)
-                output = self.model(batch.inputs, *draws)
-                loss = self.criterion(output, batch.target, batch.rows, part.total, self.sampler.size)
+                loss = self.loss_of(batch.inputs, batch.target, batch.rows, part.total, self.sampler.size, *draws)
                 summed = loss.detach() if summed is None else summed + loss.detach()
                 if last:
                     reported = PendingNumber(accelerator.reduce(summed, "mean") if accelerator.num_processes > 1 else summed)

@@ -53,7 +53,7 @@ def collect_rows(
 def select_draws(
     scores, seeds, places, notes, stride, rank, epsilon, SAMPLES: tl.constexpr, ROOM: tl.constexpr, MORE: tl.constexpr
 ):  # fmt: skip
-    """The place of the k-th largest in one draw of one row. With too few classes above the level, the count becomes ROOM + 1."""
+    """The place of the k-th largest in one draw of one row. If too few classes exceed the level, the count becomes ROOM + 1."""
     row = tl.program_id(0)
     slots, counter, level_note, shifts = _notes(notes, row, SAMPLES, MORE)
     found = tl.load(counter)
