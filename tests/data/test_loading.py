@@ -276,6 +276,21 @@ def test_many_pictures_on_many_cores_are_decoded_by_processes(folder, monkeypatc
     assert found.problems == expected.problems
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+@pytest.mark.parametrize("handed_over", [1, 2, 5, 64])
+def test_batches_are_put_together_from_what_processes_hand_over(folder, monkeypatch, handed_over):
+    expected = list(picture_batches(folder, size=9, batch=5, workers=2))
+    monkeypatch.setattr("shortlist.data.loading.usable_cores", lambda: 2)
+    monkeypatch.setattr("shortlist.data.loading.HANDED_OVER", handed_over)
+    monkeypatch.setattr("shortlist.data.worker_processes.FEWEST_PICTURES", 1)
+    monkeypatch.setattr("shortlist.data.worker_processes.FEWEST_WORKERS", 1)
+    found = list(picture_batches(folder, size=9, batch=5))
+    for one, other in zip(found, expected, strict=True):
+        assert torch.equal(one.images, other.images)
+        assert torch.equal(one.rows, other.rows)
+        assert (one.problems, one.asked) == (other.problems, other.asked)
+
+
 @pytest.mark.parametrize(
     ("rows", "cores", "free", "workers"),
     [

@@ -7,6 +7,7 @@ between processes; many pictures on many cores are decoded by processes, :mod:`~
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -15,13 +16,15 @@ from PIL import Image
 from torch import Tensor
 
 from shortlist.checks import one_of, whole
-from shortlist.data.decoding import PictureError
+from shortlist.data.decoding import QUIET, PictureError
 from shortlist.data.pictures import PictureArray, Pictures, larger_side
 from shortlist.data.problems import Problem, check_tolerance
 from shortlist.errors import InputError
 from shortlist.machine import usable_cores
+from shortlist.tensors import Array
 
 Framing: TypeAlias = Literal["crop", "center", "stretch", "pad"]
+HANDED_OVER = 64  # pictures that a process decodes before it hands them over: with fewer the first batch is ready sooner
 UNREADABLE = "unreadable picture"
 UNUSUAL = "unusual picture"
 
@@ -31,7 +34,7 @@ class Loaded:
     """Pictures of one size.
 
     Args:
-        images: ``uint8 (M, 3, size, size)``.
+        images: ``uint8 (M, 3, size, size)``; those of a block or batch are in channels-last memory, as Pillow decodes them.
         rows: which rows of the source they are, int64 (M,).
         problems: the rows that could not be read, and remarks on those that were unusual.
         asked: how many rows were asked for, the unreadable ones included.
@@ -79,7 +82,8 @@ def load_pictures(
     check_tolerance([problem for problem in problems if problem.kind == UNREADABLE], total, tolerance)
     if not batches:
         return Loaded(torch.zeros(0, 3, size, size, dtype=torch.uint8), torch.zeros(0, dtype=torch.int64), [], 0)
-    return Loaded(torch.cat([batch.images for batch in batches]), torch.cat([batch.rows for batch in batches]), problems, total)
+    images = torch.empty(sum(map(len, batches)), 3, size, size, dtype=torch.uint8)
+    return Loaded(_put_together(batches, images), torch.cat([batch.rows for batch in batches]), problems, total)
 
 
 def picture_batches(
@@ -91,26 +95,30 @@ def picture_batches(
     rows: Tensor | None = None,
     workers: int | None = None,
     progress: Callable[[int], None] | None = None,
+    pin: bool = False,
 ) -> Iterator[Loaded]:
     """The pictures in batches of at most ``batch`` rows; the next is decoded while one is used.
 
     Rows that could not be read are missing from their batch; the caller collects the problems and calls
     :func:`~shortlist.data.check_tolerance` at the end. Without ``workers``, many pictures on many cores are decoded by
-    processes, which :func:`os.fork` starts.
+    processes, which :func:`os.fork` starts; with ``pin`` their pictures are collected in page-locked memory, from where a GPU
+    copies them without waiting.
     """
     _check_pictures(pictures)
     whole(1)("size", size), whole(1)("batch", batch), one_of(*get_args(Framing))("fit", fit)
     every = torch.arange(len(pictures)) if rows is None else rows
     blocks = every.split(batch) if len(every) else ()
     done = 0
-    for loaded in _decoded(pictures, blocks, size, fit, workers):
+    for loaded in _decoded(pictures, blocks, size, fit, workers, pin):
         yield loaded
         done += loaded.asked
         if progress is not None:
             progress(done)
 
 
-def _decoded(pictures: Pictures, blocks: Sequence[Tensor], size: int, fit: Framing, workers: int | None) -> Iterator[Loaded]:
+def _decoded(
+    pictures: Pictures, blocks: Sequence[Tensor], size: int, fit: Framing, workers: int | None, pin: bool
+) -> Iterator[Loaded]:
     """By so many threads; by default by what suits the number of pictures and cores."""
     if workers is not None:
         return _by_threads(pictures, blocks, size, fit, whole(1)("workers", workers))
@@ -119,10 +127,27 @@ def _decoded(pictures: Pictures, blocks: Sequence[Tensor], size: int, fit: Frami
         # Imported here because workers import this module.
         from shortlist.data.worker_processes import blocks_by_processes, worthwhile_workers
 
-        processes = worthwhile_workers(rows, max(map(len, blocks), default=0), size, cores)
+        processes = worthwhile_workers(rows, HANDED_OVER, size, cores)
         if processes:
-            return blocks_by_processes(pictures, blocks, size=size, fit=fit, workers=processes)
+            parts = [block.split(HANDED_OVER) for block in blocks]
+            found = blocks_by_processes(pictures, chain(*parts), size=size, fit=fit, workers=processes, ahead=2)
+            return (_joined(list(islice(found, len(part))), size, pin) for part in parts)
     return _by_threads(pictures, blocks, size, fit, cores)
+
+
+def _joined(parts: Sequence[Loaded], size: int, pin: bool) -> Loaded:
+    """The parts of a batch as one."""
+    images = torch.empty(sum(map(len, parts)), size, size, 3, dtype=torch.uint8, pin_memory=pin).permute(0, 3, 1, 2)
+    problems = [problem for part in parts for problem in part.problems]
+    rows = torch.cat([part.rows for part in parts])
+    return Loaded(_put_together(parts, images), rows, problems, sum(part.asked for part in parts))
+
+
+def _put_together(parts: Sequence[Loaded], images: Tensor) -> Tensor:
+    """Copy the pictures of the parts to ``images``, which has room for them all."""
+    for place, part in zip(images.split([len(part) for part in parts]), parts, strict=True):
+        place.copy_(part.images)
+    return images
 
 
 def _by_threads(pictures: Pictures, blocks: Sequence[Tensor], size: int, fit: Framing, threads: int) -> Iterator[Loaded]:
@@ -138,9 +163,10 @@ def _by_threads(pictures: Pictures, blocks: Sequence[Tensor], size: int, fit: Fr
 def load_block(pictures: Pictures, rows: Tensor, size: int, fit: Framing) -> Loaded:
     """These rows, decoded one after the other."""
     numbers = rows.tolist()
-    images = torch.empty(len(numbers), 3, size, size, dtype=torch.uint8)
-    problems = [_fill(images, place, pictures, row, size, fit) for place, row in enumerate(numbers)]
-    return _loaded(images, numbers, problems)
+    pixels = np.empty((len(numbers), size, size, 3), np.uint8)
+    with QUIET:  # once for all of them
+        problems = [_fill(pixels, place, pictures, row, size, fit) for place, row in enumerate(numbers)]
+    return _loaded(pixels, numbers, problems)
 
 
 def _check_pictures(pictures: object) -> None:
@@ -151,31 +177,30 @@ def _check_pictures(pictures: object) -> None:
 
 def _submit(pool: ThreadPoolExecutor, pictures: Pictures, rows: list[int], size: int, fit: Framing) -> Callable[[], Loaded]:
     """Start on these rows now; the answer waits for them."""
-    images = torch.empty(len(rows), 3, size, size, dtype=torch.uint8)
-    if isinstance(pictures, PictureArray) and pictures.images.shape[2:] == images.shape[2:] and fit != "center":
+    if isinstance(pictures, PictureArray) and tuple(pictures.images.shape[2:]) == (size, size) and fit != "center":
         return lambda: Loaded(pictures.images[torch.tensor(rows)], torch.tensor(rows), [], len(rows))
-    found = [pool.submit(_fill, images, place, pictures, row, size, fit) for place, row in enumerate(rows)]
+    pixels = np.empty((len(rows), size, size, 3), np.uint8)
+    found = [pool.submit(_fill, pixels, place, pictures, row, size, fit) for place, row in enumerate(rows)]
 
-    return lambda: _loaded(images, rows, [future.result() for future in found])
+    return lambda: _loaded(pixels, rows, [future.result() for future in found])
 
 
-def _loaded(images: Tensor, rows: list[int], problems: Sequence[Problem | None]) -> Loaded:
+def _loaded(pixels: Array, rows: list[int], problems: Sequence[Problem | None]) -> Loaded:
     """Without the places that stayed empty."""
     kept = [place for place, problem in enumerate(problems) if problem is None or problem.kind != UNREADABLE]
-    whole = images if len(kept) == len(rows) else images[kept]
+    images = torch.from_numpy(pixels if len(kept) == len(rows) else pixels[kept]).permute(0, 3, 1, 2)
     numbers = torch.tensor([rows[place] for place in kept], dtype=torch.int64)
-    return Loaded(whole, numbers, [problem for problem in problems if problem], len(rows))
+    return Loaded(images, numbers, [problem for problem in problems if problem], len(rows))
 
 
-def _fill(images: Tensor, place: int, pictures: Pictures, row: int, size: int, fit: Framing) -> Problem | None:
+def _fill(pixels: Array, place: int, pictures: Pictures, row: int, size: int, fit: Framing) -> Problem | None:
     """Decode one picture into its place."""
     try:
-        decoded = pictures.decode(
-            row
-        )  # at full scale: what cannot be decoded at another, a loaded image, gives the same pixels
+        # At full scale: what cannot be decoded at another, a loaded image, gives the same pixels.
+        decoded = pictures.decode(row)
     except PictureError as error:
         return Problem(UNREADABLE, str(pictures.ids[row]), str(error))
-    images[place] = fit_square(decoded.image, size, fit)
+    pixels[place] = np.asarray(_square(decoded.image, size, fit))
     return Problem(UNUSUAL, str(pictures.ids[row]), decoded.remark) if decoded.remark else None
 
 
@@ -184,22 +209,22 @@ def fit_square(image: Image.Image, size: int, fit: Framing = "crop") -> Tensor:
 
     ``"crop"`` gives the pixels of ``PIL.ImageOps.fit`` with that filter, so that they are easily had elsewhere.
     """
+    return torch.from_numpy(np.asarray(_square(image, size, fit)).transpose(2, 0, 1).copy())
+
+
+def _square(image: Image.Image, size: int, fit: Framing) -> Image.Image:
     if fit == "center":
         larger = larger_side(size)
         start = (larger - size) // 2
-        return fit_square(image, larger)[:, start : start + size, start : start + size].contiguous()
-    if image.size != (size, size):
-        if fit == "pad":
-            return _pixels(_padded(image, size))
-        side = min(image.size)
-        left, top = ((image.width - side) / 2, (image.height - side) / 2) if fit == "crop" else (0.0, 0.0)
-        box = (left, top, image.width - left, image.height - top)
-        image = image.resize((size, size), Image.Resampling.BILINEAR, box=box)
-    return _pixels(image)
-
-
-def _pixels(image: Image.Image) -> Tensor:
-    return torch.from_numpy(np.asarray(image).transpose(2, 0, 1).copy())
+        return _square(image, larger, "crop").crop((start, start, start + size, start + size))
+    if image.size == (size, size):
+        return image
+    if fit == "pad":
+        return _padded(image, size)
+    side = min(image.size)
+    left, top = ((image.width - side) / 2, (image.height - side) / 2) if fit == "crop" else (0.0, 0.0)
+    box = (left, top, image.width - left, image.height - top)
+    return image.resize((size, size), Image.Resampling.BILINEAR, box=box)
 
 
 def _padded(image: Image.Image, size: int) -> Image.Image:

@@ -130,7 +130,7 @@ class Classifier(nn.Module):
         found, batch_size = as_source(source, self.inputs), whole(1)("batch_size", batch_size)
         if device is not None:
             self.to(device)
-        batches = raw_batches(found, self.inputs, batch_size, workers, problems)
+        batches = raw_batches(found, self.inputs, batch_size, workers, problems, pin=self.device.type == "cuda")
         return scored_batches(self.network, batches if quality is None else quality.watching(batches))
 
     def predict(
@@ -145,7 +145,7 @@ class Classifier(nn.Module):
         """The set of labels of each picture, or of each row of features.
 
         Pictures of other sizes are resized by the function that files are loaded with, so a picture gets the same answer from
-        its file and from its pixels (nearly so for large JPEG files, which are decoded at a smaller scale to save time).
+        its file and from its pixels.
 
         Args:
             images: uint8 (N, 3, H, W) or (3, H, W); the path of a picture file, the bytes of one, a Pillow image, or a list of

@@ -164,7 +164,7 @@ class InputSpec:
         """
         self.check(batch)
         if self.raw:
-            return batch if self.is_pictures else batch.float()
+            return batch.contiguous() if self.is_pictures else batch.float()
         mean, std = self.on(batch.device)
         if self.is_pictures:
             return batch.contiguous(memory_format=torch.channels_last).float().sub_(mean).div_(std)

@@ -21,13 +21,21 @@ AHEAD = 2  # batches in flight: one being computed, one being copied
 
 
 def raw_batches(
-    source: Pictures | Tensor, inputs: InputSpec, batch_size: int, workers: int | None, problems: list[Problem] | None
+    source: Pictures | Tensor,
+    inputs: InputSpec,
+    batch_size: int,
+    workers: int | None,
+    problems: list[Problem] | None,
+    pin: bool = False,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Row numbers and raw inputs, in order; an unreadable picture raises unless there is a list for problems."""
+    """Row numbers and raw inputs, in order; an unreadable picture raises unless there is a list for problems.
+
+    With ``pin``, pictures that worker processes decode come in page-locked memory.
+    """
     matrix = _matrix(source, inputs)
     if matrix is None:
         assert isinstance(source, Pictures)
-        yield from _decoded_batches(source, inputs, batch_size, workers, problems)
+        yield from _decoded_batches(source, inputs, batch_size, workers, problems, pin)
         return
     for start in range(0, len(matrix), batch_size):
         part = matrix[start : start + batch_size]
@@ -42,13 +50,13 @@ def _matrix(source: Pictures | Tensor, inputs: InputSpec) -> Tensor | None:
 
 
 def _decoded_batches(
-    source: Pictures, inputs: InputSpec, batch_size: int, workers: int | None, problems: list[Problem] | None
+    source: Pictures, inputs: InputSpec, batch_size: int, workers: int | None, problems: list[Problem] | None, pin: bool
 ) -> Iterator[tuple[Tensor, Tensor]]:
     from shortlist.data.loading import UNREADABLE, picture_batches
 
     if isinstance(source, PictureArray):  # resized by the same function as files are
         source = PictureArray(source.images.cpu(), source.ids)
-    for loaded in picture_batches(source, size=inputs.size, fit=inputs.fit, batch=batch_size, workers=workers):
+    for loaded in picture_batches(source, size=inputs.size, fit=inputs.fit, batch=batch_size, workers=workers, pin=pin):
         unreadable = [problem for problem in loaded.problems if problem.kind == UNREADABLE]
         if problems is not None:
             problems += loaded.problems

@@ -105,7 +105,9 @@ class StreamedRows(RowSource):
         for loaded in _awaiting_deaths(decoded):
             self.problems |= {problem.where: problem for problem in loaded.problems if problem.kind == UNREADABLE}
             target = self.target.index_select(0, loaded.rows)
-            yield Batch(loaded.images.to(self.device, non_blocking=True), _moved(target, self.device), loaded.rows)
+            # Adjacent columns, like those of pictures in memory: the arithmetic of augmentation must not differ.
+            images = loaded.images.to(self.device, non_blocking=True).contiguous()
+            yield Batch(images, _moved(target, self.device), loaded.rows)
 
 
 def _awaiting_deaths(decoded: Iterable[Loaded]) -> Iterator[Loaded]:
