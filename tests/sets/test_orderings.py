@@ -8,7 +8,8 @@ from hypothesis import given, settings, strategies as st
 from shortlist.errors import InputError
 from shortlist.row_order import SHORT_ROW
 from shortlist.sets import mass, threshold, top_k
-from shortlist.sets.orderings import CumulativeMass, MassAbove, Probability, Rank, ranks
+from shortlist.sets.orderings import Probability
+from shortlist.sets.prefixes import CumulativeMass, MassAbove, Rank, ranks
 from tests.references import sets as ref
 
 

@@ -264,7 +264,7 @@ def test_a_rule_of_ones_own_goes_into_a_classifier(tmp_path, monkeypatch, regist
 
 
 def test_two_classes_of_one_kind_are_refused(registries):
-    with pytest.raises(InputError, match="kind: 'rank' is already the ordering shortlist.sets.orderings.Rank"):
+    with pytest.raises(InputError, match="kind: 'rank' is already the ordering shortlist.sets.prefixes.Rank"):
         type("Mine", (Ordering,), {"kind": "rank", "__module__": "mine"})
     with pytest.raises(InputError, match="name: 'lac' is already shortlist.sets.rules.lac"):
         register_rule("lac", "alpha")(lambda alpha: lac(alpha))

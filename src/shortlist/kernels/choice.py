@@ -40,6 +40,7 @@ REACH = {
     "partials": Reach(),
     "quasibinary": Reach(),
     "pairs": Reach(),
+    "prefix": Reach(),
     "select": Reach(most_classes=2**31, dtypes=FLOATS),
 }
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from shortlist.errors import InputError
 from shortlist.metrics.answers import Answer, like_input
 from shortlist.metrics.inputs import checked
-from shortlist.sets.orderings import ranks
+from shortlist.sets.prefixes import ranks
 from shortlist.tensors import Probs, Target, is_single_label, pick, row_blocks
 
 # The leading 16 bits of a float32 from 0 to 1 run from 0 to those of 1.0.

@@ -22,7 +22,8 @@ from shortlist.models.classifier import Classifier
 from shortlist.models.quality import quality_for
 from shortlist.sets import SetRule
 from shortlist.sets.hierarchy import SurestNode
-from shortlist.sets.orderings import GivenLevel, Prefix, threshold_in_dtype
+from shortlist.sets.orderings import GivenLevel, threshold_in_dtype
+from shortlist.sets.prefixes import Prefix
 from shortlist.tensors import Probs, Scores, Sets
 
 HALVINGS = 28  # bisections of an interval of length 1: the rest is below the resolution of float32

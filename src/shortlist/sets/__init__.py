@@ -21,15 +21,8 @@ from shortlist.sets.gates import Gate
 from shortlist.sets.hierarchy import SurestNode
 from shortlist.sets.lists import LabelList, label_lists
 from shortlist.sets.multilabel import LabelObjective, Risk
-from shortlist.sets.orderings import (
-    CumulativeMass,
-    GivenLevel,
-    MassAbove,
-    Ordering,
-    Prefix,
-    Probability,
-    Rank,
-)
+from shortlist.sets.orderings import GivenLevel, Ordering, Probability
+from shortlist.sets.prefixes import CumulativeMass, MassAbove, Prefix, Rank
 from shortlist.sets.registry import register_modifier, register_rule
 from shortlist.sets.rule import SetRule
 from shortlist.sets.rules import (

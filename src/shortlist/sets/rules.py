@@ -39,7 +39,8 @@ from shortlist.sets.constraints import (
 from shortlist.sets.gates import Gate, GateMeasure
 from shortlist.sets.hierarchy import SurestNode
 from shortlist.sets.multilabel import LabelMeasure, LabelObjective, Risk
-from shortlist.sets.orderings import CumulativeMass, GivenLevel, MassAbove, Probability, Rank
+from shortlist.sets.orderings import GivenLevel, Probability
+from shortlist.sets.prefixes import CumulativeMass, MassAbove, Rank
 from shortlist.sets.registry import register_modifier, register_rule
 from shortlist.sets.rule import SetRule
 from shortlist.words import shown, understands
