@@ -190,7 +190,7 @@ class Dataset:
     def _name_features(self) -> None:
         given = [self.feature_names, *(split.feature_names for split in self.splits.values())]
         names = next((names for names in given if not is_unnamed(names)), self.feature_names)
-        if is_unnamed(names):
+        if not names:
             return
         splits = {}
         for name, split in self.splits.items():

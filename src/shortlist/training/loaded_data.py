@@ -223,7 +223,7 @@ def _of_features(data: TrainingSplits, device: torch.device, given: InputSpec | 
         try:
             inputs.check(features)
             check_finite_features(features)
-            order = None if given is None else given.columns_of(names)
+            order = given.columns_of(names) if given is not None and given.feature_names else None  # else it takes these names
         except InputError as error:
             raise InputError(f"{data.dataset.name}, split {name}: {error}") from error
         rows[name] = DeviceRows(features if order is None else features[:, order], split.labels, device)
