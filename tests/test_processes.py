@@ -1,14 +1,13 @@
 """On several processes a loss that couples the batch is that of the global batch, with gradients for averaging."""
 
-import datetime
 import functools
-import os
-import sys
+import json
 
 import numpy as np
 import pytest
 import torch
 
+from shortlist.data import Problem
 from shortlist.losses import (
     CrossEntropyLoss,
     PenalisedLoss,
@@ -19,7 +18,7 @@ from shortlist.losses import (
     role_loss,
     two_way_loss,
 )
-from shortlist.processes import gathered, processes, total, total_logsumexp
+from shortlist.processes import decided_by_first, from_all, gathered, processes, same_everywhere, total, total_logsumexp
 from tests import warm
 
 CLASSES = 5
@@ -101,22 +100,28 @@ def stacked(rank):
     return {f"gathered/{n}": gathered(torch.full(shape, rank + n / 10)).numpy() for n, shape in enumerate(SHAPES)}
 
 
+SHARES = [[], ["oak", "elm", "fir"]]  # of the first and of the second process
+
+
+def told(rank):
+    """What the processes tell each other besides tensors, as JSON."""
+    return {
+        "unequal": from_all(SHARES[rank]),
+        "long": [len(text) for text in from_all("x" * 10 ** (1 + 5 * rank))],
+        "problems": [[str(one) for one in part] for part in from_all([Problem("odd", "a.jpg", f"process {rank}")] * rank)],
+        "same": [same_everywhere("one"), same_everywhere(f"process {rank}")],
+        "first": decided_by_first([rank == 0, rank == 1]),
+    }
+
+
 def _one_process(rank, store, out):
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
-    torch.set_num_threads(1)
-    # A process that waits for a word the other never says gives up.
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{store}", rank=rank, world_size=2, timeout=datetime.timedelta(seconds=60)
-    )
-    try:
+    with warm.one_of_two(rank, store):
         found = stacked(rank)
         for n, (split, tied) in enumerate(CASES):
             rows = slice(0, split[0]) if rank == 0 else slice(split[0], sum(split))
             part = results(Batch(sum(split), n, tied=tied).part(rows))
             found |= {f"{n}/{name}": value for name, value in part.items()}
-        np.savez(f"{out}{rank}.npz", **found)
-    finally:
-        torch.distributed.destroy_process_group()
+        np.savez(f"{out}{rank}.npz", told=json.dumps(told(rank)), **found)
 
 
 @pytest.fixture(scope="module")
@@ -160,12 +165,24 @@ def test_tensors_of_all_processes_are_stacked_in_their_order(of_each_process):
             np.testing.assert_array_equal(found[f"gathered/{n}"], expected)
 
 
+def test_values_of_all_processes_come_in_their_order_whatever_their_sizes(of_each_process):
+    for found in of_each_process:
+        assert json.loads(str(found["told"])) == {
+            "unequal": SHARES,
+            "long": [10, 10**6],
+            "problems": [[], ["a.jpg: process 1"]],
+            "same": [True, False],
+            "first": [True, False],
+        }
+
+
 def test_one_process_is_its_own_total():
     values = torch.randn(4, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
     assert processes() == 1
     assert total(values) is values
     assert torch.equal(gathered(values), values[None])
     assert not gathered(values).requires_grad
+    assert from_all(["oak"]) == [["oak"]]
 
 
 @pytest.mark.parametrize("dim", [0, 1, -1])

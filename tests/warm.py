@@ -3,15 +3,18 @@
 Where it matters what a program imports, or how it is started, tests start a new interpreter instead.
 """
 
+import datetime
 import multiprocessing
 import os
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Connection, Pipe
 
+import torch
 import torch.multiprocessing
 
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -104,6 +107,21 @@ def together(processes: int, code: str, *arguments: object) -> list[Program]:
 def two_processes(function: Callable[..., None], *arguments: object) -> None:
     """Call the function in two processes, each with its rank before the arguments; an error in one is an error here."""
     torch.multiprocessing.start_processes(function, arguments, nprocs=2, start_method="forkserver")
+
+
+@contextmanager
+def one_of_two(rank: int, store: str) -> Iterator[None]:
+    """Context in which this process and another, which name the same file, share their batches by gloo."""
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
+    torch.set_num_threads(1)
+    # A process that waits for a word the other never says gives up.
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=2, timeout=datetime.timedelta(seconds=60)
+    )
+    try:
+        yield
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 def _free_port() -> int:

@@ -110,14 +110,25 @@ def check_same_batches(known: Sequence[str] | None, given: Sequence[str] | None,
         )
 
 
+def check_listed(name: str, values: Any) -> None:
+    """Raise an error for a text, whose letters would be taken one by one, and for a set or a dict, which are no lists.
+
+    >>> check_listed("classes", "oak")
+    Traceback (most recent call last):
+    shortlist.errors.InputError: classes: expected a list of names, got 'oak'
+    """
+    if isinstance(values, str | bytes | Mapping | AbstractSet) and not isinstance(values, KeysView):
+        raise InputError(f"{name}: expected a list of names, got {shown(values)}")
+
+
 def names_in_order(name: str, values: Any) -> list[str]:
     """Names in their order; a text, a set or a dict is refused, because it is no list of names.
 
     >>> names_in_order("ids", ["leaf", 7])
     ['leaf', '7']
     """
-    unordered = isinstance(values, str | bytes | Mapping | AbstractSet) and not isinstance(values, KeysView)
-    if unordered or not isinstance(values, Iterable) or getattr(values, "ndim", 1) != 1:
+    check_listed(name, values)
+    if not isinstance(values, Iterable) or getattr(values, "ndim", 1) != 1:
         raise InputError(f"{name}: expected a list of names, got {shown(values)}")
     values = values.tolist() if hasattr(values, "tolist") else list(values)
     if None in values:

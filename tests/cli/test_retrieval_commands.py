@@ -342,6 +342,18 @@ def test_ids_of_a_table_are_text_unique_and_known(tmp_path, run, fails):
     assert "expected columns with different names, got 'place' more than once" in sentence
 
 
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_tables_with_other_delimiters_are_read(tmp_path, run, fails, mark):
+    predictions(2, ids=["8", "9"]).save(tmp_path / "s.safetensors")
+    table = tmp_path / "places.csv"
+    table.write_text("id,place\n8,Rome\n9,Bern\n".replace(",", mark))
+    assert run("index", "build", "s.safetensors", "one", "--columns", table).code == 0
+    rows = [json.loads(line) for line in run("search", "fork", "one", "--json").out.splitlines()]
+    assert {row["id"]: row["columns"]["place"] for row in rows} == {"8": "Rome", "9": "Bern"}
+    table.write_text("id,place\n8,Rome\n", encoding="utf-16")
+    assert "places.csv: expected UTF-8 text, got UTF-16" in fails("index", "build", "s.safetensors", "two", "--columns", table)
+
+
 def test_codes_dates_and_times_stay_as_they_are_written(tmp_path, run):
     predictions(3, ids=["a", "b", "c"]).save(tmp_path / "s.safetensors")
     lines = ["id,code,part,long,whole,share,day,hour,seen", "a,0017,01.5,12345678901234567890,7,0.5,2020-01-02,08:30,true"]

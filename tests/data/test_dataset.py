@@ -1,10 +1,15 @@
 """Splits and datasets: parts that belong together have one length, and names have their places."""
 
+import re
+
 import pytest
 import torch
 
-from shortlist.data import Dataset, PictureArray, Problem, Split
+from shortlist.data import Dataset, PictureArray, Problem, Split, as_dataset
+from shortlist.data.adapters import as_split
 from shortlist.data.dataset import classes_without_rows
+from shortlist.data.pictures import PictureBoxes, PictureFiles
+from shortlist.data.splits import ceil_split, grouped_split, stratified_split
 from shortlist.errors import InputError
 
 FEATURES = torch.arange(8.0).reshape(4, 2)
@@ -180,3 +185,34 @@ def test_one_split_is_chosen_by_name_or_is_test_or_the_only_one():
         three.with_splits({"train": rows, "val": rows}).only_split()
     with pytest.raises(InputError, match=r"split: .*leaves \(train, val, test\), got 'tset'"):
         three.only_split("tset", source="leaves")
+
+
+ROWS = torch.zeros(3, 3)
+THREE = ["a", "b", "c"]
+GIVEN = {
+    "classes of a dataset": ("classes", lambda names: Dataset("d", names, {"train": Split(ROWS, torch.arange(3), THREE)})),
+    "its features": ("feature_names", lambda names: Dataset("d", THREE, {}, feature_names=names)),
+    "its notes": ("notes", lambda names: Dataset("d", THREE, {}, notes=names)),
+    "ids of a split": ("ids", lambda names: Split(ROWS, None, names)),
+    "its groups": ("groups", lambda names: Split(ROWS, None, THREE, groups=names)),
+    "names of its features": ("feature_names", lambda names: Split(ROWS, None, THREE, feature_names=names)),
+    "a column of it": ("column 'organ'", lambda names: Split(ROWS, None, THREE, columns={"organ": names})),
+    "classes of arrays": ("classes", lambda names: as_dataset((ROWS.numpy(), [0, 1, 2]), classes=names)),
+    "classes of one split": ("classes", lambda names: as_split((ROWS.numpy(), [0, 1, 2]), classes=names)),
+    "paths": ("paths", lambda names: PictureFiles("photos", names)),
+    "parts of pictures": ("paths", lambda names: PictureBoxes("photos", names, [(0, 0, 1, 1)] * 3)),
+    "names in messages": ("names", lambda names: stratified_split([0, 1, 2] * 3, seed=0, names=names)),
+    "names in messages of ceil_split": ("names", lambda names: ceil_split([0, 1, 2] * 9, seed=0, names=names)),
+    "groups to keep together": ("groups", lambda names: grouped_split([0, 1, 2], names, seed=0)),
+    "names in messages of grouped_split": ("names", lambda names: grouped_split([0, 1, 2], [0, 1, 2], seed=0, names=names)),
+}
+
+
+@pytest.mark.parametrize(
+    "given", ["abc", b"abc", {"a", "b", "c"}, {"a": 0, "b": 1, "c": 2}], ids=["text", "bytes", "set", "dict"]
+)
+@pytest.mark.parametrize("case", GIVEN)
+def test_a_text_or_a_set_is_no_list_of_names(case, given):
+    name, make = GIVEN[case]
+    with pytest.raises(InputError, match=f"{name}: expected a list of names, got {re.escape(repr(given)[:2])}"):
+        make(given)

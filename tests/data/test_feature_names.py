@@ -61,3 +61,13 @@ def test_attributes_of_arff_name_the_features(tmp_path):
     dataset = read_arff(tmp_path / "a.arff")
     assert list(dataset.feature_names) == ["w", "n", "colour=red", "colour=blue"]
     assert dataset.splits["all"].inputs[0].tolist() == [0.5, 2, 0, 1]
+
+
+def test_splits_that_are_called_by_other_numbers_are_refused():
+    numbered = Split(ROWS, None, ["0", "1"], feature_names=["0", "1", "2"])
+    moved = Split(ROWS[:, [2, 0, 1]], None, ["0", "1"], feature_names=["2", "0", "1"])
+    dataset = Dataset("d", ["x"], {"train": numbered, "test": moved})
+    assert torch.equal(dataset.splits["train"].inputs, dataset.splits["test"].inputs)
+    other = Split(ROWS, None, ["0", "1"], feature_names=["1", "2", "3"])
+    with pytest.raises(InputError, match="split train: features: expected '1', '2', '3', got '0', '1', '2'"):
+        Dataset("d", ["x"], {"train": numbered, "test": other})

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from shortlist.data import Dataset, Split
-from shortlist.errors import InputError
+from shortlist.errors import InputError, ShortlistWarning
 from shortlist.links import Softmax
 from shortlist.models import Classifier, InputSpec, Network
 from tests.models.classifiers import NAMES, fitted, rows
@@ -84,9 +84,26 @@ def test_what_has_no_names_goes_by_position():
     numbered = frame(["0", "1", "2"])
     for given in (rows().numpy(), rows().tolist(), pd.DataFrame(rows().numpy()), numbered, split_of(numbered)):
         assert torch.equal(classifier.predict(given).scores, expected)
+    assert torch.equal(made([]).predict(numbered).scores, expected)
+
+
+@pytest.mark.parametrize("form", [lambda table: table, split_of])
+def test_a_classifier_without_names_says_that_columns_with_names_go_by_position(form):
     unnamed = made([])
-    for given in (frame(), frame(["x", "y", "z"]), split_of(frame()), numbered):
-        assert torch.equal(unnamed.predict(given).scores, expected)
+    expected = unnamed.predict(rows()).scores
+    for names in (["x", "y", "z"], ["height", "1", "2"], ["400.5", "401.5", "402.5"]):
+        with pytest.warns(ShortlistWarning, match=f"features: .*by position.*got '{names[0]}', '{names[1]}'"):
+            assert torch.equal(unnamed.predict(form(frame(names))).scores, expected)
+
+
+@pytest.mark.parametrize("form", [lambda table: table, split_of])
+@pytest.mark.parametrize("names", [["2", "3", "1"], ["1", "2", "3"], ["height", "2", "width"]])
+def test_numbers_other_than_positions_are_not_taken_by_position(form, names):
+    with pytest.raises(InputError, match=f"features: expected '0', '1', '2', got '{names[0]}', '{names[1]}'"):
+        made([]).predict(form(frame(names)))
+    with pytest.raises(InputError, match=f"features: expected '{names[0]}', '{names[1]}', .*got '0', '1', '2'"):
+        made(names).predict(form(frame(["0", "1", "2"])))
+    assert torch.equal(made(names).predict(rows()).scores, made([]).predict(rows()).scores)
 
 
 def test_names_are_saved_and_checked_on_load(tmp_path):

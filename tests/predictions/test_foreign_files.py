@@ -566,7 +566,10 @@ def test_rows_may_have_no_label(tmp_path, suffix, kind):
 
 
 def test_rows_that_all_lack_a_label_or_all_have_one_are_of_the_same_kind(tmp_path):
-    for text, expected in ((",\n,\n", [[False, False], [False, False]]), ("1\n0\n", [[False, True], [True, False]])):
+    for text, expected in (
+        (",\n,\n", [[False, False], [False, False]]),
+        ("1\n0\n,", [[False, True], [True, False], [False, False]]),
+    ):
         path = tmp_path / "scores.csv"
         rows = [f"0.5,0.5,{entry.strip(',')}" for entry in text.splitlines()]
         path.write_text("\n".join(["p_ash,p_elm,target", *rows]) + "\n")
@@ -584,3 +587,77 @@ def test_what_marks_no_label_does_not_excuse_wrong_labels(tmp_path):
     np.savez(tmp_path / "many.npz", scores=np.zeros((2, 2)), target=np.eye(2, dtype=bool))
     with pytest.raises(InputError, match=r"no_label: .*got bool \(2, 2\)"):
         Predictions.load(tmp_path / "many.npz", no_label="-1")
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_the_delimiter_of_a_csv_file_is_detected(tmp_path, mark):
+    path = tmp_path / "scores.csv"
+    lines = [["id", "target", "p_ash", "p_elm"], ["a", "elm", "0.25", "0.75"], ["b", "ash", "0.5", "0.5"]]
+    path.write_text("\n".join(mark.join(line) for line in lines))
+    found = Predictions.load(path, scores_key="p_*")
+    assert (list(found.classes), list(found.ids), found.target.tolist()) == (["ash", "elm"], ["a", "b"], [1, 0])
+    assert found.scores.tolist() == [[0.25, 0.75], [0.5, 0.5]]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_utf_16_is_named(tmp_path, encoding):
+    path = tmp_path / "scores.csv"
+    path.write_bytes(
+        "\ufeffid,target,p_ash,p_elm\na,elm,0.25,0.75\n".removeprefix("\ufeff" if encoding == "utf-16" else "").encode(encoding)
+    )
+    with pytest.raises(InputError, match=r"scores\.csv: expected UTF-8 text, got UTF-16"):
+        Predictions.load(path, scores_key="p_*")
+
+
+@pytest.mark.parametrize("labels", [[[0, None], [1]], [[0.0, None], [1.0]], [["ash", None], ["elm"]], [[None], [None]]])
+@pytest.mark.parametrize("kind", [pa.list_, pa.large_list])
+def test_nulls_in_lists_of_labels_are_counted(tmp_path, labels, kind):
+    column = pa.array(labels)
+    column = column.cast(kind(column.type.value_type))
+    path, nulls = tmp_path / "scores.parquet", sum(label is None for row in labels for label in row)
+    pq.write_table(pa.table({"p_ash": [0.1, 0.2], "p_elm": [0.9, 0.8], "target": column}), path)
+    with pytest.raises(InputError, match=f"target: .*without nulls, got {nulls} null"):
+        Predictions.load(path, scores_key="p_*")
+
+
+@pytest.mark.parametrize(
+    ("labels", "shown"),
+    [
+        (pa.array([0, 2**64 - 1], pa.uint64()), "18446744073709551615"),
+        (pa.array([[0], [2**64 - 1]], pa.list_(pa.uint64())), "18446744073709551615"),
+        (pa.array([0.0, 1e300]), r"1e\+300"),
+        (pa.array([0.0, 0.5]), "0.5"),
+        (pa.array([0.0, float("nan")]), "nan"),
+        (pa.array([0.0, 2.0**60]), "1152921504606846976|1.15"),
+    ],
+)
+def test_labels_that_no_class_number_can_be_are_shown_as_they_are(tmp_path, labels, shown):
+    path = tmp_path / "scores.parquet"
+    pq.write_table(pa.table({"p_ash": [0.1, 0.2], "p_elm": [0.9, 0.8], "target": labels}), path)
+    with pytest.raises(InputError, match=f"target: .*got ({shown})"):
+        Predictions.load(path, scores_key="p_*")
+    if labels.type == pa.float64() and labels[1].as_py() != 2.0**60:
+        np.savez(tmp_path / "scores.npz", scores=np.zeros((2, 2)), target=labels.to_numpy())
+        with pytest.raises(InputError, match=f"target: .*got {shown}"):
+            Predictions.load(tmp_path / "scores.npz")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
+@pytest.mark.parametrize(("mark", "hint"), [("rejekt", ": did you mean 'reject'"), ("-1", "$")])
+def test_a_mark_of_no_label_that_no_entry_has_is_told(tmp_path, suffix, mark, hint):
+    path, entries = tmp_path / f"scores{suffix}", ["reject", "elm"]
+    if suffix == ".csv":
+        path.write_text("p_reject,p_elm,target\n0.5,0.5,reject\n0.5,0.5,elm\n")
+    elif suffix == ".parquet":
+        pq.write_table(pa.table({"p_reject": [0.5, 0.5], "p_elm": [0.5, 0.5], "target": entries}), path)
+    else:
+        np.savez(path, p_scores=np.full((2, 2), 0.5), target=np.array(entries), classes=["reject", "elm"])
+    with pytest.warns(ShortlistWarning, match=f"no_label: no entry of the target is '{mark}', .*{hint}"):
+        found = Predictions.load(path, scores_key="p_*", no_label=mark)
+    assert found.target.tolist() == [[True, False], [False, True]]
+
+
+def test_a_mark_of_no_label_in_a_file_without_labels_is_told(tmp_path):
+    (tmp_path / "scores.csv").write_text("p_ash,p_elm\n0.5,0.5\n")
+    with pytest.warns(ShortlistWarning, match="no_label: the file holds no labels"):
+        Predictions.load(tmp_path / "scores.csv", scores_key="p_*", no_label="none")

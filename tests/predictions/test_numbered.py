@@ -80,7 +80,7 @@ def test_a_label_that_is_no_name_or_two_is_refused(tmp_path, names, label):
 
 def test_an_empty_label_in_a_list_is_refused(tmp_path):
     in_parquet(tmp_path / "a.parquet", ["1", "2"], [[1, None], [2, 1]])
-    with pytest.raises(InputError, match="target: .*got 1 empty"):
+    with pytest.raises(InputError, match="target: .*got 1 null"):
         load(tmp_path / "a.parquet")
 
 

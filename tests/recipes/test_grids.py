@@ -109,6 +109,15 @@ def test_a_metric_that_all_have_makes_them_compare():
     assert len(trial_recipes(RECIPE, {"schedule": ("cosine", "step"), "milestones": ((10, 20),)})) == 2
 
 
+def test_a_rule_of_the_recipes_k_follows_the_k_of_each_trial():
+    recipe = RECIPE.with_settings(monitor="top-1", rule="average-k:5")
+    assert [trial.rule for trial in trial_recipes(recipe, {"k": (3, 5)})] == ["average-k:3", "average-k:5"]
+    with pytest.raises(InputError, match="grid: .*got average-3 and average-5: set a monitor"):
+        trial_recipes(recipe.with_settings(monitor="average-5"), {"k": (3, 5)})
+    both = trial_recipes(recipe, {"k": (3, 5), "rule": ("top-k:2",)})
+    assert [trial.rule for trial in both] == ["top-k:2", "top-k:2"]
+
+
 def test_values_as_a_person_types_them():
     assert written({"lr": 1e-05, "compile": True, "rule": "top-k:5"}) == "lr=1e-05 compile=true rule=top-k:5"
 

@@ -66,6 +66,8 @@ def test_some_columns_or_none_may_be_asked_for(index):
     assert columns_of(index.search("fork", columns=[])) == [{}] * 4
     with pytest.raises(InputError, match="columns: did you mean 'place'.*got 'plase'"):
         index.search("fork", columns=["plase"])
+    with pytest.raises(InputError, match="columns: expected a list of names, got 'year'"):
+        index.search("fork", columns="year")
 
 
 def test_a_search_reads_only_the_columns_that_are_asked_for(index, monkeypatch):

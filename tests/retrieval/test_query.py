@@ -210,3 +210,8 @@ def test_the_canonical_text_parses_back(query):
 def test_queries_are_values():
     assert ask("fork") == ask("fork") != ask("knife")
     assert len({ask("fork"), ask("fork")}) == 1
+
+
+def test_labels_are_a_list_of_names():
+    with pytest.raises(InputError, match="classes: expected a list of names, got 'abc'"):
+        Query.parse("a and b", "abc")

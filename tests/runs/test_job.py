@@ -28,6 +28,7 @@ def test_k_applies_to_the_method_the_rule_and_the_metric():
         ({}, {"k": "2.5"}, 2.5, None),
         ({"method": "cross-entropy"}, {"k": 3}, None, "average-k:3"),
         ({"method": "cross-entropy", "rule": "top-k:5"}, {"k": 3}, None, "top-k:3"),
+        ({"rule": "average-k:4:prior,cap:8"}, {"k": 3}, 3, "average-k:3:prior,cap:8"),
         ({"rule": "lac:0.1"}, {"k": 3}, 3, "lac:0.1"),
         ({"rule": "top-k:5"}, {"k": 3, "rule": "lac:0.2"}, 3, "lac:0.2"),
         ({}, {"k": 3, "method": "noised-topk"}, 3, None),
@@ -58,6 +59,11 @@ def test_a_k_that_is_not_given_suits_the_number_of_classes(classes, settings, k)
     """k = 5 of five classes learns nothing: every label is always among the five."""
     chosen = resolve_job((torch.zeros(classes, 2), list(range(classes))), settings=settings).recipe
     assert chosen.parameters.get("k") == k
+
+
+def test_a_default_k_leaves_a_rule_that_is_given():
+    job = resolve_job((torch.zeros(7, 2), list(range(7))), settings={"rule": "average-k:5", "monitor": "top-5"})
+    assert (job.recipe.parameters["k"], job.recipe.rule, job.recipe.monitor) == (3, "average-k:5", "top-5")
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,23 @@ def test_inputs_with_names_choose_the_order_of_the_columns(tmp_path):
         fit(tmp_path / "four", (table, labels(table)), lambda classes: Network(nn.Linear(3, 4), "linear", other, classes))
 
 
+@pytest.mark.parametrize("names", [["2", "0", "1"], ["1", "2", "3"]])
+def test_inputs_without_names_take_those_of_the_table_whatever_they_are(tmp_path, names):
+    table = frame(names=names)
+    trained = fit(tmp_path / "run", (table, labels(table)), make, InputSpec.features(3)).classifier
+    assert trained.inputs.feature_names == tuple(names)
+    rows = torch.from_numpy(table.to_numpy(copy=True))
+    assert (
+        trained.predictions(rows)
+        .scores.argmax(1)
+        .eq(torch.tensor([CLASSES.index(one) for one in labels(table)]))
+        .float()
+        .mean()
+        > 0.8
+    )
+    assert torch.equal(trained.predictions(table).scores, trained.predictions(rows).scores)
+
+
 def test_unnamed_features_stay_unnamed(tmp_path):
     table = frame()
     trained = fit(tmp_path / "run", (table.to_numpy(), labels(table)))

@@ -17,7 +17,7 @@ from shortlist.training import loaded_data
 from shortlist.training.loaded_data import load_data, picture_size
 from shortlist.training.recipe import Recipe
 from shortlist.training.row_sources import DeviceRows, HostRows, StreamedRows
-from shortlist.training.splits import TrainingSplits
+from shortlist.training.splits import TrainingSplits, split_for_training
 
 CPU = torch.device("cpu")
 FILES, SIDE, C = 120, 4, 3
@@ -110,6 +110,59 @@ def test_too_many_pictures_that_cannot_be_read_are_refused(folders):
 def test_without_tolerance_every_picture_counts(one_damaged):
     with pytest.raises(InputError, match=r"2 of 360 pictures could not be used, more than the tolerated 0\.0%"):
         load_data(one_damaged, recipe(size=SIDE, tolerance=0.0), CPU)
+
+
+def rare_class(root, damaged, rare=1):
+    """Three splits of 30 pictures; those of the last class, ``rare`` in each split, cannot be read in the damaged splits."""
+    splits, target = {}, torch.cat([torch.arange(30 - rare) % (C - 1), torch.full((rare,), C - 1)])
+    for name in NAMES:
+        (root / name).mkdir()
+        for number in range(30):
+            path = root / name / f"{number}.png"
+            if name in damaged and number >= 30 - rare:
+                path.write_bytes(b"no picture")
+            else:
+                Image.new("RGB", (SIDE, SIDE), shade(number)).save(path)
+        files = PictureFiles(root / name, [f"{number}.png" for number in range(30)])
+        splits[name] = Split(files, target, list(files.ids))
+    return splits_of(splits)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_class_of_which_no_training_picture_can_be_read_is_told(tmp_path, monkeypatch, streamed):
+    if streamed:
+        limits(monkeypatch, 0, 0)
+    data = rare_class(tmp_path, ["train"])
+    found = load_data(data, recipe(size=SIDE), CPU)
+    assert found.splits["train"].counts(C).tolist() == [15, 14, 0]
+    left, untrained = found.remarks
+    assert "1 unreadable picture left out (train 1)" in left
+    assert re.match(r"1 class \(class 2\) has no training row", untrained)
+    with pytest.raises(InputError, match=r"method ldam .* 1 class \(class 2\) has no training row"):
+        load_data(data, recipe(size=SIDE, method="ldam"), CPU)
+
+
+def test_a_class_of_which_no_other_picture_can_be_read_is_told(tmp_path):
+    found = load_data(rare_class(tmp_path, ["test"]), recipe(size=SIDE), CPU)
+    assert re.match(r"1 class \(class 2\) has no row in some of val, calibration and test", found.remarks[1])
+
+
+def test_what_was_known_before_the_pictures_were_read_is_not_told_again(tmp_path):
+    data = rare_class(tmp_path, ["val"])
+    without = {name: split.rows(torch.arange(29)) if name == "train" else split for name, split in data.splits.items()}
+    known = split_for_training(Dataset("garden", data.dataset.classes, without), recipe(size=SIDE, calibration_share=0.0))
+    assert sum("no training row" in remark for remark in known.remarks) == 1
+    (left,) = load_data(known, recipe(size=SIDE), CPU).remarks
+    assert "left out (val 1)" in left
+
+
+def test_pictures_of_a_single_class_that_can_be_read_are_refused(tmp_path):
+    data = rare_class(tmp_path, ["train"], rare=15)
+    target = (torch.arange(30) >= 15).long()
+    two = {name: Split(split.inputs, target, list(split.ids)) for name, split in data.splits.items()}
+    data = TrainingSplits(Dataset("garden", ["class 0", "class 1"], two), two, [])
+    with pytest.raises(InputError, match="garden: expected training rows of at least two classes, got 1"):
+        load_data(data, recipe(size=SIDE, tolerance=1.0), CPU)
 
 
 def test_a_split_of_which_no_picture_can_be_read_is_refused(one_damaged):

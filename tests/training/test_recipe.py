@@ -126,6 +126,41 @@ def test_a_new_method_starts_from_its_defaults_with_the_old_k():
     assert dict(old.with_settings(method="average-k").parameters) == {"k": 3, "alpha": 7.0}
 
 
+@pytest.mark.parametrize(
+    ("method", "link", "other", "kept"),
+    [
+        ("spa", "spa:1:1:0:5:3:1", "bce", None),
+        ("ldam", "ldam:40", "cross-entropy", None),
+        ("two-way", "none", "bce", None),
+        ("asy", "sigmoid", "bce", "sigmoid"),
+        ("average-k", "softmax", "role", "softmax"),  # which the paper thresholds, for every method
+        ("spa", "spa:1:1:0:5:3:1", "spa", "spa:1:1:0:5:3:1"),
+    ],
+)
+def test_a_new_method_does_not_keep_a_link_of_the_old_ones_scores(method, link, other, kept):
+    old = recipe(method=method, link=link)
+    assert old.with_settings(method=other).link == kept
+    assert old.with_settings(method=other, link="assume-negative").link == "assume-negative"
+
+
+@pytest.mark.parametrize(
+    ("start", "changes", "rule", "monitor"),
+    [
+        ({"rule": "average-k:5:prior,cap:8", "monitor": "average-5"}, {"k": 2.5}, "average-k:2.5:prior,cap:8", "average-2.5"),
+        ({"rule": "top-k:5", "monitor": "macro-top-5"}, {"k": "3"}, "top-k:3", "macro-top-3"),
+        ({"rule": "top-k:5", "monitor": "top-5"}, {"parameters": {"k": 3}}, "top-k:3", "top-3"),
+        ({"rule": "average-k:4", "monitor": "average-4"}, {"k": 3}, "average-k:4", "average-4"),  # not the k of the method
+        ({"rule": "average-k:5", "monitor": "nll"}, {"k": 3, "rule": "top-k:5"}, "top-k:5", "nll"),
+        ({"rule": "lac:0.1", "monitor": "top-1"}, {"k": 3}, "lac:0.1", "top-1"),
+        ({"rule": "average-k:5", "monitor": "top-5"}, {"method": "cross-entropy"}, "average-k:5", "top-5"),
+        ({"parameters": {"k": 1}, "rule": "top-k:1", "monitor": "top-1"}, {"k": 3}, "top-k:3", "top-1"),
+    ],
+)
+def test_rule_and_monitor_follow_the_k_of_the_method(start, changes, rule, monitor):
+    changed = recipe(**{"parameters": {"k": 5}, **start}).with_settings(**changes)
+    assert (changed.rule, changed.monitor) == (rule, monitor)
+
+
 def test_no_parameter_of_a_method_has_the_name_of_a_setting():
     own = {part.name for part in fields(Recipe)}
     assert [(m.name, name) for m in all_methods() for name in m.parameters if name in own] == []

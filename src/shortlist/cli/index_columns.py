@@ -10,6 +10,7 @@ from pyarrow import csv, parquet
 
 from shortlist.checks import check_distinct
 from shortlist.cli.console import warn
+from shortlist.csv_files import csv_delimiter, csv_header
 from shortlist.errors import InputError
 from shortlist.files import contains
 from shortlist.predictions import Predictions
@@ -59,7 +60,9 @@ def table_columns(predictions: Predictions, path: Path, known: Mapping[str, str]
 
 def _read_csv(path: Path, known: Mapping[str, str]) -> pa.Table:
     """The table of a CSV file: numbers and booleans where that changes nothing, else text as written; empty is missing."""
-    parsing = csv.ParseOptions(newlines_in_values=contains(path, b'"'))  # else Arrow may cut cells without an error
+    delimiter = csv_delimiter(csv_header(path))
+    # Without newlines_in_values Arrow may cut cells in quotes without an error.
+    parsing = csv.ParseOptions(delimiter=delimiter, newlines_in_values=contains(path, b'"'))
 
     def read(**options: Any) -> pa.Table:
         return csv.read_csv(path, parse_options=parsing, convert_options=csv.ConvertOptions(**options))

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from shortlist.class_names import check_listed
 from shortlist.data.array_inputs import array_inputs
 from shortlist.data.dataset import ALL, SPLIT_NAMES, Dataset, Split, target_among, usual_split_names
 from shortlist.data.feature_names import names_in_frame
@@ -66,6 +67,7 @@ def as_dataset(
     >>> as_dataset([[1, 2], [3, 4]]).splits["all"]
     Split(2 rows, 2 features, no labels)
     """
+    check_listed("classes", classes)
     if _is_paths(given):
         given = open_dataset(given, require_labels=require_labels)
     if isinstance(given, Dataset):
@@ -86,6 +88,7 @@ def as_split(given: Any, *, classes: Sequence[str] | None = None) -> Split:
     >>> as_split(([[1.0], [2.0]], ["oak", "elm"]), classes=["oak", "ash", "elm"]).target
     tensor([0, 2])
     """
+    check_listed("classes", classes)
     if isinstance(given, Split):
         return given
     (split,) = as_dataset(given, classes=classes, require_labels=False).only_split().splits.values()

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_labels
-from shortlist.class_names import superclass_by_class
+from shortlist.class_names import check_listed, superclass_by_class
 from shortlist.data.feature_names import column_order, is_unnamed
 from shortlist.data.pictures import Pictures, row_numbers
 from shortlist.data.problems import Problem
@@ -69,6 +69,10 @@ class Split:
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for name in ("ids", "groups", "feature_names"):
+            check_listed(name, getattr(self, name))
+        for name, column in self.columns.items():
+            check_listed(f"column {name!r}", column)
         if self.target is not None and (self.target.dtype, self.target.ndim) not in ((torch.int64, 1), (torch.bool, 2)):
             raise InputError(f"target: expected int64 (N,) or bool (N, C), got {shape_of(self.target)}")
         reference, n = ("inputs", len(self.inputs)) if self.target is None else ("target", len(self.target))
@@ -173,6 +177,8 @@ class Dataset:
     open_classes: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("classes", "feature_names", "notes"):
+            check_listed(name, getattr(self, name))
         if self.superclasses is not None:
             object.__setattr__(self, "superclasses", superclass_by_class(self.superclasses, self.classes))
         if self.superclasses is not None and len(self.superclasses) != len(self.classes):
@@ -190,7 +196,7 @@ class Dataset:
     def _name_features(self) -> None:
         given = [self.feature_names, *(split.feature_names for split in self.splits.values())]
         names = next((names for names in given if not is_unnamed(names)), self.feature_names)
-        if is_unnamed(names):
+        if not names:
             return
         splits = {}
         for name, split in self.splits.items():

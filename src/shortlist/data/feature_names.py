@@ -1,9 +1,10 @@
 """Names of features: columns of a table are matched by name, those of an array by position."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from shortlist.errors import InputError
+from shortlist.errors import InputError, ShortlistWarning
 from shortlist.words import quoted
 
 MOST_SHOWN, MOST_DIFFERENT = 8, 4  # names in a message
@@ -42,12 +43,13 @@ def frame_labels(given: Any) -> list[Any]:
 def column_order(names: Sequence[str], wanted: Sequence[str], what: str = "features") -> list[int] | None:
     """The place of each wanted feature among the columns of a table; None to take the columns as they are.
 
-    Columns are taken as they are if they are in the wanted order already, or if either side has no names. Missing and unknown
-    names are refused.
+    Columns are taken as they are if they are in the wanted order already, or if either side has no names; a warning says so
+    where only the columns have names. Missing and unknown names are refused, and so are numbers beside the numbers that
+    columns have by default: a column called 2 is not the one at position 2.
 
     Args:
-        names: the columns of the table.
-        wanted: the names of the features, in the order that is wanted.
+        names: the columns of the table; empty for an array.
+        wanted: the names of the features, in the order that is wanted; empty for features without names.
         what: what messages call the columns.
 
     >>> column_order(["c", "a", "b"], ["a", "b", "c"])
@@ -55,12 +57,20 @@ def column_order(names: Sequence[str], wanted: Sequence[str], what: str = "featu
     """
     unnamed = is_unnamed(wanted)
     wanted = _numbers(len(names)) if unnamed else list(wanted)
-    if is_unnamed(names) or list(names) == wanted:
+    if not names or list(names) == wanted:
         return None
     place = {name: number for number, name in enumerate(names)}
     if len(place) == len(names) == len(wanted) and place.keys() == set(wanted):
         return [place[name] for name in wanted]
-    if unnamed:
+    if unnamed or is_unnamed(names):
+        _check_positions(names, wanted, what)
+        if unnamed:
+            warnings.warn(
+                f"{what}: columns taken by position, because the features of the training have no names, got "
+                f"{quoted(names, MOST_SHOWN)}",
+                ShortlistWarning,
+                stacklevel=2,
+            )
         return None
     missing, unknown = _without(wanted, names), _without(names, wanted)
     if not missing and not unknown:
@@ -69,6 +79,16 @@ def column_order(names: Sequence[str], wanted: Sequence[str], what: str = "featu
         f"{what}: expected {quoted(wanted, MOST_SHOWN)}, got {quoted(names, MOST_SHOWN)}: missing "
         f"{quoted(missing, MOST_DIFFERENT)}, unknown {quoted(unknown, MOST_DIFFERENT)}"
     )
+
+
+def _check_positions(names: Sequence[str], wanted: Sequence[str], what: str) -> None:
+    """Raise an error if one side numbers its columns by default and the other calls a column by another number."""
+    for one, other in ((names, wanted), (wanted, names)):
+        if is_unnamed(one) and any(name.isdecimal() and int(name) != place for place, name in enumerate(other)):
+            raise InputError(
+                f"{what}: expected {quoted(wanted, MOST_SHOWN)}, got {quoted(names, MOST_SHOWN)}: a number could be a name or "
+                "a position, so rename the columns, or give an array to go by position"
+            )
 
 
 def _numbers(count: int) -> list[str]:

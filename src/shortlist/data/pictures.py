@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch
 from torch import Tensor
 
+from shortlist.class_names import check_listed
 from shortlist.errors import InputError
 from shortlist.tensors import shape_of
 
@@ -85,6 +86,7 @@ class PictureFiles(Pictures):
     """Picture files under one folder, named by their path below it."""
 
     def __init__(self, root: str | Path, paths: Sequence[str]):
+        check_listed("paths", paths)
         self.root, self.ids = Path(root), paths
 
     def path(self, row: int) -> Path:
@@ -117,6 +119,7 @@ class PictureBoxes(Pictures):
     def __init__(self, root: str | Path, paths: Sequence[str], boxes: Sequence[Box]):
         if len(boxes) != len(paths):
             raise InputError(f"boxes: expected one for each of the {len(paths)} paths, got {len(boxes)}")
+        check_listed("paths", paths)
         self.root, self.paths, self.boxes = Path(root), paths, boxes
         self.ids = [box_id(path, box) for path, box in zip(paths, boxes, strict=True)]
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import decimal
+from shortlist.class_names import check_listed
 from shortlist.data.randomness import check_seed
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.tensors import Array, as_target, shape_of
@@ -68,6 +69,7 @@ def stratified_split(
 
     Sechidis, Tsoumakas, Vlahavas, "On the stratification of multi-label data", 2011, algorithm 1.
     """
+    check_listed("names", names)
     parts = _exact_shares(shares)
     labels = _checked(target)
     classes, row, code = _entries(labels)
@@ -101,6 +103,7 @@ def ceil_split(
 
     Garcin et al., "Pl@ntNet-300K: a plant image dataset with high label ambiguity and a long-tailed distribution", 2021.
     """
+    check_listed("names", names)
     part = decimal("share", share)
     if not 0 < part < Fraction(1, 2):
         raise InputError(f"share: expected a number between 0 and 1/2, such as 0.1; got {share}")
@@ -147,9 +150,11 @@ def grouped_split(
     >>> split.reached, split.misplaced
     ({'train': 0.5, 'test': 0.5}, 0.0)
     """
+    check_listed("names", names)
     parts = _exact_shares(shares)
     labels = _checked(target)
     classes, row, code = _entries(labels)
+    check_listed("groups", groups)
     group = _group_numbers(groups, len(labels))
     wanted = _wanted(np.bincount(code, minlength=len(classes)), parts)
     room = wanted.sum(0) if labels.ndim == 1 else np.array(_apportion(len(labels), parts))

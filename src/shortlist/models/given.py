@@ -11,7 +11,7 @@ from torch import Tensor
 from shortlist.data.adapters import as_split
 from shortlist.data.array_inputs import pixels
 from shortlist.data.dataset import Dataset, Split
-from shortlist.data.feature_names import frame_labels, names_in_frame
+from shortlist.data.feature_names import frame_labels
 from shortlist.data.foreign_rows import ForeignPictures, is_hugging_face, is_image
 from shortlist.data.pictures import PictureArray, Pictures
 from shortlist.data.readers.columns import describes_rows
@@ -59,14 +59,14 @@ def is_foreign_dataset(given: Any) -> bool:
 
 def _known_columns(given: Any, inputs: InputSpec) -> Any:
     """The columns of a data frame with names that the network reads, in its order; columns that describe rows are left out."""
-    names, known = names_in_frame(given), set(inputs.feature_names)
-    if not names:
+    labels, known = frame_labels(given), set(inputs.feature_names)
+    if not labels:
         return given
+    names = [str(label) for label in labels]
     kept = [place for place, name in enumerate(names) if name in known or not known or not describes_rows(name, names)]
     order = inputs.columns_of([names[place] for place in kept])
     if order is None and len(kept) == len(names):
         return given
-    labels = frame_labels(given)
     return given[[labels[kept[place]] for place in (range(len(kept)) if order is None else order)]]
 
 

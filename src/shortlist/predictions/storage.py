@@ -4,6 +4,7 @@ All formats hold the same fields under the same names, so that converting from o
 programs are read by the names of their arrays or columns; nothing is guessed from values.
 """
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_labels
-from shortlist.errors import InputError
+from shortlist.errors import InputError, ShortlistWarning
 from shortlist.files import written_whole
 from shortlist.links import Link, link_from_config, parse_link
 from shortlist.predictions import arrays, tables
@@ -23,6 +24,7 @@ from shortlist.predictions.numbered import Numbered
 from shortlist.predictions.record import Predictions
 from shortlist.predictions.stored import Header, Keys, RowKind, Sink, Stored
 from shortlist.predictions.table_sinks import ParquetSink
+from shortlist.words import did_you_mean
 
 UNREADABLE = (*arrays.UNREADABLE, *tables.UNREADABLE)
 
@@ -65,7 +67,9 @@ def load(path: Path, keys: Keys, link: Link | str | None = None) -> Predictions:
         what = "it is a folder" if path.is_dir() else "there is no such file"
         raise InputError(f"cannot read {path}: {what}")
     try:
-        return _predictions(read(path, keys), link)
+        stored = read(path, keys)
+        _check_no_label(stored, keys)
+        return _predictions(stored, link)
     except InputError as error:
         raise type(error)(f"{path}: {error}") from error
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, RecursionError, *UNREADABLE) as error:
@@ -131,6 +135,18 @@ def _predictions(stored: Stored, link: Link | str | None) -> Predictions:
     )
 
 
+def _check_no_label(stored: Stored, keys: Keys) -> None:
+    """Warn if rows without a label were to be told apart, and there are none: the entry may be misspelt."""
+    if keys.no_label is None or not len(stored.scores):
+        return
+    if stored.target is None:
+        warnings.warn("no_label: the file holds no labels, so no row is without one", ShortlistWarning, stacklevel=2)
+    elif stored.labelled is not None and bool(stored.labelled.all()):
+        meant = did_you_mean(keys.no_label, stored.classes or ())
+        message = f"no_label: no entry of the target is {keys.no_label!r}, so every row has a label"
+        warnings.warn(f"{message}: {meant.rstrip()}" if meant else message, ShortlistWarning, stacklevel=2)
+
+
 def _spread(labels: Tensor, labelled: Tensor, classes: int) -> Tensor:
     """One label for each of the labelled rows as bool (N, C), the other rows without a label."""
     check_labels(labels, classes)
@@ -148,8 +164,9 @@ def _foreign_target(target: Tensor, classes: int) -> Tensor:
             raise InputError("target: expected zeros and ones in a matrix (N, C)")
         return target.bool()
     if target.ndim == 1 and target.is_floating_point():
-        if not (target == target.round()).all():
-            raise InputError("target: expected whole numbers, one label a row")
+        wrong = target[~((target == target.round()) & (target.abs() < 2.0**63))]
+        if len(wrong):
+            raise InputError(f"target: expected whole numbers, one label a row, got {wrong[0].item():g}")
         return target.long()
     return target
 

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_distinct, whole
+from shortlist.csv_files import csv_delimiter, csv_header
 from shortlist.errors import InputError
 from shortlist.files import contains
 from shortlist.predictions.array_sinks import DTYPES
@@ -30,7 +31,7 @@ from shortlist.predictions.checks import as_quality
 from shortlist.predictions.numbered import Numbered
 from shortlist.predictions.stored import QUALITY, VERSION, Keys, Stored
 from shortlist.tensors import Array
-from shortlist.words import quoted, shown
+from shortlist.words import counted, quoted, shown
 
 UNREADABLE = (pa.ArrowException,)
 PREFIX = "scores."
@@ -48,8 +49,10 @@ def read_parquet(path: Path, keys: Keys) -> Stored:
 
 
 def read_csv(path: Path, keys: Keys) -> Stored:
-    """A table with one column per class; blanks around the names of columns are ignored."""
-    parsing = pyarrow.csv.ParseOptions(newlines_in_values=contains(path, b'"'))  # else Arrow may cut cells without an error
+    """A table with one column per class and commas, semicolons or tabs between; blanks around names of columns are ignored."""
+    delimiter = csv_delimiter(csv_header(path))
+    # Without newlines_in_values Arrow may cut cells in quotes without an error.
+    parsing = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=contains(path, b'"'))
     with pyarrow.csv.open_csv(path, parse_options=parsing) as file:
         written = file.schema.names
     names = [name.strip() for name in written]
@@ -258,19 +261,17 @@ class _Gathered:
             empty = pa.types.is_null(kind.value_type)  # so pandas writes lists that are all empty
             labels = labels.cast(pa.list_(pa.int64() if empty else kind.value_type))
             if missing := labels.flatten().null_count:
-                raise InputError(f"target: expected labels in every list, got {missing} empty ones")
+                nulls = counted(missing, "null")
+                raise InputError(f"target: expected lists of labels without nulls, got {nulls}: a row without a label is []")
             return pa.ListArray.from_arrays(labels.offsets, self._numbers(labels.values))
         if pa.types.is_dictionary(kind):
             return self._numbers(labels.dictionary_decode())
         if pa.types.is_floating(kind):
-            try:
-                labels = labels.cast(pa.int64())
-            except pa.ArrowInvalid as error:
-                raise InputError("expected class numbers, lists of them or class names in the target, got fractions") from error
+            labels = _whole(labels)
         if self.numbered is not None:
             return self.numbered.places_of(labels)
         if pa.types.is_integer(labels.type):
-            return labels
+            return _whole(labels)
         if self.classes is None:
             raise InputError(f"target: expected class numbers, because the file does not list the classes, got {kind}")
         return Numbered(self.classes).places_of(_names(labels, self.classes))
@@ -312,6 +313,17 @@ def _names(labels: pa.Array, classes: Sequence[str]) -> pa.Array:
     if pa.types.is_timestamp(kind) and not pc.all(pc.is_in(texts, value_set=pa.array(classes, pa.string()))).as_py():
         texts = pc.replace_substring_regex(texts, MIDNIGHT, "")
     return texts
+
+
+def _whole(labels: pa.Array) -> pa.Array:
+    """Numbers without nulls as int64; an error names the first that is no whole number, or too large for one."""
+    try:
+        return labels.cast(pa.int64())
+    except pa.ArrowInvalid:
+        exact = 2.0**53  # up to which floating point holds every whole number
+        fits = [one < 2**63 if isinstance(one, int) else one.is_integer() and abs(one) <= exact for one in labels.to_pylist()]
+        wrong = labels[fits.index(False)]
+        raise InputError(f"target: expected class numbers, lists of them or class names, got {wrong}") from None
 
 
 def _name(value: Any) -> str:

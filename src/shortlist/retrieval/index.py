@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shortlist.class_names import check_listed
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.files import folder_written_whole
 from shortlist.locks import folder_lock
@@ -155,6 +156,7 @@ class Index:
 
     def _named_columns(self, names: Sequence[str] | None) -> list[str]:
         known = list(self.snapshot.columns)
+        check_listed("columns", names)
         for name in names if names is not None else ():
             if name not in known:
                 hint = did_you_mean(name, known)

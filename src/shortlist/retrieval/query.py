@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shortlist.class_names import check_listed
 from shortlist.errors import InputError
 from shortlist.retrieval import tree as trees
 from shortlist.retrieval.expansion import CoupledError, expanded, is_never_true, simplified
@@ -65,6 +66,7 @@ class Query:
         Raises:
             QueryError: the text is not a query of these labels; the message has a caret below the place of the error.
         """
+        check_listed("classes", classes)
         tree, places = parse(text, classes)
         query = cls(text, tree, tuple(classes))
         try:

@@ -12,7 +12,7 @@ from shortlist.errors import InputError
 from shortlist.recipes import all_recipes, find_recipe
 from shortlist.training.recipe import PATH, Recipe
 from shortlist.training.run_folder import RunFolder
-from shortlist.training.setting_checks import default_k
+from shortlist.training.setting_checks import default_k, rule_of_size, rule_size
 from shortlist.training.settings import parse_value
 
 RUNS = Path("runs")  # default folder of runs
@@ -76,9 +76,8 @@ def apply_settings(base: Recipe, changes: dict[str, Any]) -> Recipe:
         return recipe
     number = float(parse_value("k", size, float))
     sized: dict[str, Any] = {"k": int(number) if number.is_integer() else number} if "k" in recipe.parameters else {}
-    kind = (recipe.rule or "").split(":")[0]
-    if kind in ("average-k", "top-k") and "rule" not in changes:
-        sized["rule"] = f"{kind}:{number:g}"
+    if recipe.rule is not None and rule_size(recipe.rule) is not None and "rule" not in changes:
+        sized["rule"] = rule_of_size(recipe.rule, number)
     elif not sized and recipe.rule is None:
         sized["rule"] = f"average-k:{number:g}"
     elif not sized and "rule" in changes:
@@ -88,13 +87,16 @@ def apply_settings(base: Recipe, changes: dict[str, Any]) -> Recipe:
         )
     if recipe.monitor is not None and "monitor" not in changes and recipe.monitor.rpartition("-")[2].isdigit():
         sized["monitor"] = None
-    return recipe.with_settings(**sized)
+    given = {name: getattr(recipe, name) for name in ("rule", "monitor") if name in changes}  # they do not follow k
+    return recipe.with_settings(**given, **sized)
 
 
 def _with_default_k(recipe: Recipe, classes: int) -> Recipe:
     """The recipe with a k that suits this number of classes, if its method has one."""
     k = recipe.parameters.get("k")
-    return recipe if k is None else recipe.with_settings(k=min(k, default_k(classes)))
+    if k is None:
+        return recipe
+    return recipe.with_settings(k=min(k, default_k(classes)), rule=recipe.rule, monitor=recipe.monitor)  # as they were given
 
 
 def _base(data: Any, recipe: str | Recipe | None) -> tuple[Recipe, Dataset | None]:

@@ -20,7 +20,7 @@ from shortlist.processes import decided_by_first, from_all, processes, rank
 from shortlist.training.augmentation import loading_size
 from shortlist.training.recipe import Recipe
 from shortlist.training.row_sources import DeviceRows, HostRows, RowSource, StreamedRows
-from shortlist.training.splits import TrainingSplits
+from shortlist.training.splits import TrainingSplits, remarks_on_readable
 from shortlist.words import counted
 
 DEFAULT_SIZE, SMALL = 64, 64
@@ -103,9 +103,12 @@ def load_data(
             kind = DeviceRows if on_device else HostRows
             rows[name] = kind(images, splits[name].labels, device)
     check_readable([*chain(*unreadable.values())], sum(map(len, data.splits.values())), recipe)
+    remarks = left_out(data.dataset.name, unreadable)
+    if remarks:
+        remarks += remarks_on_readable(data, splits, recipe)
     if inputs is None:
         inputs = _inputs(recipe, splits[TRAIN], rows[TRAIN], size, side)
-    return LoadedData(inputs, rows, splits, left_out(data.dataset.name, unreadable))
+    return LoadedData(inputs, rows, splits, remarks)
 
 
 def _kept(pictures: Pictures, side: int, fit: Framing, report: Report | None) -> tuple[Tensor, Tensor, Sequence[Problem]]:
@@ -223,7 +226,7 @@ def _of_features(data: TrainingSplits, device: torch.device, given: InputSpec | 
         try:
             inputs.check(features)
             check_finite_features(features)
-            order = None if given is None else given.columns_of(names)
+            order = given.columns_of(names) if given is not None and given.feature_names else None  # else it takes these names
         except InputError as error:
             raise InputError(f"{data.dataset.name}, split {name}: {error}") from error
         rows[name] = DeviceRows(features if order is None else features[:, order], split.labels, device)

@@ -9,7 +9,7 @@ from shortlist.checks import Check, flag, one_of, optional, share, text, whole
 from shortlist.errors import InputError
 from shortlist.methods import Method, find_method
 from shortlist.training import setting_checks
-from shortlist.training.setting_checks import checked_parameters, default_k, rule_size
+from shortlist.training.setting_checks import checked_parameters, default_k, monitor_of_size, rule_of_size, rule_size
 from shortlist.training.settings import hashable, parse_value, plain
 from shortlist.words import did_you_mean, expected_one_of, listed, shown
 
@@ -21,6 +21,7 @@ Precision: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 Calibration: TypeAlias = Literal["auto", "none", "temperature", "platt", "isotonic"]
 Labels: TypeAlias = Literal["as-given", "any"]
 
+LINKS_OF_ANY_SCORES = ("softmax", "sigmoid")
 PATH = "{path}"  # placeholder in ``data`` for a path that the user gives
 
 
@@ -164,8 +165,13 @@ class Recipe:
         """The same recipe with other settings or other parameters of its method, given as values or as text.
 
         A new method starts from its own defaults and keeps the k of the old one if it has a k; the grid loses the parameters
-        of the old one. As text, ``none`` means the
-        default; for ``link``, ``own`` means the default and ``none`` that scores cannot be interpreted as probabilities.
+        of the old one, and a link that belongs to the scores of the old one is replaced by that of the new one: only softmax
+        and sigmoid, which can be applied to any scores, are kept. With a new k, a rule and a monitor whose size was the old k
+        get the new one. As text, ``none`` means the default; for ``link``, ``own`` means the default and ``none`` that scores
+        cannot be interpreted as probabilities.
+
+        >>> Recipe("mine", "flora", rule="average-k:5,cap:8", monitor="average-5").with_settings(k=3).rule
+        'average-k:3,cap:8'
         """
         method = text("method", parse_value("method", changes.get("method", self.method), str))
         numbers = dict(self.parameters) if method == self.method else _carried(self, method)
@@ -173,6 +179,7 @@ class Recipe:
         changed: dict[str, Any] = {}
         if method != self.method:
             changed["grid"] = {name: values for name, values in self.grid.items() if name in _own_names()}
+            changed["link"] = self.link if self.link in LINKS_OF_ANY_SCORES else None
         for name, value in changes.items():
             if name in hints:
                 changed[name] = parse_value(name, value, hints[name])
@@ -181,7 +188,8 @@ class Recipe:
             else:
                 raise InputError(_unknown_setting(name, [*_own_names(), *numbers]))
         given = CHECKS["parameters"]("parameters", changed.get("parameters", {}))
-        return replace(self, **{**changed, "parameters": {**numbers, **given}})
+        numbers |= given
+        return replace(self, **{**_following_k(self, numbers.get("k")), **changed, "parameters": numbers})
 
     def with_path(self, path: str) -> "Recipe":
         """The recipe with the path of its data."""
@@ -224,6 +232,17 @@ def _carried(recipe: Recipe, method: str) -> dict[str, Any]:
     """The defaults of another method, with the k of this recipe if both have one."""
     numbers = dict(find_method(method).parameters)
     return numbers | {"k": recipe.parameters["k"]} if "k" in numbers and "k" in recipe.parameters else numbers
+
+
+def _following_k(recipe: Recipe, k: Any) -> dict[str, Any]:
+    """The rule and the monitor of a recipe for another k of its method, where their size is its k."""
+    old = recipe.parameters.get("k")
+    if old is None or not isinstance(k, int | float) or k == old:  # anything else is refused by the check of parameters
+        return {}
+    following: dict[str, Any] = {"monitor": monitor_of_size(recipe.monitor, old, k)}
+    if recipe.rule is not None and rule_size(recipe.rule) == old:
+        following["rule"] = rule_of_size(recipe.rule, k)
+    return following
 
 
 # What other libraries call our settings.

@@ -106,6 +106,33 @@ def rule_size(rule_text: str | None) -> float | None:
         return None
 
 
+def rule_of_size(rule_text: str, k: float) -> str:
+    """A rule that has a k with another k, and everything else as it was.
+
+    >>> rule_of_size("average-k:5:prior,cap:8", 2.5)
+    'average-k:2.5:prior,cap:8'
+    """
+    sized, *bounds = rule_text.split(",")
+    kind, _, *rest = sized.split(":")
+    return ",".join([":".join([kind, f"{k:g}", *rest]), *bounds])
+
+
+def monitor_of_size(monitor: str | None, old: float, new: float) -> str | None:
+    """The monitor for sets of another size: one that counts sets of the old size counts those of the new one instead.
+
+    ``top-1`` is measured whatever k is, and stays.
+
+    >>> monitor_of_size("macro-top-5", 5, 3), monitor_of_size("average-5", 5, 2.5), monitor_of_size("top-1", 1, 3)
+    ('macro-top-3', 'average-2.5', 'top-1')
+    """
+    name, _, size = (monitor or "").rpartition("-")
+    whole_sets = name in ("top", "macro-top")
+    if monitor == "top-1" or not (whole_sets or name in ("average", "macro-average")):
+        return monitor
+    known, wanted = (round(old), max(1, round(new))) if whole_sets else (old, new)
+    return f"{name}-{wanted:g}" if size == f"{known:g}" else monitor
+
+
 def default_k(classes: int) -> int:
     """The set size where none is given: 5, or half of the classes if there are fewer than ten.
 

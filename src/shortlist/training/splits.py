@@ -74,12 +74,33 @@ def split_for_training(dataset: Dataset, recipe: Recipe) -> TrainingSplits:
             raise InputError(f"{dataset.name}: expected rows in the split {name}, got none")
     data = TrainingSplits(dataset, splits, remarks)
     _report_problems(data, remarks)
+    _check_trainable(data, recipe, remarks)
+    return data
+
+
+def remarks_on_readable(data: TrainingSplits, splits: Mapping[str, Split], recipe: Recipe) -> list[str]:
+    """Check the splits again without the rows that cannot be read, which may have been all rows of a class.
+
+    Args:
+        data: the splits as they were, with the remarks on them.
+        splits: the rows that can be read.
+        recipe: the recipe that is trained on them.
+
+    Returns:
+        The remarks that are new; an error is raised where :func:`split_for_training` would raise one.
+    """
+    remarks: list[str] = []
+    _check_trainable(TrainingSplits(data.dataset, splits, remarks), recipe, remarks)
+    return [remark for remark in remarks if remark not in data.remarks]
+
+
+def _check_trainable(data: TrainingSplits, recipe: Recipe, remarks: list[str]) -> None:
+    """Raise an error if a recipe cannot be trained on these rows; report classes that some split lacks."""
     _check_classes(data, recipe, remarks)
-    kind = {"single": data.single_label, "pictures": not isinstance(splits[TRAIN].inputs, torch.Tensor)}
-    fitted_on = splits.get(CALIBRATION, splits[VAL])
+    kind = {"single": data.single_label, "pictures": not isinstance(data.splits[TRAIN].inputs, torch.Tensor)}
+    fitted_on = data.splits.get(CALIBRATION, data.splits[VAL])
     empty = 0 if data.single_label else int((~fitted_on.labels.any(1)).sum())
     check_link_and_rule(recipe, data.train_counts, **kind, without_label=empty, superclasses=data.dataset.superclasses)
-    return data
 
 
 def _held_out(dataset: Dataset, recipe: Recipe, remarks: list[str]) -> dict[str, Split]:

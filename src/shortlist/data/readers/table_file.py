@@ -13,13 +13,12 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
 from shortlist.checks import check_distinct
+from shortlist.csv_files import csv_delimiter, csv_header
 from shortlist.data.readers.file_kinds import CSV_SUFFIXES, TABLE_SUFFIXES
 from shortlist.errors import InputError
 from shortlist.files import contains
 from shortlist.words import printable
 
-UTF16_STARTS = (b"\xff\xfe", b"\xfe\xff")
-LONGEST_HEADER = 2**28
 # Arrow reads blocks, and a row must end in the block after the one where it began: several long rows must fit into one.
 BLOCK, MOST_BLOCK, HEADERS_IN_BLOCK = 2**20, 2**30, 16
 MOST_COLUMNS = 2**19  # Arrow needs about 9 kB for each while parsing, and aborts the process when memory runs out
@@ -142,19 +141,15 @@ class TableFile:
     @cached_property
     def _header(self) -> bytes:
         """The first line that is not empty."""
-        header = b""
-        with self._clear_errors(), self.path.open("rb") as file:
-            while not header.strip(b"\r\n") and (line := file.readline(LONGEST_HEADER)):
-                header = line
-        if header.startswith(UTF16_STARTS):
-            raise InputError(f"{self.name}: expected UTF-8 text, got UTF-16: save the table as UTF-8")
-        return header
+        with self._clear_errors():
+            try:
+                return csv_header(self.path)
+            except InputError as error:
+                raise InputError(f"{self.name}: {error}") from None
 
     @cached_property
     def _delimiter(self) -> str:
-        counts = {mark: self._header.count(mark.encode()) for mark in (",", "\t", ";")}
-        first = "\t" if self.path.suffix.lower() == ".tsv" else ","
-        return first if counts[first] else max(counts, key=lambda mark: counts[mark])
+        return csv_delimiter(self._header, "\t" if self.path.suffix.lower() == ".tsv" else ",")
 
     @contextmanager
     def _clear_errors(self) -> Iterator[None]:
