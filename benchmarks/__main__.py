@@ -1,4 +1,7 @@
-"""``python -m benchmarks [NAME …]``: run them, then write docs/benchmarks.md from the results."""
+"""``python -m benchmarks [NAME …]``: run them, then write docs/benchmarks.md from the results.
+
+``--device cuda`` without names runs those that need a GPU.
+"""
 
 import sys
 
@@ -13,6 +16,7 @@ from benchmarks import (
     flora_limit,
     flora_table,
     gpu_losses,
+    gpu_page,
     gradient_variance,
     imports,
     loss_levels,
@@ -57,12 +61,15 @@ ON_A_GPU = {
 }
 WITH_A_PATH = ("cifar100", "gradient_sparsity", "open_set", "retrieval_methods")  # need data that are not here
 
-if any(name.startswith("-") for name in sys.argv[1:]):
-    sys.exit(f"usage: python -m benchmarks [{' | '.join([*BENCHMARKS, *ON_A_GPU, *LARGE, 'page'])}] …")
 names = sys.argv[1:] or [*BENCHMARKS, "page"]
+if names[:2] == ["--device", "cuda"]:
+    names = names[2:] or [*ON_A_GPU, "page"]
+if any(name.startswith("-") for name in names):
+    sys.exit(f"usage: python -m benchmarks [--device cuda] [{' | '.join([*BENCHMARKS, *ON_A_GPU, *LARGE, 'page'])}] …")
 for name in names:
     if name == "page":
         page.write()
+        gpu_page.draw()
         loss_table.write()
         flora_table.write()
         cifar_table.write()

@@ -1,11 +1,12 @@
 """What each loss costs on a GPU, as a multiple of ``F.cross_entropy`` in the same run, and the memory it needs.
 
 Each is timed twice: called from Python, where small batches cost what the calls cost, and replayed from a CUDA graph, where
-only the work of the device counts.
+only the work of the device counts. ``python -m benchmarks gpu_losses`` takes a quarter of an hour the first time, when kernels
+are compiled, and a minute after that.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,25 +15,52 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from benchmarks.harness import compare, record
 from shortlist import losses
 
-SHAPES = [(1024, 1_081), (4096, 8_142), (1024, 43_000)]  # Pl@ntNet-300K, iNaturalist 2018, Pl@ntNet's species
 MOST_LABEL_PAIRS = 2_000  # labels for which the penalty on pairs is tried
-WAITS = ("smooth hinge, k = 5",)  # for the device in the middle, so it cannot be recorded
 
 Step = Callable[[], None]
 
 
+class Setting(NamedTuple):
+    """Scores to measure on.
+
+    Args:
+        rows: the batch.
+        classes: the number of classes.
+        dtype: the precision of the scores.
+        ks: the sizes of the losses that have one.
+    """
+
+    rows: int
+    classes: int
+    dtype: torch.dtype = torch.float32
+    ks: tuple[int, ...] = (5, 50)
+
+    def __str__(self) -> str:
+        name = "" if self in SHAPES else f" {str(self.dtype).removeprefix('torch.')}"
+        return f"{self.rows:,} × {self.classes:,}{name}"
+
+
+# Pl@ntNet-300K, iNaturalist 2018, Pl@ntNet's species.
+SHAPES = [Setting(1024, 1_081), Setting(4096, 8_142), Setting(1024, 43_000)]
+CLASSES, DTYPES, KS = (100, 1_081, 10_000, 43_000), (torch.float32, torch.bfloat16, torch.float16), (1, 5, 50)
+GRID = [Setting(1024, classes, dtype, KS) for dtype in DTYPES for classes in CLASSES]
+
+
 def run() -> None:
-    """Measure every loss at every shape."""
-    for rows, classes in SHAPES:
-        steps = _steps(rows, classes)
-        setting = f"{rows:,} × {classes:,}"
-        compare("gpu-losses", setting, {name: _waited(step) for name, step in steps.items()}, rounds=25, warm=True)
-        memory = {name: _extra_bytes(step) / 1e6 for name, step in steps.items()}
-        record("gpu-loss-memory", setting, {"extra_mb": memory})
-        replayed = {name: _waited(_recorded(step)) for name, step in steps.items() if name not in WAITS}
-        compare("gpu-losses-replayed", setting, replayed, rounds=25, warm=True)
-        record("gpu-loss-floor", setting, {"floor_ms": _floor(rows, classes)})
-        torch.cuda.empty_cache()
+    """Measure every loss at every shape, then over the grid of classes, precisions and k."""
+    for setting in [*SHAPES, *GRID]:
+        measure(setting)
+
+
+def measure(setting: Setting) -> None:
+    """Time called and replayed, and memory, of every loss."""
+    steps, name = losses_at(setting), str(setting)
+    compare("gpu-losses", name, {loss: _waited(step) for loss, step in steps.items()}, rounds=25, warm=True)
+    record("gpu-loss-memory", name, {"extra_mb": {loss: _extra_bytes(step) / 1e6 for loss, step in steps.items()}})
+    replayed = {loss: _waited(_recorded(step)) for loss, step in steps.items()}
+    compare("gpu-losses-replayed", name, replayed, rounds=25, warm=True)
+    record("gpu-loss-floor", name, {"floor_ms": _floor(setting.rows, setting.classes) * setting.dtype.itemsize / 4})
+    torch.cuda.empty_cache()
 
 
 def _floor(rows: int, classes: int) -> float:
@@ -74,9 +102,11 @@ def _waited(step: Step) -> Step:
     return waited
 
 
-def _steps(rows: int, classes: int) -> dict[str, Step]:
+def losses_at(setting: Setting) -> dict[str, Step]:
+    """Forward and backward of every loss on random scores."""
+    rows, classes = setting.rows, setting.classes
     generator = torch.Generator("cuda").manual_seed(0)
-    scores = (3 * torch.randn(rows, classes, generator=generator, device="cuda")).requires_grad_()
+    scores = (3 * torch.randn(rows, classes, generator=generator, device="cuda")).to(setting.dtype).requires_grad_()
     other = scores.detach().clone().requires_grad_()
     target = torch.randint(classes, (rows,), generator=generator, device="cuda")
     many = torch.rand(scores.shape, generator=generator, device="cuda") < 3 / classes
@@ -85,12 +115,14 @@ def _steps(rows: int, classes: int) -> dict[str, Step]:
         "cross-entropy": ("cross_entropy_loss", {}),
         "focal": ("focal_loss", {}),
         "LDAM": ("ldam_loss", {"margins": margins}),
-        "noised top-5, 5 draws": ("noised_topk_hinge_loss", {"k": 5}),
-        "noised top-50, 5 draws": ("noised_topk_hinge_loss", {"k": 50}),
-        "soft top-5": ("noised_topk_hinge_loss", {"k": 5, "smoothing": "soft"}),
         "smooth hinge, k = 5": ("smooth_topk_hinge_loss", {"k": 5}),
-        "average-5": ("average_k_loss", {"k": 5, "proposal_scores": other}),
     }
+    for k in (k for k in setting.ks if k < classes):
+        single |= {
+            f"noised top-{k}, 5 draws": ("noised_topk_hinge_loss", {"k": k}),
+            f"soft top-{k}": ("noised_topk_hinge_loss", {"k": k, "smoothing": "soft"}),
+            f"average-{k}": ("average_k_loss", {"k": k, "proposal_scores": other}),
+        }
     several = {
         "SPA": "spa_loss",
         "asymmetric focal": "asymmetric_focal_loss",
@@ -100,7 +132,7 @@ def _steps(rows: int, classes: int) -> dict[str, Step]:
     }
     steps = {
         "F.cross_entropy": _step(cross_entropy, scores, target),
-        "F.binary_cross_entropy_with_logits": _step(binary_cross_entropy_with_logits, scores, many.float()),
+        "F.binary_cross_entropy_with_logits": _step(binary_cross_entropy_with_logits, scores, many.to(setting.dtype)),
     }
     steps |= {name: _step(getattr(losses, function), scores, target, **more) for name, (function, more) in single.items()}
     return steps | {name: _step(getattr(losses, function), scores, many) for name, function in several.items()}

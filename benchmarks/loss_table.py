@@ -6,7 +6,7 @@ import re
 import torch
 
 from benchmarks.marked_tables import write_table
-from benchmarks.page import newest
+from benchmarks.results_files import newest
 from shortlist import losses
 from shortlist.losses import Loss
 

@@ -1,10 +1,9 @@
 """docs/benchmarks.md, written from the newest result of every setting."""
 
-import json
 from pathlib import Path
-from typing import Any
 
-from benchmarks.harness import RESULTS
+from benchmarks import gpu_page
+from benchmarks.results_files import foot, newest, ratio
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 HEAD = """# Speed and memory
@@ -47,20 +46,13 @@ AGAINST_FIRST = {
 }
 
 
-def newest(name: str) -> list[dict[str, Any]]:
-    """The last result of each setting."""
-    path = RESULTS / f"{name}.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    return list({line["setting"]: line for line in lines}.values())
-
-
 def text() -> str:
     parts = [
         HEAD,
         _glance(),
         *(_race(name, title) for name, title in TITLES.items()),
         *map(_costs, AGAINST_FIRST),
-        _gpu_losses(),
+        gpu_page.section(),
         _noised_memory(),
         _variance(),
         _sparsity(),
@@ -95,7 +87,7 @@ def _race(name: str, title: str) -> str:
         rows = [f"### {line['setting']}", "", "| | median, ms | range, ms | ratio to ours |", "|---|---:|---:|---:|"]
         for contender, n in line["contenders"].items():
             rows.append(f"| {contender} | {n['median_ms']:.2f} | {n['low_ms']:.2f}–{n['high_ms']:.2f} | {n['ratio']:.2f} |")
-        parts.append("\n".join([*rows, "", _foot(line)]))
+        parts.append("\n".join([*rows, "", foot(line)]))
     return f"## {title}\n\n" + "\n".join(parts) if parts else ""
 
 
@@ -113,56 +105,14 @@ def _costs(name: str) -> str:
             "|---|---:|---:|",
             f"| {first[0]} | {first[1]['median_ms']:.2f} | 1 |",
         ]
-        rows += [f"| `{other}` | {n['median_ms']:.2f} | {_ratio(n['ratio'])} |" for other, n in rest]
+        rows += [f"| `{other}` | {n['median_ms']:.2f} | {ratio(n['ratio'])} |" for other, n in rest]
     else:
         base = next(iter(lines[0]["contenders"]))
         rows = ["| " + " | ".join(["", f"{base}, ms", *others]) + " |", "|---|" + "---:|" * (len(others) + 1)]
         for line in lines:
-            found = [_ratio(line["contenders"][other]["ratio"]) if other in line["contenders"] else "" for other in others]
+            found = [ratio(line["contenders"][other]["ratio"]) if other in line["contenders"] else "" for other in others]
             rows.append("| " + " | ".join([line["setting"], f"{line['contenders'][base]['median_ms']:.2f}", *found]) + " |")
-    return "\n".join([f"## {title}", "", caption, "", *rows, "", _foot(lines[-1])])
-
-
-def _gpu_losses() -> str:
-    """Each loss at each shape: called, replayed, and the memory of the largest."""
-    called, replayed = newest("gpu-losses"), {line["setting"]: line for line in newest("gpu-losses-replayed")}
-    floors = {line["setting"]: line["floor_ms"] for line in newest("gpu-loss-floor")}
-    memory = newest("gpu-loss-memory")
-    if not (called and replayed and memory):
-        return ""
-    settings = [line["setting"] for line in called]
-    rows = [
-        "## Losses on a GPU",
-        "",
-        "Forward and backward, as multiples of `F.cross_entropy` in the same rounds: called from Python, and after the stroke "
-        "replayed from a CUDA graph, where only the work of the device counts. At the top: milliseconds of `F.cross_entropy` "
-        "called and replayed, and in brackets those of one read of the scores and one write of their gradient. *MB*: the peak "
-        "above the scores and their gradient.",
-        "",
-        "| | " + " | ".join(settings) + " | MB |",
-        "|---|" + "---:|" * (len(settings) + 1),
-    ]
-    extra = memory[-1]["extra_mb"]
-    for name in called[0]["contenders"]:
-        cells = [_called_and_replayed(line, replayed[line["setting"]], name, floors[line["setting"]]) for line in called]
-        megabytes = f"{extra[name]:.0f}" if name in extra else ""
-        rows.append(f"| {name} | " + " | ".join([*cells, megabytes]) + " |")
-    return "\n".join([*rows, "", _foot(called[-1])])
-
-
-def _called_and_replayed(called: dict[str, Any], replayed: dict[str, Any], name: str, floor: float) -> str:
-    first = next(iter(called["contenders"]))
-    if name not in called["contenders"]:
-        return ""
-    found, other = called["contenders"][name], replayed["contenders"].get(name)
-    if name == first:
-        return f"{found['median_ms']:.2f} / {other['median_ms']:.2f} ({floor:.2f})" if other else ""
-    return _ratio(found["ratio"]) + (f" / {_ratio(other['ratio'])}" if other else "")
-
-
-def _ratio(value: float) -> str:
-    """Two decimals where a few percent matter."""
-    return f"{value:.2f}" if value < 2 else f"{value:.1f}"
+    return "\n".join([f"## {title}", "", caption, "", *rows, "", foot(lines[-1])])
 
 
 def _searching() -> str:
@@ -187,7 +137,7 @@ def _searching() -> str:
             extra = [built, read, memory] if place == 0 else ["", "", ""]
             times = [f"{n['median_ms']:.1f}", f"{n['low_ms']:.1f}–{n['high_ms']:.1f}", f"{n['ratio']:.1f}"]
             rows.append("| " + " | ".join([line["setting"] if place == 0 else "", contender, *times, *extra]) + " |")
-    return "\n".join([*rows, "", _foot(lines[-1])])
+    return "\n".join([*rows, "", foot(lines[-1])])
 
 
 def _noised_memory() -> str:
@@ -196,7 +146,7 @@ def _noised_memory() -> str:
         return ""
     rows = ["## Memory of the noised hinge", "", "The most beyond the scores, 5 draws, as a multiple of the scores.", ""]
     rows += ["| | times the scores |", "|---|---:|", *(f"| {n['setting']} | {n['extra_over_scores']:.2f} |" for n in lines)]
-    return "\n".join([*rows, "", _foot(lines[-1])])
+    return "\n".join([*rows, "", foot(lines[-1])])
 
 
 def _variance() -> str:
@@ -213,7 +163,7 @@ def _variance() -> str:
         f"| {n['setting']} | {n['variance']:.3f} | {max(0.0, n['bias'] - n['variance'] / n['draws']):.4f} | {n['ms']:.2f} |"
         for n in lines
     ]
-    return "\n".join([*rows, "", _foot(lines[-1])])
+    return "\n".join([*rows, "", foot(lines[-1])])
 
 
 def _sparsity() -> str:
@@ -232,7 +182,7 @@ def _sparsity() -> str:
         "|---|---:|---:|",
         *(f"| {n['setting']} | {n['nonzero']:.2f} | {n['training top-5']:.1f} |" for n in lines),
     ]
-    return "\n".join([*rows, "", _foot(lines[-1])])
+    return "\n".join([*rows, "", foot(lines[-1])])
 
 
 def _stream() -> str:
@@ -247,7 +197,7 @@ def _stream() -> str:
         )
     hours = lines[-1]["ns_per_entry"] * 1e-9 * 12e6 * 43_000 / 3600
     rows += ["", f"At the last slope 12 million × 43,000 take {hours:.2f} hours of computing, reading the source aside."]
-    return "\n".join([*rows, "", _foot(lines[-1])])
+    return "\n".join([*rows, "", foot(lines[-1])])
 
 
 def _decoding() -> str:
@@ -264,7 +214,7 @@ def _decoding() -> str:
     rows += [
         f"| {n['setting']} | {n['rate']:,.0f} | {n['low']:,.0f}–{n['high']:,.0f} | {n['peak_memory_mb']:.0f} |" for n in lines
     ]
-    return "\n".join([*rows, "", _foot(lines[-1])])
+    return "\n".join([*rows, "", foot(lines[-1])])
 
 
 def _vote_accuracy() -> str:
@@ -282,7 +232,7 @@ def _vote_accuracy() -> str:
     for line in lines:
         cells = [f"{100 * line['rules'][rule]['accuracy']:.1f} ± {100 * line['rules'][rule]['spread']:.1f}" for rule in rules]
         rows.append(f"| {line['setting']} | " + " | ".join(cells) + " |")
-    return "\n".join([*rows, "", _foot(lines[-1])])
+    return "\n".join([*rows, "", foot(lines[-1])])
 
 
 def _big_file() -> str:
@@ -291,7 +241,7 @@ def _big_file() -> str:
         return ""
     rows = ["## A large file", "", "| | seconds | peak memory, MB |", "|---|---:|---:|"]
     rows += [f"| {n['setting']} | {n['seconds']:.1f} | {n['peak_memory_mb']:.0f} |" for n in lines]
-    return "\n".join([*rows, "", _foot(lines[-1])])
+    return "\n".join([*rows, "", foot(lines[-1])])
 
 
 def _imports() -> str:
@@ -300,10 +250,4 @@ def _imports() -> str:
         return ""
     rows = ["## Import time", "", "| | seconds |", "|---|---:|"]
     rows += [f"| {n['setting']} | {n['seconds']:.3f} |" for n in lines]
-    return "\n".join([*rows, "", _foot(lines[-1])])
-
-
-def _foot(line: dict[str, Any]) -> str:
-    versions = ", ".join(f"{name} {number}" for name, number in line["versions"].items() if number)
-    rounds = f"{line['rounds']} rounds, " if "rounds" in line else ""
-    return f"<small>{rounds}{line['date']}, commit {line['commit']}, {line['machine']}; {versions}.</small>\n"
+    return "\n".join([*rows, "", foot(lines[-1])])
