@@ -5,6 +5,8 @@ how almost all of the noise is never computed.
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -24,9 +26,38 @@ def takes_draws(scores: Scores, k: int, samples: int) -> bool:
     return fused("noised", scores) and _room(scores.shape[1], k, samples) <= MOST_ROOM
 
 
-def new_seed(scores: Scores, generator: torch.Generator | None) -> Tensor:
-    """A seed from torch's generator, int64 (1,), which stays on the device."""
-    return torch.randint(2**62, (1,), device=scores.device, generator=generator)
+class BatchSeed:
+    """The seed of a batch that is given to the loss in parts; drawn when the first part needs it."""
+
+    def __init__(self) -> None:
+        self.seed: Tensor | None = None
+        self.first_row = 0
+
+
+_batch: BatchSeed | None = None
+
+
+@contextmanager
+def part_of_batch(batch: BatchSeed, first_row: int) -> Iterator[None]:
+    """Inside, scores are those of a batch from this row on: the same noise as if all its rows were there."""
+    global _batch
+    before, _batch = _batch, batch
+    batch.first_row = first_row
+    try:
+        yield
+    finally:
+        _batch = before
+
+
+def new_seed(scores: Scores, generator: torch.Generator | None) -> tuple[Tensor, int]:
+    """A seed from torch's generator, int64 (1,), which stays on the device, and the number of the first row."""
+    if _batch is not None and _batch.seed is not None:
+        return _batch.seed, _batch.first_row
+    seed = torch.randint(2**62, (1,), device=scores.device, generator=generator)
+    if _batch is None:
+        return seed, 0
+    _batch.seed = seed
+    return seed, _batch.first_row
 
 
 class Setting(NamedTuple):
@@ -93,6 +124,7 @@ def _shapes_of_hinge(
     scale: float,
     ignore_index: int,
     mean: bool,
+    first_row: int = 0,
 ) -> Hinges:
     values = scores.new_empty(len(scores), dtype=torch.float32)
     places = scores.new_empty((len(scores), samples), dtype=torch.int32)
@@ -101,7 +133,7 @@ def _shapes_of_hinge(
 
 @operator(
     "noised_hinge(Tensor scores, Tensor seed, Tensor target, Tensor? margins, Tensor? weight, int k, float epsilon, "
-    "int samples, float margin, float scale, int ignore_index, bool mean) -> (Tensor, Tensor, Tensor, Tensor)",
+    "int samples, float margin, float scale, int ignore_index, bool mean, int first_row=0) -> (Tensor, Tensor, Tensor, Tensor)",
     _shapes_of_hinge,
 )
 def noised_hinge(
@@ -117,11 +149,12 @@ def noised_hinge(
     scale: float,
     ignore_index: int,
     mean: bool,
+    first_row: int = 0,
 ) -> Hinges:
-    """The hinges of all rows, and their sum or mean."""
+    """The hinges of all rows, and their sum or mean; the noise is that of the rows from ``first_row`` on."""
     setting = Setting(k, epsilon, samples, margin, scale, ignore_index)
     found = _shapes_of_hinge(scores, seed, target, margins, weight, *setting, mean)
-    if _launch(scores, seed, target, margins, weight, found.places, found, setting, mean=mean) is None:
+    if _launch(scores, seed, target, margins, weight, found.places, found, setting, mean=mean, first_row=first_row) is None:
         found.reduced.zero_()
         found.divisor.fill_(1.0)
     return found
@@ -185,6 +218,7 @@ class _NoisedHinge(torch.autograd.Function):
         margins: Tensor | None,
         weight: Tensor | None,
         reduction: Reduction,
+        first_row: int,
         k: int,
         epsilon: float,
         samples: int,
@@ -194,7 +228,7 @@ class _NoisedHinge(torch.autograd.Function):
     ) -> Tensor:
         mean = reduction == "mean"
         values, places, reduced, divisor = noised_hinge(
-            scores, seed, target, margins, weight, k, epsilon, samples, margin, scale, ignore_index, mean
+            scores, seed, target, margins, weight, k, epsilon, samples, margin, scale, ignore_index, mean, first_row
         )
         ctx.scale, ctx.ignore_index = scale, ignore_index
         each = reduction == "none"
@@ -206,7 +240,7 @@ class _NoisedHinge(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         weight, divisor, values, places, target, scores = ctx.saved_tensors
         gradient = noised_hinge_gradient(upstream, weight, divisor, values, places, target, scores, ctx.scale, ctx.ignore_index)
-        return (gradient, *(None,) * 11)
+        return (gradient, *(None,) * 12)
 
 
 def noised_hinge_loss(
@@ -224,8 +258,8 @@ def noised_hinge_loss(
     Reduced over the rows, with a weight for each class. Ignored rows count 0; rows with a NaN score, or with a label that is
     no class, are NaN.
     """
-    seed = new_seed(scores, generator)
-    loss: Tensor = _NoisedHinge.apply(scores, seed, target, margins, weight, reduction, *setting)  # type: ignore[no-untyped-call]
+    seed, first_row = new_seed(scores, generator)
+    loss: Tensor = _NoisedHinge.apply(scores, seed, target, margins, weight, reduction, first_row, *setting)  # type: ignore[no-untyped-call]
     if reduction == "none" and weight is not None:
         counted = target != setting.ignore_index
         return loss * torch.where(counted, weight[torch.where(counted, target, 0)], 0.0)
@@ -243,6 +277,7 @@ def _launch(
     setting: Setting,
     *,
     mean: bool,
+    first_row: int = 0,
 ) -> Tensor | None:
     """Fill places, and hinges if given; returns the notes of the kernels, or None for an empty batch."""
     from shortlist.kernels.device.noised import collect_rows, finish_rows, select_draws
@@ -261,14 +296,14 @@ def _launch(
     stride, inverse, hinge = scores.stride(0), 1 / epsilon, hinges is not None
     sizes = {"SAMPLES": samples, "ROOM": room, "MORE": more}
     collect_rows[(rows,)](
-        scores, seed, target, notes, arrived, columns, stride, epsilon, inverse, wanted, ignore_index,
+        scores, seed, target, notes, arrived, columns, stride, epsilon, inverse, wanted, ignore_index, first_row,
         **sizes, BLOCK=block, HINGE=hinge, num_warps=4 if columns <= 8192 else 8,
     )  # fmt: skip
     warps = max(1, min(4, room // 128))
-    select_draws[(rows, samples)](scores, seed, places, notes, stride, k, epsilon, **sizes, num_warps=warps)
+    select_draws[(rows, samples)](scores, seed, places, notes, stride, k, epsilon, first_row, **sizes, num_warps=warps)
     finish_rows[(rows,)](
         scores, seed, target, margins, weight, values, places, notes, arrived, reduced, divisor,
-        columns, stride, k, epsilon, inverse, margin, scale, more_wanted, ignore_index, rows,
+        columns, stride, k, epsilon, inverse, margin, scale, more_wanted, ignore_index, first_row, rows,
         **sizes, PADDED=_power_of_two(samples), BLOCK=block, HINGE=hinge, MARGINS=margins is not None,
         MEAN=mean, WEIGHTED=weight is not None, num_warps=4,
     )  # fmt: skip

@@ -28,6 +28,7 @@ confidence_outlier_loss     none; added to another loss          nothing        
 
 The link turns the scores of a network trained with the loss into probabilities. Losses for one label per row
 take an ``ignore_index`` and, if they are a mean over rows, a ``weight`` per class, both as in ``torch.nn.CrossEntropyLoss``.
+For very many classes, :func:`loss_of_linear` computes a linear head and its loss together, without storing the scores.
 """
 
 from shortlist.losses.average_k import AverageKLoss, average_k_loss
@@ -41,6 +42,7 @@ from shortlist.losses.hinges import (
     noised_topk_hinge_loss,
     topk_hinge_loss,
 )
+from shortlist.losses.linear import loss_of_linear, supports_linear
 from shortlist.losses.loss import Loss, LossState
 from shortlist.losses.multilabel import (
     AsymmetricFocalLoss,
@@ -111,6 +113,7 @@ __all__ = [
     "focal_loss",
     "label_pair_penalty",
     "ldam_loss",
+    "loss_of_linear",
     "noised_top_value",
     "noised_topk_hinge_loss",
     "quasibinary_loss",
@@ -120,6 +123,7 @@ __all__ = [
     "spa_loss",
     "sparse_top",
     "sparse_top_loss",
+    "supports_linear",
     "topk_hinge_loss",
     "two_way_loss",
     "uniform_outlier_loss",

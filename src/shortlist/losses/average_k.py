@@ -16,6 +16,7 @@ from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss
 from shortlist.losses.rows import (
     IGNORING,
+    Labels,
     check_reduction,
     global_rows,
     integer_target,
@@ -95,13 +96,13 @@ def average_k_loss(
     if k > scores.shape[1]:
         raise InputError(f"k: expected at most the {scores.shape[1]} classes of scores, got {k:g}")
     check_reduction(reduction, couples=True)
-    if _can_fuse(scores, proposal_scores):
+    if can_fuse(scores, proposal_scores):
         labels, more = single_labels(scores, target, ignore_index), more_labels(k).as_integer_ratio()
         return fused_average_k(scores, proposal_scores, labels, ignore_index, more, alpha, summed=reduction == "sum")
     return _plain_average_k(scores, proposal_scores, target, k, alpha, ignore_index, reduction)
 
 
-def _can_fuse(scores: Scores, proposal_scores: Scores) -> bool:
+def can_fuse(scores: Scores, proposal_scores: Scores) -> bool:
     """Whether the kernels take both heads; several processes choose their pseudo-positives together, in the plain form."""
     together = processes() == 1 and scores.device == proposal_scores.device
     return together and fused("average-k", scores) and fused("average-k", proposal_scores)
@@ -120,19 +121,35 @@ def _plain_average_k(
     (target, kept), scores = labelled_rows(scores, given, ignore_index)
     proposal_scores = without_ignored(proposal_scores, kept)
     rows = global_rows(scores, kept)
-    true = one_hot(target, scores.shape[1])
-    barred = true if kept is None else true | ~kept[:, None]
+    barred = barred_entries(target, kept, scores.shape[1])
     chosen = pseudo_positives(proposal_scores, barred, kept, k)
-    rest = ~(barred | chosen)
-    proposal = total(cross_entropy(proposal_scores, given, reduction="sum", ignore_index=ignore_index)) / rows
-    observed = total(sum_rows(-logsigmoid(pick(scores, target)), kept)) / rows
-    loss = proposal + observed + alpha * (_mean_over(-logsigmoid(scores), chosen) + _mean_over(-logsigmoid(-scores), rest))
+    observed, positive, negative = term_sums(scores, proposal_scores, given, Labels(target, kept), barred, chosen, ignore_index)
+    numbers = [total(marks.sum().to(scores.dtype)).clamp(min=1) for marks in (chosen, ~(barred | chosen))]
+    loss = total(observed) / rows + alpha * (total(positive) / numbers[0] + total(negative) / numbers[1])
     return reduce_coupled(loss, rows, reduction, scores)
 
 
-def _mean_over(values: Tensor, marks: Tensor) -> Tensor:
-    """The mean of the marked values of the global batch, 0 if there are none."""
-    return total(torch.where(marks, values, 0.0).sum()) / total(marks.sum().to(values.dtype)).clamp(min=1)
+def barred_entries(target: Target, kept: Tensor | None, classes: int) -> Tensor:
+    """The entries that are no pseudo-positives, bool (N, C): true labels, and all entries of ignored rows."""
+    true = one_hot(target, classes)
+    return true if kept is None else true | ~kept[:, None]
+
+
+def term_sums(
+    scores: Scores,
+    proposal_scores: Scores,
+    given: Target,
+    labels: Labels,
+    barred: Tensor,
+    chosen: Tensor,
+    ignore_index: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Sums over these rows: of both terms of the observed label, over pseudo-positives, and over all other entries."""
+    proposal = cross_entropy(proposal_scores, given, reduction="sum", ignore_index=ignore_index)
+    observed = sum_rows(-logsigmoid(pick(scores, labels.target)), labels.kept)
+    positive = torch.where(chosen, -logsigmoid(scores), 0.0).sum()
+    negative = torch.where(barred | chosen, 0.0, -logsigmoid(-scores)).sum()
+    return proposal + observed, positive, negative
 
 
 @uncompiled
@@ -151,16 +168,21 @@ def pseudo_positives(proposal_scores: Scores, barred: Tensor, kept: Tensor | Non
     most = number_chosen(k, together)  # reached if no row is ignored
     if most == 0:
         return torch.zeros_like(barred)
-    probs = proposal_scores.softmax(1).masked_fill_(barred, -1.0).flatten()
+    probs = open_probs(proposal_scores, barred)
     largest = probs.topk(min(most, rows * (classes - 1))).values
     if kept is None and processes() == 1:
         cut, free = largest[-1:], most - (largest > largest[-1]).sum()
     else:
         count = torch.tensor(rows, device=barred.device) if kept is None else kept.sum()
-        cut, free = _global_cut(largest, number_chosen(k, gathered(count).sum()))
+        cut, free = global_cut(largest, number_chosen(k, gathered(count).sum()))
     tied = probs == cut
     chosen = (probs > cut) | (tied & (tied.cumsum(0) <= free))
     return chosen.view(barred.shape)
+
+
+def open_probs(proposal_scores: Scores, barred: Tensor) -> Tensor:
+    """The probabilities of all entries in one row, -1 where they are barred."""
+    return proposal_scores.softmax(1).masked_fill_(barred, -1.0).flatten()
 
 
 def number_chosen(k: float, rows: Rows) -> Rows:
@@ -174,7 +196,7 @@ def more_labels(k: float) -> Fraction:
     return (Fraction(str(float(k))) - 1).limit_denominator(FINEST_SHARE)
 
 
-def _global_cut(largest: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+def global_cut(largest: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
     """The ``wanted``-th largest probability over all processes, and how many entries equal to it this process may choose.
 
     Nothing here waits for the device on one process. Ties go to the lower process first.

@@ -1,17 +1,31 @@
 """The concept of a loss: a function, a module of the same name, what it elicits, its link, and its state while training."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal, TypeAlias
+from functools import partial
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from shortlist.checks import Check
+from shortlist.errors import InputError
 from shortlist.links import Link
-from shortlist.losses.rows import check_reduction
+from shortlist.losses.rows import check_reduction, mean_share
 from shortlist.tensors import Scores, Target, TwoHeadScores
 
 Elicits: TypeAlias = Literal["probabilities", "order", "top-k set", "average-k set", "nothing"]
+
+
+class RowTerm(NamedTuple):
+    """A term of a loss that is a sum over rows, times a number that does not depend on the scores.
+
+    Args:
+        summed: (scores, target) of some rows → their sum.
+        share: what the sum over all rows is multiplied by.
+    """
+
+    summed: Callable[[Scores, Target | None], Tensor]
+    share: Tensor | float
 
 
 class Loss(nn.Module):
@@ -67,6 +81,25 @@ class Loss(nn.Module):
     def of_rows(self, scores: Scores, target: Target) -> Tensor:
         """The loss of each row, (N,); only for losses that do not couple rows."""
         return type(self).function(scores, target, **(self.keywords | {"reduction": "none"}))
+
+    @property
+    def has_row_terms(self) -> bool:
+        """Whether the loss is a sum over rows, so that it can be computed for some rows at a time."""
+        return hasattr(type(self), "function") and not self.couples and not self.keeps_row_state
+
+    def row_terms(self, scores: Scores, target: Target | None) -> list[RowTerm]:
+        """The terms of the loss of a batch, if it has them.
+
+        Args:
+            scores: (N, C), of which only shape, dtype and device are used.
+            target: the labels of all rows.
+        """
+        keywords = self.keywords
+        if keywords.get("reduction") == "none":
+            raise InputError(f"reduction: expected 'mean' or 'sum' for a sum of terms, got 'none' in {type(self).__name__}")
+        weight, ignored = keywords.get("weight"), keywords.get("ignore_index")
+        share = 1.0 if keywords.get("reduction") == "sum" else mean_share(scores, target, weight, ignored)
+        return [RowTerm(partial(type(self).function, **(keywords | {"reduction": "sum"})), share)]
 
     def link(self) -> Link | None:
         """The link that turns scores trained with this loss into probabilities; None if there is none."""

@@ -1,5 +1,7 @@
 """A loss plus a weighted penalty: label pairs with any multi-label loss, outlier terms with cross-entropy."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -8,9 +10,9 @@ from torch import Tensor
 from shortlist.checks import LARGEST_COUNT, number
 from shortlist.errors import InputError
 from shortlist.links import Link
-from shortlist.losses.loss import Loss, LossState
+from shortlist.losses.loss import Loss, LossState, RowTerm
 from shortlist.losses.rows import global_rows, label_marks, labelled_rows, reduce_coupled, row_shares
-from shortlist.processes import total
+from shortlist.processes import processes, total
 from shortlist.tensors import Scores, Target, TwoHeadScores, is_single_label
 
 LARGEST_PENALISED_ODDS = 100.0  # log-odds are clamped to ±this: differences of infinite ones are undefined
@@ -66,9 +68,7 @@ class PenalisedLoss(Loss):
 
     def weighted_penalty(self, scores: Scores, target: Target, link: Link | None) -> Tensor:
         """``weight · penalty``, with log-odds from this link."""
-        if link is not None:
-            scores = link.log_odds(scores).clamp(-LARGEST_PENALISED_ODDS, LARGEST_PENALISED_ODDS)
-        value: Tensor = self.weight * self.penalty(scores, target)
+        value: Tensor = self.weight * self.penalty(_log_odds(scores, link), target)
         return value
 
     def _two_means(self, scores: Scores, target: Target) -> Tensor:
@@ -90,6 +90,38 @@ class PenalisedLoss(Loss):
         labels, _ = labelled_rows(scores, target, -LARGEST_COUNT if ignored is None else ignored)
         return row_shares(values, labels, weight if isinstance(weight, Tensor) else None, scores)
 
+    @property
+    def has_row_terms(self) -> bool:
+        """Whether both are sums over rows, on one process if the rows are divided into two means."""
+        alone = not self.penalty.of_unlabelled_rows or processes() == 1
+        return alone and self.loss.has_row_terms and self.penalty.has_row_terms
+
+    def row_terms(self, scores: Scores, target: Target | None) -> list[RowTerm]:
+        """The terms of the loss and of the penalty."""
+        if self.penalty.of_unlabelled_rows:
+            return self._terms_of_two_means(scores, target)
+        penalties = self.penalty.row_terms(scores, target)
+        return [
+            *self.loss.row_terms(scores, target),
+            *(RowTerm(partial(self._of_log_odds, term.summed), self.weight * term.share) for term in penalties),
+        ]
+
+    def _of_log_odds(self, penalty: Callable[[Scores, Target | None], Tensor], scores: Scores, target: Target | None) -> Tensor:
+        return penalty(_log_odds(scores, self._link), target)
+
+    def _terms_of_two_means(self, scores: Scores, target: Target | None) -> list[RowTerm]:
+        if target is None or is_single_label(target):
+            return self.loss.row_terms(scores, target)
+        inside = target.any(1).sum().to(torch.promote_types(scores.dtype, torch.float32))
+
+        def labelled(some: Scores, marks: Target | None) -> Tensor:
+            assert marks is not None
+            return torch.where(marks.any(1), self.loss.of_rows(some, marks), 0.0).sum()
+
+        (penalty,) = self.penalty.row_terms(scores, target)
+        outside = (len(scores) - inside).clamp(min=1)
+        return [RowTerm(labelled, 1 / inside.clamp(min=1)), RowTerm(penalty.summed, self.weight / outside)]
+
     def link(self) -> Link | None:
         """The link of the loss."""
         return self.loss.link()
@@ -97,6 +129,13 @@ class PenalisedLoss(Loss):
     def training_state(self, rows: int, classes: int, seed: int) -> "PenalisedState":
         """The state of the loss; a link that it updates also gives the log-odds of the penalty."""
         return PenalisedState(self, self.loss.training_state(rows, classes, seed))
+
+
+def _log_odds(scores: Scores, link: Link | None) -> Tensor:
+    """What the penalty takes: log-odds from this link, or the scores themselves."""
+    if link is None:
+        return scores
+    return link.log_odds(scores).clamp(-LARGEST_PENALISED_ODDS, LARGEST_PENALISED_ODDS)
 
 
 def _global_mean(values: Tensor, shares: Tensor) -> Tensor:

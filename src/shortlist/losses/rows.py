@@ -118,6 +118,27 @@ def row_shares(values: Tensor, labels: Labels, weight: Tensor | None, scores: Sc
     return shares if labels.kept is None else torch.where(labels.kept, shares, 0.0)
 
 
+def mean_share(scores: Scores, target: Target | None, weight: Tensor | None, ignore_index: int | None) -> Tensor | float:
+    """What the sum of a loss over rows is multiplied by to give its mean; of the scores only shape, dtype and device are used.
+
+    Args:
+        scores: (N, C).
+        target: the labels; None if the loss takes none.
+        weight: (C,), the weights of the classes; None if there are none.
+        ignore_index: the label of rows that do not count; None if the loss ignores no rows.
+    """
+    if target is None or ignore_index is None or not is_single_label(target):
+        return 1 / max(1, len(scores))
+    kept = target != ignore_index
+    if weight is None:
+        whole = kept.sum().to(torch.promote_types(scores.dtype, torch.float32))
+    else:
+        known = kept & (target >= 0) & (target < scores.shape[1])
+        shares = check_each_class(weight, scores, "weight")[torch.where(known, target, 0)]
+        whole = torch.where(kept, shares, 0.0).sum()
+    return 1 / torch.where(whole > 0, whole, 1.0)
+
+
 def excess(rival: Tensor, true: Tensor) -> Tensor:
     """``rival - true``, (N,); infinite if the true class is ruled out (-inf), even if its rivals are too."""
     return torch.where((rival == -torch.inf) & (true == -torch.inf), 0.0, rival) - true

@@ -30,10 +30,13 @@ IGNORED = tl.constexpr(-2)
 
 @triton.jit
 def collect_rows(
-    scores, seeds, target, notes, arrived, columns, stride, epsilon, inverse, wanted, ignored,
+    scores, seeds, target, notes, arrived, columns, stride, epsilon, inverse, wanted, ignored, first_row,
     SAMPLES: tl.constexpr, ROOM: tl.constexpr, MORE: tl.constexpr, BLOCK: tl.constexpr, HINGE: tl.constexpr,
 ):  # fmt: skip
-    """The classes of a row that may exceed its level in some draw, their number, and the level."""
+    """The classes of a row that may exceed its level in some draw, their number, and the level.
+
+    The rows are those of a batch from ``first_row`` on, of which the noise is a function.
+    """
     row = tl.program_id(0)
     line = scores + row.to(tl.int64) * stride
     slots, counter, level_note, _ = _notes(notes, row, SAMPLES, MORE)
@@ -46,12 +49,13 @@ def collect_rows(
     if spoilt | (width == 0):
         tl.store(counter, tl.where(width == 0, IGNORED, SPOILT))
     else:
-        _collect(line, width, tl.load(seeds), row, level, inverse, slots, counter, SAMPLES, ROOM)
+        _collect(line, width, tl.load(seeds), row + first_row, level, inverse, slots, counter, SAMPLES, ROOM)
 
 
 @triton.jit
 def select_draws(
-    scores, seeds, places, notes, stride, rank, epsilon, SAMPLES: tl.constexpr, ROOM: tl.constexpr, MORE: tl.constexpr
+    scores, seeds, places, notes, stride, rank, epsilon, first_row,
+    SAMPLES: tl.constexpr, ROOM: tl.constexpr, MORE: tl.constexpr,
 ):  # fmt: skip
     """The place of the k-th largest in one draw of one row. If too few classes exceed the level, the count becomes ROOM + 1."""
     row = tl.program_id(0)
@@ -61,8 +65,9 @@ def select_draws(
         line = scores + row.to(tl.int64) * stride
         level = tl.load(level_note)
         good = _select(
-            line, tl.load(seeds), row, level, epsilon, rank, slots, found, tl.program_id(1), places, shifts, SAMPLES, ROOM
-        )
+            line, tl.load(seeds), row + first_row, level, epsilon, rank, slots, found, tl.program_id(1),
+            places - first_row * SAMPLES, shifts, SAMPLES, ROOM,
+        )  # fmt: skip
         if not good:
             tl.store(counter, ROOM + 1)
 
@@ -70,7 +75,7 @@ def select_draws(
 @triton.jit
 def finish_rows(
     scores, seeds, target, margins, weight, values, places, notes, arrived, result, divisor,
-    columns, stride, rank, epsilon, inverse, margin, scale, wanted, ignored, rows,
+    columns, stride, rank, epsilon, inverse, margin, scale, wanted, ignored, first_row, rows,
     SAMPLES: tl.constexpr, PADDED: tl.constexpr, ROOM: tl.constexpr, MORE: tl.constexpr, BLOCK: tl.constexpr,
     HINGE: tl.constexpr, MARGINS: tl.constexpr, MEAN: tl.constexpr, WEIGHTED: tl.constexpr,
 ):  # fmt: skip
@@ -81,8 +86,8 @@ def finish_rows(
     found = tl.load(counter)
     if found > ROOM:
         _rescue(
-            line, columns, tl.load(seeds), row, tl.load(level_note), epsilon, inverse, rank, wanted,
-            slots, counter, places, shifts, SAMPLES, MORE, BLOCK,
+            line, columns, tl.load(seeds), row + first_row, tl.load(level_note), epsilon, inverse, rank, wanted,
+            slots, counter, places - first_row * SAMPLES, shifts, SAMPLES, MORE, BLOCK,
         )  # fmt: skip
         tl.debug_barrier()
     if found < 0:
