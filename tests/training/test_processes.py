@@ -20,9 +20,11 @@ run(folder, dataset(90, multi=method in ("quasibinary", "two-way", "spa-label-pa
 
 
 def settings(method, accumulate=1):
-    """A network without batch normalisation, whose batch of 13 no two processes share evenly."""
+    """A network without batch normalisation, whose batch of 13 no two processes share evenly; of "METHOD fused" the head is."""
+    name, *fused = method.split()
     return {
-        "method": method,
+        "method": name,
+        "fused_head": bool(fused),
         "epochs": 3,
         "batch_size": 13,
         "accumulate": accumulate,
@@ -81,7 +83,7 @@ def test_two_processes_train_as_one_does(tmp_path, method):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["cross-entropy", "average-k"])
+@pytest.mark.parametrize("method", ["cross-entropy", "average-k", "cross-entropy fused"])
 def test_two_processes_with_micro_batches_train_as_one_does(tmp_path, method):
     compare(tmp_path, method, accumulate=3)
 

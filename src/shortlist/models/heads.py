@@ -1,6 +1,6 @@
 """Heads: features (N, F) → scores (N, C). A head owns the class weights."""
 
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,20 @@ from shortlist.words import expected_one_of
 
 HeadName: TypeAlias = Literal["labels", "proposal"]
 HEAD_NAMES: tuple[HeadName, ...] = get_args(HeadName)
+
+
+class PendingScores(NamedTuple):
+    """Scores that are not computed yet, so that a loss can compute them for some rows at a time.
+
+    Args:
+        inputs: (N, F).
+        weight: (C, F); a pair of two heads.
+        bias: (C,) or None; a pair of two heads.
+    """
+
+    inputs: Tensor
+    weight: Tensor | tuple[Tensor, Tensor]
+    bias: Tensor | tuple[Tensor | None, Tensor | None] | None
 
 
 class LinearHead(nn.Linear):
@@ -74,6 +88,36 @@ class TwoHead(nn.Module):
     def forward(self, features: Tensor) -> TwoHeadScores:
         """Both, (N, C) each."""
         return TwoHeadScores(self.labels(features), self.proposal(features))
+
+
+def has_pending_scores(head: nn.Module) -> bool:
+    """Whether the scores of the head are a linear function of something, and nothing else happens when it is called."""
+    parts = [head.labels, head.proposal] if type(head) is TwoHead else [head]
+    known = type(head) in (CosineHead, TwoHead, LinearHead, nn.Linear)
+    return known and not any(part._forward_hooks or part._forward_pre_hooks for part in (head, *parts))
+
+
+def pending_scores(head: nn.Module, features: Tensor, autocast: torch.dtype | None = None) -> PendingScores:
+    """What the scores of a head are computed from.
+
+    Args:
+        head: one that :func:`has_pending_scores`.
+        features: (N, F).
+        autocast: the dtype in which linear heads are computed; default None, that of the features. Cosines are computed in
+            float32.
+
+    >>> head = LinearHead(8, 3)
+    >>> pending_scores(head, torch.zeros(2, 8)).weight is head.weight
+    True
+    """
+    if isinstance(head, CosineHead):
+        with torch.autocast(features.device.type, enabled=False):
+            return PendingScores(normalize(working(features)), normalize(working(head.weight)), None)
+    inputs = features if autocast is None else features.to(autocast)
+    if isinstance(head, TwoHead):
+        return PendingScores(inputs, (head.labels.weight, head.proposal.weight), (head.labels.bias, head.proposal.bias))
+    assert isinstance(head, nn.Linear)
+    return PendingScores(inputs, head.weight, head.bias)
 
 
 HEADS: dict[str, type[nn.Module]] = {"linear": LinearHead, "cosine": CosineHead, "two-head": TwoHead}

@@ -19,7 +19,7 @@ from shortlist.sets import top_k
 from shortlist.training.recipe import PATH, Recipe
 
 # Settings that do not change what is measured, apart from chance.
-NO_MATTER = ("data", "seed", "precision", "compile", "accumulate", "skip_nonfinite", "tolerance")
+NO_MATTER = ("data", "seed", "precision", "compile", "fused_head", "accumulate", "skip_nonfinite", "tolerance")
 EDGES = (10, 50, 500, 2000)  # of the groups of Garcin's thesis, Table 3.1
 LIAO_BINS = 10  # of Liao's reliability diagrams
 

@@ -1,11 +1,13 @@
 """The training criterion: the share of one micro-batch on one process in the loss of a step."""
 
+import torch
 from torch import Tensor, nn
 
 from shortlist.data.randomness import Purpose
 from shortlist.links import Link
-from shortlist.losses import Loss
+from shortlist.losses import Loss, loss_of_linear
 from shortlist.losses.loss import LossState
+from shortlist.models.heads import PendingScores
 from shortlist.processes import processes
 from shortlist.tensors import Scores, Target, TwoHeadScores
 from shortlist.training.recipe import Recipe
@@ -36,19 +38,23 @@ class Criterion(nn.Module):
         """Whether a CUDA graph may hold the loss: it keeps nothing between steps, neither on the device nor in Python."""
         return type(self.state) is LossState
 
-    def forward(self, output: Scores | TwoHeadScores, target: Target, rows: Tensor, total: int, batch: int) -> Tensor:
+    def forward(
+        self, output: Scores | TwoHeadScores | PendingScores, target: Target, rows: Tensor, total: int, batch: int
+    ) -> Tensor:
         """The share of these rows in the loss of the step.
 
         Args:
-            output: the network's output.
+            output: the network's output; scores that are pending only if ``fused_head.py`` finds nothing against it.
             target: the labels.
             rows: the row numbers in the training set.
             total: number of rows of this micro-batch on all processes.
             batch: number of rows of the whole step.
         """
         weight = total / batch if self.loss.couples else len(target) * processes() / batch
-        value: Tensor = self.state(output, target, rows) * weight
-        return value
+        value: Tensor = (
+            _fused(self.loss, output, target) if isinstance(output, PendingScores) else self.state(output, target, rows)
+        )
+        return value * weight
 
     def stepped(self, rate: float) -> None:
         """Tell the loss that the optimiser has taken a step with this learning rate."""
@@ -74,3 +80,10 @@ class Criterion(nn.Module):
     def restore(self, tensors: dict[str, Tensor]) -> None:
         """Continue from the tensors of a checkpoint."""
         self.state.restore(tensors)
+
+
+def _fused(loss: Loss, output: PendingScores, target: Target) -> Tensor:
+    """The loss of scores that are computed some rows at a time, in the dtype of their inputs."""
+    inputs, weight, bias = output
+    with torch.autocast(inputs.device.type, inputs.dtype, enabled=inputs.dtype in (torch.bfloat16, torch.float16)):
+        return loss_of_linear(loss, inputs, weight, bias, target)

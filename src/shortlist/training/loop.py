@@ -15,7 +15,7 @@ from shortlist.errors import InputError
 from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
 from shortlist.training.augmentation import Augmenter
-from shortlist.training.augmented_network import AugmentedNetwork, MicroBatchLoss, compiled
+from shortlist.training.augmented_network import AugmentedNetwork, FusedHead, MicroBatchLoss, compiled
 from shortlist.training.averaging import AveragedWeights
 from shortlist.training.checkpoint import Checkpoint, TrainingState, load_checkpoint, save_checkpoint
 from shortlist.training.context import TrainingContext
@@ -31,6 +31,7 @@ from shortlist.training.failures import (
     rows_that_fit,
     save_failed_batch,
 )
+from shortlist.training.fused_head import uses_fused_head
 from shortlist.training.gradients import GradientWatch
 from shortlist.training.history import normalizer_entry
 from shortlist.training.interruption import Interrupted, StopRequest, Terminated, deferred_signals
@@ -75,15 +76,17 @@ class Loop:
         self.steps = recipe.epochs * self.sampler.steps_per_epoch
         self.optimizer = make_optimizer(self.network, recipe)
         augmenter = Augmenter(recipe.augmentation, inputs.size, recipe.seed) if inputs.is_pictures else None
-        whole = AugmentedNetwork(self.network, inputs, augmenter)
+        fused = uses_fused_head(recipe, self.network, self.criterion, accelerator)
+        whole = AugmentedNetwork(self.network, inputs, augmenter, headless=fused)
         replay = accelerator.device.type == "cuda" and accelerator.num_processes == 1 and recipe.accumulate == 1
-        recorded = recipe.compile and replay and self.criterion.recordable
+        recorded = recipe.compile and replay and self.criterion.recordable and not fused
         model: nn.Module = MicroBatchLoss(whole, self.criterion) if recorded else whole
         model = compiled(model, replay=replay) if recipe.compile else model
         with warnings.catch_warnings():  # accelerate uses the older name of a setting that torch has renamed
             warnings.filterwarnings("ignore", ".*broadcast_buffers", FutureWarning)
             self.model, self._scaled = accelerator.prepare(model, self.optimizer)
-        self.loss_of = self.model if recorded else MicroBatchLoss(self.model, self.criterion)
+        head = FusedHead(self.network.head, context.dtype) if fused else None
+        self.loss_of = self.model if recorded else MicroBatchLoss(self.model, self.criterion, head)
         self.augmenter = augmenter
         average = None if recipe.ema is None else AveragedWeights(self.network, recipe.ema)
         self.held = ModelState(self.network, self.optimizer, self.criterion, average, accelerator.scaler)

@@ -20,6 +20,7 @@ Schedule: TypeAlias = Literal["constant", "step", "cosine", "one-cycle"]
 Precision: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 Calibration: TypeAlias = Literal["auto", "none", "temperature", "platt", "isotonic"]
 Labels: TypeAlias = Literal["as-given", "any"]
+FusedHead: TypeAlias = bool | Literal["auto"]
 
 LINKS_OF_ANY_SCORES = ("softmax", "sigmoid")
 PATH = "{path}"  # placeholder in ``data`` for a path that the user gives
@@ -68,6 +69,8 @@ class Recipe:
         validate_every: epochs between validations; the last epoch is always validated.
         precision: ``"auto"`` is bfloat16 on a GPU that supports it, otherwise float32.
         compile: whether to compile the network.
+        fused_head: whether to compute the head and the loss together, some rows at a time, so that the scores of a batch are
+            never stored; ``"auto"`` does so on one GPU for 10,000 classes or more, if head and loss allow it.
         skip_nonfinite: number of steps with a loss that is not finite to skip before training stops.
         tolerance: share of unreadable pictures above which training stops; up to three are always skipped, unless it is 0.
         link: the link that turns scores into probabilities, as text; ``"none"`` if scores cannot be interpreted as
@@ -116,6 +119,7 @@ class Recipe:
     validate_every: int = 1
     precision: Precision = "auto"
     compile: bool = False
+    fused_head: FusedHead = "auto"
     skip_nonfinite: int = 0
     tolerance: float = 0.01
     link: str | None = None
@@ -308,6 +312,7 @@ CHECKS: Mapping[str, Check] = {
     "validate_every": whole(1, 10**6),
     "precision": one_of(*get_args(Precision)),
     "compile": flag,
+    "fused_head": setting_checks.flag_or_auto,
     "skip_nonfinite": whole(0, 10**9),
     "tolerance": share,
     "link": setting_checks.link,

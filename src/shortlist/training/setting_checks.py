@@ -5,7 +5,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
-from shortlist.checks import Check, number, text, whole
+from shortlist.checks import Check, flag, number, one_of, text, whole
 from shortlist.errors import InputError
 from shortlist.links import Identity, Link, parse_link
 from shortlist.links.fitted import FittedLink
@@ -47,6 +47,17 @@ def table(*, lists: bool = False) -> Check:
         return MappingProxyType({str(key): entry(name, str(key), found) for key, found in value.items()})
 
     return check
+
+
+def flag_or_auto(name: str, value: Any) -> Any:
+    """True, False or ``"auto"``.
+
+    >>> flag_or_auto("fused_head", "auto"), flag_or_auto("fused_head", False)
+    ('auto', False)
+    """
+    if isinstance(value, str):
+        return one_of("auto")(name, value)
+    return flag(name, value)
 
 
 def milestones(name: str, value: Any) -> tuple[int, ...]:
