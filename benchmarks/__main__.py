@@ -19,6 +19,7 @@ from benchmarks import (
     gpu_page,
     gradient_variance,
     imports,
+    linear_losses,
     loss_levels,
     loss_table,
     losses,
@@ -57,6 +58,7 @@ ON_A_GPU = {
     "training_loop": training_loop,
     "classifying": classifying,
     "gpu_losses": gpu_losses,
+    "linear_losses": linear_losses,
     "epoch_time": epoch_time,
 }
 WITH_A_PATH = ("cifar100", "gradient_sparsity", "open_set", "retrieval_methods")  # need data that are not here

@@ -217,3 +217,16 @@ def test_compiled_without_a_graph_break(device):
     torch.compile(loss, fullgraph=True, backend="aot_eager")(scores, target).backward()
     assert scores.grad.sum(1).abs().max() < 1e-6
     assert scores.grad.abs().max() > 0
+
+
+def test_a_part_of_a_batch_has_the_noise_of_its_rows(device):
+    # Two values far apart, of which the upper are fewer than k: the level of the first try fails.
+    scores = torch.cat([normal(4, 700), torch.where(torch.arange(700) < 3, 50.0, 0.0).expand(4, -1)]).to(device)
+    target, seed = torch.arange(8, device=device), torch.tensor([SEED], device=device)
+    whole = noised_hinge(scores, seed, target, None, None, 5, 1.0, 3, 1.0, 1.0, -100, False)
+    for first in (1, 6):
+        part = noised_hinge(scores[first:], seed, target[first:], None, None, 5, 1.0, 3, 1.0, 1.0, -100, False, first)
+        assert torch.equal(part[0], whole[0][first:])
+        assert torch.equal(part[1], whole[1][first:])
+    other = noised_hinge(scores[1:], seed, target[1:], None, None, 5, 1.0, 3, 1.0, 1.0, -100, False)
+    assert not torch.equal(other[1], whole[1][1:])

@@ -1,0 +1,73 @@
+"""A linear head and its loss together, some rows at a time, against computing the scores first: time and memory on a GPU."""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from benchmarks.gpu_losses import Step, _extra_bytes, _recorded, _waited
+from benchmarks.harness import compare, record
+from shortlist import losses
+from shortlist.losses import Loss, loss_of_linear
+
+ROWS, FEATURES, CLASSES = 4096, 768, 43_000
+LOSSES: dict[str, Loss] = {
+    "cross-entropy": losses.CrossEntropyLoss(),
+    "noised top-5, 5 draws": losses.NoisedTopkHingeLoss(k=5),
+    "average-5, two heads": losses.AverageKLoss(k=5),
+    "SPA": losses.SpaLoss(),
+    "asymmetric focal": losses.AsymmetricFocalLoss(),
+}
+
+
+def run() -> None:
+    """Measure forward and backward of each loss, float32 weights under autocast to bfloat16."""
+    for name, loss in LOSSES.items():
+        steps = _steps(loss)
+        setting = f"{name}, {ROWS:,} × {FEATURES} → {CLASSES:,}, bfloat16"
+        compare("linear-losses", setting, {way: _waited(step) for way, step in steps.items()}, rounds=15, warm=True)
+        memory = {way: _extra_bytes(step) / 1e6 for way, step in steps.items()}
+        record("linear-loss-memory", setting, {"extra_mb": memory})
+        print(f"{'linear-loss-memory':28} {setting:60} {memory['together']:8.0f} of {memory['scores first']:.0f} MB")
+        replayed = {way: _waited(_recorded(step)) for way, step in steps.items()}
+        compare("linear-losses-replayed", setting, replayed, rounds=15, warm=True)
+        del steps, replayed
+        torch.cuda.empty_cache()
+
+
+def _steps(loss: Loss) -> dict[str, Step]:
+    generator = torch.Generator("cuda").manual_seed(0)
+    draw = partial(torch.randn, generator=generator, device="cuda")
+    heads = 2 if isinstance(loss, losses.AverageKLoss) else 1
+    inputs = draw(ROWS, FEATURES).requires_grad_()
+    weights = [draw(CLASSES, FEATURES).div_(FEATURES**0.5 / 3).requires_grad_() for _ in range(heads)]
+    biases = [torch.zeros(CLASSES, device="cuda", requires_grad=True) for _ in range(heads)]
+    target = torch.randint(CLASSES, (ROWS,), generator=generator, device="cuda")
+
+    def first() -> Tensor:
+        scores = [linear(inputs, weight, bias) for weight, bias in zip(weights, biases, strict=True)]
+        value: Tensor = loss(tuple(scores) if heads == 2 else scores[0], target)
+        return value
+
+    def together() -> Tensor:
+        if heads == 1:
+            return loss_of_linear(loss, inputs, weights[0], biases[0], target)
+        return loss_of_linear(loss, inputs, (weights[0], weights[1]), (biases[0], biases[1]), target)
+
+    leaves = [inputs, *weights, *biases]
+    return {"together": _step(together, leaves), "scores first": _step(first, leaves)}
+
+
+def _step(loss: Callable[[], Tensor], leaves: list[Tensor]) -> Step:
+    """Forward and backward."""
+
+    def step() -> None:
+        for leaf in leaves:
+            leaf.grad = None
+        with torch.autocast("cuda", torch.bfloat16):
+            value = loss()
+        value.backward()
+
+    return step
