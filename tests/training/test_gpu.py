@@ -61,6 +61,18 @@ def test_a_loss_in_the_recorded_graph_trains_like_one_outside(tmp_path, method, 
         assert one["loss"] == pytest.approx(other["loss"], rel=1e-2)
 
 
+@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")
+@pytest.mark.parametrize("method", ["cross-entropy", "noised-topk", "average-k", "ldam"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_training_with_a_fused_head_learns_the_same(tmp_path, method, compiled):
+    settings = {"method": method, "precision": "bfloat16", "epochs": 4, "backbone": "plain-8", "batch_size": 60, "lr": 0.02}
+    plain = run(tmp_path / "plain", dataset(600), fused_head=False, **settings)
+    fused = run(tmp_path / "fused", dataset(600), fused_head=True, compile=compiled, **settings)
+    for one, other in zip(plain.history, fused.history, strict=True):
+        assert one["loss"] == pytest.approx(other["loss"], rel=0.1)
+
+
 def test_what_is_said_to_fit_fits(tmp_path):
     data, size = dataset(6000), 6000
     run(tmp_path / "first", dataset(), backbone="resnet-18", epochs=1)  # NVIDIA's libraries take their own memory first

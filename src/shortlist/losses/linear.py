@@ -148,7 +148,8 @@ def _scale(kind: torch.dtype, rows: int, reduction: str) -> float:
 def _sum_of_chunks(head: ChunkedHead, terms: list[RowTerm], target: Target | None, chunks: list[slice], scale: float) -> Tensor:
     """The loss, while the head collects its gradients."""
     batch = BatchSeed()
-    upstream = [scale * term.share for term in terms]
+    kind = torch.promote_types(head.weight.dtype, torch.float32)
+    upstream = [torch.zeros((), dtype=kind, device=head.weight.device) + scale * term.share for term in terms]
     sums: list[list[Tensor]] = []
     for rows in chunks:
         with part_of_batch(batch, rows.start):
@@ -157,9 +158,7 @@ def _sum_of_chunks(head: ChunkedHead, terms: list[RowTerm], target: Target | Non
     return torch.stack(totals).sum() if len(totals) > 1 else totals[0]
 
 
-def _chunk(
-    head: ChunkedHead, terms: list[RowTerm], rows: slice, target: Target | None, upstream: list[Tensor | float]
-) -> list[Tensor]:
+def _chunk(head: ChunkedHead, terms: list[RowTerm], rows: slice, target: Target | None, upstream: list[Tensor]) -> list[Tensor]:
     """The sum of each term over these rows."""
     scores = head.scores(rows)
     if not head.trains:
@@ -167,8 +166,7 @@ def _chunk(
     scores.requires_grad_()
     with torch.enable_grad():
         sums = [term.summed(scores, target) for term in terms]
-    shares = [torch.zeros_like(part) + share for part, share in zip(sums, upstream, strict=True)]
-    (gradient,) = torch.autograd.grad(sums, scores, shares)
+    (gradient,) = torch.autograd.grad(sums, scores, upstream)
     head.add(rows, gradient)
     return [part.detach() for part in sums]
 
