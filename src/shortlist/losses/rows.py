@@ -122,6 +122,11 @@ def row_shares(values: Tensor, labels: Labels, weight: Tensor | None, scores: Sc
     return shares if labels.kept is None else torch.where(labels.kept, shares, 0.0)
 
 
+def class_weight(weight: Tensor | None, scores: Scores) -> Tensor | None:
+    """The weights as kernels read them, checked."""
+    return None if weight is None else check_each_class(weight, scores, "weight")
+
+
 def excess(rival: Tensor, true: Tensor) -> Tensor:
     """``rival - true``, (N,); infinite if the true class is ruled out (-inf), even if its rivals are too."""
     return torch.where((rival == -torch.inf) & (true == -torch.inf), 0.0, rival) - true

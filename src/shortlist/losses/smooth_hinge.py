@@ -12,12 +12,12 @@ and ρ is chosen so that about k - ½ events are expected.
 import torch
 from torch import Tensor
 
-from shortlist.checks import check_each_class, number, whole
+from shortlist.checks import number, whole
 from shortlist.errors import InputError
 from shortlist.kernels.smooth_hinge import smooth_hinge_loss, takes_smooth_hinge
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss, softplus
-from shortlist.losses.rows import WEIGHTING, counted_rows, excess, reduce_rows, single_labels
+from shortlist.losses.rows import WEIGHTING, class_weight, counted_rows, excess, reduce_rows, single_labels
 from shortlist.operators.counts import count_probs
 from shortlist.operators.level import LAWS, solve_level
 from shortlist.tensors import Reduction, Scores, Target, pick
@@ -66,7 +66,7 @@ def smooth_topk_hinge_loss(
     if k > classes:
         raise InputError(f"k: expected at most the {classes} classes of scores, got {k}")
     if k < classes and takes_smooth_hinge(scores, k, temperature):
-        weight = None if weight is None else check_each_class(weight, scores, "weight")
+        weight = class_weight(weight, scores)
         return smooth_hinge_loss(
             scores, target, k=k, temperature=temperature, weight=weight, ignore_index=ignore_index, reduction=reduction
         )

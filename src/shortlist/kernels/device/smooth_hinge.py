@@ -65,9 +65,8 @@ def _survey(row, label, classes, inverse, BLOCK: tl.constexpr):
 @triton.jit
 def _centred(row, label, classes, columns, pivot, rest, inverse):
     """z of the columns, -inf for the label and beyond the last class."""
-    inside = (columns < classes) & (columns != label)
-    x = tl.load(row + columns, mask=inside, other=float("-inf")).to(tl.float32)
-    return (x - pivot) * inverse - rest
+    x = tl.load(row + columns, mask=columns < classes, other=float("-inf")).to(tl.float32)
+    return (tl.where(columns == label, float("-inf"), x) - pivot) * inverse - rest
 
 
 @triton.jit
