@@ -11,7 +11,7 @@ The gradient is that of d, the softmax over the other classes and -1 at the true
 import triton
 import triton.language as tl
 
-from shortlist.kernels.device.labels import log1p, sigmoid
+from shortlist.kernels.device.functions import log1p, sigmoid
 from shortlist.kernels.device.rows import reduce_values, row_factor
 
 LOG2_E = tl.constexpr(1.4426950408889634)

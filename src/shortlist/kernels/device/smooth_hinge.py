@@ -25,7 +25,7 @@ relative error is at most 4k times that of the probabilities.
 import triton
 import triton.language as tl
 
-from shortlist.kernels.device.labels import log1p, sigmoid
+from shortlist.kernels.device.functions import log1p, sigmoid
 from shortlist.kernels.device.rows import reduce_values, row_factor
 
 LOG2_E = tl.constexpr(1.4426950408889634)
