@@ -201,10 +201,10 @@ def _backward(
             upstream.stride(0) if upstream.ndim else 0,
             scores.stride(0),
             1 / (k * temperature),
+            probs.shape[1],
             K=k,
             WEIGHTED=weight is not None,
             DIVIDED=divisor is not None,
-            POINTS=probs.shape[1] // 2,
             BLOCK=block,
             num_warps=warps_of(classes),
         )

@@ -290,10 +290,14 @@ def hinge_rows(
 
 @triton.jit
 def hinge_gradient(
-    upstream, scores, target, weight, divisor, kept, probs, out, rows, classes, step, stride, inverse,
-    K: tl.constexpr, WEIGHTED: tl.constexpr, DIVIDED: tl.constexpr, POINTS: tl.constexpr, BLOCK: tl.constexpr,
+    upstream, scores, target, weight, divisor, kept, probs, out, rows, classes, step, stride, inverse, length,
+    K: tl.constexpr, WEIGHTED: tl.constexpr, DIVIDED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of the hinges in the scores: a program for each row and block of columns."""
+    """The gradient of the hinges in the scores: a program for each row and block of columns.
+
+    The length of ``probs``, L, is no constant of the compiler: the loop from above, which few programs enter, would be unrolled
+    and take the registers of all.
+    """
     index = tl.program_id(0).to(tl.int64)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < classes
@@ -310,7 +314,7 @@ def hinge_gradient(
         decay = tl.exp2(-tl.abs(z) * LOG2_E)
         r = 1.0 / (1.0 + decay)
         minor = decay * r  # the smaller of p and 1 - p; the other is r
-        line = probs + index * (2 * POINTS)
+        line = probs + index * length
         at, before = tl.load(line + K), tl.load(line + K - 1)
         # Where p is at most ½: from P_j(0) up to P_j(k - 2), P_j(k - 1), P_j(k).
         lowest = tl.zeros((BLOCK,), tl.float32)
@@ -321,8 +325,8 @@ def hinge_gradient(
         if tl.max(z) > 0.0:
             # Above ½: from P_j(L - 1) = 0 down to the same three.
             down = tl.zeros((BLOCK,), tl.float32)
-            for number in range(0, 2 * POINTS - 1 - K):
-                down = (tl.load(line + 2 * POINTS - 1 - number) - minor * down) * (1.0 + decay)
+            for number in range(1, length - K):
+                down = (tl.load(line + length - number) - minor * down) * (1.0 + decay)
             central = (at - minor * down) * (1.0 + decay)
             lowest = tl.where(z > 0.0, (before - minor * central) * (1.0 + decay), lowest)
             middle, highest = tl.where(z > 0.0, central, middle), tl.where(z > 0.0, down, highest)
