@@ -32,6 +32,7 @@ class Reach(NamedTuple):
 
 
 REACH = {
+    "cross-entropy": Reach(),
     "noised": Reach(),
     "soft": Reach(),
     "smooth-hinge": Reach(),

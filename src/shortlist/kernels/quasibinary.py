@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from shortlist.kernels.labels import blocks, readable
+from shortlist.kernels.labels import readable
 from shortlist.kernels.registry import operator
-from shortlist.kernels.rows import unit_columns
+from shortlist.kernels.rows import blocks, unit_columns
 from shortlist.tensors import Scores, Target, is_single_label
 
 _SUMMING = {"BLOCK": 1024, "num_warps": 8}

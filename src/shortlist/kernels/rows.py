@@ -1,8 +1,13 @@
-"""How programs that each take one row go through its columns."""
+"""How programs go through the columns of a row: block sizes, warps, and the layout they need.
+
+Programs that keep many numbers for each column (several sums, or a search) take ``block_of`` and ``warps_of``; those that
+keep few take ``blocks``, with more columns for each thread.
+"""
 
 from torch import Tensor
 
 COLUMNS_PER_WARP = 128  # 4 for each thread: enough to keep it busy, few enough for the registers of several sums
+LARGEST_BLOCK = 2048
 
 
 def warps_of(classes: int) -> int:
@@ -15,6 +20,12 @@ def warps_of(classes: int) -> int:
 def block_of(classes: int) -> int:
     """The number of columns a program reads at once, a power of two."""
     return min(COLUMNS_PER_WARP * warps_of(classes), max(16, 1 << (classes - 1).bit_length()))
+
+
+def blocks(classes: int) -> dict[str, int]:
+    """The number of columns a program works on at once, and its warps, if it keeps few numbers for each."""
+    block = min(LARGEST_BLOCK, max(16, 1 << (classes - 1).bit_length()))
+    return {"BLOCK": block, "num_warps": max(1, min(8, block // 256))}
 
 
 def unit_columns(values: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from shortlist.kernels.choice import fused
 from shortlist.kernels.noised import Setting, noised_hinge_loss, takes_draws
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss
-from shortlist.losses.rows import WEIGHTING, excess, labelled_rows, reduce_rows, reduce_weighted, single_labels
+from shortlist.losses.rows import WEIGHTING, class_weight, excess, labelled_rows, reduce_rows, reduce_weighted, single_labels
 from shortlist.operators import expected_top_value, noised_top_value, soft_top_value
 from shortlist.operators.arguments import negligible
 from shortlist.tensors import Reduction, Scores, Target, pick
@@ -275,7 +275,7 @@ def noised_topk_hinge_loss(
             single_labels(scores, target, ignore_index),
             Setting(k + 1, epsilon, samples, 0.0 if margins is not None else float(margin), scale, ignore_index),
             margins=margins,
-            weight=None if weight is None else check_each_class(weight, scores, "weight"),
+            weight=class_weight(weight, scores),
             generator=generator,
             reduction=reduction,
         )
@@ -314,7 +314,7 @@ def _fused_soft(
     _check_no_noise(noise, "soft")
     if isinstance(margin, Tensor):
         margin = check_each_class(margin if margin.ndim else margin.expand(scores.shape[1]), scores, "margin")
-    weight = None if weight is None else check_each_class(weight, scores, "weight")
+    weight = class_weight(weight, scores)
     values, shares = soft_hinge_rows(
         scores, target, k=k, epsilon=epsilon, margin=margin, scale=scale, weight=weight, ignore_index=ignore_index
     )

@@ -54,7 +54,11 @@ def labelled_rows(scores: Scores, target: Target, ignore_index: int) -> tuple[La
     On the CPU the labels are looked at: those out of range are refused, and without an ignored row nothing has to be masked.
     Elsewhere that would wait for the device.
     """
-    target = single_labels(scores, target, ignore_index)
+    return counted_rows(scores, single_labels(scores, target, ignore_index), ignore_index)
+
+
+def counted_rows(scores: Scores, target: Target, ignore_index: int) -> tuple[Labels, Scores]:
+    """The same for a target that has been checked."""
     kept = target != ignore_index
     if target.device.type == "cpu" and not torch.compiler.is_compiling() and kept.all():
         return Labels(target, None), working(scores)
@@ -137,6 +141,11 @@ def mean_share(scores: Scores, target: Target | None, weight: Tensor | None, ign
         shares = check_each_class(weight, scores, "weight")[torch.where(known, target, 0)]
         whole = torch.where(kept, shares, 0.0).sum()
     return 1 / torch.where(whole > 0, whole, 1.0)
+
+
+def class_weight(weight: Tensor | None, scores: Scores) -> Tensor | None:
+    """The weights as kernels read them, checked."""
+    return None if weight is None else check_each_class(weight, scores, "weight")
 
 
 def excess(rival: Tensor, true: Tensor) -> Tensor:

@@ -12,10 +12,20 @@ from torch import Tensor
 from shortlist.checks import check_each_class, number
 from shortlist.class_names import by_class
 from shortlist.errors import InputError
+from shortlist.kernels.cross_entropy import fused_cross_entropy, takes_cross_entropy
 from shortlist.links import LDAM, Link, Softmax, SoftmaxFocalRecovery
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss
-from shortlist.losses.rows import WEIGHTING, check_no_weight, integer_target, labelled_rows, reduce_labels, reduce_rows
+from shortlist.losses.rows import (
+    WEIGHTING,
+    check_no_weight,
+    class_weight,
+    counted_rows,
+    integer_target,
+    reduce_labels,
+    reduce_rows,
+    single_labels,
+)
 from shortlist.tensors import Reduction, Scores, Target, as_tensor, is_single_label, shape_of, working
 
 
@@ -55,7 +65,11 @@ def cross_entropy_loss(
         counted = torch.where(target.any(1, keepdim=True), working(scores), 0.0)
         log_probs = torch.log_softmax(counted, dim=1)
         return reduce_labels(-torch.where(target, log_probs, 0.0).sum(1) / target.sum(1).clamp(min=1), reduction, scores)
-    labels, scores = labelled_rows(scores, target, ignore_index)
+    target = single_labels(scores, target, ignore_index)
+    if takes_cross_entropy(scores):
+        weight = class_weight(weight, scores)
+        return fused_cross_entropy(scores, target, weight=weight, ignore_index=ignore_index, reduction=reduction)
+    labels, scores = counted_rows(scores, target, ignore_index)
     return reduce_rows(_cross_entropy(scores, labels.target), labels, weight, reduction, scores)
 
 
@@ -109,7 +123,11 @@ def focal_loss(
 
     Lin, Goyal, Girshick, He, Dollár, "Focal loss for dense object detection", 2017.
     """
-    labels, scores = labelled_rows(scores, target, ignore_index)
+    target = single_labels(scores, target, ignore_index)
+    if takes_cross_entropy(scores, gamma=gamma):
+        weight = class_weight(weight, scores)
+        return fused_cross_entropy(scores, target, gamma=gamma, weight=weight, ignore_index=ignore_index, reduction=reduction)
+    labels, scores = counted_rows(scores, target, ignore_index)
     loss = _cross_entropy(scores, labels.target)
     if gamma != 0:
         # (1 - p)^γ has an infinite slope at p = 1 for γ < 1; the slope of the product there is 0.
@@ -177,8 +195,20 @@ def ldam_loss(
 
     Cao, Wei, Gaidon, Arechiga, Ma, "Learning imbalanced datasets with label-distribution-aware margin loss", 2019.
     """
-    labels, scores = labelled_rows(scores, target, ignore_index)
-    own = check_each_class(margins, scores, "margins")[labels.target]
+    target = single_labels(scores, target, ignore_index)
+    margins = check_each_class(margins, scores, "margins")
+    if takes_cross_entropy(scores, scale=scale, margins=margins):
+        return fused_cross_entropy(
+            scores,
+            target,
+            scale=scale,
+            margins=margins,
+            weight=class_weight(weight, scores),
+            ignore_index=ignore_index,
+            reduction=reduction,
+        )
+    labels, scores = counted_rows(scores, target, ignore_index)
+    own = margins[labels.target]
     lowered = scores.scatter_add(1, labels.target[:, None], -own[:, None])
     # The softmax ignores a constant of a row. Without it, huge scores overflow only where the loss itself does.
     top = lowered.detach().amax(1, keepdim=True)

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from shortlist.checks import number, whole
 from shortlist.errors import InputError
+from shortlist.kernels.smooth_hinge import smooth_hinge_loss, takes_smooth_hinge
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss, softplus
-from shortlist.losses.rows import WEIGHTING, excess, labelled_rows, reduce_rows
+from shortlist.losses.rows import WEIGHTING, class_weight, counted_rows, excess, reduce_rows, single_labels
 from shortlist.operators.counts import count_probs
 from shortlist.operators.level import LAWS, solve_level
 from shortlist.tensors import Reduction, Scores, Target, pick
@@ -60,10 +61,16 @@ def smooth_topk_hinge_loss(
     Berrada, Zisserman, Kumar, "Smooth loss functions for deep top-k classification", 2018; the second sum runs over
     the sets that contain the true class (Garcin 2022, Table 1, omits that).
     """
-    labels, scores = labelled_rows(scores, target, ignore_index)
+    target = single_labels(scores, target, ignore_index)
     classes = scores.shape[1]
     if k > classes:
         raise InputError(f"k: expected at most the {classes} classes of scores, got {k}")
+    if k < classes and takes_smooth_hinge(scores, k, temperature):
+        weight = class_weight(weight, scores)
+        return smooth_hinge_loss(
+            scores, target, k=k, temperature=temperature, weight=weight, ignore_index=ignore_index, reduction=reduction
+        )
+    labels, scores = counted_rows(scores, target, ignore_index)
     if k == classes:
         return reduce_rows((0 * scores).sum(1), labels, weight, reduction, scores)
     scaled = scores / (k * temperature)

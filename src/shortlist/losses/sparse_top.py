@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor
 
-from shortlist.checks import check_each_class
 from shortlist.kernels.choice import fused
 from shortlist.links import Link, SparseTop
 from shortlist.losses.domains import domains
@@ -12,6 +11,7 @@ from shortlist.losses.rows import (
     WEIGHTING,
     Labels,
     check_no_weight,
+    class_weight,
     integer_target,
     labelled_rows,
     reduce_rows,
@@ -76,7 +76,7 @@ def _fused(scores: Scores, target: Target, weight: Tensor | None, ignore_index: 
 
     if is_single_label(target):
         target = single_labels(scores, target, ignore_index)
-    weight = None if weight is None else check_each_class(weight, scores, "weight")
+    weight = class_weight(weight, scores)
     return reduce_weighted(*sparse_top_loss_rows(scores, target, weight, ignore_index), reduction)
 
 

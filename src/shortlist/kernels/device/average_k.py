@@ -8,6 +8,7 @@ The digits have 8, 11 and 11 bits. Ties at the cut are taken row by row: ``quota
 import triton
 import triton.language as tl
 
+from shortlist.kernels.device.functions import sigmoid, softplus
 from shortlist.kernels.device.select import add_digits, locate, refined
 
 LOWEST = tl.constexpr(-3.4028234663852886e38)
@@ -23,34 +24,6 @@ def probabilities(scores, largest, total):
 def digits_of(probs):
     """The bits of probabilities, at most 30; those of NaN are cut to that."""
     return probs.to(tl.int32, bitcast=True) & ((1 << 30) - 1)
-
-
-@triton.jit
-def softplus_of_minus(magnitude):
-    """``log(1 + exp(-magnitude))`` for magnitudes from 0, without losing the digits of small results.
-
-    log(1 + e) = 2 artanh(z) with z = e / (2 + e) up to 1/3, by its series.
-    """
-    e = tl.exp(-magnitude)
-    z = e / (2.0 + e)
-    w = z * z
-    series = 1.0 / 11.0 + w * (1.0 / 13.0 + w * (1.0 / 15.0))
-    series = 1.0 + w * (1.0 / 3.0 + w * (0.2 + w * (1.0 / 7.0 + w * (1.0 / 9.0 + w * series))))
-    return 2.0 * z * series
-
-
-@triton.jit
-def softplus(scores):
-    """``log(1 + exp(scores))``, and the same of minus the scores."""
-    small = softplus_of_minus(tl.abs(scores))
-    return tl.maximum(scores, 0.0) + small, tl.maximum(-scores, 0.0) + small
-
-
-@triton.jit
-def sigmoid(scores):
-    """``1 / (1 + exp(-scores))``, whose exponential cannot overflow."""
-    e = tl.exp(-tl.abs(scores))
-    return tl.where(scores >= 0, 1.0, e) / (1.0 + e)
 
 
 @triton.jit

@@ -21,18 +21,3 @@ def nan_if_unknown(value, target, row, stride, classes, SINGLE: tl.constexpr):
         label = tl.load(target + row * stride)
         value = tl.where((label >= 0) & (label < classes), value, float("nan"))
     return value
-
-
-@triton.jit
-def log1p(x):
-    """``log(1 + x)`` to full precision for x from 0: what rounding 1 + x loses is put back by the factor."""
-    rounded = 1.0 + x
-    lost = rounded == 1.0
-    return tl.where(lost, x, tl.log(rounded) * (x / tl.where(lost, 1.0, rounded - 1.0)))
-
-
-@triton.jit
-def sigmoid(x):
-    """``1 / (1 + exp(-x))`` without overflow."""
-    small = tl.exp(-tl.abs(x))
-    return tl.where(x >= 0, 1.0, small) / (1.0 + small)

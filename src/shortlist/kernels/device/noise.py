@@ -4,6 +4,7 @@ import triton
 import triton.language as tl
 
 from shortlist.kernels import noise as definition
+from shortlist.kernels.device.functions import quantile
 
 GROUP = tl.constexpr(definition.GROUP)
 FIRST_WORD = tl.constexpr(definition.FIRST_WORD)
@@ -26,37 +27,6 @@ def first_word(seed, row, label):
     w0, w1, w2, w3 = words(seed, label // (4 * GROUP) * GROUP + label % GROUP, row, FIRST_WORD, 0)
     which = label // GROUP % 4
     return tl.where(which == 0, w0, tl.where(which == 1, w1, tl.where(which == 2, w2, w3)))
-
-
-@triton.jit
-def quantile(below, above):
-    """The normal quantile from the probabilities on both sides, with an error of 1e-6.
-
-    Polynomials of Giles ("Approximating the erfinv function", 2012) in the middle, of Acklam (2003) in the tails.
-    """
-    tail = tl.maximum(tl.minimum(below, above), 1e-37)
-    w = -tl.log(tail * (1.0 - tail) * 4.0) - 2.5
-    near = w * 2.81022636e-08 + 3.43273939e-07
-    near = near * w - 3.5233877e-06
-    near = near * w - 4.39150654e-06
-    near = near * w + 0.00021858087
-    near = near * w - 0.00125372503
-    near = near * w - 0.00417768164
-    near = near * w + 0.246640727
-    near = near * w + 1.50140941
-    near = near * (1.0 - tail * 2.0) * 1.4142135623730951
-    q = tl.sqrt(tl.log(tail) * -2.0)
-    top = q * -7.784894002430293e-03 - 3.223964580411365e-01
-    top = top * q - 2.400758277161838
-    top = top * q - 2.549732539343734
-    top = top * q + 4.374664141464968
-    top = top * q + 2.938163982698783
-    bottom = q * 7.784695709041462e-03 + 3.224671290700398e-01
-    bottom = bottom * q + 2.445134137142996
-    bottom = bottom * q + 3.754408661907416
-    bottom = bottom * q + 1.0
-    size = tl.where(tail < 0.0017, -top / bottom, near)
-    return tl.where(below < above, -size, size)
 
 
 @triton.jit

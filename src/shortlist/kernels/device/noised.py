@@ -13,7 +13,8 @@ Three kernels:
 import triton
 import triton.language as tl
 
-from shortlist.kernels.device.noise import FIRST_WORD, GROUP, normal, quantile, words
+from shortlist.kernels.device.functions import quantile
+from shortlist.kernels.device.noise import FIRST_WORD, GROUP, normal, words
 from shortlist.kernels.device.rows import reduce_values, row_factor
 
 # P(Z > y) ≤ exp(-(SLOPE y + BEND y²)) / 2 for all y ≥ 0, and at most 9 % below it up to y = 5.5.

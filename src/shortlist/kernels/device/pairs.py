@@ -7,7 +7,8 @@ any number of them needs neither a list nor a count.
 import triton
 import triton.language as tl
 
-from shortlist.kernels.device.labels import log1p, marked, nan_if_unknown, sigmoid
+from shortlist.kernels.device.functions import log1p, sigmoid
+from shortlist.kernels.device.labels import marked, nan_if_unknown
 
 
 @triton.jit

@@ -3,7 +3,8 @@
 import triton
 import triton.language as tl
 
-from shortlist.kernels.device.labels import log1p, marked, nan_if_unknown, sigmoid
+from shortlist.kernels.device.functions import log1p, sigmoid
+from shortlist.kernels.device.labels import marked, nan_if_unknown
 
 LARGEST = tl.constexpr(3.4028234663852886e38)
 

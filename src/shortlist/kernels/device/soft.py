@@ -7,7 +7,7 @@ Scores are measured from the level in the unit in which the distribution functio
 import triton
 import triton.language as tl
 
-from shortlist.kernels.device.quantile import upper_quantile
+from shortlist.kernels.device.functions import quantile
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 # Beyond these many units from the level, F is 0 or 1 and F' is 0 in float32.
@@ -188,7 +188,8 @@ def _solve(row, classes, total, unit, inverse, reach, deviation, NORMAL: tl.cons
     solvable = (missing == 0.0) & (finite > 0.0) & (endless < total) & (endless + finite > total)
     top = tl.max(largest) + reach * unit
     low, high = least - reach * unit, top
-    guess = mean + upper_quantile(total / (finite + endless)) * tl.sqrt(variance + deviation * deviation * unit * unit)
+    above = total / (finite + endless)
+    guess = mean + quantile(1.0 - above, above) * tl.sqrt(variance + deviation * deviation * unit * unit)
     level = tl.where(guess > low, tl.where(guess < high, guess, high), low)
     level = tl.where(guess == guess, level, high)
     pivot, rest = level, 0.0

@@ -8,7 +8,7 @@ to all scores would cost its digits.
 import triton
 import triton.language as tl
 
-from shortlist.kernels.device.quantile import upper_quantile
+from shortlist.kernels.device.functions import quantile
 
 
 @triton.jit
@@ -71,7 +71,8 @@ def _bracket(row, classes, total, most, least, sum_, squares, finite, BLOCK: tl.
     low, high = tl.maximum(least - tl.maximum(1.0, 2.4e-7 * tl.abs(least)), -3.4028234e38), most
     mean = sum_ / finite
     deviation = tl.sqrt(tl.maximum(squares / finite - mean * mean, 0.0))
-    centre = mean + deviation * upper_quantile(total / finite) - 0.5  # exact for normal scores
+    share = total / finite
+    centre = mean + deviation * quantile(1.0 - share, share) - 0.5  # exact for normal scores
     middle = 0.5 * low + 0.5 * high
     centre = tl.where((centre > low) & (centre < high), centre, middle)
     stride = 1.0
