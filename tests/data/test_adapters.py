@@ -62,7 +62,7 @@ def test_our_own_stay_what_they_are():
     dataset = Dataset("garden", ["ash", "elm", "oak"], {"train": split}, ["x", "y", "x"], "a paper")
     assert as_dataset(dataset) is dataset
     assert as_split(split) is split
-    assert as_split(dataset) is split
+    assert as_split(dataset) is dataset.splits["train"]
     assert as_dataset(dataset, name="mine").name == "mine"
     whole, rows = only(split)
     assert (rows.inputs is split.inputs, rows.groups, rows.posterior is split.posterior) == (True, split.groups, True)
