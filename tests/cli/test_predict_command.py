@@ -446,6 +446,14 @@ def test_the_exported_graph_is_the_one_that_is_described(run, made, tmp_path):
     assert torch.equal(torch.from_numpy(sets), Classifier.load(made / "features").predict(features).sets)
 
 
+def test_the_export_says_how_pictures_must_be_prepared(run, made):
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxscript")
+    outcome = run("export", made / "bare", "--out", "model.onnx")
+    assert Classifier.load(made / "bare").inputs.preparation in outcome.err
+    assert "16 × 16" in outcome.err
+
+
 def test_what_the_graph_of_pictures_without_a_rule_puts_out(made):
     assert exporting._outputs(Classifier.load(made / "bare")) == "scores float32 (batch, 4), probs float32 (batch, 4)"
     whole = Classifier.load(made / "bare").with_rule(top_k(2))

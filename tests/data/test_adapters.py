@@ -62,7 +62,7 @@ def test_our_own_stay_what_they_are():
     dataset = Dataset("garden", ["ash", "elm", "oak"], {"train": split}, ["x", "y", "x"], "a paper")
     assert as_dataset(dataset) is dataset
     assert as_split(split) is split
-    assert as_split(dataset) is split
+    assert as_split(dataset) is dataset.splits["train"]
     assert as_dataset(dataset, name="mine").name == "mine"
     whole, rows = only(split)
     assert (rows.inputs is split.inputs, rows.groups, rows.posterior is split.posterior) == (True, split.groups, True)
@@ -201,8 +201,64 @@ def test_concatenated_datasets():
     assert (dataset.classes, split.target.tolist()) == (["ash", "elm", "oak"], [*LABELS, 1, 1])
 
 
+def test_concatenated_datasets_of_different_classes_are_matched_by_name():
+    one, other = Folder(classes=["elm", "oak"], labels=[0, 1]), Folder(classes=["oak", "ash"], labels=[0, 1, 1])
+    whole = ConcatDataset([one, other])
+    dataset, split = only(whole)
+    assert (dataset.classes, split.target.tolist()) == (["ash", "elm", "oak"], [1, 2, 2, 0, 0])
+    assert only(ConcatDataset([other, Subset(whole, [2, 0])]))[1].target.tolist() == [2, 0, 0, 2, 1]
+    assert only(Subset(whole, [3, 0]), classes=["oak", "ash", "elm"])[1].target.tolist() == [1, 2]
+    several = [Several(["elm", "oak"], [[0], [0, 1]]), Several(["oak"], [[0]])]
+    found = only(ConcatDataset(several))
+    assert (found[0].classes, found[1].target.tolist()) == (["elm", "oak"], [[True, False], [True, True], [False, True]])
+    with pytest.raises(InputError, match="labels: .*different kinds"):
+        only(ConcatDataset([other, several[0]]))
+    other.classes = None
+    with pytest.raises(InputError, match="class names in every part.*'elm', 'oak'.*no classes"):
+        only(whole)
+
+
+class Several(Folder):
+    """Rows with several labels, as lists of class numbers."""
+
+    def __init__(self, classes, labels):
+        super().__init__(classes, [several[0] for several in labels])
+        self.targets = labels
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda one: one, lambda one: Subset(one, [1, 0]), lambda one: ConcatDataset([one, Subset(one, [1])])]
+)
+@pytest.mark.parametrize("stored", [True, False])
+def test_names_that_a_target_transform_makes_wrong_are_refused(wrap, stored):
+    def folder(transform):
+        found = Folder(target_transform=transform)
+        if not stored:
+            found.targets = _Hidden(found.targets)
+        return wrap(found)
+
+    with pytest.raises(InputError, match=r"target_transform that turns 0 into 2.*classes = None"):
+        only(folder(lambda label: 2 - label))
+    with pytest.raises(InputError, match=r"target_transform that turns \d into "):
+        only(folder({1: 0, 2: 1}.get))
+    names = ["ash", "elm", "oak"]
+    for kept in (lambda label: label, torch.tensor, lambda label: names[label]):
+        assert set(only(folder(kept))[0].classes) == set(names)
+    assert only(wrap(Folder(target_transform=None)))[0].classes == names
+
+
+class _Hidden(list):
+    """Labels that cannot be read without the rows."""
+
+    def __call__(self):
+        return self
+
+
 def test_labels_that_are_changed_on_the_way_are_those_that_count():
-    assert only(Folder(target_transform=lambda label: 2 - label))[1].target.tolist() == [0, 2, 1, 2]
+    folder = Folder(target_transform=lambda label: 2 - label)
+    folder.classes = None
+    dataset, split = only(folder, classes=["oak", "elm", "ash"])
+    assert (dataset.classes, split.target.tolist()) == (["oak", "elm", "ash"], [0, 2, 1, 2])
     folder = Folder()
     folder.targets = [0, 0, 0, 0]
     rows = list(zip([image(row) for row in range(4)], LABELS, strict=True))

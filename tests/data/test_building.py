@@ -79,8 +79,8 @@ def test_pooled_columns_are_those_that_every_split_has():
 
 
 def test_one_split_is_pooled_as_it_is():
-    only = part([1, 0])
-    assert pooled(Dataset("garden", ["oak", "elm"], {"train": only})).splits == {"all": only}
+    garden = Dataset("garden", ["oak", "elm"], {"train": part([1, 0])})
+    assert pooled(garden).splits == {"all": garden.splits["train"]}
 
 
 def test_picture_files_are_pooled_under_one_folder_only(tmp_path):
@@ -178,7 +178,7 @@ def test_small_classes_that_were_not_drawn_are_not_noted():
 
 def test_rows_are_counted_over_all_splits():
     three, two = (table([count]).splits["all"] for count in (3, 2))
-    chosen = choose_classes(Dataset("x", ["oak"], {"train": three, "test": two}), fewest=5)
+    chosen = choose_classes(Dataset("x", ["class-0"], {"train": three, "test": two}), fewest=5)
     assert len(chosen.splits["all"]) == 5
 
 

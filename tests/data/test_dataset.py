@@ -98,7 +98,7 @@ def test_one_split_with_several_labels_makes_a_multi_label_dataset():
     [
         (["a", "b"], SINGLE, "target: expected labels from 0 to 1, got 2 in row 1"),
         (["a", "b", "c"], SINGLE - 1, "target: expected labels from 0 to 2, got -1 in row 0"),
-        (["a", "b"], SEVERAL, r"split all: expected a target of 2 classes, got bool \(4, 3\)"),
+        (["a", "b"], SEVERAL, r"split all: target: expected labels of 2 classes, got bool \(4, 3\)"),
     ],
 )
 def test_labels_fit_the_classes(classes, target, message):

@@ -429,6 +429,7 @@ def test_card_tells_what_there_is_to_tell():
     for part in (
         "# Leaves",
         "pictures of 8 × 8 pixels",
+        classifier.inputs.preparation,
         'Classifier.load("FOLDER")',
         "shortlist predict FOLDER leaf.jpg",
         "- name: flora",

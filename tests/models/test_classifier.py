@@ -1,9 +1,11 @@
 """The classifier: what it is asked, and what it answers."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from shortlist.data import PictureArray, PictureFiles, Pictures
+from shortlist.data import Dataset, PictureArray, PictureFiles, Pictures, Split
 from shortlist.errors import InputError
 from shortlist.links import Isotonic, Platt, Quasibinary, Sigmoid, Softmax
 from shortlist.models.classifier import Classifier
@@ -307,3 +309,19 @@ def test_batches_do_not_overtake_each_other_on_a_gpu():
     parts = list(classifier.score_batches(given, batch_size=997, device="cuda"))
     assert torch.equal(torch.cat([numbers for numbers, _ in parts]), torch.arange(len(given)))
     torch.testing.assert_close(torch.cat([scores for _, scores in parts]), expected, rtol=1e-2, atol=1e-2)
+
+
+def test_labels_of_a_split_are_matched_by_the_names_of_its_classes():
+    given, model = rows(3), of_features()
+    meadow = Dataset("meadow", ["oak", "elm"], {"all": Split(given, torch.tensor([0, 1, 0]), list("abc"))}).splits["all"]
+    assert model.predictions(meadow).target.tolist() == [3, 2, 3]
+    assert model.predictions(replace(meadow, classes=None)).target.tolist() == [0, 1, 0]  # numbers without names
+    assert model.predictions(meadow, [1, 1, 2]).target.tolist() == [1, 1, 2]
+    assert model.predictions(replace(meadow, classes=["oak", "fir"]), [1, 1, 2]).target.tolist() == [1, 1, 2]
+    with pytest.raises(InputError, match=r"'fir'.*not among the 4 classes.*with_target\(None\)"):
+        model.predictions(replace(meadow, classes=["oak", "fir"]))
+    assert model.predictions(replace(meadow, classes=["oak", "fir"]).with_target(None)).target is None
+    several = Split(given, torch.tensor([[True, False]] * 3), list("abc"), classes=["oak", "elm"])
+    with pytest.raises(InputError, match="expected labels of every class, got none of 'ash'"):
+        model.predictions(several)
+    assert model.predictions(replace(several, open_classes=True)).target.tolist() == [[False, False, False, True]] * 3

@@ -3,22 +3,27 @@
 import io
 import json
 import logging
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
 from shortlist.errors import InputError
-from shortlist.links import Platt, Quasibinary, Sigmoid, SparseTop
+from shortlist.links import Platt, Quasibinary, Sigmoid, Softmax, SparseTop
 from shortlist.models import graph
 from shortlist.models.classifier import Classifier
 from shortlist.models.graph import Careful, Graph, GraphRule, PlainSparseTop, plain_link
+from shortlist.models.input_spec import InputSpec
+from shortlist.models.network import Network
 from shortlist.models.onnx import translated
+from shortlist.recipes import find_recipe
 from shortlist.sets import aps, average_k, cap, floor, lac, parse_rule, pas, raps, threshold, top_k
 from tests.links.test_link_battery import FORMS, ready, wide
-from tests.models.classifiers import NAMES, fitted, labels, of_features, of_pictures, pictures, rows
+from tests.models.classifiers import NAMES, fitted, image, labels, of_features, of_pictures, pictures, rows
 from tests.sets.cases import CASES, draw
 
 onnx = pytest.importorskip("onnx")
@@ -403,3 +408,25 @@ def test_importing_the_classifier_does_not_load_the_exporter():
     code = f"import sys, shortlist.models.classifier; print({listed})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (75, 74), (97, 131), (40, 33)])
+def test_the_code_of_the_tutorial_prepares_pictures_as_the_library_does(shape, tmp_path, monkeypatch, capsys):
+    """Run as it is printed, on pictures of odd sizes, for a classifier of the recipe that the tutorial trains with."""
+    page = (Path(__file__).parents[2] / "docs/tutorial.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(import json\n.*?)```", page, re.S)
+    inputs = InputSpec.pictures(64, fit=find_recipe("pictures").test_fit)
+    torch.manual_seed(0)
+    classifier = Classifier(Network("plain-4", "linear", inputs, len(NAMES)), NAMES, link=Softmax(), rule=top_k(2))
+    monkeypatch.chdir(tmp_path)
+    classifier.export_onnx("garden.onnx")
+    Path("new").mkdir()
+    image(*shape).save("new/new-0002.png")
+    found = {}
+    exec(code, found)
+    answers = classifier.predict("new/new-0002.png")
+    torch.testing.assert_close(torch.from_numpy(found["probs"]), answers.probabilities, rtol=1e-5, atol=1e-6)
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in answers.names[0])
+    assert json.loads(found["metadata"]["shortlist.preparation"]) == inputs.preparation
+    assert "74 × 74" in inputs.preparation

@@ -661,3 +661,19 @@ def test_a_mark_of_no_label_in_a_file_without_labels_is_told(tmp_path):
     (tmp_path / "scores.csv").write_text("p_ash,p_elm\n0.5,0.5\n")
     with pytest.warns(ShortlistWarning, match="no_label: the file holds no labels"):
         Predictions.load(tmp_path / "scores.csv", scores_key="p_*", no_label="none")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.list_view(pa.string()),
+        pa.large_list_view(pa.string()),
+        pa.large_list(pa.string()),
+        pa.list_(pa.dictionary(pa.int32(), pa.string())),
+    ],
+)
+def test_lists_of_labels_in_every_layout_of_arrow(kind, tmp_path):
+    labels = pa.array([["ash"], ["elm", "ash"], []], kind)
+    pq.write_table(pa.table({"p.ash": [0.5, 0.5, 0.0], "p.elm": [0.1, 0.9, 0.0], "target": labels}), tmp_path / "x.parquet")
+    found = Predictions.load(tmp_path / "x.parquet", scores_key="p.*")
+    assert found.target.tolist() == [[True, False], [True, True], [False, False]]

@@ -116,7 +116,10 @@ def test_what_is_no_column_is_refused_and_nothing_is_written(tmp_path, columns, 
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"year": [1.5]}, r"columns\['year'\]: expected whole numbers, got numbers"),
+        ({"year": [1.5]}, r"columns\['year'\]: expected whole numbers, got numbers, such as 1.5: build the index again"),
+        ({"height": [2**53 + 1]}, r"columns\['height'\]: expected numbers, .*got 9007199254740993"),
+        ({"height": [-(2**53) - 1]}, r"columns\['height'\]: expected numbers, .*got -9007199254740993"),
+        ({"year": [2**63]}, r"columns\['year'\]: expected whole numbers from .*2\^63 - 1, got 9223372036854775808"),
         ({"place": [3]}, "expected text, got whole numbers"),
     ],
 )

@@ -27,8 +27,8 @@ def export(
 
     In Python: onnxruntime.InferenceSession("model.onnx").run(["sets"], {"images": pixels}).
 
-    Pixels are uint8 (N, 3, size, size); a classifier of features takes {"features": numbers}, float32 (N, D). Class names are
-    in the metadata, as JSON.
+    Pixels are uint8 (N, 3, size, size), prepared as the command prints; a classifier of features takes
+    {"features": numbers}, float32 (N, D). Class names, and how to prepare pictures, are in the metadata, as JSON.
     """
     if out.suffix != ONNX:
         raise InputError(f"--out: expected a name that ends in {ONNX}, got {out}")
@@ -39,6 +39,8 @@ def export(
     name, kind = ("images", "uint8") if inputs.is_pictures else ("features", "float32")
     quality = ", input quality float64 (batch)" if takes_quality(model) else ""
     say(f"{out}: input {name} {kind} (batch, {', '.join(map(str, inputs.shape))}){quality}; outputs {_outputs(model)}")
+    if inputs.is_pictures:
+        say(f"pictures must be prepared as in training: {inputs.preparation}")
     say("class names are in its metadata, as shortlist.classes; shortlist export --help shows how to run it")
 
 

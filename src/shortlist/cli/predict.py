@@ -19,7 +19,7 @@ from shortlist.cli.console import Bar, emit, noticed, say, show, warn
 from shortlist.cli.networks import networks_by_option
 from shortlist.cli.prepare import check_outputs
 from shortlist.cli.runs import run_at
-from shortlist.data.dataset import Dataset, Split, target_among
+from shortlist.data.dataset import Dataset, Split
 from shortlist.data.loading import UNREADABLE
 from shortlist.data.problems import LABELS_NOT_USED, Problem, problem_lines
 from shortlist.data.sources import open_dataset, path_and_options
@@ -280,7 +280,7 @@ def _target(dataset: Dataset, classes: Sequence[str]) -> tuple[Target | None, st
     if rows.target is None:
         return None, next((problem.what for problem in dataset.problems if problem.kind == LABELS_NOT_USED), None)
     try:
-        return target_among(rows.target, dataset.classes, classes, need_all=not dataset.open_classes), None
+        return rows.with_classes(classes).target, None
     except InputError as error:
         return None, str(error)
 

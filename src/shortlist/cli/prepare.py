@@ -306,7 +306,7 @@ def _difference(first: Predictions, second: Predictions) -> str:
     if first.target is None or target is None:
         return ""
     if first.classes and second.classes and first.classes != second.classes:  # labels are compared by name
-        from shortlist.data.dataset import target_among  # imports readers of pictures
+        from shortlist.data.class_lists import target_among
 
         try:
             target = target_among(target, second.classes, first.classes)

@@ -7,7 +7,8 @@ from .building import (
     divide as divide,
     pooled as pooled,
 )
-from .dataset import Dataset as Dataset, Split as Split, target_among as target_among
+from .class_lists import target_among as target_among
+from .dataset import Dataset as Dataset, Split as Split
 from .decoding import PictureError as PictureError, read_picture as read_picture
 from .downloads import (
     download_cifar10 as download_cifar10,

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from shortlist.class_names import check_listed
 from shortlist.data.array_inputs import array_inputs
-from shortlist.data.dataset import ALL, SPLIT_NAMES, Dataset, Split, target_among, usual_split_names
+from shortlist.data.class_lists import target_among
+from shortlist.data.dataset import ALL, SPLIT_NAMES, Dataset, Split, usual_split_names
 from shortlist.data.feature_names import names_in_frame
 from shortlist.data.foreign_rows import (
     GivenRows,
@@ -21,7 +22,7 @@ from shortlist.data.foreign_rows import (
     rows_of_hugging_face,
     rows_of_torch_dataset,
 )
-from shortlist.data.label_encoding import encode_labels
+from shortlist.data.label_encoding import are_numbers, encode_labels
 from shortlist.data.names import check_names
 from shortlist.data.pictures import PictureFiles, Pictures
 from shortlist.data.sources import open_dataset
@@ -83,14 +84,15 @@ def as_split(given: Any, *, classes: Sequence[str] | None = None) -> Split:
     Args:
         given: as for :func:`as_dataset`; of several splits the test split is taken. A folder is all pictures below it, without
             labels.
-        classes: the class names that the target refers to, in the order of the labels.
+        classes: the class names that the target refers to, in the order of the labels. Labels with names of their own are
+            matched by name.
 
     >>> as_split(([[1.0], [2.0]], ["oak", "elm"]), classes=["oak", "ash", "elm"]).target
     tensor([0, 2])
     """
     check_listed("classes", classes)
     if isinstance(given, Split):
-        return given
+        return given if classes is None else given.with_classes(classes)
     (split,) = as_dataset(given, classes=classes, require_labels=False).only_split().splits.values()
     return split
 
@@ -130,9 +132,9 @@ def _rows(given: Any, name: str) -> GivenRows:
     if isinstance(given, Dataset):
         whole = given.only_split(name if name in given.splits else None)
         (split,) = whole.splits.values()
-        return GivenRows(split, split.target, whole.classes, whole.superclasses)
+        return GivenRows(split, split.target, split.classes, whole.superclasses)
     if isinstance(given, Split):
-        return GivenRows(given, given.target)
+        return GivenRows(given, given.target, given.classes)
     if isinstance(given, Pictures):
         return GivenRows(Split(given, None, given.ids), None)
     if isinstance(given, torch.utils.data.DataLoader):
@@ -180,23 +182,26 @@ def _rows_of_arrays(inputs: Any, labels: Any | None) -> GivenRows:
 def _assembled(parts: Mapping[str, GivenRows], classes: Sequence[str] | None, name: str) -> Dataset:
     """The dataset of these parts, their labels numbered alike."""
     own = {tuple(part.classes) for part in parts.values() if part.classes}
+    numbered = False
     if len(own) > 1 or (own and classes is not None):  # the same number may mean different classes: match them by name
         common = list(classes) if classes is not None else sorted({label for names in own for label in names})
         targets = [_target_by_name(part, common) for part in parts.values()]
     else:
         shared = list(own.pop()) if own else classes
-        targets, common = encode_labels([part.labels for part in parts.values()], shared)
+        labels = [part.labels for part in parts.values()]
+        targets, common = encode_labels(labels, shared)
+        numbered = shared is None and are_numbers(labels)
     splits = {}
     for (split, part), target in zip(parts.items(), targets, strict=True):
         if target is not None and len(target) != len(part.split):
             raise InputError(f"split {split}: expected a label for each of the {len(part.split):,} rows, got {len(target):,}")
         same = not part.classes or list(part.classes) == common
-        splits[split] = replace(part.split, target=target) if same else part.split.with_target(target)
+        splits[split] = replace(part.split, target=target, classes=None, posterior=part.split.posterior if same else None)
     above = {
         label: name for part in parts.values() for label, name in zip(part.classes or (), part.superclasses or (), strict=False)
     }
     superclasses = [above[label] for label in common] if above and all(label in above for label in common) else None
-    return Dataset(name, common, splits, superclasses, problems=list(check_names(common)))
+    return Dataset(name, common, splits, superclasses, problems=list(check_names(common)), numbered=numbered)
 
 
 def _target_by_name(part: GivenRows, classes: Sequence[str]) -> Tensor | None:
@@ -210,10 +215,14 @@ def _with_classes(dataset: Dataset, classes: Sequence[str]) -> Dataset:
     """The dataset with its labels numbered by other classes, matched by name; superclasses go along."""
     if list(classes) == list(dataset.classes):
         return dataset
-    splits = {
-        name: split.with_target(None if split.target is None else target_among(split.target, dataset.classes, classes))
-        for name, split in dataset.splits.items()
-    }
+    splits = {name: _among(split, classes) for name, split in dataset.splits.items()}
     above = dict(zip(dataset.classes, dataset.superclasses or (), strict=False))
     superclasses = [above[name] for name in classes] if all(name in above for name in classes) else None
-    return replace(dataset, classes=list(classes), splits=splits, superclasses=superclasses)
+    return replace(dataset, classes=list(classes), splits=splits, superclasses=superclasses, numbered=False)
+
+
+def _among(split: Split, classes: Sequence[str]) -> Split:
+    """As :meth:`Split.with_classes`, but rows do not have the labels of classes that are new to them."""
+    if split.target is None or split.classes is None:
+        return split.with_classes(classes)
+    return split.with_target(target_among(split.target, split.classes, classes), classes)

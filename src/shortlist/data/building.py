@@ -90,10 +90,12 @@ def choose_classes(dataset: Dataset, *, superclasses: float = 1.0, fewest: int =
     number = torch.full((len(dataset.classes),), -1)
     number[torch.tensor(kept)] = torch.arange(len(kept))
     chosen = rows.rows((number[labels] >= 0).nonzero()[:, 0])
+    classes = [dataset.classes[label] for label in kept]
     return replace(
         dataset,
-        classes=[dataset.classes[label] for label in kept],
-        splits={ALL: chosen.with_target(number[chosen.labels])},
+        classes=classes,
+        splits={ALL: chosen.with_target(number[chosen.labels], classes)},
+        numbered=False,
         superclasses=None if dataset.superclasses is None else [dataset.superclasses[label] for label in kept],
         problems=[*dataset.problems, *notes],
     )

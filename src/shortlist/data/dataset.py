@@ -9,12 +9,13 @@ from torch import Tensor
 
 from shortlist.checks import check_labels
 from shortlist.class_names import check_listed, superclass_by_class
+from shortlist.data.class_lists import target_among
 from shortlist.data.feature_names import column_order, is_unnamed
 from shortlist.data.pictures import Pictures, row_numbers
 from shortlist.data.problems import Problem
 from shortlist.errors import InputError
 from shortlist.tensors import Target, is_single_label, shape_of
-from shortlist.words import counted, listed, quoted
+from shortlist.words import listed
 
 InputKind: TypeAlias = Literal["pictures", "features"]
 TRAIN, TEST = "train", "test"
@@ -55,6 +56,9 @@ class Split:
         posterior: the probability of each class given the input, where it is known.
         feature_names: the name of each feature, where the inputs are features with names.
         columns: what else is known about each row, by name: its licence, the organ that it shows. Empty where it is unknown.
+        classes: the names of the classes that the labels refer to, so that they can be matched with others; a dataset gives
+            its own to its splits. None if they are not known: the numbers are then those of the classes the split is used with.
+        open_classes: as for :class:`Dataset`.
 
     >>> Split(torch.zeros(2, 3), None, ["a", "b"])
     Split(2 rows, 3 features, no labels)
@@ -67,9 +71,11 @@ class Split:
     posterior: Tensor | None = None
     feature_names: Sequence[str] = ()
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    classes: Sequence[str] | None = None
+    open_classes: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("ids", "groups", "feature_names"):
+        for name in ("ids", "groups", "feature_names", "classes"):
             check_listed(name, getattr(self, name))
         for name, column in self.columns.items():
             check_listed(f"column {name!r}", column)
@@ -83,6 +89,16 @@ class Split:
         columns = self.inputs.shape[1] if isinstance(self.inputs, Tensor) else 0
         if self.feature_names and len(self.feature_names) != columns:
             raise InputError(f"feature_names: expected one for each of the {columns} features, got {len(self.feature_names)}")
+        if self.classes is not None:
+            self._check_labels(self.classes)
+
+    def _check_labels(self, classes: Sequence[str]) -> None:
+        """Raise an error unless the labels are among as many classes."""
+        if self.target is None:
+            return
+        if not is_single_label(self.target) and self.target.shape[1] != len(classes):
+            raise InputError(f"target: expected labels of {len(classes)} classes, got {shape_of(self.target)}")
+        check_labels(self.target, len(classes))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -110,19 +126,40 @@ class Split:
         """Only these rows, by number or by a mask, in this order."""
         rows = row_numbers(rows)
         chosen = rows.tolist()
-        return Split(
-            self.inputs[rows] if isinstance(self.inputs, Tensor) else self.inputs.rows(rows),
-            None if self.target is None else self.target[rows],
-            [self.ids[row] for row in chosen],
-            None if self.groups is None else [self.groups[row] for row in chosen],
-            None if self.posterior is None else self.posterior[rows],
-            self.feature_names,
-            {name: [column[row] for row in chosen] for name, column in self.columns.items()},
+        return replace(
+            self,
+            inputs=self.inputs[rows] if isinstance(self.inputs, Tensor) else self.inputs.rows(rows),
+            target=None if self.target is None else self.target[rows],
+            ids=[self.ids[row] for row in chosen],
+            groups=None if self.groups is None else [self.groups[row] for row in chosen],
+            posterior=None if self.posterior is None else self.posterior[rows],
+            columns={name: [column[row] for row in chosen] for name, column in self.columns.items()},
         )
 
-    def with_target(self, target: Target | None) -> "Split":
-        """The same rows with other labels, and so without a posterior."""
-        return replace(self, target=target, posterior=None)
+    def with_target(self, target: Target | None, classes: Sequence[str] | None = None) -> "Split":
+        """The same rows with other labels, and so without a posterior.
+
+        Args:
+            target: the labels.
+            classes: the names of the classes that they refer to; those of the split by default.
+        """
+        return replace(self, target=target, posterior=None, classes=self.classes if classes is None else classes)
+
+    def with_classes(self, classes: Sequence[str]) -> "Split":
+        """The same rows with their labels numbered by these classes, matched by name; see :func:`target_among`.
+
+        Labels without names get these names. A label that is not among the classes is an error; so is, where rows may have
+        several labels, a class that the split does not know, unless its classes are open.
+
+        >>> rows = Split(torch.zeros(2, 1), torch.tensor([0, 1]), ["a", "b"], classes=["elm", "oak"])
+        >>> rows.with_classes(["oak", "ash", "elm"]).target
+        tensor([2, 0])
+        """
+        if self.classes is not None and list(self.classes) == list(classes):
+            return self
+        if self.target is None or self.classes is None:
+            return replace(self, classes=classes)
+        return self.with_target(target_among(self.target, self.classes, classes, need_all=not self.open_classes), classes)
 
     def with_features(self, names: Sequence[str]) -> "Split":
         """The same rows with these features in this order, matched by name; features without names get these names.
@@ -149,7 +186,8 @@ class Dataset:
     Args:
         name: the name of the dataset, for messages and reports.
         classes: the name of each class, in the order of the labels; may be empty where no row has a label.
-        splits: by name, ``"train"`` among them where there is one.
+        splits: by name, ``"train"`` among them where there is one. Labels of a split that knows its classes are matched with
+            these by name.
         superclasses: the name of the superclass of each class (genus, coarse label), in the order of the classes or as a dict
             or series by class; None if there are none. A class whose name is missing (None, NaN) is its own superclass.
         reference: the publication to cite.
@@ -159,6 +197,8 @@ class Dataset:
         notes: what was done to the data after reading, in sentences, such as which rows were left out on request.
         open_classes: whether the classes are those that the rows happen to have, as in a column of lists of labels, so that
             no row has any other class; otherwise, with several labels a row, nothing is known about other classes.
+        numbered: whether the classes have no names but their numbers, ``"0"``, ``"1"``, …, which mean the classes of the data
+            or of the classifier that the splits are used with.
 
     >>> features, target = torch.zeros(3, 2), torch.tensor([0, 1, 1])
     >>> garden = Dataset("garden", ["oak", "elm"], {"train": Split(features, target, ["a", "b", "c"])})
@@ -175,10 +215,12 @@ class Dataset:
     feature_names: Sequence[str] = ()
     notes: Sequence[str] = ()
     open_classes: bool = False
+    numbered: bool = False
 
     def __post_init__(self) -> None:
         for name in ("classes", "feature_names", "notes"):
             check_listed(name, getattr(self, name))
+        object.__setattr__(self, "numbered", self.numbered and list(self.classes) == list(map(str, range(len(self.classes)))))
         if self.superclasses is not None:
             object.__setattr__(self, "superclasses", superclass_by_class(self.superclasses, self.classes))
         if self.superclasses is not None and len(self.superclasses) != len(self.classes):
@@ -189,9 +231,7 @@ class Dataset:
         if len(kinds) > 1:
             raise InputError(f"{self.name}: expected the same kind of inputs in every split, got pictures and features")
         self._name_features()
-        for name, split in self.splits.items():
-            if split.target is not None:
-                self._check_target(name, split.target)
+        object.__setattr__(self, "splits", {name: self._with_names(name, split) for name, split in self.splits.items()})
 
     def _name_features(self) -> None:
         given = [self.feature_names, *(split.feature_names for split in self.splits.values())]
@@ -207,10 +247,15 @@ class Dataset:
         object.__setattr__(self, "feature_names", names)
         object.__setattr__(self, "splits", splits)
 
-    def _check_target(self, name: str, target: Target) -> None:
-        if not is_single_label(target) and target.shape[1] != len(self.classes):
-            raise InputError(f"split {name}: expected a target of {len(self.classes)} classes, got {shape_of(target)}")
-        check_labels(target, len(self.classes))
+    def _with_names(self, name: str, split: Split) -> Split:
+        """The split with its labels numbered by the classes, which it then knows, unless they are only numbered."""
+        try:
+            found = split.with_classes(self.classes)
+        except InputError as error:
+            raise InputError(f"{self.name}, split {name}: {error}") from error
+        if not self.numbered and found.open_classes == self.open_classes:
+            return found
+        return replace(found, classes=None if self.numbered else self.classes, open_classes=self.open_classes)
 
     def __repr__(self) -> str:
         splits = ", ".join(f"{name} {len(split):,}" for name, split in self.splits.items())
@@ -309,50 +354,6 @@ def usual_split_names(names: Iterable[str]) -> dict[str, str]:
             if found:
                 break
     return {name: chosen.get(name.casefold(), name) for name in names}
-
-
-def target_among(target: Target, names: Sequence[str], classes: Sequence[str], *, need_all: bool = False) -> Target:
-    """The same labels, numbered by their place in another list of classes; classes are matched by name.
-
-    A label that some row carries and that is not among the classes is an error; names that no row carries do not matter.
-
-    Args:
-        target: ``int64 (N,)`` or ``bool (N, K)``.
-        names: the K class names that the target refers to.
-        classes: the C class names to refer to.
-        need_all: raise an error if rows may have several labels and some class is not among the names: whether the rows
-            carry it is unknown then. By default they do not.
-
-    Shape: ``int64 (N,)`` or ``bool (N, C)``, as the target.
-
-    >>> target_among(torch.tensor([0, 1]), ["elm", "oak"], ["oak", "ash", "elm"])
-    tensor([2, 0])
-    """
-    number = {name: place for place, name in enumerate(classes)}
-    single = is_single_label(target)
-    carried = (target.unique() if single else target.any(0).nonzero()[:, 0]).tolist()
-    unknown = [names[label] for label in carried if names[label] not in number]
-    if unknown:
-        raise InputError(_unknown_labels(unknown, len(carried), classes))
-    missing = [name for name in classes if name not in set(names)] if need_all and not single else []
-    if missing:
-        raise InputError(
-            f"expected labels of every class, got none of {quoted(missing)}, so it is unknown which rows have them"
-        )
-    if single:
-        return torch.tensor([number.get(name, -1) for name in names], dtype=torch.int64)[target]
-    renumbered = torch.zeros(len(target), len(classes), dtype=torch.bool)
-    for label in carried:
-        renumbered[:, number[names[label]]] = target[:, label]
-    return renumbered
-
-
-def _unknown_labels(unknown: Sequence[str], carried: int, classes: Sequence[str]) -> str:
-    known = f"the {counted(len(classes), 'class', 'classes')} ({quoted(classes, 3)})"
-    if carried == 1:
-        return f"the label {unknown[0]!r} is not among {known}"
-    which = f"{unknown[0]!r}{' first' if len(unknown) > 1 else ''}"
-    return f"{len(unknown):,} of the {carried:,} labels ({which}) {'is' if len(unknown) == 1 else 'are'} not among {known}"
 
 
 def _label_kind(target: Target | None) -> str:

@@ -15,6 +15,7 @@ from torch import Tensor
 from shortlist.column_names import USUAL_NAMES
 from shortlist.data.array_inputs import array_inputs, pixels
 from shortlist.data.dataset import Split
+from shortlist.data.foreign_classes import labels_and_classes, stored_column
 from shortlist.data.pictures import PictureArray, Pictures, row_numbers
 from shortlist.errors import InputError
 from shortlist.tensors import as_tensor, shape_of
@@ -99,7 +100,7 @@ def rows_of_torch_dataset(dataset: Any) -> GivenRows:
     """The rows of a map-style dataset of (input, label) pairs, or of inputs alone.
 
     Labels come from ``targets`` or ``labels`` if the dataset has them, so that no picture is decoded for its label; class names
-    come from ``classes``.
+    come from ``classes``; those of the parts of a ``ConcatDataset`` are matched by name.
 
     Args:
         dataset: with ``__len__`` and ``__getitem__``.
@@ -119,7 +120,7 @@ def rows_of_torch_dataset(dataset: Any) -> GivenRows:
         if count:
             inputs.decode(0)  # an unsupported form is refused now rather than in the middle of training
         labels = None if read_label is None else _labels_of(dataset, first, read_label)
-    return GivenRows(Split(inputs, None, ids), labels, _classes_of(dataset))
+    return GivenRows(Split(inputs, None, ids), *labels_and_classes(dataset, labels))
 
 
 def _rows_of_tensors(tensors: Sequence[Tensor]) -> GivenRows:
@@ -167,16 +168,11 @@ def _stored_labels(dataset: Any) -> list[Any] | None:
     if hasattr(dataset, "datasets"):  # a ConcatDataset
         parts = [_stored_labels(part) for part in dataset.datasets]
         return None if any(part is None for part in parts) else [label for part in parts for label in part or ()]
-    stored = next((getattr(dataset, name) for name in ("targets", "labels") if _is_column(dataset, name)), None)
+    stored = stored_column(dataset)
     if stored is None:
         return None
     transform = getattr(dataset, "target_transform", None)
     return list(stored) if transform is None else [transform(label) for label in stored]
-
-
-def _is_column(dataset: Any, name: str) -> bool:
-    stored = getattr(dataset, name, None)
-    return stored is not None and not callable(stored) and hasattr(stored, "__len__") and hasattr(stored, "__getitem__")
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -185,17 +181,6 @@ def _same(one: Any, other: Any) -> bool:
         return bool(np.array_equal(np.asarray(one), np.asarray(other)))
     except (TypeError, ValueError):
         return False
-
-
-def _classes_of(dataset: Any) -> list[str] | None:
-    """The class names, of the dataset or of the one that it is part of."""
-    names = getattr(dataset, "classes", None)
-    if isinstance(names, Sequence) and not isinstance(names, str) and names:
-        return [", ".join(map(str, name)) if isinstance(name, tuple | list) else str(name) for name in names]
-    if hasattr(dataset, "datasets"):
-        parts = [_classes_of(part) for part in dataset.datasets]
-        return parts[0] if all(part == parts[0] for part in parts) else None
-    return _classes_of(dataset.dataset) if hasattr(dataset, "indices") and hasattr(dataset, "dataset") else None
 
 
 def _id_of(dataset: Any, row: int) -> str:

@@ -43,6 +43,16 @@ def encode_labels(given: Sequence[Any | None], classes: Sequence[str] | None = N
     return [None if column is None else column.target(names) for column in columns], names
 
 
+def are_numbers(given: Sequence[Any | None]) -> bool:
+    """Whether these labels of several splits are numbers of classes, or zeros and ones (N, C), and come without any name.
+
+    >>> are_numbers([[0, 2], None]), are_numbers([["0", "2"]])
+    (True, False)
+    """
+    columns = [_read(labels) for labels in given if labels is not None]
+    return not any(column.named or column.classes is not None for column in columns)
+
+
 @dataclass(frozen=True, eq=False)
 class _Labels:
     """The labels of one split.

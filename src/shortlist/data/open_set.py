@@ -42,6 +42,7 @@ def unlabel(dataset: Dataset, per_superclass: int = 2, seed: int = 0) -> Dataset
         classes=[dataset.classes[label] for label in names],
         superclasses=None if dataset.superclasses is None else [dataset.superclasses[label] for label in names],
         splits={name: _relabelled(split, kept, len(dataset.classes)) for name, split in dataset.splits.items()},
+        numbered=False,
     )
 
 
@@ -61,11 +62,11 @@ def _relabelled(split: Split, kept: Tensor, classes: int) -> Split:
     posterior = None if split.posterior is None else split.posterior[:, kept]
     labels = split.labels
     if not is_single_label(labels):
-        return replace(split, target=labels[:, kept], posterior=posterior)
+        return replace(split, target=labels[:, kept], posterior=posterior, classes=None)
     place = torch.full((classes,), -1)
     place[kept] = torch.arange(len(kept))
     label = place[labels]
     rows = (label >= 0).nonzero().squeeze(1)
     target = torch.zeros(len(split), len(kept), dtype=torch.bool)
     target[rows, label[rows]] = True
-    return replace(split, target=target, posterior=posterior)
+    return replace(split, target=target, posterior=posterior, classes=None)

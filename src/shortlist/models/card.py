@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from shortlist.data.pictures import larger_side
 from shortlist.models.classifier import Classifier
 from shortlist.models.network import Network
 from shortlist.words import printable
@@ -49,11 +48,10 @@ def _what(classifier: Classifier) -> str:
         "exactly one label" if classifier.single_label else "any number of labels, none included",
     )
     fed = f"pictures of {inputs.size} × {inputs.size} pixels" if inputs.is_pictures else f"rows of {inputs.size} features"
-    if inputs.is_pictures and inputs.fit == "center":
-        fed += f" (the central window, after the shorter side is resized to {larger_side(inputs.size)})"
+    prepared = f" Pictures of other sizes are prepared like this: {inputs.preparation}." if inputs.is_pictures else ""
     return (
         f"This classifier reads {fed} and predicts a set of labels out of {len(classifier.classes):,} classes. "
-        f"It was trained on rows that have {labels}."
+        f"It was trained on rows that have {labels}.{prepared}"
     )
 
 

@@ -229,6 +229,8 @@ class Classifier(nn.Module):
             return self.with_head(head).predictions(source, target, batch_size=batch_size, workers=workers, quality=quality)
         if is_foreign_dataset(source):  # with its labels
             source = as_split(source, classes=self.classes)
+        elif isinstance(source, Split):
+            source = self._own_labels(source.with_target(None) if target is not None else source)
         found = as_source(source, self.inputs)
         wanted = quality_for(self.rule, self.inputs, quality, required=False)
         scores, values = self._all_scores(found, batch_size, workers, wanted)
@@ -238,6 +240,13 @@ class Classifier(nn.Module):
         ids = names if len(names) and len(set(names)) == len(names) else None
         known = (self.train_counts, self.superclasses, self.network.digest(), values)
         return Predictions(scores, target, self.classes, _on_cpu(self.link), ids, *known)
+
+    def _own_labels(self, rows: Split) -> Split:
+        """The rows with their labels numbered by the classes of the classifier, matched by name."""
+        try:
+            return rows.with_classes(self.classes)
+        except InputError as error:
+            raise InputError(f"{error}: to score rows without labels, pass rows.with_target(None)") from error
 
     def with_link(self, link: Link | None) -> "Classifier":
         """The same network with another link; a fitted rule is dropped, since its threshold belongs to the old link."""

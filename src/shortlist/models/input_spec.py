@@ -10,6 +10,7 @@ from torch import Tensor
 
 from shortlist.checks import check_finite, one_of, whole
 from shortlist.data.feature_names import column_order, is_unnamed
+from shortlist.data.pictures import larger_side
 from shortlist.errors import InputError
 from shortlist.tensors import as_tensor, check_tensor, row_blocks, shape_of
 from shortlist.words import shown
@@ -152,6 +153,26 @@ class InputSpec:
     def shape(self) -> tuple[int, ...]:
         """The shape of one input, ``(3, size, size)`` or ``(features,)``."""
         return (CHANNELS, self.size, self.size) if self.is_pictures else (self.size,)
+
+    @property
+    def preparation(self) -> str:
+        """How a picture of any size becomes what the network reads, in words; empty for features.
+
+        >>> print(InputSpec.imagenet(fit="crop").preparation)
+        upright RGB, the largest central square, resized to 224 × 224 by Pillow's bilinear filter
+        """
+        if not self.is_pictures:
+            return ""
+        larger, filtered = larger_side(self.size), "by Pillow's bilinear filter"
+        forms = {
+            "crop": f"the largest central square, resized to {self.size} × {self.size} {filtered}",
+            "center": f"the largest central square, resized to {larger} × {larger} {filtered}, and of that the central "
+            f"{self.size} × {self.size} pixels",
+            "stretch": f"the whole picture, resized to {self.size} × {self.size} {filtered}",
+            "pad": f"the whole picture, its longer side resized to {self.size} {filtered}, in the middle of a square of the "
+            "mean colour of its border",
+        }
+        return f"upright RGB, {forms[self.fit]}"
 
     def prepare(self, batch: Tensor) -> Tensor:
         """``(batch - mean) / std`` in float32, on the batch's device; pictures in channels-last memory. As it is where raw.

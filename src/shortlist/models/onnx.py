@@ -36,8 +36,8 @@ def export_onnx(classifier: Classifier, path: str | Path, *, opset: int | None =
     Input ``images`` uint8 (batch, 3, size, size), or ``features`` float32 (batch, D). Outputs ``scores`` float32 (batch, C);
     ``probs`` float32 (batch, C), where the classifier has a link; ``sets`` bool (batch, C), where it has a rule. Inputs are
     standardised inside the graph; resizing pictures is left to the caller. A rule with a gate by quality adds the input
-    ``quality`` float64 (batch,); sharpness is computed inside the graph. Class names, link, rule and guarantee are in the
-    metadata of the file, under ``shortlist.*``, as JSON.
+    ``quality`` float64 (batch,); sharpness is computed inside the graph. Class names, how to prepare pictures, link, rule and
+    guarantee are in the metadata of the file, under ``shortlist.*``, as JSON.
 
     Scores agree with torch's up to rounding, so a set may differ where a label lies within rounding of the threshold. Where
     many labels do, as with ``aps`` and ``raps`` on a classifier so confident that its threshold is almost 1, many sets may.
@@ -150,6 +150,8 @@ def _metadata(classifier: Classifier) -> dict[str, str]:
     }
     if classifier.network.scored_head != "labels":
         told["scored_head"] = classifier.network.scored_head
+    if classifier.inputs.is_pictures:
+        told["preparation"] = classifier.inputs.preparation
     if classifier.superclasses is not None:
         told["superclasses"] = list(classifier.superclasses)
     return {f"shortlist.{name}": json.dumps(value) for name, value in told.items()}

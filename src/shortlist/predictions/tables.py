@@ -128,6 +128,13 @@ def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind) or pa.types.is_large_list(kind))
 
 
+def _plain_lists(column: pa.Array) -> pa.Array:
+    """Lists in the usual layout; other columns as they are."""
+    kind = column.type
+    is_view = pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind)
+    return pa.array(column.to_pylist(), pa.list_(kind.value_type)) if is_view else column  # Arrow's cast fails on some
+
+
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
@@ -219,7 +226,7 @@ class _Gathered:
 
     def _labels_of(self, column: pa.Array) -> pa.Array:
         """The entries of the target that are labels."""
-        column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else _plain_lists(column)
         if self.keys.no_label is not None:
             if pa.types.is_nested(column.type):
                 raise InputError("no_label: expected a target with one entry per row, got lists")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from shortlist.class_names import is_missing
 from shortlist.errors import InputError
 from shortlist.words import counted, shown
 
@@ -67,9 +68,13 @@ def _array(where: str, values: Any, known: pa.DataType | None) -> pa.Array:
     """Values as an array of one of the kinds; of the known one if there is one."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise InputError(f"{where}: expected one value for each row, got {shown(values)}")
+    values = values.tolist() if hasattr(values, "tolist") else list(values)
     try:
-        array = pa.array(values.tolist() if hasattr(values, "tolist") else list(values), from_pandas=True)
+        array = pa.array(values, from_pandas=True)
     except (pa.ArrowException, TypeError, OverflowError):
+        large = _beyond_int64(values)
+        if large is not None:
+            raise InputError(f"{where}: expected whole numbers from -2^63 to 2^63 - 1, got {large}: pass text") from None
         raise InputError(f"{where}: expected values of one kind ({', '.join(KINDS.values())}), got a mixture") from None
     if array.type == pa.null():
         return pa.nulls(len(array), known or pa.string())
@@ -78,8 +83,37 @@ def _array(where: str, values: Any, known: pa.DataType | None) -> pa.Array:
     if known is None or array.type == known:
         return array
     if (array.type, known) == (pa.int64(), pa.float64()):
-        return array.cast(known)
-    raise InputError(f"{where}: expected {KINDS[known]}, got {KINDS[array.type]}")
+        return _as_floats(where, array)
+    advice = ""
+    if (array.type, known) == (pa.float64(), pa.int64()):
+        advice = f", such as {_fraction(array)}: build the index again with this column as numbers"
+    raise InputError(f"{where}: expected {KINDS[known]}, got {KINDS[array.type]}{advice}")
+
+
+def _beyond_int64(values: list[Any]) -> int | None:
+    """The first of these whole numbers that 64 bits cannot hold; None if there is none, or if some are no whole numbers."""
+    numbers = [value for value in values if not is_missing(value)]
+    if not all(isinstance(value, int) and not isinstance(value, bool) for value in numbers):
+        return None
+    return next((value for value in numbers if not -(2**63) <= value < 2**63), None)
+
+
+def _as_floats(where: str, array: pa.Array) -> pa.Array:
+    """Whole numbers as floating point, if that changes none."""
+    try:
+        return array.cast(pa.float64())
+    except pa.ArrowInvalid:  # beyond 2^53
+        large = max((value for value in array.to_pylist() if value is not None), key=abs)
+        raise InputError(
+            f"{where}: expected {KINDS[pa.float64()]}, which the index keeps as floating point, got {large}, which that cannot "
+            "hold: build the index again with this column as whole numbers or text"
+        ) from None
+
+
+def _fraction(array: pa.Array) -> float:
+    """The first number that is not whole; the first of all if there is none."""
+    numbers = [value for value in array.to_pylist() if value is not None]
+    return float(next((value for value in numbers if not float(value).is_integer()), numbers[0]))
 
 
 @dataclass(frozen=True)

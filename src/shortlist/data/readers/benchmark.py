@@ -4,7 +4,7 @@ import csv
 from dataclasses import replace
 from pathlib import Path
 
-from shortlist.data.dataset import Dataset, target_among
+from shortlist.data.dataset import Dataset
 from shortlist.data.inside import check_inside
 from shortlist.data.manifest import CLASSES, MANIFEST
 from shortlist.data.readers.picture_table import pictures_of_table
@@ -44,10 +44,6 @@ def read_benchmark(root: str | Path, *, pictures_root: str | Path | None = None,
         dataset,
         name=folder.resolve().name,
         classes=classes,
-        splits={
-            name: split.with_target(target_among(split.labels, dataset.classes, classes))
-            for name, split in dataset.splits.items()
-        },
         superclasses=None if dataset.superclasses is None else [dataset.superclasses[label] for label in order],
     )
 
