@@ -80,10 +80,12 @@ def test_average_k(case, rows_at_once, reduction):
 @pytest.mark.parametrize("kernels", ["never", "always"])
 @pytest.mark.parametrize("rows_at_once", [2, 3, 10])
 def test_average_k_chooses_the_same_of_equal_probabilities(kernels, rows_at_once):
+    device = "cuda" if torch.cuda.is_available() else "cpu"  # without a GPU kernels are interpreted
     # With small whole numbers most probabilities tie, within rows and across them.
-    inputs = torch.tensor([[1.0], [1.0], [0.0], [1.0], [0.0], [-1.0], [1.0]], requires_grad=True)
-    labels, proposals = head(0, torch.float32, 6, 1)[0], torch.tensor([[1.0], [1.0], [0.0], [1.0], [0.0], [0.0]])
-    target = torch.tensor([0, 5, 3, 3, -100, 1, 2])
+    inputs = torch.tensor([[1.0], [1.0], [0.0], [1.0], [0.0], [-1.0], [1.0]], device=device, requires_grad=True)
+    labels = head(0, torch.float32, 6, 1)[0].detach().to(device).requires_grad_()
+    proposals = torch.tensor([[1.0], [1.0], [0.0], [1.0], [0.0], [0.0]], device=device)
+    target = torch.tensor([0, 5, 3, 3, -100, 1, 2], device=device)
     leaves = [inputs, labels]
     for k in (1.5, 2, 3.3, 6):
         loss = losses.AverageKLoss(k=k)

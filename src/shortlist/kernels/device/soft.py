@@ -188,8 +188,8 @@ def _solve(row, classes, total, unit, inverse, reach, deviation, NORMAL: tl.cons
     solvable = (missing == 0.0) & (finite > 0.0) & (endless < total) & (endless + finite > total)
     top = tl.max(largest) + reach * unit
     low, high = least - reach * unit, top
-    above = total / (finite + endless)
-    guess = mean + quantile(1.0 - above, above) * tl.sqrt(variance + deviation * deviation * unit * unit)
+    wanted = total / (finite + endless)
+    guess = mean + quantile(1.0 - wanted, wanted) * tl.sqrt(variance + deviation * deviation * unit * unit)
     level = tl.where(guess > low, tl.where(guess < high, guess, high), low)
     level = tl.where(guess == guess, level, high)
     pivot, rest = level, 0.0
