@@ -55,9 +55,9 @@ def run() -> None:
 def measure(setting: Setting) -> None:
     """Time called and replayed, and memory, of every loss."""
     steps, name = losses_at(setting), str(setting)
-    compare("gpu-losses", name, {loss: _waited(step) for loss, step in steps.items()}, rounds=25, warm=True)
-    record("gpu-loss-memory", name, {"extra_mb": {loss: _extra_bytes(step) / 1e6 for loss, step in steps.items()}})
-    replayed = {loss: _waited(_recorded(step)) for loss, step in steps.items()}
+    compare("gpu-losses", name, {loss: waited(step) for loss, step in steps.items()}, rounds=25, warm=True)
+    record("gpu-loss-memory", name, {"extra_mb": {loss: extra_bytes(step) / 1e6 for loss, step in steps.items()}})
+    replayed = {loss: waited(recorded(step)) for loss, step in steps.items()}
     compare("gpu-losses-replayed", name, replayed, rounds=25, warm=True)
     record("gpu-loss-floor", name, {"floor_ms": _floor(setting.rows, setting.classes) * setting.dtype.itemsize / 4})
     torch.cuda.empty_cache()
@@ -78,7 +78,7 @@ def _floor(rows: int, classes: int) -> float:
     return begin.elapsed_time(end) / copies * rows * classes / source.numel()
 
 
-def _recorded(step: Step) -> Step:
+def recorded(step: Step) -> Step:
     """The step as a CUDA graph that is replayed."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -92,14 +92,14 @@ def _recorded(step: Step) -> Step:
     return graph.replay
 
 
-def _waited(step: Step) -> Step:
+def waited(step: Step) -> Step:
     """The step, until the device is done."""
 
-    def waited() -> None:
+    def until_done() -> None:
         step()
         torch.cuda.synchronize()
 
-    return waited
+    return until_done
 
 
 def losses_at(setting: Setting) -> dict[str, Step]:
@@ -150,7 +150,7 @@ def _step(loss: Callable[..., Tensor], scores: Tensor, target: Tensor, **more: A
     return step
 
 
-def _extra_bytes(step: Step) -> int:
+def extra_bytes(step: Step) -> int:
     """The peak of a step above the scores and their gradients, which are there before it."""
     step()
     torch.cuda.reset_peak_memory_stats()

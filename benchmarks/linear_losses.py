@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from benchmarks.gpu_losses import Step, _extra_bytes, _recorded, _waited
+from benchmarks.gpu_losses import Step, extra_bytes, recorded, waited
 from benchmarks.harness import compare, record
 from shortlist import losses
 from shortlist.losses import Loss, loss_of_linear
@@ -27,11 +27,11 @@ def run() -> None:
     for name, loss in LOSSES.items():
         steps = _steps(loss)
         setting = f"{name}, {ROWS:,} × {FEATURES} → {CLASSES:,}, bfloat16"
-        compare("linear-losses", setting, {way: _waited(step) for way, step in steps.items()}, rounds=15, warm=True)
-        memory = {way: _extra_bytes(step) / 1e6 for way, step in steps.items()}
+        compare("linear-losses", setting, {way: waited(step) for way, step in steps.items()}, rounds=15, warm=True)
+        memory = {way: extra_bytes(step) / 1e6 for way, step in steps.items()}
         record("linear-loss-memory", setting, {"extra_mb": memory})
         print(f"{'linear-loss-memory':28} {setting:60} {memory['together']:8.0f} of {memory['scores first']:.0f} MB")
-        replayed = {way: _waited(_recorded(step)) for way, step in steps.items()}
+        replayed = {way: waited(recorded(step)) for way, step in steps.items()}
         compare("linear-losses-replayed", setting, replayed, rounds=15, warm=True)
         del steps, replayed
         torch.cuda.empty_cache()
