@@ -260,10 +260,12 @@ class Loop:
 
     def _backward(self, loss: Tensor) -> None:
         """Through the gradient scaler for float16, otherwise directly, which saves 0.25 ms per step."""
-        if self.context.accelerator.scaler is None:
-            loss.backward()
+        accelerator = self.context.accelerator
+        if accelerator.scaler is None:
+            with torch.autograd.set_multithreading_enabled(accelerator.num_processes > 1):  # waking a thread takes 0.1 ms
+                loss.backward()
         else:
-            self.context.accelerator.backward(loss)
+            accelerator.backward(loss)
 
     def _skip_or_stop(
         self, step: int, loss: float, gradient: float | None, batches: Sequence[Batch], before: BufferSnapshot | None
