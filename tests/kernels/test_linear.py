@@ -1,13 +1,10 @@
 """A linear head and its loss, chunk by chunk, with the kernels: the same as the kernels on all scores, noise included."""
 
-from contextlib import nullcontext
-
 import pytest
 import torch
 from torch.nn.functional import linear
 
 from shortlist import losses
-from shortlist.kernels.rows import overwriting
 from shortlist.losses import loss_of_linear
 
 ROWS, CLASSES, FEATURES = 11, 33, 5
@@ -52,40 +49,6 @@ def test_like_the_kernels_on_all_scores(device, loss):
         lambda: loss_of_linear(loss, *leaves, target, rows_at_once=4),
         leaves,
     )
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize(
-    "loss",
-    [
-        losses.CrossEntropyLoss(weight=torch.linspace(0, 2, 2100)),
-        losses.FocalLoss(),
-        losses.LdamLoss(margins=torch.linspace(0, 1, 2100)),
-        losses.NoisedTopkHingeLoss(k=3),
-        losses.NoisedTopkHingeLoss(k=3, smoothing="soft"),
-        losses.BinaryCrossEntropyLoss(),
-        losses.SpaLoss(),
-        losses.AsymmetricFocalLoss(),
-    ],
-    ids=str,
-)
-def test_a_gradient_takes_the_place_of_the_scores(device, loss, dtype):
-    loss = loss.to(device)
-    assert loss.overwrites_scores
-    scores, target = drawn(device, 3, 2100).detach().to(dtype), torch.tensor([5, 2099, 1030], device=device)
-    gradients = []
-    for overwritten in (False, True):
-        torch.manual_seed(3)
-        leaf = scores.clone().requires_grad_()
-        value = loss(leaf, target)
-        with overwriting(leaf) if overwritten else nullcontext():
-            gradients.append(*torch.autograd.grad(value, leaf))
-        assert (gradients[-1].data_ptr() == leaf.data_ptr()) is overwritten
-    assert torch.equal(*gradients)
-
-
-def test_the_gradients_of_two_terms_keep_the_scores(device):
-    assert not losses.PenalisedLoss(losses.SpaLoss(), losses.LabelPairPenalty()).overwrites_scores
 
 
 @pytest.mark.parametrize("rows_at_once", [1, 4, 11])

@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from shortlist.kernels.choice import fused
 from shortlist.kernels.registry import operator
-from shortlist.kernels.rows import block_of, room_for_gradient, unit_columns, warps_of
+from shortlist.kernels.rows import block_of, unit_columns, warps_of
 from shortlist.tensors import Reduction, Scores, Target
 
 EXTREME = 1e30  # scales and exponents beyond this, or scales below its inverse, could overflow
@@ -170,7 +170,7 @@ def _backward(
 ) -> Tensor:
     from shortlist.kernels.device import cross_entropy as device
 
-    scores, out = unit_columns(scores), room_for_gradient(scores)
+    scores, out = unit_columns(scores), _backward_shapes(upstream, scores)
     rows, classes = scores.shape
     if rows:
         block = block_of(classes)

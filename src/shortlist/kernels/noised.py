@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 
 from shortlist.kernels.choice import fused
 from shortlist.kernels.registry import operator
-from shortlist.kernels.rows import room_for_gradient, unit_columns
+from shortlist.kernels.rows import unit_columns
 from shortlist.tensors import Reduction, Scores, Target
 
 MOST_ROOM = 8192  # classes of a row that are compared at once: beyond it, the plain form is as fast
@@ -193,7 +193,7 @@ def noised_hinge_gradient(
     """The gradient of the hinges in the scores, from that of their rows (N,), or of their weighted mean or sum ()."""
     from shortlist.kernels.device.noised import hinge_gradient
 
-    gradient = room_for_gradient(scores)
+    gradient = torch.empty(scores.shape, dtype=scores.dtype, device=scores.device)
     rows, columns = gradient.shape
     if rows:
         block = _block(columns)

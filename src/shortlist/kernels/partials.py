@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from shortlist.kernels.labels import readable
 from shortlist.kernels.registry import operator
-from shortlist.kernels.rows import blocks, room_for_gradient, unit_columns
+from shortlist.kernels.rows import blocks, unit_columns
 from shortlist.tensors import Scores, Target, is_single_label
 
 
@@ -76,7 +76,7 @@ def _values(kernel: Any, scores: Scores, target: Target, shape: list[float], **c
 
 def _gradient(kernel: Any, scores: Scores, target: Target, gradient: Tensor, shape: list[float], **choices: bool) -> Tensor:
     """Launch a program for each row and block of columns."""
-    out = room_for_gradient(scores)
+    out = _like_scores(scores)
     if not len(scores):
         return out
     scores, marks, classes = unit_columns(scores), readable(target), scores.shape[1]

@@ -4,10 +4,6 @@ Programs that keep many numbers for each column (several sums, or a search) take
 keep few take ``blocks``, with more columns for each thread.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-import torch
 from torch import Tensor
 
 COLUMNS_PER_WARP = 128  # 4 for each thread: enough to keep it busy, few enough for the registers of several sums
@@ -35,28 +31,3 @@ def blocks(classes: int) -> dict[str, int]:
 def unit_columns(values: Tensor) -> Tensor:
     """The values (N, C), copied if neighbouring columns are not neighbours in memory."""
     return values if values.stride(1) == 1 or values.shape[1] == 1 else values.contiguous()
-
-
-_overwritten: Tensor | None = None
-
-
-@contextmanager
-def overwriting(scores: Tensor) -> Iterator[None]:
-    """Context in which kernels that can may write the gradient in these scores over them: they are not read afterwards."""
-    global _overwritten
-    before, _overwritten = _overwritten, scores.detach()
-    try:
-        yield
-    finally:
-        _overwritten = before
-
-
-def room_for_gradient(scores: Tensor) -> Tensor:
-    """Memory for the gradient in the scores: their own, where :func:`overwriting` allows it.
-
-    For kernels that read the score of a place before they write to it, and not again.
-    """
-    given = _overwritten
-    if given is not None and given.is_contiguous() and given.data_ptr() == scores.data_ptr() and given.shape == scores.shape:
-        return given
-    return torch.empty(scores.shape, dtype=scores.dtype, device=scores.device)

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from shortlist.kernels.registry import operator
-from shortlist.kernels.rows import block_of, room_for_gradient, unit_columns, warps_of
+from shortlist.kernels.rows import block_of, unit_columns, warps_of
 
 # What forward keeps for each row: value, weight, pivot of the level, offset and inverse sum of the noise's weights, factor of
 # the gradient, and the rest of the level, pivot + rest · unit, which a sum of the two would round away beside large scores.
@@ -169,7 +169,7 @@ def _backward_shapes(gradient: Tensor, scores: Tensor, *_: Any) -> Tensor:
 def _backward(gradient: Tensor, scores: Tensor, target: Tensor | None, kept: Tensor, epsilon: float, noise: str) -> Tensor:
     from shortlist.kernels.device import soft as device
 
-    scores, out = unit_columns(scores), room_for_gradient(scores)
+    scores, out = unit_columns(scores), _backward_shapes(gradient, scores)
     rows, classes = scores.shape
     if rows:
         block = block_of(classes)

@@ -347,7 +347,6 @@ class NoisedTopkHingeLoss(Loss):
     """Module form of :func:`noised_topk_hinge_loss`."""
 
     function = staticmethod(noised_topk_hinge_loss)
-    overwrites_scores = True
     elicits = "top-k set"
 
     def __init__(

@@ -1,7 +1,6 @@
 """A linear head and its loss together, some rows at a time, so that the scores of all rows are never stored."""
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 from functools import partial
 
 import torch
@@ -11,9 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from shortlist.checks import optional, whole
 from shortlist.errors import InputError
-from shortlist.kernels.choice import fused
 from shortlist.kernels.noised import BatchSeed, part_of_batch
-from shortlist.kernels.rows import overwriting
 from shortlist.losses.average_k import AverageKLoss
 from shortlist.losses.head_gradients import ChunkedHead, Features, with_gradients
 from shortlist.losses.linear_average_k import average_k_of_chunks
@@ -22,8 +19,7 @@ from shortlist.losses.rows import integer_target
 from shortlist.processes import processes
 from shortlist.tensors import Scores, Target, by_device, check_tensor, shape_of, uncompiled
 
-# Scores of a chunk: 50 MB in bfloat16 on a GPU, whose matrix products need several hundred rows to be fast. Twice as many where
-# their gradient takes their place.
+# Scores of a chunk: 50 MB in bfloat16 on a GPU, whose matrix products need several hundred rows to be fast.
 CHUNK_ENTRIES = {"cpu": 2**22, "any": 3 * 2**23}
 ROWS_MULTIPLE = 64  # of which the rows of a chunk are a multiple, as matrix products prefer
 # In float16, gradients are computed this many times too large, like those of a scaled loss: most would be below its range.
@@ -63,8 +59,7 @@ def loss_of_linear(
         weight: (C, F); for :class:`AverageKLoss` a pair, of the multi-label head and of the proposal head.
         bias: (C,), or None; for :class:`AverageKLoss` a pair of these.
         target: as the loss takes it.
-        rows_at_once: default None, as many as have about 25 or 50 million scores together on a GPU, depending on the loss, and
-            4 million elsewhere.
+        rows_at_once: default None, as many as have about 25 million scores together on a GPU and 4 million elsewhere.
 
     Shape: (N, F), (C, F), (C,), (N,) or (N, C) → scalar, or (N,) with ``reduction="none"``.
 
@@ -78,7 +73,7 @@ def loss_of_linear(
     kind = _score_dtype(inputs)
     scores = inputs.new_empty((), dtype=kind).expand(len(inputs), len(weights[0]))  # a shape, without memory
     target = None if target is None else integer_target(scores, target)
-    chunks = list(_chunks(scores, step, 2 if loss.overwrites_scores and fused("partials", scores) else 1))
+    chunks = list(_chunks(scores, step))
     reduction = getattr(loss, "reduction", "mean")
     if reduction == "none":
         return _each_row(loss, inputs, weights[0], biases[0], target, chunks)
@@ -132,11 +127,11 @@ def _score_dtype(inputs: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(device)
 
 
-def _chunks(scores: Scores, step: int | None, times: int) -> Iterator[slice]:
-    """Slices of about equally many rows, this many times as large as usual; one, without rows, for an empty batch."""
+def _chunks(scores: Scores, step: int | None) -> Iterator[slice]:
+    """Slices of about equally many rows; one, without rows, for an empty batch."""
     rows, classes = scores.shape
     if step is None:
-        most = max(1, times * by_device(CHUNK_ENTRIES, scores) // classes)
+        most = max(1, by_device(CHUNK_ENTRIES, scores) // classes)
         step = -(-rows // max(1, -(-rows // most)))
         step = -(-step // ROWS_MULTIPLE) * ROWS_MULTIPLE
     for start in range(0, max(1, rows), max(1, step)):
@@ -171,8 +166,7 @@ def _chunk(head: ChunkedHead, terms: list[RowTerm], rows: slice, target: Target 
     scores.requires_grad_()
     with torch.enable_grad():
         sums = [term.summed(scores, target) for term in terms]
-    with overwriting(scores) if len(terms) == 1 else nullcontext():
-        (gradient,) = torch.autograd.grad(sums, scores, upstream)
+    (gradient,) = torch.autograd.grad(sums, scores, upstream)
     head.add(rows, gradient)
     return [part.detach() for part in sums]
 

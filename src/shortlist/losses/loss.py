@@ -42,7 +42,6 @@ class Loss(nn.Module):
         reads: whether it takes scores, or the log-odds of a link.
         of_unlabelled_rows: whether it is a loss of the rows without a label, and of no others.
         keeps_row_state: whether its training state holds something for every training row.
-        overwrites_scores: whether its GPU kernels can write the gradient over the scores, where memory matters.
     """
 
     function: ClassVar[Callable[..., Tensor]]
@@ -51,7 +50,6 @@ class Loss(nn.Module):
     reads: ClassVar[Literal["scores", "log-odds"]] = "scores"
     of_unlabelled_rows: ClassVar[bool] = False
     keeps_row_state: bool = False
-    overwrites_scores: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         if "function" in cls.__dict__:

@@ -24,7 +24,6 @@ class PartialLoss(Loss):
     """A loss that consists of two partial losses."""
 
     partials: ClassVar[Callable[..., tuple[Tensor, Tensor]]]
-    overwrites_scores = True
 
     def partial_losses(self, scores: Scores) -> tuple[Tensor, Tensor]:
         """``ℓ⁺(scores)`` and ``ℓ⁻(scores)``, the cost of a present and of an absent label; scores may have any shape."""

@@ -82,7 +82,6 @@ class CrossEntropyLoss(Loss):
     """Module form of :func:`cross_entropy_loss`."""
 
     function = staticmethod(cross_entropy_loss)
-    overwrites_scores = True
     elicits = "probabilities"
 
     def __init__(self, *, weight: Tensor | None = None, ignore_index: int = -100, reduction: Reduction = "mean"):
@@ -142,7 +141,6 @@ class FocalLoss(Loss):
     """Module form of :func:`focal_loss`."""
 
     function = staticmethod(focal_loss)
-    overwrites_scores = True
     elicits = "probabilities"
     gamma: float
 
@@ -223,7 +221,6 @@ class LdamLoss(Loss):
     """Module form of :func:`ldam_loss`."""
 
     function = staticmethod(ldam_loss)
-    overwrites_scores = True
     elicits = "probabilities"
     margins: Tensor
     scale: float
