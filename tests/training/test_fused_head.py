@@ -12,7 +12,8 @@ from shortlist.models import InputSpec, Network
 from shortlist.models.heads import LinearHead, has_pending_scores, make_head, pending_scores
 from shortlist.training import train
 from shortlist.training.criterion import Criterion
-from shortlist.training.fused_head import LEAST_CLASSES, uses_fused_head
+from shortlist.training import fused_head
+from shortlist.training.fused_head import uses_fused_head
 from tests.training.small import CLASSES, dataset, recipe, run, weights
 
 SINGLE = ["cross-entropy", "average-k", "ldam", "focal", "calibrated-topk"]
@@ -133,20 +134,23 @@ def test_a_head_that_does_more_has_no_pending_scores():
     assert not has_pending_scores(nn.Sequential(nn.Linear(2, 3)))
 
 
-def chosen(method="cross-entropy", classes=LEAST_CLASSES, device="cuda", processes=1, **settings):
-    made = recipe(method=method, **settings)
+def chosen(method="cross-entropy", classes=1_001, device="cuda", processes=1, **settings):
+    made = recipe(method=method, batch_size=100, **settings)
     network = Network("features", made.chosen_method.head_kind, InputSpec.features(2), classes)
     criterion = Criterion(made, torch.ones(classes), 10)
     accelerator = SimpleNamespace(device=torch.device(device), num_processes=processes)
     return uses_fused_head(made, network, criterion, accelerator)
 
 
-def test_when_auto_chooses_it():
+def test_when_auto_chooses_it(monkeypatch):
+    monkeypatch.setattr(fused_head, "gpu_memory", lambda device: 16_000_000)  # a tenth is that of 100 × 1,000 scores
     assert chosen()
     assert chosen("average-k")
     assert not chosen(fused_head=False)
     assert not chosen(device="cpu")
     assert not chosen(processes=2)
-    assert not chosen(classes=LEAST_CLASSES - 1)
+    assert not chosen(classes=1_000)
+    assert not chosen(accumulate=2)
+    assert chosen(classes=2_001, accumulate=2)
     assert not chosen("quasibinary")
     assert chosen(device="cpu", processes=2, classes=3, fused_head=True)

@@ -1,5 +1,6 @@
 """Whether training computes the head and the loss together, some rows at a time (the setting ``fused_head``)."""
 
+import torch
 from accelerate import Accelerator
 
 from shortlist.errors import InputError
@@ -10,13 +11,16 @@ from shortlist.models.network import Network, WholeNetwork
 from shortlist.training.criterion import Criterion
 from shortlist.training.recipe import Recipe
 
-LEAST_CLASSES = 10_000  # from which on the scores of a batch are large enough to matter
+# Head and loss together take one and a half times as long on the device (docs/benchmarks.md), so memory has to be worth it: the
+# scores of a batch, their gradient and what a loss keeps, about four times the scores in float32, above this share of the GPU's.
+LARGE_SHARE = 0.1
+BYTES_PER_SCORE = 16
 
 
 def uses_fused_head(recipe: Recipe, network: Network, criterion: Criterion, accelerator: Accelerator) -> bool:
     """Whether head and loss are computed together; an error if the recipe says so and they cannot be.
 
-    ``"auto"`` does so on one GPU, for 10,000 classes or more, if head and loss allow it.
+    ``"auto"`` does so on one GPU if the scores of a batch would take a tenth of its memory, and head and loss allow it.
     """
     if recipe.fused_head is False:
         return False
@@ -26,7 +30,15 @@ def uses_fused_head(recipe: Recipe, network: Network, criterion: Criterion, acce
             raise InputError(f"fused_head: expected False or 'auto', because {reason}; got True")
         return True
     alone = accelerator.device.type == "cuda" and accelerator.num_processes == 1
-    return alone and reason is None and network.num_classes >= LEAST_CLASSES
+    if not alone or reason is not None:
+        return False
+    rows = -(-recipe.batch_size // recipe.accumulate)
+    return rows * network.num_classes * BYTES_PER_SCORE > LARGE_SHARE * gpu_memory(accelerator.device)
+
+
+def gpu_memory(device: torch.device) -> int:
+    """The memory of a GPU in bytes, whether free or not: a training must not depend on what else runs."""
+    return int(torch.cuda.get_device_properties(device).total_memory)
 
 
 def _obstacle(recipe: Recipe, network: Network, criterion: Criterion, processes: int) -> str | None:

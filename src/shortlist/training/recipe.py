@@ -70,7 +70,7 @@ class Recipe:
         precision: ``"auto"`` is bfloat16 on a GPU that supports it, otherwise float32.
         compile: whether to compile the network.
         fused_head: whether to compute the head and the loss together, some rows at a time, so that the scores of a batch are
-            never stored; ``"auto"`` does so on one GPU for 10,000 classes or more, if head and loss allow it.
+            never stored; ``"auto"`` does so on one GPU if they would take a tenth of its memory, and head and loss allow it.
         skip_nonfinite: number of steps with a loss that is not finite to skip before training stops.
         tolerance: share of unreadable pictures above which training stops; up to three are always skipped, unless it is 0.
         link: the link that turns scores into probabilities, as text; ``"none"`` if scores cannot be interpreted as
