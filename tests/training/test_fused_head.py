@@ -10,9 +10,8 @@ from shortlist.errors import InputError
 from shortlist.losses import linear
 from shortlist.models import InputSpec, Network
 from shortlist.models.heads import LinearHead, has_pending_scores, make_head, pending_scores
-from shortlist.training import train
+from shortlist.training import fused_head, train
 from shortlist.training.criterion import Criterion
-from shortlist.training import fused_head
 from shortlist.training.fused_head import uses_fused_head
 from tests.training.small import CLASSES, dataset, recipe, run, weights
 

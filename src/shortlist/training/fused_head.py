@@ -12,7 +12,7 @@ from shortlist.training.criterion import Criterion
 from shortlist.training.recipe import Recipe
 
 # Head and loss together take one and a half times as long on the device (docs/benchmarks.md), so memory has to be worth it: the
-# scores of a batch, their gradient and what a loss keeps, about four times the scores in float32, above this share of the GPU's.
+# scores of a batch, their gradient and what a loss keeps, about four float32 numbers each, are above this share of the GPU's.
 LARGE_SHARE = 0.1
 BYTES_PER_SCORE = 16
 
