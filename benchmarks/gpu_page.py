@@ -108,9 +108,11 @@ def draw() -> None:
         axes = figure.add_subplot()
         for loss in DRAWN:
             times = [results.replayed[str(setting)]["contenders"][loss]["median_ms"] for setting in settings]
-            axes.plot(CLASSES, times, marker="o", markersize=3, label=loss, color="black" if loss == DRAWN[0] else None)
+            rival = {"color": "black", "linewidth": 2.5, "zorder": 3} if loss == DRAWN[0] else {}
+            axes.plot(CLASSES, times, marker="o", markersize=3, label=loss, **rival)
         floors = [results.floors[str(setting)]["floor_ms"] for setting in settings]
         axes.plot(CLASSES, floors, color="0.6", linestyle=":", label="one read, one write")
         axes.set(xscale="log", yscale="log", xlabel="classes", ylabel="ms, forward and backward, replayed")
+        axes.set_ylim(bottom=0.01)
         axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
         figure.savefig(PLOT, metadata={"Date": None})
