@@ -4,7 +4,7 @@ import copy
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -19,9 +19,10 @@ from shortlist.cli.console import Bar, emit, noticed, say, show, warn
 from shortlist.cli.networks import networks_by_option
 from shortlist.cli.prepare import check_outputs
 from shortlist.cli.runs import run_at
+from shortlist.data.class_lists import KnownLabels, known_labels
 from shortlist.data.dataset import Dataset, Split
 from shortlist.data.loading import UNREADABLE
-from shortlist.data.problems import LABELS_NOT_USED, Problem, problem_lines
+from shortlist.data.problems import LABELS_NOT_USED, LEFT_OUT, Problem, problem_lines
 from shortlist.data.sources import open_dataset, path_and_options
 from shortlist.errors import InputError
 from shortlist.models import Classifier
@@ -40,6 +41,7 @@ from shortlist.words import printable, quoted
 
 SHOWN = 10
 NAMED = 5  # files of a folder that turned out to be something else
+UNKNOWN_LABEL = "row with an unknown label"
 LISTS, SCORES = (".jsonl",), (".safetensors", ".npz", ".parquet")
 
 ClassifierPath = Annotated[Path, typer.Argument(metavar="CLASSIFIER", help="The folder of a classifier, or of its run.")]
@@ -186,6 +188,7 @@ class _Work:
     batch_size: int
     wanted: str | None = None  # the name of the quality to compute
     target: Target | None = None
+    known: Tensor | None = None  # which rows have a label that the classifier knows; None if all or none have
     left_out: list[Problem] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
@@ -231,8 +234,23 @@ class _Work:
             ids = [self.rows.ids[row] for row in numbers.tolist()]
             target = None if self.target is None else self.target[numbers]
             lists = describe(label_lists(sets, probs, self.model.classes, ids, target, called), sets, probs, quality)
+            if self.known is not None:
+                has_label = self.known[numbers].tolist()
+                lists = [one if yes else replace(one, target=None) for one, yes in zip(lists, has_label, strict=True)]
             self.refused += sum(one.refused for one in lists)
             yield lists
+
+    def labelled_batches(self) -> Iterator[tuple[Tensor, Scores]]:
+        """Row numbers and scores; rows whose label the classifier does not know are left out and noted."""
+        for numbers, scores in self.batches:
+            kept = torch.ones(len(numbers), dtype=torch.bool) if self.known is None else self.known[numbers]
+            names = [self.rows.ids[row] for row in numbers[~kept].tolist()]
+            self.left_out += [
+                Problem(UNKNOWN_LABEL, name, f"the classifier does not know its label: {LEFT_OUT}") for name in names
+            ]
+            self.done -= len(names)
+            if kept.any():
+                yield numbers[kept], scores[kept.to(scores.device)]
 
     @property
     def describer(self) -> Describer:
@@ -261,28 +279,41 @@ def _begin(model: Classifier, texts: list[str], split: str | None, batch_size: i
     dataset = open_dataset(texts, require_labels=False, split=split, input_kind=inputs.kind, feature_names=inputs.feature_names)
     (rows,) = dataset.splits.values()
     _check_inputs(model, dataset, printable(texts[0]) + (", …" if len(texts) > 1 else ""))
-    target, reason = _target(dataset, model.classes)
+    target, known, reason = _target(dataset, model.classes)
     left_out = [problem for problem in dataset.problems if problem.kind != LABELS_NOT_USED]
-    work = _Work(model, rows, batch_size, wanted, target, left_out)
+    work = _Work(model, rows, batch_size, wanted, target, known, left_out)
     first = next(work.batches, None)
     if first is None:
         cause = f"; the first is {work.problems[0]}" if work.problems else ""
         raise InputError(f"none of the {len(rows):,} {work.things} could be read{cause}")
     work.batches = chain([first], work.batches)
     if reason is not None:
-        say(f"labels are ignored: {reason}")
+        say(reason)
     return work
 
 
-def _target(dataset: Dataset, classes: Sequence[str]) -> tuple[Target | None, str | None]:
-    """The labels of the rows, numbered as the classes of the classifier; None, with the reason, if they cannot be used."""
+def _target(dataset: Dataset, classes: Sequence[str]) -> tuple[Target | None, Tensor | None, str | None]:
+    """The labels of the rows, numbered as the classes of the classifier; which rows have one; and what is not used."""
     (rows,) = dataset.splits.values()
     if rows.target is None:
-        return None, next((problem.what for problem in dataset.problems if problem.kind == LABELS_NOT_USED), None)
+        unused = next((problem.what for problem in dataset.problems if problem.kind == LABELS_NOT_USED), None)
+        return None, None, None if unused is None else f"labels are ignored: {unused}"
     try:
-        return rows.with_classes(classes).target, None
+        return rows.with_classes(classes).target, None, None
     except InputError as error:
-        return None, str(error)
+        found = _labels_known(rows, classes)
+        if found is None:
+            return None, None, f"labels are ignored: {error}"
+        return found.target, None if found.known.all() else found.known, f"labels are ignored: {found.sentence(classes)}"
+
+
+def _labels_known(rows: Split, classes: Sequence[str]) -> KnownLabels | None:
+    """The labels that the classifier knows; None if it knows none of them, or if it is unknown which rows have its labels."""
+    try:
+        found = known_labels(rows.labels, rows.classes or (), classes, need_all=not rows.open_classes)
+    except InputError:
+        return None
+    return found if found.unknown and found.any_left else None
 
 
 def _check_inputs(model: Classifier, dataset: Dataset, source: str) -> None:
@@ -297,13 +328,13 @@ def _check_inputs(model: Classifier, dataset: Dataset, source: str) -> None:
     number = rows.inputs.shape[1]
     if model.inputs.is_pictures:
         raise InputError(f"{source}: expected pictures, which this classifier reads, got a table of {number} features")
+    if not model.inputs.feature_names and number != model.inputs.size:  # else the missing ones have names
+        named = f": {quoted(dataset.feature_names)}" if dataset.feature_names else ""
+        raise InputError(f"{source}: expected {model.inputs.size} features, as this classifier reads, got {number}{named}")
     try:
         model.inputs.columns_of(rows.feature_names)
     except InputError as error:
         raise InputError(f"{source}: {error}") from error
-    if number != model.inputs.size:
-        named = f": {quoted(dataset.feature_names)}" if dataset.feature_names else ""
-        raise InputError(f"{source}: expected {model.inputs.size} features, as this classifier reads, got {number}{named}")
 
 
 def _write_sets(work: _Work, out: Path | None, as_json: bool) -> None:
@@ -339,7 +370,7 @@ def _write_scores(work: _Work, out: Path) -> None:
         network_digest=model.network.digest(),
     )
     with writer:
-        for numbers, scores in work.batches:
+        for numbers, scores in work.labelled_batches():
             quality = work.quality_of(numbers)
             if work.makes_sets:
                 work.count(model.decide(scores, quality=quality)[1])
