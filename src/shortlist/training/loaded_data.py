@@ -3,7 +3,7 @@
 import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import psutil
@@ -20,7 +20,7 @@ from shortlist.processes import decided_by_first, from_all, processes, rank
 from shortlist.training.augmentation import loading_size
 from shortlist.training.recipe import Recipe
 from shortlist.training.row_sources import DeviceRows, HostRows, RowSource, StreamedRows
-from shortlist.training.splits import TrainingSplits, remarks_on_readable
+from shortlist.training.splits import TrainingSplits, drawn_again, remarks_on_readable
 from shortlist.words import counted
 
 DEFAULT_SIZE, SMALL = 64, 64
@@ -39,12 +39,14 @@ class LoadedData:
         rows: the rows to draw batches from, by split.
         splits: ids, targets and posteriors of the same rows, without unreadable ones.
         remarks: notes on them, in sentences.
+        redrawn: whether the splits are others than those asked for, because a class would have had no training row.
     """
 
     inputs: InputSpec
     rows: Mapping[str, RowSource]
     splits: Mapping[str, Split]
     remarks: list[str]
+    redrawn: bool = False
 
 
 Progress = Callable[[str, int, int], None]  # name of the split, rows read so far, rows in total
@@ -104,6 +106,10 @@ def load_data(
             rows[name] = kind(images, splits[name].labels, device)
     check_readable([*chain(*unreadable.values())], sum(map(len, data.splits.values())), recipe)
     remarks = left_out(data.dataset.name, unreadable)
+    if remarks and (again := drawn_again(data, splits, recipe)) is not None:
+        del rows
+        loaded = load_data(again, recipe, device, processes_here=processes_here, progress=progress, inputs=inputs)
+        return replace(loaded, remarks=[*remarks, *again.remarks, *loaded.remarks], redrawn=True)
     if remarks:
         remarks += remarks_on_readable(data, splits, recipe)
     if inputs is None:

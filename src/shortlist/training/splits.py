@@ -5,7 +5,7 @@ Everything that can be checked without decoding a picture is checked here, befor
 
 import warnings
 from collections.abc import Mapping, Sequence, Sized
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -38,12 +38,14 @@ class TrainingSplits:
         remarks: notes on the splits, in sentences.
         warnings: those of the remarks that are likely mistakes: problems that the reader found, and numbered classes without a
             training row.
+        drawn: the splits that were set aside from the training rows, rather than given with the data.
     """
 
     dataset: Dataset
     splits: Mapping[str, Split]
     remarks: Sequence[str]
     warnings: list[str] = field(default_factory=list)
+    drawn: frozenset[str] = frozenset()
 
     @property
     def train_counts(self) -> torch.Tensor:
@@ -72,10 +74,42 @@ def split_for_training(dataset: Dataset, recipe: Recipe) -> TrainingSplits:
     for name, split in splits.items():
         if not len(split):
             raise InputError(f"{dataset.name}: expected rows in the split {name}, got none")
-    data = TrainingSplits(dataset, splits, remarks)
+    data = TrainingSplits(dataset, splits, remarks, drawn=_drawn(dataset))
     _report_problems(data, remarks)
     _check_trainable(data, recipe, remarks)
     return data
+
+
+def _drawn(dataset: Dataset) -> frozenset[str]:
+    """The splits that are set aside from the training rows; calibration rows come from val."""
+    return frozenset(name for name in (VAL, CALIBRATION, TEST) if (VAL if name == CALIBRATION else name) not in dataset.splits)
+
+
+def drawn_again(data: TrainingSplits, readable: Mapping[str, Split], recipe: Recipe) -> TrainingSplits | None:
+    """Splits of the readable rows, if a class has no training row while readable ones were set aside; None if none has.
+
+    Splits are drawn before pictures are opened. Where all training pictures of a class turn out to be unreadable, drawing
+    again from the readable ones gives it some, because a class goes to training first.
+
+    Args:
+        data: the splits as they were drawn.
+        readable: their rows that can be read.
+        recipe: the recipe that is trained on them.
+    """
+    classes = data.dataset.classes
+    aside = sum((readable[name].counts(len(classes)) for name in data.drawn if name in readable), torch.zeros(len(classes)))
+    lost = (readable[TRAIN].counts(len(classes)) == 0) & (aside > 0)
+    source = data.dataset.splits.get(TRAIN, data.dataset.splits.get(ALL))
+    if not lost.any() or source is None or len(set(source.ids)) < len(source):
+        return None
+    left = {name for split in (TRAIN, *data.drawn) if split in readable for name in readable[split].ids}
+    kept = torch.tensor([name in left for name in source.ids])
+    others = {name: split for name, split in data.dataset.splits.items() if split is not source}
+    rows = {TRAIN if TRAIN in data.dataset.splits else ALL: source.rows(kept), **others}
+    again = split_for_training(data.dataset.with_splits(rows), recipe)
+    names = [name for name, gone in zip(classes, lost.tolist(), strict=True) if gone]
+    told = f"all training pictures of {_listed(names).rsplit(' ', 1)[0]} were unreadable: splits were drawn again without these"
+    return replace(again, remarks=[told, *(remark for remark in again.remarks if remark not in data.remarks)])
 
 
 def remarks_on_readable(data: TrainingSplits, splits: Mapping[str, Split], recipe: Recipe) -> list[str]:
