@@ -18,13 +18,14 @@ from shortlist.cli import options
 from shortlist.cli.console import Bar, emit, noticed, say, show, warn
 from shortlist.cli.networks import networks_by_option
 from shortlist.cli.prepare import check_outputs
+from shortlist.cli.row_labels import labels_for
 from shortlist.cli.runs import run_at
-from shortlist.data.class_lists import KnownLabels, known_labels
 from shortlist.data.dataset import Dataset, Split
 from shortlist.data.loading import UNREADABLE
 from shortlist.data.problems import LABELS_NOT_USED, LEFT_OUT, Problem, problem_lines
 from shortlist.data.sources import open_dataset, path_and_options
 from shortlist.errors import InputError
+from shortlist.files import similar_paths
 from shortlist.models import Classifier
 from shortlist.models.artefact import is_classifier
 from shortlist.models.heads import HEAD_NAMES
@@ -130,6 +131,8 @@ def classifier_folder(path: Path) -> Path:
     run = run_at(path)
     if run is not None:
         return run.classifier_path
+    if not path.exists():
+        raise InputError(f"{printable(str(path))}: there is no such folder{similar_paths(path)}")
     if path.is_dir() and not (path / "config.json").exists():
         raise InputError(f"{printable(str(path))}: expected the folder of a classifier or of a run, got {_what_is_in(path)}")
     return path  # other errors are raised when it is read
@@ -279,7 +282,7 @@ def _begin(model: Classifier, texts: list[str], split: str | None, batch_size: i
     dataset = open_dataset(texts, require_labels=False, split=split, input_kind=inputs.kind, feature_names=inputs.feature_names)
     (rows,) = dataset.splits.values()
     _check_inputs(model, dataset, printable(texts[0]) + (", …" if len(texts) > 1 else ""))
-    target, known, reason = _target(dataset, model.classes)
+    target, known, reason = labels_for(dataset, model.classes)
     left_out = [problem for problem in dataset.problems if problem.kind != LABELS_NOT_USED]
     work = _Work(model, rows, batch_size, wanted, target, known, left_out)
     first = next(work.batches, None)
@@ -290,30 +293,6 @@ def _begin(model: Classifier, texts: list[str], split: str | None, batch_size: i
     if reason is not None:
         say(reason)
     return work
-
-
-def _target(dataset: Dataset, classes: Sequence[str]) -> tuple[Target | None, Tensor | None, str | None]:
-    """The labels of the rows, numbered as the classes of the classifier; which rows have one; and what is not used."""
-    (rows,) = dataset.splits.values()
-    if rows.target is None:
-        unused = next((problem.what for problem in dataset.problems if problem.kind == LABELS_NOT_USED), None)
-        return None, None, None if unused is None else f"labels are ignored: {unused}"
-    try:
-        return rows.with_classes(classes).target, None, None
-    except InputError as error:
-        found = _labels_known(rows, classes)
-        if found is None:
-            return None, None, f"labels are ignored: {error}"
-        return found.target, None if found.known.all() else found.known, f"labels are ignored: {found.sentence(classes)}"
-
-
-def _labels_known(rows: Split, classes: Sequence[str]) -> KnownLabels | None:
-    """The labels that the classifier knows; None if it knows none of them, or if it is unknown which rows have its labels."""
-    try:
-        found = known_labels(rows.labels, rows.classes or (), classes, need_all=not rows.open_classes)
-    except InputError:
-        return None
-    return found if found.unknown and found.any_left else None
 
 
 def _check_inputs(model: Classifier, dataset: Dataset, source: str) -> None:

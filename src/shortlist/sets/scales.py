@@ -9,6 +9,7 @@ CLOSE = 1e-2  # by which a row that sums to a whole may miss it
 def other_scale(probs: Tensor) -> str | None:
     """What the values look like if they are probabilities on another scale, in a sentence; None if they do not.
 
+    >>> import torch
     >>> other_scale(torch.tensor([[25.0, 75.0], [0.0, 100.0]]))
     'the values look like percentages, as rows add up to 100: divide by 100 to get probabilities'
     >>> other_scale(torch.tensor([[0.25, 0.75], [0.0, 1.0]])) is None

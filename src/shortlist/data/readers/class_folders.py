@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from shortlist.data.names import check_names, is_utf8, superclasses_of
 from shortlist.data.pictures import PictureFiles
 from shortlist.data.problems import Problem
 from shortlist.errors import InputError
-from shortlist.words import printable
+from shortlist.files import similar_paths
+from shortlist.words import counted, listed, printable
 
+NAMED = 3  # names in a message
 RUN_FILES = ("recipe.json", "tuning.json")  # as training and searches write them
 
 
@@ -32,13 +35,14 @@ def read_class_folders(root: str | Path, *, superclass: str | None = None) -> Da
     root = Path(root)
     if not root.is_dir():
         raise InputError(
-            f"{printable(str(root))}: expected a folder of class folders, got {'a file' if root.exists() else 'nothing'}"
+            f"{printable(str(root))}: expected a folder of class folders, got "
+            + ("a file" if root.exists() else f"nothing{similar_paths(root)}")
         )
     found = FolderWalk(root)
     folders = _split_folders(found)
-    listed = {name: found.classes(folder) for name, folder in folders.items()} if folders else {ALL: found.classes(root)}
-    classes = sorted({name for by_class in listed.values() for name in by_class})
-    if not any(paths for by_class in listed.values() for paths in by_class.values()):
+    by_split = {name: found.classes(folder) for name, folder in folders.items()} if folders else {ALL: found.classes(root)}
+    classes = sorted({name for by_class in by_split.values() for name in by_class})
+    if not any(paths for by_class in by_split.values() for paths in by_class.values()):
         if folders and not classes:
             taken = " and ".join(printable(folder.name) for folder in folders.values())
             how = "is read as a split" if len(folders) == 1 else "are read as splits"
@@ -54,11 +58,53 @@ def read_class_folders(root: str | Path, *, superclass: str | None = None) -> Da
                 else "no folder below it"
             )
         )
+    if len(classes) == 1 and (below := _folders_below(by_split, classes[0])):
+        inner = f"{printable(str(root))}/{printable(classes[0])}"
+        raise InputError(
+            f"{printable(str(root))}: expected several class folders, got one, {printable(classes[0])}, with "
+            f"{counted(len(below), 'folder')} of pictures in it ({listed_names(below)}): if these are the classes, give {inner}"
+        )
     number = {name: label for label, name in enumerate(classes)}
-    splits = {name: _split(root, by_class, number) for name, by_class in listed.items()}
-    problems = [*found.problems, *check_names(classes), *classes_without_rows(splits, classes)]
+    splits = {name: _split(root, by_class, number) for name, by_class in by_split.items()}
+    problems = [*found.problems, *check_names(classes), *_folders_of_folders(by_split, classes)]
+    problems += classes_without_rows(splits, classes)
     name = printable(root.resolve().name)
     return Dataset(name, classes, splits, superclasses_of(classes, superclass), problems=problems)
+
+
+def _folders_below(by_split: dict[str, dict[str, list[str]]], name: str) -> list[str]:
+    """The folders that all pictures of a class lie in, if these are two or more and no picture lies beside them."""
+    below: dict[str, None] = {}
+    for split, by_class in by_split.items():
+        above = 1 if split == ALL else 2  # the class, or its split and itself
+        for path in by_class.get(name, ()):
+            parts = path.split("/")[above:]
+            if len(parts) == 1:
+                return []
+            below[parts[0]] = None
+    return list(below) if len(below) > 1 else []
+
+
+def _folders_of_folders(by_split: dict[str, dict[str, list[str]]], classes: list[str]) -> Iterator[Problem]:
+    """Classes that are folders of folders: perhaps the classes are one level further down."""
+    below = {name: found for name in classes if (found := _folders_below(by_split, name))}
+    homes = Counter(folder for found in below.values() for folder in found)
+    shared = [folder for folder, count in homes.items() if count > 1]
+    if shared and len(below) > 1:
+        names = listed_names([name for name, found in below.items() if not set(found).isdisjoint(shared)])
+        what = f"is a folder in {names}, which are read as the classes: if {listed_names(shared)} are the classes, give one of "
+        yield Problem("classes that look like datasets", shared[0], f"{what}the folders above them, or merge these")
+        return
+    for name, found in below.items():
+        what = (
+            f"holds no picture itself, but {counted(len(found), 'folder')} of them ({listed_names(found)}), read as one class"
+        )
+        yield Problem("folders in a class", name, f"{what}: if these are the classes, move them up")
+
+
+def listed_names(names: Sequence[str]) -> str:
+    """A few names for a message."""
+    return listed([printable(name) for name in names], NAMED)
 
 
 def _split_folders(found: "FolderWalk") -> dict[str, Path]:
@@ -85,8 +131,8 @@ def _split_folders(found: "FolderWalk") -> dict[str, Path]:
 
 
 def _split(root: Path, by_class: dict[str, list[str]], number: dict[str, int]) -> Split:
-    paths = [path for listed in by_class.values() for path in listed]
-    labels = [number[name] for name, listed in by_class.items() for _ in listed]
+    paths = [path for found in by_class.values() for path in found]
+    labels = [number[name] for name, found in by_class.items() for _ in found]
     return Split(PictureFiles(root, paths), torch.tensor(labels, dtype=torch.int64), paths)
 
 
