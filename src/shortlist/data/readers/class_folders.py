@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 from shortlist.data.dataset import ALL, SPLIT_NAMES, TRAIN, Dataset, Split, classes_without_rows, usual_split_names
-from shortlist.data.decoding import SUFFIXES
 from shortlist.data.names import check_names, is_utf8, superclasses_of
+from shortlist.data.picture_kinds import is_picture_name, is_unread_picture_name
 from shortlist.data.pictures import PictureFiles
 from shortlist.data.problems import Problem
 from shortlist.errors import InputError
@@ -172,7 +172,7 @@ class FolderWalk:
     def note_stray_pictures(self, folder: Path) -> None:
         """Record pictures beside the class folders."""
         for entry in self._entries(folder):
-            if _is_picture_name(entry.name) and not _is_folder(entry):
+            if is_picture_name(entry.name) and not _is_folder(entry):
                 self.note("picture outside a class folder", entry.path, "lies beside the class folders: left out")
 
     def pictures(self, folder: Path | None = None, seen: set[Path] | None = None) -> Iterator[str]:
@@ -194,11 +194,14 @@ class FolderWalk:
                     self._note_run(Path(entry.path))
                 else:
                     yield from self.pictures(Path(entry.path), seen)
-            elif _is_picture_name(entry.name):
+            elif is_picture_name(entry.name):
                 if os.path.isfile(entry.path):
                     yield os.path.relpath(entry.path, self.root).replace(os.sep, "/")
                 else:
                     self.note("link to nothing", entry.path, "points at no file: left out")
+            elif is_unread_picture_name(entry.name):
+                suffix = os.path.splitext(entry.name)[1].lower()
+                self.note("picture of a kind that is not read", entry.path, f"{suffix} files are not read: left out")
 
     def _note_run(self, folder: Path) -> None:
         self.note("folder of a run", str(folder), "holds runs of shortlist, not pictures of a class: left out")
@@ -248,7 +251,7 @@ def _holds_only_runs(folder: Path) -> bool:
                         continue
                     if _is_folder(entry):
                         waiting.append(Path(entry.path))
-                    elif _is_picture_name(entry.name):
+                    elif is_picture_name(entry.name):
                         return False
         except OSError:
             return False
@@ -265,7 +268,3 @@ def _is_run(folder: Path) -> bool:
         if isinstance(content, dict) and isinstance(content.get("recipe"), dict):
             return True
     return False
-
-
-def _is_picture_name(name: str) -> bool:
-    return os.path.splitext(name)[1].lower() in SUFFIXES
