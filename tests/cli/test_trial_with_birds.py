@@ -115,3 +115,36 @@ def test_the_model_card_shows_the_interval_that_the_report_shows(run, tmp_path):
     numbers = json.loads((tmp_path / "here" / "classifier" / "config.json").read_text())["about"]["numbers"]
     told = next(row for row in numbers if row.get("error"))
     assert f"| {told['value']:.4g} | {1.96 * told['error']:.4g} |" in card
+
+
+# Duplicates
+
+
+def test_duplicates_are_told_and_treated(run, tmp_path):
+    photographs(tmp_path / "birds")
+    for name in ("Common gull", "Grey heron"):
+        for number in range(8):
+            (tmp_path / "birds" / name / f"copy{number}.jpg").write_bytes(
+                (tmp_path / "birds" / name / f"{number}.jpg").read_bytes()
+            )
+    checked = run("data", "info", "birds", "--check")
+    assert "warning: 32 of 52 pictures have a near duplicate" in checked.err
+    told = run("train", "birds", *QUICK, "--out", "keep")
+    assert "pictures have a near duplicate in another split" in told.err
+    for policy, said in (
+        ("together", "32 pictures have near duplicates, kept together"),
+        ("drop", "16 near duplicates left out (all 16)"),
+    ):
+        outcome = run("train", "birds", *QUICK, "--out", policy, "--duplicates", policy)
+        assert outcome.code == 0
+        assert said in outcome.err
+        assert "in another split" not in outcome.err
+        built = run("data", "build", "birds", f"built-{policy}", "--duplicates", policy)
+        assert built.code == 0
+        assert "near duplicate in another split" not in built.err
+
+
+def test_another_word_for_duplicates_is_refused(fails, tmp_path):
+    photographs(tmp_path / "birds")
+    assert "duplicates: expected" in fails("train", "birds", "--duplicates", "merge")
+    assert "--duplicates: expected keep, together, drop" in fails("data", "build", "birds", "built", "--duplicates", "merge")

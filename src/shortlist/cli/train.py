@@ -54,6 +54,15 @@ BackboneName = Annotated[
     ),
 ]
 Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of all random numbers.")]
+Duplicates = Annotated[
+    str | None,
+    typer.Option(
+        "--duplicates",
+        metavar="HOW",
+        help="Near-duplicate pictures: keep (the default), together (on one side of every split that is drawn), or drop (leave "
+        "copies out).",
+    ),
+]
 
 
 def train(
@@ -66,6 +75,7 @@ def train(
     backbone: BackboneName = None,
     network: options.NetworkPath = None,
     seed: Seed = None,
+    duplicates: Duplicates = None,
     settings: Settings = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Folder of the run; runs/NAME by default.")
@@ -82,7 +92,16 @@ def train(
         raise InputError("expected --network or --backbone, got both: --network replaces the backbone")
     from shortlist.cli.training import changes, requested_job, run_training
 
-    given = {"method": method, "k": k, "rule": rule, "epochs": epochs, "backbone": backbone, "seed": seed, "compile": compiled}
+    given = {
+        "method": method,
+        "k": k,
+        "rule": rule,
+        "epochs": epochs,
+        "backbone": backbone,
+        "seed": seed,
+        "compile": compiled,
+        "duplicates": duplicates,
+    }
     job = requested_job(data, recipe, changes(given, settings), out, resume=resume)
     run_training(job, resume=resume, device=device, tensorboard=tensorboard, network=network)
 

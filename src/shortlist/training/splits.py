@@ -1,6 +1,7 @@
 """The splits of a training: rows to train on, to choose the epoch and calibrate on, and to test on.
 
-Everything that can be checked without decoding a picture is checked here, before any time is spent.
+Everything that can be checked without decoding a picture is checked here, before any time is spent; pictures are opened only to
+find near duplicates, where the recipe asks for that.
 """
 
 import warnings
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from shortlist.data.dataset import ALL, EMPTY_CLASS, MISSING_CLASS, TRAIN, Dataset, Split, classes_without_rows
+from shortlist.data.deduplication import with_duplicates
 from shortlist.data.label_noise import superclass_noise
 from shortlist.data.problems import Problem, describe_problems
 from shortlist.data.shared_files import in_two_splits, rows_together
@@ -60,8 +62,9 @@ class TrainingSplits:
 
 def split_for_training(dataset: Dataset, recipe: Recipe) -> TrainingSplits:
     """Make the splits that a recipe needs, and check that it can be trained on them."""
-    remarks = list(dataset.notes)
     dataset.check_labelled((TRAIN, VAL, TEST, ALL))
+    dataset = with_duplicates(dataset, recipe.duplicates)
+    remarks = list(dataset.notes)
     splits = _held_out(dataset, recipe, remarks)
     _check_method(dataset, recipe)
     _check_schedule(recipe)

@@ -2,9 +2,10 @@
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -22,7 +23,7 @@ NAMED = 3  # names in a message
 RUN_FILES = ("recipe.json", "tuning.json")  # as training and searches write them
 
 
-def read_class_folders(root: str | Path, *, superclass: str | None = None) -> Dataset:
+def read_class_folders(root: str | Path, *, superclass: str | None = None, group: str | None = None) -> Dataset:
     """Every folder below ``root`` is a class and holds its pictures, at any depth.
 
     If the folders below ``root`` are called train, val, test or similar, they are the splits and contain the class folders;
@@ -30,7 +31,11 @@ def read_class_folders(root: str | Path, *, superclass: str | None = None) -> Da
 
     Args:
         root: the folder.
-        superclass: how class names give their superclass: ``"first-word"`` (*Quercus robur* → *Quercus*), or None.
+        superclass: how class names give their superclass: ``"first-word"`` (*Quercus robur* → *Quercus*), ``"last-word"``
+            (*herring gull* → *gull*), or None.
+        group: a regular expression whose first match in the path of a picture, or its first group if it has one, says which
+            pictures belong together: ``"([^/]+)_"`` puts ``gull/nest7_1.jpg`` and ``gull/nest7_2.jpg`` into one. Splits that
+            are drawn keep them on one side. A picture without a match is by itself.
     """
     root = Path(root)
     if not root.is_dir():
@@ -66,6 +71,8 @@ def read_class_folders(root: str | Path, *, superclass: str | None = None) -> Da
         )
     number = {name: label for label, name in enumerate(classes)}
     splits = {name: _split(root, by_class, number) for name, by_class in by_split.items()}
+    if group is not None:
+        splits = _grouped(splits, group)
     problems = [*found.problems, *check_names(classes), *_folders_of_folders(by_split, classes)]
     problems += classes_without_rows(splits, classes)
     name = printable(root.resolve().name)
@@ -134,6 +141,31 @@ def _split(root: Path, by_class: dict[str, list[str]], number: dict[str, int]) -
     paths = [path for found in by_class.values() for path in found]
     labels = [number[name] for name, found in by_class.items() for _ in found]
     return Split(PictureFiles(root, paths), torch.tensor(labels, dtype=torch.int64), paths)
+
+
+def _grouped(splits: dict[str, Split], pattern: str) -> dict[str, Split]:
+    """The splits with groups by a pattern in the paths of their pictures."""
+    try:
+        match = re.compile(pattern)
+    except re.error as error:
+        raise InputError(f"group: expected a regular expression, such as '([^/]+)_', got {pattern!r}: {error}") from error
+    found = {name: [match.search(path) for path in split.ids] for name, split in splits.items()}
+    if not any(one for part in found.values() for one in part):
+        some = next(iter(splits.values())).ids[0]
+        raise InputError(
+            f"group: expected a pattern that some path matches, such as {some!r}, got {pattern!r}, which none does"
+        )
+    return {
+        name: replace(
+            split, groups=[path if one is None else _key(one) for path, one in zip(split.ids, found[name], strict=True)]
+        )
+        for name, split in splits.items()
+    }
+
+
+def _key(match: re.Match[str]) -> str:
+    """The first group of a pattern, or all that it matched where it has none."""
+    return (match[1] or match[0]) if match.re.groups else match[0]
 
 
 @dataclass
