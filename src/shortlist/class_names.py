@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from shortlist.errors import InputError
-from shortlist.words import shown
+from shortlist.words import did_you_mean, quoted, shown
 
 _SERIES = "a series by name"
 
@@ -79,6 +79,61 @@ def check_same_columns(values: Any, target: Any, classes: Sequence[str] | None =
             f"{name}: expected a column for each class in their order, got {given[place]!r} in column {place}, where the "
             f"class is {wanted!r}: select the columns of {name} by the names of the classes"
         )
+
+
+def labels_by_name(target: Any, values: Any = None, classes: Sequence[str] | None = None, name: str = "target") -> Any:
+    """Labels that are given as names of classes, by their numbers; other labels as they are.
+
+    Names are texts in a list, an array, a series (categories too) or the only column of a data frame; a list of lists of names
+    is any number of labels per row. They are left as they are, too, if nobody knows the names of the classes.
+
+    Args:
+        target: the labels.
+        values: the scores, probabilities or sets of the same rows, whose columns may name the classes.
+        classes: the names of the classes; by default those of the columns of the values.
+        name: what the target is called in messages.
+
+    >>> labels_by_name(["elm", "ash"], classes=["ash", "elm"])
+    array([1, 0])
+    >>> labels_by_name([["elm", "ash"], []], classes=["ash", "elm"]).tolist()
+    [[True, True], [False, False]]
+    """
+    known = list(classes) if classes else named_columns(values)
+    given = _texts(target) if known else None
+    if known is None or given is None:
+        return target
+    number = {text: place for place, text in enumerate(known)}
+    rows = [given[row] if isinstance(given[row], list) else [given[row]] for row in range(len(given))]
+    wrong = next(((row, text) for row, texts in enumerate(rows) for text in texts if text not in number), None)
+    if wrong is not None:
+        row, text = wrong
+        meant = did_you_mean(text, known) if isinstance(text, str) else ""
+        raise InputError(f"{name}: {meant}expected names of classes ({quoted(known, 3)}), got {text!r} in row {row}")
+    if not any(isinstance(one, list) for one in given):
+        return np.array([number[text] for (text,) in rows], dtype=np.int64)
+    found = np.zeros((len(rows), len(known)), dtype=bool)
+    for row, texts in enumerate(rows):
+        found[row, [number[text] for text in texts]] = True
+    return found
+
+
+def _texts(target: Any) -> list[Any] | None:
+    """The entries of labels that are names, or lists of names; None for labels in another form."""
+    if hasattr(target, "columns") and hasattr(target, "to_numpy"):
+        target = target.to_numpy()
+        target = target[:, 0] if target.ndim == 2 and target.shape[1] == 1 else target
+    if hasattr(target, "detach"):
+        return None
+    if hasattr(target, "tolist"):  # a series or an array
+        kind = getattr(getattr(target, "dtype", None), "kind", "O")
+        if getattr(target, "ndim", 1) != 1 or kind not in "OUST":
+            return None
+        target = target.tolist()
+    if not isinstance(target, list | tuple) or not target:
+        return None
+    entries = [list(one) if isinstance(one, list | tuple) else one for one in target]
+    named = (isinstance(text, str) for one in entries for text in (one if isinstance(one, list) else [one]))
+    return entries if any(named) else None
 
 
 def _check_numbered_columns(values: Any, target: Any, name: str) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from shortlist.errors import InputError
 from shortlist.locks import is_still_at, lock_file, unlock_file
+from shortlist.words import printable, similar
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space on the disk, quota exceeded, file too large
 # Errors of the place rather than of what is read or written there.
@@ -91,6 +92,21 @@ def folder_written_whole(path: str | Path) -> Iterator[Path]:
             for above in made:
                 with suppress(OSError):  # another process may have put something there
                     above.rmdir()
+
+
+def similar_paths(path: Path, most: int = 2) -> str:
+    """The end of a message that there is nothing at a path: files and folders beside it with a similar name, if there are any.
+
+    >>> similar_paths(Path("no such folder") / "photos")
+    ''
+    """
+    try:
+        names = sorted(entry for entry in os.listdir(path.parent) if not entry.startswith("."))
+    except OSError:
+        return ""
+    like = similar(path.name, names, most) if path.name else []
+    shown = " or ".join(printable(str(path.parent / name)) for name in like)
+    return f": did you mean {shown}?" if like else ""
 
 
 def check_new_folder(path: Path) -> None:

@@ -24,7 +24,10 @@ Reduction: TypeAlias = Literal["mean", "sum", "none"]
 T = TypeVar("T")
 P = ParamSpec("P")
 
-NUMBER_THE_CLASSES = ": number the classes first, for example with numpy.unique(labels, return_inverse=True)"
+NUMBER_THE_CLASSES = (
+    ": number the labels by the columns of their classes, or name the classes, as columns of a data frame or with "
+    "Predictions(classes=…)"
+)
 # Entries worked on at once: 8 MB in float32, so that a block and its temporaries stay near the processor.
 BLOCK_ENTRIES = 2**21
 # On other devices, where starting the work on a block takes longer than what its size saves.

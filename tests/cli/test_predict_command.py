@@ -182,7 +182,7 @@ def test_sets_of_another_size_than_the_calibrated_ones_are_warned_of(run, made, 
     assert "warning: sets hold 1 labels on average on these 60 rows" in outcome.err
     assert "calibration rows: more than chance" in outcome.err
     same = table(tmp_path / "same.csv", near)
-    assert "warning" not in run("predict", "calibrated", same, "--out", "scores.npz").err
+    assert "labels on average on these" not in run("predict", "calibrated", same, "--out", "scores.npz").err
 
 
 def test_scores_without_a_reading_as_probabilities_are_called_scores(run, made, tmp_path):
@@ -224,12 +224,37 @@ def test_labels_of_a_table_in_another_order_are_the_same_labels(run, made, leave
     assert [record["target"] for record in records] == [[name] for name in truth]
 
 
-def test_labels_that_the_classifier_does_not_know_are_left_out_and_said_so(run, made, tmp_path):
-    path = table(tmp_path / "rows.csv", rows(4), label=["oak", "yew", "oak", "elm"])
+def test_a_label_that_the_classifier_does_not_know_costs_its_rows_alone(run, made, tmp_path):
+    truth = ["oak", "yew", "oak", "elm", "yew"]
+    path = table(tmp_path / "rows.csv", rows(5), id=list("abcde"), label=truth)
     outcome = run("predict", made / "features", path, "--out", "scores.npz")
     assert outcome.code == 0
-    assert "labels are ignored: 1 of the 3 labels ('yew') is not among the 4 classes" in outcome.err
-    assert Predictions.load(tmp_path / "scores.npz").target is None
+    assert "labels are ignored: 'yew' (2 rows) is not among the 4 classes" in outcome.err
+    assert "b: the classifier does not know its label: left out" in outcome.err
+    assert "e: the classifier does not know its label: left out" in outcome.err
+    assert "3 rows of scores" in outcome.err
+    written = Predictions.load(tmp_path / "scores.npz")
+    assert list(written.ids) == ["a", "c", "d"]
+    assert [written.classes[label] for label in written.target] == ["oak", "oak", "elm"]
+    everything = run("predict", made / "features", table(tmp_path / "bare.csv", rows(5)), "--out", "all.npz")
+    assert everything.code == 0
+    assert torch.equal(Predictions.load(tmp_path / "all.npz").scores[[0, 2, 3]], written.scores)
+
+
+def test_sets_are_given_for_rows_whose_label_is_unknown(run, made, tmp_path):
+    path = table(tmp_path / "rows.csv", rows(3), label=["oak", "yew", "elm"])
+    records = lines(run("predict", made / "features", path, "--json").out)
+    assert [record.get("target") for record in records] == [["oak"], None, ["elm"]]
+    assert len(records) == 3
+
+
+def test_labels_of_which_the_classifier_knows_none_are_ignored(run, made, tmp_path):
+    path = table(tmp_path / "rows.csv", rows(2), label=["yew", "box"])
+    outcome = run("predict", made / "features", path, "--out", "scores.npz")
+    assert "labels are ignored: 2 of the 2 labels ('box' first) are not among the 4 classes" in outcome.err
+    written = Predictions.load(tmp_path / "scores.npz")
+    assert written.target is None
+    assert len(written) == 2
 
 
 def test_several_labels_a_row(run, made, tmp_path):

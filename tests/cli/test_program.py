@@ -1,11 +1,12 @@
 """The program itself: modules that the user names, and a help that people can read."""
 
 import re
+import subprocess
 import sys
 
 import pytest
 
-from shortlist.cli.commands import COMMANDS
+from shortlist.cli.commands import COMMANDS, load_command
 from shortlist.sets import SetRule
 from shortlist.sets.orderings import Ordering
 from shortlist.sets.registry import RULES
@@ -101,3 +102,46 @@ def test_an_error_that_looks_like_a_coverage_is_warned_of(run, old, new):
     assert outcome.code == 0
     assert "warning: alpha=0.9" in outcome.err
     assert run("sets", new, "-r", "lac:0.9", "-c", old, "--strict").code == 3
+
+
+# What help costs
+
+ASKED = """
+import sys
+sys.argv = ["shortlist", *{arguments!r}]
+from shortlist.cli import main
+try:
+    main()
+except SystemExit:
+    pass
+print(*sys.modules, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--help"], ["train", "--help"], ["tune", "--help"], ["recipes", "-h"]], ids=" ".join
+)
+def test_help_needs_neither_torch_nor_the_modules_of_commands(arguments):
+    code = ASKED.format(arguments=arguments)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = set(done.stderr.split())
+    assert "Usage: shortlist" in done.stdout
+    assert found.isdisjoint(["torch", "numpy", "pyarrow", "PIL", "matplotlib", "accelerate"])
+    places = {listed.place.partition(":")[0] for name, listed in COMMANDS.items() if name not in arguments}
+    of_asked = {COMMANDS[name].place.partition(":")[0] for name in arguments if name in COMMANDS}
+    if "tune" in arguments:
+        of_asked.add("train")  # whose options it shares
+    assert found.isdisjoint(f"shortlist.cli.{place}" for place in places - of_asked)
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_the_list_of_commands_says_what_each_says_of_itself(name):
+    told = load_command(name).help
+    assert COMMANDS[name].summary == " ".join(told.partition("\n\n")[0].split())
+
+
+def test_the_help_of_the_program_lists_every_command(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = run("--help").out
+    for name, listed in COMMANDS.items():
+        assert re.search(rf"│ {name} +{re.escape(listed.summary)} +│", shown)

@@ -302,7 +302,7 @@ def test_recipes_are_listed_and_shown(run):
 
 
 def test_tuning_records_every_trial_and_goes_on(run, tmp_path):
-    arguments = ("tune", TINY, "-k", 2, "--grid", "alpha=0.1,1", "--set", "backbone=plain-8", "--set", "epochs=1")
+    arguments = ("tune", TINY, "-k", 2, "--grid", "alpha=0.1,1", "--backbone", "plain-8", "--epochs", 1, "--seed", 3)
     outcome = run(*arguments, "--out", "search")
     assert outcome.code == 0
     assert "best on validation: alpha" in outcome.err
@@ -439,7 +439,7 @@ def test_a_classifier_gets_another_rule_and_another_link(run, here, tmp_path):
 def test_a_rule_of_superclasses_or_of_the_prior_without_rows_to_fit_on(run, fails, here, tmp_path):
     """Superclasses and prior are those of the classifier, which was said to have none."""
     shutil.copytree(here / "classifier", tmp_path / "alone")
-    sentence = fails("calibrate", "alone", "--rule", "sure-node:0.9", "--out", "new")
+    sentence = fails("calibrate", "alone", "--rule", "sure-node:0.1", "--out", "new")
     assert sentence.startswith("--on: expected labelled scores")
     assert run("calibrate", "alone", "--rule", "top-k:2", "--out", "new").code == 0
 

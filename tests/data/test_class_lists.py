@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from shortlist.data import Dataset, Split, as_dataset, as_split
+from shortlist.data.class_lists import known_labels
 from shortlist.errors import InputError
 
 TREES, OTHERS = ["ash", "elm", "oak"], ["oak", "elm"]
@@ -118,3 +119,18 @@ def test_numbers_without_names_are_those_of_the_classes_they_meet():
     assert as_dataset(numbered, classes=TREES).classes == TREES
     renamed = replace(numbered, classes=TREES, numbered=False)
     assert renamed.splits["all"].classes == TREES
+
+
+def test_labels_outside_the_classes_are_counted_and_the_others_kept():
+    single = known_labels(torch.tensor([0, 1, 2, 1]), ["oak", "yew", "elm"], TREES)
+    assert single.known.tolist() == [True, False, True, False]
+    assert single.target[single.known].tolist() == [2, 1]
+    assert single.unknown == {"yew": 2}
+    assert "'yew' (2 rows) is not among the 3 classes" in single.sentence(TREES)
+    several = known_labels(torch.tensor([[True, True], [False, True]]), ["oak", "yew"], TREES)
+    assert several.known.all()
+    assert several.target.tolist() == [[False, False, True], [False, False, False]]
+    assert several.unknown == {"yew": 2}
+    with pytest.raises(InputError, match="'ash', 'elm'"):
+        known_labels(torch.tensor([[True, True]]), ["oak", "yew"], TREES, need_all=True)
+    assert not known_labels(torch.tensor([0]), ["yew"], TREES).any_left

@@ -434,7 +434,7 @@ def test_card_tells_what_there_is_to_tell():
         "shortlist predict FOLDER leaf.jpg",
         "- name: flora",
         "- method: noised top-k",
-        "| average-5 | 0.9123 | 0.0123 | 1,000 |",
+        "| average-5 | 0.9123 | 0.02411 | 1,000 |",
         "| a\\|b | – | – | – |",
         "rule: `lac:0.2,cap:3`",
         classifier.rule.guarantee,

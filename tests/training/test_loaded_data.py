@@ -11,6 +11,7 @@ from PIL import Image
 from shortlist.data.dataset import Dataset, Split
 from shortlist.data.loading import load_pictures
 from shortlist.data.pictures import PictureArray, PictureFiles
+from shortlist.data.readers.class_folders import read_class_folders
 from shortlist.errors import InputError
 from shortlist.models.input_spec import IMAGENET_MEAN, IMAGENET_STD
 from shortlist.training import loaded_data
@@ -140,6 +141,38 @@ def test_a_class_of_which_no_training_picture_can_be_read_is_told(tmp_path, monk
     assert re.match(r"1 class \(class 2\) has no training row", untrained)
     with pytest.raises(InputError, match=r"method ldam .* 1 class \(class 2\) has no training row"):
         load_data(data, recipe(size=SIDE, method="ldam"), CPU)
+
+
+def test_a_class_is_trained_on_the_readable_pictures_that_were_set_aside(tmp_path):
+    """Splits are drawn before pictures are opened: the only readable ones of a class may all be validation or test rows."""
+    for name, count in (("ash", 40), ("elm", 40), ("yew", 20)):
+        (tmp_path / name).mkdir()
+        for number in range(count):
+            Image.new("RGB", (SIDE, SIDE), shade(number)).save(tmp_path / name / f"{number}.png")
+    asked, dataset = recipe(size=SIDE, tolerance=1.0), read_class_folders(tmp_path)
+    drawn = split_for_training(dataset, asked)
+    for name in drawn.splits["train"].ids:
+        if name.startswith("yew"):
+            (tmp_path / name).write_bytes(b"no picture")
+    aside = {name for split in drawn.drawn if split in drawn.splits for name in drawn.splits[split].ids}
+    readable = {name for name in aside if name.startswith("yew")}
+    assert readable
+    found = load_data(drawn, asked, CPU)
+    assert found.redrawn
+    assert found.splits["train"].counts(3)[2] > 0
+    assert {name for part in found.splits.values() for name in part.ids if name.startswith("yew")} == readable
+    assert sum(len(part) for part in found.splits.values()) == len(found.rows["train"]) + sum(
+        len(found.rows[name]) for name in found.splits if name != "train"
+    )
+    told = " ".join(found.remarks)
+    assert "all training pictures of 1 class (yew) were unreadable: splits were drawn again" in told
+    assert "has no training row" not in told
+
+
+def test_given_splits_are_never_drawn_again(tmp_path):
+    found = load_data(rare_class(tmp_path, ["train"]), recipe(size=SIDE), CPU)
+    assert not found.redrawn
+    assert [len(found.splits[name]) for name in NAMES] == [29, 30, 30]
 
 
 def test_a_class_of_which_no_other_picture_can_be_read_is_told(tmp_path):

@@ -49,6 +49,7 @@ def calibrate(
         ),
     ] = None,
     network: options.NetworkPath = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file at --out, if there is one.")] = False,
     same_rows: options.SameRows = False,
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
@@ -69,8 +70,9 @@ def calibrate(
         for name, given in (("--link", link), ("--scores-key", scores_key), ("--target-key", target_key)):
             if given is not None:
                 raise InputError(f"{name} applies only to score files, got a classifier, which has its own")
-        if same_rows:
-            raise InputError("--same-rows applies only to score files, got a classifier")
+        for flag, wanted in (("--same-rows", same_rows), ("--overwrite", overwrite)):
+            if wanted:
+                raise InputError(f"{flag} applies only to score files, got a classifier")
         return recalibrate(scores, out, on, METHODS.get(method), rule, network)
     if network is not None:
         raise InputError("--network applies only to a classifier, got a file of scores")
@@ -79,6 +81,8 @@ def calibrate(
     if on is None:
         raise InputError("--on: expected a file of labelled scores to fit the link on, got none")
     check_outputs([out], [scores, on])
+    if out.exists() and not overwrite:
+        raise InputError(f"--out: {out} exists already: choose another name, or pass --overwrite to replace it")
     reading = Reading(scores_key, target_key, link)
     predictions, labelled = reading.load(scores), reading.load(on)
     if labelled.target is None:

@@ -1,31 +1,68 @@
-"""The commands by name. Each is loaded when it is first used, so that light ones such as ``search`` start quickly."""
+"""The commands by name. Each is loaded when it is run, so that help comes at once and light ones such as ``search`` quickly."""
 
 import importlib
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from shortlist.words import printable
 
-# name: the module in this package, and the function or group of commands in it
+
+class Listed(NamedTuple):
+    """A command as the help of the program lists it."""
+
+    place: str  # the module in this package, and the function or group of commands in it
+    summary: str  # the first line of its own help, here so that the list needs no command's module
+
+
 COMMANDS = {
-    "sets": "decide:sets",
-    "evaluate": "decide:evaluate",
-    "report": "decide:report",
-    "calibrate": "calibrate:calibrate",
-    "data": "data:app",
-    "train": "train:train",
-    "tune": "tune:tune",
-    "recipes": "train:recipes",
-    "predict": "predict:predict",
-    "export": "export:export",
-    "index": "retrieval:app",
-    "search": "retrieval:search",
-    "retrieval-eval": "retrieval_eval:retrieval_eval",
-    "demo": "demo:demo",
+    "sets": Listed(
+        "decide:sets",
+        "Turn scores into sets of labels: for each row, labels with their probabilities, most probable first.",
+    ),
+    "evaluate": Listed(
+        "decide:evaluate",
+        "Measure the sets of a rule on labelled scores: coverage, size, calibration; several files or rules side by side.",
+    ),
+    "report": Listed(
+        "decide:report",
+        "Write one self-contained HTML page about the sets of a rule; several files or rules are compared.",
+    ),
+    "calibrate": Listed(
+        "calibrate:calibrate",
+        "Fit a link on labelled scores and write other scores with it: the same scores, better probabilities.",
+    ),
+    "data": Listed("data:app", "Inspect datasets, build a benchmark from an archive, aggregate votes."),
+    "train": Listed(
+        "train:train",
+        "Train a classifier that answers with sets of labels, calibrate and test it, and write a report.",
+    ),
+    "tune": Listed(
+        "tune:tune",
+        "Search over a grid of settings and choose the best on validation rows; every trial is a run of its own.",
+    ),
+    "recipes": Listed(
+        "train:recipes",
+        "List the recipes, or show one of them: its settings, the published numbers, and the grid of `shortlist tune`.",
+    ),
+    "predict": Listed("predict:predict", "Predict sets of labels for new pictures or rows, or write their scores."),
+    "export": Listed(
+        "export:export",
+        "Export a classifier as an ONNX file, from raw pixels or features to sets, for use without torch.",
+    ),
+    "index": Listed("retrieval:app", "Build, change and inspect a searchable index of scored rows."),
+    "search": Listed("retrieval:search", "Find the rows for which a query is most probably true."),
+    "retrieval-eval": Listed(
+        "retrieval_eval:retrieval_eval",
+        "Measure retrieval by combined queries: some labels present, others absent.",
+    ),
+    "demo": Listed(
+        "demo:demo",
+        "Train on synthetic pictures whose best possible result is known, and write a report; takes minutes on two cores.",
+    ),
 }
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 LOOSE = ("search",)  # commands that accept unexpected words, to explain them in messages of their own
@@ -33,7 +70,7 @@ LOOSE = ("search",)  # commands that accept unexpected words, to explain them in
 
 def load_command(name: str) -> Any:
     """The command of this name, as typer runs it."""
-    file, _, attribute = COMMANDS[name].partition(":")
+    file, _, attribute = COMMANDS[name].place.partition(":")
     found = getattr(importlib.import_module(f"shortlist.cli.{file}"), attribute)
     command: Any
     if isinstance(found, typer.Typer):
@@ -74,8 +111,16 @@ def _harmless_usage() -> Iterator[None]:
         raise
 
 
-class _Loaded(MutableMapping[str, Any]):
-    """All commands by name, loaded on first use."""
+class _Waiting(TyperCommand):
+    """A command that is loaded when it gets its arguments; until then it has its name and its line in the help."""
+
+    def make_context(self, *given: Any, **options: Any) -> Any:
+        """Read the arguments, by the command itself."""
+        return load_command(self.name or "").make_context(*given, **options)
+
+
+class _Listed(MutableMapping[str, Any]):
+    """All commands by name, none of them loaded."""
 
     def __init__(self) -> None:
         self._there: dict[str, Any] = {}
@@ -84,7 +129,7 @@ class _Loaded(MutableMapping[str, Any]):
         if name not in COMMANDS:
             raise KeyError(name)
         if name not in self._there:
-            self._there[name] = load_command(name)
+            self._there[name] = _Waiting(name, help=COMMANDS[name].summary)
         return self._there[name]
 
     def __setitem__(self, name: str, command: Any) -> None:
@@ -105,7 +150,7 @@ class LazyCommands(TyperGroup):
 
     def __init__(self, **settings: Any):
         super().__init__(**settings)
-        self.commands = _Loaded()
+        self.commands = _Listed()
 
     def make_context(self, *given: Any, **options: Any) -> Any:
         """Read the arguments."""

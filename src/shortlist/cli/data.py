@@ -13,6 +13,7 @@ from shortlist.cli.console import Bar, Outcome, emit, noticed, say, show, warn
 from shortlist.cli.runs import check_outside_runs
 from shortlist.data.building import build_benchmark
 from shortlist.data.dataset import Dataset
+from shortlist.data.deduplication import POLICIES, find_copies
 from shortlist.data.downloads import DOWNLOADS, download_archives
 from shortlist.data.inspection import inspect_pictures, warn_duplicates
 from shortlist.data.manifest import PLACINGS, check_writable, pictures_folder, repeated_pictures, write_benchmark
@@ -44,7 +45,11 @@ Source: TypeAlias = Annotated[
 ]
 Superclass: TypeAlias = Annotated[
     str | None,
-    typer.Option("--superclass", metavar="RULE", help="How class names give their superclass: first-word."),
+    typer.Option(
+        "--superclass",
+        metavar="RULE",
+        help="How class names give their superclass: first-word (Quercus robur) or last-word (herring gull).",
+    ),
 ]
 
 
@@ -131,6 +136,10 @@ def build(
     fewest: Annotated[int, typer.Option("--fewest", min=3, help="Leave out classes with fewer pictures than this.")] = 5,
     share: Annotated[float, typer.Option("--share", help="Share of each class for val (rounded up) and for test.")] = 0.1,
     by_group: Annotated[bool, typer.Option("--by-group", help="Keep the pictures of a group in one split.")] = False,
+    duplicates: Annotated[
+        str,
+        typer.Option("--duplicates", metavar="HOW", help="Near-duplicate pictures: keep, together (in one split), or drop."),
+    ] = "keep",
     pictures: Annotated[str, typer.Option("--pictures", metavar="HOW", help="link, copy, or none (only list them).")] = "link",
     name: Annotated[str | None, typer.Option("--name", help="Name of the benchmark; by default that of the folder.")] = None,
     tolerance: Annotated[float, typer.Option("--tolerance", help="Fail if a larger share is unreadable.")] = 0.01,
@@ -139,6 +148,8 @@ def build(
 ) -> None:
     """Build a benchmark from an archive: draw superclasses, drop small classes, split, write a manifest and a data card."""
     check_outside_runs(out)
+    if duplicates not in POLICIES:
+        raise InputError(f"--duplicates: expected {', '.join(POLICIES)}, got {duplicates}")
     if pictures not in PLACINGS:
         raise InputError(f"--pictures: expected {', '.join(PLACINGS)}, got {pictures}")
     archive, warned = _opened(source, superclass)
@@ -154,6 +165,7 @@ def build(
             fewest=fewest,
             share=share,
             by_group=by_group,
+            duplicates=duplicates,
             tolerance=tolerance,
             seed=seed,
             progress=bar.at,
@@ -226,6 +238,7 @@ def _check(dataset: Dataset) -> tuple[Sequence[Problem], list[str]]:
     with Bar("pictures", sum(len(split) for split in dataset.splits.values())) as bar, noticed(found):
         inspection = inspect_pictures(dataset, progress=bar.at)
         warn_duplicates(dataset, inspection.prints)
+    found += find_copies(dataset, inspection.prints).sentences()
     return inspection.problems, found
 
 

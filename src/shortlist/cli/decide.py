@@ -48,6 +48,7 @@ def sets(
     ids_key: options.IdsKey = None,
     quality_key: options.QualityKey = None,
     no_label: options.NoLabel = None,
+    classes: options.Classes = None,
     save_rule: Annotated[
         Path | None,
         typer.Option(
@@ -66,7 +67,7 @@ def sets(
             raise InputError("expected --out or --json, got both: --json writes to standard output")
     check_outputs([out, save_rule], [scores, *(calibration or ()), *([Path(rule)] if rule else ())])
     fitting = Fitting([rule] if rule else [], calibration or (), split, seed, same_rows)
-    (prepared,) = prepare_all([scores], Reading(scores_key, target_key, link, ids_key, quality_key, no_label), fitting)
+    (prepared,) = prepare_all([scores], Reading(scores_key, target_key, link, ids_key, quality_key, no_label, classes), fitting)
     listed = _write_lists(prepared, out, as_json)
     size = SizeSummary.of(listed.counts)
     prepared.check_size(size)
@@ -125,6 +126,7 @@ def evaluate(
     target_key: options.TargetKey = None,
     quality_key: options.QualityKey = None,
     no_label: options.NoLabel = None,
+    classes: options.Classes = None,
     calibration_bins: options.CalibrationBins = BINS,
     top_n: options.TopN = None,
     shots: options.Shots = None,
@@ -144,7 +146,7 @@ def evaluate(
     check_outputs([per_class], [*scores, *(calibration or ())])
     fitting = Fitting(rule or [], calibration or (), split, seed, same_rows)
     settings = _settings(calibration_bins, top_n, shots)
-    reading = Reading(scores_key, target_key, link, quality_key=quality_key, no_label=no_label)
+    reading = Reading(scores_key, target_key, link, quality_key=quality_key, no_label=no_label, classes=classes)
     prepared, evaluations = _measured(scores, reading, fitting, settings)
     if per_class is not None:
         _write_classes(evaluations, per_class)
@@ -229,6 +231,7 @@ def report(
     ids_key: options.IdsKey = None,
     quality_key: options.QualityKey = None,
     no_label: options.NoLabel = None,
+    classes: options.Classes = None,
     human: Annotated[
         Path | None,
         typer.Option(
@@ -260,7 +263,7 @@ def report(
     check_outputs([out], [*scores, *(calibration or ()), *([human] if human else ())])
     people = None if human is None else read_human_sets(human)
     fitting = Fitting(rule or [], calibration or (), split, seed, same_rows)
-    reading = Reading(scores_key, target_key, link, ids_key, quality_key, no_label)
+    reading = Reading(scores_key, target_key, link, ids_key, quality_key, no_label, classes)
     settings = _settings(calibration_bins, top_n, shots)
     prepared, evaluations = _measured(scores, reading, fitting, settings, None if own is None else own.recipe.name, people)
     warnings = [text for one in prepared for text in (*one.warnings, *one.notes)]

@@ -26,7 +26,7 @@ def demo(
         return
     import torch
 
-    from shortlist.cli.train import run_training
+    from shortlist.cli.training import run_training
     from shortlist.recipes import find_recipe
     from shortlist.runs import Job
     from shortlist.training.devices import cpu_has_bfloat16

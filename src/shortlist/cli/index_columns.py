@@ -10,7 +10,7 @@ from pyarrow import csv, parquet
 
 from shortlist.checks import check_distinct
 from shortlist.cli.console import warn
-from shortlist.csv_files import csv_delimiter, csv_header
+from shortlist.csv_files import csv_decimal_point, csv_delimiter, csv_header
 from shortlist.errors import InputError
 from shortlist.files import contains
 from shortlist.predictions import Predictions
@@ -64,8 +64,11 @@ def _read_csv(path: Path, known: Mapping[str, str]) -> pa.Table:
     # Without newlines_in_values Arrow may cut cells in quotes without an error.
     parsing = csv.ParseOptions(delimiter=delimiter, newlines_in_values=contains(path, b'"'))
 
+    point = csv_decimal_point(path, delimiter)
+
     def read(**options: Any) -> pa.Table:
-        return csv.read_csv(path, parse_options=parsing, convert_options=csv.ConvertOptions(**options))
+        converting = csv.ConvertOptions(decimal_point=point, **options)
+        return csv.read_csv(path, parse_options=parsing, convert_options=converting)
 
     guessed = read(column_types={ID: pa.string()})
     check_distinct(guessed.column_names)

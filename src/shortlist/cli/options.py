@@ -15,7 +15,9 @@ def _check_seed(seed: int) -> int:
 
 Scores: TypeAlias = Annotated[
     Path,
-    typer.Argument(metavar="PREDICTIONS", help="File of scores (.safetensors, .npz, .parquet, .csv), or the folder of a run."),
+    typer.Argument(
+        metavar="PREDICTIONS", help="File of scores (.safetensors, .npz, .npy, .parquet, .csv), or the folder of a run."
+    ),
 ]
 ManyScores: TypeAlias = Annotated[
     list[Path], typer.Argument(metavar="PREDICTIONS…", help="Files of scores or folders of runs; several are compared.")
@@ -72,7 +74,10 @@ ScoresKey: TypeAlias = Annotated[
     ),
 ]
 TargetKey: TypeAlias = Annotated[
-    str | None, typer.Option("--target-key", metavar="NAME", help="Array or column that holds the labels.")
+    str | None,
+    typer.Option(
+        "--target-key", metavar="NAME", help="Array or column that holds the labels; for .npy scores, the .npy file of labels."
+    ),
 ]
 IdsKey: TypeAlias = Annotated[
     str | None,
@@ -94,6 +99,14 @@ NoLabel: TypeAlias = Annotated[
         metavar="TEXT",
         help="Entry of the labels that stands for no label, such as -1, none, or '' for an empty cell; a gate is fitted on "
         "such rows.",
+    ),
+]
+Classes: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--classes",
+        metavar="FILE",
+        help="Names of the classes for files that lack them: one name a line in the order of the scores, or a JSON list.",
     ),
 ]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]

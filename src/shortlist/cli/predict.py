@@ -4,7 +4,7 @@ import copy
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -18,12 +18,14 @@ from shortlist.cli import options
 from shortlist.cli.console import Bar, emit, noticed, say, show, warn
 from shortlist.cli.networks import networks_by_option
 from shortlist.cli.prepare import check_outputs
+from shortlist.cli.row_labels import labels_for
 from shortlist.cli.runs import run_at
 from shortlist.data.dataset import Dataset, Split
 from shortlist.data.loading import UNREADABLE
-from shortlist.data.problems import LABELS_NOT_USED, Problem, problem_lines
+from shortlist.data.problems import LABELS_NOT_USED, LEFT_OUT, Problem, problem_lines
 from shortlist.data.sources import open_dataset, path_and_options
 from shortlist.errors import InputError
+from shortlist.files import similar_paths
 from shortlist.models import Classifier
 from shortlist.models.artefact import is_classifier
 from shortlist.models.heads import HEAD_NAMES
@@ -40,6 +42,7 @@ from shortlist.words import printable, quoted
 
 SHOWN = 10
 NAMED = 5  # files of a folder that turned out to be something else
+UNKNOWN_LABEL = "row with an unknown label"
 LISTS, SCORES = (".jsonl",), (".safetensors", ".npz", ".parquet")
 
 ClassifierPath = Annotated[Path, typer.Argument(metavar="CLASSIFIER", help="The folder of a classifier, or of its run.")]
@@ -128,6 +131,8 @@ def classifier_folder(path: Path) -> Path:
     run = run_at(path)
     if run is not None:
         return run.classifier_path
+    if not path.exists():
+        raise InputError(f"{printable(str(path))}: there is no such folder{similar_paths(path)}")
     if path.is_dir() and not (path / "config.json").exists():
         raise InputError(f"{printable(str(path))}: expected the folder of a classifier or of a run, got {_what_is_in(path)}")
     return path  # other errors are raised when it is read
@@ -186,6 +191,7 @@ class _Work:
     batch_size: int
     wanted: str | None = None  # the name of the quality to compute
     target: Target | None = None
+    known: Tensor | None = None  # which rows have a label that the classifier knows; None if all or none have
     left_out: list[Problem] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
@@ -231,8 +237,23 @@ class _Work:
             ids = [self.rows.ids[row] for row in numbers.tolist()]
             target = None if self.target is None else self.target[numbers]
             lists = describe(label_lists(sets, probs, self.model.classes, ids, target, called), sets, probs, quality)
+            if self.known is not None:
+                has_label = self.known[numbers].tolist()
+                lists = [one if yes else replace(one, target=None) for one, yes in zip(lists, has_label, strict=True)]
             self.refused += sum(one.refused for one in lists)
             yield lists
+
+    def labelled_batches(self) -> Iterator[tuple[Tensor, Scores]]:
+        """Row numbers and scores; rows whose label the classifier does not know are left out and noted."""
+        for numbers, scores in self.batches:
+            kept = torch.ones(len(numbers), dtype=torch.bool) if self.known is None else self.known[numbers]
+            names = [self.rows.ids[row] for row in numbers[~kept].tolist()]
+            self.left_out += [
+                Problem(UNKNOWN_LABEL, name, f"the classifier does not know its label: {LEFT_OUT}") for name in names
+            ]
+            self.done -= len(names)
+            if kept.any():
+                yield numbers[kept], scores[kept.to(scores.device)]
 
     @property
     def describer(self) -> Describer:
@@ -261,28 +282,17 @@ def _begin(model: Classifier, texts: list[str], split: str | None, batch_size: i
     dataset = open_dataset(texts, require_labels=False, split=split, input_kind=inputs.kind, feature_names=inputs.feature_names)
     (rows,) = dataset.splits.values()
     _check_inputs(model, dataset, printable(texts[0]) + (", …" if len(texts) > 1 else ""))
-    target, reason = _target(dataset, model.classes)
+    target, known, reason = labels_for(dataset, model.classes)
     left_out = [problem for problem in dataset.problems if problem.kind != LABELS_NOT_USED]
-    work = _Work(model, rows, batch_size, wanted, target, left_out)
+    work = _Work(model, rows, batch_size, wanted, target, known, left_out)
     first = next(work.batches, None)
     if first is None:
         cause = f"; the first is {work.problems[0]}" if work.problems else ""
         raise InputError(f"none of the {len(rows):,} {work.things} could be read{cause}")
     work.batches = chain([first], work.batches)
     if reason is not None:
-        say(f"labels are ignored: {reason}")
+        say(reason)
     return work
-
-
-def _target(dataset: Dataset, classes: Sequence[str]) -> tuple[Target | None, str | None]:
-    """The labels of the rows, numbered as the classes of the classifier; None, with the reason, if they cannot be used."""
-    (rows,) = dataset.splits.values()
-    if rows.target is None:
-        return None, next((problem.what for problem in dataset.problems if problem.kind == LABELS_NOT_USED), None)
-    try:
-        return rows.with_classes(classes).target, None
-    except InputError as error:
-        return None, str(error)
 
 
 def _check_inputs(model: Classifier, dataset: Dataset, source: str) -> None:
@@ -297,13 +307,13 @@ def _check_inputs(model: Classifier, dataset: Dataset, source: str) -> None:
     number = rows.inputs.shape[1]
     if model.inputs.is_pictures:
         raise InputError(f"{source}: expected pictures, which this classifier reads, got a table of {number} features")
+    if not model.inputs.feature_names and number != model.inputs.size:  # else the missing ones have names
+        named = f": {quoted(dataset.feature_names)}" if dataset.feature_names else ""
+        raise InputError(f"{source}: expected {model.inputs.size} features, as this classifier reads, got {number}{named}")
     try:
         model.inputs.columns_of(rows.feature_names)
     except InputError as error:
         raise InputError(f"{source}: {error}") from error
-    if number != model.inputs.size:
-        named = f": {quoted(dataset.feature_names)}" if dataset.feature_names else ""
-        raise InputError(f"{source}: expected {model.inputs.size} features, as this classifier reads, got {number}{named}")
 
 
 def _write_sets(work: _Work, out: Path | None, as_json: bool) -> None:
@@ -339,7 +349,7 @@ def _write_scores(work: _Work, out: Path) -> None:
         network_digest=model.network.digest(),
     )
     with writer:
-        for numbers, scores in work.batches:
+        for numbers, scores in work.labelled_batches():
             quality = work.quality_of(numbers)
             if work.makes_sets:
                 work.count(model.decide(scores, quality=quality)[1])

@@ -1,5 +1,6 @@
 """From options to predictions and a fitted rule: the first step of ``sets``, ``evaluate`` and ``report``."""
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ import torch
 from shortlist.cli.console import Bar, noticed, warn
 from shortlist.cli.runs import check_outside_runs, run_at
 from shortlist.errors import InputError
+from shortlist.files import similar_paths
 from shortlist.links import Softmax
 from shortlist.predictions import Predictions
 from shortlist.sets import SetRule, SizeSummary, bound_cost, parse_rule
@@ -30,6 +32,7 @@ class Reading:
     ids_key: str | None = None
     quality_key: str | None = None
     no_label: str | None = None
+    classes: Path | None = None
 
     def load(self, path: Path) -> Predictions:
         """The predictions of one file. Its link must be known: it is never guessed."""
@@ -37,8 +40,9 @@ class Reading:
         if path.is_dir():
             raise InputError(f"{path}: expected a file of scores, got a folder: write one with shortlist predict")
         found: list[str] = []
+        names = None if self.classes is None else read_class_names(self.classes)
         with noticed(found), _parameters_as_options():
-            predictions = Predictions.load(path, link=self.link, **{name: getattr(self, name) for name in KEYS})
+            predictions = Predictions.load(path, link=self.link, classes=names, **{name: getattr(self, name) for name in KEYS})
         for sentence in found:
             warn(f"{path}: {sentence}")
         if predictions.link is None and self.link is None:
@@ -51,6 +55,21 @@ class Reading:
         return predictions
 
 
+def read_class_names(path: Path) -> list[str]:
+    """The names of classes in a file: one a line, or a JSON list."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        names = json.loads(text) if path.suffix.lower() == ".json" else [line.strip() for line in text.splitlines()]
+    except (OSError, ValueError, RecursionError) as error:
+        what = "there is no such file" if isinstance(error, FileNotFoundError) else "it cannot be read"
+        raise InputError(f"--classes: expected a text file with one name a line, or a JSON list, got {path}: {what}") from error
+    while names and names[-1] == "":
+        names.pop()
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
+        raise InputError(f"--classes: expected a name on every line of {path}, got {'none' if not names else 'other values'}")
+    return names
+
+
 @contextmanager
 def _parameters_as_options() -> Iterator[None]:
     """Messages of the library name its parameters; here they are options of the command."""
@@ -60,13 +79,14 @@ def _parameters_as_options() -> Iterator[None]:
         text = str(error)
         for name in KEYS:
             text = text.replace(name, f"--{name.replace('_', '-')}")
+        text = text.replace("classes: expected", "--classes: expected")
         raise InputError(text) from error
 
 
 def check_there(path: Path) -> None:
     """Raise an error unless this is a file, or the folder of a run or of a classifier."""
     if not path.exists():
-        raise InputError(f"{path}: there is no such file or folder")
+        raise InputError(f"{path}: there is no such file or folder{similar_paths(path)}")
     if path.is_dir() and run_at(path) is None and not (path / "config.json").is_file():
         raise InputError(f"{path}: expected a file of scores or the folder of a run, got a folder without recipe.json")
 

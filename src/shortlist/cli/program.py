@@ -13,7 +13,7 @@ import typer
 from shortlist import __version__
 from shortlist.cli.commands import SETTINGS, LazyCommands
 from shortlist.cli.console import Outcome, complain, emit, show_traceback, show_warning
-from shortlist.errors import InputError
+from shortlist.errors import InputError, ShortlistWarning
 from shortlist.files import is_full
 from shortlist.machine import exit_on_sigterm
 
@@ -82,6 +82,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # what the encoding of the terminal lacks is no error
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("default", ShortlistWarning)  # a warning is printed, whatever Python was told to do with it
             warnings.showwarning = show_warning
             app()
     except InputError as error:

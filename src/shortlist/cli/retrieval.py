@@ -39,6 +39,7 @@ def build(
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
     ids_key: options.IdsKey = None,
+    classes: options.Classes = None,
     pictures: PicturesFolder = None,
     thumbnails: ThumbnailSide = None,
     columns: ColumnsFile = None,
@@ -47,7 +48,7 @@ def build(
     from shortlist.retrieval import Index
 
     _check_output(index)
-    predictions = _load(scores, scores_key, ids_key, link)
+    predictions = _load(scores, scores_key, ids_key, link, classes)
     given, made_from = _columns(predictions, columns, pictures, thumbnails, known={})
     found: list[str] = []
     with Bar("indexing", len(predictions)) as bar, noticed(found):
@@ -65,6 +66,7 @@ def add(
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
     ids_key: options.IdsKey = None,
+    classes: options.Classes = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace rows that have the same ids.")] = False,
     pictures: PicturesFolder = None,
     thumbnails: ThumbnailSide = None,
@@ -72,7 +74,7 @@ def add(
 ) -> None:
     """Add the rows of a file of scores with the same classes and the same link."""
     opened = _open(index)
-    predictions = _load(scores, scores_key, ids_key, link)
+    predictions = _load(scores, scores_key, ids_key, link, classes)
     given, made_from = _columns(predictions, columns, pictures, thumbnails, known=opened.columns)
     with Bar("indexing", len(predictions)) as bar:
         replaced = opened.add(predictions, columns=given, thumbnails=made_from, replace=replace, progress=bar.at)
@@ -249,12 +251,14 @@ def _open(path: Path) -> "Index":
     return Index.open(path)
 
 
-def _load(path: Path, scores_key: str | None, ids_key: str | None, link: str | None) -> "Predictions":
+def _load(
+    path: Path, scores_key: str | None, ids_key: str | None, link: str | None, classes: Path | None = None
+) -> "Predictions":
     from shortlist.cli.prepare import Reading
     from shortlist.cli.runs import run_at
 
     run = run_at(path)
-    return Reading(scores_key, None, link, ids_key).load(path if run is None else run.predictions_path())
+    return Reading(scores_key, None, link, ids_key, classes=classes).load(path if run is None else run.predictions_path())
 
 
 def _columns(

@@ -1,25 +1,12 @@
-"""``shortlist train`` and ``shortlist recipes``."""
+"""``shortlist train`` and ``shortlist recipes``: their options. What they do is in ``training.py``, imported when they run."""
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from shortlist.cli import options
-from shortlist.cli.console import Bar, emit, say, show, warn
-from shortlist.cli.networks import networks_by_option
-from shortlist.cli.progress import TrainingBar
-from shortlist.cli.runs import resumable
 from shortlist.errors import InputError
-from shortlist.machine import is_first_process
-from shortlist.recipes import all_recipes, find_recipe, published_numbers
-from shortlist.recipes.published_tables import published_tables
-from shortlist.report import Table, headline
-from shortlist.runs import Job, resolve_job, train_job
-from shortlist.training import Recipe
-from shortlist.training.run_folder import RunFolder
 
 Source = Annotated[
     str | None,
@@ -52,6 +39,30 @@ Size = Annotated[
     float | None,
     typer.Option("-k", metavar="K", help="Number of labels per set, exactly or on average, depending on the method."),
 ]
+RuleText = Annotated[
+    str | None,
+    typer.Option("--rule", "-r", metavar="RULE", help="Set rule, such as lac:0.1; that of the method by default."),
+]
+Epochs = Annotated[int | None, typer.Option("--epochs", "-e", metavar="N", help="Number of epochs.")]
+BackboneName = Annotated[
+    str | None,
+    typer.Option(
+        "--backbone",
+        "-b",
+        metavar="NAME",
+        help="Backbone, such as resnet-18, densenet-40-40 or timm:NAME; that of the recipe by default.",
+    ),
+]
+Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of all random numbers.")]
+Duplicates = Annotated[
+    str | None,
+    typer.Option(
+        "--duplicates",
+        metavar="HOW",
+        help="Near-duplicate pictures: keep (the default), together (on one side of every split that is drawn), or drop (leave "
+        "copies out).",
+    ),
+]
 
 
 def train(
@@ -59,22 +70,12 @@ def train(
     recipe: RecipeName = None,
     method: MethodName = None,
     k: Size = None,
-    rule: Annotated[
-        str | None,
-        typer.Option("--rule", "-r", metavar="RULE", help="Set rule, such as lac:0.1; that of the method by default."),
-    ] = None,
-    epochs: Annotated[int | None, typer.Option("--epochs", "-e", metavar="N", help="Number of epochs.")] = None,
-    backbone: Annotated[
-        str | None,
-        typer.Option(
-            "--backbone",
-            "-b",
-            metavar="NAME",
-            help="Backbone, such as resnet-18, densenet-40-40 or timm:NAME; that of the recipe by default.",
-        ),
-    ] = None,
+    rule: RuleText = None,
+    epochs: Epochs = None,
+    backbone: BackboneName = None,
     network: options.NetworkPath = None,
-    seed: Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of all random numbers.")] = None,
+    seed: Seed = None,
+    duplicates: Duplicates = None,
     settings: Settings = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Folder of the run; runs/NAME by default.")
@@ -89,61 +90,20 @@ def train(
     """Train a classifier that answers with sets of labels, calibrate and test it, and write a report."""
     if network is not None and backbone is not None:
         raise InputError("expected --network or --backbone, got both: --network replaces the backbone")
-    given = {"method": method, "k": k, "rule": rule, "epochs": epochs, "backbone": backbone, "seed": seed, "compile": compiled}
+    from shortlist.cli.training import changes, requested_job, run_training
+
+    given = {
+        "method": method,
+        "k": k,
+        "rule": rule,
+        "epochs": epochs,
+        "backbone": backbone,
+        "seed": seed,
+        "compile": compiled,
+        "duplicates": duplicates,
+    }
     job = requested_job(data, recipe, changes(given, settings), out, resume=resume)
     run_training(job, resume=resume, device=device, tensorboard=tensorboard, network=network)
-
-
-def requested_job(
-    data: str | None, recipe: str | None, settings: dict[str, Any], out: Path | None, *, resume: bool = False
-) -> Job:
-    """The job that the arguments describe; errors about missing ones name the options."""
-    if data is None and recipe is None and not (resume and out is not None):
-        raise InputError("--resume: expected --out FOLDER" if resume else "expected data to train on, or --recipe NAME")
-    return resolve_job(data, recipe, settings, out, resume=resume)
-
-
-def changes(given: dict[str, Any], settings: Sequence[str] | None) -> dict[str, Any]:
-    """The settings given as options or with ``--set``."""
-    found = {name: value for name, value in given.items() if value is not None}
-    for text in settings or ():
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise InputError(f"--set: expected NAME=VALUE, such as lr=0.05, got {text!r}")
-        found[name.strip().replace("-", "_")] = value.strip()
-    return found
-
-
-def run_training(job: Job, *, resume: bool, device: str, tensorboard: bool = True, network: str | None = None) -> None:
-    """Train and show the result; of several processes, only the first prints."""
-    with networks_by_option(), resumable("train", job.folder, RunFolder(job.folder).how_to_resume):
-        _train_and_show(job, resume=resume, device=device, tensorboard=tensorboard, network=network)
-
-
-def _train_and_show(job: Job, **how: Any) -> None:
-    recipe, bars = job.recipe, dict[str, Bar]()
-
-    def reading(name: str, done: int, total: int) -> None:
-        if is_first_process():
-            bar.print_heading()
-        bars.setdefault(name, Bar(f"reading {name}", total)).at(done)
-        if done == total:
-            bars[name].__exit__(None, None, None)
-
-    heading = f"training {how['network'] or recipe.backbone} with {recipe.method} on {recipe.data}, in {job.folder}"
-    with TrainingBar(recipe.epochs, heading) as bar:
-        run, trained = train_job(job, callback=bar, progress=reading, **how)
-    if not trained.is_main_process:
-        return
-    evaluation = run.evaluate()
-    show(headline(evaluation).transposed())
-    distance = run.distance_to_optimum()
-    if distance is not None:
-        say(distance.sentence(recipe.k_for(len(trained.classifier.classes))))
-    for remark in dict.fromkeys(trained.remarks):
-        if remark not in bar.messages:
-            warn(remark)
-    say(f"classifier: {run.classifier_path}", f"report: {run.report_path}")
 
 
 def recipes(
@@ -151,25 +111,6 @@ def recipes(
     as_json: options.Json = False,
 ) -> None:
     """List the recipes, or show one of them: its settings, the published numbers, and the grid of `shortlist tune`."""
-    if name is None:
-        if as_json:
-            emit(json.dumps([_record(recipe) for recipe in all_recipes()], indent=2, ensure_ascii=False) + "\n")
-        else:
-            show(Table(["recipe", "method", "summary"], [[one.name, one.method, one.summary] for one in all_recipes()]))
-        return
-    recipe = find_recipe(name)
-    if as_json:
-        emit(json.dumps(_record(recipe), indent=2, ensure_ascii=False) + "\n")
-        return
-    settings = recipe.settings()
-    show(Table(["setting", "value"], [[key, "–" if value is None else str(value)] for key, value in settings.items()]))
-    for heading, table in published_tables(recipe.name):
-        emit(f"\n{heading}\n")
-        show(table)
-    if recipe.grid:
-        grid = "; ".join(f"{key} {', '.join(map(str, values))}" for key, values in recipe.grid.items())
-        emit(f"\ngrid of shortlist tune: {grid}\n")
+    from shortlist.cli.training import show_recipes
 
-
-def _record(recipe: Recipe) -> dict[str, Any]:
-    return recipe.record() | {"published": [number.record() for number in published_numbers(recipe=recipe.name)]}
+    show_recipes(name, as_json=as_json)

@@ -12,8 +12,9 @@ from importlib.metadata import version
 import torch
 from torch import Tensor
 
-from shortlist.checks import share as checked_share, whole
+from shortlist.checks import one_of, share as checked_share, whole
 from shortlist.data.dataset import ALL, EMPTY_CLASS, Dataset, Split
+from shortlist.data.deduplication import POLICIES, DuplicatePolicy, find_copies, treated
 from shortlist.data.inspection import inspect_pictures, warn_duplicates
 from shortlist.data.pictures import PictureFiles
 from shortlist.data.problems import Problem, check_tolerance
@@ -107,8 +108,8 @@ def _draw_superclasses(dataset: Dataset, share: float, seed: int) -> list[int]:
         return list(range(len(dataset.classes)))
     if dataset.superclasses is None:
         raise InputError(
-            f"{dataset.name} has no superclasses to draw {share:.0%} of: set superclass='first-word' to take them from "
-            "the class names, or keep all classes"
+            f"{dataset.name} has no superclasses to draw {share:.0%} of: set superclass='first-word' or 'last-word' to take "
+            "them from the class names, or keep all classes"
         )
     names = sorted(set(dataset.superclasses))
     count = -(-Fraction(str(share)) * len(names) // 1)
@@ -169,6 +170,7 @@ def build_benchmark(
     fewest: int = FEWEST,
     share: float = 0.1,
     by_group: bool = False,
+    duplicates: DuplicatePolicy | str = "keep",
     tolerance: float = 0.01,
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
@@ -181,11 +183,13 @@ def build_benchmark(
         fewest: classes with fewer pictures are left out.
         share: of each class for val, and for test, rounded up.
         by_group: keep the pictures of a group on one side.
+        duplicates: what to do about near duplicates: ``"keep"``, ``"together"`` (in one split) or ``"drop"``.
         tolerance: the share of unreadable pictures above which this fails; below, they are left out and named.
         seed: of the draw of superclasses and of the division.
         progress: callback, called with the number of pictures opened.
     """
     checked_share("tolerance", tolerance)
+    one_of(*POLICIES)("duplicates", duplicates)
     drawn = choose_classes(archive, superclasses=superclasses, fewest=fewest, seed=seed)
     rows = drawn.splits[ALL]
     _checked_division(archive, rows, share, by_group)  # before every picture is opened, which may take hours
@@ -194,6 +198,10 @@ def build_benchmark(
     # Rows go by their number through what follows: ids need not differ.
     numbered = replace(rows, ids=[str(number) for number in range(len(rows))])
     usable = replace(drawn, splits={ALL: numbered.rows(opened.readable[ALL])}, problems=[*drawn.problems, *opened.unreadable])
+    if duplicates != "keep":
+        copies = find_copies(usable, {ALL: opened.prints[ALL][opened.readable[ALL].numpy()]})
+        usable = treated(usable, replace(copies, ids=list(rows.rows(opened.readable[ALL]).ids)), duplicates)
+    by_group = by_group or (duplicates == "together" and usable.splits[ALL].groups is not None)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ShortlistWarning)
         divided = divide(choose_classes(usable, fewest=fewest), share=share, seed=seed, by_group=by_group)
@@ -218,6 +226,7 @@ def _how(
         f"From {archive.name}: {rows:,} pictures of {len(archive.classes):,} classes.",
         f"Kept: {drawn if superclasses < 1 else 'all classes'} that have at least {fewest} pictures.",
         *([f"Superclasses drawn: {above}."] if superclasses < 1 else []),
+        *(f"{note}." for note in built.notes),
         f"Split with seed {seed}: {divided}, the rest train.",
         f"Every picture was opened once by shortlist {version('shortlist')}; those that cannot be read were left out.",
     ]

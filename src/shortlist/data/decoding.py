@@ -5,8 +5,10 @@ import os
 import stat
 import struct
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ import torch
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
+from shortlist.data.picture_kinds import kind_of_bytes
 from shortlist.data.quiet import QuietPillow
 from shortlist.errors import InputError
 from shortlist.tensors import Array
@@ -22,15 +25,13 @@ from shortlist.tensors import Array
 MOST_PIXELS = 100_000_000
 PILLOW_LIMIT = 178_956_970  # above which Pillow refuses to open a file
 QUIET = QuietPillow()
-SUFFIXES = frozenset(
-    ".jpg .jpeg .jpe .jfif .png .webp .gif .bmp .tif .tiff .ppm .pgm .pbm .avif .jp2".split(),  # noqa: SIM905
-)
 # What Pillow raises on files that are damaged in one way or another.
 DAMAGED = (
     *(OSError, SyntaxError, ValueError, EOFError, LookupError, TypeError, MemoryError, RuntimeError),
     *(ArithmeticError, AttributeError, AssertionError, struct.error, zlib.error),
 )
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000")
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000", "HEIF")
+HEAD = 12  # bytes that tell a kind of file
 ORIENTATION = 0x0112  # the EXIF tag
 UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -92,7 +93,7 @@ def decode(source: str | Path | bytes, *, at_least: int | None = None, most_pixe
     except Image.DecompressionBombError:
         raise PictureError(f"larger than the limit of {most_pixels:,} pixels") from None
     except UnidentifiedImageError:
-        raise PictureError("not a picture that can be read") from None
+        raise PictureError(_unidentified(source)) from None
     except DAMAGED as error:
         raise PictureError(f"damaged or cut short ({_first_line(error)})") from None
 
@@ -101,7 +102,25 @@ def decode(source: str | Path | bytes, *, at_least: int | None = None, most_pixe
 def _formats() -> list[str]:
     """The formats that this Pillow can open, of those that hold photographs; others bring programs of their own with them."""
     Image.init()
+    with suppress(ImportError, OSError):  # the extra heic; OSError: its library is not that of this machine
+        import_module("pillow_heif").register_heif_opener()
     return [name for name in FORMATS if name in Image.OPEN]
+
+
+def _unidentified(source: str | Path | bytes) -> str:
+    """Why a file is no picture for Pillow: there may be no decoder for it."""
+    try:
+        if isinstance(source, bytes):
+            start = source[:HEAD]
+        else:
+            with open(source, "rb") as file:
+                start = file.read(HEAD)
+    except OSError:
+        start = b""
+    kind = kind_of_bytes(start)
+    if kind is None:
+        return "not a picture that can be read"
+    return f"{kind.name}, for which no decoder is installed: {kind.advice}"
 
 
 def decode_image(image: Image.Image, *, at_least: int | None = None, most_pixels: int = MOST_PIXELS) -> Decoded:

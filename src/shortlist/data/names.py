@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from shortlist.data.problems import Problem
 from shortlist.errors import InputError
 
-FIRST_WORD = "first-word"
+FIRST_WORD, LAST_WORD = "first-word", "last-word"
 
 
 def is_utf8(name: str) -> bool:
@@ -67,9 +67,15 @@ def superclasses_of(classes: Sequence[str], rule: str | None) -> list[str] | Non
 
     >>> superclasses_of(["Acer campestre", "Acer rubrum", "Ilex_aquifolium"], "first-word")
     ['Acer', 'Acer', 'Ilex']
+    >>> superclasses_of(["Herring gull", "Common_Gull", "Grey heron"], "last-word")
+    ['gull', 'gull', 'heron']
     """
     if rule is None:
         return None
-    if rule != FIRST_WORD:
-        raise InputError(f"superclass: expected {FIRST_WORD!r} or nothing, got {rule!r}")
-    return [(name.replace("_", " ").split() or [name])[0] for name in classes]
+    if rule not in (FIRST_WORD, LAST_WORD):
+        raise InputError(f"superclass: expected {FIRST_WORD!r}, {LAST_WORD!r} or nothing, got {rule!r}")
+    words = [(name.replace("_", " ").split() or [name])[0 if rule == FIRST_WORD else -1] for name in classes]
+    if rule == FIRST_WORD:
+        return words
+    spelt: dict[str, str] = {}  # Gull and gull end names of one kind: the first spelling stands for both
+    return [spelt.setdefault(word.casefold(), word) for word in words]

@@ -16,6 +16,7 @@ from shortlist.data.protocols import apply_protocol, protocol_options
 from shortlist.data.readers.file_kinds import ARFF_SUFFIX, ARRAY_SUFFIX, TABLE_SUFFIXES
 from shortlist.data.readers.flora import flora_dataset
 from shortlist.errors import InputError
+from shortlist.files import similar_paths
 from shortlist.words import did_you_mean, listed, printable, quoted, similar
 
 PathText: TypeAlias = str | os.PathLike[str]
@@ -281,6 +282,9 @@ def _reader_of_path(source: str, path: Path, options: Mapping[str, Any], input_k
         if suffix in (ARFF_SUFFIX, ARRAY_SUFFIX):
             return "arff" if suffix == ARFF_SUFFIX else "features"
         raise InputError(f"{printable(source)}: expected a folder or a .csv, .tsv, .parquet, .arff or .npz file")
+    beside = similar_paths(path)
+    if beside:
+        raise InputError(f"{printable(source)}: there is no such folder or file{beside}")
     like = similar(source.partition(":")[0], SOURCES)
     named = f"similar names: {', '.join(like)}" if like else f"names: {listed(list(SOURCES))} (docs/datasets.md lists them)"
     raise InputError(f"{printable(source)}: there is no such folder or file, nor is it NAME:PATH; {named}")

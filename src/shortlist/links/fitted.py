@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_rows, flag, optional
-from shortlist.class_names import check_same_columns, column_names
+from shortlist.class_names import check_same_columns, column_names, labels_by_name
 from shortlist.errors import InputError, NotFittedError
 from shortlist.links.fixed import Identity, Sigmoid, Softmax
 from shortlist.links.link import Link, link_from_config
@@ -46,6 +46,7 @@ class FittedLink(Link):
             scores: finite numbers (N, C); probabilities if the base is the identity.
             target: int64 (N,) or bool (N, C).
         """
+        target = labels_by_name(target, scores)
         check_same_columns(scores, target)
         names = column_names(scores)
         scores, target = as_tensor(scores, "scores"), as_target(target)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from shortlist.checks import Kind, whole
-from shortlist.class_names import check_same_batches, check_same_columns, column_names
+from shortlist.class_names import check_same_batches, check_same_columns, column_names, labels_by_name
 from shortlist.errors import InputError
 from shortlist.metrics import binned_pairs, calibration, classwise, confidence, curves, outliers, ranking, retrieval
 from shortlist.metrics.inputs import checked
@@ -100,6 +100,7 @@ class Streaming(Metric):
     def _check_columns(self, values: Any, target: Any) -> None:
         """Raise an error if a batch, or its target, has other columns than the batches before."""
         check_same_batches(self.names, column_names(values))
+        target = labels_by_name(target, values, self.names)
         check_same_columns(values, target, self.names)
 
     def compute(self) -> Any:
@@ -168,6 +169,7 @@ class CalibrationError(Streaming):
 
     def update(self, values: Any, target: Any = None) -> None:
         """Add a batch of probabilities and its target."""
+        target = labels_by_name(target, values)
         kind = torch.zeros_like(self.batches) if target is None else _kind(as_target(target)).to(self.batches.device)
         self._pairs(self.batches + kind)
         super().update(values, target)

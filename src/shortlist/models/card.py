@@ -10,6 +10,7 @@ from shortlist.models.network import Network
 from shortlist.words import printable
 
 SHOWN_CLASSES = 200
+NORMAL_95 = 1.96
 MARKUP = re.compile(r"([\\`*_{}\[\]<>|~&$])")
 LEADING = re.compile(r"^(\d*)([-+#=.)])")  # what makes a list or a heading at the start of a line
 
@@ -113,11 +114,16 @@ def _numbers(numbers: Any) -> list[str]:
     rows = [row for row in numbers if isinstance(row, Mapping) and "name" in row] if isinstance(numbers, list) else []
     if not rows:
         return []
-    lines = ["| number | value | ± | rows |", "|---|--:|--:|--:|"]
+    lines = ["| number | value | ± (95 %) | rows |", "|---|--:|--:|--:|"]
     for row in rows:
-        cells = [_escaped(row["name"]), *(_shown(row.get(key)) for key in ("value", "error", "n"))]
+        cells = [_escaped(row["name"]), _shown(row.get("value")), _shown(_half_width(row.get("error"))), _shown(row.get("n"))]
         lines.append(f"| {' | '.join(cells)} |")
     return ["## Numbers", "\n".join(lines)]
+
+
+def _half_width(error: Any) -> Any:
+    """Half the width of the 95 % interval around a number with this standard error, as the report shows it."""
+    return NORMAL_95 * error if isinstance(error, int | float) and not isinstance(error, bool) else error
 
 
 def _shown(value: Any) -> str:

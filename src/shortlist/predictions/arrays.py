@@ -9,6 +9,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -97,6 +98,31 @@ def read_npz(path: Path, keys: Keys) -> Stored:
         link=json.loads(str(link)) if ours and link is not None else None,
         network_digest=json.loads(str(digest)) if ours and digest is not None else None,
     )
+
+
+def read_npy(path: Path, keys: Keys) -> Stored:
+    """The scores alone; the labels are those of another ``.npy`` file, if ``target_key`` names one."""
+    for name, given in (("scores_key", keys.scores), ("ids_key", keys.ids), ("quality_key", keys.quality)):
+        if given is not None:
+            raise InputError(f"{name}: expected None, as a .npy file holds one array without a name, got {shown(given)}")
+    arrays = {"scores": _whole_array(path)}
+    if keys.target is not None:
+        beside = path.parent / keys.target
+        arrays["target"] = _whole_array(beside if beside.is_file() else Path(keys.target))
+    words = {name: as_text(array, name).tolist() for name, array in arrays.items() if array.dtype.kind in "US"}
+    tensors = {name: as_tensor(array, name) for name, array in arrays.items() if name not in words}
+    nothing: dict[str, Any] = dict.fromkeys(("ids", "classes", "superclasses", "link", "network_digest"))
+    return _assemble(tensors | words, replace(keys, target=None), ours=False, **nothing)
+
+
+def _whole_array(path: Path) -> Array:
+    """The array of a .npy file; that of a large one stays in the file until it is used."""
+    if path.suffix.lower() != ".npy" or not path.is_file():
+        there = "got a file of another kind" if path.is_file() else "there is no such file"
+        raise InputError(f"target_key: expected a .npy file of labels beside .npy scores, {there}: {path}")
+    mode: Any = "c" if path.stat().st_size > READ_WHOLE else None
+    array: Array = np.load(path, mmap_mode=mode, allow_pickle=False)
+    return array
 
 
 def _texts(arrays: dict[str, Any], keys: Keys) -> list[list[str] | None]:

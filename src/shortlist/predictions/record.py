@@ -18,6 +18,7 @@ from shortlist.class_names import (
     check_same_columns,
     class_list,
     column_names,
+    labels_by_name,
     named_columns,
     names_in_order,
     superclass_by_class,
@@ -93,6 +94,7 @@ class Predictions:
         keep("classes", None if names is None else tuple(class_list(names)))
         check_columns(self.classes, columns)
         known = self.classes or columns
+        target = labels_by_name(target, scores, self.classes)
         check_same_columns(scores, target, self.classes)
         scores = as_tensor(scores, "scores")
         keep("scores", scores.float() if scores.dtype == torch.bfloat16 else scores)
@@ -227,23 +229,25 @@ class Predictions:
         quality_key: str | None = None,
         no_label: str | None = None,
         link: Link | str | None = None,
+        classes: Sequence[str] | Mapping[Any, Any] | None = None,
     ) -> "Predictions":
         """Read a file that :meth:`save` wrote, or any other by the names of its arrays and its link.
 
         Args:
-            path: ``.safetensors``, ``.npz``, ``.parquet`` or ``.csv``.
+            path: ``.safetensors``, ``.npz``, ``.npy``, ``.parquet`` or ``.csv``.
             scores_key: the array or column of the scores; ``*`` stands for any text, one column per class.
-            target_key: the array or column of the labels.
+            target_key: the array or column of the labels; for ``.npy`` scores the ``.npy`` file of the labels.
             ids_key: the array or column of the row names.
             quality_key: the array or column of the quality, one number per row, for a gate; by default ``quality``.
             no_label: the entry of the target that stands for no label, such as ``"-1"``, ``"none"`` or ``""`` (an empty cell);
                 the target is then bool (N, C), and a gate can be fitted on such rows.
             link: replaces the link of the file.
+            classes: the name of each column of scores, in a file that does not name them.
         """
         from shortlist.predictions.storage import load
         from shortlist.predictions.stored import Keys
 
-        return load(Path(path), Keys(scores_key, target_key, ids_key, quality_key, no_label), link)
+        return load(Path(path), Keys(scores_key, target_key, ids_key, quality_key, no_label), link, classes)
 
     def _rows(self, index: Tensor | slice) -> "Predictions":
         """A selection of checked rows, which need no second check."""

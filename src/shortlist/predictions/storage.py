@@ -1,11 +1,11 @@
-"""Predictions in files: safetensors (the default), npz, Parquet; CSV is read only.
+"""Predictions in files: safetensors (the default), npz, Parquet; CSV and npy are read only.
 
 All formats hold the same fields under the same names, so that converting from one to another loses nothing. Files of other
 programs are read by the names of their arrays or columns; nothing is guessed from values.
 """
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_labels
+from shortlist.class_names import class_list
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.files import written_whole
 from shortlist.links import Link, link_from_config, parse_link
@@ -24,7 +25,7 @@ from shortlist.predictions.numbered import Numbered
 from shortlist.predictions.record import Predictions
 from shortlist.predictions.stored import Header, Keys, RowKind, Sink, Stored
 from shortlist.predictions.table_sinks import ParquetSink
-from shortlist.words import did_you_mean
+from shortlist.words import did_you_mean, quoted
 
 UNREADABLE = (*arrays.UNREADABLE, *tables.UNREADABLE)
 
@@ -60,8 +61,10 @@ def check_suffix(path: Path) -> None:
     _by_suffix(SINKS, path, "write")
 
 
-def load(path: Path, keys: Keys, link: Link | str | None = None) -> Predictions:
-    """Read the file by its suffix; a link that is given replaces the file's."""
+def load(
+    path: Path, keys: Keys, link: Link | str | None = None, classes: Sequence[str] | Mapping[Any, Any] | None = None
+) -> Predictions:
+    """Read the file by its suffix; a link that is given replaces the file's, and classes name those of a file that has none."""
     read = _by_suffix(READERS, path, "read")
     if not path.is_file():
         what = "it is a folder" if path.is_dir() else "there is no such file"
@@ -69,6 +72,8 @@ def load(path: Path, keys: Keys, link: Link | str | None = None) -> Predictions:
     try:
         stored = read(path, keys)
         _check_no_label(stored, keys)
+        if classes is not None:
+            stored.classes = _given_classes(class_list(classes), stored)
         return _predictions(stored, link)
     except InputError as error:
         raise type(error)(f"{path}: {error}") from error
@@ -79,6 +84,7 @@ def load(path: Path, keys: Keys, link: Link | str | None = None) -> Predictions:
 READERS: dict[str, Callable[[Path, Keys], Stored]] = {
     ".safetensors": arrays.read_safetensors,
     ".npz": arrays.read_npz,
+    ".npy": arrays.read_npy,
     ".parquet": tables.read_parquet,
     ".csv": tables.read_csv,
 }
@@ -89,6 +95,18 @@ def _by_suffix(table: dict[str, Any], path: Path, verb: str) -> Any:
     if path.suffix.lower() not in table:
         raise InputError(f"cannot {verb} {path}: expected a name that ends in {', '.join(table)}")
     return table[path.suffix.lower()]
+
+
+def _given_classes(classes: Sequence[str], stored: Stored) -> list[str]:
+    """The classes that were given for the columns of a file, which may not have other names for them."""
+    count = stored.scores.shape[-1]
+    if len(classes) != count:
+        raise InputError(f"classes: expected a name for each of the {count} columns of scores, got {len(classes)}")
+    own = list(stored.classes or ())
+    numbers = [str(place) for place in range(count)]
+    if own and own not in (numbers, list(classes)):
+        raise InputError(f"classes: expected none, as the file names its classes ({quoted(own, 3)}), got {quoted(classes, 3)}")
+    return list(classes)
 
 
 def header_of(predictions: Predictions) -> Header:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_distinct, whole
-from shortlist.csv_files import csv_delimiter, csv_header
+from shortlist.csv_files import csv_decimal_point, csv_delimiter, csv_header
 from shortlist.errors import InputError
 from shortlist.files import contains
 from shortlist.predictions.array_sinks import DTYPES
@@ -49,7 +49,10 @@ def read_parquet(path: Path, keys: Keys) -> Stored:
 
 
 def read_csv(path: Path, keys: Keys) -> Stored:
-    """A table with one column per class and commas, semicolons or tabs between; blanks around names of columns are ignored."""
+    """A table with one column per class and commas, semicolons or tabs between, and a decimal point or a decimal comma.
+
+    Blanks around names of columns are ignored.
+    """
     delimiter = csv_delimiter(csv_header(path))
     # Without newlines_in_values Arrow may cut cells in quotes without an error.
     parsing = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=contains(path, b'"'))
@@ -62,7 +65,7 @@ def read_csv(path: Path, keys: Keys) -> Stored:
     if target is not None:
         as_text.add(target)  # so that a class may be called True, NA or 2024-05-01
     kinds = {column: pa.string() for column, name in zip(written, names, strict=True) if name in as_text}
-    converting = pyarrow.csv.ConvertOptions(column_types=kinds)
+    converting = pyarrow.csv.ConvertOptions(column_types=kinds, decimal_point=csv_decimal_point(path, delimiter))
     table = pyarrow.csv.read_csv(path, parse_options=parsing, convert_options=converting).rename_columns(names)
     if target is not None and names.count(target) == 1:
         classes = keys.class_names(keys.find_scores(names))

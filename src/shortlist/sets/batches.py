@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_entries
-from shortlist.class_names import check_same_batches, check_same_columns, column_names
+from shortlist.class_names import check_same_batches, check_same_columns, column_names, labels_by_name
 from shortlist.errors import InputError
 from shortlist.predictions import Predictions
 from shortlist.predictions.checks import as_quality
@@ -83,6 +83,7 @@ class Batches:
         self.whole: Probs | None = None
         self.classes: int | None = None
         self.names: list[str] | None = None
+        target = labels_by_name(target, source)
         self.target = None if target is None else as_target(target)
         self.quality: Tensor | None = None
         self._peeked: list[Any] = []
@@ -145,6 +146,7 @@ class Batches:
         values, labels, quality = (*parts, None, None)[:3]
         probs = as_probs(values)
         self._check_names(column_names(values))
+        labels = labels_by_name(labels, values, self.names)
         check_same_columns(values, labels, self.names)
         target = None if labels is None else as_target(labels)
         if target is not None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_rows, check_values
-from shortlist.class_names import check_same_columns, class_list, names_in_order
+from shortlist.class_names import check_same_columns, class_list, labels_by_name, names_in_order
 from shortlist.errors import InputError
 from shortlist.files import written_whole
 from shortlist.predictions import Predictions
@@ -72,6 +72,7 @@ def label_lists(
     ['elm', 'ash']
     """
     classes, ids = class_list(classes), names_in_order("ids", ids)
+    target = labels_by_name(target, None, classes)
     for name, given in (("sets", sets), ("probs", probs), ("target", target)):
         check_same_columns(None, given, classes, name)
     sets, probs = as_tensor(sets, "sets"), as_tensor(probs)

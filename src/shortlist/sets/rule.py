@@ -18,6 +18,7 @@ from shortlist.sets.bounds import bounded, checked_bounds
 from shortlist.sets.constraints import Constraint, check_threshold
 from shortlist.sets.draws import same_draws
 from shortlist.sets.gates import Gate, answered, needs_quality
+from shortlist.sets.hints import notes_on_mass, warn_of_scale
 from shortlist.sets.orderings import Ordering
 from shortlist.sets.origin import check_same_origin, origin_of
 from shortlist.sets.sizes import SizeSummary
@@ -149,6 +150,8 @@ class SetRule(Fitted):
             self.check_reads(probs)
         kind = {"probabilities": self.needs_probabilities, "widen": self.needs_fit}
         batches = Batches(probs, target, progress, quality=quality, **kind)
+        if batches.whole is not None and self._chooses_threshold and not self.needs_probabilities:
+            warn_of_scale(batches.whole)
         with self.whole_or_not():
             self._fit(batches, probs)
             for note in self.notes:
@@ -164,6 +167,8 @@ class SetRule(Fitted):
         if self._chooses_threshold:
             self._choose_threshold(batches, probs.device if isinstance(probs, Tensor) else torch.device("cpu"))
         self.calibrated = self._measured(batches) if batches.repeatable or not self.needs_fit else None
+        if self.calibrated is not None and not self.notes:
+            self.notes = notes_on_mass(self.ordering, self.constraint, batches, self.threshold, self.calibrated)
         self.origin = None  # a rule without a fit goes with any link and any number of classes
         if self.needs_fit:
             self.origin = {"classes": batches.classes, **origin_of(probs, rows.names)}
@@ -232,6 +237,8 @@ class SetRule(Fitted):
         self._check_classes(values)
         check_same_origin(self.text, self.origin, probs)
         check_values(values, "probabilities" if self.needs_probabilities else "scores")
+        if self._chooses_threshold and not self.needs_probabilities:
+            warn_of_scale(values)
         sets = self.sets(values, quality=quality)
         if isinstance(probs, Tensor):
             return sets

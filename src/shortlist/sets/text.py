@@ -1,6 +1,8 @@
 """Rules as text, for the command line and configuration files: ``average-k:5,cap:10,floor:1``."""
 
+import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from shortlist.checks import as_typed
@@ -10,6 +12,8 @@ from shortlist.sets.registry import MODIFIERS, PRIOR, RANDOM, RULES, SUPERCLASSE
 from shortlist.sets.rule import SetRule
 from shortlist.words import did_you_mean, shown
 
+SHARES = ("alpha", "p", "level", "weight", "refuse")  # arguments from 0 to 1, which may be written as percentages
+DECIMAL_COMMA = re.compile(r":(\d+),(\d+)(?=\s*(?:[:,]|$))")  # no modifier is a number
 # What other libraries call a modifier, and what they call rules that have another name here.
 SYNONYMS = {"class-conditional": "classwise", "class_conditional": "classwise", "mondrian": "classwise"}
 FOREIGN = {"thr": "lac", "naive": "mass", "cumulated-score": "aps", "crc": "risk-control", "label-conditional": "classwise"}
@@ -32,6 +36,12 @@ def parse_rule(text: str, prior: Any = None, *, generator: Any = None, superclas
     """
     if not isinstance(text, str):
         raise InputError(f"rule: expected a text such as 'average-k:5' or 'lac:0.1', got {type(text).__name__}")
+    if comma := DECIMAL_COMMA.search(text):
+        point = f"{comma[1]}.{comma[2]}"
+        raise InputError(
+            f"rule {shown(text)}: commas separate a rule from its modifiers: write {point} with a point, "
+            f"{text[: comma.start(1)]}{point}{text[comma.end(2) :]}"
+        )
     first, *others = [part.strip() for part in text.split(",")]
     given = {PRIOR: prior, RANDOM: generator, SUPERCLASSES: superclasses}
     rule = _call(RULES, first, text, given)
@@ -89,8 +99,20 @@ def _arguments(form: TextForm, values: list[str], part: str, text: str) -> dict[
         raise InputError(f"rule {shown(text)}: expected {form.usage}, got {shown(part)}")
     found: dict[str, Any] = {}
     for name, value in zip(plain, values, strict=False):
-        found[name] = value if name in form.texts else as_typed(f"rule {shown(text)}: {name}", value)
+        found[name] = value if name in form.texts else as_typed(f"rule {shown(text)}: {name}", _of_hundred(name, value))
     return found | words
+
+
+def _of_hundred(name: str, value: str) -> str:
+    """A share that was written as a percentage, ``10%``, as a number; other values as they are.
+
+    >>> _of_hundred("alpha", "10 %"), _of_hundred("alpha", "0.1"), _of_hundred("k", "5%")
+    ('0.1', '0.1', '5%')
+    """
+    number = value.strip().removesuffix("%").strip()
+    if name not in SHARES or number == value.strip() or not re.fullmatch(r"\d+\.?\d*|\.\d+", number):
+        return value
+    return format(Decimal(number) / 100, "f")
 
 
 def _prior(prior: Any | Callable[[], Any], text: str) -> Any:

@@ -3,7 +3,7 @@
 import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import psutil
@@ -12,7 +12,8 @@ from torch import Tensor
 
 from shortlist.data.dataset import TRAIN, Split
 from shortlist.data.loading import UNREADABLE, Framing, load_pictures, picture_batches
-from shortlist.data.pictures import PictureArray, Pictures
+from shortlist.data.lookalikes import SMALLEST, Signatures, sentence_on_lookalikes
+from shortlist.data.pictures import PictureArray, Pictures, larger_side
 from shortlist.data.problems import Problem, check_tolerance, problem_lines
 from shortlist.errors import InputError
 from shortlist.models.input_spec import InputSpec, check_finite_features
@@ -20,7 +21,7 @@ from shortlist.processes import decided_by_first, from_all, processes, rank
 from shortlist.training.augmentation import loading_size
 from shortlist.training.recipe import Recipe
 from shortlist.training.row_sources import DeviceRows, HostRows, RowSource, StreamedRows
-from shortlist.training.splits import TrainingSplits, remarks_on_readable
+from shortlist.training.splits import TrainingSplits, drawn_again, remarks_on_readable
 from shortlist.words import counted
 
 DEFAULT_SIZE, SMALL = 64, 64
@@ -39,15 +40,18 @@ class LoadedData:
         rows: the rows to draw batches from, by split.
         splits: ids, targets and posteriors of the same rows, without unreadable ones.
         remarks: notes on them, in sentences.
+        redrawn: whether the splits are others than those asked for, because a class would have had no training row.
     """
 
     inputs: InputSpec
     rows: Mapping[str, RowSource]
     splits: Mapping[str, Split]
     remarks: list[str]
+    redrawn: bool = False
 
 
 Progress = Callable[[str, int, int], None]  # name of the split, rows read so far, rows in total
+Read = tuple[Tensor, Tensor, Sequence[Problem], Signatures]  # pictures, their row numbers, problems, signatures
 Report = Callable[[int, int], None]  # rows read so far, rows in total
 
 
@@ -85,12 +89,15 @@ def load_data(
     rows: dict[str, RowSource] = {}
     splits: dict[str, Split] = {}
     unreadable: dict[str, list[Problem]] = {}
+    seen: dict[str, Signatures] = {}
     for name, split in data.splits.items():
         assert isinstance(split.inputs, Pictures)
         here, fit = (side, WHOLE) if name == TRAIN else (size, recipe.test_fit)
         decoded_again = streamed and not isinstance(split.inputs, PictureArray)
         read = _opened if decoded_again else _kept
-        images, readable, problems = read(split.inputs, here, fit, _reporter(progress, name))
+        # What test pictures show of a square, so that the two can be compared.
+        window = size / larger_side(size) if name == TRAIN and recipe.test_fit == "center" else 1.0
+        images, readable, problems, seen[name] = read(split.inputs, here, fit, _reporter(progress, name), window)
         unreadable[name] = [problem for problem in problems if problem.kind == UNREADABLE]
         if not len(readable):
             raise InputError(f"{data.dataset.name}, split {name}: expected readable pictures, got none")
@@ -104,20 +111,27 @@ def load_data(
             rows[name] = kind(images, splits[name].labels, device)
     check_readable([*chain(*unreadable.values())], sum(map(len, data.splits.values())), recipe)
     remarks = left_out(data.dataset.name, unreadable)
+    if remarks and (again := drawn_again(data, splits, recipe)) is not None:
+        del rows
+        loaded = load_data(again, recipe, device, processes_here=processes_here, progress=progress, inputs=inputs)
+        return replace(loaded, remarks=[*remarks, *again.remarks, *loaded.remarks], redrawn=True)
     if remarks:
         remarks += remarks_on_readable(data, splits, recipe)
+    if size >= SMALLEST:
+        alike = sentence_on_lookalikes(seen, {name: part.ids for name, part in splits.items()}, recipe.duplicates)
+        remarks += [] if alike is None else [f"{data.dataset.name}: {alike}"]
     if inputs is None:
         inputs = _inputs(recipe, splits[TRAIN], rows[TRAIN], size, side)
     return LoadedData(inputs, rows, splits, remarks)
 
 
-def _kept(pictures: Pictures, side: int, fit: Framing, report: Report | None) -> tuple[Tensor, Tensor, Sequence[Problem]]:
-    """The pictures that can be read, their row numbers, and problems."""
+def _kept(pictures: Pictures, side: int, fit: Framing, report: Report | None, window: float) -> Read:
+    """The pictures that can be read, their row numbers, problems, and their signatures."""
     loaded = load_pictures(pictures, size=side, fit=fit, tolerance=1.0, progress=_of(report, len(pictures)))
-    return loaded.images, loaded.rows, loaded.problems
+    return loaded.images, loaded.rows, loaded.problems, Signatures.of(loaded.images, window)
 
 
-def _opened(pictures: Pictures, side: int, fit: Framing, report: Report | None) -> tuple[Tensor, Tensor, Sequence[Problem]]:
+def _opened(pictures: Pictures, side: int, fit: Framing, report: Report | None, window: float) -> Read:
     """As :func:`_kept`, but no picture is kept; processes divide the rows among them.
 
     Decoding all of them once costs about as much as an epoch. In return the rows of a training, and so its steps, their order
@@ -126,12 +140,15 @@ def _opened(pictures: Pictures, side: int, fit: Framing, report: Report | None) 
     mine = torch.arange(len(pictures)).tensor_split(processes())[rank()]
     rows: list[int] = []
     problems: list[Problem] = []
+    seen: list[Signatures] = []
     for block in picture_batches(pictures, size=side, fit=fit, rows=mine, progress=_of(report, len(mine))):
         rows += block.rows.tolist()
         problems += block.problems
-    everyone = from_all((rows, problems))
-    readable = torch.tensor([row for part, _ in everyone for row in part], dtype=torch.int64)
-    return torch.empty(0), readable, [problem for _, part in everyone for problem in part]
+        seen.append(Signatures.of(block.images, window))
+    everyone = from_all((rows, problems, Signatures.joined(seen)))
+    readable = torch.tensor([row for part, _, _ in everyone for row in part], dtype=torch.int64)
+    signatures = Signatures.joined([part for _, _, part in everyone])
+    return torch.empty(0), readable, [problem for _, part, _ in everyone for problem in part], signatures
 
 
 def left_out(dataset: str, unreadable: Mapping[str, Sequence[Problem]]) -> list[str]:

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, get_args, get_type_hints
 
 from shortlist.checks import Check, flag, one_of, optional, share, text, whole
+from shortlist.data.deduplication import POLICIES, DuplicatePolicy
 from shortlist.errors import InputError
 from shortlist.methods import Method, find_method
 from shortlist.training import setting_checks
@@ -72,6 +73,8 @@ class Recipe:
         fused_head: whether to compute the head and the loss together, some rows at a time, so that the scores of a batch are
             never stored; ``"auto"`` does so on one GPU if they would take a tenth of its memory, and head and loss allow it.
         skip_nonfinite: number of steps with a loss that is not finite to skip before training stops.
+        duplicates: what to do about near-duplicate pictures: ``"keep"``, ``"together"`` keeps them on one side of splits that
+            are drawn, ``"drop"`` leaves copies out; the last two open every picture once more.
         tolerance: share of unreadable pictures above which training stops; up to three are always skipped, unless it is 0.
         link: the link that turns scores into probabilities, as text; ``"none"`` if scores cannot be interpreted as
             probabilities; by default, as text ``"own"``, the link of the method.
@@ -121,6 +124,7 @@ class Recipe:
     compile: bool = False
     fused_head: FusedHead = "auto"
     skip_nonfinite: int = 0
+    duplicates: DuplicatePolicy = "keep"
     tolerance: float = 0.01
     link: str | None = None
     calibration: Calibration = "auto"
@@ -314,6 +318,7 @@ CHECKS: Mapping[str, Check] = {
     "compile": flag,
     "fused_head": setting_checks.flag_or_auto,
     "skip_nonfinite": whole(0, 10**9),
+    "duplicates": one_of(*POLICIES),
     "tolerance": share,
     "link": setting_checks.link,
     "calibration": one_of(*get_args(Calibration)),

@@ -148,6 +148,8 @@ def train(
         processes_here = local_processes(accelerator.num_processes)
         loaded = load_data(data, recipe, accelerator.device, processes_here=processes_here, progress=progress, inputs=inputs)
         _report(callbacks, loaded.remarks, loaded.remarks if warned else ())
+        if loaded.redrawn and writes:
+            run.record_rows(fingerprint(loaded.splits, data.dataset.classes, data.dataset.superclasses))
         context = TrainingContext(accelerator, run, callbacks, checkpoint_seconds, data=digest)
         loop = _prepared(recipe, data, loaded, context, network)
         if resume:

@@ -103,6 +103,10 @@ class RunFolder:
         if not isinstance(record, dict) or record.get("digest") != data.digest:
             raise data_changed(self.path, "run", data)
 
+    def record_rows(self, data: "DataFingerprint") -> None:
+        """Record which rows are trained on, where splits were drawn again; the data that the run began with stay the same."""
+        data.save(self.path / ROWS)
+
     def count_trained(self, ids: Sequence[str]) -> int:
         """How many of these rows the run was trained on, as far as their ids tell: row numbers tell nothing."""
         from shortlist.training.fingerprint import DataFingerprint

@@ -1,15 +1,17 @@
 """The splits of a training: rows to train on, to choose the epoch and calibrate on, and to test on.
 
-Everything that can be checked without decoding a picture is checked here, before any time is spent.
+Everything that can be checked without decoding a picture is checked here, before any time is spent; pictures are opened only to
+find near duplicates, where the recipe asks for that.
 """
 
 import warnings
 from collections.abc import Mapping, Sequence, Sized
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
 from shortlist.data.dataset import ALL, EMPTY_CLASS, MISSING_CLASS, TRAIN, Dataset, Split, classes_without_rows
+from shortlist.data.deduplication import with_duplicates
 from shortlist.data.label_noise import superclass_noise
 from shortlist.data.problems import Problem, describe_problems
 from shortlist.data.shared_files import in_two_splits, rows_together
@@ -38,12 +40,14 @@ class TrainingSplits:
         remarks: notes on the splits, in sentences.
         warnings: those of the remarks that are likely mistakes: problems that the reader found, and numbered classes without a
             training row.
+        drawn: the splits that were set aside from the training rows, rather than given with the data.
     """
 
     dataset: Dataset
     splits: Mapping[str, Split]
     remarks: Sequence[str]
     warnings: list[str] = field(default_factory=list)
+    drawn: frozenset[str] = frozenset()
 
     @property
     def train_counts(self) -> torch.Tensor:
@@ -58,8 +62,9 @@ class TrainingSplits:
 
 def split_for_training(dataset: Dataset, recipe: Recipe) -> TrainingSplits:
     """Make the splits that a recipe needs, and check that it can be trained on them."""
-    remarks = list(dataset.notes)
     dataset.check_labelled((TRAIN, VAL, TEST, ALL))
+    dataset = with_duplicates(dataset, recipe.duplicates)
+    remarks = list(dataset.notes)
     splits = _held_out(dataset, recipe, remarks)
     _check_method(dataset, recipe)
     _check_schedule(recipe)
@@ -72,10 +77,42 @@ def split_for_training(dataset: Dataset, recipe: Recipe) -> TrainingSplits:
     for name, split in splits.items():
         if not len(split):
             raise InputError(f"{dataset.name}: expected rows in the split {name}, got none")
-    data = TrainingSplits(dataset, splits, remarks)
+    data = TrainingSplits(dataset, splits, remarks, drawn=_drawn(dataset))
     _report_problems(data, remarks)
     _check_trainable(data, recipe, remarks)
     return data
+
+
+def _drawn(dataset: Dataset) -> frozenset[str]:
+    """The splits that are set aside from the training rows; calibration rows come from val."""
+    return frozenset(name for name in (VAL, CALIBRATION, TEST) if (VAL if name == CALIBRATION else name) not in dataset.splits)
+
+
+def drawn_again(data: TrainingSplits, readable: Mapping[str, Split], recipe: Recipe) -> TrainingSplits | None:
+    """Splits of the readable rows, if a class has no training row while readable ones were set aside; None if none has.
+
+    Splits are drawn before pictures are opened. Where all training pictures of a class turn out to be unreadable, drawing
+    again from the readable ones gives it some, because a class goes to training first.
+
+    Args:
+        data: the splits as they were drawn.
+        readable: their rows that can be read.
+        recipe: the recipe that is trained on them.
+    """
+    classes = data.dataset.classes
+    aside = sum((readable[name].counts(len(classes)) for name in data.drawn if name in readable), torch.zeros(len(classes)))
+    lost = (readable[TRAIN].counts(len(classes)) == 0) & (aside > 0)
+    source = data.dataset.splits.get(TRAIN, data.dataset.splits.get(ALL))
+    if not lost.any() or source is None or len(set(source.ids)) < len(source):
+        return None
+    left = {name for split in (TRAIN, *data.drawn) if split in readable for name in readable[split].ids}
+    kept = torch.tensor([name in left for name in source.ids])
+    others = {name: split for name, split in data.dataset.splits.items() if split is not source}
+    rows = {TRAIN if TRAIN in data.dataset.splits else ALL: source.rows(kept), **others}
+    again = split_for_training(data.dataset.with_splits(rows), recipe)
+    names = [name for name, gone in zip(classes, lost.tolist(), strict=True) if gone]
+    told = f"all training pictures of {_listed(names).rsplit(' ', 1)[0]} were unreadable: splits were drawn again without these"
+    return replace(again, remarks=[told, *(remark for remark in again.remarks if remark not in data.remarks)])
 
 
 def remarks_on_readable(data: TrainingSplits, splits: Mapping[str, Split], recipe: Recipe) -> list[str]:

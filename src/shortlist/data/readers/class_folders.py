@@ -2,24 +2,28 @@
 
 import json
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
 
 from shortlist.data.dataset import ALL, SPLIT_NAMES, TRAIN, Dataset, Split, classes_without_rows, usual_split_names
-from shortlist.data.decoding import SUFFIXES
 from shortlist.data.names import check_names, is_utf8, superclasses_of
+from shortlist.data.picture_kinds import is_picture_name, is_unread_picture_name
 from shortlist.data.pictures import PictureFiles
 from shortlist.data.problems import Problem
 from shortlist.errors import InputError
-from shortlist.words import printable
+from shortlist.files import similar_paths
+from shortlist.words import counted, listed, printable
 
+NAMED = 3  # names in a message
 RUN_FILES = ("recipe.json", "tuning.json")  # as training and searches write them
 
 
-def read_class_folders(root: str | Path, *, superclass: str | None = None) -> Dataset:
+def read_class_folders(root: str | Path, *, superclass: str | None = None, group: str | None = None) -> Dataset:
     """Every folder below ``root`` is a class and holds its pictures, at any depth.
 
     If the folders below ``root`` are called train, val, test or similar, they are the splits and contain the class folders;
@@ -27,18 +31,23 @@ def read_class_folders(root: str | Path, *, superclass: str | None = None) -> Da
 
     Args:
         root: the folder.
-        superclass: how class names give their superclass: ``"first-word"`` (*Quercus robur* → *Quercus*), or None.
+        superclass: how class names give their superclass: ``"first-word"`` (*Quercus robur* → *Quercus*), ``"last-word"``
+            (*herring gull* → *gull*), or None.
+        group: a regular expression whose first match in the path of a picture, or its first group if it has one, says which
+            pictures belong together: ``"([^/]+)_"`` puts ``gull/nest7_1.jpg`` and ``gull/nest7_2.jpg`` into one. Splits that
+            are drawn keep them on one side. A picture without a match is by itself.
     """
     root = Path(root)
     if not root.is_dir():
         raise InputError(
-            f"{printable(str(root))}: expected a folder of class folders, got {'a file' if root.exists() else 'nothing'}"
+            f"{printable(str(root))}: expected a folder of class folders, got "
+            + ("a file" if root.exists() else f"nothing{similar_paths(root)}")
         )
     found = FolderWalk(root)
     folders = _split_folders(found)
-    listed = {name: found.classes(folder) for name, folder in folders.items()} if folders else {ALL: found.classes(root)}
-    classes = sorted({name for by_class in listed.values() for name in by_class})
-    if not any(paths for by_class in listed.values() for paths in by_class.values()):
+    by_split = {name: found.classes(folder) for name, folder in folders.items()} if folders else {ALL: found.classes(root)}
+    classes = sorted({name for by_class in by_split.values() for name in by_class})
+    if not any(paths for by_class in by_split.values() for paths in by_class.values()):
         if folders and not classes:
             taken = " and ".join(printable(folder.name) for folder in folders.values())
             how = "is read as a split" if len(folders) == 1 else "are read as splits"
@@ -54,11 +63,55 @@ def read_class_folders(root: str | Path, *, superclass: str | None = None) -> Da
                 else "no folder below it"
             )
         )
+    if len(classes) == 1 and (below := _folders_below(by_split, classes[0])):
+        inner = f"{printable(str(root))}/{printable(classes[0])}"
+        raise InputError(
+            f"{printable(str(root))}: expected several class folders, got one, {printable(classes[0])}, with "
+            f"{counted(len(below), 'folder')} of pictures in it ({listed_names(below)}): if these are the classes, give {inner}"
+        )
     number = {name: label for label, name in enumerate(classes)}
-    splits = {name: _split(root, by_class, number) for name, by_class in listed.items()}
-    problems = [*found.problems, *check_names(classes), *classes_without_rows(splits, classes)]
+    splits = {name: _split(root, by_class, number) for name, by_class in by_split.items()}
+    if group is not None:
+        splits = _grouped(splits, group)
+    problems = [*found.problems, *check_names(classes), *_folders_of_folders(by_split, classes)]
+    problems += classes_without_rows(splits, classes)
     name = printable(root.resolve().name)
     return Dataset(name, classes, splits, superclasses_of(classes, superclass), problems=problems)
+
+
+def _folders_below(by_split: dict[str, dict[str, list[str]]], name: str) -> list[str]:
+    """The folders that all pictures of a class lie in, if these are two or more and no picture lies beside them."""
+    below: dict[str, None] = {}
+    for split, by_class in by_split.items():
+        above = 1 if split == ALL else 2  # the class, or its split and itself
+        for path in by_class.get(name, ()):
+            parts = path.split("/")[above:]
+            if len(parts) == 1:
+                return []
+            below[parts[0]] = None
+    return list(below) if len(below) > 1 else []
+
+
+def _folders_of_folders(by_split: dict[str, dict[str, list[str]]], classes: list[str]) -> Iterator[Problem]:
+    """Classes that are folders of folders: perhaps the classes are one level further down."""
+    below = {name: found for name in classes if (found := _folders_below(by_split, name))}
+    homes = Counter(folder for found in below.values() for folder in found)
+    shared = [folder for folder, count in homes.items() if count > 1]
+    if shared and len(below) > 1:
+        names = listed_names([name for name, found in below.items() if not set(found).isdisjoint(shared)])
+        what = f"is a folder in {names}, which are read as the classes: if {listed_names(shared)} are the classes, give one of "
+        yield Problem("classes that look like datasets", shared[0], f"{what}the folders above them, or merge these")
+        return
+    for name, found in below.items():
+        what = (
+            f"holds no picture itself, but {counted(len(found), 'folder')} of them ({listed_names(found)}), read as one class"
+        )
+        yield Problem("folders in a class", name, f"{what}: if these are the classes, move them up")
+
+
+def listed_names(names: Sequence[str]) -> str:
+    """A few names for a message."""
+    return listed([printable(name) for name in names], NAMED)
 
 
 def _split_folders(found: "FolderWalk") -> dict[str, Path]:
@@ -85,9 +138,34 @@ def _split_folders(found: "FolderWalk") -> dict[str, Path]:
 
 
 def _split(root: Path, by_class: dict[str, list[str]], number: dict[str, int]) -> Split:
-    paths = [path for listed in by_class.values() for path in listed]
-    labels = [number[name] for name, listed in by_class.items() for _ in listed]
+    paths = [path for found in by_class.values() for path in found]
+    labels = [number[name] for name, found in by_class.items() for _ in found]
     return Split(PictureFiles(root, paths), torch.tensor(labels, dtype=torch.int64), paths)
+
+
+def _grouped(splits: dict[str, Split], pattern: str) -> dict[str, Split]:
+    """The splits with groups by a pattern in the paths of their pictures."""
+    try:
+        match = re.compile(pattern)
+    except re.error as error:
+        raise InputError(f"group: expected a regular expression, such as '([^/]+)_', got {pattern!r}: {error}") from error
+    found = {name: [match.search(path) for path in split.ids] for name, split in splits.items()}
+    if not any(one for part in found.values() for one in part):
+        some = next(iter(splits.values())).ids[0]
+        raise InputError(
+            f"group: expected a pattern that some path matches, such as {some!r}, got {pattern!r}, which none does"
+        )
+    return {
+        name: replace(
+            split, groups=[path if one is None else _key(one) for path, one in zip(split.ids, found[name], strict=True)]
+        )
+        for name, split in splits.items()
+    }
+
+
+def _key(match: re.Match[str]) -> str:
+    """The first group of a pattern, or all that it matched where it has none."""
+    return (match[1] or match[0]) if match.re.groups else match[0]
 
 
 @dataclass
@@ -126,7 +204,7 @@ class FolderWalk:
     def note_stray_pictures(self, folder: Path) -> None:
         """Record pictures beside the class folders."""
         for entry in self._entries(folder):
-            if _is_picture_name(entry.name) and not _is_folder(entry):
+            if is_picture_name(entry.name) and not _is_folder(entry):
                 self.note("picture outside a class folder", entry.path, "lies beside the class folders: left out")
 
     def pictures(self, folder: Path | None = None, seen: set[Path] | None = None) -> Iterator[str]:
@@ -148,11 +226,14 @@ class FolderWalk:
                     self._note_run(Path(entry.path))
                 else:
                     yield from self.pictures(Path(entry.path), seen)
-            elif _is_picture_name(entry.name):
+            elif is_picture_name(entry.name):
                 if os.path.isfile(entry.path):
                     yield os.path.relpath(entry.path, self.root).replace(os.sep, "/")
                 else:
                     self.note("link to nothing", entry.path, "points at no file: left out")
+            elif is_unread_picture_name(entry.name):
+                suffix = os.path.splitext(entry.name)[1].lower()
+                self.note("picture of a kind that is not read", entry.path, f"{suffix} files are not read: left out")
 
     def _note_run(self, folder: Path) -> None:
         self.note("folder of a run", str(folder), "holds runs of shortlist, not pictures of a class: left out")
@@ -202,7 +283,7 @@ def _holds_only_runs(folder: Path) -> bool:
                         continue
                     if _is_folder(entry):
                         waiting.append(Path(entry.path))
-                    elif _is_picture_name(entry.name):
+                    elif is_picture_name(entry.name):
                         return False
         except OSError:
             return False
@@ -219,7 +300,3 @@ def _is_run(folder: Path) -> bool:
         if isinstance(content, dict) and isinstance(content.get("recipe"), dict):
             return True
     return False
-
-
-def _is_picture_name(name: str) -> bool:
-    return os.path.splitext(name)[1].lower() in SUFFIXES

@@ -53,7 +53,7 @@ def read_feature_arrays(
 
     Args:
         path: the file.
-        superclass: how class names give their superclass: ``"first-word"``, or None.
+        superclass: how class names give their superclass: ``"first-word"``, ``"last-word"`` or None.
         tolerance: the share of rows with missing features above which this fails.
         require_labels: if False, the target may be missing, and one that cannot be used is reported as a problem.
     """

@@ -58,7 +58,7 @@ def read_feature_table(
         group_column: which rows belong together.
         id_column: the name of each row; by default its number.
         superclass_column: the superclass of the class of each row.
-        superclass: how class names give their superclass: ``"first-word"``, or None.
+        superclass: how class names give their superclass: ``"first-word"``, ``"last-word"`` or None.
         separator: the text between two labels of a row, such as ``"|"``.
         valid_column: says which labels are valid (1 or 0, true or false); by default a column of booleans called ``valid``,
             which aggregated votes have. Rows whose label is not valid are left out and noted.

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from shortlist.data.decoding import SUFFIXES
+from shortlist.data.picture_kinds import is_picture_name
 from shortlist.data.problems import Problem
 from shortlist.errors import InputError
 from shortlist.words import printable
@@ -112,7 +112,7 @@ def entries_of(root: Path, folder: str, problems: list[Problem]) -> list[tuple[s
 def pictures_in(root: Path, folder: str, problems: list[Problem]) -> list[str]:
     """The pictures in one folder, in the order of their names, as paths below ``root``."""
     names = (name for name, is_folder in entries_of(root, folder, problems) if not is_folder)
-    return [f"{folder}/{name}" for name in names if Path(name).suffix.lower() in SUFFIXES]
+    return [f"{folder}/{name}" for name in names if is_picture_name(name)]
 
 
 def class_folders(root: Path, folder: str, pattern: re.Pattern[str], problems: list[Problem]) -> list[str]:

@@ -11,6 +11,7 @@ from shortlist.data.problems import LEFT_OUT, Problem, first_of
 from shortlist.data.readers.class_folders import FolderWalk
 from shortlist.data.readers.file_kinds import ARRAY_SUFFIX, TABLE_SUFFIXES
 from shortlist.errors import InputError
+from shortlist.files import similar_paths
 from shortlist.words import listed, printable
 
 NAMED = 3  # paths in a message
@@ -67,4 +68,4 @@ def _pictures_at(path: str, problems: list[Problem]) -> Iterator[str]:
         raise InputError(f"{printable(path)}: expected a picture or a folder of pictures, got {what}")
     else:
         alone = "; a dataset (NAME:PATH) must be given alone" if ":" in path else ""
-        raise InputError(f"{printable(path)}: there is no such file or folder{alone}")
+        raise InputError(f"{printable(path)}: there is no such file or folder{alone or similar_paths(Path(path))}")

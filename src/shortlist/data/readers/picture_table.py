@@ -62,7 +62,7 @@ def read_picture_table(
         split_column: the split of each row; without such a column there is one split, called all.
         group_column: which rows belong together; a row without a group is a group of its own.
         superclass_column: the superclass of the class of each row.
-        superclass: how class names give their superclass: ``"first-word"``, or None.
+        superclass: how class names give their superclass: ``"first-word"``, ``"last-word"`` or None.
         separator: the text between two labels of a row, such as ``"|"``.
         valid_column: says which labels are valid (1 or 0, true or false); by default a column of booleans called ``valid``,
             which aggregated votes have. Rows whose label is not valid are left out and noted.

@@ -13,7 +13,7 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
 from shortlist.checks import check_distinct
-from shortlist.csv_files import csv_delimiter, csv_header
+from shortlist.csv_files import csv_decimal_point, csv_delimiter, csv_header
 from shortlist.data.readers.file_kinds import CSV_SUFFIXES, TABLE_SUFFIXES
 from shortlist.errors import InputError
 from shortlist.files import contains
@@ -65,7 +65,7 @@ class TableFile:
     @cached_property
     def _written_schema(self) -> Any:
         """The schema of a CSV file, with the blanks around its names."""
-        return self._parsed(_schema, csv.ConvertOptions(null_values=MISSING_NUMBERS))
+        return self._parsed(_schema, csv.ConvertOptions(null_values=MISSING_NUMBERS, decimal_point=self._decimal_point))
 
     @cached_property
     def names(self) -> list[str]:
@@ -108,6 +108,7 @@ class TableFile:
             column_types={written[name]: kind for name, kind in kinds.items()},
             null_values=missing,
             strings_can_be_null=True,
+            decimal_point=self._decimal_point,
         )
         table = self._parsed(_table, options)
         return table.rename_columns([name.strip() for name in table.column_names])
@@ -150,6 +151,11 @@ class TableFile:
     @cached_property
     def _delimiter(self) -> str:
         return csv_delimiter(self._header, "\t" if self.path.suffix.lower() == ".tsv" else ",")
+
+    @cached_property
+    def _decimal_point(self) -> str:
+        with self._clear_errors():
+            return csv_decimal_point(self.path, self._delimiter)
 
     @contextmanager
     def _clear_errors(self) -> Iterator[None]:

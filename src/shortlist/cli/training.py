@@ -1,0 +1,97 @@
+"""What ``shortlist train`` and ``shortlist recipes`` do, apart from their options, which need neither torch nor the data."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from shortlist.cli.console import Bar, emit, say, show, warn
+from shortlist.cli.networks import networks_by_option
+from shortlist.cli.progress import TrainingBar
+from shortlist.cli.runs import resumable
+from shortlist.errors import InputError
+from shortlist.machine import is_first_process
+from shortlist.recipes import all_recipes, find_recipe, published_numbers
+from shortlist.recipes.published_tables import published_tables
+from shortlist.report import Table, headline
+from shortlist.runs import Job, resolve_job, train_job
+from shortlist.training import Recipe
+from shortlist.training.run_folder import RunFolder
+
+
+def requested_job(
+    data: str | None, recipe: str | None, settings: dict[str, Any], out: Path | None, *, resume: bool = False
+) -> Job:
+    """The job that the arguments describe; errors about missing ones name the options."""
+    if data is None and recipe is None and not (resume and out is not None):
+        raise InputError("--resume: expected --out FOLDER" if resume else "expected data to train on, or --recipe NAME")
+    return resolve_job(data, recipe, settings, out, resume=resume)
+
+
+def changes(given: dict[str, Any], settings: Sequence[str] | None) -> dict[str, Any]:
+    """The settings given as options or with ``--set``."""
+    found = {name: value for name, value in given.items() if value is not None}
+    for text in settings or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise InputError(f"--set: expected NAME=VALUE, such as lr=0.05, got {text!r}")
+        found[name.strip().replace("-", "_")] = value.strip()
+    return found
+
+
+def run_training(job: Job, *, resume: bool, device: str, tensorboard: bool = True, network: str | None = None) -> None:
+    """Train and show the result; of several processes, only the first prints."""
+    with networks_by_option(), resumable("train", job.folder, RunFolder(job.folder).how_to_resume):
+        _train_and_show(job, resume=resume, device=device, tensorboard=tensorboard, network=network)
+
+
+def _train_and_show(job: Job, **how: Any) -> None:
+    recipe, bars = job.recipe, dict[str, Bar]()
+
+    def reading(name: str, done: int, total: int) -> None:
+        if is_first_process():
+            bar.print_heading()
+        bars.setdefault(name, Bar(f"reading {name}", total)).at(done)
+        if done == total:
+            bars[name].__exit__(None, None, None)
+
+    heading = f"training {how['network'] or recipe.backbone} with {recipe.method} on {recipe.data}, in {job.folder}"
+    with TrainingBar(recipe.epochs, heading) as bar:
+        run, trained = train_job(job, callback=bar, progress=reading, **how)
+    if not trained.is_main_process:
+        return
+    evaluation = run.evaluate()
+    show(headline(evaluation).transposed())
+    distance = run.distance_to_optimum()
+    if distance is not None:
+        say(distance.sentence(recipe.k_for(len(trained.classifier.classes))))
+    for remark in dict.fromkeys(trained.remarks):
+        if remark not in bar.messages:
+            warn(remark)
+    say(f"classifier: {run.classifier_path}", f"report: {run.report_path}")
+
+
+def show_recipes(name: str | None, *, as_json: bool) -> None:
+    """Print the list of recipes, or one of them."""
+    if name is None:
+        if as_json:
+            emit(json.dumps([_record(recipe) for recipe in all_recipes()], indent=2, ensure_ascii=False) + "\n")
+        else:
+            show(Table(["recipe", "method", "summary"], [[one.name, one.method, one.summary] for one in all_recipes()]))
+        return
+    recipe = find_recipe(name)
+    if as_json:
+        emit(json.dumps(_record(recipe), indent=2, ensure_ascii=False) + "\n")
+        return
+    settings = recipe.settings()
+    show(Table(["setting", "value"], [[key, "–" if value is None else str(value)] for key, value in settings.items()]))
+    for heading, table in published_tables(recipe.name):
+        emit(f"\n{heading}\n")
+        show(table)
+    if recipe.grid:
+        grid = "; ".join(f"{key} {', '.join(map(str, values))}" for key, values in recipe.grid.items())
+        emit(f"\ngrid of shortlist tune: {grid}\n")
+
+
+def _record(recipe: Recipe) -> dict[str, Any]:
+    return recipe.record() | {"published": [number.record() for number in published_numbers(recipe=recipe.name)]}

@@ -1,0 +1,182 @@
+"""What to do about pictures that are there twice: keep them, keep them on one side of every split, or leave copies out."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shortlist.checks import one_of
+from shortlist.data.dataset import Dataset
+from shortlist.data.duplicates import NearDuplicates, near_duplicates
+from shortlist.data.inspection import inspect_pictures
+from shortlist.data.shared_files import rows_together
+from shortlist.errors import InputError
+from shortlist.tensors import Array, is_single_label
+from shortlist.words import counted, listed
+
+DuplicatePolicy: TypeAlias = Literal["keep", "together", "drop"]
+POLICIES: tuple[str, ...] = get_args(DuplicatePolicy)
+KEPT_FIRST = ("test", "val")  # splits whose copy stays, so that results remain comparable; then the others in their order
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """Pictures of a dataset that have a near duplicate in it.
+
+    Args:
+        ids: the id of every row of every split, one split after another.
+        splits: the split of every row.
+        cluster: a number for every row, equal for rows that a chain of near duplicates joins, int64 (N,).
+        labels: the labels of every row, as one text each; None where rows have none.
+        found: the near duplicates.
+    """
+
+    ids: list[str]
+    splits: list[str]
+    cluster: Tensor
+    labels: list[str] | None
+    found: NearDuplicates
+
+    def members(self) -> list[list[int]]:
+        """The rows of every cluster of two or more, in order of first appearance."""
+        rows: dict[int, list[int]] = {}
+        for row, cluster in enumerate(self.cluster.tolist()):
+            rows.setdefault(cluster, []).append(row)
+        return [cluster for cluster in rows.values() if len(cluster) > 1]
+
+    def sentences(self) -> list[str]:
+        """How many pictures are there twice, and how many of these in two classes; nothing if there are none."""
+        clusters = self.members()
+        if not clusters:
+            return []
+        rows, pair = sum(map(len, clusters)), " and ".join(self.ids[row] for row in clusters[0][:2])
+        told = [
+            f"{rows} of {len(self.ids)} pictures have a near duplicate, such as {pair}: duplicates=together keeps them in one "
+            "split, duplicates=drop leaves copies out"
+        ]
+        labels = self.labels
+        if labels is None:
+            return told
+        mixed = [cluster for cluster in clusters if len({labels[row] for row in cluster}) > 1]
+        if mixed:
+            first, other = mixed[0][0], next(row for row in mixed[0] if labels[row] != labels[mixed[0][0]])
+            names = f"{self.ids[first]} ({labels[first]}) and {self.ids[other]} ({labels[other]})"
+            told.append(
+                f"{counted(len(mixed), 'group of near duplicates is', 'groups of near duplicates are')} in two classes, such "
+                f"as {names}: one of the labels may be wrong"
+            )
+        return told
+
+
+def find_copies(dataset: Dataset, prints: Mapping[str, Array]) -> Copies:
+    """The near duplicates of a dataset.
+
+    Args:
+        dataset: of pictures.
+        prints: the fingerprint of each row of each split.
+    """
+    found = near_duplicates(np.concatenate([prints[name] for name in dataset.splits]))
+    splits = [name for name, split in dataset.splits.items() for _ in range(len(split))]
+    ids = [identity for split in dataset.splits.values() for identity in split.ids]
+    labels = [_labels(dataset, name) for name in dataset.splits]
+    known = None if any(part is None for part in labels) else [label for part in labels for label in part or ()]
+    return Copies(ids, splits, found.clusters(), known, found)
+
+
+def _labels(dataset: Dataset, name: str) -> list[str] | None:
+    target = dataset.splits[name].target
+    if target is None:
+        return None
+    if is_single_label(target):
+        return [dataset.classes[label] for label in target.tolist()]
+    return ["|".join(dataset.classes[label] for label in row.nonzero()[:, 0].tolist()) for row in target]
+
+
+def with_duplicates(
+    dataset: Dataset, policy: DuplicatePolicy | str, *, progress: Callable[[int], None] | None = None
+) -> Dataset:
+    """The dataset with near duplicates treated as asked; every picture is opened once, unless they are kept.
+
+    Args:
+        dataset: of pictures.
+        policy: ``"keep"`` changes nothing; ``"together"`` makes near duplicates a group, so that splits that are drawn do not
+            part them; ``"drop"`` leaves out all but one of those with the same labels: that in test stays, then that in val.
+        progress: callback, called with the number of pictures done.
+    """
+    one_of(*POLICIES)("duplicates", policy)
+    if policy == "keep":
+        return dataset
+    if dataset.input_kind != "pictures":
+        raise InputError(f"duplicates: expected keep, as {dataset.name} holds features rather than pictures, got {policy}")
+    return treated(dataset, find_copies(dataset, inspect_pictures(dataset, progress=progress).prints), policy)
+
+
+def treated(dataset: Dataset, copies: Copies, policy: DuplicatePolicy | str) -> Dataset:
+    """As :func:`with_duplicates`, where the near duplicates are known."""
+    if policy == "keep":
+        return dataset
+    return _together(dataset, copies) if policy == "together" else _without_copies(dataset, copies)
+
+
+def _together(dataset: Dataset, copies: Copies) -> Dataset:
+    splits, start = {}, 0
+    for name, split in dataset.splits.items():
+        clusters = copies.cluster[start : start + len(split)].tolist()
+        start += len(split)
+        alone = [count == 1 for count in map(Counter(clusters).__getitem__, clusters)]
+        marks = [
+            f"row {row}" if one else f"picture {cluster}"
+            for row, (cluster, one) in enumerate(zip(clusters, alone, strict=True))
+        ]
+        splits[name] = replace(split, groups=_merged(rows_together(split), marks)) if not all(alone) else split
+    rows = sum(map(len, copies.members()))
+    notes = [f"{counted(rows, 'picture has a near duplicate', 'pictures have near duplicates')}, kept together"] if rows else []
+    return replace(dataset, splits=splits, notes=[*dataset.notes, *notes])
+
+
+def _merged(groups: Sequence[str] | None, marks: list[str]) -> list[str]:
+    """One name for all rows that share a group or a mark, directly or through others."""
+    if groups is None:
+        return marks
+    leader: dict[str, str] = {}
+
+    def find(name: str) -> str:
+        while leader.setdefault(name, name) != name:
+            leader[name] = leader[leader[name]]
+            name = leader[name]
+        return name
+
+    pairs = list(zip([f"group {group}" for group in groups], marks, strict=True))
+    for group, mark in pairs:
+        leader[find(mark)] = find(group)
+    return [find(mark) for _, mark in pairs]
+
+
+def _without_copies(dataset: Dataset, copies: Copies) -> Dataset:
+    order = {name: place for place, name in enumerate(dict.fromkeys([*KEPT_FIRST, *dataset.splits]))}
+    gone: set[int] = set()
+    like: list[str] = []
+    for cluster in copies.members():
+        stays: dict[str, int] = {}
+        for row in sorted(cluster, key=lambda row: (order[copies.splits[row]], row)):
+            label = "" if copies.labels is None else copies.labels[row]
+            if label in stays:
+                gone.add(row)
+                like.append(f"{copies.ids[row]} (like {copies.ids[stays[label]]})")
+            else:
+                stays[label] = row
+    if not gone:
+        return dataset
+    splits, start = {}, 0
+    for name, split in dataset.splits.items():
+        kept = torch.tensor([start + row not in gone for row in range(len(split))], dtype=torch.bool)
+        splits[name] = split if kept.all() else split.rows(kept)
+        start += len(split)
+    counts = Counter(copies.splits[row] for row in gone)
+    by_split = ", ".join(f"{name} {counts[name]:,}" for name in dataset.splits if counts[name])
+    note = f"{counted(len(gone), 'near duplicate')} left out ({by_split}): {listed(like, 3)}"
+    return replace(dataset, splits=splits, notes=[*dataset.notes, note])
