@@ -3,7 +3,7 @@
 import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import psutil
@@ -107,7 +107,7 @@ def load_data(
     if remarks:
         remarks += remarks_on_readable(data, splits, recipe)
     if inputs is None:
-        inputs = _inputs(recipe, splits[TRAIN], rows[TRAIN], size, side)
+        inputs = replace(_inputs(recipe, splits[TRAIN], rows[TRAIN], size, side), mirror=recipe.mirror)
     return LoadedData(inputs, rows, splits, remarks)
 
 
