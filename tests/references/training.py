@@ -34,6 +34,36 @@ def averages(values, decay):
     return found
 
 
+def mirrored_border(picture, margin):
+    """The reflection of (C, H, W) on all four sides, its edge not repeated; a side of one pixel is repeated."""
+    channels, tall, broad = picture.shape
+
+    def inside(place, extent):
+        if extent == 1:
+            return 0
+        while not 0 <= place < extent:
+            place = -place if place < 0 else 2 * (extent - 1) - place
+        return place
+
+    out = np.empty((channels, tall + 2 * margin, broad + 2 * margin), picture.dtype)
+    for row in range(out.shape[1]):
+        for column in range(out.shape[2]):
+            out[:, row, column] = picture[:, inside(row - margin, tall), inside(column - margin, broad)]
+    return out
+
+
+def holes(size, side):
+    """Every square of this side around a pixel of a picture, as bool (size, size)."""
+    found = []
+    for row in range(size):
+        for column in range(size):
+            hole = np.zeros((size, size), bool)
+            top, left = row - side // 2, column - side // 2
+            hole[max(0, top) : top + side, max(0, left) : left + side] = True
+            found.append(hole)
+    return found
+
+
 def padded(picture, margin):
     """Zeros on all four sides of (C, H, W)."""
     channels, tall, broad = picture.shape

@@ -8,10 +8,12 @@ import pytest
 import torch
 from scipy import stats
 
-from shortlist.training.augmentation import Augmenter, loading_size
+from shortlist.models import InputSpec
+from shortlist.training.augmentation import Augmenter, loading_size, make_augmenter
+from shortlist.training.recipe import Recipe
 from tests.references import training as reference, transforms
 
-KINDS = ["none", "flip", "shift-flip", "crop-flip", "resized-crop-flip"]
+KINDS = ["none", "flip", "shift-flip", "reflected-shift-flip", "crop-flip", "resized-crop-flip"]
 RANDOM = KINDS[1:]
 FALSE_ALARM = 1e-6  # of each test of a law, over seeds; the seeds are fixed
 
@@ -70,10 +72,13 @@ def test_the_global_random_numbers_have_no_part_in_it(kind):
 
 def source(picture, kind, size):
     """What windows are cut from: with a margin of an eighth of the side, at least a pixel, for shifts."""
-    return reference.padded(picture, max(1, round(size / 8))) if kind == "shift-flip" else picture
+    margin = max(1, round(size / 8))
+    if kind == "reflected-shift-flip":
+        return reference.mirrored_border(picture, margin)
+    return reference.padded(picture, margin) if kind == "shift-flip" else picture
 
 
-@pytest.mark.parametrize("kind", ["flip", "shift-flip", "crop-flip"])
+@pytest.mark.parametrize("kind", ["flip", "shift-flip", "reflected-shift-flip", "crop-flip"])
 @pytest.mark.parametrize("size", [1, 3, 8, 20])
 def test_every_picture_is_a_window_of_its_own_flipped_or_not(kind, size):
     images = pictures(12, kind, size)
@@ -94,7 +99,8 @@ def test_every_resized_picture_is_a_box_of_its_own_flipped_or_not():
 
 
 @pytest.mark.parametrize(
-    ("kind", "size", "ways"), [("flip", 5, 1), ("shift-flip", 8, 9), ("shift-flip", 20, 25), ("crop-flip", 9, 9)]
+    ("kind", "size", "ways"),
+    [("flip", 5, 1), ("shift-flip", 8, 9), ("reflected-shift-flip", 8, 9), ("shift-flip", 20, 25), ("crop-flip", 9, 9)],
 )
 def test_all_places_and_both_sides_are_equally_likely(kind, size, ways):
     count = 400 * ways
@@ -129,7 +135,7 @@ def test_one_picture_alone(kind):
     assert Augmenter(kind, 1, seed=0)(images, 0, 0, 1).shape == (1, 3, 1, 1)
 
 
-@pytest.mark.parametrize("kind", KINDS[:4])
+@pytest.mark.parametrize("kind", KINDS[:5])
 def test_a_process_without_rows_gets_none(kind):
     assert Augmenter(kind, 8, seed=0)(pictures(0, kind, 8), 0, 4, 4).shape == (0, 3, 8, 8)
 
@@ -144,3 +150,38 @@ def test_shifts_go_an_eighth_of_the_side():
     empty = (made[:, 0] == 0).all(2).sum(1)  # rows of the padding that came into view
     assert sorted(set(empty.tolist())) == [0, 1, 2, 3, 4]
     assert math.isclose(float(made.float().mean() / 200), (1 - 20 / 9 / 32) ** 2, rel_tol=0.01)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("erase", [0.3, 0.5, 1.0])
+def test_one_square_of_every_picture_is_erased_after_the_rest(kind, erase):
+    size, count = 8, 40
+    images = pictures(count, kind, size)
+    plain = Augmenter(kind, size, seed=3)(images, 2, 0, count)
+    made = Augmenter(kind, size, seed=3, erase=erase, fill=(7.0, 0.0, 99.6))(images, 2, 0, count)
+    squares = reference.holes(size, round(size * erase))
+    for before, after in zip(plain.numpy(), made.numpy(), strict=True):
+        ways = (np.where(square, np.array([7, 0, 100])[:, None, None], before) for square in squares)
+        assert any(np.array_equal(way, after) for way in ways)
+
+
+def test_centers_of_erased_squares_are_equally_likely():
+    images = torch.full((6400, 3, 8, 8), 200, dtype=torch.uint8)
+    made = Augmenter("none", 8, seed=0, erase=1 / 8)(images, 0, 0, 6400)
+    places = (made[:, 0] == 0).flatten(1)
+    assert places.sum(1).unique().tolist() == [1]
+    assert stats.chisquare(places.sum(0).numpy()).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_processes_that_share_a_batch_erase_what_one_would(kind):
+    images, augment = pictures(11, kind, 6), Augmenter(kind, 6, seed=5, erase=0.5)
+    parts = torch.cat([augment(images[:4], 3, 0, 11), augment(images[4:], 3, 4, 11)])
+    assert torch.equal(parts, augment(images, 3, 0, 11))
+
+
+def test_a_recipe_erases_to_what_the_network_reads_as_zeros():
+    recipe = Recipe("mine", "flora", augmentation="none", erase=0.25)
+    augment = make_augmenter(recipe, InputSpec.pictures(8, mean=(0.2, 0.4, 0.6), std=0.5))
+    made = augment(torch.full((50, 3, 8, 8), 255, dtype=torch.uint8), 0, 0, 50)
+    assert [made[:, channel].unique().tolist() for channel in range(3)] == [[51, 255], [102, 255], [153, 255]]

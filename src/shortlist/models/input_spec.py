@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
-from shortlist.checks import check_finite, one_of, whole
+from shortlist.checks import check_finite, flag, one_of, whole
 from shortlist.data.feature_names import column_order, is_unnamed
 from shortlist.data.pictures import larger_side
 from shortlist.errors import InputError
@@ -44,6 +44,8 @@ class InputSpec:
             windows of such squares; see :func:`~shortlist.data.load_pictures` for ``"stretch"`` and ``"pad"``.
         feature_names: the name of each feature, by which the columns of tables are matched; empty, or the numbers from 0, for
             features that go by position.
+        mirror: whether the network, outside of training, is run on each picture and its mirror image, whose features (or
+            scores, of a network without features of its own) are averaged.
 
     >>> inputs = InputSpec("pictures", 32, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
     >>> inputs.prepare(torch.full((1, 3, 32, 32), 255, dtype=torch.uint8)).unique()
@@ -58,11 +60,14 @@ class InputSpec:
     std: tuple[float, ...] | None = None
     fit: "Framing" = "crop"
     feature_names: tuple[str, ...] = ()
+    mirror: bool = False
     _on: dict[torch.device, tuple[Tensor, Tensor]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         one_of(*get_args(Kind))("kind", self.kind)
         one_of(*FITS)("fit", self.fit)
+        if flag("mirror", self.mirror) and not self.is_pictures:
+            raise InputError("mirror: expected False for features, which have no mirror image, got True")
         size = whole(1)("size" if self.is_pictures else "features", self.size)
         object.__setattr__(self, "size", size)
         object.__setattr__(self, "feature_names", _names(self.feature_names, 0 if self.is_pictures else size))
@@ -244,7 +249,9 @@ class InputSpec:
         >>> InputSpec.pictures(8, 0.5, 0.25).is_close(InputSpec.pictures(8, 0.5, 0.3))
         False
         """
-        if (self.shape, self.kind, self.fit, self.mean is None) != (other.shape, other.kind, other.fit, other.mean is None):
+        if (self.shape, self.kind, self.fit, self.mirror) != (other.shape, other.kind, other.fit, other.mirror):
+            return False
+        if (self.mean is None) != (other.mean is None):
             return False
         if self.feature_names and other.feature_names and self.feature_names != other.feature_names:
             return False
@@ -257,6 +264,8 @@ class InputSpec:
         record: dict[str, Any] = {"kind": self.kind, "size": self.size, "mean": mean, "std": std}
         if self.feature_names:
             record["feature_names"] = list(self.feature_names)
+        if self.mirror:
+            record["mirror"] = True
         return record | {"fit": self.fit} if self.is_pictures else record
 
     @staticmethod
@@ -264,12 +273,12 @@ class InputSpec:
         """The inputs that :meth:`record` described.
 
         >>> InputSpec.from_record({"kind": "features", "size": 1, "mean": [0], "std": [2]})
-        InputSpec(kind='features', size=1, mean=(0.0,), std=(2.0,), fit='crop', feature_names=())
+        InputSpec(kind='features', size=1, mean=(0.0,), std=(2.0,), fit='crop', feature_names=(), mirror=False)
         """
         if not isinstance(record, Mapping):
             raise InputError(f"inputs: expected kind, size, mean and std by name, got {type(record).__name__}")
         wanted = {"kind", "size", "mean", "std"}
-        missing, unknown = wanted - record.keys(), record.keys() - wanted - {"fit", "feature_names"}
+        missing, unknown = wanted - record.keys(), record.keys() - wanted - {"fit", "feature_names", "mirror"}
         if missing or unknown:
             raise InputError(
                 "inputs: expected kind, size, mean, std, for pictures fit and for features feature_names; "
@@ -307,7 +316,7 @@ class InputSpec:
         """Features with the mean and the standard deviation of this sample, (N, D); constant features are only centred.
 
         >>> InputSpec.from_features(torch.tensor([[1.0, 7.0], [3.0, 7.0]]))
-        InputSpec(kind='features', size=2, mean=(2.0, 7.0), std=(1.0, 1.0), fit='crop', feature_names=())
+        InputSpec(kind='features', size=2, mean=(2.0, 7.0), std=(1.0, 1.0), fit='crop', feature_names=(), mirror=False)
         """
         features = as_tensor(features, "features")
         if features.ndim != 2 or not features.is_floating_point() or not features.numel():

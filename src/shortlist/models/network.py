@@ -96,10 +96,20 @@ class Network(nn.Module):
 
     def features(self, prepared: Tensor) -> Tensor:
         """The embeddings that the head turns into scores, (N, F)."""
+        if self.mirrors:
+            return (self._one_way(prepared) + self._one_way(prepared.flip(3))) / 2
+        return self._one_way(prepared)
+
+    def _one_way(self, prepared: Tensor) -> Tensor:
         # Modules written elsewhere may flatten by .view, which channels-last memory does not allow.
         given = prepared.contiguous() if "backbone" in self.foreign else prepared
         features: Tensor = self.backbone(given)
         return features
+
+    @property
+    def mirrors(self) -> bool:
+        """Whether the network is now run on mirror images too: outside of training, if its inputs say so."""
+        return self.inputs.mirror and not self.training
 
     def label_scores(self, prepared: Tensor) -> Scores:
         """The scores that sets are made from, (N, C); of two heads, those of :attr:`scored_head`."""
@@ -150,9 +160,12 @@ class Network(nn.Module):
     def digest(self) -> str:
         """Digest of the weights as they are saved, in float32: the same on every device, and after saving and loading.
 
-        The two heads of a network have different digests, so that their scores are not taken for those of one classifier.
+        The two heads of a network have different digests, and so have answers with and without mirror images, so that their
+        scores are not taken for those of one classifier.
         """
         found = hashlib.sha256(b"" if self.scored_head == "labels" else self.scored_head.encode())
+        if self.inputs.mirror:
+            found.update(b"mirror")
         for name, tensor in self.state_dict().items():
             if isinstance(tensor, Tensor):
                 saved = (tensor.float() if tensor.is_floating_point() else tensor).detach().cpu().contiguous()
@@ -184,9 +197,18 @@ class WholeNetwork(Network):
 
     def forward(self, prepared: Tensor) -> Scores | TwoHeadScores:
         """Scores (N, C), or the pair of a two-head network."""
+        scores = self._one_way_scores(prepared)
+        if not self.mirrors:
+            return scores
+        mirrored = self._one_way_scores(prepared.flip(3))
+        if isinstance(scores, TwoHeadScores) and isinstance(mirrored, TwoHeadScores):
+            return TwoHeadScores(*((one + other) / 2 for one, other in zip(scores, mirrored, strict=True)))
+        return (scores + mirrored) / 2  # type: ignore[operator]
+
+    def _one_way_scores(self, prepared: Tensor) -> Scores | TwoHeadScores:
         return as_scores(self.module(prepared.contiguous()), self.num_classes)
 
-    def features(self, prepared: Tensor) -> Tensor:
+    def _one_way(self, prepared: Tensor) -> Tensor:
         """The embeddings (N, F), if the module has a method for them: ``features``, or timm's ``forward_features``."""
         module: Any = self.module
         own = inspect.ismethod(getattr(module, "features", None))  # in torchvision, features may be a submodule

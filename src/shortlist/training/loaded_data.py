@@ -121,7 +121,7 @@ def load_data(
         alike = sentence_on_lookalikes(seen, {name: part.ids for name, part in splits.items()}, recipe.duplicates)
         remarks += [] if alike is None else [f"{data.dataset.name}: {alike}"]
     if inputs is None:
-        inputs = _inputs(recipe, splits[TRAIN], rows[TRAIN], size, side)
+        inputs = replace(_inputs(recipe, splits[TRAIN], rows[TRAIN], size, side), mirror=recipe.mirror)
     return LoadedData(inputs, rows, splits, remarks)
 
 

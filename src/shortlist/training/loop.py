@@ -14,7 +14,7 @@ from shortlist.data.randomness import Purpose
 from shortlist.errors import InputError
 from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
-from shortlist.training.augmentation import Augmenter
+from shortlist.training.augmentation import make_augmenter
 from shortlist.training.augmented_network import AugmentedNetwork, FusedHead, MicroBatchLoss, compiled
 from shortlist.training.averaging import AveragedWeights
 from shortlist.training.checkpoint import Checkpoint, TrainingState, load_checkpoint, save_checkpoint
@@ -75,7 +75,7 @@ class Loop:
         self.rate = learning_rate(recipe, self.sampler.steps_per_epoch)
         self.steps = recipe.epochs * self.sampler.steps_per_epoch
         self.optimizer = make_optimizer(self.network, recipe)
-        augmenter = Augmenter(recipe.augmentation, inputs.size, recipe.seed) if inputs.is_pictures else None
+        augmenter = make_augmenter(recipe, inputs) if inputs.is_pictures else None
         fused = uses_fused_head(recipe, self.network, self.criterion, accelerator)
         whole = AugmentedNetwork(self.network, inputs, augmenter, headless=fused)
         replay = accelerator.device.type == "cuda" and accelerator.num_processes == 1 and recipe.accumulate == 1

@@ -14,7 +14,7 @@ from shortlist.training.setting_checks import checked_parameters, default_k, mon
 from shortlist.training.settings import hashable, parse_value, plain
 from shortlist.words import did_you_mean, expected_one_of, listed, shown
 
-Augmentation: TypeAlias = Literal["none", "flip", "shift-flip", "crop-flip", "resized-crop-flip"]
+Augmentation: TypeAlias = Literal["none", "flip", "shift-flip", "reflected-shift-flip", "crop-flip", "resized-crop-flip"]
 TestFit: TypeAlias = Literal["crop", "center"]
 Optimizer: TypeAlias = Literal["sgd", "adamw"]
 Schedule: TypeAlias = Literal["constant", "step", "cosine", "one-cycle"]
@@ -45,8 +45,13 @@ class Recipe:
         pretrained: whether to start from the published weights of the backbone.
         size: side of the pictures that the network reads; by default that of the pictures if all are equal and at most 64,
             else 64.
-        augmentation: augmentation of training pictures: ``"shift-flip"`` shifts by up to an eighth of the side,
-            ``"crop-flip"`` crops a picture that is larger by 8/7, ``"resized-crop-flip"`` crops a box of random size.
+        augmentation: augmentation of training pictures: ``"shift-flip"`` shifts by up to an eighth of the side, into black or
+            (``"reflected-shift-flip"``) into the picture's reflection; ``"crop-flip"`` crops a picture that is larger by 8/7,
+            ``"resized-crop-flip"`` crops a box of random size.
+        erase: side of a square that is erased from every training picture, relative to the side of the picture; by default 0,
+            none.
+        mirror: answer with the mean over each picture and its mirror image, which takes twice the time. Saved with the
+            classifier.
         test_fit: how validation, test and new pictures become squares: ``"crop"`` is the largest central square, resized to
             ``size``; ``"center"`` is as training on crops sees them, the central window of a square that is larger by 8/7
             (resize to 256, crop 224). Saved with the classifier.
@@ -102,6 +107,8 @@ class Recipe:
     pretrained: bool = False
     size: int | None = None
     augmentation: Augmentation = "shift-flip"
+    erase: float = 0.0
+    mirror: bool = False
     test_fit: TestFit = "crop"
     epochs: int = 30
     epoch_rows: int | None = None
@@ -296,6 +303,8 @@ CHECKS: Mapping[str, Check] = {
     "pretrained": flag,
     "size": optional(whole(1, 4096)),
     "augmentation": one_of(*get_args(Augmentation)),
+    "erase": share,
+    "mirror": flag,
     "test_fit": one_of(*get_args(TestFit)),
     "epochs": whole(1, 10**6),
     "epoch_rows": optional(whole(1, 2**40)),

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -336,6 +336,8 @@ def _network(recipe: Recipe, inputs: InputSpec, classes: int, given: GivenNetwor
         return Network(recipe.backbone, head, inputs, classes, pretrained=recipe.pretrained)
     network = build_network(given, inputs, classes)
     network.inputs = network.inputs.named(inputs.feature_names)
+    if recipe.mirror and inputs.is_pictures:
+        network.inputs = replace(network.inputs, mirror=True)
     if network.inputs.feature_names != inputs.feature_names:
         raise InputError(
             f"network: expected one that reads the features {quoted(inputs.feature_names)}, in this order, got one that reads "
