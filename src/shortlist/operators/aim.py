@@ -19,6 +19,7 @@ from shortlist.tensors import Array, Scores
 
 DIGITS = 256
 NORMAL = NormalDist()
+FEW = 16
 WIDEST = 20.0  # beyond this many deviations of the noise, hardly a class is let through that does not exceed the level
 
 
@@ -43,7 +44,8 @@ def aim(scores: Scores, k: int, epsilon: float) -> Aim:
     if wanted > 0.9 * classes:
         everything = np.full(rows * classes, DIGITS - 1, np.uint8)
         return Aim(np.full((rows, 1), -np.inf, scores.numpy().dtype), everything, np.zeros(0, np.int64))
-    level, digits, hard = aimed(scores, wanted, k + 2 * math.sqrt(k) + 1, epsilon)
+    with np.errstate(over="ignore", invalid="ignore"):  # such rows are among the hard ones
+        level, digits, hard = aimed(scores, wanted, k + 2 * math.sqrt(k) + 1, epsilon)
     digits[hard], level[hard] = 0.0, np.inf
     last_digits = np.empty(digits.shape, np.uint8)
     np.copyto(last_digits, digits, casting="unsafe")
@@ -60,6 +62,8 @@ def aimed(scores: Scores, wanted: float, fewest: float, epsilon: float) -> tuple
     digits = torch.empty_like(scores)
     count = tangent.digits(scores, level, digits) / guess.excess
     off = _outside(count, fewest, 2 * wanted)
+    if len(off) * FEW < len(count):  # a draw or two that must be completed cost less than another round
+        off = off[_outside(count[off], fewest / 2, 4 * wanted)]
     if len(off):
         # The level at which normal scores would have given this count tells how far to go, but not beyond one class.
         share = np.clip(count[off] / scores.shape[1], 1 / scores.shape[1], 1 - 1 / scores.shape[1])
@@ -92,7 +96,8 @@ def _outside(count: Array, least: float, most: float) -> Array:
 
 def _expected(scores: Scores, level: Tensor, epsilon: float) -> Tensor:
     """How many noised scores of each row are expected to exceed its level, (N, 1)."""
-    return torch.special.ndtr((scores - level) / epsilon).sum(1, keepdim=True)
+    chance: Tensor = torch.special.ndtr((scores - level) / epsilon)
+    return chance.sum(1, keepdim=True)
 
 
 class Tangent:
@@ -114,7 +119,7 @@ class Tangent:
         """Write 256 times the bound of each class, at most 255, and return the sums of the bounds, (N, 1)."""
         rest = math.log2(DIGITS) - self.slope * (level + self.epsilon * self.one)
         # Rounded up by more than the rounding errors of the line below, so that no class is left out.
-        rest += 1e-5 + 4 * np.finfo(rest.dtype).eps * np.abs(rest)
+        rest += 1e-5 + 4 * torch.finfo(scores.dtype).eps * np.abs(rest)
         torch.add(torch.from_numpy(rest), scores, alpha=self.slope, out=out).exp2_().clamp_(max=DIGITS - 1)
         sums: Array = out.sum(1, keepdim=True).numpy() / DIGITS
         return sums
@@ -152,13 +157,11 @@ def _guess(scores: Scores, wanted: float, epsilon: float) -> _Guess:
     reach = NORMAL.inv_cdf(1 - wanted / classes)
     mean = scores.mean(1, keepdim=True).numpy()
     square = torch.linalg.vector_norm(scores, dim=1, keepdim=True).numpy() ** 2 / classes
-    with np.errstate(invalid="ignore", over="ignore"):
-        spread = np.sqrt(np.maximum(square - mean * mean, 0) + epsilon**2)
-        level = mean + reach * spread
+    spread = np.sqrt(np.maximum(square - mean * mean, 0) + epsilon**2)
     half = len(spread) // 2
     usual = float(np.partition(spread.reshape(-1), half)[half]) / epsilon
     usual = 1.0 if math.isnan(usual) else min(max(1.0, usual), WIDEST)
     # Where the sum of a score and its noise is at the level, the score alone is on average this far above it.
     tangent = Tangent(-reach / usual, epsilon)
     excess = classes * tangent.mean(-reach * usual - tangent.one, max(math.sqrt(usual**2 - 1), 1e-3)) / wanted
-    return _Guess(level, spread, reach, tangent, excess)
+    return _Guess(mean + reach * spread, spread, reach, tangent, excess)

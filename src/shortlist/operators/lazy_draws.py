@@ -111,7 +111,7 @@ class _Block:
         centred *= -2 / DIGITS
         centred += 1
         # The ends would be infinite; the closest number to them is beyond five standard deviations in float32.
-        limit = 1 - float(np.finfo(kind).epsneg)
+        limit = 1 - torch.finfo(self.scores.dtype).eps / 2
         return torch.from_numpy(centred).clamp_(-limit, limit).erfinv_().mul_(math.sqrt(2) * self.epsilon).numpy()
 
     def _draw_in_full(self, draws: Array, look: _Look, known: Array, stream: np.random.SFC64) -> tuple[Array, Array]:
