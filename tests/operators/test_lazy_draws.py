@@ -256,11 +256,13 @@ def test_draws_of_different_samples_rows_and_blocks_are_independent(monkeypatch,
     assert_uncorrelated(values[: rows // 2], values[rows // 2 :])
 
 
+@pytest.mark.parametrize("by_column", [False, True], ids=["by row", "by column"])
 @pytest.mark.parametrize("samples", [1, 3])
-def test_rows_of_different_scores_keep_to_their_own(samples):
+def test_rows_of_different_scores_keep_to_their_own(samples, by_column):
     """Rows far apart, and within a row one class far above: it must be found, in each row and each draw."""
     best = torch.randint(200, (500,), generator=torch.Generator().manual_seed(0))
     scores = 1e3 * torch.arange(500.0)[:, None] + 50 * torch.nn.functional.one_hot(best, 200)
+    scores = scores.T.contiguous().T if by_column else scores
     places, shifts = lazy_top_draws(scores, 1, 0.1, samples, False, torch.Generator().manual_seed(1))
     assert (places == best[:, None]).all()
     assert (shifts.abs() < 0.7).all()
