@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 RESULTS = Path(__file__).parent / "results"
+NOTE = "BENCHMARKS_NOTE"  # what else a reader should know, such as that the machine was busy
 PACKAGES = ("torch", "numpy", "scikit-learn", "torchmetrics", "mapie", "crepes", "netcal", "pytopk", "entmax")
 
 
@@ -59,6 +60,7 @@ def record(name: str, setting: str, measured: dict[str, Any]) -> None:
         "commit": _commit(),
         "machine": _machine(),
         "versions": {package: _version(package) for package in PACKAGES},
+        **({"note": os.environ[NOTE]} if os.environ.get(NOTE) else {}),
         **measured,
     }
     with (RESULTS / f"{name}.jsonl").open("a") as file:

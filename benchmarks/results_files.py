@@ -22,4 +22,5 @@ def foot(line: dict[str, Any]) -> str:
     """When, where and with what a result was measured."""
     versions = ", ".join(f"{name} {number}" for name, number in line["versions"].items() if number)
     rounds = f"{line['rounds']} rounds, " if "rounds" in line else ""
-    return f"<small>{rounds}{line['date']}, commit {line['commit']}, {line['machine']}; {versions}.</small>\n"
+    note = f"; {line['note']}" if "note" in line else ""
+    return f"<small>{rounds}{line['date']}, commit {line['commit']}, {line['machine']}{note}; {versions}.</small>\n"

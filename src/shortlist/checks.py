@@ -288,11 +288,16 @@ def check_finite(values: Tensor, name: str = "scores") -> None:
 
 def check_labels(target: Target, classes: int) -> None:
     """Labels from 0 to C - 1."""
-    if not is_single_label(target) or not len(target) or _values_are_unknown():
-        return
-    low, high = torch.stack(torch.aminmax(target)).tolist()
-    if low < 0 or high >= classes:
+    if is_single_label(target) and not _values_are_unknown() and not labels_fit(target, classes):
         _refuse_label(target, classes)
+
+
+def labels_fit(target: Target, classes: int) -> bool:
+    """Whether all labels of a target with one label per row are from 0 to C - 1."""
+    if not len(target):
+        return True
+    low, high = torch.stack(torch.aminmax(target)).tolist()
+    return bool(low >= 0 and high < classes)
 
 
 def _refuse_label(target: Target, classes: int) -> NoReturn:

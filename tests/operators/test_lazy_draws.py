@@ -13,7 +13,7 @@ import torch
 from scipy.stats import chi2, ks_2samp, norm
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from shortlist.operators import expected_top_value, lazy_draws, noised_top_value
+from shortlist.operators import aim, expected_top_value, lazy_draws, noised_top_value
 from shortlist.operators.lazy_draws import lazy_top_draws
 
 FALSE_ALARM = 1e-6
@@ -115,11 +115,11 @@ LEVELS = {
 def force_level(monkeypatch, level):
     """Every row gets this level, good or bad."""
 
-    def aimed(scores, wanted, epsilon):
-        chance = torch.erf((scores - level) / (epsilon * math.sqrt(2)))
-        return scores.new_full((len(scores), 1), level), chance, torch.zeros(0, dtype=torch.int64)
+    def aimed(scores, wanted, fewest, epsilon):
+        digits = (256 * torch.special.ndtr((scores - level) / epsilon) + 1e-3).clamp(max=255).numpy()
+        return np.full((len(scores), 1), level, digits.dtype), digits, np.zeros(0, np.int64)
 
-    monkeypatch.setattr(lazy_draws, "_aimed", aimed)
+    monkeypatch.setattr(aim, "aimed", aimed)
 
 
 @pytest.mark.parametrize("shift", LEVELS.values(), ids=LEVELS)
@@ -135,16 +135,78 @@ def test_whatever_the_level_the_distribution_is_the_same(monkeypatch, law, shift
         assert ks_2samp(values.reshape(-1), plain_draws(law, 40, k)).pvalue > FALSE_ALARM
 
 
+def exceeding(row, level, epsilon):
+    """The chance of each class to exceed the level, in float64."""
+    return torch.special.ndtr((row.double() - float(level)) / epsilon).numpy()
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("offset", [0.0, -300.0, 20_000.0])
+@pytest.mark.parametrize("epsilon", [1e-3, EPSILON, 1e4])
 @pytest.mark.parametrize("law", [flat, spread, heavy, clumped, tied])
-def test_no_class_that_may_exceed_the_level_is_left_out(law, dtype):
+def test_no_class_that_may_exceed_the_level_is_left_out(law, epsilon, offset, dtype):
     """A leading digit d stands for probabilities from d/256 to (d + 1)/256 of exceeding."""
-    row = scores_of(law, 300)
-    block = lazy_draws._Block(row.to(dtype)[None], 3, EPSILON)
-    chance = torch.special.ndtr((row - block.level.double()[0]) / EPSILON).numpy()
-    last = block.last_digits.astype(int) + 1
-    assert (last >= 256 * chance - 1e-9).all()
-    assert (last <= 256 * chance + 1.01).all()
+    row = (scores_of(law, 300) + offset).to(dtype)
+    for k in (1, 3, 40, 150):
+        found = aim.aim(row[None], k, epsilon)
+        if not len(found.hard):
+            assert (found.last_digits.astype(int) + 1 >= 256 * exceeding(row, found.level[0, 0], epsilon) - 1e-9).all()
+
+
+@pytest.mark.parametrize("law", [flat, spread, tied])
+def test_few_classes_are_let_through_that_do_not_exceed_the_level(law):
+    for k in (1, 5, 40):
+        row = scores_of(law, 1000).float()
+        found = aim.aim(row[None], k, EPSILON)
+        let_through = (found.last_digits.astype(int) + 1).sum() / 256 - 1000 / 256
+        assert let_through < 1.7 * exceeding(row, found.level[0, 0], EPSILON).sum() + 2
+
+
+@pytest.mark.parametrize("at", [-4.0, -2.2, -0.5, 0.0, 1.2])
+def test_the_tangent_lies_above_the_distribution_function_and_touches_it(at):
+    tangent = aim.Tangent(at, 1.0)
+    x = torch.linspace(-8, 8, 2001, dtype=torch.float64)[None]
+    digits = torch.empty_like(x)
+    sums = tangent.digits(x, np.zeros((1, 1)), digits)
+    assert (digits >= (256 * torch.special.ndtr(x)).clamp(max=255)).all()
+    touching = torch.empty(1, 1, dtype=torch.float64)
+    tangent.digits(torch.full_like(touching, at), np.zeros((1, 1)), touching)
+    assert touching.item() == pytest.approx(256 * norm.cdf(at), rel=1e-4)
+    assert sums.item() == pytest.approx(digits.sum().item() / 256)
+
+
+@pytest.mark.parametrize("deviation", [0.001, 0.5, 3.0, 20.0])
+@pytest.mark.parametrize("distance", [-30.0, -4.0, -0.3, 2.0])
+def test_the_mean_of_the_tangent_is_its_integral(distance, deviation):
+    tangent = aim.Tangent(-1.3, 1.0)
+    quantiles = norm.ppf((np.arange(200_000) + 0.5) / 200_000)
+    bound = np.exp(np.minimum(tangent.hazard * (distance + deviation * quantiles), 0))
+    assert tangent.mean(distance, deviation) == pytest.approx(bound.mean(), rel=1e-2, abs=1e-9)
+
+
+def test_rows_of_very_different_spread_keep_a_good_level():
+    """One tangent serves all rows of a block; their levels are their own."""
+    base = torch.randn(400, 500, generator=torch.Generator().manual_seed(0))
+    scores = base * torch.logspace(-2, 2, 400)[:, None] + 10 * torch.arange(400)[:, None]
+    found = aim.aim(scores, 5, 1.0)
+    assert not len(found.hard)
+    expected = torch.special.ndtr(scores.double() - torch.from_numpy(found.level).double()).sum(1)
+    assert (expected > 8).all()
+    assert (expected < 60).all()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.02, 0.09, 0.11, 0.7, 1.0])
+def test_true_places_are_those_of_numpy(share):
+    for size in (8, 64, 8 * 20_000):
+        marks = np.random.default_rng(size).random(size) < share
+        np.testing.assert_array_equal(lazy_draws._true_places(marks), np.flatnonzero(marks))
+
+
+@pytest.mark.parametrize("width", [7, 512, 513, 900])
+def test_the_kth_largest_of_narrow_and_wide_rows(width):
+    matrix = np.random.default_rng(0).standard_normal((20, width)).astype(np.float32)
+    for k in (1, 3, width):
+        np.testing.assert_array_equal(lazy_draws._kth_largest(matrix, k), np.sort(matrix, axis=1)[:, -k])
 
 
 def test_the_level_does_its_work():
@@ -152,12 +214,10 @@ def test_the_level_does_its_work():
     for law in (flat, spread, tied, heavy, clumped):
         row = scores_of(law, 300)
         for k in (1, 5, 40):
-            block = lazy_draws._Block(row[None], k, EPSILON)
-            exceed = (
-                row + EPSILON * torch.from_numpy(np.random.default_rng(0).standard_normal((2000, 300))) > block.level
-            ).sum(1)
-            assert (exceed < k).double().mean() < 0.05
-            assert exceed.double().mean() < 5 * (k + 5)
+            noised = row.numpy() + EPSILON * np.random.default_rng(0).standard_normal((2000, 300))
+            exceed = (noised > aim.aim(row[None], k, EPSILON).level).sum(1)
+            assert (exceed < k).mean() < 0.05
+            assert exceed.mean() < 5 * (k + 5)
 
 
 def test_one_row_and_one_draw_at_a_time():
@@ -187,7 +247,7 @@ def test_draws_of_different_samples_rows_and_blocks_are_independent(monkeypatch,
     row = scores_of(spread, 300)
     if high:
         force_level(monkeypatch, expectation(spread, 300, k)[0] + 1)
-    rows = 2 * (lazy_draws.CACHED_ENTRIES // 300)  # two blocks of equal size
+    rows = 2 * (lazy_draws.BLOCK_DIGITS // 4 // 300)  # two blocks of equal size
     _, values = draws_of(row, k, rows=rows, samples=4)
     assert len(np.unique(values)) > 0.999 * values.size
     for a, b in [(0, 1), (0, 3), (1, 2)]:
@@ -196,11 +256,13 @@ def test_draws_of_different_samples_rows_and_blocks_are_independent(monkeypatch,
     assert_uncorrelated(values[: rows // 2], values[rows // 2 :])
 
 
+@pytest.mark.parametrize("by_column", [False, True], ids=["by row", "by column"])
 @pytest.mark.parametrize("samples", [1, 3])
-def test_rows_of_different_scores_keep_to_their_own(samples):
+def test_rows_of_different_scores_keep_to_their_own(samples, by_column):
     """Rows far apart, and within a row one class far above: it must be found, in each row and each draw."""
     best = torch.randint(200, (500,), generator=torch.Generator().manual_seed(0))
     scores = 1e3 * torch.arange(500.0)[:, None] + 50 * torch.nn.functional.one_hot(best, 200)
+    scores = scores.T.contiguous().T if by_column else scores
     places, shifts = lazy_top_draws(scores, 1, 0.1, samples, False, torch.Generator().manual_seed(1))
     assert (places == best[:, None]).all()
     assert (shifts.abs() < 0.7).all()

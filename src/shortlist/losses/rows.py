@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from shortlist.checks import LARGEST_COUNT, Check, check_each_class, check_labels_now, optional, per_class, whole
+from shortlist.checks import LARGEST_COUNT, Check, check_each_class, check_labels_now, labels_fit, optional, per_class, whole
 from shortlist.errors import InputError
 from shortlist.processes import total
 from shortlist.tensors import (
@@ -70,7 +70,9 @@ def single_labels(scores: Scores, target: Target, ignore_index: int) -> Target:
     target = integer_target(scores, target)
     if not is_single_label(target):
         raise InputError(f"target: expected int64 ({scores.shape[0]},), one label per row, got {shape_of(target)}")
-    if target.device.type == "cpu" and not torch.compiler.is_compiling():
+    # Most batches have no ignored row: then the labels are looked at without a copy.
+    looked_at = target.device.type == "cpu" and not torch.compiler.is_compiling()
+    if looked_at and not labels_fit(target, scores.shape[1]):
         check_labels_now(target[target != ignore_index], scores.shape[1])
     return target
 

@@ -51,19 +51,34 @@ def noised_top_value(
     Garcin, Servajean, Joly, Salmon, "Stochastic smoothing of the top-K calibrated hinge loss for deep imbalanced
     classification", 2022, section 3.2.
     """
+    scores = working(scores)
+    places, shifts = noised_top_draws(scores, k, epsilon, samples, antithetic=antithetic, noise=noise, generator=generator)
+    return (scores.gather(1, places) + shifts).mean(1)
+
+
+def noised_top_draws(
+    scores: Scores,
+    k: int,
+    epsilon: float,
+    samples: int,
+    *,
+    antithetic: bool = False,
+    noise: Tensor | None = None,
+    generator: torch.Generator | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The index of the k-th largest noised score in each draw, int64 (N, samples), and the noise there, epsilon included.
+
+    Arguments as for :func:`noised_top_value`, scores not in half precision. Neither result has a gradient.
+    """
     k, epsilon = check_level(scores, k, epsilon), float(epsilon)
     samples = whole(1)("samples", samples)
     if antithetic and samples % 2:
         raise InputError(f"samples: expected an even number for antithetic pairs, got {samples}")
-    scores = working(scores)
     if noise is not None:
-        draws = _given_draws(scores.detach(), k, epsilon, _checked_noise(noise, scores))
-    elif negligible(epsilon, scores.dtype):
-        draws = _given_draws(scores.detach(), k, 0.0, scores.new_zeros(1, 1, 1))
-    else:
-        draws = by_device(DRAWS, scores)(scores.detach(), k, epsilon, samples, antithetic, generator)
-    places, shifts = draws
-    return (scores.gather(1, places) + shifts).mean(1)
+        return _given_draws(scores.detach(), k, epsilon, _checked_noise(noise, scores))
+    if negligible(epsilon, scores.dtype):
+        return _given_draws(scores.detach(), k, 0.0, scores.new_zeros(1, 1, 1))
+    return by_device(DRAWS, scores)(scores.detach(), k, epsilon, samples, antithetic, generator)
 
 
 def _checked_noise(noise: Tensor, scores: Scores) -> Tensor:
