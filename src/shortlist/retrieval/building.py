@@ -30,13 +30,6 @@ def check_predictions(predictions: Predictions) -> None:
         raise InputError("predictions: expected rows to index, got none")
 
 
-def is_single_label_link(link: Link | None) -> bool:
-    """Whether the probabilities of a row sum to one, so that its labels exclude each other."""
-    base = getattr(link, "base", None)
-    single = isinstance(link, Softmax) or bool(getattr(link, "single", False))
-    return single or (base is not None and is_single_label_link(base))
-
-
 class RowColumns:
     """The columns that come with the rows of a segment: given ones, and thumbnails, which are made block by block."""
 
