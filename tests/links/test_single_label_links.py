@@ -232,6 +232,7 @@ def test_margins_that_are_not_one_finite_number_a_class_are_refused(margins):
 
 
 TARGET = torch.arange(30) % 4
+ANY = torch.nn.functional.one_hot(TARGET, 4).bool()
 EXCLUSIVE = {
     **{name: make() for name, make in LINKS.items()},
     "softmax": Softmax(),
@@ -240,12 +241,10 @@ EXCLUSIVE = {
     **{
         f"{name} of {kind}": fitted_link().fit(rows(SCORES), target)
         for name, fitted_link in {"temperature": Temperature, "platt": Platt, "isotonic": Isotonic}.items()
-        for kind, target in {"one label": TARGET, "any labels": torch.nn.functional.one_hot(TARGET, 4).bool()}.items()
+        for kind, target in {"one label": TARGET, "any labels": ANY}.items()
     },
-    "temperature of softmax, any labels": Temperature(Softmax()).fit(
-        rows(SCORES), torch.nn.functional.one_hot(TARGET, 4).bool()
-    ),
-    "platt of softmax, any labels": Platt(Softmax()).fit(rows(SCORES), torch.nn.functional.one_hot(TARGET, 4).bool()),
+    "temperature of softmax, any labels": Temperature(Softmax()).fit(rows(SCORES), ANY),
+    "platt of softmax, any labels": Platt(Softmax()).fit(rows(SCORES), ANY),
 }
 
 

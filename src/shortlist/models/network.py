@@ -212,7 +212,7 @@ class WholeNetwork(Network):
         return found
 
     def label_scores_and_features(self, prepared: Tensor) -> tuple[Scores, Tensor]:
-        """The scores (N, C) and the embeddings (N, F): a pass for each, since only the module knows how one becomes the other."""
+        """The scores (N, C) and the embeddings (N, F): a pass each, since only the module knows how they relate."""
         return self.label_scores(prepared), self.features(prepared)
 
     def describe(self) -> str:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import torch
 
 from shortlist.errors import InputError
-from shortlist.links import Link, Sigmoid, Softmax
+from shortlist.links import Sigmoid
 from shortlist.predictions import Predictions
 from shortlist.retrieval.columns import THUMBNAIL, Columns, Kinds, Thumbnails, column_arrays
 from shortlist.retrieval.manifest import SegmentEntry
