@@ -21,6 +21,7 @@ COMMANDS = {
     "tune": "tune:tune",
     "recipes": "train:recipes",
     "predict": "predict:predict",
+    "serve": "serve:serve",
     "export": "export:export",
     "index": "retrieval:app",
     "search": "retrieval:search",
