@@ -147,9 +147,8 @@ def _listen(site: "Site", host: str, port: int) -> None:
     shown = "localhost" if is_loopback(host) else host
     say(f"http://{shown}:{number}  (Ctrl-C stops it; votes go to {site.votes.path})")
     if not is_loopback(host):
-        warn(
-            f"everyone who can reach {address}:{number} can use this page, and nothing is encrypted: put a proxy with TLS before it"
-        )
+        where = f"{address}:{number}"
+        warn(f"everyone who can reach {where} can use this page, and nothing is encrypted: put a proxy with TLS before it")
         say(f"votes and the review need this key: {site.access.key}")
     with suppress(KeyboardInterrupt):
         uvicorn.Server(settings).run(sockets=[bound])

@@ -55,7 +55,7 @@ def headline(found: Identification) -> str:
 
     >>> ash, elm = (Candidate(place, name, 0.4, True) for place, name in enumerate(["ash", "elm"]))
     >>> [headline(Identification(answer, 1)) for answer in ((ash, elm), (ash,))]
-    ['One of these 2.', 'It is ash.']
+    ['One of these 2.', 'Only ash comes into question (40 %).']
     >>> headline(Identification((), 1, nothing_known="It is too dark."))
     'Nothing I know. It is too dark.'
     """
@@ -63,7 +63,11 @@ def headline(found: Identification) -> str:
     if found.nothing_known is not None:
         return f"Nothing I know. {found.nothing_known}"
     if len(answer) == 1:
-        return f"It is {answer[0].name}."
+        how = percent(answer[0].probability)
+        if not found.calibrated:
+            return f"Only {answer[0].name} comes into question."
+        sure = answer[0].probability >= NEARLY_SURE
+        return f"It is {answer[0].name} ({how})." if sure else f"Only {answer[0].name} comes into question ({how})."
     if above is not None and above.probability >= SURE and above.classes > 1:
         how = "Almost sure" if above.probability >= NEARLY_SURE else "Pretty sure"
         return f"{how} it is a {above.name} ({percent(above.probability)}), and one of these {len(answer)}."

@@ -24,7 +24,8 @@ function card(result, answer, mine, decide, number) {
   const choose = element("button", { type: "button", class: "choose", "aria-label": `It is ${name}`, onclick: () => decide("label", name) }, "It is this one");
   const line = element("div", { class: "line" }, title, element("span", { class: "p" }, probable ? percent(result.score) : ""), choose);
   const meter = probable ? element("meter", { min: 0, max: 1, value: result.score, "aria-label": `Probability of ${name}` }, percent(result.score)) : null;
-  return element("li", { class: "candidate", "data-name": name }, line, meter, strip("Most similar", of("similar"), pictures, mine), strip("Typical", of("typical"), pictures, mine));
+  const strips = element("div", { class: "strips" }, strip("Most similar", of("similar"), pictures, mine), strip("Typical", of("typical"), pictures, mine));
+  return element("li", { class: "candidate", "data-name": name }, line, meter, strips);
 }
 
 export function showAnswer(answer, mine, decide, numbered = false) {
