@@ -1,6 +1,7 @@
 """``shortlist serve``: the identification page of a run."""
 
 import secrets
+import socket
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -142,7 +143,12 @@ def _listen(site: "Site", host: str, port: int) -> None:
 
     # Addresses of proxies are not believed: anyone could write them, to have a rate of their own.
     settings = uvicorn.Config(make_app(site), host, port, log_level="warning", proxy_headers=False, server_header=False)
-    bound = settings.bind_socket()
+    try:
+        bound = _bound(host, port)
+    except OSError as error:
+        site.close()
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"cannot listen at {host}, port {port}: {reason}: choose another with --host or --port") from error
     address, number = bound.getsockname()[:2]
     shown = "localhost" if is_loopback(host) else host
     say(f"http://{shown}:{number}  (Ctrl-C stops it; votes go to {site.votes.path})")
@@ -152,3 +158,16 @@ def _listen(site: "Site", host: str, port: int) -> None:
         say(f"votes and the review need this key: {site.access.key}")
     with suppress(KeyboardInterrupt):
         uvicorn.Server(settings).run(sockets=[bound])
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket at this address."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that was used a moment ago is free
+    try:
+        made.bind(address)
+    except OSError:
+        made.close()
+        raise
+    return made

@@ -28,6 +28,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 MOST_JSON = 16 * 1024  # bytes of a vote
 MOST_BODY = MOST_PHOTOGRAPHS * MOST_BYTES + 2**20
 MOST_RESULTS = 100
+TOO_LARGE = "the request is larger than what is taken"
 TITLES = {
     400: "Bad request",
     403: "Forbidden",
@@ -103,7 +104,11 @@ class Guard:
                 message["headers"] = headers.raw
             await send(message)
 
-        why = self.access.why_refused(scope["method"], Headers(scope=scope))
+        headers = Headers(scope=scope)
+        why = self.access.why_refused(scope["method"], headers)
+        length = headers.get("content-length", "0")
+        if why is None and (not length.isdecimal() or int(length) > MOST_BODY):  # the routes limit what comes without a length
+            why = 413, TOO_LARGE
         app = self.app if why is None else _refused(*why)
         await app(scope, receive, with_headers)
 
@@ -122,7 +127,7 @@ def _refused(status: int, detail: str, headers: dict[str, str] | None = None) ->
 
 def _http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    details = {404: "there is nothing at this address", 413: "the request is larger than what is taken"}
+    details = {404: "there is nothing at this address", 413: TOO_LARGE}
     return _refused(error.status_code, details.get(error.status_code, error.detail), dict(error.headers or {}))
 
 

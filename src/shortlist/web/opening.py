@@ -73,7 +73,7 @@ def open_references(classifier: Classifier, rows: Split, folder: Path, progress:
     if (folder / "references.json").is_file():
         try:
             opened = References.open(folder)
-            found = opened if opened.are_of(classifier, rows.with_classes(classifier.classes)) else None
+            found = opened if opened.are_of(classifier, rows) else None
         except InputError as error:
             notes.append(str(error))
     if found is None:

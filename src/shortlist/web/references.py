@@ -111,7 +111,7 @@ class References:
             starts = np.searchsorted(label, np.arange(len(classifier.classes) + 1))
             np.save(new / ROWS, row)
             np.save(new / TYPICAL, typical)
-            record = {"format": FORMAT, "network": classifier.network.digest(), "data": data_digest(rows)}
+            record = {"format": FORMAT, "network": classifier.network.digest(), "data": data_digest(labelled)}
             (new / RECORD).write_text(json.dumps({**record, "starts": starts.tolist()}) + "\n", encoding="utf-8")
         return References.open(folder), problems
 
@@ -136,7 +136,7 @@ class References:
 
     def are_of(self, classifier: Classifier, rows: Split) -> bool:
         """Whether they were embedded by this network, from these rows."""
-        return self.network == classifier.network.digest() and self.data == data_digest(rows)
+        return self.network == classifier.network.digest() and self.data == data_digest(rows.with_classes(classifier.classes))
 
 
 def _check_folder(folder: Path) -> None:

@@ -91,10 +91,11 @@ class Site:
         if vote.label is not None and vote.label not in self.classes:
             hint = did_you_mean(vote.label, self.classes)
             raise InputError(f"label: {hint}expected the name of a class, got {shown(vote.label)}")
-        asked = self.recent.find(name)
-        if not self.votes.holds(name):
+        known = self.votes.holds(name)
+        if not known:
             self.votes.keep(self._to_keep(name))
-        author = asked is not None
+        # Whoever votes first on an answer is taken for the one who asked; others review.
+        author = self.votes.author_of(name) == vote.voter.strip() if known else self.recent.find(name) is not None
         self.votes.vote(name, Vote(vote.voter, vote.choice, vote.label, author), model=self.identifier.model_digest)
 
     def _to_keep(self, name: str) -> Observation:

@@ -146,6 +146,11 @@ class VoteStore:
         """Whether these photographs are kept."""
         return bool(self._rows("SELECT 1 FROM observations WHERE id = ?", observation))
 
+    def author_of(self, observation: str) -> str | None:
+        """The person who asked about photographs that are kept, if one did."""
+        found = self._rows("SELECT voter FROM votes WHERE observation = ? AND author = 1 LIMIT 1", observation)
+        return str(found[0][0]) if found else None
+
     def observations(self, *, pictures: bool = False) -> list[Observation]:
         """Everything that was voted on, oldest first."""
         votes: dict[str, list[Vote]] = {}
