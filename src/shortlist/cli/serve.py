@@ -16,6 +16,7 @@ from shortlist.cli.runs import run_at
 from shortlist.errors import InputError
 
 if TYPE_CHECKING:
+    from shortlist.data.dataset import Split
     from shortlist.models import Classifier
     from shortlist.web.opening import Comparison
     from shortlist.web.site import Site
@@ -77,8 +78,9 @@ def _site(
     key: str | None,
     names: list[str],
 ) -> "Site":
+    from shortlist.data.dataset import TRAIN
     from shortlist.retrieval import Index
-    from shortlist.web.opening import VOTES, RunData, suspected_rows
+    from shortlist.web.opening import VOTES, RunData, reference_rows, suspected_rows
     from shortlist.web.safety import Access, RateLimit, allowed_hosts, is_loopback
     from shortlist.web.service import Identifier
     from shortlist.web.site import Site
@@ -93,7 +95,10 @@ def _site(
                 data = RunData.of(run)
         except InputError as error:
             warn(str(error))
-    compared = _compared(path, classifier, references, data)
+    rows = None if references == "none" or data is None else data.splits[TRAIN]
+    if references not in (None, "none"):
+        rows = reference_rows(str(references))
+    compared = None if rows is None else _compared(path, classifier, rows, required=references is not None)
     identifier = Identifier(classifier, None if compared is None else compared.references)
     suspected, held_out = ([], {}) if run is None or data is None else suspected_rows(run, classifier, data)
     if key is None and not inside:
@@ -111,21 +116,16 @@ def _site(
     )
 
 
-def _compared(path: Path, classifier: "Classifier", references: str | None, data: "object | None") -> "Comparison | None":
-    """The references, built on first use; None without any."""
-    from shortlist.data.dataset import TRAIN
-    from shortlist.web.opening import REFERENCES as FOLDER, RunData, open_references, reference_rows
+def _compared(path: Path, classifier: "Classifier", rows: "Split", required: bool) -> "Comparison | None":
+    """The references, embedded on first use; None, with a warning, if that fails and they were not asked for."""
+    from shortlist.web.opening import REFERENCES as FOLDER, open_references
 
-    if references == "none" or (references is None and not isinstance(data, RunData)):
-        return None
-    rows = reference_rows(references) if references is not None else data.splits[TRAIN]  # type: ignore[union-attr]
-    run = run_at(path)
-    folder = path / FOLDER if run is not None else path.with_name(f"{path.name}-{FOLDER}")
+    folder = path / FOLDER if run_at(path) is not None else path.with_name(f"{path.name}-{FOLDER}")
     with Bar("embedding the reference pictures", len(rows)) as bar:
         try:
-            found = open_references(classifier, rows, folder, lambda done, _: bar.at(done))
+            found = open_references(classifier, rows, folder, bar.at)
         except InputError as error:
-            if references is not None:
+            if required:
                 raise
             warn(f"no pictures to compare with: {error}")
             return None

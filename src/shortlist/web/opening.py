@@ -17,7 +17,7 @@ from shortlist.web.references import References
 from shortlist.web.review import Suspect, suspects
 
 REFERENCES, VOTES = "references", "votes.sqlite"  # in the folder of a run
-Progress = Callable[[int, int], None]  # rows done, rows in total
+Progress = Callable[[int], None]  # rows done
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,7 @@ def open_references(classifier: Classifier, rows: Split, folder: Path, progress:
         except InputError as error:
             notes.append(str(error))
     if found is None:
-        told = None if progress is None else (lambda done: progress(done, len(rows)))
-        found, problems = References.build(classifier, rows, folder, told)
+        found, problems = References.build(classifier, rows, folder, progress)
         if problems:
             notes.append(f"{len(problems):,} reference pictures cannot be read, such as {problems[0]}")
     return Comparison(found, ReferencePictures(rows, found), notes)
