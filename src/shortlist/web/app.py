@@ -144,7 +144,7 @@ async def identify(site: Site, request: Request) -> Response:
         contents = [await part.read() for part in given]
     photographs = await run_in_threadpool(site.prepared, contents)
     answer = await asyncio.wrap_future(site.ask(photographs))
-    return JSONResponse(site.answered(photographs, answer))
+    return Response(site.answered(photographs, answer), media_type="application/json")
 
 
 async def vote(site: Site, request: Request) -> Response:

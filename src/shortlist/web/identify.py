@@ -10,6 +10,7 @@ link are averaged. The rule is then applied to the combined probabilities; its p
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -147,16 +148,14 @@ def identify(
 def _described(
     classifier: Classifier, probs: Probs, chosen: Tensor, refused: bool, photographs: int, further: int
 ) -> Identification:
-    order = probs.argsort(descending=True, stable=True)
-    places = [*order[chosen[order]].tolist(), *order[~chosen[order]][:further].tolist()]
-    above = classifier.superclasses
+    order, members = probs.argsort(descending=True, stable=True).tolist(), chosen.tolist()
+    within, beside = ([place for place in order if members[place] is there] for there in (True, False))
+    places, values, above = [*within, *beside[:further]], probs.tolist(), classifier.superclasses
     candidates = tuple(
-        Candidate(
-            place, classifier.classes[place], float(probs[place]), bool(chosen[place]), None if above is None else above[place]
-        )
+        Candidate(place, classifier.classes[place], values[place], members[place], None if above is None else above[place])
         for place in places
     )
-    nothing = None if bool(chosen.any()) else _why_nothing(classifier, refused)
+    nothing = None if within else _why_nothing(classifier, refused)
     return Identification(candidates, photographs, _superclass(classifier, probs), nothing, classifier.link is not None)
 
 
@@ -164,11 +163,16 @@ def _superclass(classifier: Classifier, probs: Probs) -> Superclass | None:
     """The most probable superclass, ties by lower index."""
     if classifier.superclasses is None or classifier.link is None or not classifier.link.exclusive:
         return None
-    numbers = superclass_numbers(classifier.superclasses)
+    numbers = _numbers(classifier.superclasses)
     totals = torch.zeros(int(numbers.max()) + 1, dtype=torch.float64).index_add_(0, numbers, probs.double())
     best = int(totals.argmax())
     name = classifier.superclasses[int((numbers == best).nonzero()[0])]
     return Superclass(name, min(1.0, float(totals[best])), int((numbers == best).sum()))
+
+
+@lru_cache(maxsize=8)
+def _numbers(superclasses: tuple[str, ...]) -> Tensor:
+    return superclass_numbers(superclasses)
 
 
 def _why_nothing(classifier: Classifier, refused: bool) -> str:

@@ -3,38 +3,37 @@
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-MOST_BYTES = 256 * 2**20
+MOST_BYTES = 128 * 2**20
 LONGEST = 3600.0  # seconds
 
 
 @dataclass(frozen=True)
 class Recent:
-    """An answer, with the bytes of the photographs that it is for."""
+    """An answer, as JSON text, with the bytes of the photographs that it is for."""
 
     contents: Sequence[bytes]
-    answer: Mapping[str, Any]
+    answer: bytes
     given: float
 
     @property
     def size(self) -> int:
         """Bytes."""
-        return sum(map(len, self.contents)) + 4096  # an answer is about as long
+        return sum(map(len, self.contents)) + len(self.answer)
 
 
 class RecentAnswers:
     """Answers by id; the oldest are forgotten when there is no room, and all of them after an hour.
 
     Args:
-        most_bytes: of all photographs together.
+        most_bytes: of all photographs and answers together.
         longest: seconds that an answer is remembered.
         clock: seconds, for tests.
 
     >>> answers = RecentAnswers()
-    >>> answers.add("a", [b"photograph"], {})
+    >>> answers.add("a", [b"photograph"], b"{}")
     >>> answers.find("a").contents, answers.find("b")
     ([b'photograph'], None)
     """
@@ -46,7 +45,7 @@ class RecentAnswers:
         self._answers: OrderedDict[str, Recent] = OrderedDict()
         self._lock, self.bytes = threading.Lock(), 0
 
-    def add(self, name: str, contents: Sequence[bytes], answer: Mapping[str, Any]) -> None:
+    def add(self, name: str, contents: Sequence[bytes], answer: bytes) -> None:
         """Remember an answer."""
         new = Recent(contents, answer, self._clock())
         with self._lock:

@@ -1,5 +1,6 @@
 """Site: everything that the pages and the API share, and what they do with it; knows no HTTP."""
 
+import json
 import secrets
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -75,12 +76,13 @@ class Site:
         """The answer to come."""
         return self.identifier.ask(photographs)
 
-    def answered(self, photographs: Sequence[Photograph], answer: Answer) -> dict[str, Any]:
-        """The answer as JSON, which may be voted on for a while."""
+    def answered(self, photographs: Sequence[Photograph], answer: Answer) -> bytes:
+        """The answer as JSON text, which may be voted on for a while."""
         name = secrets.token_hex(8)
         described = self._described(name, photographs, answer)
-        self.recent.add(name, [one.content for one in photographs], described)
-        return described
+        text = json.dumps(described, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        self.recent.add(name, [one.content for one in photographs], text)
+        return text
 
     def _described(self, name: str, photographs: Sequence[Photograph], answer: Answer) -> dict[str, Any]:
         digests = [one.digest for one in photographs]
@@ -102,7 +104,9 @@ class Site:
         """What a first vote on an answer, or on a suspected row, keeps."""
         model, asked = self.identifier.model_digest, self.recent.find(name)
         if asked is not None:
-            return Observation(name, "upload", model, asked.answer, [encoded_anew(content) for content in asked.contents])
+            return Observation(
+                name, "upload", model, json.loads(asked.answer), [encoded_anew(content) for content in asked.contents]
+            )
         suspect = self._suspect(name)
         picture = self._row_jpeg(suspect, KEPT_SIDE, KEPT_QUALITY)
         if picture is None:
