@@ -12,7 +12,7 @@ endif
 # Modules are compiled once, not in each of the many processes that tests start, also where the environment says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install demo test slow fuzz lint types imports docs check benchmarks clean
+.PHONY: install demo test chromium slow fuzz lint types imports docs check benchmarks clean
 
 install: $(STAMP)
 
@@ -28,7 +28,12 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest -n auto
 
-slow: $(STAMP)
+# The browser tests drive the Chromium of the system: CI installs it where it is missing.
+chromium:
+	@command -v chromium chromium-browser google-chrome >/dev/null || test -z "$$CI" || \
+	  { apt-get update -q && apt-get install -y -q --no-install-recommends chromium; }
+
+slow: $(STAMP) chromium
 	$(BIN)/python -m pytest -n auto -m slow tests
 
 # Tries to break the library for so long; a failure is printed with the command that repeats it.

@@ -11,7 +11,17 @@ from hypothesis import given, settings, strategies as st
 
 from shortlist import Predictions
 from shortlist.errors import InputError, NotFittedError
-from shortlist.links import LDAM, Softmax, SoftmaxFocalRecovery, SparseTop, link_from_config, parse_link
+from shortlist.links import (
+    LDAM,
+    Isotonic,
+    Platt,
+    Softmax,
+    SoftmaxFocalRecovery,
+    SparseTop,
+    Temperature,
+    link_from_config,
+    parse_link,
+)
 from tests.references import links as reference
 
 MARGINS = np.array([0.1, 0.5, 0.0, 0.25])
@@ -219,3 +229,26 @@ def test_scale_out_of_range_is_refused(scale):
 def test_margins_that_are_not_one_finite_number_a_class_are_refused(margins):
     with pytest.raises(InputError, match="margins"):
         LDAM(torch.tensor(margins))
+
+
+TARGET = torch.arange(30) % 4
+ANY = torch.nn.functional.one_hot(TARGET, 4).bool()
+EXCLUSIVE = {
+    **{name: make() for name, make in LINKS.items()},
+    "softmax": Softmax(),
+    "sigmoid": parse_link("sigmoid"),
+    "assume-negative": parse_link("assume-negative"),
+    **{
+        f"{name} of {kind}": fitted_link().fit(rows(SCORES), target)
+        for name, fitted_link in {"temperature": Temperature, "platt": Platt, "isotonic": Isotonic}.items()
+        for kind, target in {"one label": TARGET, "any labels": ANY}.items()
+    },
+    "temperature of softmax, any labels": Temperature(Softmax()).fit(rows(SCORES), ANY),
+    "platt of softmax, any labels": Platt(Softmax()).fit(rows(SCORES), ANY),
+}
+
+
+@pytest.mark.parametrize("link", EXCLUSIVE.values(), ids=EXCLUSIVE)
+def test_a_link_is_exclusive_exactly_if_the_probabilities_of_every_row_sum_to_one(link):
+    sums = link.probs(rows(SCORES)).sum(1).numpy()
+    assert link.exclusive == np.allclose(sums, 1, atol=1e-9)

@@ -432,7 +432,7 @@ def test_queries_that_nearly_all_rows_satisfy_have_few_candidates(tmp_path, text
 
     scores = torch.randn(5_000, 4, generator=torch.Generator().manual_seed(0)) - 12
     given = Predictions(scores, classes=list("abcd"), link="sigmoid")
-    index, query = Index.build(given, tmp_path / "index"), Query.parse(text, "abcd")
+    index, query = Index.build(given, tmp_path / "index"), Query.parse(text, list("abcd"))
     candidates = find_engine("arrow").candidates(index.snapshot, query, 20, skip_damaged=False)
     assert len(candidates.rows) < 200
     assert found(index.search(query, 20)) == brute_force(query, exact_logs(given), 20)

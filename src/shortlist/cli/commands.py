@@ -49,6 +49,7 @@ COMMANDS = {
         "List the recipes, or show one of them: its settings, the published numbers, and the grid of `shortlist tune`.",
     ),
     "predict": Listed("predict:predict", "Predict sets of labels for new pictures or rows, or write their scores."),
+    "serve": Listed("serve:serve", "Start a page that identifies photographs, shows similar pictures, and collects votes."),
     "export": Listed(
         "export:export",
         "Export a classifier as an ONNX file, from raw pixels or features to sets, for use without torch.",

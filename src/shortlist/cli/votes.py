@@ -1,7 +1,7 @@
-"""``shortlist data votes``: one label for each item, from a table of votes."""
+"""``shortlist data votes``: one label for each item, from a table of votes or from those of the page of ``shortlist serve``."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -11,14 +11,25 @@ from shortlist.cli.prepare import check_outputs
 from shortlist.data.votes import Aggregation, Votes, adaptive_majority, dawid_skene, plain_majority
 from shortlist.errors import InputError
 from shortlist.report import Table
+from shortlist.words import counted
+
+if TYPE_CHECKING:
+    from shortlist.web.votes import VoteStore
 
 RULES = ("adaptive", "majority", "dawid-skene")
 SUFFIXES = (".csv", ".parquet")
+VOTES = (
+    "A .csv or .parquet of votes (user, item, label, author); or the votes of `serve`: the folder of its run, or votes.sqlite."
+)
+OUT = (
+    "File for the labels: .csv or .parquet. For the votes of `serve` a name without a suffix is a new folder, with the "
+    "photographs and labels.csv, which `train` takes."
+)
 MISSING: dict[str, Literal["refuse", "drop"]] = {"refuse": "refuse", "drop": "drop"}
 
 
 def votes(
-    table: Annotated[Path, typer.Argument(metavar="VOTES", help="A .csv or .parquet of votes: user, item, label, author.")],
+    table: Annotated[Path, typer.Argument(metavar="VOTES", help=VOTES)],
     rule: Annotated[str, typer.Option("--rule", "-r", metavar="RULE", help="adaptive, majority or dawid-skene.")] = "adaptive",
     b0: Annotated[
         float | None, typer.Option("--b0", help="adaptive: the weight of a new user. There is no published value.")
@@ -27,7 +38,7 @@ def votes(
         float | None,
         typer.Option("--theta", help="A label is valid if its support (weights, votes or probability) exceeds this."),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="File for the labels: .csv or .parquet.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help=OUT)] = None,
     users: Annotated[Path | None, typer.Option("--users", help="File for the weights of the users: .csv or .parquet.")] = None,
     user_column: Annotated[str, typer.Option("--user-column", help="Column of users.")] = "user",
     item_column: Annotated[str, typer.Option("--item-column", help="Column of items.")] = "item",
@@ -42,7 +53,9 @@ def votes(
     strict: options.Strict = False,
 ) -> None:
     """Aggregate votes into one label for each item: by an adaptive weighted majority, a plain majority, or Dawid-Skene."""
-    for option, path in (("--out", out), ("--users", users)):
+    store = _page_votes(table)
+    as_dataset = store is not None and out is not None and not out.suffix
+    for option, path in (("--out", None if as_dataset else out), ("--users", users)):
         if path is not None and path.suffix.lower() not in SUFFIXES:
             raise InputError(f"{option}: expected a name that ends in .csv or .parquet, got {path}")
     if missing not in MISSING:
@@ -50,11 +63,15 @@ def votes(
     check_outputs([out, users], [table])
     found: list[str] = []
     with noticed(found):
-        read = Votes.read(
-            table, user=user_column, item=item_column, label=label_column, author=author_column, missing=MISSING[missing]
-        )
+        if store is not None:
+            read = _read_page_votes(store)
+        else:
+            columns = {"user": user_column, "item": item_column, "label": label_column, "author": author_column}
+            read = Votes.read(table, **columns, missing=MISSING[missing])  # type: ignore[arg-type]
         result = _aggregated(read, rule, b0, theta)
-    if out is not None:
+    if out is not None and store is not None and as_dataset:
+        _write_dataset(store, result, out)
+    elif out is not None:
         result.save(out)
     if users is not None:
         result.save_users(users)
@@ -66,6 +83,33 @@ def votes(
     say(f"{len(read):,} votes of {len(read.users):,} users: {counts}, {result.rounds} rounds{where}")
     if strict and (found or result.notes):
         raise typer.Exit(Outcome.WARNED)
+
+
+def _page_votes(path: Path) -> "VoteStore | None":
+    """The votes of the page, given as their file or as the folder of the run; None for a table."""
+    from shortlist.web.opening import VOTES as NAME
+    from shortlist.web.votes import VoteStore, is_vote_file
+
+    file = path / NAME if path.is_dir() else path
+    if path.is_dir() and not file.is_file():
+        raise InputError(f"{path}: expected the folder of a run whose page has votes, and there is no {NAME} in it")
+    return VoteStore(file) if is_vote_file(file) else None
+
+
+def _read_page_votes(store: "VoteStore") -> Votes:
+    from shortlist.web.labels import read_votes
+
+    found = read_votes(store)
+    if found.unsure:
+        say(f"{counted(found.unsure, 'vote says', 'votes say')} not sure: left out")
+    return found.votes
+
+
+def _write_dataset(store: "VoteStore", result: Aggregation, out: Path) -> None:
+    from shortlist.web.labels import LABELS, write_dataset
+
+    written = write_dataset(store, result, out)
+    say(f"{counted(len(written), 'photograph')}, {int(written.valid.sum()):,} with a valid label; next: train {out / LABELS}")
 
 
 def _aggregated(read: Votes, rule: str, b0: float | None, theta: float | None) -> Aggregation:

@@ -70,6 +70,11 @@ class FittedLink(Link):
         return {"kind": self.kind, "base": self.base.config() if self.base else None, "single": self.single}
 
     @property
+    def exclusive(self) -> bool:
+        """Whether it was fitted on one label per row: the probabilities of a row then sum to one."""
+        return bool(self.single)
+
+    @property
     def records_fit(self) -> bool:
         """Whether the number of labels per row is known, which only a fit determines."""
         return self.single is not None

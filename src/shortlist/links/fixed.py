@@ -70,6 +70,11 @@ class Softmax(Link):
 
     kind = "softmax"
 
+    @property
+    def exclusive(self) -> bool:
+        """True: the probabilities of a row sum to one."""
+        return True
+
     def _probs(self, scores: Scores) -> Probs:
         return torch.softmax(scores, dim=1)
 

@@ -69,6 +69,11 @@ class Link(Fitted):
         return type(self)._log_odds is Link._log_odds
 
     @property
+    def exclusive(self) -> bool:
+        """Whether the probabilities of a row sum to one: exactly one of its labels is true, so labels exclude each other."""
+        return False
+
+    @property
     def records_fit(self) -> bool:
         """Whether the configuration implies that the link was fitted, so that its buffers must exist."""
         return False

@@ -35,6 +35,11 @@ class SparseTop(Link):
         if classes < self.k:
             raise InputError(f"{self}: expected scores of at least {self.k:g} classes, got {classes}")
 
+    @property
+    def exclusive(self) -> bool:
+        """Whether k is 1: the probabilities of a row sum to k."""
+        return self.k == 1
+
     def for_rows(self, *, single: bool) -> Link | None:
         """As declared by :class:`Link`: with k = 1 the labels of a row share one, which is wrong if it may have several."""
         return self if single or self.k != 1 else None

@@ -142,6 +142,11 @@ class SoftmaxFocalRecovery(Link):
     parameter_names = tuple(domains)
     gamma: float
 
+    @property
+    def exclusive(self) -> bool:
+        """True: the probabilities of a row sum to one."""
+        return True
+
     def __init__(self, gamma: float = 2.0):
         super().__init__()
         self._set(gamma=gamma)
@@ -180,6 +185,11 @@ class LDAM(Link):
     parameter_names = ("scale",)
     margins: Tensor | None
     scale: float
+
+    @property
+    def exclusive(self) -> bool:
+        """True: the probabilities of a row sum to one."""
+        return True
 
     def __init__(self, margins: Tensor | None = None, scale: float = 30.0):
         super().__init__()

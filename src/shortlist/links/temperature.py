@@ -48,31 +48,31 @@ class Temperature(FittedLink):
             first = second = 0.0
             for rows in row_blocks(*scores.shape):
                 values = self._scores_of_base(scores[rows]).double()
-                part = (_softmax_slopes if self._one_softmax else _sigmoid_slopes)(values, target[rows], scale)
+                part = (_softmax_slopes if self.exclusive else _sigmoid_slopes)(values, target[rows], scale)
                 first, second = first + float(part[0]), second + float(part[1])
             return first, second
 
         self.temperature = torch.tensor(1 / _root(slope), dtype=torch.float64, device=scores.device)
 
     @property
-    def _one_softmax(self) -> bool:
+    def exclusive(self) -> bool:
         """Whether the probabilities of a row are one softmax, rather than a sigmoid each."""
         return bool(self.single) or isinstance(self.base, Softmax)
 
     def _scaled(self, scores: Scores) -> Tensor:
         temperature = self.fitted_buffer("temperature")
         scores = self._scores_of_base(scores)
-        if self._one_softmax:  # a constant of a row changes nothing, and division by a small temperature could overflow
+        if self.exclusive:  # a constant of a row changes nothing, and division by a small temperature could overflow
             scores = scores - scores.detach().amax(1, keepdim=True)
         return scores / temperature
 
     def _probs(self, scores: Scores) -> Probs:
         scaled = self._scaled(scores)
-        return torch.softmax(scaled, dim=1) if self._one_softmax else torch.sigmoid(scaled)
+        return torch.softmax(scaled, dim=1) if self.exclusive else torch.sigmoid(scaled)
 
     def _log_odds(self, scores: Scores) -> Tensor:
         scaled = self._scaled(scores)
-        return Softmax().log_odds(scaled) if self._one_softmax else scaled
+        return Softmax().log_odds(scaled) if self.exclusive else scaled
 
     def _scores(self, probs: Probs) -> Scores:
         base = self._fitted_base()

@@ -113,7 +113,15 @@ class Network(nn.Module):
 
     def label_scores(self, prepared: Tensor) -> Scores:
         """The scores that sets are made from, (N, C); of two heads, those of :attr:`scored_head`."""
-        scores: Scores | TwoHeadScores = self(prepared)
+        return self._of_scored_head(self(prepared))
+
+    def label_scores_and_features(self, prepared: Tensor) -> tuple[Scores, Tensor]:
+        """The scores that sets are made from, (N, C), and the embeddings (N, F) they were computed from, in one pass."""
+        features = self.features(prepared)
+        output = self.head(features)
+        return self._of_scored_head(as_scores(output, self.num_classes) if self.foreign else output), features
+
+    def _of_scored_head(self, scores: Scores | TwoHeadScores) -> Scores:
         if not isinstance(scores, TwoHeadScores):
             return scores
         return scores.proposal_scores if self.scored_head == "proposal" else scores.scores
@@ -224,6 +232,10 @@ class WholeNetwork(Network):
         if not isinstance(found, Tensor) or found.ndim != 2:
             raise InputError(f"network: expected {type(module).__name__} to return embeddings (N, F), got {_came(found)}")
         return found
+
+    def label_scores_and_features(self, prepared: Tensor) -> tuple[Scores, Tensor]:
+        """The scores (N, C) and the embeddings (N, F): a pass each, since only the module knows how they relate."""
+        return self.label_scores(prepared), self.features(prepared)
 
     def describe(self) -> str:
         """The class of the module."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 import torch
 
 from shortlist.errors import InputError
-from shortlist.links import Link, Sigmoid, Softmax
+from shortlist.links import Sigmoid
 from shortlist.predictions import Predictions
 from shortlist.retrieval.columns import THUMBNAIL, Columns, Kinds, Thumbnails, column_arrays
 from shortlist.retrieval.manifest import SegmentEntry
@@ -28,13 +28,6 @@ def check_predictions(predictions: Predictions) -> None:
         )
     if not len(predictions):
         raise InputError("predictions: expected rows to index, got none")
-
-
-def is_single_label_link(link: Link | None) -> bool:
-    """Whether the probabilities of a row sum to one, so that its labels exclude each other."""
-    base = getattr(link, "base", None)
-    single = isinstance(link, Softmax) or bool(getattr(link, "single", False))
-    return single or (base is not None and is_single_label_link(base))
 
 
 class RowColumns:

@@ -80,7 +80,7 @@ class Index:
             thumbnails: makes the column ``thumbnail`` from the images of the rows.
             progress: callback, called with the number of rows written so far.
         """
-        from shortlist.retrieval.building import RowColumns, check_predictions, is_single_label_link, write_segment
+        from shortlist.retrieval.building import RowColumns, check_predictions, write_segment
 
         check_predictions(predictions)
         given = RowColumns(columns, thumbnails, len(predictions), {})
@@ -88,7 +88,7 @@ class Index:
             entry = write_segment(predictions, folder, SEGMENT_NAME % 1, 0, given, progress)
             assert predictions.link is not None
             Manifest(tuple(predictions.class_names), predictions.link.fingerprint()).with_segment(entry).write(folder)
-        if is_single_label_link(predictions.link):
+        if predictions.link.exclusive:
             warnings.warn(
                 f"with the link {predictions.link} each row has exactly one label, but queries assume independent labels: the "
                 "probabilities of queries with several labels will be wrong",

@@ -174,17 +174,27 @@ def _reason(reason: Reason) -> dict[str, Any]:
 
 def _picture(result: Result) -> tuple[str | None, str]:
     """The image as a data URI, or None and the reason why there is none."""
-    if result.thumbnail is not None:
-        return _uri(result.thumbnail), ""
-    if result.path is None:
+    content, missing = jpeg_of(result.columns)
+    return None if content is None else _uri(content), missing
+
+
+def jpeg_of(columns: Mapping[str, Any]) -> tuple[bytes | None, str]:
+    """The image of a row as a small JPEG, or None and the reason why there is none.
+
+    Args:
+        columns: what the index keeps of the row: its thumbnail, or the path of its image.
+    """
+    if columns.get(THUMBNAIL) is not None:
+        return columns[THUMBNAIL], ""
+    if columns.get(PATH) is None:
         return None, "no image in the index"
     from shortlist.data.decoding import PictureError, decode
 
     try:
-        image = decode(result.path, at_least=SIDE).image
+        image = decode(columns[PATH], at_least=SIDE).image
     except PictureError as error:
         return None, str(error)
-    return _uri(small_jpeg(image, SIDE)), ""
+    return small_jpeg(image, SIDE), ""
 
 
 def _uri(content: bytes) -> str:

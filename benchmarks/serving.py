@@ -1,0 +1,199 @@
+"""The identification server under load: ``python -m benchmarks serving`` takes three minutes and uses the loopback interface.
+
+A server process with the network of the demo (its weights do not matter for speed), 120 classes, sets of 5 on average, and
+300,000 references of which similar ones are searched for every answer. Clients keep their connections, send a small JPEG each
+time and wait for the answer; they run on the same machine, and take their share of it.
+"""
+
+import asyncio
+import io
+import json
+import multiprocessing
+import socket
+import statistics
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import torch
+from PIL import Image
+
+from benchmarks.harness import record
+from shortlist.data import Flora, PictureArray, Split
+from shortlist.links import Softmax
+from shortlist.models import Classifier, InputSpec, Network
+from shortlist.sets import average_k
+from shortlist.web.reference_pictures import ReferencePictures
+from shortlist.web.references import References
+from shortlist.web.service import Identifier
+from shortlist.web.site import Site
+from shortlist.web.votes import VoteStore
+
+CLASSES, REFERENCES, SIDE = 120, 300_000, 32
+LONG, SHORT = 120.0, 15.0  # seconds
+
+
+def _site(folder: Path) -> Site:
+    torch.manual_seed(0)
+    garden = Flora(species=CLASSES, genera=30)
+    network = Network("resnet-8x2/2", "linear", InputSpec.pictures(SIDE, 0.5, 0.25), CLASSES).eval()
+    classifier = Classifier(network, garden.classes, link=Softmax(), superclasses=garden.superclasses)
+    images, _, _ = garden.specimens(500, seed=8, size=SIDE)
+    classifier = classifier.fit_rule(average_k(5), classifier.predictions(images))
+    width = int(network.backbone.num_features)
+    embeddings = torch.nn.functional.normalize(torch.randn(REFERENCES, width), dim=1).half().numpy()
+    np.save(folder / "embeddings.npy", embeddings)
+    starts = np.linspace(0, REFERENCES, CLASSES + 1).astype(np.int64)
+    typical = starts[:-1, None] + np.arange(8)
+    kept = np.load(folder / "embeddings.npy", mmap_mode="c")
+    references = References(kept, starts, np.arange(REFERENCES), typical, network.digest(), "")
+    images = torch.zeros(1, 3, SIDE, SIDE, dtype=torch.uint8).expand(REFERENCES, 3, SIDE, SIDE)
+    rows = Split(PictureArray(images), None, [str(row) for row in range(REFERENCES)])
+    pictures = ReferencePictures(rows, references)
+    return Site(Identifier(classifier, references), VoteStore(folder / "votes.sqlite"), "demo", pictures=pictures)
+
+
+def _serve(folder: str, bound: socket.socket) -> None:
+    import uvicorn
+
+    from shortlist.web.app import make_app
+
+    torch.set_num_threads(1)
+    settings = uvicorn.Config(make_app(_site(Path(folder))), log_level="warning", proxy_headers=False, server_header=False)
+    uvicorn.Server(settings).run(sockets=[bound])
+
+
+def _tcp() -> socket.socket:
+    """A socket for which asyncio sends answers at once; of others it does not know that they speak TCP."""
+    return socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+
+
+@contextmanager
+def _server() -> Any:
+    """Its process and its port."""
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder, _tcp() as bound:
+        bound.bind(("127.0.0.1", 0))
+        process = context.Process(target=_serve, args=(folder, bound), daemon=True)
+        process.start()
+        try:
+            yield psutil.Process(process.pid), bound.getsockname()[1]
+        finally:
+            process.terminate()
+            process.join(30)
+
+
+def _request(content: bytes) -> bytes:
+    """A photograph as a browser sends it."""
+    part = b'--edge\r\nContent-Disposition: form-data; name="images"; filename="a.jpg"\r\nContent-Type: image/jpeg\r\n\r\n'
+    body = part + content + b"\r\n--edge--\r\n"
+    head = "POST /v1/identify HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=edge\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def _requests(count: int = 64) -> list[bytes]:
+    images, _, _ = Flora(species=CLASSES, genera=30).specimens(count, seed=9, size=SIDE)
+    found = []
+    for image in images:
+        written = io.BytesIO()
+        Image.fromarray(image.permute(1, 2, 0).numpy()).save(written, "jpeg", quality=90)
+        found.append(_request(written.getvalue()))
+    return found
+
+
+class _Client:
+    """One client, which asks as soon as it has its answer, until the time is over."""
+
+    def __init__(self, port: int, requests: list[bytes], until: float):
+        self.port, self.requests, self.until = port, requests, until
+        self.seconds: list[float] = []
+        self.errors = 0
+
+    async def run(self, start: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        while time.perf_counter() < self.until:
+            began = time.perf_counter()
+            writer.write(self.requests[(start + len(self.seconds)) % len(self.requests)])
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+            await reader.readexactly(length)
+            self.seconds.append(time.perf_counter() - began)
+            self.errors += not head.startswith(b"HTTP/1.1 200")
+        writer.close()
+
+
+def _load(port: int, clients: int, seconds: float, requests: list[bytes]) -> dict[str, float]:
+    async def everyone() -> list[_Client]:
+        began = time.perf_counter()
+        asking = [_Client(port, requests, began + seconds) for _ in range(clients)]
+        await asyncio.wait_for(asyncio.gather(*(one.run(7 * place) for place, one in enumerate(asking))), seconds + 30)
+        return asking
+
+    began = time.perf_counter()
+    asked = asyncio.run(everyone())
+    taken = time.perf_counter() - began
+    times = sorted(time for one in asked for time in one.seconds)
+    return {
+        "clients": clients,
+        "seconds": taken,
+        "requests": len(times),
+        "per_second": len(times) / taken,
+        "median_ms": 1e3 * statistics.median(times),
+        "p95_ms": 1e3 * times[int(0.95 * (len(times) - 1))],
+        "errors": sum(one.errors for one in asked),
+    }
+
+
+def _wait(port: int) -> None:
+    for _ in range(600):
+        try:
+            asyncio.run(_read(port, "/healthz"))
+            return
+        except OSError:
+            time.sleep(0.1)
+    raise TimeoutError("the server did not start")
+
+
+async def _read(port: int, path: str) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+    content = await reader.read()
+    writer.close()
+    return content.partition(b"\r\n\r\n")[2]
+
+
+def _page_bytes(port: int) -> int:
+    """What a browser fetches before any picture."""
+    names = ("ask.js", "answer.js", "elements.js", "server.js", "viewer.js", "style.css", "icon.svg")
+    paths = ["/", *(f"/static/{name}" for name in names)]
+    return sum(len(asyncio.run(_read(port, path))) for path in paths)
+
+
+def run(long: float = LONG) -> None:
+    requests = _requests()
+    with _server() as (process, port):
+        _wait(port)
+        _load(port, 4, 2, requests)  # warms up
+        measured = [_load(port, 1, SHORT, requests), _load(port, 16, SHORT, requests)]
+        memory = [process.memory_info().rss / 2**20]
+        for _ in range(4):  # the last quarters show whether it still grows
+            measured.append(_load(port, 50, long / 4, requests))
+            memory.append(process.memory_info().rss / 2**20)
+        health = json.loads(asyncio.run(_read(port, "/healthz")))
+        setting = f"{REFERENCES:,} references, {CLASSES} classes, resnet-8x2/2 at {SIDE} pixels, one process"
+        found = {
+            "load": measured,
+            "page_bytes": _page_bytes(port),
+            "memory_mb": memory,
+            "other_load": psutil.getloadavg()[1],
+        }
+        record("serving", setting, found)
+        print(json.dumps({**found, "references": health["references"]}, indent=1), flush=True)
+
+
+if __name__ == "__main__":
+    run()
