@@ -25,6 +25,7 @@ COMMANDS = {
     "index": "retrieval:app",
     "search": "retrieval:search",
     "retrieval-eval": "retrieval_eval:retrieval_eval",
+    "reproduce": "reproduce:reproduce",
     "demo": "demo:demo",
 }
 SETTINGS = {"help_option_names": ["-h", "--help"]}
