@@ -33,6 +33,13 @@ def test_only_the_arms_that_are_asked_for_are_run(results):
     assert [(task.name, task.seed) for task in tasks] == [("low", 0), ("low", 1), ("low", 2)]
 
 
+def test_seed_follows_seed_over_all_experiments(results):
+    other = Experiment("other", "", {"low": GOOD["low"]}, seeds=1)
+    tasks = missing_tasks({"made-up": EXPERIMENT, "other": other}, {"made-up": {"high"}, "other": {"low"}}, results)
+    assert [(task.experiment, task.seed) for task in tasks] == [("made-up", 0), ("other", 0), ("made-up", 1), ("made-up", 2)]
+    assert missing_tasks({}, {}, results) == []
+
+
 def test_results_say_where_they_come_from(results):
     run_tasks(tasks_of(EXPERIMENT, results, seeds=1), results)
     for result in results:

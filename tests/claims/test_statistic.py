@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from shortlist.claims.statistic import Number, difference, largest, slope, smallest, value_range
+from shortlist.claims.statistic import Number, Tuned, difference, largest, slope, smallest, value_range
 from shortlist.errors import InputError
 
 MEASURED = {"a": {"x": 3.0, "y": 4.0}, "b": {"x": 1.0, "y": 8.0}}
@@ -18,6 +18,15 @@ def test_arithmetic_over_arms():
     assert largest(a, b).of(MEASURED) == 3.0
     assert smallest(a, b).of(MEASURED) == 1.0
     assert value_range(a, b, Number("b", "y")).of(MEASURED) == 7.0
+
+
+def test_a_tuned_method_is_what_validation_chooses():
+    measured = {"a": {"x": 1.0, "validation": 5.0}, "b": {"x": 3.0, "validation": 4.0}, "c": {"x": 2.0, "validation": 5.0}}
+    tuned = Tuned(("a", "b", "c"), "x")
+    assert tuned.of(measured) == 1.0
+    assert Tuned(("b", "c"), "x").of(measured) == 2.0
+    assert tuned.arms() == ("a", "b", "c")
+    assert (Tuned(("b",), "x") - 0.5).of(measured) == 2.5
 
 
 def test_a_ratio_to_nothing_is_no_number():

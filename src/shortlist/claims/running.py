@@ -71,18 +71,17 @@ def missing_tasks(
         seeds: how many, instead of those of the experiment.
         data: the folder that holds the data.
     """
-    tasks = []
-    for name, wanted in arms.items():
-        experiment = experiments[name]
-        done = {(result.arm, result.seed) for result in results.of(experiment)}
-        folder = folder_of(experiment.data, data)
-        tasks += [
-            Task(name, arm, experiment.arms[arm], seed, folder)
-            for seed in range(seeds or experiment.seeds)
-            for arm in experiment.arms
-            if arm in set(wanted) and (arm, seed) not in done
-        ]
-    return tasks
+    done = {name: {(result.arm, result.seed) for result in results.of(experiments[name])} for name in arms}
+    folders = {name: folder_of(experiments[name].data, data) for name in arms}
+    numbers = {name: seeds or experiments[name].seeds for name in arms}
+    return [
+        Task(name, arm, experiments[name].arms[arm], seed, folders[name])
+        for seed in range(max(numbers.values(), default=0))
+        for name, wanted in arms.items()
+        if seed < numbers[name]
+        for arm in experiments[name].arms
+        if arm in set(wanted) and (arm, seed) not in done[name]
+    ]
 
 
 def run_tasks(tasks: Sequence[Task], results: Results, *, jobs: int = 1, report: Report | None = None) -> list[Failure]:

@@ -26,8 +26,10 @@ class Statistic:
         """Its value for one seed."""
         raise NotImplementedError
 
-    def __sub__(self, other: "Statistic") -> "Statistic":
-        return Combined("{} - {}", lambda first, second: first - second, (self, other))
+    def __sub__(self, other: "Statistic | float") -> "Statistic":
+        if isinstance(other, Statistic):
+            return Combined("{} - {}", lambda first, second: first - second, (self, other))
+        return Combined(f"{{}} - {other:g}", lambda first: first - other, (self,))
 
     def __truediv__(self, other: "Statistic") -> "Statistic":
         return Combined("{} / {}", _ratio, (self, other))
@@ -57,6 +59,37 @@ class Number(Statistic):
         if self.name not in numbers:
             raise InputError(f"arm {self.arm}: expected the number {self.name!r}, got {', '.join(sorted(numbers)) or 'none'}")
         return numbers[self.name]
+
+
+@dataclass(frozen=True)
+class Tuned(Statistic):
+    """One number of the arm that did best on validation rows: a method whose settings are tuned, for each seed anew.
+
+    Args:
+        candidates: the arms, one for each setting that is tried.
+        name: the number.
+        by: the number that chooses, higher is better; of equals the first arm is taken.
+
+    >>> measured = {"a": {"top-5": 94.0, "validation": 90.0}, "b": {"top-5": 93.0, "validation": 91.0}}
+    >>> Tuned(("a", "b"), "top-5").of(measured)
+    93.0
+    """
+
+    candidates: tuple[str, ...]
+    name: str
+    by: str = "validation"
+
+    def __str__(self) -> str:
+        return f"{self.name} of the best of {', '.join(self.candidates)}"
+
+    def arms(self) -> tuple[str, ...]:
+        """All that are tried."""
+        return self.candidates
+
+    def of(self, measured: Measured) -> float:
+        """The number of the arm that validation chooses."""
+        best = max(self.candidates, key=lambda arm: Number(arm, self.by).of(measured))
+        return Number(best, self.name).of(measured)
 
 
 @dataclass(frozen=True)
