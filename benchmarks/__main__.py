@@ -8,6 +8,7 @@ import sys
 from benchmarks import (
     big_file,
     cifar_table,
+    claims_page,
     classifying,
     conformal,
     decoding,
@@ -77,6 +78,7 @@ for name in names:
         cifar_table.write()
         open_set_table.write()
         retrieval_table.write()
+        claims_page.write()
     elif name in BENCHMARKS | ON_A_GPU | LARGE:
         (BENCHMARKS | ON_A_GPU | LARGE)[name].run()
     elif name in WITH_A_PATH:

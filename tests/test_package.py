@@ -14,6 +14,7 @@ import shortlist
 SOURCE = Path(shortlist.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 ROOMS = (
+    "claims",
     "cli",
     "data",
     "data.votes",

@@ -1,4 +1,5 @@
 from . import (
+    claims as claims,
     data as data,
     evaluation as evaluation,
     kernels as kernels,

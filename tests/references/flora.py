@@ -116,3 +116,35 @@ def tail_share(shares, tail=Fraction(4, 5)):
         held += part * share
         wanted -= part
     return held / sum(map(Fraction, shares))
+
+
+def readings_posterior(garden, readings, noise):
+    """P(species | readings of one row), from normal densities: views, then the traits of a view, then the values of a trait."""
+
+    def density(values, shown):
+        return math.prod(
+            math.exp(-((x - (place == shown)) ** 2) / (2 * noise**2)) / (noise * math.sqrt(2 * math.pi))
+            for place, x in enumerate(values)
+        )
+
+    parts, start = [], 0
+    for trait in TRAITS:
+        parts.append([float(x) for x in readings[start : start + len(trait.values)]])
+        start += len(trait.values)
+    joint = []
+    for species, share in enumerate(garden.prior.tolist()):
+        total = 0.0
+        for view in VIEWS:
+            product = view.share
+            for column, trait in enumerate(TRAITS):
+                if trait in view.shown:
+                    typical = int(garden.taxa.typical[species, column])
+                    product *= sum(
+                        float(chance(trait, typical, value, garden.variation)) * density(parts[column], value)
+                        for value in range(len(trait.values))
+                    )
+                else:
+                    product *= density(parts[column], None)
+            total += product
+        joint.append(share * total)
+    return [value / sum(joint) for value in joint]

@@ -60,6 +60,10 @@ COMMANDS = {
         "retrieval_eval:retrieval_eval",
         "Measure retrieval by combined queries: some labels present, others absent.",
     ),
+    "reproduce": Listed(
+        "reproduce:reproduce",
+        "Measure what the papers claim: train what is missing in the results, and say what holds, what fails, what is open.",
+    ),
     "demo": Listed(
         "demo:demo",
         "Train on synthetic pictures whose best possible result is known, and write a report; takes minutes on two cores.",

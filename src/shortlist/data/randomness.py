@@ -36,6 +36,7 @@ class Purpose(enum.IntEnum):
     LOSS_STATE = 15
     LONG_TAIL = 16
     MINI_TEST = 17
+    READINGS = 18
 
 
 def check_seed(seed: int, name: str = "seed") -> int:

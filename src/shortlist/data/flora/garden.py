@@ -13,6 +13,7 @@ from shortlist.data.flora.blocks import in_blocks, picture_side
 from shortlist.data.flora.cache import kept_pictures
 from shortlist.data.flora.law import Law, every_observation
 from shortlist.data.flora.limits import Limits, best_accuracies
+from shortlist.data.flora.measurements import posterior_of_readings, read_traits
 from shortlist.data.flora.plots import draw_plots
 from shortlist.data.flora.quadrats import Habitats
 from shortlist.data.flora.species import grow
@@ -56,7 +57,7 @@ class Flora:
         abundance: Abundance = "long-tailed",
         variation: float = 1.0,
     ):
-        variation = _checked_variation(variation)
+        variation = _in_range("variation", variation, 0, 2)
         self.seed = check_seed(seed)
         draws = Draws(self.seed, Purpose.SPECIES)
         self.taxa = grow(species, genera, draws)
@@ -168,6 +169,25 @@ class Flora:
         marginals = self.habitats.marginals(plots.shown).astype(np.float32)
         return images, torch.from_numpy(plots.target(len(self.classes))), torch.from_numpy(marginals)
 
+    def measurements(self, n: int, *, seed: int = 0, noise: float = 0.25, spread: float = 0.0) -> tuple[Tensor, Tensor, Tensor]:
+        """Rows of a table: float32 (n, 40), their species, int64 (n,), and the exact posterior of each, float32 (n, species).
+
+        There is a reading for each value of each trait, 1 where it is shown and 0 elsewhere, with normal noise, and one of the
+        noise of the row (its logarithm over ``noise``). Which traits are shown has to be read from them.
+
+        Args:
+            n: how many.
+            seed: other rows of the same garden.
+            noise: standard deviation of the readings; the larger, the more ambiguous are the rows.
+            spread: how much rows differ in ambiguity: their noise is from ``noise / e^spread`` to ``noise * e^spread``.
+        """
+        noise, spread = _in_range("noise", noise, 0.05, 10), _in_range("spread", spread, 0, 3)
+        target, shown = self.observations(n, seed=seed)
+        readings, deviation = read_traits(shown.numpy(), check_seed(seed), 0, noise, spread)
+        table = np.concatenate([readings, np.log(deviation / noise)[:, None]], axis=1)
+        posterior = posterior_of_readings(readings, deviation, self.law, self.prior)
+        return torch.from_numpy(table.astype(np.float32)), target, torch.from_numpy(posterior)
+
     def open_set(
         self, n: int, *, seed: int = 0, size: int = 32, share: float = 0.4, cache: str | Path | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
@@ -212,11 +232,11 @@ class Flora:
         return best_accuracies(np.concatenate(posteriors), self.prior, ks, np.concatenate(weights))
 
 
-def _checked_variation(number: float) -> float:
+def _in_range(name: str, number: float, least: float, most: float) -> float:
     try:
-        fits = not isinstance(number, bool) and 0 <= float(number) <= 2
+        fits = not isinstance(number, bool) and least <= float(number) <= most
     except (TypeError, ValueError):
         fits = False
     if not fits:
-        raise InputError(f"variation: expected a number from 0 to 2, got {str(number)[:40]}")
+        raise InputError(f"{name}: expected a number from {least:g} to {most:g}, got {str(number)[:40]}")
     return float(number)

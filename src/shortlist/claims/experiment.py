@@ -1,0 +1,88 @@
+"""Experiment: what is computed for claims, as data: arms by name, each a function with settings, over seeds.
+
+Several claims read one experiment. A result belongs to an arm and a seed and carries the fingerprint of what was run, so an arm
+that is changed is run again, and what was measured before is not mixed with it.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from shortlist.errors import InputError
+
+Numbers: TypeAlias = dict[str, float]
+# (settings, seed, folder of the data that the settings name, or None) → numbers by name
+Compute: TypeAlias = Callable[[Mapping[str, Any], int, Path | None], Numbers]
+Data: TypeAlias = Literal["none", "cifar100", "mulan"]
+DIGITS = 16  # hexadecimal digits of a fingerprint
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One thing to compute for every seed.
+
+    Args:
+        compute: a function at the top level of a module: settings, seed, folder → numbers. A ``version`` attribute, if it
+            has one, is part of the fingerprint: raise it when the function computes something else.
+        settings: what the function gets, plain values that JSON can hold.
+    """
+
+    compute: Compute
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the function's name and version and of the settings; not of the package or the machine."""
+        what = {
+            "function": f"{self.compute.__module__}.{self.compute.__qualname__}",
+            "version": getattr(self.compute, "version", 1),
+            "settings": self.settings,
+        }
+        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:DIGITS]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Arms that are compared with each other, seed by seed.
+
+    Args:
+        id: its name in the results.
+        what: one sentence.
+        arms: by name.
+        seeds: how many, from 0.
+        data: the data that the user has to have.
+        quick: whether it is part of the quick suite, for processors.
+        shows: names of the numbers that the page shows of every arm.
+    """
+
+    id: str
+    what: str
+    arms: Mapping[str, Arm]
+    seeds: int
+    data: Data = "none"
+    quick: bool = True
+    shows: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1 or not self.arms:
+            raise InputError(
+                f"experiment {self.id}: expected arms and at least one seed, got {len(self.arms)} and {self.seeds}"
+            )
+
+
+# By data: what the folder that holds them has to contain, and the folders below --data to look in.
+LAYOUTS: Mapping[Data, tuple[str, tuple[str, ...]]] = {
+    "cifar100": ("fine_label_names.txt", ("cifar-100-binary", "cifar100", "cifar100/cifar-100-binary", ".")),
+    "mulan": ("scene", ("mulan", ".")),
+}
+
+
+def folder_of(data: Data, root: Path | None) -> Path | None:
+    """The folder with these data below the user's; None if they are not there or none are needed."""
+    if data == "none" or root is None:
+        return None
+    holds, places = LAYOUTS[data]
+    return next((root / place for place in places if (root / place / holds).exists()), None)

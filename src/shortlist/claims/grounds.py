@@ -1,0 +1,75 @@
+"""Where claims are tested: the same training for every method on each ground, so that nothing but the method differs.
+
+Flora as a table of measurements is the quick ground: a training takes seconds on one core, the best possible sets are known,
+and every seed draws a garden of its own. CIFAR-100 is the ground of the papers, for a GPU.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from shortlist.claims.experiment import Arm, Experiment
+from shortlist.claims.training import SIZES, training_arm
+from shortlist.training.recipe import Recipe
+
+FLORA = "flora:kind=measurements,seed={seed},variation=0.4,val=3000,test=3000"
+QUICK_SEEDS, FULL_SEEDS = 6, 5
+
+_TABLE: dict[str, Any] = {
+    "method": "cross-entropy",
+    "rule": "average-k:5",
+    "backbone": "mlp-128x2",
+    "augmentation": "none",
+    "epochs": 24,
+    "batch_size": 256,
+    "optimizer": "adamw",
+    "lr": 4e-3,
+    "weight_decay": 1e-2,
+    "schedule": "one-cycle",
+    "validate_every": 6,
+}
+# 100 species in 20 genera, as CIFAR-100 has classes and superclasses, all equally frequent.
+BALANCED = Recipe("balanced", f"{FLORA},species=100,genera=20,abundance=balanced,train=3000", monitor="top-5", **_TABLE)
+# The same with the long tail of Pl@ntNet-300K, also in the test rows.
+LONG_TAILED = Recipe("long-tailed", f"{FLORA},species=100,genera=20,train=4000", monitor="average-5", **_TABLE)
+# Training rows with a long tail, from 50 to 1, and balanced test rows, as in CIFAR-100-LT.
+CUT_TAIL = Recipe(
+    "cut-tail",
+    f"{FLORA},species=100,genera=20,abundance=balanced,train=16000,imbalance=50",
+    monitor="macro-top-5",
+    **_TABLE,
+)
+
+# The recipe cifar100-resnet18 for 70 epochs instead of 100: 0.3 points less of top-5, the same average-5 (docs/choosing.md).
+_CIFAR: dict[str, Any] = {
+    "method": "cross-entropy",
+    "rule": "average-k:5",
+    "backbone": "resnet-18",
+    "augmentation": "shift-flip",
+    "epochs": 70,
+    "batch_size": 512,
+    "optimizer": "sgd",
+    "lr": 0.4,
+    "weight_decay": 5e-4,
+    "schedule": "one-cycle",
+    "validate_every": 5,
+    "compile": True,
+}
+CIFAR100 = Recipe("cifar100", "cifar100:{path}", monitor="top-5", **_CIFAR)
+CIFAR100_LT = Recipe("cifar100-lt", "cifar100:{path},imbalance=100", monitor="macro-top-5", **_CIFAR)
+
+
+def methods_arms(base: Recipe, methods: Mapping[str, Mapping[str, Any]], sizes: tuple[int, ...] = SIZES) -> dict[str, Arm]:
+    """An arm for each method: its name and the settings in which it differs from the base."""
+    return {name: training_arm(base.with_settings(**changes), sizes) for name, changes in methods.items()}
+
+
+def quick(id: str, what: str, arms: Mapping[str, Arm], *, shows: tuple[str, ...] = (), seeds: int = QUICK_SEEDS) -> Experiment:
+    """An experiment of the quick suite."""
+    return Experiment(id, what, arms, seeds, shows=shows)
+
+
+def on_cifar100(
+    id: str, what: str, arms: Mapping[str, Arm], *, shows: tuple[str, ...] = (), seeds: int = FULL_SEEDS
+) -> Experiment:
+    """An experiment on CIFAR-100, for a GPU."""
+    return Experiment(id, what, arms, seeds, data="cifar100", quick=False, shows=shows)

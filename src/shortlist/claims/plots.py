@@ -1,0 +1,74 @@
+"""The plot of the claims of a paper: every comparison with its estimate and its interval, by decision."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from shortlist.claims.claim import Decision, PartVerdict, Verdict, Within
+from shortlist.report.display import Display
+from shortlist.report.style import GRID, MUTED, SERIES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLOURS: dict[Decision, str] = {"holds": SERIES[2], "fails": SERIES[4], "open": MUTED}
+ROW, FRAME = 0.24, 1.0  # inches of a row, and of axis and legend
+
+
+class Estimates(Display):
+    """Estimates of the comparisons of several verdicts, with 95 % intervals, each relative to what its rule asks.
+
+    Args:
+        verdicts: those with at least two seeds are drawn.
+    """
+
+    title: ClassVar[str] = "Estimates of the claims"
+    caption: ClassVar[str] = (
+        "Mean over seeds and 95 % interval of every comparison. A comparison holds if its interval lies right of the line "
+        "(or within the band, where a claim is that nothing changes)."
+    )
+
+    def __init__(self, verdicts: Sequence[Verdict]):
+        self.rows: list[tuple[str, PartVerdict]] = [
+            (f"{verdict.claim.id.removeprefix(verdict.claim.paper + '-')}: {part.part.name}", part)
+            for verdict in verdicts
+            for part in verdict.parts
+            if part.interval is not None and part.interval.n > 1
+        ]
+
+    @property
+    def size_in_inches(self) -> tuple[float, float]:
+        """Width and height: a row for each comparison."""
+        return 7.5, FRAME + ROW * len(self.rows)
+
+    def points(self) -> dict[str, list[object]]:
+        """Columns name, mean, low, high, decision."""
+        columns: dict[str, list[object]] = {name: [] for name in ("name", "mean", "low", "high", "decision")}
+        for name, part in self.rows:
+            assert part.interval is not None
+            for key, value in zip(
+                columns, (name, part.interval.mean, part.interval.low, part.interval.high, part.decision), strict=True
+            ):
+                columns[key].append(value)
+        return columns
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """A row for each comparison, from the top, on an axis that is linear near 0."""
+        ax = self._axes(ax, "estimate (points)", "")
+        places = range(len(self.rows))
+        for place, (_, part) in enumerate(self.rows):
+            found = part.interval
+            assert found is not None
+            colour = COLOURS[part.decision]
+            ax.plot([found.low, found.high], [place, place], color=colour, linewidth=2.2, solid_capstyle="butt")
+            ax.plot([found.mean], [place], marker="o", color=colour, markersize=5)
+            rule = part.part.rule
+            edges = [-rule.tolerance, rule.tolerance] if isinstance(rule, Within) else [rule.margin]
+            ax.plot(edges, [place] * len(edges), linestyle="none", marker="|", markersize=11, color="black")
+        ax.axvline(0, color=GRID, linewidth=1.4, zorder=0)
+        ax.set_xscale("symlog", linthresh=1.0)
+        ax.set_yticks(list(places), [name for name, _ in self.rows], fontsize=8)
+        ax.set_ylim(len(self.rows) - 0.5, -0.5)
+        for decision, colour in COLOURS.items():
+            ax.plot([], [], color=colour, linewidth=2.2, label=decision)
+        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=8)
+        return ax

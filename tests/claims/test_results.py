@@ -1,0 +1,79 @@
+"""Results on disk: appended line by line, by several processes, whatever was cut short."""
+
+import multiprocessing
+
+import pytest
+
+from shortlist.claims.experiment import Arm, Experiment
+from shortlist.claims.results import Result, Results, by_seed
+from shortlist.errors import InputError
+
+from .made_up import EXPERIMENT, GOOD, broken, shifted
+
+
+def result(arm="high", seed=0, experiment=EXPERIMENT, **numbers):
+    return Result(experiment.id, arm, seed, experiment.arms[arm].fingerprint, numbers or {"score": 1.0}, seconds=0.5)
+
+
+def test_what_is_appended_is_read_again(tmp_path):
+    results = Results(tmp_path / "new" / "claims.jsonl")
+    assert list(results) == []
+    written = [result(seed=seed, score=seed / 3) for seed in range(3)]
+    for one in written:
+        results.append(one)
+    assert list(results) == written
+
+
+def test_a_line_that_was_cut_short_is_left_out_and_replaced(tmp_path):
+    results = Results(tmp_path / "claims.jsonl")
+    results.append(result(seed=0))
+    whole = results.path.read_text()
+    results.path.write_text(whole + whole[:40])
+    assert [one.seed for one in results] == [0]
+    results.append(result(seed=1))
+    assert [one.seed for one in results] == [0, 1]
+
+
+def test_a_line_that_is_no_result_is_named(tmp_path):
+    results = Results(tmp_path / "claims.jsonl")
+    results.path.write_text('{"colour": "red"}\n')
+    with pytest.raises(InputError, match="line 1"):
+        list(results)
+
+
+def test_results_of_a_changed_arm_are_not_used(tmp_path):
+    results = Results(tmp_path / "claims.jsonl")
+    results.append(result(seed=0))
+    assert len(results.of(EXPERIMENT)) == 1
+    changed = Experiment(EXPERIMENT.id, "", {**GOOD, "high": Arm(shifted, {"level": 2.5})}, seeds=3)
+    assert results.of(changed) == []
+
+
+def test_the_last_result_of_an_arm_and_seed_counts(tmp_path):
+    results = Results(tmp_path / "claims.jsonl")
+    results.append(result(score=1.0))
+    results.append(result(score=2.0))
+    assert by_seed(results.of(EXPERIMENT)) == {0: {"high": {"score": 2.0}}}
+
+
+def test_the_fingerprint_is_of_the_function_and_the_settings():
+    arm = Arm(shifted, {"a": 1, "b": [2, 3]})
+    assert arm.fingerprint == Arm(shifted, {"b": [2, 3], "a": 1}).fingerprint
+    assert arm.fingerprint != Arm(shifted, {"a": 1, "b": [2, 4]}).fingerprint
+    assert arm.fingerprint != Arm(broken, {"a": 1, "b": [2, 3]}).fingerprint
+
+
+def write_many(path, arm):
+    for seed in range(50):
+        Results(path).append(result(arm, seed, **{f"number {n}": float(n) for n in range(200)}))
+
+
+def test_processes_that_write_together_leave_whole_lines(tmp_path):
+    path = tmp_path / "claims.jsonl"
+    context = multiprocessing.get_context("fork")
+    writers = [context.Process(target=write_many, args=(path, arm)) for arm in ("high", "low")]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert sorted((one.arm, one.seed) for one in Results(path)) == sorted((a, s) for a in ("high", "low") for s in range(50))
