@@ -29,12 +29,15 @@ USUAL_NAMES = {
 # ("Unnamed: 0", then "Unnamed: 0.1"), and the levels of an index in Parquet.
 ROW_NUMBERS = re.compile(r"|unnamed: \d+(\.\d+)*|__index_level_\d+__")
 
-# What a column of labels in another form is called: label_id, speciesKey, class_code, true_label.
+# What a column of labels in another form is called: label_id, speciesKey, class_code, true_label; or a second one: label2.
+TRUTHS = ("y_true", "ground_truth", "groundtruth", "gt", "truth")
 RECODED = re.compile(
-    r"({labels})_?(ids?|codes?|names?|index|idx|keys?|uuid|numbers?|num|no|int|encoded|enc|str|text)|.+_labels?".format(
-        labels="|".join((*USUAL_NAMES["label"], *USUAL_NAMES["superclass"], "taxon"))
+    r"({labels})(_?(ids?|codes?|names?|index|idx|keys?|uuid|numbers?|num|no|int|encoded|enc|str|text|\d+))?|.+_labels?".format(
+        labels="|".join((*USUAL_NAMES["label"], *USUAL_NAMES["superclass"], "taxon", *TRUTHS))
     )
 )
+# What pandas calls columns of one name: a table that has it twice (label, label.1), or two that were merged (label_x, label_y).
+COPY = re.compile(r"(?P<name>.+?)(\.\d+|_[xy])")
 # Further names of ids and row numbers.
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 IDS = re.compile(r".*_(ids?|uuid|guid)|index|idx|uuid|guid|key|row(_?(no|num|number|index|idx))?")
@@ -61,6 +64,16 @@ def is_no_class(name: str) -> bool:
     return is_row_number(name) or plain(name) in usual or plain(name).endswith("_id")
 
 
+def original(name: str) -> str:
+    """The name of a column before pandas made it different from another of the same name.
+
+    >>> original("fruit.1"), original("fruit_x"), original("fruit")
+    ('fruit', 'fruit', 'fruit')
+    """
+    found = COPY.fullmatch(name)
+    return name if found is None else found["name"]
+
+
 def is_recoded(name: str, names: Collection[str]) -> bool:
     """Whether a column has a name of labels in another form, or of ids, which say what the label of a row is.
 
@@ -68,11 +81,12 @@ def is_recoded(name: str, names: Collection[str]) -> bool:
         name: the name of the column.
         names: those of all columns of the table: ``y`` is a coordinate beside ``x``, and the label otherwise.
 
-    >>> [is_recoded(name, ["label", name]) for name in ("label_id", "speciesKey", "Observer ID", "true label", "y", "width")]
+    >>> [is_recoded(name, ["label", name]) for name in ("label_id", "speciesKey", "Observer ID", "label.1", "y", "width")]
     [True, True, True, True, True, False]
     >>> is_recoded("y", ["x", "y"])
     False
     """
+    name = original(name)
     if plain(name) == "y":
         return "x" not in map(plain, names)
     word = plain(CAMEL.sub("_", name))

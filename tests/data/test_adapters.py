@@ -1,6 +1,8 @@
 """Data of other libraries become a Dataset: paths, arrays, torch datasets, Hugging Face tables, dictionaries of splits."""
 
 import pickle
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,10 @@ from PIL import Image
 from torch.utils.data import ConcatDataset, DataLoader, IterableDataset, Subset, TensorDataset
 
 from shortlist.data import Dataset, PictureArray, PictureFiles, Split, as_dataset, as_split, load_pictures
+from shortlist.data.foreign_pictures import allows_many_readers
+from shortlist.data.loading import picture_batches
 from shortlist.errors import InputError
+from shortlist.training.row_sources import StreamedRows
 from tests.data.drawings import write_picture
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -167,12 +172,84 @@ def test_pictures_are_read_when_they_are_asked_for_and_labels_without_them():
     dataset, split = only(folder)
     assert (dataset.classes, split.target.tolist(), dataset.name) == (["ash", "elm", "oak"], LABELS, "Folder")
     assert split.ids == ["oak/0.png", "ash/1.png", "elm/2.png", "ash/3.png"]
-    assert set(folder.reads) == {0}
     folder.reads.clear()
     chosen = split.rows(torch.tensor([3, 1]))
     assert folder.reads == []
     assert torch.equal(pictured(chosen), IMAGES[[3, 1]])
     assert sorted(folder.reads) == [1, 3]
+    many = Folder(labels=LABELS * 25, form=lambda row: image(row % 4))
+    only(many)
+    assert len(set(many.reads)) == 10  # spread over all rows: the first and the last are among them
+    assert {0, 99} <= set(many.reads)
+
+
+class OneAtATime(Folder):
+    """A dataset that is right as long as it is asked for one row after the other, like one that reads from one open file."""
+
+    def __getitem__(self, row):
+        self.place = row
+        time.sleep(0.001)
+        return IMAGES[self.place % 4], self.targets[row]
+
+
+@pytest.mark.parametrize("wrap", [lambda one: one, lambda one: Subset(one, range(40)), lambda one: ConcatDataset([one])])
+def test_one_thread_asks_a_dataset_for_its_rows(wrap, monkeypatch):
+    monkeypatch.setattr("shortlist.data.loading.usable_cores", lambda: 8)
+    monkeypatch.setattr("shortlist.data.worker_processes.worthwhile_workers", lambda *_: pytest.fail("processes were started"))
+    pictures = only(wrap(OneAtATime(labels=LABELS * 10)))[1].inputs
+    for rows in (torch.arange(40), torch.arange(39, -1, -1)):
+        found = [batch.images for batch in picture_batches(pictures, size=8, rows=rows, batch=16)]
+        assert torch.equal(torch.cat(found), IMAGES[rows % 4])
+    streamed = StreamedRows(pictures, torch.tensor(LABELS * 10), torch.device("cpu"), 8, "crop")
+    threads = threading.active_count()
+    (batch,) = streamed.batches([torch.tensor([7, 2])])
+    assert torch.equal(batch.inputs, IMAGES[[3, 2]])
+    assert (threading.active_count(), streamed._workers) == (threads, 0)
+
+
+def test_a_picture_that_is_in_several_rows_is_read_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("shortlist.data.loading.usable_cores", lambda: 8)
+    path = write_picture(tmp_path / "a.png")
+    with Image.open(path) as opened:
+        rows = only([(opened, "oak")] * 64)[1]
+        assert rows.inputs.one_reader
+        loaded = load_pictures(rows.inputs, size=8)
+    assert not loaded.problems
+    assert torch.equal(loaded.images, load_pictures(PictureFiles("", [str(path)] * 64), size=8).images)
+
+
+def torchvision(**parts):
+    """A class like torchvision's ImageFolder, as far as anything is said about where its parts come from."""
+
+    class ImageFolder(Folder):
+        def __getitem__(self, row):
+            return super().__getitem__(row)
+
+    def default_loader(path):
+        raise NotImplementedError
+
+    ImageFolder.__getitem__.__module__ = default_loader.__module__ = "torchvision.datasets.folder"
+    ImageFolder.loader, ImageFolder.transform = staticmethod(parts.get("loader", default_loader)), parts.get("transform")
+    return ImageFolder()
+
+
+def test_datasets_that_open_a_file_for_each_row_may_be_asked_by_many():
+    resize = type("Resize", (), {"__module__": "torchvision.transforms.transforms"})()
+    for known in (torchvision(), torchvision(transform=resize), ["a.png", b"x"], [("a.png", 3)]):
+        assert allows_many_readers(known)
+    assert allows_many_readers(Subset(ConcatDataset([torchvision(), torchvision()]), [0]))
+    for other in (
+        Folder(),
+        torchvision(loader=image),
+        torchvision(transform=image),
+        ConcatDataset([torchvision(), Folder()]),
+        Subset(Folder(), [0]),
+        type("Mine", (ConcatDataset,), {"__getitem__": lambda self, row: self.datasets[0][row]})([torchvision()]),
+        [(image(0), 3)],
+        [image(0)],
+        [{"image": image(0)}],
+    ):
+        assert not allows_many_readers(other)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +269,7 @@ def test_subsets_take_labels_names_and_ids_along():
     folder = Folder()
     dataset, split = only(Subset(Subset(folder, [3, 2, 0]), [1, 2]))
     assert (dataset.classes, split.target.tolist(), split.ids) == (["ash", "elm", "oak"], [1, 2], ["elm/2.png", "oak/0.png"])
-    assert set(folder.reads) == {2}
+    assert set(folder.reads) == {2, 0}
     assert torch.equal(pictured(split), IMAGES[[2, 0]])
 
 
@@ -264,6 +341,35 @@ def test_labels_that_are_changed_on_the_way_are_those_that_count():
     rows = list(zip([image(row) for row in range(4)], LABELS, strict=True))
     folder.__class__ = type("Other", (Folder,), {"__getitem__": lambda self, row: rows[row]})
     assert only(folder)[1].target.tolist() == LABELS  # the stored labels are others than those of the rows
+
+
+def test_labels_of_a_shuffled_series_are_those_of_the_rows():
+    """A series answers by the names of its rows, and lists its values by place."""
+    order = np.random.default_rng(0).permutation(40)
+    folder = Folder(labels=LABELS * 10, form=lambda row: image(row % 4))
+    folder.labels, folder.targets = pd.Series(np.array(LABELS * 10)[order], index=order), None
+    folder.__class__ = type(
+        "Frame", (Folder,), {"__getitem__": lambda self, row: (image(row % 4), self.labels[row]), "__len__": lambda self: 40}
+    )
+    assert only(folder)[1].target.tolist() == LABELS * 10
+    folder.labels = pd.Series(LABELS * 10)  # rows in their order: nothing has to be read
+    folder.classes = ["ash", "elm", "oak"]
+    assert only(folder)[1].inputs.labels is not None
+
+
+@pytest.mark.parametrize("differs", [39, 5])
+def test_a_stored_label_that_is_not_that_of_the_row_is_noticed(differs):
+    folder = Folder(labels=LABELS * 10, form=lambda row: image(row % 4))
+    given = list(folder.targets)
+    given[differs] = 2
+    folder.__class__ = type("Other", (Folder,), {"__getitem__": lambda self, row: (image(row % 4), given[row])})
+    split = only(folder)[1]
+    if differs == 39:  # the last is one of those that are compared at once
+        assert split.target.tolist() == given
+        return
+    with pytest.raises(InputError, match=r"elm.5.png|ash.5.png: expected 0.*targets.*got 2"):
+        load_pictures(split.inputs, size=8)
+    assert len(load_pictures(split.inputs, size=8, rows=torch.arange(5))) == 5
 
 
 def test_pairs_in_a_list_and_rows_by_name():
@@ -366,6 +472,29 @@ def test_tables_without_class_names_with_lists_and_without_labels(tmp_path):
     path = write_picture(tmp_path / "a.png")
     undecoded = [{"bytes": Path(path).read_bytes(), "path": None}, {"bytes": None, "path": str(path)}] * 2
     assert pictured(only(hugging_face(images=undecoded))[1]).shape == (4, 3, 8, 8)
+
+
+def test_withheld_labels_among_several_are_never_those_of_a_class():
+    several = Sequence(ClassLabel(["ash", "elm", "oak"]))
+    for wrong in ([-1], None, [0, -1], [None], [3], -1):
+        with pytest.raises(InputError, match=r"labels: expected .* got (None|-1|3) in row 1"):
+            only(hugging_face([[0], wrong, [1], [2]], several))
+    with pytest.raises(InputError, match="labels: expected .* got None in row 0"):
+        only(hugging_face([None, [0], [1], [2]], several))
+    for withheld in ([[-1]] * 4, [None] * 4, [[-1], None, [], [-1]]):
+        assert only(hugging_face(withheld, several))[1].target is None
+    assert not only(hugging_face([[], [], [], []], several))[1].target.any()
+    arrays = [np.array([0, 2]), np.array([1]), np.array([]), np.array([2])]
+    assert only(hugging_face(arrays, several))[1].target.int().tolist() == [[1, 0, 1], [0, 1, 0], [0, 0, 0], [0, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("module", "form", "one"), [("datasets.x", None, False), ("datasets.x", "custom", True), ("mine", None, True)]
+)
+def test_tables_without_functions_of_the_user_may_be_read_by_many(module, form, one):
+    table = hugging_face()
+    table.__class__ = type("Dataset", (HuggingFace,), {"__module__": module, "format": {"type": form}})
+    assert only(table)[1].inputs.one_reader == one
 
 
 def test_tables_without_images_are_refused():

@@ -14,10 +14,10 @@ from shortlist.data.array_inputs import array_inputs
 from shortlist.data.class_lists import target_among
 from shortlist.data.dataset import ALL, SPLIT_NAMES, Dataset, Split, usual_split_names
 from shortlist.data.feature_names import names_in_frame
+from shortlist.data.foreign_pictures import is_image
 from shortlist.data.foreign_rows import (
     GivenRows,
     is_hugging_face,
-    is_image,
     is_map_style,
     rows_of_hugging_face,
     rows_of_torch_dataset,

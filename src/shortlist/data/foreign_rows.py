@@ -1,30 +1,28 @@
 """Datasets of other libraries, row by row: map-style torch datasets and tables of Hugging Face ``datasets``."""
 
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from shortlist.column_names import USUAL_NAMES
-from shortlist.data.array_inputs import array_inputs, pixels
+from shortlist.data.array_inputs import array_inputs
 from shortlist.data.dataset import Split
 from shortlist.data.foreign_classes import labels_and_classes, stored_column
-from shortlist.data.pictures import PictureArray, Pictures, row_numbers
+from shortlist.data.foreign_pictures import ForeignPictures, StoredLabels, is_image
+from shortlist.data.pictures import Pictures
 from shortlist.errors import InputError
-from shortlist.tensors import as_tensor, shape_of
-from shortlist.words import quoted
-
-if TYPE_CHECKING:
-    from shortlist.data.decoding import Decoded
+from shortlist.tensors import as_tensor
+from shortlist.words import quoted, shown
 
 MISSING = -1  # how Hugging Face marks rows whose label is withheld
+LEAVE_OUT = "leave such rows out, or give all rows without labels"
+COMPARED = 10  # rows whose label is compared with the one that is stored for them, before any picture is asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,63 +42,12 @@ class GivenRows:
     superclasses: Sequence[str] | None = None
 
 
-class ForeignPictures(Pictures):
-    """Pictures of another library's dataset; each is read when it is asked for.
-
-    Args:
-        dataset: gives a row for a row number.
-        read_input: takes the picture out of a row: a Pillow image, an array of pixels, a path or the bytes of a file.
-        ids: the name of each row.
-        places: the row numbers of these pictures in the dataset; all by default.
-    """
-
-    def __init__(self, dataset: Any, read_input: Callable[[Any], Any], ids: Sequence[str], places: Sequence[int] | None = None):
-        self.dataset, self.read_input, self.ids = dataset, read_input, ids
-        self.places = range(len(ids)) if places is None else places
-
-    def decode(self, row: int, *, at_least: int | None = None) -> "Decoded":
-        """Read the picture from the dataset."""
-        from shortlist.data.decoding import PictureError, decode, decode_image
-
-        try:
-            picture = self.read_input(self.dataset[self.places[row]])
-        except OSError as error:  # what Pillow raises over a damaged file
-            raise PictureError(str(error).partition("\n")[0] or type(error).__name__) from error
-        if picture is None:
-            raise PictureError("there is no picture")
-        if isinstance(picture, Mapping):  # a picture that Hugging Face has not decoded
-            picture = picture.get("bytes") or picture.get("path") or b""
-        if isinstance(picture, str | os.PathLike):
-            return decode(Path(picture), at_least=at_least)
-        if isinstance(picture, bytes):
-            return decode(picture, at_least=at_least)
-        if is_image(picture):
-            return decode_image(picture)
-        values = as_tensor(picture, f"row {self.ids[row]}")
-        if values.ndim == 2:  # a grey picture
-            values = values[None]
-        if values.ndim != 3:
-            raise InputError(f"row {self.ids[row]}: expected a picture (3, H, W) or (H, W, 3), got {shape_of(values)}")
-        return PictureArray(pixels(values[None], f"row {self.ids[row]}")).decode(0)
-
-    def rows(self, rows: Tensor) -> "ForeignPictures":
-        """Only these rows, in this order."""
-        chosen = row_numbers(rows).tolist()
-        ids, places = [self.ids[row] for row in chosen], [self.places[row] for row in chosen]
-        return ForeignPictures(self.dataset, self.read_input, ids, places)
-
-
-def is_image(item: Any) -> bool:
-    """Whether this is a Pillow image; Pillow is not imported to find out."""
-    module = sys.modules.get("PIL.Image")
-    return module is not None and isinstance(item, module.Image)
-
-
 def rows_of_torch_dataset(dataset: Any) -> GivenRows:
     """The rows of a map-style dataset of (input, label) pairs, or of inputs alone.
 
-    Labels come from ``targets`` or ``labels`` if the dataset has them, so that no picture is decoded for its label; class names
-    come from ``classes``; those of the parts of a ``ConcatDataset`` are matched by name.
+    Labels come from ``targets`` or ``labels`` if the dataset has them, so that no picture is decoded for its label, and if they
+    are those of some rows spread over the dataset; every picture that is read later is compared too. Class names come from
+    ``classes``; those of the parts of a ``ConcatDataset`` are matched by name.
 
     Args:
         dataset: with ``__len__`` and ``__getitem__``.
@@ -114,12 +61,16 @@ def rows_of_torch_dataset(dataset: Any) -> GivenRows:
     if count and _is_row_of_features(read_input(first)):
         rows = [dataset[row] for row in range(count)]
         inputs: Pictures | Tensor = array_inputs([as_tensor(read_input(row)) for row in rows])
-        labels = None if read_label is None else [read_label(row) for row in rows]
+        labels: Sequence[Any] | None = None if read_label is None else [read_label(row) for row in rows]
     else:
-        inputs = ForeignPictures(dataset, read_input, ids)
+        stored = None if read_label is None else _trusted_labels(dataset, read_label)
+        inputs = ForeignPictures(dataset, read_input, ids, labels=stored)
         if count:
             inputs.decode(0)  # an unsupported form is refused now rather than in the middle of training
-        labels = None if read_label is None else _labels_of(dataset, first, read_label)
+        if stored is not None:
+            labels = stored.values
+        else:
+            labels = None if read_label is None else [read_label(dataset[row]) for row in range(count)]
     return GivenRows(Split(inputs, None, ids), *labels_and_classes(dataset, labels))
 
 
@@ -153,12 +104,20 @@ def _is_row_of_features(example: Any) -> bool:
     return isinstance(example, list | tuple) and bool(example) and isinstance(example[0], int | float)
 
 
-def _labels_of(dataset: Any, first: Any, read_label: Callable[[Any], Any]) -> Any:
-    """The labels without reading the inputs where that is possible; else every row is read once."""
+def _trusted_labels(dataset: Any, read_label: Callable[[Any], Any]) -> StoredLabels | None:
+    """The labels that the dataset keeps, if they are those of its rows as far as some of them tell; else None."""
     found = _stored_labels(dataset)
-    if found is not None and len(found) == len(dataset) and _same(found[0], read_label(first)):
-        return found
-    return [read_label(dataset[row]) for row in range(len(dataset))]
+    if found is None or len(found) != len(dataset):
+        return None
+    stored = StoredLabels(found, read_label)
+    for place in np.unique(np.linspace(0, len(found) - 1, COMPARED).round().astype(int)).tolist() if found else ():
+        try:
+            row = dataset[place]
+        except OSError:  # a damaged picture, which is reported when it is asked for
+            continue
+        if not stored.agree(place, row):
+            return None
+    return stored
 
 
 def _stored_labels(dataset: Any) -> list[Any] | None:
@@ -169,18 +128,15 @@ def _stored_labels(dataset: Any) -> list[Any] | None:
         parts = [_stored_labels(part) for part in dataset.datasets]
         return None if any(part is None for part in parts) else [label for part in parts for label in part or ()]
     stored = stored_column(dataset)
-    if stored is None:
+    if stored is None or _has_own_index(stored):
         return None
     transform = getattr(dataset, "target_transform", None)
     return list(stored) if transform is None else [transform(label) for label in stored]
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Whether a stored label is the one that the dataset gives with the row."""
-    try:
-        return bool(np.array_equal(np.asarray(one), np.asarray(other)))
-    except (TypeError, ValueError):
-        return False
+def _has_own_index(stored: Any) -> bool:
+    """Whether this is a pandas series whose value at a number need not be the one in that place, as rows were moved."""
+    return hasattr(stored, "iloc") and [*stored.index] != [*range(len(stored))]
 
 
 def _id_of(dataset: Any, row: int) -> str:
@@ -209,17 +165,41 @@ def rows_of_hugging_face(table: Any) -> GivenRows:
         raise InputError(f"dataset: expected a column of images, got {quoted(names)}")
     labels = _column([name for name in names if name != images], "label", lambda name: _names_of(kinds.get(name)) is not None)
     ids = [str(row) for row in range(len(table))]
-    pictures = ForeignPictures(table, itemgetter(images), ids)
+    pictures = ForeignPictures(table, itemgetter(images), ids, one_reader=not _is_plain_table(table))
     if ids:
         pictures.decode(0)
     rows = Split(pictures, None, ids)
     if labels is None:
         return GivenRows(rows, None)
-    written, classes = list(table[labels]), _names_of(kinds.get(labels))
-    if classes is not None and written and isinstance(written[0], list | tuple):
-        return GivenRows(rows, [[classes[label] for label in several] for several in written], classes)
-    withheld = bool(written) and classes is not None and all(label == MISSING for label in written)
-    return GivenRows(rows, None if withheld else written, classes)
+    written = [label.tolist() if hasattr(label, "tolist") else label for label in table[labels]]
+    classes = _names_of(kinds.get(labels))
+    if classes is None:
+        return GivenRows(rows, written)
+    if all(label in (None, MISSING, [], [MISSING]) for label in written) and any(label != [] for label in written):
+        return GivenRows(rows, None, classes)  # withheld
+    if any(isinstance(label, list | tuple) for label in written):
+        return GivenRows(rows, [_names_at(numbers, classes, row) for row, numbers in enumerate(written)], classes)
+    return GivenRows(rows, written, classes)
+
+
+def _names_at(numbers: Any, classes: Sequence[str], row: int) -> list[str]:
+    """The names of the classes with these numbers."""
+    if not isinstance(numbers, list | tuple):
+        raise InputError(
+            f"labels: expected a list of class numbers in every row, got {shown(numbers)} in row {row}: {LEAVE_OUT}"
+        )
+    wrong = [label for label in numbers if not isinstance(label, int) or not 0 <= label < len(classes)]
+    if wrong:
+        hint = f": {LEAVE_OUT}" if wrong[0] in (None, MISSING) else ""
+        last = len(classes) - 1
+        raise InputError(f"labels: expected class numbers from 0 to {last}, got {shown(wrong[0])} in row {row}{hint}")
+    return [classes[label] for label in numbers]
+
+
+def _is_plain_table(table: Any) -> bool:
+    """Whether this is a table of ``datasets`` itself, which several may read, without functions of the user's."""
+    form = getattr(table, "format", None)
+    return type(table).__module__.startswith("datasets.") and isinstance(form, Mapping) and form.get("type") != "custom"
 
 
 def _column(names: Sequence[str], role: str, typed: Callable[[str], bool] | None = None) -> str | None:

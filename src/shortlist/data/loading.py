@@ -1,7 +1,8 @@
 """Many pictures → batches of one size, decoded on all cores; unreadable pictures are recorded and left out.
 
 Pillow releases Python's global lock while it decodes and resizes, so threads keep a few cores busy without copying pixels
-between processes; many pictures on many cores are decoded by processes, :mod:`~shortlist.data.worker_processes`.
+between processes; many pictures on many cores are decoded by processes, :mod:`~shortlist.data.worker_processes`. Pictures with
+one reader, those of other people's datasets, are decoded by the thread that asks for them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -72,7 +73,7 @@ def load_pictures(
             the central window, as in "resize to 256, crop 224"; ``"pad"`` keeps the aspect ratio and fills up with the mean
             colour of the border; ``"stretch"`` changes the aspect ratio.
         rows: only these, in this order.
-        workers: number of threads; by default one for each core.
+        workers: number of threads; by default one for each core, or one alone for a dataset that need not allow more.
         tolerance: the share of unreadable pictures above which this fails.
         progress: callback, called with the number of rows done.
     """
@@ -122,6 +123,8 @@ def _decoded(
     """By so many threads; by default by what suits the number of pictures and cores."""
     if workers is not None:
         return _by_threads(pictures, blocks, size, fit, whole(1)("workers", workers))
+    if pictures.one_reader:
+        return (load_block(pictures, block, size, fit) for block in blocks)
     cores, rows = usable_cores(), sum(map(len, blocks))
     if not isinstance(pictures, PictureArray):
         # Imported here because workers import this module.

@@ -40,6 +40,7 @@ class Pictures(ABC):
     """A sequence of pictures, each with an id."""
 
     ids: Sequence[str]
+    one_reader = False  # whether only one thread of one process may decode them, as torch reads a dataset by default
 
     def __len__(self) -> int:
         return len(self.ids)

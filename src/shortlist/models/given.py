@@ -12,7 +12,8 @@ from shortlist.data.adapters import as_split
 from shortlist.data.array_inputs import pixels
 from shortlist.data.dataset import Dataset, Split
 from shortlist.data.feature_names import frame_labels
-from shortlist.data.foreign_rows import ForeignPictures, is_hugging_face, is_image
+from shortlist.data.foreign_pictures import ForeignPictures, is_image
+from shortlist.data.foreign_rows import is_hugging_face
 from shortlist.data.pictures import PictureArray, Pictures
 from shortlist.data.readers.columns import describes_rows
 from shortlist.errors import InputError

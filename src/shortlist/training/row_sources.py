@@ -85,7 +85,10 @@ class HostRows(RowSource):
 
 
 class StreamedRows(RowSource):
-    """Pictures decoded by worker processes, a few batches ahead; unreadable ones are skipped and reported."""
+    """Pictures decoded by worker processes, a few batches ahead; unreadable ones are skipped and reported.
+
+    Pictures with one reader are decoded here, unless ``workers`` says otherwise.
+    """
 
     def __init__(
         self, pictures: Pictures, target: Target, device: torch.device, side: int, fit: Framing, workers: int | None = None
@@ -93,7 +96,8 @@ class StreamedRows(RowSource):
         self.target, self.device = target, device
         self.problems: dict[str, Problem] = {}
         self._pictures, self._side, self._fit = pictures, side, fit
-        self._workers = cores_per_process() if workers is None else workers
+        by_default = 0 if pictures.one_reader else cores_per_process()
+        self._workers = by_default if workers is None else workers
 
     def batches(self, wanted: Iterable[Tensor]) -> Iterator[Batch]:
         """Decode the pictures; a batch lacks the rows that could not be read."""

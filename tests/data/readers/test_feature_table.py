@@ -61,9 +61,22 @@ RECODED = (
         "true_label",
         "label_encoded",
     ),
-    *("class_number", "row_number", "uuid"),
+    *(
+        "class_number",
+        "row_number",
+        "uuid",
+        "label_y",
+        "label.1",
+        "class.2",
+        "label2",
+        "label_2",
+        "species1",
+        "label_id_x",
+        "y.1",
+    ),
+    *("y_true", "ground_truth", "gt"),
 )
-NOT_RECODED = ["width", "x", "y", "refractive_index", "fluid", "codes", "labelling"]
+NOT_RECODED = ["width", "x", "y", "refractive_index", "fluid", "codes", "labelling", "width.1", "centre_x", "centre_y", "x2"]
 
 
 @pytest.mark.parametrize(("header", "options", "features", "unused"), [
@@ -75,6 +88,8 @@ NOT_RECODED = ["width", "x", "y", "refractive_index", "fluid", "codes", "labelli
     ("width,label,plant_id,observer", {"group_column": "observer"}, ["width"], "'plant_id' usually holds"),
     ("width,label,Class,Species", {"label_column": "label"}, ["width"], "'Class', 'Species' usually hold "),
     ("width,label,shade", {}, ["width", "shade"], None),
+    ("width,fruit,fruit.1", {"label_column": "fruit"}, ["width"], "'fruit.1' usually holds"),
+    ("width,fruit_x,fruit_y", {"label_column": "fruit_x"}, ["width"], "'fruit_y' usually holds"),
     (",".join(["label", *NOT_RECODED]), {}, NOT_RECODED, None),
     *((f"width,label,{name}", {}, ["width"], f"'{name}' usually holds") for name in RECODED),
 ])  # fmt: skip

@@ -105,6 +105,19 @@ def test_lists_in_parquet_tell_no_label_from_an_unknown_one(folder):
     assert told(dataset) == ["c.png: has no label: left out"]
 
 
+@pytest.mark.parametrize("nothing", [None, float("nan")])
+@pytest.mark.parametrize("kind", [list, pa.large_list, lambda of: pa.list_(of, 2)])
+def test_a_list_with_a_missing_label_is_unknown(folder, nothing, kind):
+    numbers = nothing is not None
+    one, other = (1.0, 2.0) if numbers else ("1", "2")
+    column = [[one, other], [nothing, nothing], [one, nothing], [other, other]]
+    if kind is not list:
+        column = pa.array(column, kind(pa.float64() if numbers else pa.string()))
+    dataset = read_picture_table(parquet(folder, path=NAMES, labels=column))
+    assert (dataset.splits["all"].ids, marks(dataset)) == (["a.png", "d.png"], [["1", "2"], ["2"]])
+    assert told(dataset) == ["b.png: has no label: left out", "c.png: has no label: left out"]
+
+
 @pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.large_list(pa.int64()), pa.list_(pa.int64(), 2)])
 def test_lists_of_every_type(folder, kind):
     column = pa.array([[10, 2], [2, 3], None, [3, 3]], kind)

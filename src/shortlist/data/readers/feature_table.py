@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from shortlist.column_names import is_row_number
+from shortlist.column_names import is_row_number, original
 from shortlist.data.dataset import Dataset
 from shortlist.data.problems import Problem
 from shortlist.data.readers.columns import describes_rows
@@ -89,7 +89,7 @@ def read_feature_table(
     roles = find_roles(file, asked, taken=(names,), features=True)
     aside = [*roles.columns, *([names] if names is not None and names not in roles.columns else [])]
     rest = [name for name in file.names if name not in aside and not is_row_number(name)]
-    unused = [name for name in rest if name not in feature_names and _is_no_feature(file, name)]
+    unused = [name for name in rest if name not in feature_names and _is_no_feature(file, name, roles.labels)]
     columns = [name for name in rest if name not in unused]
     kinds = feature_types(file, columns, unused)
     described = DescribedTable(file, file.read_text(aside), roles, asked)
@@ -101,11 +101,13 @@ def read_feature_table(
     return dataset_of_table(described, labels, TableInputs(torch.from_numpy(features), ids, usable, problems, columns))
 
 
-def _is_no_feature(file: TableFile, name: str) -> bool:
+def _is_no_feature(file: TableFile, name: str, labels: Sequence[str]) -> bool:
     """Whether a column without a purpose has the name of one that describes rows, such as a second column of labels.
 
     Columns of numbers called ``valid`` or ``image`` may be anything, so they are features.
     """
+    if len(labels) == 1 and original(name) == original(labels[0]):  # what pandas makes of one name
+        return True
     but = ("path",) if pa.types.is_boolean(file.schema.field(name).type) else ("path", "valid")
     return describes_rows(name, file.names, but)
 

@@ -113,14 +113,16 @@ def _single(column: Any, name: str, exact: bool) -> Labels:
 
 
 def _several(column: Any, name: str) -> Labels:
-    """A column of lists."""
+    """A column of lists; one with a null in it is not known, because what is missing may be any label."""
     if pa.types.is_fixed_size_list(column.type):
         column = column.cast(pa.list_(column.type.value_type))
-    known: Array = column.is_valid().to_numpy()
-    codes, classes, problems = encode_names(pc.list_flatten(column), name)
+    known: Array = np.array(column.is_valid())
+    written = pc.list_flatten(column)
+    codes, classes, problems = encode_names(written, name)
     target = np.zeros((len(column), len(classes)), bool)
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
     rows = np.repeat(np.arange(len(column)), lengths)
+    known[rows[pc.is_null(written, nan_is_null=True).to_numpy(zero_copy_only=False)]] = False
     target[rows[codes >= 0], codes[codes >= 0]] = True
     return Labels(classes, target, known, [*problems, *check_names(classes)])
 
