@@ -238,3 +238,19 @@ def gated(calibration, target, new, refuse, sets_of, by="confidence"):
         if row_number(row, by) <= level:
             sets[i] = False
     return sets
+
+
+def beta_cdf(x, first, second):
+    """P(B ≤ x) for whole parameters: that at least ``first`` of ``first + second - 1`` uniform numbers are below x."""
+    n = first + second - 1
+    x = Fraction(x)
+    return float(sum(math.comb(n, k) * x**k * (1 - x) ** (n - k) for k in range(first, n + 1)))
+
+
+def beta_binomial(rows, first, second):
+    """P(K = k), k = 0 … rows: hits among ``rows`` draws with a probability that is itself Beta distributed, in fractions."""
+
+    def beta(a, b):
+        return Fraction(math.factorial(a - 1) * math.factorial(b - 1), math.factorial(a + b - 1))
+
+    return [math.comb(rows, k) * beta(k + first, rows - k + second) / beta(first, second) for k in range(rows + 1)]

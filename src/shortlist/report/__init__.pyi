@@ -1,3 +1,4 @@
+from .class_tables import class_calibration as class_calibration, worst_classes as worst_classes
 from .data_plots import ClassShares as ClassShares
 from .display import Display as Display
 from .displays import (
@@ -15,17 +16,14 @@ from .model_plots import (
     ModelScatter as ModelScatter,
     TopkAgainstAverage as TopkAgainstAverage,
 )
-from .optimum import DistanceToOptimum as DistanceToOptimum, Optimum as Optimum
-from .page import (
-    class_calibration as class_calibration,
+from .numbers import (
     headline as headline,
     number_groups as number_groups,
     provenance as provenance,
     quantities_table as quantities_table,
-    render as render,
-    worst_classes as worst_classes,
-    write_report as write_report,
 )
+from .optimum import DistanceToOptimum as DistanceToOptimum, Optimum as Optimum
+from .page import render as render, write_report as write_report
 from .people import HumanSets as HumanSets, PersonResult as PersonResult, read_human_sets as read_human_sets
 from .published import Compared as Compared, Comparison as Comparison
 from .reliability import (

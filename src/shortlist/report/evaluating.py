@@ -14,7 +14,8 @@ from shortlist.links import Link
 from shortlist.predictions import Predictions
 from shortlist.report.display import Display
 from shortlist.report.displays import Panels, SizeCoverage, SizeHistogram
-from shortlist.report.page import quantities_table, write_report
+from shortlist.report.numbers import quantities_table
+from shortlist.report.page import write_report
 from shortlist.report.reliability import Reliability
 from shortlist.sets import SetRule, parse_rule
 from shortlist.words import counted

@@ -17,6 +17,7 @@ from shortlist.sets.constraints import (
     Size,
 )
 from shortlist.sets.cost import BoundCost, bound_cost
+from shortlist.sets.coverage_law import ClassLaws, CoverageLaw, class_laws, coverage_law
 from shortlist.sets.gates import Gate
 from shortlist.sets.hierarchy import SurestNode
 from shortlist.sets.lists import LabelList, label_lists
@@ -52,7 +53,9 @@ __all__ = [
     "AverageSize",
     "Batches",
     "BoundCost",
+    "ClassLaws",
     "Constraint",
+    "CoverageLaw",
     "CumulativeMass",
     "ErrorPerClass",
     "FittedThreshold",
@@ -77,7 +80,9 @@ __all__ = [
     "average_k",
     "bound_cost",
     "cap",
+    "class_laws",
     "classwise",
+    "coverage_law",
     "floor",
     "gate",
     "interpolated",

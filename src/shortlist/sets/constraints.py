@@ -28,10 +28,14 @@ MUCH, ENOUGH = 0.02, 100
 
 @dataclass(frozen=True)
 class FittedThreshold:
-    """What a constraint returns from its fit: one threshold or one for each class, and notes for the user."""
+    """What a constraint returns from its fit: one threshold or one for each class, and notes for the user.
+
+    A constraint whose guarantee depends on it also gives the number of labels that each threshold was chosen on: () or (C,).
+    """
 
     threshold: Tensor
     notes: tuple[str, ...] = ()
+    labels: Tensor | None = None
 
 
 class Constraint(RulePart):
@@ -283,7 +287,7 @@ class AverageError(Constraint):
                 f"{extra:.1%} more of the calibration rows are covered than was asked for, because many tie at the threshold: "
                 "sets are larger than necessary (aps and raps can be randomised, aps:ALPHA:random)",
             )
-        return FittedThreshold(torch.tensor(threshold, dtype=torch.float64), notes)
+        return FittedThreshold(torch.tensor(threshold, dtype=torch.float64), notes, torch.tensor(len(values)))
 
 
 @dataclass
@@ -303,7 +307,8 @@ class ErrorPerClass(AverageError):
 
     def fit(self, ordering: Ordering, batches: Batches) -> FittedThreshold:
         """One conformal quantile for each class."""
-        thresholds, always = self._quantiles(*_at_labels(ordering, batches, single=self.one_label), ordering)
+        values, labels, classes = _at_labels(ordering, batches, single=self.one_label)
+        thresholds, always = self._quantiles(values, labels, classes, ordering)
         notes: tuple[str, ...] = ()
         if always:
             least = math.ceil(1 / self.level) - 1
@@ -311,7 +316,7 @@ class ErrorPerClass(AverageError):
                 f"{always} of {len(thresholds)} classes have fewer than the {least} calibration rows that an error of "
                 f"{self.alpha} needs: they are in every set",
             )
-        return FittedThreshold(thresholds, notes)
+        return FittedThreshold(thresholds, notes, labels.cpu().bincount(minlength=classes))
 
     def _quantiles(self, values: Tensor, labels: Tensor, classes: int, ordering: Ordering) -> tuple[Tensor, int]:
         """One quantile for each class, and how many classes have too few values for one."""

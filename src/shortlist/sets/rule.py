@@ -41,12 +41,15 @@ class SetRule(Fitted):
         notes: what the user should know about the last fit.
         calibrated: the sizes of the sets on the calibration rows; None before a fit, and if they could be read only once.
         origin: the number of classes of the calibration rows, their names and link where they are known; None before a fit.
+        fitted_labels: the number of labels that the threshold was chosen on, () or (C,), if a guarantee depends on it; see
+            :func:`~shortlist.sets.coverage_law`.
     """
 
     threshold: Tensor | None
     notes: tuple[str, ...]
     calibrated: SizeSummary | None
     origin: dict[str, Any] | None
+    fitted_labels: Tensor | None
 
     def __init__(
         self,
@@ -64,7 +67,7 @@ class SetRule(Fitted):
             raise InputError(f"constraint: expected a Constraint, got {type(constraint).__name__}")
         self.text, self.ordering, self.constraint, self.gate = text, ordering, constraint, gate
         self.least, self.most = checked_bounds(least, most)
-        self.notes, self.calibrated, self.origin = (), None, None
+        self.notes, self.calibrated, self.origin, self.fitted_labels = (), None, None, None
         fixed = constraint.fixed()
         self.register_buffer("threshold", None if fixed is None else torch.tensor(fixed, dtype=torch.float64))
 
@@ -177,7 +180,7 @@ class SetRule(Fitted):
         found = self.constraint.fit(self.ordering, batches)
         threshold = as_tensor(found.threshold, "threshold").double()
         check_threshold(threshold, self.constraint, batches.classes)
-        self.threshold, self.notes = threshold.to(device), tuple(found.notes)
+        self.threshold, self.notes, self.fitted_labels = threshold.to(device), tuple(found.notes), found.labels
 
     def _measured(self, batches: Batches) -> SizeSummary | None:
         """The sizes of the sets of these rows; None if there are none."""
@@ -310,7 +313,7 @@ class SetRule(Fitted):
         rule = self.twin()
         rule.text, rule.gate = f"{self.text},{gate.text}", gate
         if self._chooses_threshold:  # of other rows
-            rule._buffers["threshold"], rule.origin = None, None
+            rule._buffers["threshold"], rule.origin, rule.fitted_labels = None, None, None
         rule.calibrated = None
         return rule
 
@@ -327,6 +330,7 @@ class SetRule(Fitted):
             "notes": list(self.notes),
             "origin": self.origin,
             "calibrated": None if self.calibrated is None else self.calibrated.record(),
+            "labels": None if self.fitted_labels is None else self.fitted_labels.tolist(),
         }
 
     def save(self, path: str | Path) -> None:

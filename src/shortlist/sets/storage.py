@@ -56,6 +56,7 @@ def rule_from_record(record: Any, tensors: Mapping[str, Tensor]) -> SetRule:
         rule.calibrated = None if record["calibrated"] is None else SizeSummary.from_record(record["calibrated"])
         if rule.threshold is not None:
             check_threshold(rule.threshold, rule.constraint, None if rule.origin is None else rule.origin["classes"])
+        rule.fitted_labels = _labels(record.get("labels"), rule.threshold)
     except InputError as error:
         raise InputError(f"rule {text}: {error}") from error
     except (TypeError, ValueError, KeyError, RuntimeError) as error:
@@ -99,6 +100,17 @@ def _notes(notes: Any) -> tuple[str, ...]:
     if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
         raise InputError(f"notes: expected a list of sentences, got {shown(notes)}")
     return tuple(notes)
+
+
+def _labels(counts: Any, threshold: Tensor | None) -> Tensor | None:
+    """The number of labels that each threshold was chosen on; a record may lack it."""
+    if counts is None:
+        return None
+    several = isinstance(counts, list)
+    found = torch.tensor([whole(0)("labels", count) for count in (counts if several else [counts])])
+    if threshold is None or threshold.ndim != int(several) or (several and len(found) != len(threshold)):
+        raise InputError(f"labels: expected a number for each threshold, got {shown(counts)}")
+    return found if several else found[0]
 
 
 def _origin(origin: Any) -> dict[str, Any] | None:
