@@ -81,8 +81,8 @@ class Augmenter:
     def apply(self, images: Tensor, *draws: Tensor) -> Tensor:
         """Apply these draws to the pictures."""
         if self.hole:
-            *draws, centers = draws  # type: ignore[assignment]
-            return erase_squares(self._apply_windows(images, *draws), *centers.unbind(), self.hole, self.fill)
+            rows, columns = draws[-1].unbind()
+            return erase_squares(self._apply_windows(images, *draws[:-1]), rows, columns, self.hole, self.fill)
         return self._apply_windows(images, *draws)
 
     def _apply_windows(self, images: Tensor, *draws: Tensor) -> Tensor:
