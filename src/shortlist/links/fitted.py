@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_rows, flag, optional
-from shortlist.class_names import check_same_columns, column_names
+from shortlist.class_names import check_same_names, column_names
 from shortlist.errors import InputError, NotFittedError
 from shortlist.links.fixed import Identity, Sigmoid, Softmax
 from shortlist.links.link import Link, link_from_config
@@ -46,7 +46,7 @@ class FittedLink(Link):
             scores: finite numbers (N, C); probabilities if the base is the identity.
             target: int64 (N,) or bool (N, C).
         """
-        check_same_columns(scores, target)
+        check_same_names(scores, target)
         names = column_names(scores)
         scores, target = as_tensor(scores, "scores"), as_target(target)
         check_rows(scores, target, kind="finite", name="scores")

@@ -5,7 +5,7 @@ from typing import Any, overload
 from torch import Tensor
 
 from shortlist.checks import Kind, check_rows
-from shortlist.class_names import check_same_columns
+from shortlist.class_names import check_same_names
 from shortlist.tensors import Target, as_target, as_tensor
 
 
@@ -25,7 +25,7 @@ def checked(values: Any, target: Any, kind: Kind) -> tuple[Tensor, Target | None
     shortlist.errors.InputError: probs: expected probabilities from 0 to 1, got 50 in row 0, column 1: apply the link of the \
 scores (softmax, sigmoid, …) first, or divide percentages by 100
     """
-    check_same_columns(values, target)
+    check_same_names(values, target)
     name = "sets" if kind == "sets" else "probs"
     values, target = as_tensor(values, name), None if target is None else as_target(target)
     return check_rows(values, target, kind=kind, name=name), target
