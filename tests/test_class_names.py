@@ -489,7 +489,13 @@ def test_labels_of_later_batches_go_by_the_columns_of_the_first():
             add(*batches[1])
 
 
-@pytest.mark.parametrize("columns", [[1, 2, 3], [2, 0, 1], ["10", "20", "30"], [-1, 0, 1]])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        *([1, 2, 3], [2, 0, 1], ["10", "20", "30"], [-1, 0, 1], [1.0, 2.0, 3.0], [2.0, 1.0, 0.0]),
+        *(["1", "2", "other"], [1, 2, "other"], ["other", "0", "2"]),
+    ],
+)
 @pytest.mark.parametrize("as_given", [np.asarray, list, torch.as_tensor, pd.Series], ids=["array", "list", "tensor", "series"])
 def test_whole_numbers_beside_columns_called_by_numbers_are_refused(columns, as_given):
     probs, labels = pd.DataFrame(np.eye(3), columns=columns), as_given(np.array([0, 1, 2]))
@@ -508,7 +514,7 @@ def test_whole_numbers_beside_columns_called_by_numbers_are_refused(columns, as_
 
 def test_columns_called_by_their_places_and_matrices_of_labels_are_clear():
     probs, labels = np.eye(3), np.array([0, 1, 2])
-    for columns in ([0, 1, 2], ["a", "b", "c"], ["1st", "2nd", "3rd"]):
+    for columns in ([0, 1, 2], [0.0, 1.0, 2.0], [0, 1, "other"], ["a", "b", "c"], ["1st", "2nd", "3rd"], ["nan", "inf", "x"]):
         assert shortlist.metrics.top_k_accuracy(pd.DataFrame(probs, columns=columns), labels, k=1) == 1
     marks = pd.DataFrame(np.eye(3, dtype=bool), columns=[1, 2, 3])
     assert shortlist.Predictions(pd.DataFrame(probs, columns=[1, 2, 3]), marks).target.sum() == 3

@@ -492,3 +492,49 @@ def test_a_refit_that_fails_leaves_the_classifier_as_it_was():
         model.fit(features, marks)
     assert {name for name in before if vars(model)[name] is not before[name]} <= {"estimator", "rule"}
     assert np.array_equal(model.predict_set(features), sets)
+
+
+@pytest.mark.parametrize("coded", [lambda y: 2 * y - 1, lambda y: y + 1], ids=["-1 and 1", "1 and 2"])
+def test_marks_of_other_numbers_than_0_and_1_are_refused(coded):
+    X, y = np.random.default_rng(0).normal(size=(60, 3)), (np.arange(180).reshape(60, 3) % 7 < 3).astype(int)
+    model = SetClassifier(KNeighborsClassifier(), random_state=0).fit(X, y)
+    assert model.score(X, y) == model.score(X, y.astype(float)) == model.score(X, y.astype(bool))
+    for take in (
+        lambda: SetClassifier(KNeighborsClassifier()).fit(X, coded(y)),
+        lambda: SetClassifier(KNeighborsClassifier().fit(X, y), calibration="prefit").fit(X, coded(y)),
+        lambda: SetClassifier(KNeighborsClassifier()).fit(X, csr_array(coded(y))),
+        lambda: model.score(X, coded(y)),
+        lambda: coverage_scorer(model, X, coded(y)),
+    ):
+        with pytest.raises(ValueError, match=r"y: expected zeros and ones.*got (-1|2)"):
+            take()
+
+
+def test_labels_of_another_type_than_those_of_the_fit_are_refused():
+    X, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 3
+    for labels, other in ((y, y.astype(str)), (y.astype(str), y), (y, y.astype(str).astype(object))):
+        model = SetClassifier(KNeighborsClassifier(), random_state=0).fit(X, labels)
+        for score in (model.score, lambda *rows, model=model: coverage_scorer(model, *rows)):
+            with pytest.raises(ValueError, match=r"y: expected labels like those of the fit, such as .*0.*got .*0"):
+                score(X, other)
+            assert score(X, labels.astype(object)) == score(X, labels)
+
+
+def test_weights_without_a_sum_are_refused():
+    X, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 3
+    model = SetClassifier(KNeighborsClassifier(), random_state=0).fit(X, y)
+    for score in (model.score, *(lambda *rows, of=of: of(model, *rows) for of in (coverage_scorer, size_scorer))):
+        with pytest.raises(ValueError, match="sample_weight: .*got 0"):
+            score(X, y, np.zeros(60))
+        assert score(X, y, np.full(60, 0.5)) == pytest.approx(score(X, y))
+
+
+def test_rows_that_are_named_are_in_one_order():
+    X, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 3
+    names = [f"leaf {row}" for row in range(60)]
+    frame, labels = pd.DataFrame(X, names, columns=list("abc")), pd.Series(y, names)
+    model = SetClassifier(KNeighborsClassifier(), random_state=0).fit(frame, labels)
+    assert model.score(frame, labels) == model.score(frame, y) == model.score(frame, labels.reset_index(drop=True))
+    for take in (model.fit, model.score, lambda *rows: coverage_scorer(model, *rows)):
+        with pytest.raises(ValueError, match="y: expected the rows in their order, got 'leaf 59' in row 0"):
+            take(frame, labels[::-1])

@@ -50,6 +50,13 @@ def test_arrays_that_torch_cannot_hold_are_copied(values):
     assert as_tensor(values).tolist() == [[0, 0], [0, 0]]
 
 
+def test_a_field_of_packed_records_is_copied():
+    records = np.zeros(3, dtype=[("id", "u1"), ("p", "f4", (2,)), ("label", "i8")])  # 17 bytes each
+    records["p"], records["label"] = [0.25, 0.75], [0, 1, 1]
+    assert as_tensor(records["p"]).tolist() == [[0.25, 0.75]] * 3
+    assert as_tensor(records["label"]).tolist() == [0, 1, 1]
+
+
 @pytest.mark.parametrize(
     "values", [np.array(["a"]), np.array([None]), np.array([1j]), np.array(["2020"], "M8[D]"), object(), "x"]
 )

@@ -1,12 +1,14 @@
 """Names of classes that data brings along: values looked up by them, and columns that must agree."""
 
 from collections.abc import Iterable, KeysView, Mapping, Sequence, Set as AbstractSet
+from decimal import Decimal, InvalidOperation
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from shortlist.errors import InputError
+from shortlist.row_names import check_same_rows
 from shortlist.words import did_you_mean, quoted, shown
 
 _SERIES = "a series by name"
@@ -61,8 +63,8 @@ def misplaced_column(known: Sequence[str] | None, given: Sequence[str] | None) -
     return None if unrelated else other_column(known, given)
 
 
-def check_same_columns(values: Any, target: Any, classes: Sequence[str] | None = None, name: str = "target") -> None:
-    """Raise an error if the target is a data frame whose columns are other classes than those of the values.
+def check_same_names(values: Any, target: Any, classes: Sequence[str] | None = None, name: str = "target") -> None:
+    """Raise an error if the target is a data frame whose columns are other classes, or whose rows are other rows, by name.
 
     Args:
         values: scores, probabilities or sets (N, C).
@@ -70,6 +72,7 @@ def check_same_columns(values: Any, target: Any, classes: Sequence[str] | None =
         classes: the names of the classes, if they are known; by default those of the columns of the values.
         name: what the target is called in messages.
     """
+    check_same_rows(values, target, name)
     _check_numbered_columns(values, target, name)
     known, given = classes or column_names(values), column_names(target)
     place = misplaced_column(known, given)
@@ -98,6 +101,7 @@ def labels_by_name(target: Any, values: Any = None, classes: Sequence[str] | Non
     >>> labels_by_name([["elm", "ash"], []], classes=["ash", "elm"]).tolist()
     [[True, True], [False, False]]
     """
+    check_same_rows(values, target, name)  # what is returned may have lost the names of its rows
     known = list(classes) if classes else named_columns(values)
     given = _texts(target) if known else None
     if known is None or given is None:
@@ -137,16 +141,34 @@ def _texts(target: Any) -> list[Any] | None:
 
 
 def _check_numbered_columns(values: Any, target: Any, name: str) -> None:
-    """Raise an error if columns are called 1, 2, 3 and labels are numbers: nobody knows whether 2 is a name or a place."""
+    """Raise an error if columns are called 1, 2, other and labels are numbers: nobody knows if 2 is a name or a place."""
     names = named_columns(values)
-    if names is None or not all(text.removeprefix("-").isdecimal() for text in names):
+    if names is None or misnumbered(names) is None:
         return
     labels = np.asarray(target) if not hasattr(target, "detach") else target.detach().cpu().numpy()
     if labels.ndim == 1 and labels.dtype.kind in "iu":
         raise InputError(
-            f"{name}: expected labels that can only mean one class, got whole numbers beside columns called {names[0]!r}, "
-            f"{names[-1]!r}: take the values without names (.to_numpy()) and labels from 0, or name the columns with text"
+            f"{name}: expected labels that can only mean one class, got whole numbers beside columns called "
+            f"{quoted(names, 3)}: take the values without names (.to_numpy()) and labels from 0, or name the columns with text"
         )
+
+
+def misnumbered(names: Sequence[str]) -> int | None:
+    """The first place whose name is another number, so that numbers cannot be places; None if there is none.
+
+    >>> misnumbered(["0", "1.0", "other"]), misnumbered(["1", "2", "other"])
+    (None, 0)
+    """
+    return next((place for place, name in enumerate(names) if as_number(name) not in (None, place)), None)
+
+
+def as_number(text: str) -> Decimal | None:
+    """The number that a text is, exactly; None for any other text."""
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None
 
 
 def check_same_batches(known: Sequence[str] | None, given: Sequence[str] | None, name: str = "probs") -> None:

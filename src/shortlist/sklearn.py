@@ -25,8 +25,9 @@ from sklearn.utils.validation import (
 )
 
 from shortlist.checks import number
-from shortlist.class_names import check_same_columns, column_names
+from shortlist.class_names import check_same_names, column_names
 from shortlist.predictions.checks import as_quality
+from shortlist.row_names import check_same_rows
 from shortlist.sets import SetRule, parse_rule
 from shortlist.tensors import Array
 
@@ -79,7 +80,8 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             X: (rows, features): an array, a sparse matrix, a data frame, or whatever else the estimator takes; passed to it
                 as it is.
             y: one label a row, or zeros and ones (rows, labels), which may be a sparse matrix; a data frame must have its
-                columns in the same order when the sets are scored.
+                columns in the same order when the sets are scored. Rows go by their place; if X and y name them, in the same
+                order.
             quality: one number for each row, for a rule with a gate by quality, such as ``lac:0.1,gate:0.95:quality``.
             **fit_params: passed to the ``fit`` of the estimator. ``sample_weight`` weighs the rows there (in a pipeline, in its
                 last step); every calibration row counts once, because a weighted threshold would have no guarantee.
@@ -96,6 +98,8 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             kind = type(self.estimator).__name__
             raise AttributeError(f"estimator: expected one with predict_proba, got {kind}: wrap it in CalibratedClassifierCV")
         self._label_names = column_names(y)
+        check_same_rows(X, y, "y")
+        check_same_rows(X, quality, "quality")
         X, y = indexable(*validate_data(self, X, y, skip_check_array=True))
         y = _dense(_check_y(y, multi_output=True, estimator=self))
         check_classification_targets(y)
@@ -104,6 +108,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         self._multi_label = type_of_target(y) == "multilabel-indicator"
         if y.ndim == 2 and not self._multi_label:
             raise ValueError(f"y: expected one label a row, or zeros and ones (rows, labels), got shape {y.shape}")
+        y = _zeros_and_ones(y) if self._multi_label else y
         self.classes_ = np.arange(y.shape[1]) if self._multi_label else self._known_classes(y)
         if len(self.classes_) < 2:
             raise ValueError(f"SetClassifier needs at least two classes, got one class: {self.classes_.tolist()}")
@@ -146,6 +151,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     def predict_set(self, X: Any, quality: Any = None) -> Array:
         """The sets, bool (rows, classes), columns in the order of ``classes_``; a gate by quality needs that of each row."""
         check_is_fitted(self)
+        check_same_rows(X, quality, "quality")
         sets: Array = self.rule_(self.predict_proba(X), quality)
         return sets
 
@@ -159,18 +165,25 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
 
         del Coz, Díez, Bahamonde, "Learning nondeterministic classifiers", 2009, with β = 1.
         """
+        check_same_rows(X, y, "y")
         sets, marks = self.predict_set(X, quality), self._marks(y)
         hits = (sets & marks).sum(1)
         total = sets.sum(1) + (marks.sum(1) if self._multi_label else 1)
         gains = np.where(total > 0, 2 * hits / np.maximum(total, 1), 1.0)
-        return float(np.average(gains, weights=sample_weight))
+        return _mean(gains, sample_weight)
 
     def _marks(self, y: Any) -> Array:
         """The labels as bool (rows, classes); a label that no training row had is in no column."""
         if self._multi_label:
-            check_same_columns(None, y, self._label_names, "y")
-            return np.asarray(_dense(y)).astype(bool)
-        marks: Array = np.asarray(column_or_1d(y, warn=True))[:, None] == self.classes_
+            check_same_names(None, y, self._label_names, "y")
+            return _zeros_and_ones(np.asarray(_dense(y))).astype(bool)
+        labels = np.asarray(column_or_1d(y, warn=True))
+        if len(labels) and _is_text(labels) != _is_text(self.classes_):
+            raise ValueError(
+                f"y: expected labels like those of the fit, such as {self.classes_[0]!r}, got {labels[0]!r}: one is a text, "
+                "the other a number"
+            )
+        marks: Array = labels[:, None] == self.classes_
         return marks
 
     def _known_classes(self, y: Array) -> Array:
@@ -258,17 +271,18 @@ def coverage_scorer(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -
         y: one label a row, or zeros and ones (rows, labels).
         sample_weight: weights of the rows; by default all 1.
     """
+    check_same_rows(X, y, "y")
     model, sets = _model_and_sets(estimator, X)
     marks = model._marks(y)
     labels = marks.sum(1) if model._multi_label else np.ones(len(marks))
-    weight = np.ones(len(marks)) if sample_weight is None else np.asarray(sample_weight)
+    weight = np.ones(len(marks)) if sample_weight is None else _checked_weights(sample_weight)
     return float((weight * (sets & marks).sum(1)).sum() / (weight * labels).sum())
 
 
 def size_scorer(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
     """Minus the mean size of the sets: as for all scorers, greater is better. Arguments as for :func:`coverage_scorer`."""
     _, sets = _model_and_sets(estimator, X)
-    return -float(np.average(sets.sum(1), weights=sample_weight))
+    return -_mean(sets.sum(1), sample_weight)
 
 
 def coverage_size_scorer(size_cost: float = 0.1) -> Scorer:
@@ -304,6 +318,32 @@ def _model_and_sets(estimator: Any, X: Any) -> tuple[SetClassifier, Array]:
 def _dense(y: Any) -> Any:
     """Labels as they are, or as an array if they are a sparse matrix."""
     return y.toarray() if hasattr(y, "toarray") else y
+
+
+def _zeros_and_ones(y: Array) -> Array:
+    """The marks (rows, labels) as they are; scikit-learn takes any two numbers for them, such as -1 and 1."""
+    other = y[(y != 0) & (y != 1)]
+    if other.size:
+        raise ValueError(
+            f"y: expected zeros and ones (rows, labels), got {other[0].item()!r}: give y == 1, or whatever marks a label"
+        )
+    return y
+
+
+def _is_text(labels: Array) -> bool:
+    return labels.dtype.kind in "US" or (labels.dtype.kind == "O" and isinstance(labels.flat[0], str))
+
+
+def _checked_weights(sample_weight: Any) -> Array:
+    weights: Array = np.asarray(sample_weight, dtype=float)
+    if not weights.sum() > 0:
+        raise ValueError(f"sample_weight: expected weights with a sum above 0, got {weights.sum():g}")
+    return weights
+
+
+def _mean(values: Array, sample_weight: Any) -> float:
+    """The mean over the rows, weighted if there are weights."""
+    return float(np.average(values, weights=None if sample_weight is None else _checked_weights(sample_weight)))
 
 
 def _parameters_of(estimator: Any, given: dict[str, Any], X: Any, rows: Array) -> dict[str, Any]:

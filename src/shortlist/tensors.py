@@ -104,8 +104,9 @@ def tensor_of(values: Any, name: str) -> Tensor:
             raise InputError(f"{name}: expected numbers, got an array of dtype {values.dtype}{hint}")
         if values.dtype == np.longdouble and values.dtype.itemsize > 8:
             values = values.astype(np.float64)
-        if not values.flags.writeable or any(stride < 0 for stride in values.strides):
-            values = values.copy()  # torch can neither hold read-only memory without a warning nor step backwards
+        # torch can neither hold read-only memory without a warning, nor step backwards, nor by parts of an item (of records).
+        if not values.flags.writeable or any(stride < 0 or stride % values.itemsize for stride in values.strides):
+            values = values.copy()
         return torch.from_numpy(values.astype(values.dtype.newbyteorder("="), copy=False))
     try:
         return torch.as_tensor(values)

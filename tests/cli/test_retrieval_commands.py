@@ -143,6 +143,13 @@ def test_a_page_of_nothing_goes_to_the_screen(index, run, fails):
     assert "--html - and --json" in fails("search", "fork", index, "--html", "-", "--json")
 
 
+def test_a_page_is_written_to_a_page_alone(index, fails, tmp_path):
+    scores = tmp_path / "scores.npz"
+    scores.write_bytes(b"precious")
+    assert "--html: expected a name that ends in .html, got" in fails("search", "fork", index, "--html", scores)
+    assert scores.read_bytes() == b"precious"
+
+
 def test_a_query_without_quotes_is_told_to_have_them(index, fails):
     assert "the query in quotes, got 4 arguments" in fails("search", "fork", "and", "apple", index)
 

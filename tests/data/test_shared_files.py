@@ -4,7 +4,7 @@ import torch
 
 from shortlist.data.dataset import Dataset, Split
 from shortlist.data.pictures import PictureFiles
-from shortlist.data.shared_files import in_two_splits, rows_together
+from shortlist.data.shared_files import in_two_splits, rows_together, with_two_labels
 from shortlist.training.splits import split_for_training
 from tests.training.test_splits import recipe, three, whole
 
@@ -50,3 +50,9 @@ def test_files_and_groups_in_two_given_splits_are_counted(tmp_path):
     (warning,) = split_for_training(data.with_splits(both), recipe(calibration_share=0.0)).warnings
     assert "1 group is in two splits" in warning
     assert split_for_training(whole(), recipe()).warnings == []
+
+
+def test_a_file_with_two_labels_is_a_problem(tmp_path):
+    (problem,) = with_two_labels({"all": files(tmp_path, ["a", "./a", "b", "c", "./b"])})
+    assert "a: has rows with different labels: 1 picture file has two" in str(problem)
+    assert not [*with_two_labels({"all": files(tmp_path, ["a", "b", "./a"])})]

@@ -125,3 +125,11 @@ def test_margins_of_a_module_are_its_own():
     loss = losses.LdamLoss(margins=margins)
     margins.zero_()
     assert loss.margins.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("far", [6e4, 3e6, 1e8])
+def test_the_confidence_of_large_scores_keeps_its_digits(far):
+    scores = torch.tensor([[far, far, 0.0], [far, far - 1, 0.0]])
+    expected = torch.log_softmax(scores.double(), 1).amax(1)
+    found = losses.confidence_outlier_loss(scores, reduction="none")
+    torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=0)

@@ -300,3 +300,9 @@ def test_superclasses_stay_with_the_classes():
 def test_superclasses_name_every_class(names, came):
     with pytest.raises(InputError, match=f"superclasses: expected 2 names.*got {came}"):
         Predictions(torch.zeros(3, 2), superclasses=names)
+
+
+@pytest.mark.parametrize("none", [[], (), np.array([], int), torch.tensor([], dtype=torch.int64)])
+def test_no_rows_can_be_chosen(none):
+    chosen = Predictions(np.eye(3), [0, 1, 2], ids=list("abc")).rows(none)
+    assert (len(chosen), chosen.num_classes, list(chosen.ids)) == (0, 3, [])

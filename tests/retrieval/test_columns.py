@@ -142,6 +142,30 @@ def test_thumbnails_are_given_once_and_one_for_each_row(tmp_path):
         Thumbnails(images, side=0)
 
 
+def test_one_thread_asks_a_dataset_for_its_pictures(tmp_path):
+    import threading
+
+    from PIL import Image
+
+    from shortlist.data import as_dataset
+    from shortlist.retrieval import Thumbnails
+
+    asked, mine = set(), Image.new("RGB", (8, 8))
+
+    class Mine:
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, row):
+            asked.add(threading.get_ident())
+            return mine
+
+    images = as_dataset(Mine()).splits["all"].inputs
+    Index.build(predictions(4), tmp_path / "index", thumbnails=Thumbnails(images, side=4))
+    assert asked == {threading.get_ident()}
+    assert mine.size == (8, 8)  # the picture of the dataset is not the one that was made smaller
+
+
 def test_damaged_columns_are_named_and_can_be_skipped(index):
     path = index.path / "rows-000001.parquet"
     chunk = pq.ParquetFile(path).metadata.row_group(0).column(2)

@@ -213,3 +213,10 @@ def test_a_probability_reaches_the_threshold_that_is_the_same_number_in_any_dtyp
     rows = torch.tensor([[p, 0.01]], dtype=dtype)
     assert threshold(p).predict(rows).tolist() == [[True, False]]
     assert threshold(p).fit(rows).calibrated.mean == 1
+
+
+@pytest.mark.parametrize("word", ["confidence_level", "coverage"])
+@pytest.mark.parametrize("level", [90, -0.5, 1.5])
+def test_a_level_that_is_no_share_is_refused_as_it_was_given(word, level):
+    with pytest.raises(InputError, match=rf"^{word}: expected a number between 0 and 1.*got {level}"):
+        lac(**{word: level})

@@ -1,5 +1,6 @@
 """A resumed training ends with the same weights, bit for bit, as one that was never interrupted."""
 
+import dataclasses
 import json
 import random
 import shutil
@@ -12,7 +13,10 @@ import torch
 
 from shortlist import Predictions
 from shortlist.errors import InputError
+from shortlist.models import artefact
+from shortlist.training import run_folder, train
 from shortlist.training.callbacks import Callback
+from shortlist.training.checkpoint import load_checkpoint, save_checkpoint
 from shortlist.training.loop import Loop
 from shortlist.training.run_folder import RunFolder
 from tests import warm
@@ -131,6 +135,34 @@ def test_the_folder_tells_the_whole_recipe(tmp_path):
     assert "commit" in written
 
 
+@pytest.mark.parametrize("change", [{"lr": 0.5}, {"epochs": 9}, {"weight_decay": 0.25, "epochs": 9}])
+def test_a_recipe_that_was_edited_is_not_that_of_the_weights(tmp_path, change):
+    """Resuming with the edited settings, as the command line does, wrote a run that states what was never done."""
+    trained = run(tmp_path / "run")
+    path = tmp_path / "run" / "recipe.json"
+    written = json.loads(path.read_text())
+    path.write_text(json.dumps(written | {"recipe": written["recipe"] | change}))
+    with pytest.raises(InputError, match=rf"was trained with .*{[*change][-1]} .*, not {[*change.values()][-1]}"):
+        run(tmp_path / "run", resume=True, **change)
+    path.write_text(json.dumps(written | {"recipe": written["recipe"] | {"data": "elsewhere"}}))
+    moved = recipe().with_settings(data="elsewhere")
+    again = train(moved, tmp_path / "run", resume=True, device="cpu", dataset=dataset())
+    assert same(weights(again), weights(trained))
+
+
+def test_the_classifier_of_a_run_is_written_by_training_alone(tmp_path):
+    trained = run(tmp_path / "run")
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    (tmp_path / "link").symlink_to(tmp_path / "run" / "classifier")
+    for path in (tmp_path / "run" / "classifier", str(tmp_path / "run" / "classifier"), tmp_path / "link"):
+        with pytest.raises(InputError, match="is part of the run in"):
+            trained.classifier.save(path)
+    assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
+    trained.classifier.save(tmp_path / "classifier")
+    trained.classifier.save(tmp_path / "run" / "mine")
+    assert (run_folder.CLASSIFIER, run_folder.RECIPE) == (artefact.OF_RUN, artefact.RUN_RECORD)
+
+
 @pytest.mark.parametrize(
     ("prepare", "resume", "settings", "sentence"),
     [
@@ -207,10 +239,15 @@ def test_kill_9_at_ten_random_moments_loses_nothing(tmp_path):
         assert one.link.fingerprint() == other.link.fingerprint()
 
 
+def copy_without_recipe(source, path):
+    """A checkpoint that does not say what it was trained with; the tensors tell."""
+    save_checkpoint(path, dataclasses.replace(load_checkpoint(source), recipe={}))
+
+
 def test_a_checkpoint_of_another_network_says_what_differs(tmp_path):
     run(tmp_path / "wide", backbone="plain-16")
     run(tmp_path / "narrow")
-    shutil.copy(tmp_path / "wide" / "checkpoint.safetensors", tmp_path / "narrow" / "checkpoint.safetensors")
+    copy_without_recipe(tmp_path / "wide" / "checkpoint.safetensors", tmp_path / "narrow" / "checkpoint.safetensors")
     with pytest.raises(InputError, match=r"belongs to another training: \S+ is 16\b.* and 8\b.* here; "):
         run(tmp_path / "narrow", resume=True)
 
@@ -218,7 +255,7 @@ def test_a_checkpoint_of_another_network_says_what_differs(tmp_path):
 def test_a_checkpoint_without_the_average_of_the_weights_says_so(tmp_path):
     run(tmp_path / "bare")
     run(tmp_path / "run", ema=0.9)
-    shutil.copy(tmp_path / "bare" / "checkpoint.safetensors", tmp_path / "run" / "checkpoint.safetensors")
+    copy_without_recipe(tmp_path / "bare" / "checkpoint.safetensors", tmp_path / "run" / "checkpoint.safetensors")
     with pytest.raises(InputError, match=r"another training: average\.\S+ is missing in the checkpoint"):
         run(tmp_path / "run", resume=True, ema=0.9)
 

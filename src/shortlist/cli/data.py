@@ -20,7 +20,7 @@ from shortlist.data.manifest import PLACINGS, check_writable, pictures_folder, r
 from shortlist.data.pictures import PictureBoxes, PictureFiles
 from shortlist.data.problems import Problem, problem_lines, summarise_problems
 from shortlist.data.readers.picture_table import ABSENT
-from shortlist.data.shared_files import in_two_splits
+from shortlist.data.shared_files import in_two_splits, with_two_labels
 from shortlist.data.sources import benchmark_of, open_dataset, path_and_options
 from shortlist.data.statistics import LongTail
 from shortlist.data.verification import read_manifest, verify_benchmark
@@ -72,7 +72,7 @@ def info(
     differing = _verify(source) if check else []
     dataset, warned = _opened(source, superclass, **({"tolerance": 1.0} if differing else {}))
     problems = [*differing, *(problem for problem in dataset.problems if not (differing and problem.kind == ABSENT))]
-    problems += in_two_splits(dataset.splits)
+    problems += [*in_two_splits(dataset.splits), *with_two_labels(dataset.splits)]
     if check:
         more, duplicates = _check(dataset)
         problems += more

@@ -153,7 +153,9 @@ def search(
     ],
     index: IndexPath,
     n: Annotated[int, typer.Option("-n", "--number", min=1, help="Number of results.")] = 20,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page of results; - prints it.")] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page of results, .html; - prints it.")
+    ] = None,
     as_json: options.Json = False,
     sql: Annotated[bool, typer.Option("--sql", help="Print the query as SQL instead of running it.")] = False,
     engine: Annotated[str, typer.Option("--engine", help="arrow, or duckdb if it is installed.")] = "arrow",
@@ -164,8 +166,11 @@ def search(
         raise InputError(f"expected 'QUERY' INDEX with the query in quotes, got {2 + len(context.args)} arguments")
     if html is not None and str(html) == "-" and as_json:
         raise InputError("--html - and --json cannot both be printed: name a file for the page")
-    if html is not None:
+    if html is not None and str(html) != "-":
+        from shortlist.retrieval.results import check_page
+
         _check_output(html)
+        check_page(html, "--html")
     opened = _open(index)
     if sql:
         if html is not None or as_json:

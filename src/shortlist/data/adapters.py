@@ -27,6 +27,7 @@ from shortlist.data.names import check_names
 from shortlist.data.pictures import PictureFiles, Pictures
 from shortlist.data.sources import open_dataset
 from shortlist.errors import InputError
+from shortlist.row_names import check_same_rows
 
 EXPECTED = (
     "expected a path, a Dataset, a torch dataset of (input, label) pairs, a Hugging Face table, arrays X or (X, y), or a "
@@ -171,6 +172,7 @@ def _rows_of_arrays(inputs: Any, labels: Any | None) -> GivenRows:
         return replace(rows_of_torch_dataset(inputs), labels=labels)
     if isinstance(inputs, Pictures):
         return GivenRows(Split(inputs, None, inputs.ids), labels)
+    check_same_rows(inputs, labels, "labels")
     index = getattr(inputs, "index", None)  # of a data frame; a method of lists
     named = index is not None and not callable(index) and type(index).__name__ != "RangeIndex"
     found = array_inputs(inputs)

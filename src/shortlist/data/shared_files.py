@@ -60,3 +60,18 @@ def in_two_splits(splits: Mapping[str, Split]) -> Iterator[Problem]:
             one, other = next(iter(shared.items()))
             what = f"is in {home[one]} and in {other}: {counted(len(shared), kind + ' is', kind + 's are')} in two splits"
             yield Problem(f"{kind}s in two splits", one, f"{what}, so that results are too good")
+
+
+def with_two_labels(splits: Mapping[str, Split]) -> Iterator[Problem]:
+    """Picture files with rows of different labels, one of which must be wrong; parts of a file may differ."""
+    first: dict[str, object] = {}
+    twice: dict[str, None] = {}
+    for split in splits.values():
+        if not isinstance(split.inputs, PictureFiles) or split.target is None:
+            continue
+        for file, label in zip(files_of(split) or (), split.target.tolist(), strict=True):
+            if first.setdefault(file, label) != label:
+                twice[file] = None
+    if twice:
+        what = counted(len(twice), "picture file has", "picture files have")
+        yield Problem("picture files with two labels", next(iter(twice)), f"has rows with different labels: {what} two")

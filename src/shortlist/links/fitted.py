@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_rows, flag, optional
-from shortlist.class_names import check_same_columns, column_names, labels_by_name
+from shortlist.class_names import check_same_names, column_names, labels_by_name
 from shortlist.errors import InputError, NotFittedError
 from shortlist.links.fixed import Identity, Sigmoid, Softmax
 from shortlist.links.link import Link, link_from_config
@@ -47,7 +47,7 @@ class FittedLink(Link):
             target: int64 (N,) or bool (N, C).
         """
         target = labels_by_name(target, scores)
-        check_same_columns(scores, target)
+        check_same_names(scores, target)
         names = column_names(scores)
         scores, target = as_tensor(scores, "scores"), as_target(target)
         check_rows(scores, target, kind="finite", name="scores")

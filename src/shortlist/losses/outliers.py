@@ -89,7 +89,7 @@ def confidence_outlier_loss(scores: Scores, target: Target | None = None, *, red
     2019.
     """
     counted, inlier = _outliers(scores, target)
-    return reduce_labels(_without(inlier, counted.max(1).values - counted.logsumexp(1)), reduction, scores)
+    return reduce_labels(_without(inlier, torch.log_softmax(counted, 1).max(1).values), reduction, scores)
 
 
 class ConfidenceOutlierLoss(OutlierLoss):

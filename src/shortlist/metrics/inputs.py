@@ -5,7 +5,7 @@ from typing import Any, overload
 from torch import Tensor
 
 from shortlist.checks import Kind, check_rows
-from shortlist.class_names import check_same_columns, labels_by_name
+from shortlist.class_names import check_same_names, labels_by_name
 from shortlist.tensors import Target, as_target, as_tensor
 
 
@@ -26,7 +26,7 @@ def checked(values: Any, target: Any, kind: Kind) -> tuple[Tensor, Target | None
 scores (softmax, sigmoid, …) first, or divide percentages by 100
     """
     target = labels_by_name(target, values)
-    check_same_columns(values, target)
+    check_same_names(values, target)
     name = "sets" if kind == "sets" else "probs"
     values, target = as_tensor(values, name), None if target is None else as_target(target)
     return check_rows(values, target, kind=kind, name=name), target

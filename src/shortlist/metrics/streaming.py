@@ -12,7 +12,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from shortlist.checks import Kind, whole
-from shortlist.class_names import check_same_batches, check_same_columns, column_names, labels_by_name
+from shortlist.class_names import check_same_batches, check_same_names, column_names, labels_by_name
 from shortlist.errors import InputError
 from shortlist.metrics import binned_pairs, calibration, classwise, confidence, curves, outliers, ranking, retrieval
 from shortlist.metrics.inputs import checked
@@ -101,7 +101,7 @@ class Streaming(Metric):
         """Raise an error if a batch, or its target, has other columns than the batches before."""
         check_same_batches(self.names, column_names(values))
         target = labels_by_name(target, values, self.names)
-        check_same_columns(values, target, self.names)
+        check_same_names(values, target, self.names)
 
     def compute(self) -> Any:
         """The metric over all batches so far."""

@@ -28,6 +28,7 @@ FORMAT = "shortlist-classifier/1"
 FAMILY = FORMAT.split("/")[0]
 WEIGHTS, CONFIG, CLASSES, CARD = "model.safetensors", "config.json", "classes.json", "README.md"
 OWN_FILES = (WEIGHTS, CONFIG, CLASSES, CARD)
+OF_RUN, RUN_RECORD = "classifier", "recipe.json"  # what a run calls its classifier, and the file beside it
 PARTS = ("network", "link", "rule")
 NEEDED = ("backbone", "head", "inputs", "classes", "single_label", "link", "rule", "tensors")
 
@@ -47,6 +48,13 @@ def save(classifier: Classifier, path: str | Path) -> None:
         return
     with folder_replaced_whole(path) as new:
         _write(new, texts, tensors)
+
+
+def check_outside_run(path: str | Path) -> None:
+    """Raise an error if this is the folder of a run's classifier: the run would no longer know it as its own."""
+    for place in (Path(path).absolute(), Path(path).resolve()):
+        if place.name == OF_RUN and (place.parent / RUN_RECORD).is_file():
+            raise InputError(f"{path} is part of the run in {place.parent}, which only training writes: choose another name")
 
 
 def _write(path: Path, texts: dict[str, str], tensors: dict[str, Tensor]) -> None:

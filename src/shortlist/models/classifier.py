@@ -324,11 +324,13 @@ class Classifier(nn.Module):
     def save(self, path: str | Path) -> None:
         """Write the folder that :meth:`load` reads: weights, configuration, class names and a model card; whole or not at all.
 
-        A folder that holds a classifier is replaced; any other folder with files in it is refused. Of a network that was
+        A folder that holds a classifier is replaced; any other folder with files in it is refused, and so is the classifier of
+        a run, which only training writes. Of a network that was
         written elsewhere the weights are saved, and the import path of the function that made it, but no code.
         """
-        from shortlist.models.artefact import save
+        from shortlist.models.artefact import check_outside_run, save
 
+        check_outside_run(path)
         save(self, path)
 
     @staticmethod

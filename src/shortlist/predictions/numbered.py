@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from shortlist.class_names import as_number, misnumbered
 from shortlist.errors import InputError
 from shortlist.words import quoted
 
@@ -33,8 +34,7 @@ class Numbered:
     @staticmethod
     def of(names: Sequence[str]) -> "Numbered | None":
         """These names if one of them is a number other than its place, so that numbers cannot be places; otherwise None."""
-        numbers = [(place, as_number(name)) for place, name in enumerate(names)]
-        return Numbered(names) if any(number is not None and number != place for place, number in numbers) else None
+        return None if misnumbered(names) is None else Numbered(names)
 
     def places_of(self, labels: pa.Array) -> pa.Array:
         """The places of the classes with these names: texts, integers, or lists of them."""
@@ -79,12 +79,3 @@ class Numbered:
             if as_number(name) is not None:
                 found[as_number(name)].append(name)
         return found
-
-
-def as_number(text: str) -> Decimal | None:
-    """The number that a text is, exactly; None for any other text."""
-    try:
-        number = Decimal(text)
-    except InvalidOperation:
-        return None
-    return number if number.is_finite() else None

@@ -15,7 +15,7 @@ from torch import Tensor
 from shortlist.checks import check_labels, check_values
 from shortlist.class_names import (
     by_class,
-    check_same_columns,
+    check_same_names,
     class_list,
     column_names,
     labels_by_name,
@@ -26,6 +26,7 @@ from shortlist.class_names import (
 from shortlist.errors import InputError
 from shortlist.links import Identity, Link, parse_link
 from shortlist.predictions.checks import as_quality, check_columns, check_counts, check_names, check_superclasses
+from shortlist.row_names import check_row_names, check_same_rows
 from shortlist.tensors import (
     BLOCK_ENTRIES,
     Probs,
@@ -94,13 +95,17 @@ class Predictions:
         keep("classes", None if names is None else tuple(class_list(names)))
         check_columns(self.classes, columns)
         known = self.classes or columns
+        keep("ids", None if ids is None else tuple(names_in_order("ids", ids)))
+        for name, given in (("scores", scores), ("target", target), ("quality", quality)):
+            check_same_rows(scores, given, name)
+            check_row_names(self.ids, given, name)
+        check_same_rows(scores, ids, "ids")
         target = labels_by_name(target, scores, self.classes)
-        check_same_columns(scores, target, self.classes)
+        check_same_names(scores, target, self.classes)
         scores = as_tensor(scores, "scores")
         keep("scores", scores.float() if scores.dtype == torch.bfloat16 else scores)
         keep("target", None if target is None else as_target(target))
         keep("link", parse_link(link) if isinstance(link, str) else link)
-        keep("ids", None if ids is None else tuple(names_in_order("ids", ids)))
         counts = by_class("train_counts", train_counts, known)
         keep("train_counts", None if counts is None else as_tensor(counts, "train_counts"))
         keep("superclasses", None if superclasses is None else tuple(superclass_by_class(superclasses, known)))
@@ -182,6 +187,8 @@ class Predictions:
         if isinstance(index, slice):
             return self._rows(index)
         places = as_tensor(index, "rows")
+        if not places.numel() and places.ndim == 1 and isinstance(index, list | tuple):  # of which torch makes floats
+            return self._rows(places.long())
         if places.dtype == torch.bool and places.shape == (len(self),):
             return self._rows(places.nonzero().squeeze(1))
         if places.is_floating_point() or places.dtype == torch.bool or places.ndim != 1:

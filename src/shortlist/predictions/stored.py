@@ -13,10 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from shortlist.class_names import as_number
 from shortlist.column_names import is_no_class, is_row_number
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.predictions.checks import as_quality, check_storable
-from shortlist.predictions.numbered import Numbered, as_number
+from shortlist.predictions.numbered import Numbered
 from shortlist.predictions.record import Predictions
 from shortlist.tensors import shape_of
 from shortlist.words import quoted

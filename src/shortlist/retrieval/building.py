@@ -33,8 +33,9 @@ def check_predictions(predictions: Predictions) -> None:
 class RowColumns:
     """The columns that come with the rows of a segment: given ones, and thumbnails, which are made block by block."""
 
-    def __init__(self, columns: Columns | None, thumbnails: Thumbnails | None, rows: int, known: Kinds):
-        self.arrays, self.thumbnails = column_arrays(columns, rows, known), thumbnails
+    def __init__(self, columns: Columns | None, thumbnails: Thumbnails | None, predictions: Predictions, known: Kinds):
+        rows = len(predictions)
+        self.arrays, self.thumbnails = column_arrays(columns, rows, known, predictions.ids), thumbnails
         if thumbnails is None:
             return
         if THUMBNAIL in self.arrays:

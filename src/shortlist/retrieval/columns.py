@@ -6,7 +6,7 @@ is the file that a result links to, and ``thumbnail`` is a small JPEG that is sh
 
 import io
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from shortlist.class_names import is_missing
 from shortlist.errors import InputError
+from shortlist.row_names import check_row_names
 from shortlist.words import counted, shown
 
 if TYPE_CHECKING:
@@ -40,13 +41,14 @@ JPEG_QUALITY = 85
 MOST_THREADS = 16  # that make thumbnails
 
 
-def column_arrays(columns: Columns | None, rows: int, known: Kinds) -> dict[str, pa.Array]:
+def column_arrays(columns: Columns | None, rows: int, known: Kinds, ids: Sequence[str] | None = None) -> dict[str, pa.Array]:
     """The columns as Arrow arrays, checked.
 
     Args:
         columns: values by name, one for each row; None and NaN are missing values.
         rows: number of rows.
         known: types of the columns that the index already has, which later rows must fit.
+        ids: the names of the rows, which a pandas series may not have in another order; None if they have none.
 
     >>> column_arrays({"place": ["Lyon", None]}, rows=2, known={})["place"].to_pylist()
     ['Lyon', None]
@@ -57,6 +59,7 @@ def column_arrays(columns: Columns | None, rows: int, known: Kinds) -> dict[str,
     for name, values in (columns or {}).items():
         if not isinstance(name, str) or not name or name in OWN:
             raise InputError(f"columns: expected names other than {', '.join(OWN)}, got {shown(name)}")
+        check_row_names(ids, values, f"columns[{name!r}]")
         array = _array(f"columns[{name!r}]", values, known.get(name, MEANT.get(name)))
         if len(array) != rows:
             raise InputError(f"columns[{name!r}]: expected {counted(rows, 'value')}, one for each row, got {len(array):,}")
@@ -139,8 +142,11 @@ class Thumbnails:
         """The thumbnails of these rows as JPEGs; null, and a problem, for images that cannot be read."""
         from shortlist.data.problems import Problem
 
-        with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
-            found = list(pool.map(self._make_one, places))
+        if self.images.one_reader:
+            found = [self._make_one(place) for place in places]
+        else:
+            with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
+                found = list(pool.map(self._make_one, places))
         self.problems.extend(one for one in found if isinstance(one, Problem))
         return pa.array([one if isinstance(one, bytes) else None for one in found], pa.binary())
 
@@ -157,7 +163,8 @@ class Thumbnails:
 
 
 def small_jpeg(image: "Image", side: int) -> bytes:
-    """The whole image as a JPEG, no side longer than ``side`` pixels; ``image`` itself is resized."""
+    """The whole image as a JPEG, no side longer than ``side`` pixels."""
+    image = image.copy()  # it may be the user's own
     image.thumbnail((side, side))
     content = io.BytesIO()
     image.save(content, "jpeg", quality=JPEG_QUALITY)

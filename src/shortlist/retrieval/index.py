@@ -83,7 +83,7 @@ class Index:
         from shortlist.retrieval.building import RowColumns, check_predictions, write_segment
 
         check_predictions(predictions)
-        given = RowColumns(columns, thumbnails, len(predictions), {})
+        given = RowColumns(columns, thumbnails, predictions, {})
         with folder_written_whole(path) as folder:
             entry = write_segment(predictions, folder, SEGMENT_NAME % 1, 0, given, progress)
             assert predictions.link is not None
@@ -217,7 +217,7 @@ class Index:
         with folder_lock(self.path):
             self.refresh()
             changes.check_same(self.manifest, predictions, self.path)
-            given = RowColumns(columns, thumbnails, len(predictions), self.snapshot.columns)
+            given = RowColumns(columns, thumbnails, predictions, self.snapshot.columns)
             changes.remove_unused(self.path, self.manifest)
             manifest = self.manifest
             old = self._replaced(predictions, given, replace)

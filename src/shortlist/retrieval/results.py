@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from shortlist.errors import InputError
 from shortlist.files import write_text
 from shortlist.retrieval.columns import PATH, THUMBNAIL, small_jpeg
 from shortlist.retrieval.query import Query, Reason
@@ -90,10 +91,22 @@ def write_page(results: Results, path: str | Path, *, rows: int) -> None:
 
     Args:
         results: results of a search.
-        path: of the file.
+        path: of the file, which must end in ``.html``, so that no other file is overwritten by mistake.
         rows: number of rows of the index.
     """
+    check_page(path)
     write_text(path, render(results, rows=rows))
+
+
+def check_page(path: str | Path, name: str = "path") -> None:
+    """Raise an error unless a file of this name can be a page.
+
+    Args:
+        path: of the file.
+        name: the parameter or option, for messages.
+    """
+    if Path(path).suffix.lower() != ".html":
+        raise InputError(f"{name}: expected a name that ends in .html, got {path}")
 
 
 def render(results: Results, *, rows: int) -> str:

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_entries
-from shortlist.class_names import check_same_batches, check_same_columns, column_names, labels_by_name
+from shortlist.class_names import check_same_batches, check_same_names, column_names, labels_by_name
 from shortlist.errors import InputError
 from shortlist.predictions import Predictions
 from shortlist.predictions.checks import as_quality
+from shortlist.row_names import check_same_rows
 from shortlist.tensors import Probs, Target, as_target, as_tensor, check_scores, check_target
 
 Source: TypeAlias = Tensor | np.ndarray[Any, Any] | Predictions | Iterable[Any] | Callable[[], Iterable[Any]]
@@ -88,10 +89,11 @@ class Batches:
         self.quality: Tensor | None = None
         self._peeked: list[Any] = []
         if is_matrix(source):
-            check_same_columns(source, target)
+            check_same_names(source, target)
             self.whole, self.names = as_probs(source), column_names(source)
             if self.target is not None:
                 check_target(self.whole, self.target, "probs")
+            check_same_rows(source, quality, "quality")
             self.quality = None if quality is None else as_quality(quality, len(self.whole))
         elif quality is not None:
             check_no_quality(quality, source)
@@ -147,7 +149,8 @@ class Batches:
         probs = as_probs(values)
         self._check_names(column_names(values))
         labels = labels_by_name(labels, values, self.names)
-        check_same_columns(values, labels, self.names)
+        check_same_names(values, labels, self.names)
+        check_same_rows(values, quality, "quality")
         target = None if labels is None else as_target(labels)
         if target is not None:
             check_target(probs, target, "probs")

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_rows, check_values
-from shortlist.class_names import check_same_columns, class_list, labels_by_name, names_in_order
+from shortlist.class_names import check_same_names, class_list, labels_by_name, names_in_order
 from shortlist.errors import InputError
 from shortlist.files import written_whole
 from shortlist.predictions import Predictions
+from shortlist.row_names import check_row_names
 from shortlist.row_order import count_rows
 from shortlist.sets.hierarchy import superclass_numbers
 from shortlist.sets.rule import SetRule
@@ -72,9 +73,11 @@ def label_lists(
     ['elm', 'ash']
     """
     classes, ids = class_list(classes), names_in_order("ids", ids)
+    for name, given in (("sets", sets), ("probs", probs), ("target", target)):
+        check_row_names(ids, given, name)
     target = labels_by_name(target, None, classes)
     for name, given in (("sets", sets), ("probs", probs), ("target", target)):
-        check_same_columns(None, given, classes, name)
+        check_same_names(None, given, classes, name)
     sets, probs = as_tensor(sets, "sets"), as_tensor(probs)
     target = None if target is None else as_target(target)
     check_rows(sets, target, kind="sets")

@@ -12,6 +12,7 @@ from shortlist.errors import InputError, ShortlistWarning
 from shortlist.fitting import Fitted
 from shortlist.predictions import Predictions
 from shortlist.predictions.checks import as_quality
+from shortlist.row_names import check_same_rows
 from shortlist.row_order import count_rows
 from shortlist.sets.batches import Batches, Progress, Source, as_probs, check_no_quality
 from shortlist.sets.bounds import bounded, checked_bounds
@@ -236,6 +237,7 @@ class SetRule(Fitted):
             self.check_origin(probs)
             return self.in_blocks()(as_probs(probs.plausibility()), probs.scores, probs.quality)
         values = as_probs(probs)
+        check_same_rows(probs, quality, "quality")
         quality = None if quality is None else as_quality(quality, len(values))
         self._check_classes(values)
         check_same_origin(self.text, self.origin, probs)

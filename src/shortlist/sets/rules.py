@@ -22,6 +22,7 @@ gate                 the same, or nothing where the row is refused  rows without
 """
 
 import warnings
+from functools import partial
 from typing import Any
 
 from shortlist.checks import as_typed, decimal, whole
@@ -46,13 +47,15 @@ from shortlist.sets.rule import SetRule
 from shortlist.words import shown, understands
 
 
-def _alpha_of(level: Any) -> int | float | str:
+def _alpha_of(name: str, level: Any) -> int | float | str:
     """``1 - level`` in exact decimals."""
-    rest = 1 - decimal("confidence_level", level)
+    rest = 1 - decimal(name, level)
+    if not 0 <= rest <= 1:
+        raise InputError(f"{name}: expected a number between 0 and 1, 1 - alpha, got {shown(level)}")
     return as_typed("alpha", float(rest) if decimal("alpha", float(rest)) == rest else rest)
 
 
-UNDERSTOOD: Any = {"confidence_level": ("alpha", _alpha_of), "coverage": ("alpha", _alpha_of)}
+UNDERSTOOD: Any = {name: ("alpha", partial(_alpha_of, name)) for name in ("confidence_level", "coverage")}
 RANDOMNESS: Any = {"randomised": "randomized", "random_state": "generator"}
 
 
@@ -319,7 +322,7 @@ def _hint_at_coverage(alpha: Any) -> None:
     """Warn if the allowed error looks like a coverage."""
     level = check_alpha(alpha)
     if level > 0.5:
-        meant = _alpha_of(alpha)
+        meant = _alpha_of("alpha", alpha)
         warnings.warn(
             f"alpha={alpha} is an allowed error of {float(level):.0%}, a coverage of {float(1 - level):.0%}: did you mean "
             f"alpha={meant}?",

@@ -15,6 +15,7 @@ from shortlist.checks import Check, flag, optional, whole
 from shortlist.errors import InputError
 from shortlist.files import PlaceError, written_whole
 from shortlist.training.history import checked_history, number_or_nan
+from shortlist.training.recipe import Recipe
 from shortlist.words import counted, listed, shown
 
 FORMAT = "shortlist-checkpoint/1"
@@ -92,18 +93,34 @@ class Checkpoint:
         tensors: by name.
         plain: values that are not tensors.
         data: digest of the data of the training.
+        recipe: record of its recipe; empty in files of another version, which do not have it.
     """
 
     state: TrainingState
     tensors: Mapping[str, Tensor]
     plain: Mapping[str, Any]
     data: str = ""
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+
+    def check_recipe(self, recipe: Recipe, run: Path) -> None:
+        """Raise an error if the weights were trained by another recipe than the one in the folder of the run.
+
+        Where the data are may differ: their content is compared.
+        """
+        changed = recipe.differences(Recipe.from_record(self.recipe)) if self.recipe else {}
+        shown = "; ".join(f"{name} {old!r}, not {new!r}" for name, (new, old) in changed.items() if name != "data")
+        if shown:
+            raise InputError(
+                f"{run} was trained with {shown}, as its recipe.json says now: put back what was there, or start again in a "
+                "new folder"
+            )
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint and flush it to disk."""
     state, plain = json.dumps(vars(checkpoint.state)), json.dumps(checkpoint.plain)
-    header = {"format": FORMAT, "state": state, "plain": plain, "data": checkpoint.data}
+    recipe = json.dumps(checkpoint.recipe)
+    header = {"format": FORMAT, "state": state, "plain": plain, "data": checkpoint.data, "recipe": recipe}
     try:
         with written_whole(path) as temporary:
             save_file(_separate(checkpoint.tensors), temporary, metadata=header)
@@ -140,10 +157,11 @@ def load_checkpoint(path: Path) -> Checkpoint:
     if header.get("format") != FORMAT:
         raise InputError(f"cannot read the checkpoint {path}: expected the format {FORMAT}, got {header.get('format')}")
     try:
-        plain = json.loads(header["plain"])
-        if not isinstance(plain, dict):
-            raise InputError(f"plain: expected a record, got {shown(plain)}")
-        return Checkpoint(TrainingState.from_record(json.loads(header["state"])), tensors, plain, header["data"])
+        plain, recipe = json.loads(header["plain"]), json.loads(header.get("recipe", "{}"))
+        for name, record in (("plain", plain), ("recipe", recipe)):
+            if not isinstance(record, dict):
+                raise InputError(f"{name}: expected a record, got {shown(record)}")
+        return Checkpoint(TrainingState.from_record(json.loads(header["state"])), tensors, plain, header["data"], recipe)
     except (InputError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise InputError(f"cannot read the checkpoint {path}: it is damaged ({error})") from error
 

@@ -377,7 +377,8 @@ class Loop:
         wrong = self.held.first_nonfinite()
         if wrong is not None:
             raise nonfinite_weights(self.state.step, wrong, path)
-        save_checkpoint(path, Checkpoint(self.state, self.held.tensors(), self.held.plain(), self.context.data))
+        held = (self.held.tensors(), self.held.plain(), self.context.data, self.recipe.record())
+        save_checkpoint(path, Checkpoint(self.state, *held))
 
     def restore(self) -> bool:
         """Continue from the checkpoint in the folder; returns False if there is none."""
@@ -385,15 +386,14 @@ class Loop:
         if not path.exists():
             return False
         found = load_checkpoint(path)
+        found.check_recipe(self.recipe, self.context.run.path)
         try:
             if found.data != self.context.data:
                 raise InputError("it was trained on other data")
             found.state.check_fits(self.steps, self.sampler.steps_per_epoch)
             self.held.restore(found.tensors, found.plain, self.context.accelerator.device)
         except InputError as error:
-            raise InputError(
-                f"{path} belongs to another training: {error}; the data or the code may have changed: start again in a new "
-                "folder"
-            ) from error
+            advice = "the data or the code may have changed: start again in a new folder"
+            raise InputError(f"{path} belongs to another training: {error}; {advice}") from error
         self.state = found.state
         return True

@@ -204,7 +204,9 @@ class RunFolder:
 
     def write_classifier(self, classifier: "Classifier") -> None:
         """Write the trained classifier."""
-        classifier.save(self.path / CLASSIFIER)
+        from shortlist.models.artefact import save
+
+        save(classifier, self.path / CLASSIFIER)
         self._seal(CLASSIFIER)
 
     @property

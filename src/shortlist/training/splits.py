@@ -14,7 +14,7 @@ from shortlist.data.dataset import ALL, EMPTY_CLASS, MISSING_CLASS, TRAIN, Datas
 from shortlist.data.deduplication import with_duplicates
 from shortlist.data.label_noise import superclass_noise
 from shortlist.data.problems import Problem, describe_problems
-from shortlist.data.shared_files import in_two_splits, rows_together
+from shortlist.data.shared_files import in_two_splits, rows_together, with_two_labels
 from shortlist.data.splits import grouped_split, stratified_split
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.methods import find_method
@@ -255,7 +255,7 @@ def _check_schedule(recipe: Recipe) -> None:
 def _report_problems(data: TrainingSplits, remarks: list[str]) -> None:
     """Report what the reader found wrong; classes without rows are reported elsewhere, for the final splits."""
     found = [problem for problem in data.dataset.problems if problem.kind not in (EMPTY_CLASS, MISSING_CLASS)]
-    found += [*_unused(data.dataset), *in_two_splits(data.splits)]
+    found += [*_unused(data.dataset), *in_two_splits(data.splits), *with_two_labels(data.splits)]
     if found:
         remarks.insert(0, f"{data.dataset.name}: {describe_problems(found)}")
         data.warnings.append(remarks[0])
