@@ -52,6 +52,8 @@ TYPED = {
     "compile": ("on", True),
     "fused_head": ("off", False),
     "skip_nonfinite": ("3", 3),
+    "duplicates": ("together", "together"),
+    "weights": ("mine.safetensors", "mine.safetensors"),
     "tolerance": ("0.05", 0.05),
     "link": ("sigmoid", "sigmoid"),
     "calibration": ("isotonic", "isotonic"),

@@ -10,8 +10,65 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from shortlist.cli.console import error_console, overwrite, say
 from shortlist.training.callbacks import Callback
+from shortlist.words import counted
 
 SMOOTHING = 0.95  # of the loss in the progress bar
+WARM_UP = 2  # steps that are not measured
+MEASURED_STEPS, MEASURED_SECONDS = 3, 2.0  # that an estimate takes at least
+WORTH_SAYING = 60.0  # seconds below which nobody wants to know
+
+
+class TimeEstimate:
+    """How long training takes, from its first steps, said once where it is worth knowing.
+
+    The first steps, which warm up caches and compile, are not counted. Validation at the end of each epoch is not measured yet,
+    so that the estimate is a little low.
+
+    Args:
+        steps: number of steps in all.
+        done: number of steps that were done before.
+    """
+
+    def __init__(self, steps: int = 0, done: int = 0):
+        self.steps, self.first = steps, done + WARM_UP
+        self._began: float | None = None
+        self._told = steps <= self.first
+
+    def after(self, step: int) -> str | None:
+        """A sentence after the step that completes the measurement; None after all others."""
+        if self._told or step < self.first:
+            return None
+        if self._began is None:
+            self._began, self.first = time.monotonic(), step
+            return None
+        seconds, measured = time.monotonic() - self._began, step - self.first
+        if measured < MEASURED_STEPS or seconds < MEASURED_SECONDS:
+            return None
+        self._told = True
+        left = seconds / measured * (self.steps - step)
+        if left < WORTH_SAYING:
+            return None
+        ends = time.strftime("%H:%M", time.localtime(time.time() + left))
+        day = f" {time.strftime('%A', time.localtime(time.time() + left))}" if left > 12 * 3600 else ""
+        return (
+            f"training will take about {duration(left)} ({measured:,} steps measured, {self.steps:,} in all), until{day} {ends}"
+        )
+
+
+def duration(seconds: float) -> str:
+    """A time in words, rounded as an estimate is.
+
+    >>> duration(95), duration(3700), duration(200_000)
+    ('2 minutes', '1 h 2 min', '2 days 8 h')
+    """
+    minutes = max(1, round(seconds / 60))
+    if minutes < 60:
+        return counted(minutes, "minute")
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes} min"
+    days, hours = divmod(hours, 24)
+    return f"{counted(days, 'day')} {hours} h"
 
 
 class TrainingBar(Callback):
@@ -28,6 +85,7 @@ class TrainingBar(Callback):
         self._rows = self._done = self._per_epoch = 0
         self._since = time.monotonic()
         self._loss: float | None = None
+        self._estimate = TimeEstimate()
 
     def __enter__(self) -> Self:
         return self
@@ -46,6 +104,7 @@ class TrainingBar(Callback):
         """Show the progress bar."""
         self.print_heading()
         self._rows, self._done, self._per_epoch, self._since = rows, done, steps_per_epoch, time.monotonic()
+        self._estimate = TimeEstimate(steps, done)
         if done and done < steps:
             say(f"resuming after step {done:,} of {steps:,}")
         if not sys.stderr.isatty():
@@ -62,7 +121,10 @@ class TrainingBar(Callback):
         self.progress.start()
 
     def step_ended(self, step: int, loss: float) -> None:
-        """Update the progress bar."""
+        """Update the progress bar, and say once how long training will take."""
+        told = self._estimate.after(step)
+        if told is not None:
+            self._say(told)
         if self.progress is None:
             return
         if loss == loss:

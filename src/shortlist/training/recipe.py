@@ -43,6 +43,7 @@ class Recipe:
         label_noise: probability with which a training label is replaced by one drawn from its superclass.
         backbone: the name of a backbone, see :func:`~shortlist.models.make_backbone`.
         pretrained: whether to start from the published weights of the backbone.
+        weights: a file of weights of your own to start the backbone from, ``.safetensors`` or a state dict of torch.
         size: side of the pictures that the network reads; by default that of the pictures if all are equal and at most 64,
             else 64.
         augmentation: augmentation of training pictures: ``"shift-flip"`` shifts by up to an eighth of the side, into black or
@@ -105,6 +106,7 @@ class Recipe:
     label_noise: float = 0.0
     backbone: str = "resnet-18"
     pretrained: bool = False
+    weights: str | None = None
     size: int | None = None
     augmentation: Augmentation = "shift-flip"
     erase: float = 0.0
@@ -301,6 +303,7 @@ CHECKS: Mapping[str, Check] = {
     "label_noise": share,
     "backbone": text,
     "pretrained": flag,
+    "weights": optional(text),
     "size": optional(whole(1, 4096)),
     "augmentation": one_of(*get_args(Augmentation)),
     "erase": share,
@@ -339,6 +342,8 @@ CHECKS: Mapping[str, Check] = {
 
 def _check_combination(recipe: Recipe) -> None:
     """Checks that involve several settings."""
+    if recipe.pretrained and recipe.weights is not None:
+        raise InputError("weights: expected None with pretrained=True, which brings published weights, got a file")
     if recipe.accumulate > recipe.batch_size:
         raise InputError(f"accumulate: expected at most batch_size, {recipe.batch_size}, got {recipe.accumulate}")
     if recipe.schedule == "step" and not recipe.milestones:

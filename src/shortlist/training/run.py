@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
@@ -23,15 +23,14 @@ from shortlist.models.classifier import Classifier
 from shortlist.models.factories import (
     GivenNetwork,
     NetworkNeededError,
-    build_network,
     import_factory,
     import_path,
     other_factory,
 )
-from shortlist.models.heads import TwoHeadScores
 from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
 from shortlist.models.quality import quality_for
+from shortlist.models.weights import check_weights_path
 from shortlist.predictions import Predictions
 from shortlist.processes import same_everywhere
 from shortlist.training.assembly import as_predictions, assemble_classifier
@@ -44,13 +43,13 @@ from shortlist.training.link_and_rule import base_link, make_rule
 from shortlist.training.loaded_data import LoadedData, Progress, left_out, load_data
 from shortlist.training.loop import Loop
 from shortlist.training.monitor import make_monitor
+from shortlist.training.network import network_to_train
 from shortlist.training.provenance import provenance
 from shortlist.training.recipe import PATH, Recipe, TestFit
 from shortlist.training.row_sources import worker_deaths_reported
 from shortlist.training.run_folder import RunFolder
 from shortlist.training.scoring import score_rows
 from shortlist.training.splits import TEST, VAL, TrainingSplits, split_for_training
-from shortlist.words import quoted
 
 WEIGHTS_KEPT = 11  # copies of the weights on disk: network, optimiser (two), average, best, in two checkpoints; classifier
 
@@ -234,6 +233,8 @@ def _check_network(run: RunFolder, recipe: Recipe, network: GivenNetwork | None,
     if isinstance(network, str):
         import_factory(network)
     made = run.network_record if resume else None
+    if network is not None and recipe.weights is not None:
+        raise InputError("weights: expected None beside a network of your own, which brings its own weights, got a file")
     if network is not None:
         recorded = made.get("factory") if made is not None else None
         other = other_factory(recorded, network) if isinstance(recorded, str) else None
@@ -241,6 +242,8 @@ def _check_network(run: RunFolder, recipe: Recipe, network: GivenNetwork | None,
             raise _other_network(run, str(recorded), other)
         return
     check_backbone(recipe.backbone)
+    if recipe.weights is not None and not run.checkpoint_path.exists():
+        check_weights_path(recipe.weights)
     if made is not None:
         factory = made.get("factory")
         shown = f"network={factory!r}" if factory else f"network=…, a {made.get('class')} or a function that returns one"
@@ -314,7 +317,8 @@ def _prepared(
     """Build the training loop; errors that can be known before the first step are raised here."""
     classes = len(data.dataset.classes)
     torch.manual_seed(recipe.seed)
-    network = _network(recipe, loaded.inputs, classes, given)
+    begun = context.run.checkpoint_path.exists()  # then the weights are those of the checkpoint
+    network = network_to_train(recipe, loaded.inputs, classes, given, None if begun else context.callback)
     weights = sum(tensor.numel() * tensor.element_size() for tensor in network.state_dict().values())
     context.run.check_space(WEIGHTS_KEPT * weights)
     counts = loaded.splits[TRAIN].counts(classes)
@@ -327,32 +331,6 @@ def _prepared(
             f"micro-batch of {recipe.batch_size // recipe.accumulate} rows"
         )
     return Loop(recipe, network, criterion, network.inputs, loaded.rows[TRAIN], loaded.rows[VAL], monitor, context)
-
-
-def _network(recipe: Recipe, inputs: InputSpec, classes: int, given: GivenNetwork | None) -> Network:
-    """The network to train: the recipe's, or the one that was given, whose output has to suit the method."""
-    head = recipe.chosen_method.head_kind
-    if given is None:
-        return Network(recipe.backbone, head, inputs, classes, pretrained=recipe.pretrained)
-    network = build_network(given, inputs, classes)
-    network.inputs = network.inputs.named(inputs.feature_names)
-    if recipe.mirror and inputs.is_pictures:
-        network.inputs = replace(network.inputs, mirror=True)
-    if network.inputs.feature_names != inputs.feature_names:
-        raise InputError(
-            f"network: expected one that reads the features {quoted(inputs.feature_names)}, in this order, got one that reads "
-            f"{quoted(network.inputs.feature_names)}: give the network's InputSpec as inputs"
-        )
-    if not any(weight.requires_grad for weight in network.parameters()):
-        raise InputError(f"network: expected weights that can be trained, got none in {network.describe()}")
-    pair = isinstance(network.check_output(), TwoHeadScores)
-    if pair != (head == "two-head"):
-        wanted, came = ("a TwoHeadScores pair", "scores") if not pair else ("scores", "a TwoHeadScores pair")
-        raise InputError(
-            f"network: expected {wanted} as output, which method {recipe.method} is trained with, got {came}: choose another "
-            f"method, such as cross-entropy, or return Network(backbone, {head!r}, inputs, classes)"
-        )
-    return network
 
 
 def _finished(

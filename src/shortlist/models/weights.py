@@ -1,0 +1,97 @@
+"""Weights of one's own for a backbone: a safetensors file or a state dict that torch saved, matched by name and shape."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from shortlist.errors import InputError
+from shortlist.words import counted, printable, quoted
+
+SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
+INSIDE = ("state_dict", "model_state_dict", "model", "network")  # under which training programs store a state dict
+UNREADABLE = (OSError, SafetensorError, UnpicklingError, RuntimeError, ValueError, EOFError, LookupError, TypeError)
+
+
+def load_weights(module: nn.Module, path: str | Path) -> str:
+    """Load weights into a module, every one of them; a sentence says what of the file was not used.
+
+    Tensors are matched by name, behind whatever the names in the file begin with alike (``backbone.``, ``module.``), and by
+    shape. A tensor of the module that the file lacks, or has in another shape, is an error; tensors that only the file has,
+    such as those of a classifier's head, are left out. No code in a file is run.
+
+    Args:
+        module: the backbone.
+        path: ``.safetensors``, or what ``torch.save`` wrote: a state dict, alone or under ``state_dict`` or ``model``.
+
+    >>> import tempfile
+    >>> from safetensors.torch import save_file
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_file({"net.weight": torch.ones(2, 3), "head.bias": torch.ones(2)}, f"{folder}/mine.safetensors")
+    ...     load_weights(layer := nn.Linear(3, 2, bias=False), f"{folder}/mine.safetensors")
+    '1 tensor loaded from mine.safetensors; 1 tensor of the file was not used (head.bias)'
+    >>> layer.weight.sum().item()
+    6.0
+    """
+    path = Path(path)
+    given, wanted = _read(path), module.state_dict()
+    counters = {name for name in wanted if name.endswith("num_batches_tracked")}  # older files lack them
+    before = _prefix(given, wanted)
+    found = {name: given[before + name] for name in wanted if before + name in given}
+    missing = [name for name in wanted if name not in found and name not in counters]
+    called = printable(path.name)
+    if missing:
+        raise InputError(
+            f"weights: expected every tensor of the backbone in {called}, got none for {counted(len(missing), 'tensor')} of "
+            f"{len(wanted)} ({quoted(missing, 3)}); the file holds {quoted(list(given), 3)}: choose the backbone that it was "
+            "saved from"
+        )
+    other = next((name for name in found if found[name].shape != wanted[name].shape), None)
+    if other is not None:
+        shapes = f"{tuple(wanted[other].shape)}, got {tuple(found[other].shape)} in {called}"
+        raise InputError(f"weights: expected {other!r} of shape {shapes}: choose the backbone it was saved from")
+    module.load_state_dict({name: found.get(name, wanted[name]) for name in wanted})
+    unused = [name for name in given if name.removeprefix(before) not in found or not name.startswith(before)]
+    rest = f"; {counted(len(unused), 'tensor of the file was', 'tensors of the file were')} not used ({', '.join(unused[:3])}"
+    more = f" and {len(unused) - 3:,} more)" if len(unused) > 3 else ")"
+    return f"{counted(len(found), 'tensor')} loaded from {called}{rest + more if unused else ''}"
+
+
+def check_weights_path(path: str | Path) -> None:
+    """Raise an error unless this is a file that may hold weights."""
+    path = Path(path)
+    if path.suffix.lower() not in SUFFIXES or not path.is_file():
+        came = "another kind of file" if path.is_file() else "a folder" if path.is_dir() else "nothing there"
+        raise InputError(f"weights: expected a file ending in {', '.join(SUFFIXES)}, got {printable(str(path))}: {came}")
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    check_weights_path(path)
+    try:
+        found: Any = load_file(path) if path.suffix.lower() == ".safetensors" else _from_torch(path)
+    except UNREADABLE as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
+        raise InputError(f"weights: {printable(str(path))} cannot be read as weights: {reason}") from error
+    for name in INSIDE:
+        if isinstance(found, Mapping) and isinstance(found.get(name), Mapping):
+            found = found[name]
+    tensors = {str(name): one for name, one in found.items() if isinstance(one, Tensor)} if isinstance(found, Mapping) else {}
+    if not tensors:
+        raise InputError(f"weights: expected tensors by name in {printable(str(path))}, got {type(found).__name__} without any")
+    return tensors
+
+
+def _from_torch(path: Path) -> Any:
+    return torch.load(path, map_location="cpu", weights_only=True)  # plain containers and tensors: no code is run
+
+
+def _prefix(given: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """What the names in the file begin with alike, before those of the module: the text with the most matches."""
+    last = next(iter(wanted), "")
+    prefixes = {"", *(name.removesuffix(last) for name in given if name.endswith(f".{last}"))}
+    return max(sorted(prefixes), key=lambda before: sum(before + name in given for name in wanted))

@@ -1,0 +1,102 @@
+"""Weights of one's own: matched by name behind a common beginning, strict about what the backbone lacks, no code run."""
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from shortlist.errors import InputError
+from shortlist.models.backbones import make_backbone
+from shortlist.models.weights import load_weights
+from shortlist.training import train
+from shortlist.training.callbacks import Callback
+from shortlist.training.recipe import Recipe
+
+NAME = "resnet-8"
+
+
+def drawn(seed):
+    torch.manual_seed(seed)
+    return make_backbone(NAME)
+
+
+def same(first, second):
+    return all(torch.equal(one, second.state_dict()[name]) for name, one in first.state_dict().items())
+
+
+@pytest.mark.parametrize("before", ["", "backbone.", "module.encoder."])
+@pytest.mark.parametrize("form", ["safetensors", "pt", "checkpoint.pth"])
+def test_weights_are_matched_by_name(tmp_path, before, form):
+    theirs, ours = drawn(1), drawn(2)
+    tensors = {before + name: tensor for name, tensor in theirs.state_dict().items()} | {"head.weight": torch.zeros(3, 4)}
+    path = tmp_path / f"mine.{form}"
+    if form == "safetensors":
+        save_file(tensors, path)
+    else:
+        torch.save({"epoch": 3, "state_dict": tensors} if form.startswith("checkpoint") else tensors, path)
+    told = load_weights(ours, path)
+    assert same(theirs, ours)
+    assert told.endswith("1 tensor of the file was not used (head.weight)")
+    assert told.startswith(f"{len(theirs.state_dict())} tensors loaded from mine.")
+
+
+def test_what_does_not_match_is_an_error_and_changes_nothing(tmp_path):
+    tensors, ours, before = drawn(1).state_dict(), drawn(2), drawn(2)
+    name = next(name for name in tensors if name.endswith("weight"))
+    save_file({one: tensor for one, tensor in tensors.items() if one != name}, tmp_path / "less.safetensors")
+    with pytest.raises(InputError, match=rf"weights: .* none for 1 tensor of {len(tensors)} \('{name}'\)"):
+        load_weights(ours, tmp_path / "less.safetensors")
+    save_file(tensors | {name: torch.zeros(1, 2)}, tmp_path / "other.safetensors")
+    with pytest.raises(InputError, match=rf"weights: expected '{name}' of shape .*, got \(1, 2\)"):
+        load_weights(ours, tmp_path / "other.safetensors")
+    assert same(ours, before)
+
+
+def test_files_that_are_no_weights_are_refused(tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return (tmp_path.joinpath("ran").touch, ())
+
+    torch.save({"weight": Evil()}, tmp_path / "evil.pt")
+    (tmp_path / "text.safetensors").write_text("hello")
+    torch.save({"numbers": 3}, tmp_path / "empty.pt")
+    for name, said in (("evil.pt", "cannot be read"), ("text.safetensors", "cannot be read"), ("empty.pt", "expected tensors")):
+        with pytest.raises(InputError, match=f"weights: .*{said}"):
+            load_weights(drawn(0), tmp_path / name)
+    assert not (tmp_path / "ran").exists()
+    for name in ("none.pt", "notes.txt", ""):
+        with pytest.raises(InputError, match="weights: expected a file ending in"):
+            load_weights(drawn(0), tmp_path / name)
+
+
+class Heard(Callback):
+    def __init__(self):
+        self.sentences = []
+
+    def message(self, sentence):
+        self.sentences.append(sentence)
+
+
+def test_training_starts_from_them(tmp_path):
+    theirs = drawn(5)
+    save_file(theirs.state_dict(), tmp_path / "mine.safetensors")
+    data = "flora:species=6,genera=2,train=32,val=16,test=16,size=16"
+    recipe = Recipe("tiny", data, method="cross-entropy", rule="top-k:2", backbone=NAME, epochs=1, lr=1e-12, batch_size=32)
+    heard = Heard()
+    found = train(
+        recipe.with_settings(weights=str(tmp_path / "mine.safetensors")), tmp_path / "run", callback=heard, device="cpu"
+    )
+    trained = found.classifier.network.backbone.state_dict()
+    for name, tensor in theirs.named_parameters():
+        assert torch.allclose(trained[name], tensor, atol=1e-6), name
+    assert any(sentence.startswith(f"backbone {NAME}: ") for sentence in heard.sentences)
+    with pytest.raises(InputError, match="weights: expected a file"):
+        train(recipe.with_settings(weights="none.pt"), tmp_path / "other", device="cpu")
+    assert not (tmp_path / "other" / "recipe.json").exists()
+
+
+def test_weights_beside_others_are_refused(tmp_path):
+    recipe = Recipe("tiny", "flora", method="cross-entropy", backbone=NAME, weights="mine.pt")
+    with pytest.raises(InputError, match="weights: expected None beside a network of your own"):
+        train(recipe, tmp_path / "run", network=lambda classes: torch.nn.Flatten())
+    with pytest.raises(InputError, match="weights: expected None with pretrained"):
+        recipe.with_settings(backbone="timm:resnet18", pretrained=True)
