@@ -56,7 +56,7 @@ CLAIMS = (
         "beyond-memorising",
         PAPER,
         "",
-        "The noised hinge gains over cross-entropy where cross-entropy memorises noisy labels: the longer the training, the more.",
+        "The noised hinge gains over cross-entropy where that memorises noisy labels: the longer the training, the more.",
         (
             Part("gain after 96 epochs over gain after 24", _grown("noised", "top-5")),
             Part("after 96 epochs", difference("noised, 96 epochs", "cross-entropy, 96 epochs", "top-5")),
@@ -66,8 +66,8 @@ CLAIMS = (
             "flora-memorising",
             "noised",
             "top-5",
-            "Why the noised hinge does not help against label noise in `garcin-2022-noise`: there validation rows stop cross-entropy "
-            "before it has memorised the labels.",
+            "Why the noised hinge does not help against label noise in `garcin-2022-noise`: there validation rows stop "
+            "cross-entropy before it has memorised the labels.",
         ),
     ),
     Claim(

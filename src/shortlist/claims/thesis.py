@@ -7,7 +7,7 @@ from shortlist.claims.statistic import Number, Statistic, slope
 
 PAPER = "garcin-thesis"
 SIZES = (2, 3, 5, 10)
-# How much rows differ in noise, with the noise for which the best top-5 accuracy stays the same (68.6 %, on three other gardens).
+# How much rows differ in noise, and the noise for which the best top-5 accuracy stays the same: 68.6 % on three other gardens.
 NOISE_BY_SPREAD = {0.0: 0.5, 0.5: 0.471, 1.0: 0.402, 1.5: 0.326}
 SPREADS = tuple(NOISE_BY_SPREAD)
 
