@@ -60,7 +60,7 @@ def page_text(results: Results) -> str:
     for paper in dict.fromkeys(one.claim.paper for one in found):
         mine = [one for one in found if one.claim.paper == paper]
         parts += [f"## {paper_name(paper)}", ""]
-        if any(verdict.n for one in mine for verdict in one.verdicts):
+        if any(verdict.n > 1 for one in mine for verdict in one.verdicts):
             parts += [f"![Estimates and intervals]({plot_name(paper)})", ""]
         parts += [_section(one) for one in mine]
         parts += [_arms(EXPERIMENTS[name], results) for name in _experiments(mine)]
@@ -82,9 +82,9 @@ def paper_name(paper: str) -> str:
     return "Beyond the papers" if paper == BEYOND else PAPERS[paper]
 
 
-def plot_name(paper: str) -> str:
-    """The file of the plot of a paper, beside the page."""
-    return f"images/claims-{paper}.svg"
+def plot_name(subject: str) -> str:
+    """The file of the plot of a paper or a claim, beside the page."""
+    return f"images/claims-{subject}.svg"
 
 
 def _overview(found: Iterable[Judged]) -> str:
@@ -103,6 +103,8 @@ def _section(one: Judged) -> str:
             parts += [f"*{verdict.experiment}*: {WORDS[verdict.decision]}", "", _parts_table(verdict.parts).markdown(), ""]
         else:
             parts += [f"*{verdict.experiment}*: {NOT_RUN}", ""]
+    if claim.curves is not None and any(verdict.n > 1 for verdict in one.verdicts):
+        parts += [f"![{claim.curves.number} by {claim.curves.xlabel}]({plot_name(claim.id)})", "", claim.curves.caption, ""]
     quoted = _published(claim)
     parts += [quoted, ""] if quoted else []
     parts += [claim.remark, ""] if claim.remark else []
