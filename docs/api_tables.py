@@ -31,6 +31,7 @@ PACKAGES = [  # those that come first document the names that several export
     "shortlist.recipes",
     "shortlist.runs",
     "shortlist.retrieval",
+    "shortlist.web",
     "shortlist.sklearn",
     "shortlist.errors",
 ]
