@@ -292,15 +292,15 @@ def _serving() -> str:
         return ""
     line = lines[-1]
     intro = (
-        f"The [identification page](serve.md) under load: {line['setting']}. Every answer has the most similar references of each "
-        "suggested class. Clients keep their connections, send a small JPEG each time and run on the same machine. "
+        f"The [identification page](serve.md) under load: {line['setting']}. Every answer has the most similar references of "
+        "each suggested class. Clients keep their connections, send a small JPEG each time and run on the same machine. "
         f"{line['other_load_words']}The page is {line['page_bytes'] / 1e3:.0f} kB before pictures."
     )
     rows = ["## Serving", "", intro, "", "| clients | answers a second | median, ms | 95 % within, ms | errors | seconds |"]
     rows += ["|---:|---:|---:|---:|---:|---:|"]
     rows += [
-        f"| {n['clients']} | {n['per_second']:.0f} | {n['median_ms']:.1f} | {n['p95_ms']:.1f} | {n['errors']} of {n['requests']:,} "
-        f"| {n['seconds']:.0f} |"
+        f"| {n['clients']} | {n['per_second']:.0f} | {n['median_ms']:.1f} | {n['p95_ms']:.1f} "
+        f"| {n['errors']} of {n['requests']:,} | {n['seconds']:.0f} |"
         for n in line["load"]
     ]
     memory = ", ".join(f"{size:.0f}" for size in line["memory_mb"])
