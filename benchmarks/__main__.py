@@ -31,6 +31,7 @@ from benchmarks import (
     retrieval_map,
     retrieval_table,
     searching,
+    serving,
     thresholds,
     training_loop,
     transforms,
@@ -53,7 +54,7 @@ BENCHMARKS = {
     "retrieval_map": retrieval_map,
     "loss_levels": loss_levels,
 }
-LARGE = {"searching": searching}  # 10 GB of temporary files
+LARGE = {"searching": searching, "serving": serving}  # 10 GB of temporary files; three minutes of load
 ON_A_GPU = {
     "flora_limit": flora_limit,
     "training_loop": training_loop,

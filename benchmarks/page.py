@@ -66,6 +66,7 @@ def text() -> str:
         _vote_accuracy(),
         _big_file(),
         _searching(),
+        _serving(),
         _imports(),
     ]
     return "\n".join(part for part in parts if part)
@@ -283,3 +284,28 @@ def _imports() -> str:
     rows = ["## Import time", "", "| | seconds |", "|---|---:|"]
     rows += [f"| {n['setting']} | {n['seconds']:.3f} |" for n in lines]
     return "\n".join([*rows, "", foot(lines[-1])])
+
+
+def _serving() -> str:
+    lines = newest("serving")
+    if not lines:
+        return ""
+    line = lines[-1]
+    intro = (
+        f"The [identification page](serve.md) under load: {line['setting']}. Every answer has the most similar references of "
+        "each suggested class. Clients keep their connections, send a small JPEG each time and run on the same machine. "
+        f"{line['other_load_words']}The page is {line['page_bytes'] / 1e3:.0f} kB before pictures."
+    )
+    rows = ["## Serving", "", intro, "", "| clients | answers a second | median, ms | 95 % within, ms | errors | seconds |"]
+    rows += ["|---:|---:|---:|---:|---:|---:|"]
+    rows += [
+        f"| {n['clients']} | {n['per_second']:.0f} | {n['median_ms']:.1f} | {n['p95_ms']:.1f} "
+        f"| {n['errors']} of {n['requests']:,} | {n['seconds']:.0f} |"
+        for n in line["load"]
+    ]
+    memory = ", ".join(f"{size:.0f}" for size in line["memory_mb"])
+    rows += [
+        "",
+        f"Memory of the server before and after each part with 50 clients, MB: {memory}. Answers are remembered in 128 MB.",
+    ]
+    return "\n".join([*rows, "", foot(line)])

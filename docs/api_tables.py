@@ -32,6 +32,7 @@ PACKAGES = [  # those that come first document the names that several export
     "shortlist.runs",
     "shortlist.retrieval",
     "shortlist.claims",
+    "shortlist.web",
     "shortlist.sklearn",
     "shortlist.errors",
 ]

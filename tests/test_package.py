@@ -32,6 +32,7 @@ ROOMS = (
     "runs",
     "sets",
     "training",
+    "web",
 )
 PUBLIC = ["shortlist", *(f"shortlist.{room}" for room in ROOMS)]
 HEAVY = ["torchmetrics", "matplotlib", "pandas", "pyarrow", "sklearn", "scipy", "jinja2", "typer", "PIL"]

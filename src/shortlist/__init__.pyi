@@ -16,6 +16,7 @@ from . import (
     sets as sets,
     sklearn as sklearn,
     training as training,
+    web as web,
 )
 from .models import Classifier as Classifier
 from .predictions import Predictions as Predictions

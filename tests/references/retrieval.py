@@ -54,6 +54,15 @@ def probability(query, probs):
     return total
 
 
+def exclusive_probability(query, probs):
+    """P(query) where exactly one label is true: the sum over the C outcomes, as an exact fraction."""
+    total = Fraction(0)
+    for label, p in enumerate(probs):
+        if true_of(query, tuple(place == label for place in range(len(probs))), probs):
+            total += p
+    return total
+
+
 def log(value):
     """The natural logarithm of a fraction from 0 to 1, however small it is or however near to 1."""
     if value == 0:

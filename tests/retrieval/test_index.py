@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from shortlist import Predictions
-from shortlist.errors import InputError, ShortlistWarning
+from shortlist.errors import InputError
 from shortlist.retrieval import Index, Query, segments as layout
 from shortlist.retrieval.manifest import json_seal
 from shortlist.retrieval.parquet import DamagedError
@@ -33,12 +33,6 @@ def found(results):
     return [(result.row, pytest.approx(result.score, rel=1e-12, abs=1e-300)) for result in results]
 
 
-def test_building_from_scores_with_one_label_a_row_warns(tmp_path):
-    with pytest.warns(ShortlistWarning, match="softmax each row has exactly one label"):
-        Index.build(predictions(10, link="softmax"), tmp_path / "index")
-
-
-@pytest.mark.filterwarnings("ignore:with the link softmax")
 @pytest.mark.parametrize("link", ["sigmoid", "softmax", "spa", "temperature"])
 def test_a_thousand_random_queries_find_what_brute_force_finds(tmp_path, small_groups, link):
     given = predictions(500, link="sigmoid" if link == "temperature" else link)
@@ -47,7 +41,7 @@ def test_a_thousand_random_queries_find_what_brute_force_finds(tmp_path, small_g
     index, logs, draw = Index.build(given, tmp_path / "index"), exact_logs(given), random.Random(link)
     for number in range(250):
         text = random_conjunction(draw) if number % 2 else random_query(draw)
-        query = Query.parse(text, LABELS)
+        query = Query.parse(text, LABELS, exclusive=index.exclusive)
         n = draw.choice([1, 5, 20, 500, 1000])
         expected = [] if query.contradiction else brute_force(query, logs, n)
         assert [(row, score) for row, score in expected] == found(index.search(text, n)), text

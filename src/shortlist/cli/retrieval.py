@@ -56,6 +56,8 @@ def build(
     _warn_of_unreadable(made_from)
     for sentence in found:
         warn(sentence)
+    if made.exclusive:
+        say("each row has exactly one label, by its link: in queries labels exclude each other")
     say(f"{counted(len(made), 'row')}, {counted(len(made.classes), 'label')} → {index}")
 
 

@@ -1,9 +1,9 @@
 """Retrieval: search scored rows by queries such as ``fork and apple and not knife``, ranked by the probability of the query.
 
 What is asked: ``names`` and ``tokens`` → ``language`` (parser) → ``tree`` → ``plans`` and ``expansion`` (independent parts) →
-``probability``; ``query`` puts them together. What answers: ``parquet`` → ``manifest``, ``columns``, ``segments`` →
-``snapshot`` → ``building``, ``changes`` → ``index``. How rows are found: ``engines`` (built in), ``duckdb_engine`` and ``sql``.
-What comes back: ``results``.
+``probability``, or ``exclusive`` for rows with one label; ``query`` puts them together. What answers: ``parquet`` →
+``manifest``, ``columns``, ``segments`` → ``snapshot`` → ``building``, ``changes`` → ``index``. How rows are found: ``engines``
+(built in), ``duckdb_engine`` and ``sql``. What comes back: ``results``.
 """
 
 import lazy_loader

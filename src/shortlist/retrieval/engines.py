@@ -82,6 +82,9 @@ def margin(query: Query, score: float) -> float:
         return SAFETY * (labels + 2) * UNIT * size + TINY
     if size == 0:
         return TINY
+    if query.exclusive and query.outcomes.another is not False and score < -math.log(2):
+        # A difference 1 - Σ η, whose absolute error is at most η |log η| of each label: relative to the probability it grows.
+        return SAFETY * (labels + 2) * UNIT * math.exp(min(size, 700.0)) + TINY
     rest = labels * math.log(2) + 40
     certain = (max(size, -math.log(size)) + rest) * 2 * size
     return SAFETY * (labels + 2) * UNIT * min(size + rest, certain) + TINY

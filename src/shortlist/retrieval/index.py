@@ -1,7 +1,6 @@
 """Index: scored rows on disk that answer queries. Every change makes a new state, completely or not at all."""
 
 import os
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shortlist.class_names import check_listed
-from shortlist.errors import InputError, ShortlistWarning
+from shortlist.errors import InputError
 from shortlist.files import folder_written_whole
 from shortlist.locks import folder_lock
 from shortlist.retrieval import changes
 from shortlist.retrieval.columns import KINDS, Columns
 from shortlist.retrieval.engines import Candidates, Engine, find_engine
-from shortlist.retrieval.manifest import Manifest
+from shortlist.retrieval.manifest import Manifest, is_exclusive
 from shortlist.retrieval.parquet import RowNumbers, as_indices
 from shortlist.retrieval.query import Query, Reason, check_n
 from shortlist.retrieval.results import Result, Results
@@ -88,13 +87,6 @@ class Index:
             entry = write_segment(predictions, folder, SEGMENT_NAME % 1, 0, given, progress)
             assert predictions.link is not None
             Manifest(tuple(predictions.class_names), predictions.link.fingerprint()).with_segment(entry).write(folder)
-        if predictions.link.exclusive:
-            warnings.warn(
-                f"with the link {predictions.link} each row has exactly one label, but queries assume independent labels: the "
-                "probabilities of queries with several labels will be wrong",
-                ShortlistWarning,
-                stacklevel=2,
-            )
         return cls(path)
 
     @property
@@ -106,6 +98,11 @@ class Index:
     def classes(self) -> tuple[str, ...]:
         """Names of the labels."""
         return self.manifest.classes
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether each row has exactly one label, as with a softmax; otherwise labels are independent given the row."""
+        return is_exclusive(self.manifest.link[0])
 
     @property
     def columns(self) -> dict[str, str]:
@@ -143,9 +140,11 @@ class Index:
             columns: names of the columns to return with the results; default all.
             skip_damaged: whether to search only what can be read, and list the rest in ``damaged``, instead of raising.
         """
-        asked = query if isinstance(query, Query) else Query.parse(query, self.classes)
+        asked = query if isinstance(query, Query) else Query.parse(query, self.classes, exclusive=self.exclusive)
         if asked.classes != self.classes:
             raise InputError("query: expected a query parsed for the labels of this index, got one for other labels")
+        if asked.exclusive != self.exclusive:
+            raise InputError(f"query: expected one parsed with exclusive={self.exclusive}, as the link of this index says")
         check_n(n)
         wanted = self._named_columns(columns)
         if asked.contradiction is not None:

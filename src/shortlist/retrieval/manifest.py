@@ -141,6 +141,19 @@ def json_seal(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=True).encode()).hexdigest()[:16]
 
 
+def is_exclusive(config: dict[str, Any]) -> bool:
+    """Whether the probabilities of a row sum to one with this link, as :attr:`Link.exclusive` says; without loading torch.
+
+    >>> is_exclusive({"kind": "temperature", "base": {"kind": "softmax"}, "single": True}), is_exclusive({"kind": "sigmoid"})
+    (True, False)
+    """
+    kind, base = config.get("kind"), config.get("base")
+    if kind == "sparse-top":
+        return bool(config.get("k") == 1)
+    by_base = kind == "temperature" and isinstance(base, dict) and base.get("kind") == "softmax"
+    return kind in ("softmax", "softmax-focal-recovery", "ldam") or bool(config.get("single")) or by_base
+
+
 def link_text(config: dict[str, Any]) -> str:
     """A link as text: its name, its parameters, and in brackets the link it was fitted on.
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from shortlist.class_names import check_listed
 from shortlist.errors import InputError
 from shortlist.retrieval import tree as trees
+from shortlist.retrieval.exclusive import Outcomes, log_probability as exclusive_log_probability, named, outcomes
 from shortlist.retrieval.expansion import CoupledError, expanded, is_never_true, simplified
 from shortlist.retrieval.language import parse
 from shortlist.retrieval.plans import All, Constant, Literal, QueryPlan
@@ -42,6 +43,7 @@ class Query:
         text: as it was typed.
         tree: its syntax tree, with labels by position.
         classes: names of all labels, by position.
+        exclusive: whether each row has exactly one label, as with a softmax; otherwise labels are independent given the row.
 
     >>> query = Query.parse("fork and not knife", ["fork", "knife", "spoon"])
     >>> query.labels, query.conjunction
@@ -54,21 +56,25 @@ class Query:
     text: str
     tree: Node
     classes: tuple[str, ...]
+    exclusive: bool = False
 
     @classmethod
-    def parse(cls, text: str, classes: Sequence[str]) -> "Query":
+    def parse(cls, text: str, classes: Sequence[str], *, exclusive: bool = False) -> "Query":
         """Parse a query.
 
         Args:
             text: in the language of :mod:`shortlist.retrieval.language`.
             classes: names of all labels, by position.
+            exclusive: whether each row has exactly one label.
 
         Raises:
             QueryError: the text is not a query of these labels; the message has a caret below the place of the error.
         """
         check_listed("classes", classes)
         tree, places = parse(text, classes)
-        query = cls(text, tree, tuple(classes))
+        query = cls(text, tree, tuple(classes), exclusive)
+        if exclusive:
+            return query
         try:
             query.plan  # noqa: B018 (computed now, so that errors are raised here and not during a search)
         except CoupledError as error:
@@ -87,7 +93,9 @@ class Query:
 
     @cached_property
     def labels(self) -> tuple[int, ...]:
-        """Positions of the labels that the query depends on, ascending; all labels if it contains a *count*."""
+        """Positions of the labels that the query depends on, ascending; all labels if it contains a *count* of several."""
+        if self.exclusive:
+            return tuple(sorted({*named(self.tree), *(position for position, _ in self.conditions)})) or (0,)
         return tuple(sorted(trees.positions(self.tree, len(self.classes))))
 
     @cached_property
@@ -96,6 +104,8 @@ class Query:
 
         The score of a row is at most Σ log η of the former plus Σ log(1 - η) of the latter.
         """
+        if self.exclusive:
+            return self.outcomes.required
         literals = [part for part in self._conjuncts if isinstance(part, Literal)]
         present, absent = ([part.position for part in literals if part.present is there] for there in (True, False))
         return tuple(sorted(present)), tuple(sorted(absent))
@@ -103,6 +113,8 @@ class Query:
     @cached_property
     def conjunction(self) -> PresentAndAbsent | None:
         """Labels present and labels absent, if the query asks for nothing else; otherwise None."""
+        if self.exclusive:
+            return None
         return self.required if all(isinstance(part, Literal) for part in self._conjuncts) else None
 
     @property
@@ -122,6 +134,8 @@ class Query:
         >>> Query.parse("fork and not fork", ["fork"]).contradiction
         'fork and not fork: fork cannot be both present and absent'
         """
+        if self.exclusive:
+            return self._exclusive_contradiction
         if self.plan != Constant(False):
             return None
         return f"{textwrap.shorten(self.text, LONGEST_TEXT, placeholder=' …')}: {why_never(self.tree, self.classes)}"
@@ -129,17 +143,31 @@ class Query:
     @property
     def always(self) -> bool:
         """Whether every row satisfies the query, whatever its labels: ``fork or not fork``."""
-        return self.plan == Constant(True)
+        return self.outcomes.always if self.exclusive else self.plan == Constant(True)
+
+    @cached_property
+    def outcomes(self) -> Outcomes:
+        """For rows with exactly one label: which labels make the query true."""
+        return outcomes(self.tree, len(self.classes))
+
+    @property
+    def _exclusive_contradiction(self) -> str | None:
+        if not self.outcomes.never:
+            return None
+        return f"{textwrap.shorten(self.text, LONGEST_TEXT, placeholder=' …')}: each row of this index has exactly one label"
 
     def log_probability(self, log_yes: Columns, log_no: Columns) -> Floats:
         """Natural logarithm of the probability that the query is true of each row, float64 (n,).
 
-        Labels are taken as independent given the row; under that assumption the value is exact.
+        Labels are taken as independent given the row, or as exclusive; under that assumption the value is exact. (For
+        exclusive labels, give the columns of all labels.)
 
         Args:
             log_yes: log η of the labels of the query, by position, float32 or float64 (n,); -inf is allowed.
             log_no: log(1 - η), likewise.
         """
+        if self.exclusive:
+            return exclusive_log_probability(self.tree, len(self.classes), log_yes, log_no)
         return log_probability(self.plan, log_yes, log_no)
 
     def undecided(self, log_yes: Columns) -> Bools:

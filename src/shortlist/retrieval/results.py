@@ -39,7 +39,7 @@ class Result:
 
     @property
     def probability(self) -> float:
-        """Probability that the whole query is true of it, labels taken as independent given the row."""
+        """Probability that the whole query is true of it, labels taken as independent given the row, or as exclusive."""
         return math.exp(self.score)
 
     @property
@@ -124,6 +124,7 @@ def render(results: Results, *, rows: int) -> str:
     return environment.from_string(source).render(
         query=results.query.text,
         rows=rows,
+        exclusive=results.query.exclusive,
         notes=[*([results.note] if results.note else []), *results.damaged],
         found=shown,
         illustrated=any(row["picture"] or row["link"] for row in shown),

@@ -68,6 +68,8 @@ def to_sql(query: Query, n: int, source: str) -> str:
     LIMIT 20
     """
     check_n(n)
+    if query.exclusive:
+        raise InputError("query: SQL is written for independent labels, and with this link each row has exactly one: use arrow")
     return _Statement(query.plan).text(n, source)
 
 
@@ -102,7 +104,7 @@ def explained_sql(index: "Index", query: str | Query, n: int) -> str:
         query: the query.
         n: maximum number of rows.
     """
-    asked = query if isinstance(query, Query) else Query.parse(query, index.classes)
+    asked = query if isinstance(query, Query) else Query.parse(query, index.classes, exclusive=index.exclusive)
     if asked.contradiction is not None:
         return "-- no row can satisfy the query\n"  # without the query's text: labels never become part of the SQL
     snapshot = index.snapshot

@@ -68,9 +68,13 @@ def headline(found: Identification) -> str:
             return f"Only {answer[0].name} comes into question."
         sure = answer[0].probability >= NEARLY_SURE
         return f"It is {answer[0].name} ({how})." if sure else f"Only {answer[0].name} comes into question ({how})."
-    if above is not None and above.probability >= SURE and above.classes > 1:
+    first = answer[0]
+    if found.calibrated and first.probability >= SURE:
+        return f"Most likely {first.name} ({percent(first.probability)}), else one of these {len(answer)}."
+    within = above is not None and all(one.superclass == above.name for one in answer)
+    if above is not None and above.probability >= SURE and (found.is_wide or within):
         how = "Almost sure" if above.probability >= NEARLY_SURE else "Pretty sure"
-        return f"{how} it is a {above.name} ({percent(above.probability)}), and one of these {len(answer)}."
+        return f"{how} it is a {above.name} ({percent(above.probability)}): one of these {len(answer)}."
     return f"One of these {len(answer)}."
 
 
