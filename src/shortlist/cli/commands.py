@@ -14,7 +14,7 @@ from shortlist.words import printable
 COMMANDS = {
     "sets": "decide:sets",
     "evaluate": "decide:evaluate",
-    "report": "decide:report",
+    "report": "report:report",
     "calibrate": "calibrate:calibrate",
     "data": "data:app",
     "train": "train:train",
