@@ -13,7 +13,7 @@ from shortlist import Predictions
 from shortlist.links import Isotonic, Platt, Temperature
 from shortlist.metrics import calibration_error, shot_coverage, top_n_f1
 from shortlist.report import evaluate
-from shortlist.sets import average_k, lac, top_k
+from shortlist.sets import CoverageLaw, average_k, lac, top_k
 from tests.cli.conftest import draw
 
 
@@ -80,7 +80,25 @@ def test_the_calibration_of_each_class_is_written_to_a_file(run, old, new, fails
     assert "--per-class: expected a name that ends in .csv, got x.txt" in fails(
         "evaluate", new, "-r", "top-k:2", "--per-class", "x.txt"
     )
-    assert "--per-class: expected labels" in fails("evaluate", new, "-r", "top-k:2", "--link", "none", "--per-class", "x.csv")
+    found = evaluate(predictions, top_k(2)).by_class()
+    assert [float(row["coverage"]) for row in rows[: len(found)]] == pytest.approx(found["coverage"].tolist())
+    assert [float(row["size"]) for row in rows[: len(found)]] == [2.0] * len(found)
+    assert run("evaluate", new, "-r", "top-k:2", "--link", "none", "--per-class", "x.csv").code == 0
+    assert "coverage_low" in Path("x.csv").read_text()
+    Predictions(torch.zeros(3, 5), link="softmax").save("bare.npz")
+    assert "--per-class: expected labels" in fails("evaluate", "bare.npz", "-r", "top-k:2", "--per-class", "x.csv")
+
+
+def test_evaluate_says_what_the_calibration_rows_can_promise(run, old, new):
+    outcome = run("evaluate", new, "--rule", "lac:0.1", "--calibration", old)
+    law = CoverageLaw(len(Predictions.load(old)), 0.1)
+    assert f"lac:0.1: {law.sentence()}" in outcome.err
+    (numbers,) = strict_json(run("evaluate", new, "--rule", "lac:0.1", "--calibration", old, "--json").out)
+    assert numbers["promise"] == law.record()
+    (numbers,) = strict_json(run("evaluate", new, "--rule", "top-k:1", "--json").out)
+    assert numbers["promise"] is None
+    (numbers,) = strict_json(run("evaluate", new, "--rule", "lac:0.1,classwise", "--calibration", old, "--json").out)
+    assert numbers["promise"] == {"needed": 9, "too_small": 0}
 
 
 def test_evaluate_json_is_valid_without_nan_and_says_what_every_number_is(run, old, new, tmp_path):
@@ -206,8 +224,8 @@ def test_report_is_written_with_the_numbers_of_evaluate(run, old, new, tmp_path,
     page = (tmp_path / "out" / "page.html").read_text(encoding="utf-8")
     assert "<title>Trees &amp; co</title>" in page
     for numbers in strict_json(run("evaluate", *arguments, "--json").out):
-        assert f">{numbers['coverage']:.1%}<" in page
-        assert f">{numbers['size']:.2f}<" in page
+        assert f">{numbers['coverage']:.1%} ± {1.96 * numbers['coverage_se']:.1%}<" in page
+        assert f">{numbers['size']:.2f} ± " in page
 
 
 def test_report_goes_to_the_folder_one_is_in_unless_told_otherwise(run, new, tmp_path):
@@ -273,7 +291,8 @@ def test_demo_writes_a_report_whose_numbers_its_files_give_again(run, tmp_path):
         shown = dict(zip(titles, values, strict=True))
         assert shown["coverage"] == f"{numbers['coverage']:.1%}"
         assert shown["mean size"] == f"{numbers['size']:.2f}"
-        assert all(f">{shown[name]}<" in page for name in ("coverage", "macro coverage", "mean size", "top-1"))
+        assert all(f">{shown[name]} ± " in page for name in ("coverage", "mean size", "top-1"))
+        assert f">{shown['macro coverage']}<" in page
     lists = (tmp_path / "demo" / "sets.jsonl").read_text(encoding="utf-8")
     arguments = ("--rule", "average-k:2", "--calibration", "demo/calibration.safetensors", "--json")
     assert run("sets", "demo/test.safetensors", *arguments).out == lists

@@ -271,7 +271,7 @@ def test_a_full_disk_behind_standard_output_is_a_sentence_too(fails, new, monkey
     assert fails("evaluate", new, "--rule", "top-k:1", "--json") == wanted
 
 
-@pytest.mark.parametrize(("option", "words"), [("--out", ".parquet or .jsonl"), ("--save-rule", ".safetensors")])
+@pytest.mark.parametrize(("option", "words"), [("--out", ".parquet, .jsonl or .csv"), ("--save-rule", ".safetensors")])
 def test_outputs_of_unknown_kind_are_refused(option, words, fails, old, new, tmp_path):
     before = set(tmp_path.iterdir())
     assert words in fails("sets", new, "--rule", "lac:0.1", "--calibration", old, option, tmp_path / "out.txt")

@@ -209,23 +209,6 @@ def test_progress_counts_the_rows_done_up_to_all(block_rows):
     assert seen == [min(90, done) for done in range(block_rows, 90 + block_rows, block_rows)]
 
 
-@pytest.mark.parametrize("rows", [1, 5, 90, 2500])
-def test_examples_are_rows_of_the_file_by_increasing_size(rows):
-    predictions, rule = draw(rows=rows), threshold(0.2)
-    probs = predictions.probs()
-    examples = measure(predictions, rule).examples
-    sizes = [len(row.labels) for row in examples]
-    assert len({row.id for row in examples}) == len(examples) == min(8, rows)
-    assert sizes == sorted(sizes)
-    assert (sizes[0], sizes[-1]) == tuple(int(bound) for bound in rule(probs[:1000]).sum(1).aminmax())
-    for row in examples:
-        number = int(row.id)
-        assert row.target == [CLASSES[predictions.target[number]]]
-        assert dict(zip(row.labels, row.probs, strict=True)) == {
-            name: float(p) for name, p in zip(CLASSES, probs[number], strict=True) if p >= 0.2
-        }
-
-
 @pytest.mark.parametrize("rows", [1, 2])
 def test_one_or_two_rows_are_enough(rows):
     numbers = measure(draw(rows=rows), top_k(2)).numbers()

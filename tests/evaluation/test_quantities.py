@@ -281,7 +281,7 @@ def test_a_gate_by_quality_is_measured():
     ]
     assert numbers["auroc_quality"] == pytest.approx(sum(pairs) / len(pairs))
     assert evaluation.details["gate"] == f"quality above {float(rule.gate.threshold):.6g}"
-    assert any(one.refused for one in evaluation.examples)
+    assert all(one.answer.refused for gallery in evaluation.galleries if gallery.kind == "empty" for one in gallery.exhibits)
     assert "auroc_quality" not in measure(rows.with_quality(None)).numbers()
     with pytest.raises(InputError, match="gate:0.7:quality: expected a quality, .*with_quality"):
         measure(rows.with_quality(None), rule)

@@ -9,11 +9,11 @@ import torch
 from shortlist import Predictions
 from shortlist.evaluation import measure
 from shortlist.evaluation.superclass_quantities import SUPERCLASSES as QUANTITIES
-from shortlist.evaluation.superclasses import superclass_nodes
+from shortlist.evaluation.superclasses import superclass_answers, superclass_nodes
 from shortlist.report import evaluate
 from shortlist.sets import sure_node, threshold, top_k
 from shortlist.sets.hierarchy import superclass_numbers
-from tests.references import metrics as ref
+from tests.references import evaluation as reference, metrics as ref
 from tests.report.cases import SUPERCLASSES, draw
 
 NAMES = {quantity.name for quantity in QUANTITIES}
@@ -119,3 +119,13 @@ def test_labels_given_beside_predictions_keep_their_superclasses_and_counts():
     whole = draw(superclasses=SUPERCLASSES, counts=[1] * 6)
     bare = Predictions(whole.scores, None, whole.classes, "softmax", None, [1] * 6, SUPERCLASSES)
     assert evaluate(bare, whole.target, top_k(2)).numbers() == pytest.approx(evaluate(whole, top_k(2)).numbers(), nan_ok=True)
+
+
+def test_what_a_superclass_would_have_answered_is_that_of_a_literal_count():
+    generator = torch.Generator().manual_seed(3)
+    probs = (2 * torch.randn(150, 6, generator=generator)).softmax(1)
+    target, groups = torch.multinomial(probs, 1, generator=generator).squeeze(1), torch.tensor([0, 0, 1, 1, 1, 2])
+    sets = probs > 0.2
+    found = superclass_answers(probs, sets, target, groups)
+    assert found.tolist() == reference.superclass_answers(probs.tolist(), sets.tolist(), target.tolist(), groups.tolist())
+    assert superclass_answers(probs, None, target, groups).tolist() == [*found[:2].tolist(), 0, 0, 0, 150]

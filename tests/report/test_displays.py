@@ -5,6 +5,7 @@ import math
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 import torch
 from matplotlib.figure import Figure
@@ -20,10 +21,11 @@ from shortlist.report import (
     TopNReliability,
     evaluate,
 )
+from shortlist.report.confusions import ConfusionMatrix
 from shortlist.report.evaluating import EvaluationPanels
 from shortlist.report.page import DISPLAYS
 from shortlist.report.style import themed_svg
-from shortlist.sets import threshold
+from shortlist.sets import threshold, top_k
 from tests.report.cases import COUNTS, draw, measured
 
 COLUMNS = {
@@ -58,7 +60,8 @@ def texts(ax):
 
 
 def test_every_display_is_in_the_page():
-    assert set(DISPLAYS) == set(COLUMNS) == {*EvaluationDisplay.__subclasses__(), *Reliability.__subclasses__()}
+    known = {*EvaluationDisplay.__subclasses__(), *Reliability.__subclasses__()} - {ConfusionMatrix}  # in a section of its own
+    assert set(DISPLAYS) == set(COLUMNS) == known
 
 
 @pytest.mark.parametrize("kind", DISPLAYS)
@@ -159,12 +162,38 @@ def test_several_classifiers_are_compared_over_the_top_label_all_labels_and_the_
         assert texts(ax) == [f"{label}, garden", f"{label}, meadow"]
         frame = kind(both).frame().query("over == @kind.over")
         for (_, part), line, band in zip(frame.groupby("name"), ax.lines[1:], ax.collections[::2], strict=True):
+            part = part.query("pairs >= 20")
             assert line.get_ydata().tolist() == part["frequency"].tolist()
             assert (part["low"] <= part["frequency"] + 1e-12).all()
             assert (part["frequency"] <= part["high"] + 1e-12).all()
             corners = set(map(tuple, band.get_paths()[0].vertices.tolist()))
             assert corners >= set(zip(part["confidence"], part["low"], strict=True))
             assert corners >= set(zip(part["confidence"], part["high"], strict=True))
+
+
+def test_bins_with_few_pairs_are_faded_points_without_a_line():
+    evaluation = measured(rows=150)
+    ax = Reliability(evaluation).plot()
+    for over, line, points in zip(("top", "all"), ax.lines[1:], ax.collections[1::2], strict=True):
+        frame = Reliability(evaluation).frame()
+        part = frame[frame["over"] == over]
+        few = (part["pairs"] < 20).tolist()
+        assert any(few)
+        assert not all(few)
+        assert points.get_offsets()[:, 0].tolist() == part["confidence"].tolist()
+        assert [alpha < 0.5 for alpha in points.get_alpha()] == few
+        assert line.get_xdata().tolist() == part["confidence"][~np.array(few)].tolist()
+
+
+def test_a_report_draws_only_what_says_something():
+    balanced = measured(counts=[50] * 6)
+    assert not Lorenz(balanced).tells
+    assert Lorenz(measured(counts=COUNTS)).tells
+    assert not GroupSizeHistogram(balanced).tells  # all classes in one group
+    assert GroupSizeHistogram(measured(counts=COUNTS)).tells
+    assert not SizeHistogram(measured(rule=top_k(2))).tells
+    assert SizeHistogram(measured()).tells
+    assert not Reliability(measured("none")).tells
 
 
 def test_bands_of_the_top_label_are_wilson_intervals(many):

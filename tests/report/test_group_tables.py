@@ -61,7 +61,7 @@ def test_the_page_holds_both_tables_where_there_is_something_to_show():
 def test_names_of_superclasses_are_escaped():
     page = render(measured(superclasses=["<script>x</script>"] * 3 + ["b"] * 3))
     assert "&lt;script&gt;x&lt;/script&gt;" in page
-    assert "<script>" not in page
+    assert "<script>x" not in page
 
 
 @pytest.mark.parametrize("edges", [(10, 50, 500, 2000), tuple(range(2, 30, 3))], ids=["five groups", "more than colours"])

@@ -28,7 +28,7 @@ COMMANDS = {
         "Measure the sets of a rule on labelled scores: coverage, size, calibration; several files or rules side by side.",
     ),
     "report": Listed(
-        "decide:report",
+        "report:report",
         "Write one self-contained HTML page about the sets of a rule; several files or rules are compared.",
     ),
     "calibrate": Listed(

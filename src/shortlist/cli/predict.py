@@ -17,6 +17,8 @@ from shortlist.checks import check_finite, one_of
 from shortlist.cli import options
 from shortlist.cli.console import Bar, emit, noticed, say, show, warn
 from shortlist.cli.networks import networks_by_option
+from shortlist.cli.predict_page import check_page, write_page
+from shortlist.cli.predict_rule import with_other_rule
 from shortlist.cli.prepare import check_outputs
 from shortlist.cli.row_labels import labels_for
 from shortlist.cli.runs import run_at
@@ -32,6 +34,7 @@ from shortlist.models.heads import HEAD_NAMES
 from shortlist.models.quality import RowQuality, quality_for
 from shortlist.predictions import PredictionsWriter
 from shortlist.report import Table
+from shortlist.report.answers import MOST_CARDS
 from shortlist.row_order import count_rows
 from shortlist.sets.gates import SHARPNESS
 from shortlist.sets.lists import Describer, LabelList, label_lists, list_writer
@@ -43,7 +46,7 @@ from shortlist.words import printable, quoted
 SHOWN = 10
 NAMED = 5  # files of a folder that turned out to be something else
 UNKNOWN_LABEL = "row with an unknown label"
-LISTS, SCORES = (".jsonl",), (".safetensors", ".npz", ".parquet")
+LISTS, SCORES = (".jsonl", ".csv"), (".safetensors", ".npz", ".parquet")
 
 ClassifierPath = Annotated[Path, typer.Argument(metavar="CLASSIFIER", help="The folder of a classifier, or of its run.")]
 PICTURES = (
@@ -51,8 +54,8 @@ PICTURES = (
     "NAME:PATH, such as folders:leaves."
 )
 OUT = (
-    "Write the sets to a .jsonl file, or the scores to a .safetensors, .npz or .parquet file, for shortlist sets, evaluate "
-    "and report. By default the first ten sets are printed."
+    "Write the sets to a .jsonl or .csv file, or the scores to a .safetensors, .npz or .parquet file, for shortlist sets, "
+    "evaluate and report. By default the first ten sets are printed."
 )
 HeadOption = Annotated[
     str | None,
@@ -66,6 +69,11 @@ QUALITY = (
     "Write the quality of each row beside its scores: sharpness, that of pictures, for gate:0.95:sharpness. A classifier with "
     "such a rule does it by default."
 )
+RULE = (
+    "Another rule than that of the classifier, as for `sets`: top-k:3, threshold:0.5, a file written with --save-rule; lac:0.1 "
+    "and others that need a fit are fitted on the calibration rows of a run."
+)
+HTML = "Write a page with a card for each picture (the first 200): the picture, and its set with probabilities."
 SPLIT = "The split to classify; by default the test split of a dataset, and all rows of a table."
 
 
@@ -73,6 +81,8 @@ def predict(
     classifier: ClassifierPath,
     pictures: Annotated[list[str], typer.Argument(metavar="PICTURES…", help=PICTURES)],
     out: Annotated[Path | None, typer.Option("--out", "-o", help=OUT)] = None,
+    rule: Annotated[str | None, typer.Option("--rule", "-r", metavar="RULE", help=RULE)] = None,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help=HTML)] = None,
     split: Annotated[str | None, typer.Option("--split", metavar="NAME", help=SPLIT)] = None,
     head: HeadOption = None,
     network: options.NetworkPath = None,
@@ -88,9 +98,12 @@ def predict(
         raise InputError("expected --out or --json, got both: --json writes to standard output")
     if out is not None and out.is_dir():  # before the work rather than after it
         raise InputError(f"--out: expected a name for a file, got the folder {out}")
+    to_scores = out is not None and out.suffix in SCORES
+    check_page(html, to_scores)
     found = load_classifier(classifier, _device(device), network)
     model = of_head(found, head)
-    to_scores = out is not None and out.suffix in SCORES
+    if rule is not None:
+        model = with_other_rule(model, classifier, rule)
     if model.rule is None and found.rule is not None and not to_scores:
         raise InputError(
             f"--head: the rule {found.rule.text} was fitted on the scores of the other head: write scores with --out "
@@ -101,12 +114,14 @@ def predict(
             f"{classifier} has no set rule: write scores with --out scores.safetensors and make sets with shortlist sets"
         )
     wanted = _quality(model, quality, to_scores)
-    check_outputs([out], [*classifier_folder(classifier).iterdir(), *_named_files(pictures)])
+    check_outputs([out, html], [*classifier_folder(classifier).iterdir(), *_named_files(pictures)])
     work = _begin(model, pictures, split, batch_size, wanted)
     if out is not None and to_scores:
         _write_scores(work, out)
     else:
-        _write_sets(work, out, as_json)
+        shown = _write_sets(work, out, as_json)
+        if html is not None:
+            write_page(html, model, work.rows, shown, work.done)
     _conclude(work, out, to_scores)
 
 
@@ -316,21 +331,26 @@ def _check_inputs(model: Classifier, dataset: Dataset, source: str) -> None:
         raise InputError(f"{source}: {error}") from error
 
 
-def _write_sets(work: _Work, out: Path | None, as_json: bool) -> None:
+def _write_sets(work: _Work, out: Path | None, as_json: bool) -> list[LabelList]:
+    """Write the sets, or print the first of them; returns those that a page can show."""
+    shown: list[LabelList] = []
     if out is not None:
         with list_writer(out, columns=work.describer.columns) as write:
             for lists in work.lists():
                 write(lists)
-        return
+                shown += lists[: MOST_CARDS - len(shown)]
+        return shown
     first: list[LabelList] = []
     for lists in work.lists():
+        shown += lists[: MOST_CARDS - len(shown)]
         if as_json:
             emit("".join(json.dumps(row.record(), ensure_ascii=False) + "\n" for row in lists))
         first += lists[: SHOWN - len(first)]
     if not as_json:
         show(Table([work.things.removesuffix("s"), "labels"], [[row.id, row.text()] for row in first]))
         if work.done > SHOWN:
-            say(f"… and {work.done - SHOWN:,} more: write them all with --out sets.jsonl")
+            say(f"… and {work.done - SHOWN:,} more: write them all with --out sets.jsonl or --out sets.csv")
+    return shown
 
 
 def _write_scores(work: _Work, out: Path) -> None:

@@ -212,9 +212,9 @@ def _write_page(found: "Results", path: Path, rows: int) -> None:
 
 
 def _show(found: "Results") -> None:
+    from shortlist.report.cards import percent
     from shortlist.report.table import Table
     from shortlist.retrieval.columns import PATH
-    from shortlist.retrieval.results import percent
 
     if not found:
         return

@@ -1,7 +1,7 @@
 """Evaluation: everything that was measured about one rule on one set of predictions."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
+from shortlist.evaluation.confusion import Confusions
+from shortlist.evaluation.galleries import Exhibit, Gallery
 from shortlist.evaluation.shots import ShotGroup, measured_groups
 from shortlist.evaluation.superclasses import superclass_columns
 from shortlist.evaluation.tally import BINS
@@ -23,7 +25,6 @@ from shortlist.metrics.significance import DRAWS, CalibrationTest, calibration_t
 from shortlist.metrics.totals import ratio
 from shortlist.sets import SetRule
 from shortlist.sets.gates import ROW_MEASURES, RowMeasure
-from shortlist.sets.lists import LabelList
 from shortlist.sets.sizes import SizeSummary
 
 if TYPE_CHECKING:
@@ -48,7 +49,10 @@ class Evaluation:
         totals: sums over the rows, see :mod:`shortlist.evaluation.tally`.
         mean_average_precision: mAP by class and by example, for rows with several labels.
         train_counts: training examples of each class, where known.
-        examples: a few rows with their sets.
+        galleries: rows worth looking at, and why.
+        confusions: which classes are confused, where labels are known.
+        lookup: finds what the rule answered for given rows.
+        ids: of the rows; None if they are numbered.
         source: what plots of the scores alone call it, whatever the rule.
         details: where scores and rule come from.
         notes: what the fit of the rule warned about.
@@ -67,7 +71,7 @@ class Evaluation:
     totals: Mapping[str, Tensor]
     mean_average_precision: Mapping[str, float]
     train_counts: Tensor | None
-    examples: list[LabelList]
+    galleries: Sequence[Gallery]
     source: str
     details: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -75,6 +79,9 @@ class Evaluation:
     top_n: int | None = None
     shots: tuple[int, ...] | None = None
     superclasses: tuple[str, ...] | None = None
+    confusions: Confusions | None = None
+    lookup: Callable[[Tensor], list[Exhibit]] | None = None
+    ids: Sequence[str] | None = None
 
     def __repr__(self) -> str:
         measured = ", ".join(f"{name} {value:.4g}" for name, value in self._summary().items())
@@ -107,6 +114,12 @@ class Evaluation:
     def hits(self) -> Tensor:
         """(2, C): for each class, how many of its labels are in their set, and how many labels there are."""
         return self.totals.get("hits", torch.zeros(2, len(self.classes), dtype=torch.float64))
+
+    @property
+    def class_sizes(self) -> Tensor:
+        """Mean size of the sets of the rows with each class, (C,); NaN where there are none."""
+        sums = self.totals.get("class_sizes")
+        return torch.full((len(self.classes),), math.nan) if sums is None else sums / self.hits[1].cpu()
 
     @property
     def size(self) -> SizeSummary:
@@ -265,6 +278,26 @@ class Evaluation:
         if columns and self.train_counts is not None:
             columns["training_examples"] = self.train_counts.numpy()
         return pd.DataFrame(columns, index=pd.Index(self.classes if columns else [], name="class"))
+
+    def by_class(self) -> "pd.DataFrame":
+        """Everything about each class, one row a class; no rows without labels.
+
+        Columns: ``labels``, number of rows with the class; ``coverage``, the share of them that have it in their set, with
+        its 95 % Wilson interval ``coverage_low``, ``coverage_high``; ``size``, the mean size of their sets; then those of
+        :meth:`class_calibration`.
+        """
+        import pandas as pd
+
+        frame = self.class_calibration()
+        if "hits" not in self.totals:
+            return frame
+        hits, rows = self.hits.cpu()
+        low, high = (end.where(rows > 0, math.nan) for end in frequency_bands(torch.stack([rows, rows, hits])))
+        columns = {"labels": rows.long(), "coverage": hits / rows, "coverage_low": low, "coverage_high": high}
+        columns["size"] = self.class_sizes
+        found = pd.DataFrame({name: values.numpy() for name, values in columns.items()})
+        found.index = pd.Index(self.classes, name="class")
+        return found if frame.empty else found.join(frame.drop(columns="labels"))
 
     def numbers(self) -> dict[str, Any]:
         """Name, rule and number of rows, and every quantity that is defined, with its standard error as ``…_se``.

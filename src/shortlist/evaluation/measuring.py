@@ -6,7 +6,10 @@ import torch
 
 from shortlist.checks import whole
 from shortlist.errors import InputError
+from shortlist.evaluation.confusion import Confusions
 from shortlist.evaluation.evaluation import Evaluation
+from shortlist.evaluation.galleries import Picker, galleries_of
+from shortlist.evaluation.row_lookup import RowLookup
 from shortlist.evaluation.superclasses import superclasses_of
 from shortlist.evaluation.tally import BINS, Block, Tally, keeps_scores, wanted_totals
 from shortlist.metrics import mean_average_precision
@@ -14,13 +17,10 @@ from shortlist.metrics.accuracy import check_edges
 from shortlist.metrics.ranking import binned_precision, binned_precision_bounds
 from shortlist.metrics.totals import ratio
 from shortlist.predictions import Predictions
-from shortlist.row_order import count_rows
 from shortlist.sets import SetRule
 from shortlist.sets.hierarchy import superclass_numbers
-from shortlist.sets.lists import Describer, LabelList, label_lists
 from shortlist.tensors import Probs, is_single_label
 
-EXAMPLES = 8
 MOST_BINS = 1000
 TOP_N = 4  # Liao, section V-C
 
@@ -71,6 +71,8 @@ def measure(
     superclasses = superclasses_of(predictions, rule)
     groups = None if superclasses is None else superclass_numbers(superclasses).to(predictions.scores.device)
     tally = Tally(wanted_totals(predictions, rule, only, top_n))
+    picker = Picker(predictions.num_classes, predictions.link is not None)
+    confusions = Confusions(predictions.num_classes)
     kept: list[Probs] = []
     sets_of = None if rule is None else rule.in_blocks()
     with torch.no_grad():
@@ -78,10 +80,15 @@ def measure(
             probs = rows.plausibility()
             sets = None if sets_of is None else sets_of(probs, rows.scores, rows.quality)
             accepted = None if rule is None or rule.gate is None else rule.gate.accepts(probs, rows.quality)
+            if only is None:
+                picker.add(probs, sets, rows.target, tally.rows)
+                if rows.target is not None:
+                    confusions.add(probs, sets, rows.target, tally.rows)
             tally.add(Block(rows, probs, sets, k, calibration_bins, top_n, accepted, shots, groups))
             if "examples" in tally.names and keeps_scores(predictions):
                 kept.append(probs)
             progress(tally.rows)
+    lookup = RowLookup(predictions, rule)
     return Evaluation(
         name=name,
         rule=rule,
@@ -92,7 +99,7 @@ def measure(
         totals=tally.totals,
         mean_average_precision=_mean_average_precision(predictions, tally, kept) if "examples" in tally.names else {},
         train_counts=predictions.train_counts,
-        examples=[] if rule is None or only is not None else _examples(predictions, rule),
+        galleries=() if only is not None else galleries_of(picker, lookup),
         source=source or name,
         details=_details(predictions, rule),
         notes=[] if rule is None else [*rule.notes],
@@ -100,6 +107,9 @@ def measure(
         top_n=top_n,
         shots=shots,
         superclasses=superclasses,
+        confusions=confusions if only is None and predictions.target is not None else None,
+        lookup=lookup if only is None else None,
+        ids=predictions.ids,
     )
 
 
@@ -143,16 +153,3 @@ def _details(predictions: Predictions, rule: SetRule | None) -> dict[str, str]:
     if rule is not None and rule.calibrated is not None:
         found["fitted on"] = f"{rule.calibrated.rows:,} rows, {rule.calibrated.mean:.4g} labels on average"
     return found
-
-
-def _examples(predictions: Predictions, rule: SetRule) -> list[LabelList]:
-    """A few of the first rows, from the smallest set to the largest."""
-    head = predictions.rows(slice(0, max(1, min(len(predictions), 2**20 // predictions.num_classes, 1000))))
-    probs = head.plausibility()
-    sets = rule.in_blocks()(probs, head.scores, head.quality)
-    order = count_rows(sets).argsort(stable=True)
-    places = torch.linspace(0, len(order) - 1, min(EXAMPLES, len(order))).round().long()
-    chosen = order[places]
-    rows = head.rows(chosen)
-    lists = label_lists(sets[chosen], probs[chosen], head.class_names, rows.ids or (), rows.target)
-    return Describer(rule, predictions.superclasses)(lists, sets[chosen], probs[chosen], rows.quality)

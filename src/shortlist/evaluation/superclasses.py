@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from shortlist.predictions import Predictions
-from shortlist.row_order import count_rows
+from shortlist.row_order import count_rows, first_largest
 from shortlist.sets import SetRule
 from shortlist.sets.hierarchy import SurestNode, superclass_numbers
 from shortlist.tensors import Probs, Sets, Target
@@ -41,6 +41,25 @@ def superclass_nodes(sets: Sets, groups: Tensor) -> Tensor:
     one = several & ~every & ((inside > 0).sum(1) == 1) & (inside == members).any(1)
     counts = [int((inside > 0).sum()), int((held == 1).sum()), int(one.sum()), int(every.sum()), len(sets)]
     return torch.tensor(counts, dtype=torch.float64)
+
+
+def superclass_answers(probs: Probs, sets: Sets | None, target: Target, groups: Tensor) -> Tensor:
+    """What a superclass would have answered, for rows with one label each: float64 (6,).
+
+    The number of rows whose most probable label is wrong, and of those among them whose superclass is right; the number of sets
+    with several labels, of those among them whose labels are all of one superclass, and of those whose label is of it; the
+    number of rows.
+    """
+    best = first_largest(probs).squeeze(1)
+    wrong = best != target
+    counts = [int(wrong.sum()), int((wrong & (groups[best] == groups[target])).sum())]
+    if sets is None:
+        return torch.tensor([*counts, 0, 0, 0, len(target)], dtype=torch.float64)
+    inside = _sums(sets.double(), groups) > 0
+    several = count_rows(sets) > 1
+    one = several & (inside.sum(1) == 1)
+    right = one & inside.gather(1, groups[target][:, None]).squeeze(1)
+    return torch.tensor([*counts, int(several.sum()), int(one.sum()), int(right.sum()), len(target)], dtype=torch.float64)
 
 
 def superclass_columns(superclasses: Sequence[str], totals: Mapping[str, Tensor]) -> dict[str, list[Any]]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from shortlist.evaluation.superclasses import superclass_nodes, superclass_top, superclasses_of
+from shortlist.evaluation.superclasses import superclass_answers, superclass_nodes, superclass_top, superclasses_of
 from shortlist.links import Link, Quasibinary
 from shortlist.links.fitted import FittedLink
 from shortlist.metrics.accuracy import class_hits, shot_groups, superclass_hits
@@ -29,6 +29,7 @@ EXACT_ENTRIES = 2**25
 PRECISION_BINS = 512
 SMALL = 60.0  # -log p from which p is computed from log-odds
 LARGEST_ODDS = 745.0
+HITS, LABELS, SIZE, TOP_1, CHECKSUM = range(5)  # of the total ``outcomes``
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,33 @@ def _superclass_top(block: Block) -> Tensor:
 def _superclass_nodes(block: Block) -> Tensor:
     assert block.groups is not None
     return superclass_nodes(block.answers, block.groups)
+
+
+def _superclass_answers(block: Block) -> Tensor:
+    assert block.groups is not None
+    return superclass_answers(block.probs, block.sets, block.target, block.groups)
+
+
+def _class_sizes(block: Block) -> Tensor:
+    """Sum of the sizes of the sets of the rows with each class, float64 (C,)."""
+    sizes, target = count_rows(block.answers).double(), block.target
+    if is_single_label(target):
+        return torch.zeros(block.answers.shape[1], dtype=torch.float64).index_add_(0, target.cpu(), sizes.cpu())
+    return (sizes @ target.double()).cpu()
+
+
+def _outcomes(block: Block) -> Tensor:
+    """For each row its labels in its set, its labels, the size of its set, whether the most probable label is right (one label
+    a row), and a number that stands for its labels: float64 (5, n)."""
+    sets, target = block.answers, block.target
+    if is_single_label(target):
+        hits, labels, checksum = pick(sets, target), torch.ones(len(target)), target
+        right = first_largest(block.probs).squeeze(1) == target
+    else:
+        hits, labels, right = count_rows(sets & target), count_rows(target), torch.zeros(len(target))
+        numbers = torch.arange(1, target.shape[1] + 1, dtype=torch.float64)
+        checksum = target.double() @ (numbers * numbers.sqrt())
+    return torch.stack([part.double().cpu() for part in (hits, labels, count_rows(sets), right, checksum)])
 
 
 def gate_counts(block: Block) -> Tensor:
@@ -235,6 +263,9 @@ TOTALS: Mapping[str, Total] = {
     "superclass_hits": Total(_superclass_hits, sets=True),
     "superclass_top": Total(_superclass_top, probabilities=True, single=True),
     "superclass_nodes": Total(_superclass_nodes, sets=True, labels=False),
+    "superclass_answers": Total(_superclass_answers, probabilities=True, single=True),
+    "class_sizes": Total(_class_sizes, sets=True),
+    "outcomes": Total(_outcomes, sets=True, by_row=True),
     "row_recall": Total(_row_recall, sets=True, single=False),
     "ranks": Total(lambda block: rank_counts(block.probs, block.target), single=True),
     "top_hits": Total(lambda block: class_hits(top_k(block.k).sets(block.probs), block.target), single=True),
@@ -273,7 +304,7 @@ def wanted_totals(
     if predictions.train_counts is None:
         left_out |= {"group_sizes", "first_hits"}
     if superclasses_of(predictions, rule) is None:
-        left_out |= {"superclass_hits", "superclass_top", "superclass_nodes"}
+        left_out |= {"superclass_hits", "superclass_top", "superclass_nodes", "superclass_answers"}
     if rule is None or rule.gate is None:
         left_out |= {"gate"}
     if predictions.quality is None:

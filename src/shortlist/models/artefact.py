@@ -109,6 +109,14 @@ def load_about(path: str | Path) -> dict[str, Any]:
     return about
 
 
+def load_inputs(path: str | Path) -> InputSpec:
+    """What the network of a saved classifier reads; the network is neither needed nor built."""
+    path = Path(path)
+    config = _read_config(path)
+    with _damage_named(path):
+        return InputSpec.from_record(config["inputs"])
+
+
 @contextmanager
 def _damage_named(path: Path) -> Iterator[None]:
     """Errors inside as sentences that name the folder."""

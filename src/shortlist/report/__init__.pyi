@@ -1,4 +1,7 @@
+from .class_table import ClassTable as ClassTable
 from .class_tables import class_calibration as class_calibration, worst_classes as worst_classes
+from .comparing import paired_table as paired_table
+from .confusions import ConfusionMatrix as ConfusionMatrix, pair_table as pair_table
 from .data_plots import ClassShares as ClassShares
 from .display import Display as Display
 from .displays import (
@@ -21,10 +24,13 @@ from .numbers import (
     number_groups as number_groups,
     provenance as provenance,
     quantities_table as quantities_table,
+    with_intervals as with_intervals,
 )
 from .optimum import DistanceToOptimum as DistanceToOptimum, Optimum as Optimum
 from .page import render as render, write_report as write_report
 from .people import HumanSets as HumanSets, PersonResult as PersonResult, read_human_sets as read_human_sets
+from .pictures import PagePictures as PagePictures
+from .promises import promise_table as promise_table
 from .published import Compared as Compared, Comparison as Comparison
 from .reliability import (
     PairReliability as PairReliability,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 # Inches of one panel of several, and the share of a panel's width left empty between panels if the figure has no layout engine.
 PANEL_WIDTH, PANEL_HEIGHT, GUTTER = 4.8, 3.4, 0.2
+BALANCED = 0.1  # Gini coefficient up to which classes are about equally common
 PEOPLE = "*PXhd"  # markers of people
 
 
@@ -41,6 +42,11 @@ class EvaluationDisplay(Display):
     def shows(evaluation: Evaluation) -> bool:
         """Whether this evaluation has anything to show here."""
         return True
+
+    @property
+    def tells(self) -> bool:
+        """Whether the report shows it: there is something to show that a reader does not know already."""
+        return bool(self.evaluations)
 
     def _series(self) -> list[tuple[Evaluation, str]]:
         return [(evaluation, SERIES[n % len(SERIES)]) for n, evaluation in enumerate(self.evaluations)]
@@ -85,6 +91,11 @@ class SizeHistogram(EvaluationDisplay):
     def shows(evaluation: Evaluation) -> bool:
         """A rule was evaluated."""
         return evaluation.rule is not None
+
+    @property
+    def tells(self) -> bool:
+        """Some sets differ in size."""
+        return any(int((evaluation.sizes > 0).sum()) > 1 for evaluation in self.evaluations)
 
     def points(self) -> dict[str, list[object]]:
         """name, size, rows, share."""
@@ -132,6 +143,11 @@ class GroupSizeHistogram(EvaluationDisplay):
     def shows(evaluation: Evaluation) -> bool:
         """Training counts are known, and one label a row."""
         return evaluation.single_label and any(float(counts.sum()) for counts in evaluation.group_sizes.values())
+
+    @property
+    def tells(self) -> bool:
+        """Several groups have rows."""
+        return any(sum(float(counts.sum()) > 0 for counts in one.group_sizes.values()) > 1 for one in self.evaluations)
 
     def points(self) -> dict[str, list[object]]:
         """name, group, size, rows, share."""
@@ -244,6 +260,11 @@ class Lorenz(EvaluationDisplay):
         """Training counts or labels are known."""
         known = evaluation.train_counts is not None or evaluation.labelled
         return known and bool(_counts(evaluation).sum() > 0)
+
+    @property
+    def tells(self) -> bool:
+        """Some classes are much more common than others."""
+        return any(LongTail(_counts(evaluation)).gini > BALANCED for evaluation in self.evaluations)
 
     def points(self) -> dict[str, list[object]]:
         """name, share of the classes, share of the examples."""

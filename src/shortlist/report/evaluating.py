@@ -74,7 +74,7 @@ class EvaluationReport(Evaluation):
     def save(self, path: str | Path, **settings: Any) -> None:
         """Write the HTML report; settings are those of :func:`~shortlist.report.write_report`."""
         if Path(path).suffix not in (".html", ".htm"):
-            raise InputError(f"path: expected a name that ends in .html, got {path}; plot().figure.savefig writes pictures")
+            raise InputError(f"path: expected a name that ends in .html, got {path}; plot().figure.savefig writes charts")
         write_report(self, path, **settings)
 
 

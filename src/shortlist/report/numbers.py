@@ -36,6 +36,26 @@ def headline(evaluations: Evaluation | Sequence[Evaluation]) -> Table:
     return Table(titles, rows, [form for _, form in leading.values()] + [quantity.form for quantity in quantities])
 
 
+def with_intervals(evaluations: Evaluation | Sequence[Evaluation]) -> Table:
+    """The headline with 95 % intervals: a row for each number, a column for each evaluation."""
+    evaluations = as_comparable(evaluations)
+    table = headline(evaluations).transposed()
+    margins = {
+        quantity.heading(_owner(evaluations, quantity)): quantity for quantity in in_groups(evaluations).get(HEADLINE, [])
+    }
+    rows = [
+        [title, *(_with_margin(cell, margins.get(title), one) for cell, one in zip(cells, evaluations, strict=True))]
+        for title, *cells in table.rows
+    ]
+    return Table(table.columns, rows, flush_right=table.flush_right)
+
+
+def _with_margin(cell: str, quantity: Quantity | None, evaluation: Evaluation) -> str:
+    if quantity is None or quantity.error is None or not known(quantity.value(evaluation)):
+        return cell
+    return f"{cell} ± {NORMAL_95 * quantity.error(evaluation):{quantity.form}}"
+
+
 def number_groups(evaluations: Evaluation | Sequence[Evaluation]) -> list[Table]:
     """The numbers that the headline leaves out, a table for each group: a row for each number, a column for each evaluation.
 

@@ -17,10 +17,10 @@ from shortlist.data.readers.table_file import TableFile
 from shortlist.errors import InputError
 from shortlist.metrics import coverage, set_size
 from shortlist.predictions import Predictions
+from shortlist.sets.lists import SEPARATOR
 from shortlist.words import did_you_mean, listed, quoted, shown
 
 ID, LABELS, PERSON = "id", "labels", "person"
-SEPARATOR = "|"
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
 CAPTION = (
     "How often a label is right against the probability it was given, in bins of equal width; calibrated probabilities lie on "
-    "the diagonal. Bands are 95 % confidence intervals of each bin. The area of a point shows the share of pairs in its bin."
+    "the diagonal. Bands are 95 % confidence intervals of each bin. The area of a point shows the share of pairs in its bin; "
+    "bins with fewer than 20 pairs are faded and left out of the line."
 )
+FEW = 20  # pairs of a bin below which its frequency is mostly chance
+FADED = 0.35
 
 
 class Reliability(EvaluationDisplay):
@@ -70,9 +73,13 @@ class Reliability(EvaluationDisplay):
         x, y = (confidence / counts).tolist(), (right / counts).tolist()
         label = {"top": "top label", "all": "all labels", "top_n": f"top {evaluation.top_n} labels"}[over] + owner
         low, high = (bound[filled].tolist() for bound in bands)
-        ax.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0)
-        ax.plot(x, y, color=colour, linestyle=DASHES[dash], label=NAMED + label)
-        ax.scatter(x, y, s=(6 + 140 * counts / counts.sum()).tolist(), color=colour, linewidths=0, zorder=3)
+        enough = (counts >= FEW).tolist()
+        line = [[value for value, solid in zip(part, enough, strict=True) if solid] for part in (x, y, low, high)]
+        ax.fill_between(line[0], line[2], line[3], color=colour, alpha=0.16, linewidth=0)
+        ax.plot(line[0], line[1], color=colour, linestyle=DASHES[dash], label=NAMED + label)
+        areas = (6 + 140 * counts / counts.sum()).tolist()
+        points = ax.scatter(x, y, s=areas, color=colour, linewidths=0, zorder=3)
+        points.set_alpha([1.0 if solid else FADED for solid in enough])
 
 
 class PairReliability(Reliability):

@@ -70,7 +70,7 @@ def themed_svg(display: Any) -> str:
     import matplotlib
 
     with matplotlib.rc_context(SETTINGS):
-        figure: Figure = display.plot(detached_axes()).figure
+        figure: Figure = display.plot(detached_axes(*getattr(display, "size_in_inches", (WIDTH, HEIGHT)))).figure
         out = io.StringIO()
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     svg = out.getvalue()

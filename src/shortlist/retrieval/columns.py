@@ -4,7 +4,6 @@ A column holds text, numbers, booleans or bytes, and may lack values. Two names 
 is the file that a result links to, and ``thumbnail`` is a small JPEG that is shown.
 """
 
-import io
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,8 +18,6 @@ from shortlist.row_names import check_row_names
 from shortlist.words import counted, shown
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
-
     from shortlist.data.pictures import Pictures
     from shortlist.data.problems import Problem
 
@@ -37,7 +34,6 @@ KINDS = {
 }
 MEANT = {PATH: pa.string(), THUMBNAIL: pa.binary()}
 OWN = ("row", "id", "odds")  # columns that every index has
-JPEG_QUALITY = 85
 MOST_THREADS = 16  # that make thumbnails
 
 
@@ -154,18 +150,10 @@ class Thumbnails:
         from shortlist.data.decoding import PictureError
         from shortlist.data.loading import UNREADABLE
         from shortlist.data.problems import Problem
+        from shortlist.data.thumbnails import small_jpeg
 
         try:
             image = self.images.decode(place, at_least=self.side).image
         except PictureError as error:
             return Problem(UNREADABLE, str(self.images.ids[place]), str(error))
         return small_jpeg(image, self.side)
-
-
-def small_jpeg(image: "Image", side: int) -> bytes:
-    """The whole image as a JPEG, no side longer than ``side`` pixels."""
-    image = image.copy()  # it may be the user's own
-    image.thumbnail((side, side))
-    content = io.BytesIO()
-    image.save(content, "jpeg", quality=JPEG_QUALITY)
-    return content.getvalue()

@@ -1,6 +1,5 @@
 """Results of a search, the most probable first, and a page that shows them: one HTML file that needs no other."""
 
-import base64
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +9,9 @@ from typing import Any
 
 from shortlist.errors import InputError
 from shortlist.files import write_text
-from shortlist.retrieval.columns import PATH, THUMBNAIL, small_jpeg
+from shortlist.report.cards import Bar, Bars, Card, percent
+from shortlist.report.templates import template_of
+from shortlist.retrieval.columns import PATH, THUMBNAIL
 from shortlist.retrieval.query import Query, Reason
 from shortlist.versions import version_of
 
@@ -116,54 +117,34 @@ def render(results: Results, *, rows: int) -> str:
         results: results of a search.
         rows: number of rows of the index.
     """
-    import jinja2
-
-    shown = [_shown(place, result) for place, result in enumerate(results, 1)]
+    illustrated = any(result.thumbnail is not None or result.path is not None for result in results)
+    shown = [_card(place, result, illustrated) for place, result in enumerate(results, 1)]
     source = resources.files("shortlist.retrieval").joinpath("page.html").read_text(encoding="utf-8")
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(source).render(
+    return template_of(source).render(
         query=results.query.text,
         rows=rows,
         exclusive=results.query.exclusive,
         notes=[*([results.note] if results.note else []), *results.damaged],
         found=shown,
-        illustrated=any(row["picture"] or row["link"] for row in shown),
-        kinds={reason["kind"] for row in shown for reason in row["why"]},
+        kinds={bar.kind for card in shown for group in card.groups for bar in group.bars},
         version=version_of("shortlist"),
     )
 
 
-def percent(probability: float) -> str:
-    """Format a probability in percent, with enough digits near 0 and 1.
-
-    >>> [percent(p) for p in (1.0, 0.999999, 0.9987, 0.5, 0.0123, 2e-4, 1e-9, 0.0)]
-    ['100%', '>99.99%', '99.87%', '50.0%', '1.2%', '0.02%', '1e-09', '0%']
-    """
-    if probability in (0, 1):
-        return f"{probability:.0%}"
-    if probability < 1e-5:
-        return f"{probability:.0e}"
-    if probability < 0.01:
-        return f"{100 * probability:.2g}%"
-    if probability > 0.9999:
-        return ">99.99%"
-    return f"{probability:.2%}" if probability > 0.995 else f"{probability:.1%}"
-
-
-def _shown(place: int, result: Result) -> dict[str, Any]:
+def _card(place: int, result: Result, illustrated: bool) -> Card:
     picture, missing = _picture(result)
-    why = [_reason(reason) for reason in most_probable(result.why, MOST_REASONS)]
-    return {
-        "place": place,
-        "id": result.id,
-        "columns": [(name, value) for name, value in result.columns.items() if _is_shown(name, value)],
-        "probability": percent(result.probability),
-        "picture": picture,
-        "missing": missing,
-        "link": None if result.path is None else Path(result.path).absolute().as_uri(),
-        "why": why,
-        "more": len(result.why) - len(why),
-    }
+    why = most_probable(result.why, MOST_REASONS)
+    return Card(
+        result.id,
+        percent(result.probability),
+        str(place),
+        [Bars([_bar(reason) for reason in why], more=len(result.why) - len(why))],
+        [(name, value) for name, value in result.columns.items() if _is_shown(name, value)],
+        picture,
+        missing,
+        None if result.path is None else Path(result.path).absolute().as_uri(),
+        illustrated,
+    )
 
 
 def _is_shown(name: str, value: object) -> bool:
@@ -177,19 +158,16 @@ def most_probable(reasons: Sequence[Reason], most: int) -> list[Reason]:
     return [reasons[place] for place in sorted(best)]
 
 
-def _reason(reason: Reason) -> dict[str, Any]:
-    return {
-        "label": reason.label,
-        "kind": KINDS[reason.wanted],
-        "width": round(100 * reason.probability, 1),
-        "shown": percent(reason.probability),
-    }
+def _bar(reason: Reason) -> Bar:
+    return Bar(reason.label, percent(reason.probability), round(100 * reason.probability, 1), KINDS[reason.wanted])
 
 
 def _picture(result: Result) -> tuple[str | None, str]:
     """The image as a data URI, or None and the reason why there is none."""
+    from shortlist.data.thumbnails import jpeg_uri
+
     content, missing = jpeg_of(result.columns)
-    return None if content is None else _uri(content), missing
+    return None if content is None else jpeg_uri(content), missing
 
 
 def jpeg_of(columns: Mapping[str, Any]) -> tuple[bytes | None, str]:
@@ -203,13 +181,10 @@ def jpeg_of(columns: Mapping[str, Any]) -> tuple[bytes | None, str]:
     if columns.get(PATH) is None:
         return None, "no image in the index"
     from shortlist.data.decoding import PictureError, decode
+    from shortlist.data.thumbnails import small_jpeg
 
     try:
         image = decode(columns[PATH], at_least=SIDE).image
     except PictureError as error:
         return None, str(error)
     return small_jpeg(image, SIDE), ""
-
-
-def _uri(content: bytes) -> str:
-    return "data:image/jpeg;base64," + base64.b64encode(content).decode()

@@ -1,17 +1,21 @@
 """Run: the results of a training, read from its folder."""
 
 import dataclasses
+import warnings
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from shortlist.data.sources import open_dataset
 from shortlist.errors import InputError
 from shortlist.evaluation.tally import BINS
-from shortlist.models.artefact import load_about, load_rule
+from shortlist.models.artefact import load_about, load_inputs, load_rule
 from shortlist.models.classifier import Classifier
 from shortlist.recipes.comparison import compare_with_published
 from shortlist.report import Comparison, DistanceToOptimum, EvaluationReport, Optimum, evaluate, write_report
+from shortlist.report.pictures import PagePictures
+from shortlist.runs.facts import run_facts
 from shortlist.sets import SetRule
 from shortlist.training.run_folder import TEST, RunFolder
 
@@ -100,17 +104,20 @@ class Run(RunFolder):
             return found
         return dataclasses.replace(found, differences={**found.differences, "backbone": ("your own", self.recipe.backbone)})
 
-    def report(self, path: str | Path | None = None) -> Path:
-        """Write the report on the test split: plots, training curves, and where known published numbers and the optimum.
+    def report(self, path: str | Path | None = None, *, pictures: Any = True) -> Path:
+        """Write the report on the test split: galleries, charts, training curves, and where known published numbers.
 
         Args:
             path: an ``.html`` file; ``report.html`` in the run's folder by default.
+            pictures: whether to show pictures of the test rows, which are looked up in the data of the run; or a dataset or a
+                split to look them up in, or :class:`~shortlist.report.PagePictures`.
 
         Returns:
             The path of the report.
         """
         target = self.report_path if path is None else Path(path)
         evaluation = self.evaluate()
+        shown, remark = self.page_pictures() if pictures is True else (pictures or None, None)
         write_report(
             evaluation,
             target,
@@ -118,6 +125,36 @@ class Run(RunFolder):
             history=self.history,
             optimum=self.optimum,
             published=self.comparison(evaluation),
-            warnings=self.remarks,
+            remarks=[*self.remarks, *([remark] if remark else [])],
+            pictures=shown,
+            facts={evaluation.name: self.facts},
         )
         return target
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What was trained, on what, when and with which versions, as text by name."""
+        return run_facts(self)
+
+    def page_pictures(self, **settings: Any) -> tuple[PagePictures | None, str | None]:
+        """The pictures of the test rows, from the data that the recipe names, for a report.
+
+        Args:
+            **settings: those of :class:`~shortlist.report.PagePictures`.
+
+        Returns:
+            The pictures; or None, and a sentence on why there are none, unless the run reads features.
+        """
+        if not load_inputs(self.classifier_path).is_pictures:
+            return None, None
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what is odd about the data was said when it was trained on
+                data = open_dataset(self.recipe.data)
+            found = PagePictures(data, **settings)
+        except InputError as error:
+            return None, f"Pictures are left out, because the data of the run were not found here ({error})."
+        ids = self.predictions(TEST).ids
+        if ids is None or not found.knows(ids[0]):
+            return None, "Pictures are left out, because the data of the run no longer hold its test rows."
+        return found, None

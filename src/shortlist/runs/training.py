@@ -67,5 +67,5 @@ def train_job(
     if result.posterior is not None and test.target is not None and is_single_label(test.target):
         run.write_optimum(Optimum.of(result.posterior, test.target).record())
     if report:
-        run.report()
+        run.report(pictures=result.test if result.test is not None and result.test.input_kind == "pictures" else False)
     return run, result

@@ -1,11 +1,12 @@
 """Sets as lists of labels with their probabilities, most probable first, for people and other programs."""
 
+import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import torch
 from torch import Tensor
@@ -20,6 +21,8 @@ from shortlist.row_order import count_rows
 from shortlist.sets.hierarchy import superclass_numbers
 from shortlist.sets.rule import SetRule
 from shortlist.tensors import Probs, Sets, Target, as_target, as_tensor, is_single_label
+
+SEPARATOR = "|"  # between the labels of a cell
 
 
 @dataclass(frozen=True)
@@ -175,15 +178,17 @@ def _whole_groups(sets: Sets, groups: Tensor) -> Tensor:
 
 def check_list_path(path: Path) -> None:
     """Raise an error unless the suffix names a format for lists."""
-    if path.suffix not in (".parquet", ".jsonl"):
-        raise InputError(f"cannot write sets to {path}: expected a name that ends in .parquet or .jsonl")
+    if path.suffix not in (".parquet", ".jsonl", ".csv"):
+        raise InputError(f"cannot write sets to {path}: expected a name that ends in .parquet, .jsonl or .csv")
 
 
 @contextmanager
 def list_writer(
     path: str | Path, called: str = "probs", columns: Sequence[str] = ()
 ) -> Iterator[Callable[[Iterable[LabelList]], None]]:
-    """A function that appends lists to a ``.parquet`` or ``.jsonl`` file, which appears once all are written.
+    """A function that appends lists to a ``.parquet``, ``.jsonl`` or ``.csv`` file, which appears once all are written.
+
+    In CSV, labels and probabilities are separated by ``|``, as in the sets of people that a report reads.
 
     Args:
         path: of the file.
@@ -196,9 +201,35 @@ def list_writer(
         if path.suffix == ".jsonl":
             with temporary.open("w", encoding="utf-8") as file:
                 yield lambda lists: file.writelines(json.dumps(row.record(), ensure_ascii=False) + "\n" for row in lists)
+        elif path.suffix == ".csv":
+            with temporary.open("w", encoding="utf-8", newline="") as file:
+                yield _csv_writer(file, path, called, columns)
         else:
             with _parquet_writer(temporary, called, columns) as write:
                 yield write
+
+
+def _csv_writer(file: TextIO, path: Path, called: str, columns: Sequence[str]) -> Callable[[Iterable[LabelList]], None]:
+    names = ["id", "labels", called, "target", *columns]
+    writer = csv.DictWriter(file, names, lineterminator="\n")
+    writer.writeheader()
+
+    def write(lists: Iterable[LabelList]) -> None:
+        for row in lists:
+            record = row.record()
+            for label in [*row.labels, *(row.target or ())]:
+                if SEPARATOR in label:
+                    raise InputError(
+                        f"cannot write sets to {path}: the class {label!r} contains {SEPARATOR}, which separates labels there: "
+                        "write .jsonl or .parquet"
+                    )
+            writer.writerow({name: _cell(record.get(name)) for name in names})
+
+    return write
+
+
+def _cell(value: Any) -> Any:
+    return SEPARATOR.join(map(str, value)) if isinstance(value, list) else value
 
 
 @contextmanager

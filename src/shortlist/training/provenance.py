@@ -1,5 +1,6 @@
-"""Where a run came from: versions of the software, and the commit."""
+"""Where a run came from: its date, versions of the software, and the commit."""
 
+import datetime
 import platform
 import subprocess
 from pathlib import Path
@@ -11,8 +12,9 @@ PACKAGES = ("shortlist", "torch", "accelerate", "numpy", "pillow")
 
 
 def provenance() -> dict[str, Any]:
-    """Versions of the packages used, and the commit of the code if it runs from a git clone."""
+    """The date, versions of the packages used, and the commit of the code if it runs from a git clone."""
     return {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
         "versions": {"python": platform.python_version()} | {name: version_of(name) for name in PACKAGES},
         "commit": _commit(),
     }

@@ -12,7 +12,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from shortlist.data.adapters import as_dataset
-from shortlist.data.dataset import TRAIN
+from shortlist.data.dataset import TRAIN, Split
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.evaluation import card_numbers, measure
 from shortlist.evaluation.selections import has_outliers
@@ -65,6 +65,7 @@ class TrainingResult:
         posterior: the true class probabilities of the test rows, if the data come with them.
         remarks: notes on the data, the link and the rule, in sentences.
         is_main_process: whether this process writes the files.
+        test: the test rows themselves.
     """
 
     classifier: Classifier
@@ -73,6 +74,7 @@ class TrainingResult:
     posterior: Tensor | None = None
     remarks: list[str] = field(default_factory=list)
     is_main_process: bool = True
+    test: Split | None = None
 
 
 def train(
@@ -366,7 +368,8 @@ def _finished(
         loop.context.run.write_classifier(classifier)
     loop.context.accelerator.wait_for_everyone()
     main = loop.context.accelerator.is_main_process
-    return TrainingResult(classifier, predictions, history, splits[TEST].posterior, about["remarks"], main)
+    test = data.splits[TEST]
+    return TrainingResult(classifier, predictions, history, splits[TEST].posterior, about["remarks"], main, test)
 
 
 def _about(recipe: Recipe, data: TrainingSplits, loaded: LoadedData, history: list[dict[str, Any]]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The folder of one training run: the names of its files, and how each is read and written.
 
 ========================= =======================================================================================
-recipe.json               the resolved recipe, the versions of the software, the commit, a digest of the data
+recipe.json               the resolved recipe, the date, the versions of the software, the commit, a digest of the data
 rows.safetensors          fingerprint of every row of the data, to tell what has changed when the run is resumed
 metrics.jsonl             one line per epoch
 checkpoint.safetensors    the state of training, or its last state once it has ended
@@ -84,6 +84,13 @@ class RunFolder:
         if record is not None and not isinstance(record, dict):
             raise InputError(f"cannot read {self.path / RECIPE}: inputs: expected a record, got {shown(record)}")
         return record
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """When and with what the run began: ``date`` and ``versions``, as far as they are recorded."""
+        record = self._record()
+        versions = record.get("versions")
+        return {"date": record.get("date"), "versions": versions if isinstance(versions, dict) else {}}
 
     def write_recipe(self, recipe: "Recipe", **more: Any) -> None:
         """Write the recipe, with more facts by name."""
