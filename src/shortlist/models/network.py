@@ -211,7 +211,8 @@ class WholeNetwork(Network):
         mirrored = self._one_way_scores(prepared.flip(3))
         if isinstance(scores, TwoHeadScores) and isinstance(mirrored, TwoHeadScores):
             return TwoHeadScores(*((one + other) / 2 for one, other in zip(scores, mirrored, strict=True)))
-        assert isinstance(scores, Tensor) and isinstance(mirrored, Tensor)  # one module gives one kind of output
+        assert isinstance(scores, Tensor)  # one module gives one kind of output
+        assert isinstance(mirrored, Tensor)
         return (scores + mirrored) / 2
 
     def _one_way_scores(self, prepared: Tensor) -> Scores | TwoHeadScores:
