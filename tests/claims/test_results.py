@@ -77,3 +77,12 @@ def test_processes_that_write_together_leave_whole_lines(tmp_path):
     for writer in writers:
         writer.join()
     assert sorted((one.arm, one.seed) for one in Results(path)) == sorted((a, s) for a in ("high", "low") for s in range(50))
+
+
+@pytest.mark.parametrize("content", ["my notes, one line, without a line end", "{}", "1,2,3"])
+def test_a_file_of_something_else_is_refused_and_stays_as_it_is(tmp_path, content):
+    path = tmp_path / "notes.txt"
+    path.write_text(content)
+    with pytest.raises(InputError, match="expected a result of shortlist reproduce"):
+        list(Results(path))
+    assert path.read_text() == content

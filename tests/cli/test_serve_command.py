@@ -98,6 +98,12 @@ def test_refusals_are_sentences(fails, tmp_path, monkeypatch):
     assert "rule" in fails("serve", tmp_path / "bare")
     fitted(of_pictures(), "lac:0.2").save(tmp_path / "trees")
     assert "no such" in fails("serve", tmp_path / "trees", "--references", tmp_path / "nowhere").lower()
+    (tmp_path / "closed").write_text("a file")
+    assert "closed" in fails("serve", tmp_path / "trees", "--references", "none", "--votes", tmp_path / "closed/votes.sqlite")
+    assert (tmp_path / "closed").read_text() == "a file"
+    (tmp_path / "notes.txt").write_text("not a database, " * 50)
+    assert "notes.txt" in fails("serve", tmp_path / "trees", "--references", "none", "--votes", tmp_path / "notes.txt")
+    assert (tmp_path / "notes.txt").read_text() == "not a database, " * 50
     monkeypatch.setattr(command, "NEEDED", ("starlette", "not_there"))
     assert "not-there: install them with pip install 'shortlist[web]'" in fails("serve", tmp_path / "trees")
 

@@ -178,6 +178,8 @@ CALLS = {
         ("retrieval-eval", f["new"], f["new"]),
         ("retrieval-eval", f["new"], "--longest", "1", "--plot", f["none"].with_suffix(".svg")),
     ],
+    "serve": lambda f: [("serve", f["none"]), ("serve", f["pictures"]), ("serve", f["pictures"], "--host", EVIL)],
+    "reproduce": lambda f: [("reproduce", "--list"), ("reproduce", EVIL), ("reproduce", "--data", f["none"])],
     "demo": lambda f: [("demo", "--scores", "--out", f["none"])],
 }
 
@@ -190,7 +192,7 @@ def test_every_command_is_called_with_hostile_names():
 def test_names_reach_the_terminal_as_escapes(command, evil, run):
     for number, arguments in enumerate(CALLS[command](evil)):
         outcome = run(*arguments)
-        assert number or command in ("data download", "export") or outcome.code == 0, outcome.err  # so that it comes to print
+        assert number or command in ("data download", "export", "serve") or outcome.code == 0, outcome.err  # so that it comes to print
         assert outcome.out or outcome.err, arguments
         assert "Traceback" not in outcome.err, arguments
         check_harmless(outcome.out, outcome.err)

@@ -13,6 +13,7 @@ from shortlist.claims.statistic import Measured
 from shortlist.errors import InputError
 from shortlist.locks import lock_file, unlock_file
 
+BEGINNING = '{"experiment": "'  # of every line
 WAIT, PATIENCE = 0.02, 60.0  # seconds between attempts to lock the file, and until giving up
 
 
@@ -71,21 +72,29 @@ class Results:
             try:
                 yield Result(**json.loads(line))
             except (ValueError, TypeError) as error:
-                if number >= len(lines):  # no line end behind it: never finished
+                ours = line.startswith(BEGINNING) or BEGINNING.startswith(line)
+                if number >= len(lines) and ours:  # no line end behind it: never finished
                     return
                 raise InputError(
                     f"{self.path}, line {number}: expected a result of shortlist reproduce, got {line[:60]!r}: "
                     "remove the line, or name another file"
                 ) from error
 
+    def check_writable(self) -> None:
+        """Raise an error if results cannot be appended, before hours are spent on them."""
+        os.close(self._opened())
+
+    def _opened(self) -> int:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        except OSError as error:
+            raise InputError(f"cannot write {self.path}: {(error.strerror or str(error)).lower()}") from error
+
     def append(self, result: Result) -> None:
         """Add one result, in one piece, whoever else is writing."""
         text = json.dumps(asdict(result), ensure_ascii=False) + "\n"
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-        except OSError as error:
-            raise InputError(f"cannot write {self.path}: {(error.strerror or str(error)).lower()}") from error
+        handle = self._opened()
         try:
             self._wait(handle)
             size = os.fstat(handle).st_size

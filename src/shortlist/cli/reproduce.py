@@ -99,6 +99,7 @@ def _run(tasks: Sequence[Any], results: Results, jobs: int) -> list[Failure]:
             overwrite(f"{number} of {total}: {found.experiment}, {found.arm}, seed {found.seed}, {found.seconds:.1f} s")
 
     if tasks:
+        results.check_writable()
         say(f"{counted(len(tasks), 'run')} to do, results in {results.path}")
     try:
         return run_tasks(tasks, results, jobs=jobs, report=report)
