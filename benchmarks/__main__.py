@@ -30,6 +30,8 @@ from benchmarks import (
     retrieval_map,
     retrieval_table,
     searching,
+    sizes,
+    sizes_table,
     thresholds,
     training_loop,
     transforms,
@@ -51,6 +53,7 @@ BENCHMARKS = {
     "votes": votes,
     "retrieval_map": retrieval_map,
     "loss_levels": loss_levels,
+    "sizes": sizes,
 }
 LARGE = {"searching": searching}  # 10 GB of temporary files
 ON_A_GPU = {
@@ -77,6 +80,7 @@ for name in names:
         cifar_table.write()
         open_set_table.write()
         retrieval_table.write()
+        sizes_table.write()
     elif name in BENCHMARKS | ON_A_GPU | LARGE:
         (BENCHMARKS | ON_A_GPU | LARGE)[name].run()
     elif name in WITH_A_PATH:
