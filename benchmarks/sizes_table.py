@@ -18,8 +18,8 @@ def text() -> str:
     if not lines:
         return ""
     rows = [
-        "| training pictures | backbone | side | epochs | top-1 | top-3 | CPU time |",
-        "|---:|---|---:|---:|---:|---:|---:|",
+        "| training pictures | backbone | side | epochs | seeds | top-1 | top-3 | CPU time |",
+        "|---:|---|" + "---:|" * 6,
     ]
     for choice in dict.fromkeys(tuple(line[key] for key in KEYS) for line in lines):
         runs = [line for line in lines if tuple(line[key] for key in KEYS) == choice]
