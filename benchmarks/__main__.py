@@ -32,6 +32,8 @@ from benchmarks import (
     retrieval_table,
     searching,
     serving,
+    sizes,
+    sizes_table,
     thresholds,
     training_loop,
     transforms,
@@ -53,6 +55,7 @@ BENCHMARKS = {
     "votes": votes,
     "retrieval_map": retrieval_map,
     "loss_levels": loss_levels,
+    "sizes": sizes,
 }
 LARGE = {"searching": searching, "serving": serving}  # 10 GB of temporary files; three minutes of load
 ON_A_GPU = {
@@ -80,6 +83,7 @@ for name in names:
         open_set_table.write()
         retrieval_table.write()
         claims_page.write()
+        sizes_table.write()
     elif name in BENCHMARKS | ON_A_GPU | LARGE:
         (BENCHMARKS | ON_A_GPU | LARGE)[name].run()
     elif name in WITH_A_PATH:

@@ -99,4 +99,4 @@ def test_weights_beside_others_are_refused(tmp_path):
     with pytest.raises(InputError, match="weights: expected None beside a network of your own"):
         train(recipe, tmp_path / "run", network=lambda classes: torch.nn.Flatten())
     with pytest.raises(InputError, match="weights: expected None with pretrained"):
-        recipe.with_settings(backbone="timm:resnet18", pretrained=True)
+        train(recipe.with_settings(backbone="timm:resnet18", pretrained=True), tmp_path / "run")

@@ -51,7 +51,7 @@ def found(folder):
         for case, rows in sources.items()
         for quality in (None, "sharpness")
     }
-    opened = {case: _opened(files(folder, case), SIDE, "crop", None)[1:] for case in UNREADABLE}
+    opened = {case: _opened(files(folder, case), SIDE, "crop", None, 1.0)[1:3] for case in UNREADABLE}
     where = {case: (rows.tolist(), [problem.where for problem in problems]) for case, (rows, problems) in opened.items()}
     return {"scored": scored, "opened": where}
 

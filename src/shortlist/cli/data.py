@@ -13,8 +13,9 @@ from shortlist.cli.console import Bar, Outcome, emit, noticed, say, show, warn
 from shortlist.cli.runs import check_outside_runs
 from shortlist.data.building import build_benchmark
 from shortlist.data.dataset import Dataset
-from shortlist.data.deduplication import POLICIES, find_copies
+from shortlist.data.deduplication import find_copies
 from shortlist.data.downloads import DOWNLOADS, download_archives
+from shortlist.data.duplicates import POLICIES
 from shortlist.data.inspection import inspect_pictures, warn_duplicates
 from shortlist.data.manifest import PLACINGS, check_writable, pictures_folder, repeated_pictures, write_benchmark
 from shortlist.data.pictures import PictureBoxes, PictureFiles

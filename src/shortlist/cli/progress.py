@@ -59,7 +59,7 @@ def duration(seconds: float) -> str:
     """A time in words, rounded as an estimate is.
 
     >>> duration(95), duration(3700), duration(200_000)
-    ('2 minutes', '1 h 2 min', '2 days 8 h')
+    ('2 minutes', '1 h 2 min', '2 days 7 h')
     """
     minutes = max(1, round(seconds / 60))
     if minutes < 60:

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from shortlist.checks import one_of, share as checked_share, whole
 from shortlist.data.dataset import ALL, EMPTY_CLASS, Dataset, Split
-from shortlist.data.deduplication import POLICIES, DuplicatePolicy, find_copies, treated
+from shortlist.data.deduplication import find_copies, treated
+from shortlist.data.duplicates import POLICIES, DuplicatePolicy
 from shortlist.data.inspection import inspect_pictures, warn_duplicates
 from shortlist.data.pictures import PictureFiles
 from shortlist.data.problems import Problem, check_tolerance

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -11,15 +10,13 @@ from torch import Tensor
 
 from shortlist.checks import one_of
 from shortlist.data.dataset import Dataset
-from shortlist.data.duplicates import NearDuplicates, near_duplicates
+from shortlist.data.duplicates import POLICIES, DuplicatePolicy, NearDuplicates, near_duplicates
 from shortlist.data.inspection import inspect_pictures
 from shortlist.data.shared_files import rows_together
 from shortlist.errors import InputError
 from shortlist.tensors import Array, is_single_label
 from shortlist.words import counted, listed
 
-DuplicatePolicy: TypeAlias = Literal["keep", "together", "drop"]
-POLICIES: tuple[str, ...] = get_args(DuplicatePolicy)
 KEPT_FIRST = ("test", "val")  # splits whose copy stays, so that results remain comparable; then the others in their order
 
 

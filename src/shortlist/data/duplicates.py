@@ -9,7 +9,7 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -23,6 +23,8 @@ COLUMNS, ROWS = 9, 8
 LUMINANCE = (299.0, 587.0, 114.0)  # thousandths of red, green and blue (ITU-R BT.601)
 BITS = 64
 NO_GROUP = -1
+DuplicatePolicy: TypeAlias = Literal["keep", "together", "drop"]  # what to do about near duplicates
+POLICIES: tuple[str, ...] = get_args(DuplicatePolicy)
 SMALL = 512  # prints that are compared each with each
 AT_ONCE = 2**21  # pairs that are compared at once
 

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, get_args, get_type_hints
 
 from shortlist.checks import Check, flag, one_of, optional, share, text, whole
-from shortlist.data.deduplication import POLICIES, DuplicatePolicy
+from shortlist.data.duplicates import POLICIES, DuplicatePolicy
 from shortlist.errors import InputError
 from shortlist.methods import Method, find_method
 from shortlist.training import setting_checks
@@ -342,8 +342,6 @@ CHECKS: Mapping[str, Check] = {
 
 def _check_combination(recipe: Recipe) -> None:
     """Checks that involve several settings."""
-    if recipe.pretrained and recipe.weights is not None:
-        raise InputError("weights: expected None with pretrained=True, which brings published weights, got a file")
     if recipe.accumulate > recipe.batch_size:
         raise InputError(f"accumulate: expected at most batch_size, {recipe.batch_size}, got {recipe.accumulate}")
     if recipe.schedule == "step" and not recipe.milestones:

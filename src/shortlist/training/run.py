@@ -235,6 +235,8 @@ def _check_network(run: RunFolder, recipe: Recipe, network: GivenNetwork | None,
     if isinstance(network, str):
         import_factory(network)
     made = run.network_record if resume else None
+    if recipe.pretrained and recipe.weights is not None:
+        raise InputError("weights: expected None with pretrained=True, which brings published weights, got a file")
     if network is not None and recipe.weights is not None:
         raise InputError("weights: expected None beside a network of your own, which brings its own weights, got a file")
     if network is not None:
