@@ -30,7 +30,7 @@ test: $(STAMP)
 
 # The browser tests drive the Chromium of the system: CI installs it where it is missing.
 chromium:
-	@command -v chromium chromium-browser google-chrome >/dev/null || test -z "$$CI" || \
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || test -z "$$CI" || \
 	  { apt-get update -q && apt-get install -y -q --no-install-recommends chromium; }
 
 slow: $(STAMP) chromium

@@ -25,6 +25,9 @@ USUAL_NAMES = {
     "id": ("id",),
     "valid": ("valid",),
 }
+# Columns that say whose a picture is, and under what licence it may be shown.
+CREDITS = ("author", "credit", "credits", "attribution", "photographer", "rights_holder", "copyright", "observer")
+LICENCES = ("licence", "license", "rights")
 # Names that pandas gives to row numbers: the empty header of its CSV files, what reading and writing these again makes of it
 # ("Unnamed: 0", then "Unnamed: 0.1"), and the levels of an index in Parquet.
 ROW_NUMBERS = re.compile(r"|unnamed: \d+(\.\d+)*|__index_level_\d+__")
@@ -41,6 +44,15 @@ COPY = re.compile(r"(?P<name>.+?)(\.\d+|_[xy])")
 # Further names of ids and row numbers.
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 IDS = re.compile(r".*_(ids?|uuid|guid)|index|idx|uuid|guid|key|row(_?(no|num|number|index|idx))?")
+
+
+def is_credit(name: str) -> bool:
+    """Whether a column usually says whose a picture is, or its licence.
+
+    >>> is_credit("Photographer"), is_credit("licence"), is_credit("label")
+    (True, True, False)
+    """
+    return name.strip().casefold() in (*CREDITS, *LICENCES)
 
 
 def is_row_number(name: str) -> bool:

@@ -126,3 +126,14 @@ def test_the_index_knows_from_the_link_alone():
     for link in links:
         assert is_exclusive(link.config()) == link.exclusive, link
     assert Predictions(scores, link="softmax").link.exclusive
+
+
+def test_rare_rows_are_ranked_although_their_probability_is_a_difference(tmp_path):
+    """Of labels a and b alone float32 knows 1 - η_a - η_b to 1e-8, which is a hundredth of it: the best must not be lost."""
+    generator = torch.Generator().manual_seed(0)
+    scores = 0.01 * torch.rand(3_000, 3, generator=generator, dtype=torch.float64)
+    scores[:, 2] = math.log(1e-6) + 1e-3 * torch.rand(3_000, generator=generator, dtype=torch.float64)
+    given = Predictions(scores, classes=["a", "b", "c"], link="softmax")
+    built, query = Index.build(given, tmp_path / "index"), Query.parse("not a and not b", ["a", "b", "c"], exclusive=True)
+    expected = brute_force(query, exact_logs(given), 5)
+    assert [result.row for result in built.search("not a and not b", 5)] == [row for row, _ in expected]

@@ -142,6 +142,14 @@ def test_votes_become_a_dataset_whose_valid_labels_train_takes(tmp_path, store):
     assert dataset.splits["all"].groups == ["a", "a"]
 
 
+def test_an_item_has_one_author_even_if_two_people_voted_first(store):
+    kept(store, "a")
+    for voter in ("Ann", "Bob"):
+        store.vote("a", Vote(voter, "label", "ash", author=True), model="")
+    found = read_votes(store).votes
+    assert found.users[found.authors].tolist() == ["Ann"]
+
+
 def test_no_votes_are_one_sentence_and_an_old_folder_stays(tmp_path, store):
     kept(store, "d")
     store.vote("d", Vote("Ann", "unsure"), model="")

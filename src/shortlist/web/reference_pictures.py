@@ -4,6 +4,7 @@ import threading
 from collections import OrderedDict
 from typing import Literal, TypeAlias
 
+from shortlist.column_names import CREDITS, LICENCES
 from shortlist.data.dataset import Split
 from shortlist.data.decoding import PictureError
 from shortlist.data.pictures import Pictures
@@ -15,9 +16,6 @@ Size: TypeAlias = Literal["small", "large"]
 SIDES: dict[str, int] = {"small": 240, "large": 1280}
 QUALITY = 85
 MOST_BYTES = 64 * 2**20
-# Columns of data that say whose a picture is and under what licence, by their usual names.
-CREDITS = ("author", "credit", "credits", "attribution", "photographer", "rights_holder", "copyright", "observer")
-LICENCES = ("licence", "license", "rights")
 
 
 class ReferencePictures:
@@ -65,7 +63,7 @@ class ReferencePictures:
         row = int(self._references.rows[number])
         found = {}
         for name, columns in (("credit", CREDITS), ("licence", LICENCES)):
-            values = [self._rows.columns[column][row] for column in self._rows.columns if column.lower() in columns]
+            values = [self._rows.columns[column][row] for column in self._rows.columns if column.strip().casefold() in columns]
             if values and values[0]:
                 found[name] = str(values[0])
         return found

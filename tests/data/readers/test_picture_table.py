@@ -326,3 +326,13 @@ def test_what_is_no_table_is_refused(folder):
     (folder / "folder.csv").mkdir()
     with pytest.raises(InputError, match=r"folder.csv: .*got a folder"):
         read_picture_table(folder / "folder.csv")
+
+
+def test_credits_and_licences_stay_with_their_pictures(tmp_path):
+    for name in ("1.png", "2.png", "3.png"):
+        Image.new("RGB", (4, 4)).save(tmp_path / name)
+    lines = ["file,label,Photographer,licence,colour", "1.png,oak,Ann,CC BY,red", "2.png,,Bob,CC0,blue", "3.png,elm,,CC0,green"]
+    (tmp_path / "table.csv").write_text("\n".join(lines) + "\n")
+    rows = read_picture_table(tmp_path / "table.csv").splits["all"]
+    assert list(rows.ids) == ["1.png", "3.png"]
+    assert rows.columns == {"Photographer": ["Ann", ""], "licence": ["CC BY", "CC0"]}

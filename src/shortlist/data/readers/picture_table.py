@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shortlist.column_names import is_credit
 from shortlist.data.dataset import Dataset
 from shortlist.data.picture_bytes import PictureBytes
 from shortlist.data.pictures import PictureFiles, Pictures
@@ -94,8 +95,9 @@ def pictures_of_table(
     file = TableFile(path)
     pictures = find_column(file.names, "path", path_column, file.name, required=True)
     roles = find_roles(file, asked, taken=(pictures,), features=False)
-    table = file.read_text(list(dict.fromkeys([str(pictures), *roles.columns])))
-    described = DescribedTable(file, table, roles, asked)
+    credits = [name for name in file.names if is_credit(name) and name not in roles.labels]
+    table = file.read_text(list(dict.fromkeys([str(pictures), *roles.columns, *credits])))
+    described = DescribedTable(file, table, roles, asked, credits)
     labels = described.labels()
     found = pictures_of_column(table.column(pictures), str(pictures), file.path.parent if root is None else Path(root))
     check_tolerance(found.failures, table.num_rows, tolerance)

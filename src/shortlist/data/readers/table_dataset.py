@@ -134,12 +134,18 @@ class DescribedTable:
         table: the columns, as an Arrow table.
         roles: which column is which.
         asked: the caller's options.
+        credits: columns that say whose each picture is, which splits keep.
     """
 
     file: TableFile
     table: Any
     roles: Roles
     asked: Asked
+    credits: Sequence[str] = ()
+
+    def credits_of_rows(self) -> dict[str, list[str]]:
+        """The columns of credits by name, empty where a cell is."""
+        return {name: [str(cell or "") for cell in self.table.column(name).to_pylist()] for name in self.credits}
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -216,7 +222,8 @@ def labelled_dataset(described: DescribedTable, labels: Labels, rows: TableInput
     kept = np.flatnonzero(rows.usable & known & (numbers >= 0))
     if not len(kept):
         raise InputError(f"{file.name}: expected inputs with labels, got {len(described):,} rows and none that can be used")
-    whole = Split(rows.inputs, torch.from_numpy(labels.target), rows.ids, described.groups(rows.ids))
+    target, groups = torch.from_numpy(labels.target), described.groups(rows.ids)
+    whole = Split(rows.inputs, target, rows.ids, groups, columns=described.credits_of_rows())
     splits = in_splits(whole.rows(torch.from_numpy(kept)), numbers[kept], split_names)
     above, more = described.superclasses(labels)
     problems += [*more, *classes_without_rows(splits, labels.classes)]
