@@ -61,6 +61,8 @@ def test_scores_without_a_link_have_widths_and_no_percent():
     assert [bar.shown for bar in bars] == ["12", "-3"]
     assert bars[0].width == 100
     assert 0 < bars[1].width < 100
+    missing = answer_bars(LabelList("a", ["oak"], [12.0], ["yew"], "scores"), missed=-7.0)
+    assert [bar.name for bar in missing.bars] == ["oak"]  # a score is no share of a bar
 
 
 def test_names_are_text():

@@ -17,7 +17,7 @@ from shortlist.evaluation.galleries import (
     Exhibit,
     Gallery,
 )
-from shortlist.evaluation.paired import changed_rows
+from shortlist.evaluation.paired import changed_rows, same_rows
 from shortlist.report.cards import Card, answer_bars, answer_corner, answer_heading, percent
 from shortlist.report.pictures import PagePictures
 
@@ -74,9 +74,9 @@ def shown_galleries(evaluations: Sequence[Evaluation], pictures: Sequence[PagePi
 
 def _changed(first: Evaluation, second: Evaluation) -> tuple[Gallery, str] | None:
     """The rows whose labels one of the two answers has and the other has not; None if they are of other rows."""
-    gained, lost, rows = changed_rows(first, second)
-    if first.lookup is None or second.lookup is None or (not rows and not _same(first, second)):
+    if first.lookup is None or second.lookup is None or same_rows(first, second) is None:
         return None
+    gained, lost, rows = changed_rows(first, second)
     shown = rows[:SHOWN]
     before = first.lookup(torch.tensor([row for row, _ in shown], dtype=torch.int64))
     after = second.lookup(torch.tensor([row for _, row in shown], dtype=torch.int64))
@@ -86,12 +86,6 @@ def _changed(first: Evaluation, second: Evaluation) -> tuple[Gallery, str] | Non
         "lost."
     )
     return Gallery(CHANGED, gained + lost, exhibits), reason
-
-
-def _same(first: Evaluation, second: Evaluation) -> bool:
-    from shortlist.evaluation.paired import same_rows
-
-    return same_rows(first, second) is not None
 
 
 def _shown(
