@@ -7,7 +7,7 @@ import pytest
 from shortlist.claims.claim import Claim
 from shortlist.claims.menu import CLAIMS, EXPERIMENTS, PAPERS, find_claims
 from shortlist.claims.page import quoted_numbers
-from shortlist.claims.training import train_single_label, trained_recipe
+from shortlist.claims.training import trained_recipe
 from shortlist.errors import InputError
 from shortlist.recipes.published import PAPERS as PUBLISHED
 
@@ -15,7 +15,7 @@ TRAINED = [
     pytest.param(arm, one.data, id=f"{one.id}: {name}")
     for one in EXPERIMENTS.values()
     for name, arm in one.arms.items()
-    if arm.compute is train_single_label
+    if "recipe" in arm.settings
 ]
 
 
