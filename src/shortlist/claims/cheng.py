@@ -2,7 +2,7 @@
 
 from shortlist.claims.claim import Claim, Part, Within
 from shortlist.claims.experiment import Arm
-from shortlist.claims.grounds import QUADRATS, mulan_table, on_mulan, quick
+from shortlist.claims.grounds import LABEL_SEEDS, QUADRATS, mulan_table, on_mulan, quick
 from shortlist.claims.label_numbers import ISOTONIC, LENGTHS, OWN, PLATT, SIGMOID
 from shortlist.claims.label_training import label_arm
 from shortlist.claims.statistic import Number, Statistic, difference, slope
@@ -38,7 +38,13 @@ def _tables() -> dict[str, dict[str, Arm]]:
 
 
 EXPERIMENTS = (
-    quick("flora-quadrats", "40 species in plots, a long tail", _arms(QUADRATS, "", METHODS | OTHERS), shows=SHOWS),
+    quick(
+        "flora-quadrats",
+        "40 species in plots, a long tail",
+        _arms(QUADRATS, "", METHODS | OTHERS),
+        shows=SHOWS,
+        seeds=LABEL_SEEDS,
+    ),
     *(
         on_mulan(f"mulan-{name}", f"the table {name} of Mulan, its rows divided anew for each seed", arms, shows=SHOWS)
         for name, arms in _tables().items()

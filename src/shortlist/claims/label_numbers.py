@@ -48,6 +48,7 @@ def _readings(held: Predictions, test: Predictions, posterior: Tensor | None) ->
     fitted: dict[str, FittedLink] = {PLATT: Platt(), ISOTONIC: Isotonic()}
     if isinstance(test.link, Softmax):
         fitted[TEMPERATURE] = Temperature(Softmax())
+    assert held.target is not None
     for name, link in fitted.items():
         yield name, test.with_link(link.fit(held.scores, held.target))
     if posterior is not None:

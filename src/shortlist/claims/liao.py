@@ -5,7 +5,7 @@ from typing import Any
 from shortlist.claims.cheng import MANY_LABELS
 from shortlist.claims.claim import AtLeast, Claim, Part, Within
 from shortlist.claims.experiment import Arm
-from shortlist.claims.grounds import CIFAR100, FLORA, on_cifar100, quick
+from shortlist.claims.grounds import CIFAR100, FLORA, LABEL_SEEDS, on_cifar100, quick
 from shortlist.claims.label_numbers import OWN, SIGMOID, TEMPERATURE, TOP
 from shortlist.claims.label_training import one_of_many_arm, open_set_arm
 from shortlist.claims.normaliser import normaliser_arms
@@ -75,15 +75,23 @@ EXPERIMENTS = (
         "one label a row, by the number of classes",
         {name: arm for classes in CLASSES for name, arm in _one_of_many(_garden(classes), classes).items()},
         shows=("error",),
+        seeds=LABEL_SEEDS,
     ),
     on_cifar100("cifar100-one-of-many", "one label a row", _one_of_many(CIFAR_ONE, 100), shows=("error",)),
-    quick("flora-open-set", "species without a label, some of each genus", _open_set(FLORA_OPEN), shows=(IN, OUT, AUROC)),
+    quick(
+        "flora-open-set",
+        "species without a label, some of each genus",
+        _open_set(FLORA_OPEN),
+        shows=(IN, OUT, AUROC),
+        seeds=LABEL_SEEDS,
+    ),
     on_cifar100("cifar60-40", "40 classes without a label", _open_set(CIFAR_OPEN), shows=(IN, OUT, AUROC)),
     quick(
         "flora-normaliser",
         "the normaliser at the end of training",
         normaliser_arms(),
         shows=("spread", "drift", "above 1", "rows above 1"),
+        seeds=LABEL_SEEDS,
     ),
 )
 OPEN_SETS = ("flora-open-set", "cifar60-40")
