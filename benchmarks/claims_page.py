@@ -6,9 +6,11 @@ import matplotlib as mpl
 
 from benchmarks.harness import RESULTS
 from benchmarks.marked_tables import with_table
+from shortlist.claims.menu import EXPERIMENTS
 from shortlist.claims.page import judged, page_text, plot_name, readme_table
-from shortlist.claims.plots import Estimates
+from shortlist.claims.plots import ArmCurves, Estimates
 from shortlist.claims.results import Results
+from shortlist.report import Display
 from shortlist.report.style import SETTINGS, figure_of
 
 ROOT = Path(__file__).parent.parent
@@ -26,14 +28,26 @@ def readme(page: str) -> str:
     return with_table(page, readme_table(Results(FILE)) + "\n", BEGIN, END)
 
 
-def draw() -> None:
-    """One plot for each paper whose claims have been measured."""
-    found = judged(Results(FILE))
+def plots() -> dict[str, Display]:
+    """By file: the comparisons of each paper, and the plots that explain verdicts."""
+    results = Results(FILE)
+    found, drawn = judged(results), dict[str, Display]()
     for paper in dict.fromkeys(one.claim.paper for one in found):
         display = Estimates([verdict for one in found if one.claim.paper == paper for verdict in one.verdicts])
         if display.rows:
-            with mpl.rc_context(SETTINGS):  # its salt makes the file the same each time
-                figure_of(display).savefig(ROOT / "docs" / plot_name(paper), metadata={"Date": None})
+            drawn[plot_name(paper)] = display
+    for one in found:
+        if one.claim.curves is not None:
+            curves = ArmCurves(one.claim.curves, results.of(EXPERIMENTS[one.claim.curves.experiment]))
+            if not curves.empty:
+                drawn[plot_name(one.claim.id)] = curves
+    return drawn
+
+
+def draw() -> None:
+    for name, display in plots().items():
+        with mpl.rc_context(SETTINGS):  # its salt makes the file the same each time
+            figure_of(display).savefig(ROOT / "docs" / name, metadata={"Date": None})
 
 
 def write() -> None:

@@ -1,5 +1,7 @@
 """Experiments that compute nothing much: functions at the top level, which other processes can find."""
 
+import time
+
 from shortlist.claims.claim import Claim, Part
 from shortlist.claims.experiment import Arm, Experiment
 from shortlist.claims.statistic import difference
@@ -16,6 +18,10 @@ def broken(settings, seed, folder):
 
 def crashing(settings, seed, folder):
     return {"score": 1 / 0}
+
+
+def endless(settings, seed, folder):
+    time.sleep(600)
 
 
 def interrupted(settings, seed, folder):

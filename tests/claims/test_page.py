@@ -4,10 +4,10 @@ from pathlib import Path
 
 from benchmarks import claims_page
 
-from shortlist.claims.claim import judge
+from shortlist.claims.claim import Curves, judge
 from shortlist.claims.menu import CLAIMS, EXPERIMENTS
 from shortlist.claims.page import page_text, readme_table
-from shortlist.claims.plots import Estimates
+from shortlist.claims.plots import ArmCurves, Estimates
 from shortlist.claims.results import Result, Results
 from shortlist.claims.statistic import Combined
 
@@ -77,6 +77,18 @@ def test_every_plot_of_the_page_is_there():
     for line in text.splitlines():
         if line.startswith("!["):
             assert (ROOT / "docs" / line.partition("(")[2].rstrip(")")).exists()
+
+
+def test_curves_are_means_over_seeds_with_intervals():
+    curves = Curves("made-up", "score", "level", {"all": {"low": 1.0, "high": 2.0, "unmeasured": 3.0}}, "")
+    levels = {"low": 1.0, "high": 5.0}
+    results = [Result("made-up", arm, seed, "", {"score": levels[arm] + seed}, 1.0) for arm in levels for seed in (0, 2)]
+    display = ArmCurves(curves, results)
+    assert not display.empty
+    assert display.points()["place"] == [1.0, 2.0]
+    assert display.points()["mean"] == [2.0, 6.0]
+    assert len(display.plot().get_lines()) == 1
+    assert ArmCurves(curves, results[:1]).empty
 
 
 def test_the_plot_has_a_row_for_each_part():

@@ -1,5 +1,6 @@
 """Running: only what is missing, side by side, and a failure loses nothing of the others."""
 
+import multiprocessing
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from shortlist.claims.experiment import Arm, Experiment, folder_of
 from shortlist.claims.results import Results, by_seed
 from shortlist.claims.running import missing_tasks, run_tasks
 
-from .made_up import EXPERIMENT, GOOD, broken, crashing, interrupted
+from .made_up import EXPERIMENT, GOOD, broken, crashing, endless, interrupted
 
 
 def tasks_of(experiment, results, **options):
@@ -72,6 +73,19 @@ def test_ctrl_c_keeps_what_is_done(results):
         run_tasks(tasks_of(stopped, results), results)
     assert [one.arm for one in results] == ["high"]
     assert [task.name for task in tasks_of(stopped, results)] == ["stop", "low"]
+
+
+def test_ctrl_c_ends_the_workers(results):
+    slow = Experiment("slow", "", {"high": GOOD["high"], "slow": Arm(endless)}, seeds=1)
+    before = set(multiprocessing.active_children())
+
+    def stop(number, total, found):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_tasks(tasks_of(slow, results), results, jobs=2, report=stop)
+    assert set(multiprocessing.active_children()) <= before
+    assert [one.arm for one in results] == ["high"]
 
 
 def test_data_are_found_below_the_folder_of_the_user(tmp_path):

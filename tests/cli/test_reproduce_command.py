@@ -63,7 +63,7 @@ def test_one_seed_is_open(run, made_up):
 def test_missing_data_are_said_and_skipped(run, made_up):
     outcome = run("reproduce")
     assert outcome.code == 0
-    assert "needy: skipped, cifar100" in outcome.err
+    assert "needy: skipped, its data, cifar100, were not given" in outcome.err
     assert "made-up-higher" in outcome.out
 
 

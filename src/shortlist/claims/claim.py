@@ -102,6 +102,25 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Curves:
+    """A plot that explains a verdict: one number of some arms against what distinguishes them.
+
+    Args:
+        experiment: id of the experiment.
+        number: the number that is drawn.
+        xlabel: what distinguishes the arms of a series.
+        series: by name, the place on the axis of each arm.
+        caption: what to see in it.
+    """
+
+    experiment: str
+    number: str
+    xlabel: str
+    series: Mapping[str, Mapping[str, float]]
+    caption: str
+
+
+@dataclass(frozen=True)
 class Claim:
     """A sentence of a paper that experiments can decide.
 
@@ -115,6 +134,7 @@ class Claim:
         published: which numbers of the paper it is about: fields of :class:`~shortlist.recipes.Published` with their value, or
             a tuple of values.
         remark: what was learnt about it, shown below its numbers.
+        curves: a plot shown below it.
     """
 
     id: str
@@ -125,6 +145,7 @@ class Claim:
     experiments: tuple[str, ...]
     published: Mapping[str, object] = field(default_factory=dict)
     remark: str = ""
+    curves: Curves | None = None
 
     def arms(self) -> tuple[str, ...]:
         """The arms that its parts read."""

@@ -17,6 +17,7 @@ Numbers: TypeAlias = dict[str, float]
 # (settings, seed, folder of the data that the settings name, or None) → numbers by name
 Compute: TypeAlias = Callable[[Mapping[str, Any], int, Path | None], Numbers]
 Data: TypeAlias = Literal["none", "cifar100", "mulan"]
+Device: TypeAlias = Literal["any", "gpu"]
 DIGITS = 16  # hexadecimal digits of a fingerprint
 
 
@@ -56,6 +57,7 @@ class Experiment:
         data: the data that the user has to have.
         quick: whether it is part of the quick suite, for processors.
         shows: names of the numbers that the page shows of every arm.
+        device: ``"gpu"`` if it means nothing elsewhere.
     """
 
     id: str
@@ -65,6 +67,7 @@ class Experiment:
     data: Data = "none"
     quick: bool = True
     shows: tuple[str, ...] = ()
+    device: Device = "any"
 
     def __post_init__(self) -> None:
         if self.seeds < 1 or not self.arms:
@@ -78,6 +81,24 @@ LAYOUTS: Mapping[Data, tuple[str, tuple[str, ...]]] = {
     "cifar100": ("fine_label_names.txt", ("cifar-100-binary", "cifar100", "cifar100/cifar-100-binary", ".")),
     "mulan": ("scene", ("mulan", ".")),
 }
+
+
+def lacking(experiment: Experiment, root: Path | None) -> str | None:
+    """Why an experiment cannot be run here, in words; None if it can.
+
+    Args:
+        experiment: the experiment.
+        root: the user's folder of data.
+    """
+    if experiment.device == "gpu":
+        import torch
+
+        if not torch.cuda.is_available():
+            return "there is no GPU"
+    if experiment.data != "none" and folder_of(experiment.data, root) is None:
+        missing = f"its data, {experiment.data},"
+        return f"{missing} were not given (--data)" if root is None else f"{missing} are not in {root}"
+    return None
 
 
 def folder_of(data: Data, root: Path | None) -> Path | None:

@@ -1,9 +1,10 @@
-"""The plot of the claims of a paper: every comparison with its estimate and its interval, by decision."""
+"""Plots of claims: every comparison of a paper with its estimate and its interval, and arms that explain a verdict."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from shortlist.claims.claim import Decision, PartVerdict, Verdict, Within
+from shortlist.claims.claim import Curves, Decision, Interval, PartVerdict, Verdict, Within
+from shortlist.claims.results import Result
 from shortlist.report.display import Display
 from shortlist.report.style import GRID, MUTED, SERIES
 
@@ -28,8 +29,9 @@ class Estimates(Display):
     )
 
     def __init__(self, verdicts: Sequence[Verdict]):
+        several = len({verdict.experiment.partition("-")[0] for verdict in verdicts if verdict.n > 1}) > 1
         self.rows: list[tuple[str, PartVerdict]] = [
-            (f"{verdict.claim.id.removeprefix(verdict.claim.paper + '-')}: {part.part.name}", part)
+            (_row_name(verdict, part, several), part)
             for verdict in verdicts
             for part in verdict.parts
             if part.interval is not None and part.interval.n > 1
@@ -71,4 +73,58 @@ class Estimates(Display):
         for decision, colour in COLOURS.items():
             ax.plot([], [], color=colour, linewidth=2.2, label=decision)
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=8)
+        return ax
+
+
+def _row_name(verdict: Verdict, part: PartVerdict, several: bool) -> str:
+    """The claim without its paper, the part, and if there are several the experiment."""
+    name = f"{verdict.claim.id.removeprefix(verdict.claim.paper + '-')}: {part.part.name}"
+    return f"{name} ({verdict.experiment})" if several else name
+
+
+class ArmCurves(Display):
+    """One number of some arms, mean and 95 % interval over seeds, against what distinguishes them.
+
+    Args:
+        curves: what to draw.
+        results: of its experiment.
+    """
+
+    title: ClassVar[str] = "Arms of an experiment"
+    caption: ClassVar[str] = "Mean over seeds, and its 95 % interval."
+
+    def __init__(self, curves: Curves, results: Iterable[Result]):
+        self.curves = curves
+        values: dict[str, list[float]] = {}
+        for result in results:
+            values.setdefault(result.arm, []).append(result.numbers[curves.number])
+        self.found = {
+            name: {place: Interval.of(values[arm]) for arm, place in arms.items() if len(values.get(arm, ())) > 1}
+            for name, arms in curves.series.items()
+        }
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to draw yet."""
+        return not any(self.found.values())
+
+    def points(self) -> dict[str, list[object]]:
+        """Columns name, place, mean, low, high, n."""
+        columns: dict[str, list[object]] = {key: [] for key in ("name", "place", "mean", "low", "high", "n")}
+        for name, line in self.found.items():
+            for place, found in line.items():
+                row = (name, place, found.mean, found.low, found.high, found.n)
+                for key, value in zip(columns, row, strict=True):
+                    columns[key].append(value)
+        return columns
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """A line with a band for each series."""
+        ax = self._axes(ax, self.curves.xlabel, f"{self.curves.number}, %")
+        for colour, (name, line) in zip(SERIES, self.found.items(), strict=False):
+            places = list(line)
+            ax.plot(places, [found.mean for found in line.values()], color=colour, marker="o", label=name)
+            low, high = ([getattr(found, end) for found in line.values()] for end in ("low", "high"))
+            ax.fill_between(places, low, high, color=colour, alpha=0.16, linewidth=0)
+        ax.legend()
         return ax

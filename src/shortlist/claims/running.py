@@ -112,6 +112,7 @@ def run_tasks(tasks: Sequence[Task], results: Results, *, jobs: int = 1, report:
             done(number, run_task(task))
         return failures
     context = multiprocessing.get_context("spawn")  # a forked process cannot use a GPU
+    others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(jobs, context, _quiet) as pool:
         waiting: dict[Future[Result | Failure], Task] = {pool.submit(run_task, task): task for task in tasks}
         number = 0
@@ -121,9 +122,11 @@ def run_tasks(tasks: Sequence[Task], results: Results, *, jobs: int = 1, report:
                     task, number = waiting.pop(future), number + 1
                     error = future.exception()
                     done(number, future.result() if error is None else Failure(task, f"its process ended: {error}"))
-        except BaseException:
-            for future in waiting:
-                future.cancel()
+        except BaseException:  # do not wait for trainings that nobody wants any more
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in set(multiprocessing.active_children()) - others:
+                process.terminate()
+                process.join()
             raise
     return failures
 
@@ -159,7 +162,7 @@ def run_task(task: Task) -> Result | Failure:
 
 
 def _quiet() -> None:
-    """In a worker: Ctrl-C is for the parent, which lets the running tasks finish."""
+    """In a worker: Ctrl-C is for the parent, which ends its workers."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)

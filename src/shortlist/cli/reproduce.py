@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from shortlist.claims.claim import Claim, PartVerdict, Verdict
-from shortlist.claims.experiment import folder_of
+from shortlist.claims.experiment import lacking
 from shortlist.claims.menu import EXPERIMENTS, find_claims, verdicts
 from shortlist.claims.results import Result, Results
 from shortlist.claims.running import Failure, missing_tasks, run_tasks
@@ -77,16 +77,16 @@ def _source(claim: Claim) -> str:
 
 
 def _arms(claims: Sequence[Claim], quick: bool, data: Path | None) -> dict[str, set[str]]:
-    """The arms to run of each experiment; experiments whose data are missing are left out, with a line."""
+    """The arms to run of each experiment; those that cannot be run here are left out, with a line."""
     arms: dict[str, set[str]] = {}
     for claim in claims:
         for name in claim.experiments:
             if not quick or EXPERIMENTS[name].quick:
                 arms.setdefault(name, set()).update(claim.arms())
     for name in list(arms):
-        needed = EXPERIMENTS[name].data
-        if needed != "none" and folder_of(needed, data) is None:
-            say(f"{name}: skipped, {needed} is not in {'--data, which was not given' if data is None else data}")
+        reason = lacking(EXPERIMENTS[name], data)
+        if reason is not None:
+            say(f"{name}: skipped, {reason}")
             del arms[name]
     return arms
 
