@@ -149,11 +149,11 @@ def _published(claim: Claim) -> str:
 
 
 def _settings(found: Sequence[Published], number: Published) -> list[str]:
-    """A cell for each setting that varies among the numbers of one method."""
-    mine = [other for other in found if other.method == number.method]
+    """A cell for each setting that varies among the numbers that a paper gives under one name."""
+    mine = [other for other in found if other.printed == number.printed]
     names = dict.fromkeys(name for other in found for name in other.settings)
     varying = {name for name in names if len({other.settings.get(name) for other in mine}) > 1}
-    return [f"{name} {number.settings[name]}" if name in varying else "" for name in names]
+    return [f"{name} {number.settings[name]}" if name in varying and name in number.settings else "" for name in names]
 
 
 def _experiments(found: Iterable[Judged]) -> list[str]:
