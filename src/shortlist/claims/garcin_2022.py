@@ -23,7 +23,7 @@ DRAWS = (1, 2, 5, 10, 50)
 
 def _epsilons(base: Recipe, epsilons: Sequence[float] = EPSILONS) -> dict[str, Arm]:
     methods: dict[str, dict[str, Any]] = {f"ε = {epsilon:g}": {**NOISED, "epsilon": epsilon} for epsilon in epsilons}
-    return methods_arms(base, {"cross-entropy": {}, **methods}, SIZES)
+    return methods_arms(base, methods, SIZES)
 
 
 def _draws(base: Recipe) -> dict[str, Arm]:
@@ -44,6 +44,7 @@ TOP_5: dict[str, dict[str, Any]] = {
 def _with_noise(base: Recipe, ema: float) -> dict[str, Arm]:
     methods = {name: {**changes, "ema": ema} if "ema" in changes else changes for name, changes in TOP_5.items()}
     arms = {f"{name}, p = {p:g}": {**changes, "label_noise": p} for p in NOISE for name, changes in methods.items()}
+    del arms["cross-entropy, EMA, p = 0"]  # a rival where labels are noisy
     return methods_arms(base, arms, SIZES)
 
 
