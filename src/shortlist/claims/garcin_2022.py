@@ -194,6 +194,18 @@ CLAIMS = (
         remark="Recorded before, in another form: [the loss in an epoch](benchmarks.md#the-loss-in-an-epoch).",
     ),
     Claim(
+        "garcin-2022-clean",
+        PAPER,
+        "Table 4",
+        "Without label noise the noised hinge costs less than half a point against cross-entropy, and the smooth hinge is worse.",
+        (
+            Part("noised over cross-entropy", gap(0.0), AtLeast(-0.5)),
+            Part("cross-entropy over smooth hinge", gap(0.0, "cross-entropy", "smooth hinge")),
+        ),
+        LABEL_NOISE,
+        TABLE_4,
+    ),
+    Claim(
         "garcin-2022-noise",
         PAPER,
         "Table 4",
