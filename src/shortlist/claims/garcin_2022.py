@@ -197,7 +197,7 @@ CLAIMS = (
         "garcin-2022-clean",
         PAPER,
         "Table 4",
-        "Without label noise the noised hinge costs less than half a point against cross-entropy, and the smooth hinge is worse.",
+        "Without label noise the noised hinge costs at most half a point against cross-entropy, and the smooth hinge more.",
         (
             Part("noised over cross-entropy", gap(0.0), AtLeast(-0.5)),
             Part("cross-entropy over smooth hinge", gap(0.0, "cross-entropy", "smooth hinge")),
