@@ -42,6 +42,11 @@ def test_every_experiment_is_read_by_a_claim():
 
 
 @pytest.mark.parametrize("one", EXPERIMENTS.values(), ids=lambda one: one.id)
+def test_every_arm_is_read_by_a_claim(one):
+    assert set(one.arms) == {arm for claim in CLAIMS.values() if one.id in claim.experiments for arm in claim.arms()}
+
+
+@pytest.mark.parametrize("one", EXPERIMENTS.values(), ids=lambda one: one.id)
 def test_settings_survive_json_and_arms_differ(one):
     for arm in one.arms.values():
         assert json.loads(json.dumps(arm.settings)) == arm.settings

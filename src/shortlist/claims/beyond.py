@@ -23,7 +23,7 @@ TWO_HEAD: dict[str, Any] = {"method": "average-k", "k": 5, "alpha": 1.0}
 
 def _lengths(base: Recipe, method: str, changes: dict[str, Any], **common: Any) -> dict[str, Arm]:
     """A method and cross-entropy by the number of epochs, of which the last is kept."""
-    arms = {}
+    arms: dict[str, dict[str, Any]] = {}
     for epochs in EPOCHS:
         length = {"epochs": epochs, "validate_every": epochs, **common}
         arms |= {f"cross-entropy, {epochs} epochs": length, f"{method}, {epochs} epochs": {**changes, **length}}
