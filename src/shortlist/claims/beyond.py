@@ -9,8 +9,8 @@ from shortlist.claims.garcin_2022 import LABEL_NOISE, NOISE, NOISED, gap
 from shortlist.claims.garcin_2023 import TAILS
 from shortlist.claims.grounds import BALANCED, LONG_TAILED, methods_arms, mulan_table, on_mulan, quick
 from shortlist.claims.label_numbers import OWN, PLATT
-from shortlist.claims.label_training import label_arm
-from shortlist.claims.liao import AUROC, BACKGROUND, ECE, IN, OPEN_SETS
+from shortlist.claims.label_training import AUROC, label_arm
+from shortlist.claims.liao import BACKGROUND, ECE, IN, OPEN_SETS
 from shortlist.claims.statistic import Number, Statistic, difference
 from shortlist.training.recipe import Recipe
 

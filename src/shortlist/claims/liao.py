@@ -7,7 +7,7 @@ from shortlist.claims.claim import AtLeast, Claim, Part, Within
 from shortlist.claims.experiment import Arm
 from shortlist.claims.grounds import CIFAR100, FLORA, LABEL_SEEDS, on_cifar100, quick
 from shortlist.claims.label_numbers import OWN, SIGMOID, TEMPERATURE, TOP
-from shortlist.claims.label_training import one_of_many_arm, open_set_arm
+from shortlist.claims.label_training import AUROC, one_of_many_arm, open_set_arm
 from shortlist.claims.normaliser import normaliser_arms
 from shortlist.claims.statistic import Number, Statistic, difference
 from shortlist.training.recipe import Recipe
@@ -26,7 +26,7 @@ OPEN_SET = {
     "softmax, unsure": "softmax-confidence",
 }
 BACKGROUND = "softmax, one more class"
-IN, OUT, AUROC = "top-1 in", "confidence out", "AUROC"
+IN, OUT = "top-1 in", "confidence out"
 ECE, F1 = f"ECE-{TOP}", f"F1-{TOP}"
 
 # The last epoch is what is kept, whatever the loss.
