@@ -141,6 +141,8 @@ CLAIMS = (
         "They are right more often also where how much users vote says nothing about how good they are.",
         _better_votes(WEIGHTED, MAJORITY, UNRELATED),
         ("votes",),
+        remark="Weights grow with how much a user votes. Dawid and Skene's model, which learns from agreement how good users "
+        "are, is right more often than both rules in either case.",
     ),
     Claim(
         "garcin-thesis-votes-valid",
