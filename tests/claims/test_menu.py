@@ -7,7 +7,7 @@ import pytest
 from shortlist.claims.claim import Claim
 from shortlist.claims.menu import CLAIMS, EXPERIMENTS, PAPERS, find_claims
 from shortlist.claims.page import quoted_numbers
-from shortlist.claims.training import train_single_label, trained_recipe
+from shortlist.claims.training import trained_recipe
 from shortlist.errors import InputError
 from shortlist.recipes.published import PAPERS as PUBLISHED
 
@@ -15,7 +15,7 @@ TRAINED = [
     pytest.param(arm, one.data, id=f"{one.id}: {name}")
     for one in EXPERIMENTS.values()
     for name, arm in one.arms.items()
-    if arm.compute is train_single_label
+    if "recipe" in arm.settings
 ]
 
 
@@ -39,6 +39,11 @@ def test_every_claim_can_be_decided(claim: Claim):
 
 def test_every_experiment_is_read_by_a_claim():
     assert set(EXPERIMENTS) == {name for claim in CLAIMS.values() for name in claim.experiments}
+
+
+@pytest.mark.parametrize("one", EXPERIMENTS.values(), ids=lambda one: one.id)
+def test_every_arm_is_read_by_a_claim(one):
+    assert set(one.arms) == {arm for claim in CLAIMS.values() if one.id in claim.experiments for arm in claim.arms()}
 
 
 @pytest.mark.parametrize("one", EXPERIMENTS.values(), ids=lambda one: one.id)

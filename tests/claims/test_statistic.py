@@ -15,6 +15,8 @@ def test_arithmetic_over_arms():
     a, b = Number("a", "x"), Number("b", "x")
     assert (a - b).of(MEASURED) == difference("a", "b", "x").of(MEASURED) == 2.0
     assert (a / b).of(MEASURED) == 3.0
+    assert (90.0 - a).of(MEASURED) == 87.0
+    assert str(90.0 - a) == "90 - x of a"
     assert largest(a, b).of(MEASURED) == 3.0
     assert smallest(a, b).of(MEASURED) == 1.0
     assert value_range(a, b, Number("b", "y")).of(MEASURED) == 7.0

@@ -2,11 +2,15 @@
 
 from typing import Any
 
-from shortlist.claims.claim import Claim, Curves, Part, Within
+from shortlist.claims.cheng import ALL as TABLES, MANY_LABELS, of
+from shortlist.claims.claim import AtLeast, Claim, Curves, Part, Within
 from shortlist.claims.experiment import Arm
 from shortlist.claims.garcin_2022 import LABEL_NOISE, NOISE, NOISED, gap
 from shortlist.claims.garcin_2023 import TAILS
-from shortlist.claims.grounds import BALANCED, LONG_TAILED, methods_arms, quick
+from shortlist.claims.grounds import BALANCED, LONG_TAILED, methods_arms, mulan_table, on_mulan, quick
+from shortlist.claims.label_numbers import OWN, PLATT
+from shortlist.claims.label_training import AUROC, label_arm
+from shortlist.claims.liao import BACKGROUND, ECE, IN, OPEN_SETS
 from shortlist.claims.statistic import Number, Statistic, difference
 from shortlist.training.recipe import Recipe
 
@@ -19,7 +23,7 @@ TWO_HEAD: dict[str, Any] = {"method": "average-k", "k": 5, "alpha": 1.0}
 
 def _lengths(base: Recipe, method: str, changes: dict[str, Any], **common: Any) -> dict[str, Arm]:
     """A method and cross-entropy by the number of epochs, of which the last is kept."""
-    arms = {}
+    arms: dict[str, dict[str, Any]] = {}
     for epochs in EPOCHS:
         length = {"epochs": epochs, "validate_every": epochs, **common}
         arms |= {f"cross-entropy, {epochs} epochs": length, f"{method}, {epochs} epochs": {**changes, **length}}
@@ -37,6 +41,23 @@ def _curves(experiment: str, method: str, number: str, caption: str) -> Curves:
     return Curves(experiment, number, "epochs, the last one kept", series, caption)
 
 
+# Why SPA is not well calibrated on small tables.
+SMALL, SMALL_EPOCHS = {"BCE": "bce", "SPA": "spa"}, (6, 24, 96)
+
+
+def _length(name: str, epochs: int) -> str:
+    return f"{name}, {epochs} epochs"
+
+
+def _small_table(method: str, epochs: int) -> Arm:
+    return label_arm(mulan_table("emotions").with_settings(method=method, epochs=epochs, validate_every=epochs), "redivided")
+
+
+def _overfitted(name: str) -> Statistic:
+    """How much the calibration error of a loss grows from 24 epochs to 96."""
+    return difference(_length(name, 96), _length(name, 24), f"ACE {OWN}")
+
+
 EXPERIMENTS = (
     quick(
         "flora-memorising",
@@ -49,6 +70,13 @@ EXPERIMENTS = (
         "a long tail, by the length of training; the last epoch is kept",
         _lengths(LONG_TAILED, "two-head", TWO_HEAD),
         shows=("average-5 softmax", "average-5"),
+    ),
+    on_mulan(
+        "emotions-overfitting",
+        "the table emotions of Mulan, 356 training rows, by the length of training; the last epoch is kept",
+        {_length(name, epochs): _small_table(method, epochs) for name, method in SMALL.items() for epochs in SMALL_EPOCHS},
+        shows=(f"ACE {OWN}", f"ACE {PLATT}", "mAP@y"),
+        seeds=6,
     ),
 )
 CLAIMS = (
@@ -121,5 +149,65 @@ CLAIMS = (
             for k, arm in ((5, "two-head, k = 5"), (10, "two-head, k = 10"))
         ),
         TAILS,
+    ),
+    Claim(
+        "beyond-fitted-link",
+        PAPER,
+        "",
+        "With a Platt link that is fitted afterwards, SPA and binary cross-entropy are better calibrated than SPA with pairs.",
+        tuple(
+            Part(f"ACE: SPA + pairs less {name}, Platt", of("SPA + pairs", "ACE") - of(name, "ACE", PLATT))
+            for name in ("SPA", "BCE")
+        ),
+        TABLES,
+    ),
+    Claim(
+        "beyond-fitted-retrieval",
+        PAPER,
+        "",
+        "With a Platt link, SPA and binary cross-entropy retrieve better than SPA with pairs.",
+        tuple(
+            Part(f"{name}, Platt over SPA + pairs", of(name, "retrieval", PLATT) - of("SPA + pairs", "retrieval"))
+            for name in ("SPA", "BCE")
+        ),
+        TABLES,
+    ),
+    Claim(
+        "beyond-fitted-binary",
+        PAPER,
+        "",
+        "With a Platt link, the binary classifier is better calibrated than the quasibinary one.",
+        (Part("ECE: quasibinary less binary, Platt", Number("quasibinary", f"{ECE} {OWN}") - Number("BCE", f"{ECE} {PLATT}")),),
+        MANY_LABELS,
+    ),
+    Claim(
+        "beyond-background",
+        PAPER,
+        "",
+        "A softmax with one more class for rows without a label finds them better than the quasibinary classifier, and is as "
+        "accurate on the others, to one point.",
+        (
+            Part("AUROC", difference(BACKGROUND, "quasibinary", AUROC)),
+            Part("accuracy", difference(BACKGROUND, "quasibinary", IN), AtLeast(-1)),
+        ),
+        OPEN_SETS,
+    ),
+    Claim(
+        "beyond-overfitting",
+        PAPER,
+        "",
+        "On a small table SPA loses its calibration by overfitting, and more of it than binary cross-entropy.",
+        (
+            Part("ACE of SPA: 96 epochs less 24", _overfitted("SPA")),
+            Part("the same, SPA less BCE", _overfitted("SPA") - _overfitted("BCE")),
+        ),
+        ("emotions-overfitting",),
+        curves=Curves(
+            "emotions-overfitting",
+            f"ACE {OWN}",
+            "epochs, the last one kept",
+            {name: {_length(name, epochs): float(epochs) for epochs in SMALL_EPOCHS} for name in SMALL},
+            "Why SPA is not better calibrated than binary cross-entropy in `cheng-calibration-bce`: both overfit so few rows.",
+        ),
     ),
 )

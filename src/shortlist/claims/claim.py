@@ -148,8 +148,9 @@ class Claim:
     curves: Curves | None = None
 
     def arms(self) -> tuple[str, ...]:
-        """The arms that its parts read."""
-        return tuple(dict.fromkeys(arm for part in self.parts for arm in part.statistic.arms()))
+        """The arms that its parts and its plot read."""
+        drawn = () if self.curves is None else tuple(arm for arms in self.curves.series.values() for arm in arms)
+        return tuple(dict.fromkeys([*(arm for part in self.parts for arm in part.statistic.arms()), *drawn]))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from shortlist.training.recipe import Recipe
 
 FLORA = "flora:kind=measurements,seed={seed},variation=0.4,val=3000,test=3000"
 QUICK_SEEDS, FULL_SEEDS = 6, 5
+LABEL_SEEDS = 5  # of experiments on rows with any number of labels, which have many arms
 
 _TABLE: dict[str, Any] = {
     "method": "cross-entropy",
@@ -58,6 +59,33 @@ CIFAR100 = Recipe("cifar100", "cifar100:{path}", monitor="top-5", **_CIFAR)
 CIFAR100_LT = Recipe("cifar100-lt", "cifar100:{path},imbalance=100", monitor="macro-top-5", **_CIFAR)
 
 
+# Rows of several labels: a table of Mulan, and the plots of Flora as lists of their plants. The epoch with the best mean
+# average precision on validation rows is kept, whatever the loss.
+_SEVERAL: dict[str, Any] = {
+    "method": "bce",
+    "rule": "top-k:1",
+    "backbone": "mlp-256",
+    "augmentation": "none",
+    "epochs": 24,
+    "batch_size": 64,
+    "optimizer": "adamw",
+    "lr": 2e-3,
+    "weight_decay": 1e-2,
+    "schedule": "one-cycle",
+    "validate_every": 6,
+    "monitor": "map",
+    "calibration": "none",
+    "calibration_share": 0.0,
+}
+_PLOTS = "flora:kind=plant-lists,seed={seed},species=40,genera=10,train=4000,val=1000,test=2000"
+QUADRATS = Recipe("quadrats", _PLOTS, **{**_SEVERAL, "epochs": 12, "batch_size": 128})
+
+
+def mulan_table(name: str) -> Recipe:
+    """The recipe of a table of Mulan."""
+    return Recipe(name, f"mulan:{{path}}/{name},name={name}", **_SEVERAL)
+
+
 def methods_arms(base: Recipe, methods: Mapping[str, Mapping[str, Any]], sizes: tuple[int, ...] = SIZES) -> dict[str, Arm]:
     """An arm for each method: its name and the settings in which it differs from the base."""
     return {name: training_arm(base.with_settings(**changes), sizes) for name, changes in methods.items()}
@@ -66,6 +94,13 @@ def methods_arms(base: Recipe, methods: Mapping[str, Mapping[str, Any]], sizes: 
 def quick(id: str, what: str, arms: Mapping[str, Arm], *, shows: tuple[str, ...] = (), seeds: int = QUICK_SEEDS) -> Experiment:
     """An experiment of the quick suite."""
     return Experiment(id, what, arms, seeds, shows=shows)
+
+
+def on_mulan(
+    id: str, what: str, arms: Mapping[str, Arm], *, shows: tuple[str, ...] = (), seeds: int = LABEL_SEEDS
+) -> Experiment:
+    """An experiment of the quick suite on a table of Mulan, which the user has to have."""
+    return Experiment(id, what, arms, seeds, data="mulan", shows=shows)
 
 
 def on_cifar100(

@@ -14,7 +14,8 @@ from shortlist.report.table import Table
 HEAD = """# What the papers claim, measured
 
 Written by `python -m benchmarks page` from `benchmarks/results/claims.jsonl`; `shortlist reproduce` measures anew
-([how](command-line.md#reproducing-claims)). Nothing here is quoted from a paper unless it says so.
+([how](command-line.md#reproducing-claims)). Nothing here is quoted from a paper unless it says so. What follows for the choice
+of a method is in [which method](choosing.md).
 
 **How to read it.** A claim is one or more comparisons. Every arm of a comparison is trained with the same seeds, on the same
 rows, with the same settings but for the method, and the differences are taken seed by seed. An estimate is their mean with
@@ -45,7 +46,8 @@ class Judged:
         found = [one for one in self.verdicts if EXPERIMENTS[one.experiment].quick == quick]
         if not found:
             return "–"
-        return ", ".join(f"{WORDS[one.decision]} (n = {one.n})" if one.n else NOT_RUN for one in found)
+        run = [f"{WORDS[one.decision]} (n = {one.n})" for one in found if one.n]
+        return ", ".join(run) or NOT_RUN
 
 
 def judged(results: Results) -> list[Judged]:
@@ -91,7 +93,7 @@ def _overview(found: Iterable[Judged]) -> str:
     rows = [
         [f"[{one.claim.sentence}](#{one.claim.id})", paper_name(one.claim.paper), one.of(True), one.of(False)] for one in found
     ]
-    return Table(["claim", "source", "Flora and tables", "CIFAR-100"], rows).markdown()
+    return Table(["claim", "source", "Flora and tables", "on a GPU"], rows).markdown()
 
 
 def _section(one: Judged) -> str:
@@ -130,17 +132,28 @@ def quoted_numbers(claim: Claim) -> list[Published]:
 
 
 def _published(claim: Claim) -> str:
-    """The paper's numbers in one line."""
+    """The paper's numbers in one line: what all share first, then by method what distinguishes them."""
     found = quoted_numbers(claim)
     if not found:
         return ""
-    said = "; ".join(f"{number.printed}, {_which(number)} {number.value:g}" for number in found)
-    return f"<small>Published ({found[0].dataset}, {found[0].backbone}): {said}.</small>"
+    columns = [[number.quantity, *_settings(found, number), f"p = {number.noise:g}"] for number in found]
+    varying = [place for place in range(len(columns[0])) if len({column[place] for column in columns}) > 1]
+    shared = [cell for place, cell in enumerate(columns[0]) if place not in varying and cell not in ("", "p = 0")]
+    lines: dict[str, list[str]] = {}
+    for number, column in zip(found, columns, strict=True):
+        which = ", ".join(column[place] for place in varying if column[place])
+        lines.setdefault(number.printed, []).append(f"{which}: {number.value:g}" if which else f"{number.value:g}")
+    said = "; ".join(f"*{printed}* {', '.join(values)}" for printed, values in lines.items())
+    where = ", ".join([found[0].dataset, found[0].backbone, *shared])
+    return f"<small>Published ({where}): {said}.</small>"
 
 
-def _which(number: Published) -> str:
-    settings = ", ".join(f"{name} {value}" for name, value in number.settings.items())
-    return ", ".join(filter(None, [number.quantity, settings, f"p = {number.noise:g}" if number.noise else ""]))
+def _settings(found: Sequence[Published], number: Published) -> list[str]:
+    """A cell for each setting that varies among the numbers that a paper gives under one name."""
+    mine = [other for other in found if other.printed == number.printed]
+    names = dict.fromkeys(name for other in found for name in other.settings)
+    varying = {name for name in names if len({other.settings.get(name) for other in mine}) > 1}
+    return [f"{name} {number.settings[name]}" if name in varying and name in number.settings else "" for name in names]
 
 
 def _experiments(found: Iterable[Judged]) -> list[str]:

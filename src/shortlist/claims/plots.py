@@ -29,8 +29,9 @@ class Estimates(Display):
     )
 
     def __init__(self, verdicts: Sequence[Verdict]):
+        several = len({verdict.experiment.partition("-")[0] for verdict in verdicts if verdict.n > 1}) > 1
         self.rows: list[tuple[str, PartVerdict]] = [
-            (f"{verdict.claim.id.removeprefix(verdict.claim.paper + '-')}: {part.part.name}", part)
+            (_row_name(verdict, part, several), part)
             for verdict in verdicts
             for part in verdict.parts
             if part.interval is not None and part.interval.n > 1
@@ -73,6 +74,12 @@ class Estimates(Display):
             ax.plot([], [], color=colour, linewidth=2.2, label=decision)
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=8)
         return ax
+
+
+def _row_name(verdict: Verdict, part: PartVerdict, several: bool) -> str:
+    """The claim without its paper, the part, and if there are several the experiment."""
+    name = f"{verdict.claim.id.removeprefix(verdict.claim.paper + '-')}: {part.part.name}"
+    return f"{name} ({verdict.experiment})" if several else name
 
 
 class ArmCurves(Display):

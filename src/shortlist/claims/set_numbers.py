@@ -30,7 +30,7 @@ def set_numbers(calibration: Predictions, test: Predictions, posterior: Tensor |
     """
     assert test.target is not None
     truth = one_hot(test.target, test.scores.shape[1]).double() if posterior is None else posterior.double()
-    judge = _Judge(truth, test.train_counts)
+    judge = SetJudge(truth, test.train_counts)
     known, new = calibration.probs(), test.probs()
     plain_known, plain_new = (part.with_link(parse_link("softmax")).probs() for part in (calibration, test))
     counts = test.train_counts
@@ -47,7 +47,7 @@ def set_numbers(calibration: Predictions, test: Predictions, posterior: Tensor |
     return numbers
 
 
-class _Judge:
+class SetJudge:
     """Accuracies of sets of the same rows.
 
     Args:
@@ -60,6 +60,7 @@ class _Judge:
         self.groups = {} if counts is None else shot_groups(counts)
 
     def numbers(self, name: str, sets: Sets) -> Numbers:
+        """Accuracies, mean size and share of single labels of these sets, by names that begin with this one."""
         found = self._accuracies(name, sets)
         size = sets.sum(1)
         return found | {
@@ -77,7 +78,7 @@ class _Judge:
         return found
 
 
-def _best(judge: _Judge, posterior: Probs, k: int) -> Numbers:
+def _best(judge: SetJudge, posterior: Probs, k: int) -> Numbers:
     """What the sets of the true probabilities reach."""
     sets = {f"top-{k}": top_k(k)(posterior), f"average-{k}": average_k(k).fit(posterior)(posterior)}
     return {f"{name} best": 100 * float((found * judge.truth).sum() / judge.mass.sum()) for name, found in sets.items()}

@@ -31,6 +31,9 @@ class Statistic:
             return Combined("{} - {}", lambda first, second: first - second, (self, other))
         return Combined(f"{{}} - {other:g}", lambda first: first - other, (self,))
 
+    def __rsub__(self, other: float) -> "Statistic":
+        return Combined(f"{other:g} - {{}}", lambda first: other - first, (self,))
+
     def __truediv__(self, other: "Statistic") -> "Statistic":
         return Combined("{} / {}", _ratio, (self, other))
 

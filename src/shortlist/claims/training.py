@@ -1,11 +1,11 @@
 """Arms that train: a recipe as settings, trained in a temporary folder, and what its test predictions are worth."""
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from shortlist.claims.experiment import Arm, Numbers
 from shortlist.claims.set_numbers import set_numbers
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from shortlist.data import Dataset
     from shortlist.training.run import TrainingResult
 
+Change: TypeAlias = Callable[["Dataset", int], "Dataset"]
 SEED = "{seed}"  # in the data of a recipe: the seed of the arm, so that every seed has data of its own
 UNIMPORTANT = ("name", "summary", "reference", "grid", "seed")
 SIZES = (1, 3, 5, 10)
@@ -42,17 +43,27 @@ def trained_recipe(settings: Mapping[str, Any], seed: int, folder: Path | None) 
     return Recipe("claim", **{**settings, "data": data, "seed": seed})
 
 
-def train_recipe(settings: Mapping[str, Any], seed: int, folder: Path | None = None) -> "TrainingResult":
-    """Train the recipe of these settings; nothing is kept but the result."""
+def train_recipe(
+    settings: Mapping[str, Any], seed: int, folder: Path | None = None, change: Change | None = None
+) -> "TrainingResult":
+    """Train the recipe of these settings; nothing is kept but the result.
+
+    Args:
+        settings: those of :func:`recipe_settings`.
+        seed: of the training, and of the data where they name it.
+        folder: of the data.
+        change: of the data before training: (dataset, seed) → dataset.
+    """
     from shortlist.training.run import train
 
     recipe = trained_recipe(settings, seed, folder)
+    dataset = opened_data(recipe.data) if change is None else change(opened_data(recipe.data), seed)
     with tempfile.TemporaryDirectory() as place:
-        return train(recipe, Path(place) / "run", dataset=_opened(recipe.data), checkpoint_seconds=3600.0)
+        return train(recipe, Path(place) / "run", dataset=dataset, checkpoint_seconds=3600.0)
 
 
 @lru_cache(maxsize=1)
-def _opened(text: str) -> "Dataset":
+def opened_data(text: str) -> "Dataset":
     """The data of the arms of one seed, which follow one another."""
     from shortlist.data import as_dataset
 

@@ -13,7 +13,7 @@ from shortlist.data.flora.blocks import in_blocks, picture_side
 from shortlist.data.flora.cache import kept_pictures
 from shortlist.data.flora.law import Law, every_observation
 from shortlist.data.flora.limits import Limits, best_accuracies
-from shortlist.data.flora.measurements import posterior_of_readings, read_traits
+from shortlist.data.flora.measurements import list_plants, posterior_of_readings, read_traits
 from shortlist.data.flora.plots import draw_plots
 from shortlist.data.flora.quadrats import Habitats
 from shortlist.data.flora.species import grow
@@ -187,6 +187,24 @@ class Flora:
         table = np.concatenate([readings, np.log(deviation / noise)[:, None]], axis=1)
         posterior = posterior_of_readings(readings, deviation, self.law, self.prior)
         return torch.from_numpy(table.astype(np.float32)), target, torch.from_numpy(posterior)
+
+    def open_set_measurements(
+        self, n: int, *, seed: int = 0, noise: float = 0.25, spread: float = 0.0, share: float = 0.4
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """As :meth:`measurements`, but a share of the species of each genus has no label, as in :meth:`open_set`."""
+        table, target, posterior = self.measurements(n, seed=seed, noise=noise, spread=spread)
+        known = self.labelled(share)
+        return table, one_hot(target, len(self.classes))[:, known], posterior[:, known]
+
+    def plant_lists(self, n: int, *, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+        """The plots of :meth:`quadrats` as rows of a table: float32 (n, columns), bool (n, species), float32 (n, species).
+
+        The table says how many plants show each value of each trait that is seen from above, then what each plant shows.
+        """
+        plots = self.habitats.draw(whole(0)("n", n), check_seed(seed), 0)
+        marginals = self.habitats.marginals(plots.shown).astype(np.float32)
+        table, target = list_plants(plots.shown), plots.target(len(self.classes))
+        return torch.from_numpy(table), torch.from_numpy(target), torch.from_numpy(marginals)
 
     def open_set(
         self, n: int, *, seed: int = 0, size: int = 32, share: float = 0.4, cache: str | Path | None = None

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from shortlist.data.flora.law import Law
-from shortlist.data.flora.traits import HIDDEN, TRAITS, VIEWS
+from shortlist.data.flora.traits import FROM_ABOVE, HIDDEN, TRAITS, VIEWS
 from shortlist.data.randomness import Purpose, uniforms
 from shortlist.tensors import Array
 
@@ -12,6 +12,8 @@ from shortlist.tensors import Array
 FIRST = np.cumsum([0, *(len(trait.values) for trait in TRAITS)])
 COLUMNS = [f"{trait.name}: {value}" for trait in TRAITS for value in trait.values]
 QUALITY = "quality"  # the column that says how noisy the row is
+# What a plant in a plot is seen by.
+PLANT_COLUMNS = [f"{trait.name}: {value}" for trait in FROM_ABOVE.shown for value in trait.values]
 BLOCK = 2**12  # rows of which the posterior is computed at once
 
 
@@ -43,6 +45,21 @@ def posterior_of_readings(readings: Array, deviation: Array, law: Law, prior: Ar
         rows = slice(begin, begin + BLOCK)
         found[rows] = _posterior(readings[rows], deviation[rows], law, prior)
     return found
+
+
+def list_plants(shown: Array) -> Array:
+    """What is seen of the plants of each plot as numbers, float32 (n, (1 + plants) · values).
+
+    First how many plants show each value of each trait that is seen from above, then for one plant after the other which
+    values it shows, all 0 where there is no plant. Nothing that is seen is lost, so :meth:`Habitats.marginals` are exact.
+
+    Args:
+        shown: what is seen of each plant, int64 (n, plants, T), -1 where hidden or no plant.
+    """
+    sizes = [len(trait.values) for trait in FROM_ABOVE.shown]
+    marks = [shown[:, :, column, None] == np.arange(size) for column, size in zip(FROM_ABOVE.columns, sizes, strict=True)]
+    plants = np.concatenate(marks, axis=2).astype(np.float32)
+    return np.concatenate([plants.sum(1), plants.reshape(len(plants), -1)], axis=1)
 
 
 def _posterior(readings: Array, deviation: Array, law: Law, prior: Array) -> Array:
