@@ -194,8 +194,6 @@ def test_names_reach_the_terminal_as_escapes(command, evil, run):
         outcome = run(*arguments)
         fails = number or command in ("data download", "export", "serve")  # the others come to print
         assert fails or outcome.code == 0, outcome.err
-            outcome.err
-        )  # so that it comes to print
         assert outcome.out or outcome.err, arguments
         assert "Traceback" not in outcome.err, arguments
         check_harmless(outcome.out, outcome.err)

@@ -15,9 +15,10 @@ def answer(*probs, genera="aaaaaaaa", above=None, **options):
     ("found", "expected"),
     [
         (answer(0.97), "It is c0 (97 %)."),
-        (answer(0.6), "Only c0 comes into question (60 %)."),
-        (answer(7.0, calibrated=False), "Only c0 comes into question."),
-        (answer(0.9, 0.05), "Most likely c0 (90 %), else one of these 2."),
+        (answer(0.6), "Only c0 is plausible (60 %)."),
+        (answer(7.0, calibrated=False), "Only c0 is plausible."),
+        (answer(0.9, 0.05), "Most likely c0 (90 %), otherwise the other one."),
+        (answer(0.9, 0.05, 0.02), "Most likely c0 (90 %), otherwise one of the other 2."),
         (answer(0.5, 0.3, above=Superclass("a", 0.85, 3)), "Pretty sure it is a a (85 %): one of these 2."),
         (answer(0.5, 0.4, above=Superclass("a", 0.96, 3)), "Almost sure it is a a (96 %): one of these 2."),
         (answer(0.5, 0.3, genera="ab", above=Superclass("a", 0.85, 3)), "One of these 2."),

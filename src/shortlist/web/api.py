@@ -55,7 +55,7 @@ def headline(found: Identification) -> str:
 
     >>> ash, elm = (Candidate(place, name, 0.4, True) for place, name in enumerate(["ash", "elm"]))
     >>> [headline(Identification(answer, 1)) for answer in ((ash, elm), (ash,))]
-    ['One of these 2.', 'Only ash comes into question (40 %).']
+    ['One of these 2.', 'Only ash is plausible (40 %).']
     >>> headline(Identification((), 1, nothing_known="It is too dark."))
     'Nothing I know. It is too dark.'
     """
@@ -65,12 +65,13 @@ def headline(found: Identification) -> str:
     if len(answer) == 1:
         how = percent(answer[0].probability)
         if not found.calibrated:
-            return f"Only {answer[0].name} comes into question."
+            return f"Only {answer[0].name} is plausible."
         sure = answer[0].probability >= NEARLY_SURE
-        return f"It is {answer[0].name} ({how})." if sure else f"Only {answer[0].name} comes into question ({how})."
+        return f"It is {answer[0].name} ({how})." if sure else f"Only {answer[0].name} is plausible ({how})."
     first = answer[0]
     if found.calibrated and first.probability >= SURE:
-        return f"Most likely {first.name} ({percent(first.probability)}), else one of these {len(answer)}."
+        others = "the other one" if len(answer) == 2 else f"one of the other {len(answer) - 1}"
+        return f"Most likely {first.name} ({percent(first.probability)}), otherwise {others}."
     within = above is not None and all(one.superclass == above.name for one in answer)
     if above is not None and above.probability >= SURE and (found.is_wide or within):
         how = "Almost sure" if above.probability >= NEARLY_SURE else "Pretty sure"
