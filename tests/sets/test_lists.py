@@ -134,9 +134,12 @@ def test_an_exception_leaves_what_was_there_and_nothing_half_written(name, old, 
     assert [file.read_bytes() for file in tmp_path.iterdir()] == ([old] if old else [])
 
 
-@pytest.mark.parametrize("name", ["sets.csv", "sets", "sets.json"])
+@pytest.mark.parametrize("name", ["sets.tsv", "sets", "sets.json"])
 def test_other_formats_are_refused_by_name(name, tmp_path):
-    with pytest.raises(InputError, match=r"expected a name that ends in \.parquet or \.jsonl"), list_writer(tmp_path / name):
+    with (
+        pytest.raises(InputError, match=r"expected a name that ends in \.parquet, \.jsonl or \.csv"),
+        list_writer(tmp_path / name),
+    ):
         pass
     assert list(tmp_path.iterdir()) == []
 
