@@ -107,6 +107,7 @@ def _section(one: Judged) -> str:
             parts += [f"*{verdict.experiment}*: {NOT_RUN}", ""]
     if claim.curves is not None and any(verdict.n > 1 for verdict in one.verdicts):
         parts += [f"![{claim.curves.number} by {claim.curves.xlabel}]({plot_name(claim.id)})", "", claim.curves.caption, ""]
+        parts += ["Bands are 95 % intervals over seeds, which differ in their gardens; the differences above are paired.", ""]
     quoted = _published(claim)
     parts += [quoted, ""] if quoted else []
     parts += [claim.remark, ""] if claim.remark else []
