@@ -160,7 +160,7 @@ def test_strict_info_heeds_every_warning(run, straddling):
     [
         ("flroa", "flroa: there is no such folder or file, nor is it NAME:PATH; similar names: flora"),
         ("nowhere", "nowhere: there is no such folder or file, nor is it NAME:PATH"),
-        ("archive,superclas=first-word", "expected options among superclass, test, "),
+        ("archive,superclas=first-word", "did you mean 'superclass'? expected options among superclass, group, test, "),
     ],
 )
 def test_a_source_that_is_none_is_answered_with_what_was_expected(command, source, words, fails, archive, tmp_path):
