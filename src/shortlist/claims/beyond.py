@@ -95,7 +95,7 @@ CLAIMS = (
             "noised",
             "top-5",
             "Why the noised hinge does not help against label noise in `garcin-2022-noise`: there validation rows stop "
-            "cross-entropy before it has memorised the labels.",
+            "cross-entropy before it has memorised the labels. This experiment was designed after that claim had failed.",
         ),
     ),
     Claim(
