@@ -86,3 +86,12 @@ def test_a_file_of_something_else_is_refused_and_stays_as_it_is(tmp_path, conten
     with pytest.raises(InputError, match="expected a result of shortlist reproduce"):
         list(Results(path))
     assert path.read_text() == content
+
+
+def test_a_whole_last_line_without_a_line_end_is_kept(tmp_path):
+    results = Results(tmp_path / "claims.jsonl")
+    for seed in range(2):
+        results.append(result(seed=seed))
+    results.path.write_text(results.path.read_text().rstrip("\n"))
+    results.append(result(seed=2))
+    assert [one.seed for one in results] == [0, 1, 2]

@@ -333,3 +333,31 @@ def test_threads_wait_without_spinning_unless_told_to(run, monkeypatch, given, e
         monkeypatch.setenv("OMP_WAIT_POLICY", given)
     run("--version")
     assert os.environ["OMP_WAIT_POLICY"] == expected
+
+
+def test_labels_of_one_npy_file_are_not_those_of_the_rows_to_fit_on(fails, run, tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ("val", "test", "other"):
+        np.save(tmp_path / f"{name}.npy", rng.dirichlet(np.ones(3), 40))
+        np.save(tmp_path / f"{name}_labels.npy", rng.integers(0, 3, 40))
+    test, val = tmp_path / "test.npy", tmp_path / "val.npy"
+    fitted = ("--target-key", "test_labels.npy", "--link", "identity", "--rule", "lac:0.1")
+    for command in (("evaluate", test, "-c", val, *fitted), ("sets", test, "-c", val, *fitted)):
+        assert "--target-key: expected other labels for" in fails(*command)
+    linked = ("--target-key", "val_labels.npy", "--link", "identity", "--out", tmp_path / "c.npz")
+    assert "--target-key: expected other labels for" in fails("calibrate", test, "--on", val, *linked)
+    assert not (tmp_path / "c.npz").exists()
+    both = run(
+        "evaluate", test, tmp_path / "other.npy", "--target-key", "test_labels.npy", "--link", "identity", "--rule", "top-k:1"
+    )
+    assert both.code == 0, both.err  # two classifiers on the same rows
+
+
+@pytest.mark.parametrize("command", [("sets", "--out"), ("evaluate", "--per-class")])
+def test_the_file_of_class_names_is_not_overwritten(fails, tmp_path, command):
+    names = tmp_path / "classes.csv"
+    names.write_text("ash\nelm\noak\n")
+    np.savez(tmp_path / "s.npz", scores=np.random.default_rng(0).dirichlet(np.ones(3), 40), target=np.arange(40) % 3)
+    given = ("--link", "identity", "--rule", "lac:0.2", "--split", "0.5", "--classes", names)
+    assert "would be overwritten" in fails(command[0], tmp_path / "s.npz", *given, command[1], names)
+    assert names.read_text() == "ash\nelm\noak\n"

@@ -137,3 +137,24 @@ def test_rare_rows_are_ranked_although_their_probability_is_a_difference(tmp_pat
     built, query = Index.build(given, tmp_path / "index"), Query.parse("not a and not b", ["a", "b", "c"], exclusive=True)
     expected = brute_force(query, exact_logs(given), 5)
     assert [result.row for result in built.search("not a and not b", 5)] == [row for row, _ in expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "outside"),
+    [("a or b", (2, 3)), ("a or c", (1, 3)), ("not (b or d)", (1, 3)), ("not a", (0,)), ("b or c or d", (0,))],
+)
+@pytest.mark.parametrize("n", [1, 5, 40])
+def test_nearly_certain_rows_are_ranked_by_what_they_miss(tmp_path, text, outside, n):
+    scores = (np.random.default_rng(0).normal(size=(2000, 4)) * 6).astype(np.float32)
+    built = Index.build(Predictions(scores, classes=list("abcd"), link="softmax"), tmp_path / "index")
+    shifted = np.exp(scores.astype(np.longdouble) - scores.max(1, keepdims=True))
+    missed = (shifted / shifted.sum(1, keepdims=True))[:, list(outside)].sum(1)
+    expected = np.lexsort((np.arange(len(missed)), missed))[:n]
+    assert [int(result.id) for result in built.search(text, n)] == expected.tolist()
+
+
+def test_rows_whose_probability_rounds_to_nothing_are_found(tmp_path):
+    probs = np.array([[0.6772224422289470, 0.3227775277710530, 3e-08], [0.5045310211257445, 0.4954689787742554, 1e-10]])
+    built = Index.build(Predictions(np.log(probs), classes=list("abc"), link="softmax"), tmp_path / "index")
+    assert [result.id for result in built.search("not (a or b)", 5)] == ["0", "1"]
+    assert [result.id for result in built.search("a or b", 1)] == ["1"]

@@ -99,7 +99,7 @@ class Results:
             self._wait(handle)
             size = os.fstat(handle).st_size
             if size and os.pread(handle, 1, size - 1) != b"\n":
-                _cut_last_line(handle, size)
+                _end_last_line(handle, size)
             os.write(handle, text.encode())
         finally:
             unlock_file(handle)
@@ -130,10 +130,16 @@ def by_seed(results: Iterable[Result]) -> dict[int, Measured]:
     return {seed: found[seed] for seed in sorted(found)}
 
 
-def _cut_last_line(handle: int, size: int) -> None:
-    """Remove what a killed process wrote of its last line."""
+def _end_last_line(handle: int, size: int) -> None:
+    """Remove what a killed process wrote of its last line; a whole one, to which an editor gave no line end, gets one."""
     content = os.pread(handle, size, 0)
-    os.ftruncate(handle, content.rfind(b"\n") + 1)
+    start = content.rfind(b"\n") + 1
+    try:
+        json.loads(content[start:])
+    except ValueError:
+        os.ftruncate(handle, start)
+    else:
+        os.write(handle, b"\n")
 
 
 def plain(numbers: Mapping[str, Any]) -> Numbers:

@@ -84,6 +84,7 @@ def calibrate(
     if out.exists() and not overwrite:
         raise InputError(f"--out: {out} exists already: choose another name, or pass --overwrite to replace it")
     reading = Reading(scores_key, target_key, link)
+    reading.check_labels_apart([scores], [on])
     predictions, labelled = reading.load(scores), reading.load(on)
     if labelled.target is None:
         raise InputError(f"{on}: expected labelled scores to fit the link on, got a file without labels")

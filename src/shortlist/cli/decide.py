@@ -60,7 +60,7 @@ def sets(
         check_list_path(out)
         if as_json:
             raise InputError("expected --out or --json, got both: --json writes to standard output")
-    check_outputs([out, save_rule], [scores, *(calibration or ()), *([Path(rule)] if rule else ())])
+    check_outputs([out, save_rule], [scores, *(calibration or ()), *([Path(rule)] if rule else ()), classes])
     fitting = Fitting([rule] if rule else [], calibration or (), split, seed, same_rows)
     (prepared,) = prepare_all([scores], Reading(scores_key, target_key, link, ids_key, quality_key, no_label, classes), fitting)
     listed = _write_lists(prepared, out, as_json)
@@ -140,7 +140,7 @@ def evaluate(
         raise InputError("expected --json or --csv, got both")
     if per_class is not None and per_class.suffix != ".csv":
         raise InputError(f"--per-class: expected a name that ends in .csv, got {per_class}")
-    check_outputs([per_class], [*scores, *(calibration or ())])
+    check_outputs([per_class], [*scores, *(calibration or ()), classes])
     fitting = Fitting(rule or [], calibration or (), split, seed, same_rows)
     settings = settings_of(calibration_bins, top_n, shots)
     reading = Reading(scores_key, target_key, link, quality_key=quality_key, no_label=no_label, classes=classes)

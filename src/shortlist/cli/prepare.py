@@ -14,6 +14,7 @@ from shortlist.errors import InputError
 from shortlist.files import similar_paths
 from shortlist.links import Softmax
 from shortlist.predictions import Predictions
+from shortlist.predictions.arrays import labels_beside
 from shortlist.sets import SetRule, SizeSummary, bound_cost, parse_rule
 from shortlist.sets.gates import SHARPNESS
 from shortlist.sets.origin import origin_of
@@ -53,6 +54,20 @@ class Reading:
         if looks_like_probabilities(predictions):
             warn(f"{path}: the scores look like probabilities, but the link is softmax; if they are, pass --link identity")
         return predictions
+
+    def check_labels_apart(self, paths: Sequence[Path], calibration: Sequence[Path]) -> None:
+        """Raise an error if one .npy file of labels would be taken for those of rows to fit on and of other rows."""
+        key = self.target_key
+        if key is None:
+            return
+        labels = {labels_beside(path, key).resolve(): path for path in paths if path.suffix.lower() == ".npy"}
+        for path in calibration:
+            other = labels.get(labels_beside(path, key).resolve()) if path.suffix.lower() == ".npy" else None
+            if other is not None and other.resolve() != path.resolve():
+                raise InputError(
+                    f"--target-key: expected other labels for {path} than for {other}, got {key} for both: save scores and "
+                    "labels together, np.savez(FILE, scores=…, target=…), or in two folders under the same names"
+                )
 
 
 def read_class_names(path: Path) -> list[str]:
@@ -157,6 +172,7 @@ def prepare_all(paths: Sequence[Path], reading: Reading, fitting: Fitting) -> li
     files = fitting.calibration
     if files and len(files) != len(paths):
         raise InputError(f"expected one --calibration for each of the {len(paths)} files of scores, got {len(files)}")
+    reading.check_labels_apart(paths, files)
     found = []
     for n, (path, name) in enumerate(zip(paths, short_names(paths), strict=True)):
         check_there(path)

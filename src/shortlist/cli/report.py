@@ -92,7 +92,7 @@ def report(
     )  # with any of them, the page is not the one that training wrote
     own = run_at(scores[0]) if len(scores) == 1 and all(other is None for other in others) else None
     out = out or (Path(REPORT) if own is None else own.report_path)
-    check_outputs([out], [*scores, *(calibration or ()), *([human] if human else ())])
+    check_outputs([out], [*scores, *(calibration or ()), human, classes])
     people = None if human is None else read_human_sets(human)
     fitting = Fitting(rule or [], calibration or (), split, seed, same_rows)
     reading = Reading(scores_key, target_key, link, ids_key, quality_key, no_label, classes)

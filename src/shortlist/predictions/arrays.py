@@ -107,12 +107,17 @@ def read_npy(path: Path, keys: Keys) -> Stored:
             raise InputError(f"{name}: expected None, as a .npy file holds one array without a name, got {shown(given)}")
     arrays = {"scores": _whole_array(path)}
     if keys.target is not None:
-        beside = path.parent / keys.target
-        arrays["target"] = _whole_array(beside if beside.is_file() else Path(keys.target))
+        arrays["target"] = _whole_array(labels_beside(path, keys.target))
     words = {name: as_text(array, name).tolist() for name, array in arrays.items() if array.dtype.kind in "US"}
     tensors = {name: as_tensor(array, name) for name, array in arrays.items() if name not in words}
     nothing: dict[str, Any] = dict.fromkeys(("ids", "classes", "superclasses", "link", "network_digest"))
     return _assemble(tensors | words, replace(keys, target=None), ours=False, **nothing)
+
+
+def labels_beside(path: Path, name: str) -> Path:
+    """The file of this name with the labels of a ``.npy`` file: in its folder, or else where the name leads from here."""
+    beside = path.parent / name
+    return beside if beside.is_file() else Path(name)
 
 
 def _whole_array(path: Path) -> Array:

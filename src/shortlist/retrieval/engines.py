@@ -28,6 +28,7 @@ from shortlist.words import did_you_mean
 
 UNIT = 2.0**-24  # relative rounding error of float32
 TINY = 1e-37  # below which float32 has fewer digits
+LEAST = -700.0  # the logarithm of a probability that is as good as 0, where float64 still has its exponential
 SAFETY = 2  # two rows may err in opposite directions
 
 
@@ -80,14 +81,25 @@ def margin(query: Query, score: float) -> float:
     labels, size = len(query.labels), abs(score)
     if query.conjunction is not None:
         return SAFETY * (labels + 2) * UNIT * size + TINY
+    if _is_difference(query, score):
+        # An absolute error of at most η |log η| of each label: relative to the probability it grows.
+        return SAFETY * (labels + 2) * UNIT * math.exp(min(size, -LEAST)) + TINY
     if size == 0:
         return TINY
-    if query.exclusive and query.outcomes.another is not False and score < -math.log(2):
-        # A difference 1 - Σ η, whose absolute error is at most η |log η| of each label: relative to the probability it grows.
-        return SAFETY * (labels + 2) * UNIT * math.exp(min(size, 700.0)) + TINY
     rest = labels * math.log(2) + 40
     certain = (max(size, -math.log(size)) + rest) * 2 * size
     return SAFETY * (labels + 2) * UNIT * min(size + rest, certain) + TINY
+
+
+def _is_difference(query: Query, score: float) -> bool:
+    """Whether a score comes from 1 - Σ η, the probability of labels that an exclusive query does not name, and its rounding.
+
+    The smaller side is computed, the probability that the query is true or that it is false; such labels are on one of them.
+    """
+    if not query.exclusive:
+        return False
+    another = query.outcomes.another
+    return another is not False if score < -math.log(2) else another is not True
 
 
 class ArrowEngine:
@@ -166,6 +178,8 @@ class _Search:
         log_yes = dict(zip(labels, columns, strict=False))
         log_no = dict(zip(labels, columns[len(labels) :], strict=True))
         scores = self.query.log_probability(log_yes, log_no)
+        if _is_difference(self.query, LEAST):
+            np.maximum(scores, LEAST, out=scores)  # a difference that rounding made 0 need not be
         scores[self.query.undecided(log_yes)] = math.inf
         return scores
 
@@ -208,7 +222,7 @@ class _Best:
     def _first_of_certain(self, scores: Floats, rows: RowNumbers) -> npt.NDArray[np.bool_]:
         """All rows but those with probability 1 that come after n other rows with probability 1."""
         certain = scores == 0
-        if int(certain.sum()) <= self.n:
+        if _is_difference(self.query, 0.0) or int(certain.sum()) <= self.n:
             return np.ones(len(scores), dtype=np.bool_)
         last = np.partition(rows[certain], self.n - 1)[self.n - 1]
         return np.asarray(~certain | (rows <= last))
