@@ -36,15 +36,13 @@ def read_votes(store: VoteStore) -> PageVotes:
     observations = {one.id: one for one in store.observations()}
     rows = [(name, vote) for name, one in observations.items() for vote in one.votes]
     given = [(name, vote) for name, vote in rows if vote.choice != "unsure"]
-    # Two first votes at the same moment may both count as the author's: an item has one author.
-    authors = {name: vote.voter for name, vote in reversed(given) if vote.author}
     if not given:
         raise InputError(f"{store.path}: expected votes for a class, or for none of them, got none")
     votes = Votes.from_arrays(
         user=[vote.voter for _, vote in given],
         item=[name for name, _ in given],
         label=[NONE_OF_THESE if vote.label is None else vote.label for _, vote in given],
-        author=[vote.author and authors[name] == vote.voter for name, vote in given],
+        author=[vote.author for _, vote in given],
     )
     return PageVotes(votes, observations, len(rows) - len(given))
 

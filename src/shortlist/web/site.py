@@ -23,7 +23,7 @@ from shortlist.web.review import Item, Suspect, queue
 from shortlist.web.safety import Access, RateLimit
 from shortlist.web.service import Answer, Identifier
 from shortlist.web.uploads import KEPT_QUALITY, KEPT_SIDE, Photograph, check_uploads, decode_upload, encoded_anew, jpeg
-from shortlist.web.votes import Observation, Vote, VoteStore
+from shortlist.web.votes import UPLOAD, Observation, Vote, VoteStore
 from shortlist.words import did_you_mean, shown
 
 SHOWN_ITEMS = 50  # of the review queue at a time
@@ -93,19 +93,21 @@ class Site:
         if vote.label is not None and vote.label not in self.classes:
             hint = did_you_mean(vote.label, self.classes)
             raise InputError(f"label: {hint}expected the name of a class, got {shown(vote.label)}")
-        known = self.votes.holds(name)
-        if not known:
-            self.votes.keep(self._to_keep(name))
-        # Whoever votes first on an answer is taken for the one who asked; others review.
-        author = self.votes.author_of(name) == vote.voter.strip() if known else self.recent.find(name) is not None
-        self.votes.vote(name, Vote(vote.voter, vote.choice, vote.label, author), model=self.identifier.model_digest)
+        origin = self.votes.origin_of(name)
+        if origin is None:
+            new = self._to_keep(name)
+            self.votes.keep(new)
+            origin = new.origin
+        # Whoever votes first on an answer is taken for the one who asked, which the votes decide; others review.
+        given = Vote(vote.voter, vote.choice, vote.label, author=origin == UPLOAD)
+        self.votes.vote(name, given, model=self.identifier.model_digest)
 
     def _to_keep(self, name: str) -> Observation:
         """What a first vote on an answer, or on a suspected row, keeps."""
         model, asked = self.identifier.model_digest, self.recent.find(name)
         if asked is not None:
             return Observation(
-                name, "upload", model, json.loads(asked.answer), [encoded_anew(content) for content in asked.contents]
+                name, UPLOAD, model, json.loads(asked.answer), [encoded_anew(content) for content in asked.contents]
             )
         suspect = self._suspect(name)
         picture = self._row_jpeg(suspect, KEPT_SIDE, KEPT_QUALITY)
