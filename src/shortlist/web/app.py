@@ -1,4 +1,4 @@
-"""The routes: what is asked of the site over HTTP, and how it answers. Starlette is imported here and in ``pages`` alone."""
+"""The routes: what is asked of the site over HTTP, and how it answers. ``app``, ``forms`` and ``pages`` alone import Starlette."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers, MutableHeaders, UploadFile
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -19,14 +19,14 @@ from shortlist.errors import InputError
 from shortlist.web import openapi, pages
 from shortlist.web.api import problem
 from shortlist.web.batching import BusyError
+from shortlist.web.forms import photographs_in
 from shortlist.web.safety import HEADERS, Access
 from shortlist.web.site import GoneError, Site
-from shortlist.web.uploads import MOST_BYTES, MOST_PHOTOGRAPHS, UploadError
+from shortlist.web.uploads import MOST_BODY, UploadError
 from shortlist.web.votes import Vote
 
 Handler = Callable[[Request], Awaitable[Response]]
 MOST_JSON = 16 * 1024  # bytes of a vote
-MOST_BODY = MOST_PHOTOGRAPHS * MOST_BYTES + 2**20
 MOST_RESULTS = 100
 TOO_LARGE = "the request is larger than what is taken"
 TITLES = {
@@ -139,12 +139,10 @@ async def identify(site: Site, request: Request) -> Response:
     """``POST /v1/identify``: one to five photographs of one individual → the set, candidates, similar pictures."""
     if not site.asks.allows(_client(request)):
         return _refused(429, "more questions than are taken from one address: wait a little", {"retry-after": "5"})
-    async with request.form(max_files=MOST_PHOTOGRAPHS, max_fields=8) as form:
-        given = [part for part in form.getlist("images") if isinstance(part, UploadFile)]
-        contents = [await part.read() for part in given]
-    photographs = await run_in_threadpool(site.prepared, contents)
-    answer = await asyncio.wrap_future(site.ask(photographs))
-    return Response(site.answered(photographs, answer), media_type="application/json")
+    with site.reading.at_once(int(request.headers.get("content-length", MOST_BODY))):
+        photographs = await asyncio.wrap_future(site.prepare(await photographs_in(request)))
+        answer = await asyncio.wrap_future(site.ask(photographs))
+        return Response(site.answered(photographs, answer), media_type="application/json")
 
 
 async def vote(site: Site, request: Request) -> Response:
@@ -230,7 +228,7 @@ async def review_answer(site: Site, request: Request) -> Response:
     _check_key(site, request)
     name = request.path_params["name"]
     contents = await run_in_threadpool(site.review_pictures, name)
-    photographs = await run_in_threadpool(site.prepared, contents)
+    photographs = await asyncio.wrap_future(site.prepare(contents))
     answer = await asyncio.wrap_future(site.ask(photographs))
     return JSONResponse(site.reviewed(name, photographs, answer))
 
