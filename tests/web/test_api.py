@@ -7,6 +7,7 @@ from starlette.testclient import TestClient
 from shortlist import Predictions
 from shortlist.retrieval import Index
 from shortlist.web.app import make_app
+from shortlist.web.safety import HEADERS
 from shortlist.web.votes import Vote
 from tests.web.site import BASE, COLOURS, NAMES, jpeg, made, similar_colour
 
@@ -170,11 +171,51 @@ def test_errors_are_sentences(client, call, status):
     assert_problem(answer)
 
 
+def posted(client, content, **headers):
+    token = client.get("/v1/token").json()["token"]
+    return client.post("/v1/votes", content=content, headers={"x-shortlist-token": token, **headers})
+
+
+def in_pieces(size):
+    """A body without a length."""
+    yield from (b"a" * 1000 for _ in range(size // 1000))
+
+
+@pytest.mark.parametrize(
+    ("call", "status"),
+    [
+        (lambda client: posted(client, b"{}", origin="http://["), 400),
+        (lambda client: posted(client, b'{"id": "\\ud800", "voter": "Ann", "choice": "none"}'), 400),
+        (lambda client: posted(client, b'{"id": "a", "voter": "\\ud800", "choice": "none"}'), 400),
+        (lambda client: posted(client, b'{"id": "a", "voter": "A", "choice": "label", "label": "\\udfff"}'), 400),
+        (lambda client: posted(client, b"[" * 15_000), 400),
+        (lambda client: posted(client, b'{"id": ' + b"9" * 6000 + b"}"), 400),
+        (lambda client: posted(client, b"\xff\xfe"), 400),
+        (lambda client: posted(client, b"NaN"), 400),
+        (lambda client: posted(client, b'"' + b"a" * 20_000 + b'"'), 413),
+        (lambda client: posted(client, in_pieces(20_000)), 413),
+        (lambda client: posted(client, b"{}", **{"content-length": "9" * 5000}), 413),
+        (lambda client: client.get(f"/v1/search?q=a&n={'9' * 5000}"), 400),
+        (lambda client: client.get(f"/references/{'9' * 5000}/small.jpg"), 404),
+        (lambda client: client.get(f"/references/{'9' * 15}/small.jpg"), 404),
+        (lambda client: client.get(f"/search/pictures/{'9' * 5000}.jpg"), 404),
+        (lambda client: client.get(f"/v1/review/x/{'9' * 5000}.jpg"), 404),
+    ],
+)
+def test_what_was_sent_to_break_it_is_refused_in_a_sentence_with_the_safe_headers(client, site, call, status):
+    answer = call(client)
+    assert answer.status_code == status
+    assert_problem(answer)
+    assert HEADERS.items() <= dict(answer.headers).items()
+    assert site.votes.number_of_votes() == 0
+
+
 def test_a_fault_of_ours_is_a_sentence_too_and_tells_nothing(client, site, monkeypatch):
     monkeypatch.setattr(site, "health", lambda: 1 / 0)
     answer = client.get("/healthz")
     assert answer.status_code == 500
     assert "division" not in answer.text
+    assert HEADERS.items() <= dict(answer.headers).items()
     assert_problem(answer)
 
 

@@ -91,7 +91,11 @@ class Access:
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return 403, "Sec-Fetch-Site: expected a request from this server's own pages, got one from another site"
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+        try:
+            foreign = origin is not None and urlsplit(origin).netloc != headers.get("host")
+        except ValueError:
+            return 400, "Origin: expected the address of this server's own pages, got something that is no address"
+        if foreign:
             return 403, "Origin: expected a request from this server's own pages, got one from another site"
         return None
 
