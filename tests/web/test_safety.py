@@ -97,7 +97,8 @@ def test_with_a_key_votes_and_the_review_need_it_too(tmp_path):
         assert vote(client, key).status_code == 403
         assert vote(client, {**token, "authorization": "Bearer sesam"}).status_code == 403
         assert vote(client, {**token, **key}).status_code == 201
-        for path in ("/v1/review", "/v1/review/test-3", "/v1/review/test-3/0.jpg"):
+        name = site.suspected[0].id
+        for path in ("/v1/review", f"/v1/review/{name}", f"/v1/review/{name}/0.jpg"):
             assert client.get(path).status_code == 403
             assert client.get(path, headers=key).status_code == 200
         assert "data-needs-key" in client.get("/").text
