@@ -145,6 +145,20 @@ def test_votes_become_a_dataset_whose_valid_labels_train_takes(tmp_path, store):
     assert dataset.splits["all"].groups == ["a", "a"]
 
 
+def test_a_class_called_as_none_of_these_is_a_class(tmp_path, store):
+    """One photograph is of that class, another of none."""
+    for name, choice, label in (("a", "label", NONE_OF_THESE), ("b", "none", None)):
+        kept(store, name)
+        for voter in ("Ann", "Bob"):
+            store.vote(name, Vote(voter, choice, label), model="")
+    found = read_votes(store)
+    result = found.settled(plain_majority(found.votes, theta=1))
+    assert result.frame().valid.tolist() == [True, False]
+    table = write_dataset(store, result, tmp_path / "validated")
+    assert table[["group", "valid"]].values.tolist() == [["a", True], ["b", False]]
+    assert open_dataset(str(tmp_path / "validated" / "labels.csv")).classes == [NONE_OF_THESE]
+
+
 def authors(store):
     found = read_votes(store).votes
     return found.users[found.authors].tolist()
