@@ -106,7 +106,8 @@ def with_duplicates(
     Args:
         dataset: of pictures.
         policy: ``"keep"`` changes nothing; ``"together"`` makes near duplicates a group, so that splits that are drawn do not
-            part them, and warns of those in two given splits; ``"drop"`` leaves out all but one of those with the same labels: that in test stays, then that in val.
+            part them, and warns of those in two given splits; ``"drop"`` leaves out all but one of those with the same labels:
+            that in test stays, then that in val.
         progress: callback, called with the number of pictures done.
     """
     one_of(*POLICIES)("duplicates", policy)
@@ -149,11 +150,8 @@ def _on_two_sides(copies: Copies, parted: Sequence[Sequence[int]]) -> Problem:
     where = f"{copies.ids[first]} ({copies.splits[first]}) and {copies.ids[other]} ({copies.splits[other]})"
     rows = counted(sum(map(len, parted)), "picture has", "pictures have")
     what = f"{rows} a near duplicate in another of the given splits, which duplicates=together leaves as they are"
-    return Problem(
-        "near duplicates in two splits",
-        where,
-        f"{what}, so that results are too good: duplicates=drop leaves copies out of one",
-    )
+    advice = "so that results are too good: duplicates=drop leaves copies out"
+    return Problem("near duplicates in two splits", where, f"{what}, {advice}")
 
 
 def _merged(groups: Sequence[str] | None, marks: list[str]) -> list[str]:
