@@ -105,6 +105,25 @@ def test_with_a_key_votes_and_the_review_need_it_too(tmp_path):
         assert "sesame" not in client.get("/").text
 
 
+@pytest.mark.parametrize(
+    ("given", "allowed"),
+    [("Bearer sesame", True), ("bearer sesame", True), ("BEARER  sesame", True), ("sesame", False), ("Basic sesame", False)]
+    + [("Bearer", False), ("", False), ("Bearer sésame", False), ("Bearer Sesame", False)],
+)
+def test_a_key_is_that_of_a_bearer(given, allowed):
+    assert Access(key="sesame").may_review({"authorization": given}) is allowed
+
+
+def test_names_are_compared_without_case(tmp_path):
+    with made(tmp_path, hosts=allowed_hosts("127.0.0.1", ["Garden.Example"])) as site:
+        client = TestClient(make_app(site), base_url=BASE)
+        for host in ("garden.example", "Garden.Example:8000", "GARDEN.EXAMPLE", "LocalHost"):
+            assert client.get("/healthz", headers={"host": host}).status_code == 200
+        own = {"host": "Garden.Example", "origin": "https://garden.example"}
+        assert client.post("/v1/identify", files=files(), headers=own).status_code == 200
+        assert client.get("/healthz", headers={"host": "garden.example.evil"}).status_code == 421
+
+
 def test_rates_are_limited_by_client(tmp_path):
     limit = RateLimit(1, at_once=2, clock=lambda: 0.0)
     with made(tmp_path, asks=limit, decisions=RateLimit(1, at_once=1, clock=lambda: 0.0)) as site:
