@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 
 from shortlist.cli import serve as command
 from shortlist.web.app import make_app
+from shortlist.web.votes import Observation, Vote, VoteStore
 from tests.data.drawings import file_of, write_picture
 from tests.models.classifiers import fitted, image, of_features, of_pictures
 
@@ -175,3 +176,18 @@ def test_observe_suggest_review_validate_train_again(run, served, tmp_path):
 def test_votes_of_a_run_without_a_page_are_a_sentence(fails, tmp_path):
     (tmp_path / "run").mkdir()
     assert "votes.sqlite" in fails("data", "votes", tmp_path / "run", "--rule", "majority")
+
+
+def test_the_count_of_valid_labels_is_that_of_the_table(run, tmp_path):
+    """Two people agree on a class for one photograph, and on none of the classes for another."""
+    with VoteStore(tmp_path / "votes.sqlite") as store:
+        for name, choice, label in (("a", "label", "ash"), ("b", "none", None)):
+            store.keep(Observation(name, "upload", "", {}, [file_of_colour((9, 9, 9))]))
+            for voter in ("Ann", "Bob"):
+                store.vote(name, Vote(voter, choice, label), model="")
+    done = run("data", "votes", "votes.sqlite", "--rule", "majority", "--theta", "1", "--out", "validated")
+    assert done.code == 0, done.err
+    assert "2 items, 2 labelled, 1 valid" in done.err
+    assert "2 photographs, 1 with a valid label" in done.err
+    table = (tmp_path / "validated" / "labels.csv").read_text().splitlines()
+    assert [line.split(",")[1:3] for line in table[1:]] == [["ash", "True"], ["(none of these)", "False"]]

@@ -77,13 +77,42 @@ def test_near_duplicates_end_up_on_one_side(birds, policy):
     assert not load_data(drawn, asked, CPU).remarks
 
 
+def given(birds, root, test="again*.jpg"):
+    """The same with two splits: these in test, and others in train."""
+    for folder in birds.iterdir():
+        for split in ("train", "test"):
+            (root / split / folder.name).mkdir(parents=True)
+        chosen = set(folder.glob(test))
+        for path in folder.iterdir():
+            (root / ("test" if path in chosen else "train") / folder.name / path.name).write_bytes(path.read_bytes())
+    return root
+
+
+def test_copies_in_two_given_splits_are_warned_of_and_not_called_kept_together(birds, tmp_path):
+    """Of five copies in each class the last two are in train beside their originals, the others in test."""
+    asked, dataset = recipe(duplicates="together"), read_class_folders(given(birds, tmp_path / "given", "again[0-2].jpg"))
+    drawn = split_for_training(dataset, asked)
+    assert "8 pictures have near duplicates, kept together" in drawn.remarks
+    [warning] = drawn.warnings
+    assert "1 problem: near duplicates in two splits 1" in warning
+    assert "train/Grey heron/nest0_0.jpg (train) and test/Grey heron/again0.jpg (test): 12 pictures have" in warning
+    assert "duplicates=drop" in warning
+
+
+def test_rows_without_copies_are_no_group_of_two_splits(birds, tmp_path):
+    """Copies within each of two splits, and pictures that have none: nothing is on two sides."""
+    root = given(birds, tmp_path / "given", "nothing")
+    for folder in (root / "test").iterdir():
+        scene(9000 + len(folder.name)).save(folder / "unlike.jpg")
+        for number in range(4):
+            scene(5000 + 100 * len(folder.name) + number).save(folder / f"own{number}.jpg", quality=95)
+            scene(5000 + 100 * len(folder.name) + number).save(folder / f"twin{number}.jpg", quality=60)
+    drawn = split_for_training(read_class_folders(root), recipe(duplicates="together"))
+    assert drawn.warnings == []
+
+
 def test_the_copy_in_test_stays(birds, tmp_path):
-    for split, names in (("train", "nest*.jpg"), ("test", "again*.jpg")):
-        for folder in birds.iterdir():
-            (tmp_path / "given" / split / folder.name).mkdir(parents=True)
-            for path in folder.glob(names):
-                (tmp_path / "given" / split / folder.name / path.name).write_bytes(path.read_bytes())
-    dataset = read_class_folders(tmp_path / "given")
+    dataset = read_class_folders(given(birds, tmp_path / "given"))
     left = with_duplicates(dataset, "drop")
     assert {name: len(split) for name, split in left.splits.items()} == {"train": 30, "test": 10}
     assert (

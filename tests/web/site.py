@@ -2,6 +2,7 @@
 
 import io
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from shortlist.links import Softmax
 from shortlist.models import Classifier, InputSpec, Network
 from shortlist.web.reference_pictures import ReferencePictures
 from shortlist.web.references import References
-from shortlist.web.review import suspects
+from shortlist.web.review import row_name, suspects
 from shortlist.web.safety import Access
 from shortlist.web.service import Identifier
 from shortlist.web.site import Site
@@ -83,7 +84,7 @@ def made(folder, *, key=None, index=None, hosts=None, rule="lac:0.2", references
         "squares",
         access=access,
         pictures=None if compared is None else ReferencePictures(trained, compared),
-        suspected=suspects(model.predictions(held), model.rule, "test") if suspected else (),
+        suspected=suspects(model.predictions(held), model.rule, "test", partial(row_name, held)) if suspected else (),
         held_out={"test": held},
         index=index,
         **options,

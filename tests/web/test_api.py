@@ -7,6 +7,7 @@ from starlette.testclient import TestClient
 from shortlist import Predictions
 from shortlist.retrieval import Index
 from shortlist.web.app import make_app
+from shortlist.web.safety import HEADERS
 from shortlist.web.votes import Vote
 from tests.web.site import BASE, COLOURS, NAMES, jpeg, made, similar_colour
 
@@ -170,23 +171,65 @@ def test_errors_are_sentences(client, call, status):
     assert_problem(answer)
 
 
+def posted(client, content, **headers):
+    token = client.get("/v1/token").json()["token"]
+    return client.post("/v1/votes", content=content, headers={"x-shortlist-token": token, **headers})
+
+
+def in_pieces(size):
+    """A body without a length."""
+    yield from (b"a" * 1000 for _ in range(size // 1000))
+
+
+@pytest.mark.parametrize(
+    ("call", "status"),
+    [
+        (lambda client: posted(client, b"{}", origin="http://["), 400),
+        (lambda client: posted(client, b'{"id": "\\ud800", "voter": "Ann", "choice": "none"}'), 400),
+        (lambda client: posted(client, b'{"id": "a", "voter": "\\ud800", "choice": "none"}'), 400),
+        (lambda client: posted(client, b'{"id": "a", "voter": "A", "choice": "label", "label": "\\udfff"}'), 400),
+        (lambda client: posted(client, b"[" * 15_000), 400),
+        (lambda client: posted(client, b'{"id": ' + b"9" * 6000 + b"}"), 400),
+        (lambda client: posted(client, b"\xff\xfe"), 400),
+        (lambda client: posted(client, b"NaN"), 400),
+        (lambda client: posted(client, b'"' + b"a" * 20_000 + b'"'), 413),
+        (lambda client: posted(client, in_pieces(20_000)), 413),
+        (lambda client: posted(client, b"{}", **{"content-length": "9" * 5000}), 413),
+        (lambda client: client.get(f"/v1/search?q=a&n={'9' * 5000}"), 400),
+        (lambda client: client.get(f"/references/{'9' * 5000}/small.jpg"), 404),
+        (lambda client: client.get(f"/references/{'9' * 15}/small.jpg"), 404),
+        (lambda client: client.get(f"/search/pictures/{'9' * 5000}.jpg"), 404),
+        (lambda client: client.get(f"/v1/review/x/{'9' * 5000}.jpg"), 404),
+    ],
+)
+def test_what_was_sent_to_break_it_is_refused_in_a_sentence_with_the_safe_headers(client, site, call, status):
+    answer = call(client)
+    assert answer.status_code == status
+    assert_problem(answer)
+    assert HEADERS.items() <= dict(answer.headers).items()
+    assert site.votes.number_of_votes() == 0
+
+
 def test_a_fault_of_ours_is_a_sentence_too_and_tells_nothing(client, site, monkeypatch):
     monkeypatch.setattr(site, "health", lambda: 1 / 0)
     answer = client.get("/healthz")
     assert answer.status_code == 500
     assert "division" not in answer.text
+    assert HEADERS.items() <= dict(answer.headers).items()
     assert_problem(answer)
+
+
+def suspect(site, row):
+    """The name of a suspected row."""
+    return next(one.id for one in site.suspected if one.row == row)
 
 
 def test_the_review_offers_what_was_voted_on_and_suspected_rows(client, site):
     found = ask(client, BETWEEN).json()
     vote(client, found["id"], "label", NAMES[3])
     items = client.get("/v1/review?voter=Bob").json()["items"]
-    assert [item["id"] for item in items] == [found["id"], "test-8", "test-3"] or [item["id"] for item in items] == [
-        found["id"],
-        "test-3",
-        "test-8",
-    ]
+    assert [item["id"] for item in items] == [found["id"], *[one.id for one in site.suspected]]
+    assert sorted(one.row for one in site.suspected) == [3, 8]
     assert found["id"] not in [item["id"] for item in client.get("/v1/review?voter=Ann").json()["items"]]
     for item in items:
         answer = client.get(f"/v1/review/{item['id']}").json()
@@ -195,15 +238,16 @@ def test_the_review_offers_what_was_voted_on_and_suspected_rows(client, site):
         assert shown.headers["cache-control"] == "no-store"
         assert shown.content[:2] == b"\xff\xd8"
     assert client.get(f"/v1/review/{found['id']}/1.jpg").status_code == 404
-    assert client.get("/v1/review/test-3").json()["label"] == NAMES[(3 + 2) % 4]
+    assert client.get(f"/v1/review/{suspect(site, 3)}").json()["label"] == NAMES[(3 + 2) % 4]
 
 
 def test_a_vote_on_a_suspected_row_keeps_its_picture(client, site):
-    assert vote(client, "test-3", "label", NAMES[3]).status_code == 201
+    name = suspect(site, 3)
+    assert vote(client, name, "label", NAMES[3]).status_code == 201
     [kept] = site.votes.observations(pictures=True)
-    assert (kept.origin, kept.votes[0].author) == ("row:test-3", False)
+    assert (kept.origin, kept.votes[0].author) == (f"row:{name}", False)
     np.testing.assert_allclose(similar_colour(kept.pictures[0]), COLOURS[3], atol=12)
-    assert "test-3" not in [item["id"] for item in client.get("/v1/review?voter=Ann").json()["items"]]
+    assert name not in [item["id"] for item in client.get("/v1/review?voter=Ann").json()["items"]]
 
 
 def test_health_and_classes(client):

@@ -7,6 +7,7 @@ import torch
 from shortlist.data import Dataset, PictureArray, PictureFiles, Split
 from shortlist.errors import InputError
 from shortlist.models.embeddings import score_and_embed
+from shortlist.web.opening import open_references
 from shortlist.web.reference_pictures import ReferencePictures
 from shortlist.web.references import References
 from tests.models.classifiers import NAMES, image, of_pictures, pictures
@@ -63,6 +64,21 @@ def test_they_are_opened_again_and_belong_to_their_network_and_rows(tmp_path):
     assert opened.are_of(classifier, rows)
     assert not opened.are_of(classifier, split(29))
     assert not opened.are_of(of_pictures(backbone="plain-8-8"), rows)
+
+
+def test_a_picture_that_was_replaced_under_its_name_is_embedded_again(tmp_path):
+    for row in range(4):
+        image(seed=row).save(tmp_path / f"{row}.png")
+    ids = [f"{row}.png" for row in range(4)]
+    rows = Split(PictureFiles(tmp_path, ids), torch.arange(4) % 2, ids, classes=NAMES)
+    classifier, built = of_pictures(), []
+    before = open_references(classifier, rows, tmp_path / "references").references
+    open_references(classifier, rows, tmp_path / "references", built.append)
+    assert built == []
+    image(seed=9).save(tmp_path / "0.png")
+    after = open_references(classifier, rows, tmp_path / "references", built.append).references
+    assert built != []
+    assert [np.array_equal(*pair) for pair in zip(before.embeddings, after.embeddings, strict=True)].count(False) == 1
 
 
 def test_classes_are_matched_by_name_and_building_again_replaces(tmp_path):

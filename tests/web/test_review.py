@@ -1,10 +1,14 @@
 """The queue: what is in it, why, and in which order."""
 
+from functools import partial
+
 import torch
 
 from shortlist import Predictions
+from shortlist.data import PictureArray, Split
 from shortlist.sets import parse_rule
-from shortlist.web.review import queue, suspects
+from shortlist.web import review
+from shortlist.web.review import queue, row_name, suspects
 from shortlist.web.votes import Observation, Vote
 
 NAMES = ["ash", "elm", "oak"]
@@ -59,17 +63,54 @@ def test_nobody_reviews_what_they_voted_on():
 def test_suspected_labels_are_confidently_something_else_and_come_last():
     probs = torch.tensor([[0.9, 0.05, 0.05], [0.5, 0.4, 0.1], [0.05, 0.05, 0.9], [0.97, 0.02, 0.01]])
     target = torch.tensor([1, 1, 2, 2])
-    found = suspects(Predictions(probs.log(), target, NAMES, "softmax"), parse_rule("top-k:1"), "test")
-    assert [one.id for one in found] == ["test-3", "test-0"]
+    found = suspects(Predictions(probs.log(), target, NAMES, "softmax"), parse_rule("top-k:1"), "test", "row-{}".format)
+    assert [one.id for one in found] == ["row-3", "row-0"]
     items = queue([seen("split", answer("ash"), ("Ann", "oak"), ("Bob", "elm"))], found, NAMES)
-    assert [item.id for item in items] == ["split", "test-3", "test-0"]
+    assert [item.id for item in items] == ["split", "row-3", "row-0"]
     assert items[1].sentence == "Labelled oak, but looks much more like ash."
-    kept = seen("test-3", answer("ash"), ("Ann", "ash"), origin="row:test-3")
-    assert [item.id for item in queue([kept], found, NAMES)] == ["test-0"]
+    kept = seen("row-3", answer("ash"), ("Ann", "ash"), origin="row:row-3")
+    assert [item.id for item in queue([kept], found, NAMES)] == ["row-0"]
 
 
 def test_rows_without_one_label_each_are_never_suspected():
     scores = torch.randn(5, 3)
-    assert suspects(Predictions(scores, None, NAMES, "softmax"), parse_rule("top-k:1"), "test") == []
-    assert suspects(Predictions(scores, scores > 0, NAMES, "sigmoid"), parse_rule("top-k:1"), "test") == []
-    assert suspects(Predictions(scores, torch.zeros(5, dtype=torch.int64), NAMES), parse_rule("top-k:1"), "test") == []
+    assert suspects(Predictions(scores, None, NAMES, "softmax"), parse_rule("top-k:1"), "test", str) == []
+    assert suspects(Predictions(scores, scores > 0, NAMES, "sigmoid"), parse_rule("top-k:1"), "test", str) == []
+    assert suspects(Predictions(scores, torch.zeros(5, dtype=torch.int64), NAMES), parse_rule("top-k:1"), "test", str) == []
+
+
+def colours(*values, ids):
+    """Pictures of one shade each."""
+    images = torch.stack([torch.full((3, 4, 4), value, dtype=torch.uint8) for value in values])
+    return Split(PictureArray(images, list(ids)), torch.zeros(len(values), dtype=torch.int64), list(ids), classes=NAMES)
+
+
+def test_the_name_of_a_row_stays_when_others_are_removed_and_is_of_no_other_row():
+    rows = colours(1, 2, 3, ids="abc")
+    names = [row_name(rows, row) for row in range(3)]
+    assert len(set(names)) == 3
+    fewer = rows.rows(torch.tensor([1, 2]))
+    assert [row_name(fewer, row) for row in range(2)] == names[1:]
+    assert row_name(colours(7, ids="a"), 0) != names[0]  # of other data, whose rows are called the same
+
+
+def test_pictures_that_cannot_be_compared_are_told_apart_by_their_data(monkeypatch):
+    monkeypatch.setattr(review, "contents", lambda inputs: [0] * len(inputs))
+    rows = colours(1, ids="a")
+    assert row_name(rows, 0, "garden") != row_name(rows, 0, "forest")
+
+
+def test_a_vote_on_a_row_stays_with_it_when_the_table_is_edited():
+    """Row 0 was voted on and then removed: row 1, which has its number now, is still offered."""
+    probs, target = torch.tensor([[0.97, 0.02, 0.01], [0.96, 0.02, 0.02]]), torch.tensor([2, 1])
+    rows = colours(1, 2, ids="ab")
+
+    def suspected(kept):
+        predictions = Predictions(probs.log(), target, NAMES, "softmax").rows(kept)
+        return suspects(predictions, parse_rule("top-k:1"), "test", partial(row_name, rows.rows(kept)))
+
+    first, second = suspected(torch.tensor([0, 1]))
+    voted = seen(first.id, answer("ash"), ("Ann", "ash"), ("Bob", "ash"), origin=f"row:{first.id}")
+    items = queue([voted], suspected(torch.tensor([1])), NAMES)
+    assert [item.id for item in items] == [second.id]
+    assert items[0].sentence == "Labelled elm, but looks much more like ash."

@@ -97,11 +97,33 @@ def test_with_a_key_votes_and_the_review_need_it_too(tmp_path):
         assert vote(client, key).status_code == 403
         assert vote(client, {**token, "authorization": "Bearer sesam"}).status_code == 403
         assert vote(client, {**token, **key}).status_code == 201
-        for path in ("/v1/review", "/v1/review/test-3", "/v1/review/test-3/0.jpg"):
+        name = site.suspected[0].id
+        for path in ("/v1/review", f"/v1/review/{name}", f"/v1/review/{name}/0.jpg"):
             assert client.get(path).status_code == 403
             assert client.get(path, headers=key).status_code == 200
         assert "data-needs-key" in client.get("/").text
         assert "sesame" not in client.get("/").text
+
+
+@pytest.mark.parametrize(
+    ("given", "allowed"),
+    [
+        *[(text, True) for text in ("Bearer sesame", "bearer sesame", "BEARER  sesame")],
+        *[(text, False) for text in ("sesame", "Basic sesame", "Bearer", "", "Bearer sésame", "Bearer Sesame")],
+    ],
+)
+def test_a_key_is_that_of_a_bearer(given, allowed):
+    assert Access(key="sesame").may_review({"authorization": given}) is allowed
+
+
+def test_names_are_compared_without_case(tmp_path):
+    with made(tmp_path, hosts=allowed_hosts("127.0.0.1", ["Garden.Example"])) as site:
+        client = TestClient(make_app(site), base_url=BASE)
+        for host in ("garden.example", "Garden.Example:8000", "GARDEN.EXAMPLE", "LocalHost"):
+            assert client.get("/healthz", headers={"host": host}).status_code == 200
+        own = {"host": "Garden.Example", "origin": "https://garden.example"}
+        assert client.post("/v1/identify", files=files(), headers=own).status_code == 200
+        assert client.get("/healthz", headers={"host": "garden.example.evil"}).status_code == 421
 
 
 def test_rates_are_limited_by_client(tmp_path):

@@ -1,6 +1,11 @@
 """Photographs from outside: within limits, decoded as everywhere else, and kept without anything but their pixels."""
 
 import io
+import tempfile
+import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 import torch
@@ -9,10 +14,12 @@ from PIL import Image
 from shortlist.data.decoding import decode
 from shortlist.data.loading import fit_square
 from shortlist.web import uploads
+from shortlist.web.budgets import Budget
 from shortlist.web.recent import RecentAnswers
-from shortlist.web.uploads import UploadError, check_uploads, decode_upload, encoded_anew
+from shortlist.web.uploads import UploadError, check_uploads, encoded_anew, read_upload
 from tests.web.site import classifier, jpeg, made
 
+fit = partial(fit_square, size=8)
 GPS, ORIENTATION = 0x8825, 0x0112
 
 
@@ -64,14 +71,75 @@ def test_too_many_too_large_and_none_are_refused(monkeypatch):
 @pytest.mark.parametrize("content", [b"", b"GIF89a", b"<svg/>", b"%!PS\nshowpage", jpeg()[:200]])
 def test_what_is_no_picture_is_refused_in_a_sentence(content):
     with pytest.raises(UploadError, match="photograph 3") as refused:
-        decode_upload(content, 3)
+        read_upload(content, fit, 3)
     assert refused.value.status == 415
 
 
 def test_pictures_of_too_many_pixels_are_refused_before_they_are_decoded(monkeypatch):
     monkeypatch.setattr(uploads, "MOST_PIXELS", 100)
     with pytest.raises(UploadError, match="limit of 100"):
-        decode_upload(jpeg(size=(11, 10)))
+        read_upload(jpeg(size=(11, 10)), fit)
+
+
+def test_decoded_pixels_are_bounded_whatever_the_number_of_requests(site, monkeypatch):
+    """Six requests of five pictures of 1,200 pixels, with room for 3,000: two at most, and all are answered."""
+    made, most, lock = [], [], threading.Lock()
+
+    def counted(*arguments, **options):
+        found = decode(*arguments, **options)
+        with lock:
+            made.append(weakref.ref(found.image))
+            most.append(sum(image.width * image.height for one in made if (image := one()) is not None))
+        return found
+
+    monkeypatch.setattr(uploads, "decode", counted)
+    monkeypatch.setattr(uploads, "DECODED", Budget(3000), raising=False)
+    with ThreadPoolExecutor(6) as clients:
+        answered = list(clients.map(site.prepared, [[jpeg()] * 5] * 6))
+    assert [len(photographs) for photographs in answered] == [5] * 6
+    assert len(most) == 30
+    assert max(most) <= 3000
+    assert uploads.DECODED.used == 0
+
+
+def test_photographs_reach_no_temporary_file(client, monkeypatch):
+    """Several megabytes, which form parsers write to a file by default."""
+    written = []
+    monkeypatch.setattr(tempfile.SpooledTemporaryFile, "rollover", lambda file: written.append(file))
+    noise = torch.randint(256, (1000, 1000, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    content = io.BytesIO()
+    Image.fromarray(noise.numpy()).save(content, "PNG")
+    assert len(content.getvalue()) > 2 * 2**20
+    answer = client.post("/v1/identify", files=[("images", ("x.png", content.getvalue()))] * 2)
+    assert answer.status_code == 200
+    assert written == []
+
+
+def test_requests_beyond_the_memory_for_them_are_refused_for_the_moment(client, site):
+    site.reading = Budget(10_000)
+    files = [("images", ("x.jpg", jpeg()))]
+    with site.reading.at_once(9_999):
+        refused = client.post("/v1/identify", files=files)
+        assert refused.status_code == 503
+        assert refused.headers["retry-after"] == "1"
+    assert client.post("/v1/identify", files=files).status_code == 200
+    assert site.reading.used == 0
+
+
+def test_a_budget_waits_for_room():
+    budget, seen = Budget(10), []
+
+    def wait():
+        with budget.waiting(99):
+            seen.append(budget.used)
+
+    with budget.waiting(8):
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        assert seen == []
+    waiting.join(10)
+    assert seen == [10]
+    assert budget.used == 0
 
 
 def test_answers_are_remembered_within_bytes_and_time():

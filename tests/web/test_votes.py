@@ -1,8 +1,11 @@
 """Votes: kept whole, the last one of a person counts, and they become labels to train on."""
 
+import json
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 
@@ -142,12 +145,57 @@ def test_votes_become_a_dataset_whose_valid_labels_train_takes(tmp_path, store):
     assert dataset.splits["all"].groups == ["a", "a"]
 
 
-def test_an_item_has_one_author_even_if_two_people_voted_first(store):
-    kept(store, "a")
-    for voter in ("Ann", "Bob"):
-        store.vote("a", Vote(voter, "label", "ash", author=True), model="")
+def test_a_class_called_as_none_of_these_is_a_class(tmp_path, store):
+    """One photograph is of that class, another of none."""
+    for name, choice, label in (("a", "label", NONE_OF_THESE), ("b", "none", None)):
+        kept(store, name)
+        for voter in ("Ann", "Bob"):
+            store.vote(name, Vote(voter, choice, label), model="")
+    found = read_votes(store)
+    result = found.settled(plain_majority(found.votes, theta=1))
+    assert result.frame().valid.tolist() == [True, False]
+    table = write_dataset(store, result, tmp_path / "validated")
+    assert table[["group", "valid"]].values.tolist() == [["a", True], ["b", False]]
+    assert open_dataset(str(tmp_path / "validated" / "labels.csv")).classes == [NONE_OF_THESE]
+
+
+def authors(store):
     found = read_votes(store).votes
-    assert found.users[found.authors].tolist() == ["Ann"]
+    return found.users[found.authors].tolist()
+
+
+def test_of_all_who_vote_as_the_author_the_first_is(store):
+    kept(store, "a")
+    for voter in ("Ann", "Bob", " Ann ", "Bob"):
+        store.vote("a", Vote(voter, "label", "ash", author=True), model="")
+    assert store._rows("SELECT voter, author FROM votes") == [("Ann", 1), ("Bob", 0), ("Ann", 1), ("Bob", 0)]
+    assert authors(store) == ["Ann"]
+
+
+def test_a_file_with_two_authors_of_a_photograph_is_read_and_the_first_counts(store):
+    """Ann was first, and changed her vote after Bob gave his."""
+    kept(store, "a")
+    for voter in ("Ann", "Bob", "Ann"):
+        store.vote("a", Vote(voter, "label", "ash", author=True), model="")
+    store._connection.execute("UPDATE votes SET author = 1")
+    assert authors(store) == ["Ann"]
+
+
+def test_first_votes_at_the_same_moment_have_one_author(site, monkeypatch):
+    """Both people are past the question whether somebody voted before anything is kept."""
+    photographs = site.prepared([jpeg()])
+    name = json.loads(site.answered(photographs, site.ask(photographs).result(10)))["id"]
+    together, keep = Barrier(2, timeout=10), site.votes.keep
+
+    def keep_together(observation):
+        together.wait()
+        keep(observation)
+
+    monkeypatch.setattr(site.votes, "keep", keep_together)
+    with ThreadPoolExecutor(2) as people:
+        list(people.map(lambda voter: site.vote(name, Vote(voter, "none")), ("Ann", "Bob")))
+    assert [vote.author for vote in site.votes.observations()[0].votes].count(True) == 1
+    assert site.votes._rows("SELECT sum(author) FROM votes") == [(1,)]
 
 
 def test_no_votes_are_one_sentence_and_an_old_folder_stays(tmp_path, store):

@@ -14,6 +14,7 @@ from shortlist.report import Table
 from shortlist.words import counted
 
 if TYPE_CHECKING:
+    from shortlist.web.labels import PageVotes
     from shortlist.web.votes import VoteStore
 
 RULES = ("adaptive", "majority", "dawid-skene")
@@ -62,13 +63,16 @@ def votes(
         raise InputError(f"--missing: expected {' or '.join(MISSING)}, got {missing}")
     check_outputs([out, users], [table])
     found: list[str] = []
+    page: PageVotes | None = None
     with noticed(found):
         if store is not None:
-            read = _read_page_votes(store)
+            page = _read_page_votes(store)
+            read = page.votes
         else:
             columns = {"user": user_column, "item": item_column, "label": label_column, "author": author_column}
             read = Votes.read(table, **columns, missing=MISSING[missing])  # type: ignore[arg-type]
         result = _aggregated(read, rule, b0, theta)
+    result = result if page is None else page.settled(result)
     if out is not None and store is not None and as_dataset:
         _write_dataset(store, result, out)
     elif out is not None:
@@ -96,13 +100,13 @@ def _page_votes(path: Path) -> "VoteStore | None":
     return VoteStore(file) if is_vote_file(file) else None
 
 
-def _read_page_votes(store: "VoteStore") -> Votes:
+def _read_page_votes(store: "VoteStore") -> "PageVotes":
     from shortlist.web.labels import read_votes
 
     found = read_votes(store)
     if found.unsure:
         say(f"{counted(found.unsure, 'vote says', 'votes say')} not sure: left out")
-    return found.votes
+    return found
 
 
 def _write_dataset(store: "VoteStore", result: Aggregation, out: Path) -> None:

@@ -98,6 +98,15 @@ def decode(source: str | Path | bytes, *, at_least: int | None = None, most_pixe
         raise PictureError(f"damaged or cut short ({_first_line(error)})") from None
 
 
+def number_of_pixels(content: bytes) -> int:
+    """How many pixels the picture in these bytes has, by its header alone; 0 if it cannot be told, and so not decoded."""
+    try:
+        with QUIET, Image.open(io.BytesIO(content), formats=_formats()) as image:
+            return image.width * image.height
+    except (UnidentifiedImageError, Image.DecompressionBombError, *DAMAGED):
+        return 0
+
+
 @cache
 def _formats() -> list[str]:
     """The formats that this Pillow can open, of those that hold photographs; others bring programs of their own with them."""

@@ -12,6 +12,7 @@ from shortlist.checks import one_of
 from shortlist.data.dataset import Dataset
 from shortlist.data.duplicates import POLICIES, DuplicatePolicy, NearDuplicates, near_duplicates
 from shortlist.data.inspection import inspect_pictures
+from shortlist.data.problems import Problem
 from shortlist.data.shared_files import rows_together
 from shortlist.errors import InputError
 from shortlist.tensors import Array, is_single_label
@@ -44,6 +45,10 @@ class Copies:
         for row, cluster in enumerate(self.cluster.tolist()):
             rows.setdefault(cluster, []).append(row)
         return [cluster for cluster in rows.values() if len(cluster) > 1]
+
+    def parted(self) -> list[list[int]]:
+        """The clusters with rows in more than one split."""
+        return [cluster for cluster in self.members() if len({self.splits[row] for row in cluster}) > 1]
 
     def sentences(self) -> list[str]:
         """How many pictures are there twice, and how many of these in two classes; nothing if there are none."""
@@ -101,7 +106,8 @@ def with_duplicates(
     Args:
         dataset: of pictures.
         policy: ``"keep"`` changes nothing; ``"together"`` makes near duplicates a group, so that splits that are drawn do not
-            part them; ``"drop"`` leaves out all but one of those with the same labels: that in test stays, then that in val.
+            part them, and warns of those in two given splits; ``"drop"`` leaves out all but one of those with the same labels:
+            that in test stays, then that in val.
         progress: callback, called with the number of pictures done.
     """
     one_of(*POLICIES)("duplicates", policy)
@@ -125,14 +131,27 @@ def _together(dataset: Dataset, copies: Copies) -> Dataset:
         clusters = copies.cluster[start : start + len(split)].tolist()
         start += len(split)
         alone = [count == 1 for count in map(Counter(clusters).__getitem__, clusters)]
-        marks = [
-            f"row {row}" if one else f"picture {cluster}"
+        marks = [  # with the name of the split: none of these is a group that is in two of them
+            f"{name} row {row}" if one else f"{name} picture {cluster}"
             for row, (cluster, one) in enumerate(zip(clusters, alone, strict=True))
         ]
         splits[name] = replace(split, groups=_merged(rows_together(split), marks)) if not all(alone) else split
-    rows = sum(map(len, copies.members()))
+    parted = copies.parted()
+    rows = sum(map(len, copies.members())) - sum(map(len, parted))
     notes = [f"{counted(rows, 'picture has a near duplicate', 'pictures have near duplicates')}, kept together"] if rows else []
-    return replace(dataset, splits=splits, notes=[*dataset.notes, *notes])
+    problems = [*dataset.problems, *([_on_two_sides(copies, parted)] if parted else [])]
+    return replace(dataset, splits=splits, notes=[*dataset.notes, *notes], problems=problems)
+
+
+def _on_two_sides(copies: Copies, parted: Sequence[Sequence[int]]) -> Problem:
+    """What keeping together cannot do: splits that are given stay as they are."""
+    first = parted[0][0]
+    other = next(row for row in parted[0] if copies.splits[row] != copies.splits[first])
+    where = f"{copies.ids[first]} ({copies.splits[first]}) and {copies.ids[other]} ({copies.splits[other]})"
+    rows = counted(sum(map(len, parted)), "picture has", "pictures have")
+    what = f"{rows} a near duplicate in another of the given splits, which duplicates=together leaves as they are"
+    advice = "so that results are too good: duplicates=drop leaves copies out"
+    return Problem("near duplicates in two splits", where, f"{what}, {advice}")
 
 
 def _merged(groups: Sequence[str] | None, marks: list[str]) -> list[str]:

@@ -164,7 +164,7 @@ def fingerprint(
     for number, split in enumerate(splits.values()):
         columns["ids"].append(_ids(split.ids))
         columns["labels"].append(_labels(split.target, names, len(split)))
-        columns["content"].append(_content(split.inputs))
+        columns["content"].append(contents(split.inputs))
         columns["split"].append(np.full(len(split), number, dtype=np.uint64))
     empty = [np.zeros(0, dtype=np.uint64)]
     return DataFingerprint(
@@ -202,7 +202,8 @@ def _labels(target: Target | None, names: Numbers, rows: int) -> Numbers:
     return summed
 
 
-def _content(inputs: Pictures | Tensor) -> Numbers:
+def contents(inputs: Pictures | Tensor) -> Numbers:
+    """Digest of the content of each row, as far as it can be read cheaply; 0 for pictures that another library reads."""
     if isinstance(inputs, Tensor | PictureArray):
         rows = inputs if isinstance(inputs, Tensor) else inputs.images
         if not rows[0:1].numel():

@@ -2,7 +2,8 @@
 
 What answers: ``identify`` (scores → answer), ``references`` (similar pictures), ``batching`` and ``service`` (one network, many
 requests). What is kept: ``votes`` (SQLite), ``recent`` (answers that may be voted on), ``review`` (what needs eyes). What comes
-in: ``uploads``, ``safety``. What goes out: ``api`` (JSON), ``openapi``, ``templates`` and ``static`` (pages), ``app`` (routes).
+in: ``forms``, ``uploads``, ``budgets``, ``safety``. What goes out: ``api`` (JSON), ``openapi``, ``templates`` and
+``static`` (pages), ``app`` (routes).
 """
 
 import lazy_loader

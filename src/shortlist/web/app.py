@@ -1,4 +1,7 @@
-"""The routes: what is asked of the site over HTTP, and how it answers. Starlette is imported here and in ``pages`` alone."""
+"""The routes: what is asked of the site over HTTP, and how it answers.
+
+Only this file, ``forms`` and ``pages`` import Starlette.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,9 +10,9 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers, MutableHeaders, UploadFile
+from starlette.convertors import register_url_convertor
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -19,16 +22,15 @@ from shortlist.errors import InputError
 from shortlist.web import openapi, pages
 from shortlist.web.api import problem
 from shortlist.web.batching import BusyError
+from shortlist.web.forms import TOO_LARGE, RowNumber, limited, photographs_in, small_number, texts_in
 from shortlist.web.safety import HEADERS, Access
 from shortlist.web.site import GoneError, Site
-from shortlist.web.uploads import MOST_BYTES, MOST_PHOTOGRAPHS, UploadError
+from shortlist.web.uploads import MOST_BODY, UploadError
 from shortlist.web.votes import Vote
 
 Handler = Callable[[Request], Awaitable[Response]]
 MOST_JSON = 16 * 1024  # bytes of a vote
-MOST_BODY = MOST_PHOTOGRAPHS * MOST_BYTES + 2**20
 MOST_RESULTS = 100
-TOO_LARGE = "the request is larger than what is taken"
 TITLES = {
     400: "Bad request",
     403: "Forbidden",
@@ -43,8 +45,10 @@ TITLES = {
     503: "Busy",
 }
 
+register_url_convertor("row", RowNumber())
 
-def make_app(site: Site) -> Starlette:
+
+def make_app(site: Site) -> ASGIApp:
     """The site as an ASGI application."""
     found = pages.Pages(site)
     routes = [
@@ -52,8 +56,8 @@ def make_app(site: Site) -> Starlette:
         Route("/review", found.review),
         Route("/search", found.search),
         Route("/static/{name}", found.static),
-        Route("/references/{number:int}/{size}.jpg", _of(site, reference)),
-        Route("/search/pictures/{row:int}.jpg", _of(site, search_picture)),
+        Route("/references/{number:row}/{size}.jpg", _of(site, reference)),
+        Route("/search/pictures/{row:row}.jpg", _of(site, search_picture)),
         Route("/healthz", _of(site, health)),
         Route("/openapi.json", _of(site, description)),
         Route("/v1/token", _of(site, token)),
@@ -61,9 +65,9 @@ def make_app(site: Site) -> Starlette:
         Route("/v1/search", _of(site, search)),
         Route("/v1/review", _of(site, review)),
         Route("/v1/review/{name}", _of(site, review_answer)),
-        Route("/v1/review/{name}/{place:int}.jpg", _of(site, review_picture)),
-        Route("/v1/identify", _of(site, identify), methods=["POST"], max_body_size=MOST_BODY),
-        Route("/v1/votes", _of(site, vote), methods=["POST"], max_body_size=MOST_JSON),
+        Route("/v1/review/{name}/{place:row}.jpg", _of(site, review_picture)),
+        Route("/v1/identify", _of(site, identify), methods=["POST"]),
+        Route("/v1/votes", _of(site, vote), methods=["POST"]),
     ]
 
     @asynccontextmanager
@@ -79,8 +83,8 @@ def make_app(site: Site) -> Starlette:
         GoneError: lambda _, error: _refused(410, str(error)),
         Exception: lambda *_: _refused(500, "something went wrong; the server's terminal says what"),
     }
-    middleware = [Middleware(Guard, access=site.access)]
-    return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers, lifespan=lifespan)
+    # Around everything, so that the answers to faults of ours have the safe headers too.
+    return Guard(Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan), site.access)
 
 
 class Guard:
@@ -106,8 +110,8 @@ class Guard:
 
         headers = Headers(scope=scope)
         why = self.access.why_refused(scope["method"], headers)
-        length = headers.get("content-length", "0")
-        if why is None and (not length.isdecimal() or int(length) > MOST_BODY):  # the routes limit what comes without a length
+        length = small_number(headers.get("content-length", "0"))
+        if why is None and (length is None or length > MOST_BODY):  # the routes limit what comes without a length
             why = 413, TOO_LARGE
         app = self.app if why is None else _refused(*why)
         await app(scope, receive, with_headers)
@@ -139,12 +143,10 @@ async def identify(site: Site, request: Request) -> Response:
     """``POST /v1/identify``: one to five photographs of one individual → the set, candidates, similar pictures."""
     if not site.asks.allows(_client(request)):
         return _refused(429, "more questions than are taken from one address: wait a little", {"retry-after": "5"})
-    async with request.form(max_files=MOST_PHOTOGRAPHS, max_fields=8) as form:
-        given = [part for part in form.getlist("images") if isinstance(part, UploadFile)]
-        contents = [await part.read() for part in given]
-    photographs = await run_in_threadpool(site.prepared, contents)
-    answer = await asyncio.wrap_future(site.ask(photographs))
-    return Response(site.answered(photographs, answer), media_type="application/json")
+    with site.reading.at_once(int(request.headers.get("content-length", MOST_BODY))):
+        photographs = await asyncio.wrap_future(site.prepare(await photographs_in(limited(request, MOST_BODY))))
+        answer = await asyncio.wrap_future(site.ask(photographs))
+        return Response(site.answered(photographs, answer), media_type="application/json")
 
 
 async def vote(site: Site, request: Request) -> Response:
@@ -153,16 +155,10 @@ async def vote(site: Site, request: Request) -> Response:
         return _refused(403, "expected the token of the page and, where the server has one, its key")
     if not site.decisions.allows(_client(request)):
         return _refused(429, "more votes than are taken from one address: wait a little", {"retry-after": "5"})
-    try:
-        given = await request.json()
-    except ValueError:
-        return _refused(400, "expected JSON: {id, voter, choice, label}")
-    if not isinstance(given, dict) or not all(isinstance(given.get(name), str) for name in ("id", "voter", "choice")):
+    given = await texts_in(limited(request, MOST_JSON), ("id", "voter", "choice"), ("label",))
+    if given is None:
         return _refused(400, "expected JSON with the texts id, voter and choice (label, none or unsure), and label for a label")
-    label = given.get("label")
-    if label is not None and not isinstance(label, str):
-        return _refused(400, "label: expected the name of a class")
-    await run_in_threadpool(site.vote, given["id"], Vote(given["voter"], given["choice"], label))
+    await run_in_threadpool(site.vote, given["id"], Vote(given["voter"], given["choice"], given.get("label")))
     return JSONResponse({"id": given["id"], "votes": site.votes.number_of_votes()}, 201)
 
 
@@ -207,10 +203,10 @@ async def classes(site: Site, _: Request) -> Response:
 
 async def search(site: Site, request: Request) -> Response:
     """``GET /v1/search?q=…``: rows of the index."""
-    text, number = request.query_params.get("q", ""), request.query_params.get("n", "24")
-    if not number.isdecimal() or not 1 <= int(number) <= MOST_RESULTS:
+    text, number = request.query_params.get("q", ""), small_number(request.query_params.get("n", "24"))
+    if number is None or not 1 <= number <= MOST_RESULTS:
         return _refused(400, f"n: expected a whole number from 1 to {MOST_RESULTS}")
-    return JSONResponse(await run_in_threadpool(site.search, text, int(number)))
+    return JSONResponse(await run_in_threadpool(site.search, text, number))
 
 
 def _check_key(site: Site, request: Request) -> None:
@@ -230,7 +226,7 @@ async def review_answer(site: Site, request: Request) -> Response:
     _check_key(site, request)
     name = request.path_params["name"]
     contents = await run_in_threadpool(site.review_pictures, name)
-    photographs = await run_in_threadpool(site.prepared, contents)
+    photographs = await asyncio.wrap_future(site.prepare(contents))
     answer = await asyncio.wrap_future(site.ask(photographs))
     return JSONResponse(site.reviewed(name, photographs, answer))
 

@@ -1,6 +1,7 @@
 """Labels: from the votes of the page to a dataset of validated labels, which ``train`` takes."""
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from shortlist.web.votes import Observation, VoteStore
 if TYPE_CHECKING:
     import pandas as pd
 
-NONE_OF_THESE = "(none of these)"  # what a vote for no class is aggregated as
+NONE_OF_THESE = "(none of these)"  # what a vote for no class is aggregated as, unless a class is called so
 PICTURES, LABELS = "pictures", "labels.csv"
 
 
@@ -21,14 +22,20 @@ class PageVotes:
     """The votes of the page, and what they are about.
 
     Args:
-        votes: for aggregation; "not sure" is no vote, "none of these" is one for :data:`NONE_OF_THESE`.
+        votes: for aggregation; "not sure" is no vote, "none of these" is one for ``none``.
         observations: by id, without pictures.
         unsure: how many said that they are not sure.
+        none: what "none of these" is called among the labels, which no class is.
     """
 
     votes: Votes
     observations: dict[str, Observation]
     unsure: int
+    none: str
+
+    def settled(self, result: Aggregation) -> Aggregation:
+        """What these votes amount to, where an item that is none of the classes has no valid label."""
+        return replace(result, valid=result.valid & (result.labels[result.label] != self.none))
 
 
 def read_votes(store: VoteStore) -> PageVotes:
@@ -36,17 +43,24 @@ def read_votes(store: VoteStore) -> PageVotes:
     observations = {one.id: one for one in store.observations()}
     rows = [(name, vote) for name, one in observations.items() for vote in one.votes]
     given = [(name, vote) for name, vote in rows if vote.choice != "unsure"]
-    # Two first votes at the same moment may both count as the author's: an item has one author.
-    authors = {name: vote.voter for name, vote in reversed(given) if vote.author}
     if not given:
         raise InputError(f"{store.path}: expected votes for a class, or for none of them, got none")
+    none = _unlike({vote.label for _, vote in given})
     votes = Votes.from_arrays(
         user=[vote.voter for _, vote in given],
         item=[name for name, _ in given],
-        label=[NONE_OF_THESE if vote.label is None else vote.label for _, vote in given],
-        author=[vote.author and authors[name] == vote.voter for name, vote in given],
+        label=[none if vote.label is None else vote.label for _, vote in given],
+        author=[vote.author for _, vote in given],
     )
-    return PageVotes(votes, observations, len(rows) - len(given))
+    return PageVotes(votes, observations, len(rows) - len(given), none)
+
+
+def _unlike(labels: Collection[str | None]) -> str:
+    """A name for "none of these" that no label has."""
+    name = NONE_OF_THESE
+    while name in labels:
+        name = f"({name})"
+    return name
 
 
 def write_dataset(store: VoteStore, result: Aggregation, folder: str | Path) -> "pd.DataFrame":
@@ -62,11 +76,11 @@ def write_dataset(store: VoteStore, result: Aggregation, folder: str | Path) -> 
     """
     import pandas as pd
 
-    rows = []
+    rows, result = [], read_votes(store).settled(result)
     with folder_written_whole(folder) as new:
         (new / PICTURES).mkdir()
         for entry in result.frame().to_dict("records"):
-            named = {**entry, "valid": bool(entry["valid"]) and entry["label"] != NONE_OF_THESE, "group": entry["item"]}
+            named = {**entry, "group": entry["item"]}
             for place, jpeg in enumerate(store.pictures_of(str(entry["item"]))):
                 path = f"{PICTURES}/{entry['item']}-{place}.jpg"
                 (new / path).write_bytes(jpeg)

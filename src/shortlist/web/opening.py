@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -14,7 +15,7 @@ from shortlist.training.run_folder import SPLITS, RunFolder
 from shortlist.training.splits import split_for_training
 from shortlist.web.reference_pictures import ReferencePictures
 from shortlist.web.references import References
-from shortlist.web.review import Suspect, suspects
+from shortlist.web.review import Suspect, row_name, suspects
 
 REFERENCES, VOTES = "references", "votes.sqlite"  # in the folder of a run
 Progress = Callable[[int], None]  # rows done
@@ -99,5 +100,7 @@ def suspected_rows(run: RunFolder, classifier: Classifier, data: RunData) -> tup
         places = {str(one): place for place, one in enumerate(rows.ids)}  # unreadable rows have no predictions
         there = torch.tensor([place for place, one in enumerate(predictions.ids) if one in places], dtype=torch.int64)
         splits[name] = rows.rows(torch.tensor([places[predictions.ids[place]] for place in there.tolist()]))
-        found += suspects(predictions.rows(there), classifier.rule, name)
-    return sorted(found, key=lambda one: -one.margin), splits
+        named = partial(row_name, splits[name], data=run.recipe.data)
+        found += suspects(predictions.rows(there), classifier.rule, name, named)
+    by_name = {one.id: one for one in sorted(found, key=lambda one: one.margin)}  # a row may be in two splits
+    return list(by_name.values())[::-1], splits

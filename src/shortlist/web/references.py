@@ -26,6 +26,7 @@ from shortlist.files import folder_replaced_whole
 from shortlist.models import Classifier
 from shortlist.models.embeddings import embedded_batches
 from shortlist.tensors import is_single_label
+from shortlist.training.fingerprint import contents
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 Halves: TypeAlias = npt.NDArray[np.float16]
@@ -46,7 +47,7 @@ class References:
         rows: int64 (N,), the row of the data that each is of.
         typical: int64 (C, T), the most typical of each class, -1 where there are no more.
         network: the digest of the network that embedded them.
-        data: the digest of the ids and labels of the data.
+        data: the digest of the ids, labels and contents of the data.
 
     >>> embeddings = np.eye(3, dtype=np.float16)
     >>> found = References(embeddings, np.array([0, 2, 3]), np.array([7, 5, 6]), np.array([[0], [2]]), "", "")
@@ -149,10 +150,11 @@ def _check_folder(folder: Path) -> None:
 
 
 def data_digest(rows: Split) -> str:
-    """Digest of the ids and the labels of rows: enough to know that row numbers still mean the same pictures."""
+    """Digest of the ids, the labels and the contents of rows, as far as those are read cheaply: whether they are the same."""
     found = hashlib.sha256(repr(list(rows.classes or ())).encode())
     found.update("\0".join(map(str, rows.ids)).encode(errors="surrogatepass"))
     found.update(rows.labels.contiguous().numpy().tobytes())
+    found.update(contents(rows.inputs).tobytes())
     return found.hexdigest()[:16]
 
 

@@ -4,16 +4,20 @@ Photographs that were voted on come from the file of votes. Suspected wrong labe
 whose label is not in their set while another class is much more probable.
 """
 
+import hashlib
+import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import torch
 
+from shortlist.data.dataset import Split
 from shortlist.predictions import Predictions
 from shortlist.sets import SetRule
 from shortlist.tensors import is_single_label
+from shortlist.training.fingerprint import contents
 from shortlist.web.votes import Observation
 
 Reason: TypeAlias = Literal["disagreement", "large set", "suspected label"]
@@ -28,6 +32,7 @@ class Suspect:
     """A row whose label is probably wrong.
 
     Args:
+        id: its name in the queue, by which votes know it.
         split: the split it is in.
         row: its number there.
         label: the label that it has.
@@ -36,17 +41,13 @@ class Suspect:
         chosen: its set, bool (C,).
     """
 
+    id: str
     split: str
     row: int
     label: int
     margin: float
     probs: torch.Tensor
     chosen: torch.Tensor
-
-    @property
-    def id(self) -> str:
-        """Its name in the queue."""
-        return f"{self.split}-{self.row}"
 
 
 @dataclass(frozen=True)
@@ -66,13 +67,31 @@ class Item:
     sentence: str
 
 
-def suspects(predictions: Predictions, rule: SetRule, split: str) -> list[Suspect]:
+def row_name(rows: Split, row: int, data: str = "") -> str:
+    """A name for a row, by its id and its content: it stays that of the row when others come and go, in any run.
+
+    Args:
+        rows: the split it is in.
+        row: its number there.
+        data: the name of the data, which counts where the content of rows cannot be read.
+
+    >>> oak, elm = (Split(torch.full((2, 3), value), None, ["a", "b"]) for value in (1.0, 2.0))
+    >>> row_name(oak, 1) == row_name(oak.rows(torch.tensor([1])), 0), row_name(oak, 1) == row_name(elm, 1)
+    (True, False)
+    """
+    content = int(contents(rows.rows(torch.tensor([row])).inputs)[0])
+    named = json.dumps([str(rows.ids[row]), content or data])
+    return f"row-{hashlib.sha256(named.encode()).hexdigest()[:16]}"
+
+
+def suspects(predictions: Predictions, rule: SetRule, split: str, named: Callable[[int], str]) -> list[Suspect]:
     """The rows of a split whose labels are probably wrong, the most suspicious first.
 
     Args:
         predictions: with one label a row, of rows that the network was not trained on.
         rule: of the classifier.
         split: the name of the split.
+        named: the number of a row → its name.
     """
     target = predictions.target
     if target is None or not is_single_label(target) or predictions.link is None:
@@ -84,7 +103,7 @@ def suspects(predictions: Predictions, rule: SetRule, split: str) -> list[Suspec
     outside = ~sets.gather(1, target[:, None])[:, 0] & (margins >= MARGIN)
     found = [row for row in margins.argsort(descending=True, stable=True).tolist() if bool(outside[row])]
     return [
-        Suspect(split, row, int(target[row]), float(margins[row]), probs[row].clone(), sets[row].clone())
+        Suspect(named(row), split, row, int(target[row]), float(margins[row]), probs[row].clone(), sets[row].clone())
         for row in found[:MOST_SUSPECTS]
     ]
 

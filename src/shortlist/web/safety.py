@@ -67,7 +67,7 @@ class Access:
     """Who may ask, and who may vote.
 
     Args:
-        hosts: names under which the server may be addressed; empty for any.
+        hosts: names under which the server may be addressed, in any case of letters; empty for any.
         key: what votes and the review need, beyond the page's token; None if nothing.
         token: what pages send with votes, so that no foreign page can; drawn anew for each server.
     """
@@ -75,6 +75,9 @@ class Access:
     hosts: frozenset[str] = LOOPBACK_NAMES
     key: str | None = None
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hosts", frozenset(name.lower() for name in self.hosts))
 
     def why_refused(self, method: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
         """The status and the sentence for a request that is not answered; None if it is.
@@ -91,14 +94,19 @@ class Access:
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return 403, "Sec-Fetch-Site: expected a request from this server's own pages, got one from another site"
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+        try:
+            foreign = origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower()
+        except ValueError:
+            return 400, "Origin: expected the address of this server's own pages, got something that is no address"
+        if foreign:
             return 403, "Origin: expected a request from this server's own pages, got one from another site"
         return None
 
     def may_review(self, headers: Mapping[str, str]) -> bool:
         """Whether a request has the key, if there is one."""
-        given = headers.get("authorization", "").removeprefix("Bearer ")
-        return self.key is None or hmac.compare_digest(given.encode(), self.key.encode())
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        has_key = self.key is not None and hmac.compare_digest(given.strip().encode(), self.key.encode())
+        return self.key is None or (scheme.lower() == "bearer" and has_key)
 
     def may_vote(self, headers: Mapping[str, str]) -> bool:
         """Whether a request has the token of the page, and the key if there is one."""

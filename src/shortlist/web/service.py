@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
+from PIL import Image
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -80,10 +81,10 @@ class Identifier:
         """The answer to come for photographs of one individual; raises :class:`BusyError` if too many requests wait."""
         return self._batcher.submit([one.pixels for one in photographs])
 
-    def prepare(self, photograph: "Photograph") -> "Photograph":
-        """The photograph with the pixels that the network reads."""
+    def fit(self, image: Image.Image) -> Tensor:
+        """What the network reads of an image, uint8 (3, size, size)."""
         inputs = self.classifier.inputs
-        return photograph.with_pixels(fit_square(photograph.image, inputs.size, inputs.fit))
+        return fit_square(image, inputs.size, inputs.fit)
 
     def close(self) -> None:
         """Answer what is waiting, then stop."""

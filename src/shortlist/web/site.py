@@ -3,7 +3,7 @@
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,15 +17,17 @@ from shortlist.retrieval import Index
 from shortlist.retrieval.columns import PATH, THUMBNAIL
 from shortlist.retrieval.results import jpeg_of
 from shortlist.web import api
+from shortlist.web.budgets import Budget
 from shortlist.web.recent import RecentAnswers
 from shortlist.web.reference_pictures import QUALITY, SIDES, ReferencePictures
 from shortlist.web.review import Item, Suspect, queue
 from shortlist.web.safety import Access, RateLimit
 from shortlist.web.service import Answer, Identifier
-from shortlist.web.uploads import KEPT_QUALITY, KEPT_SIDE, Photograph, check_uploads, decode_upload, encoded_anew, jpeg
-from shortlist.web.votes import Observation, Vote, VoteStore
+from shortlist.web.uploads import KEPT_QUALITY, KEPT_SIDE, MOST_READ, Photograph, check_uploads, encoded_anew, jpeg, read_upload
+from shortlist.web.votes import UPLOAD, Observation, Vote, VoteStore
 from shortlist.words import did_you_mean, shown
 
+DECODERS = 4  # threads: requests that wait for them hold none of those that answer others
 SHOWN_ITEMS = 50  # of the review queue at a time
 
 
@@ -48,6 +50,8 @@ class Site:
         index: what the search box searches, if anything.
         asks: the rate of questions of one client.
         decisions: the rate of votes of one client.
+        recent: answers that may be voted on.
+        reading: bytes of the photographs that are being answered; more are refused for the moment.
     """
 
     identifier: Identifier
@@ -61,6 +65,10 @@ class Site:
     asks: RateLimit = field(default_factory=lambda: RateLimit(None))
     decisions: RateLimit = field(default_factory=lambda: RateLimit(10, 60))
     recent: RecentAnswers = field(default_factory=RecentAnswers)
+    reading: Budget = field(default_factory=lambda: Budget(MOST_READ))
+    _decoders: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(DECODERS, "decoder"), init=False, repr=False
+    )
 
     @property
     def classes(self) -> Sequence[str]:
@@ -70,7 +78,11 @@ class Site:
     def prepared(self, contents: Sequence[bytes]) -> list[Photograph]:
         """The photographs in these files, as the network reads them; raises UploadError."""
         check_uploads(contents)
-        return [self.identifier.prepare(decode_upload(content, place)) for place, content in enumerate(contents, 1)]
+        return [read_upload(content, self.identifier.fit, place) for place, content in enumerate(contents, 1)]
+
+    def prepare(self, contents: Sequence[bytes]) -> "Future[list[Photograph]]":
+        """As :meth:`prepared`, to come."""
+        return self._decoders.submit(self.prepared, contents)
 
     def ask(self, photographs: Sequence[Photograph]) -> "Future[Answer]":
         """The answer to come."""
@@ -93,19 +105,21 @@ class Site:
         if vote.label is not None and vote.label not in self.classes:
             hint = did_you_mean(vote.label, self.classes)
             raise InputError(f"label: {hint}expected the name of a class, got {shown(vote.label)}")
-        known = self.votes.holds(name)
-        if not known:
-            self.votes.keep(self._to_keep(name))
-        # Whoever votes first on an answer is taken for the one who asked; others review.
-        author = self.votes.author_of(name) == vote.voter.strip() if known else self.recent.find(name) is not None
-        self.votes.vote(name, Vote(vote.voter, vote.choice, vote.label, author), model=self.identifier.model_digest)
+        origin = self.votes.origin_of(name)
+        if origin is None:
+            new = self._to_keep(name)
+            self.votes.keep(new)
+            origin = new.origin
+        # Whoever votes first on an answer is taken for the one who asked, which the votes decide; others review.
+        given = Vote(vote.voter, vote.choice, vote.label, author=origin == UPLOAD)
+        self.votes.vote(name, given, model=self.identifier.model_digest)
 
     def _to_keep(self, name: str) -> Observation:
         """What a first vote on an answer, or on a suspected row, keeps."""
         model, asked = self.identifier.model_digest, self.recent.find(name)
         if asked is not None:
             return Observation(
-                name, "upload", model, json.loads(asked.answer), [encoded_anew(content) for content in asked.contents]
+                name, UPLOAD, model, json.loads(asked.answer), [encoded_anew(content) for content in asked.contents]
             )
         suspect = self._suspect(name)
         picture = self._row_jpeg(suspect, KEPT_SIDE, KEPT_QUALITY)
@@ -176,5 +190,6 @@ class Site:
 
     def close(self) -> None:
         """Answer what is waiting, and close the files."""
+        self._decoders.shutdown(cancel_futures=True)
         self.identifier.close()
         self.votes.close()

@@ -6,18 +6,24 @@ it was taken among them, are gone.
 
 import hashlib
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
-import torch
 from PIL import Image
 from torch import Tensor
 
-from shortlist.data.decoding import PictureError, decode
+from shortlist.data.decoding import PictureError, decode, number_of_pixels
+from shortlist.web.budgets import Budget
 
+Made = TypeVar("Made")
 MOST_PHOTOGRAPHS = 5  # of one individual
 MOST_BYTES = 12 * 2**20  # of one photograph
+MOST_BODY = MOST_PHOTOGRAPHS * MOST_BYTES + 2**20  # of a request with photographs
+MOST_READ = 8 * MOST_BODY  # of all such requests that are being answered
 MOST_PIXELS = 50_000_000  # decoded, 150 MB
+DECODED = Budget(MOST_PIXELS)  # pixels that are decoded at a time: one large picture, or many small ones
 KEPT_SIDE = 1600  # of photographs that are kept with a vote
 KEPT_QUALITY = 90
 
@@ -41,22 +47,16 @@ class Photograph:
 
     Args:
         content: the bytes as they came.
-        image: decoded, upright RGB.
-        pixels: what the network reads of it, uint8 (3, size, size); empty until it is prepared.
+        pixels: what the network reads of it, uint8 (3, size, size).
     """
 
     content: bytes
-    image: Image.Image
     pixels: Tensor
 
     @property
     def digest(self) -> str:
         """Digest of the bytes."""
         return hashlib.sha256(self.content).hexdigest()[:32]
-
-    def with_pixels(self, pixels: Tensor) -> "Photograph":
-        """The same with what the network reads."""
-        return replace(self, pixels=pixels)
 
 
 def check_uploads(contents: Sequence[bytes]) -> None:
@@ -74,26 +74,31 @@ def check_uploads(contents: Sequence[bytes]) -> None:
             )
 
 
-def decode_upload(content: bytes, place: int = 1) -> Photograph:
-    """A photograph from the bytes of a file.
+def of_decoded(content: bytes, made: Callable[[Image.Image], Made]) -> Made:
+    """What is made of the picture in these bytes, upright RGB; waits while too many pixels are decoded."""
+    with DECODED.waiting(number_of_pixels(content)):
+        return made(decode(content, most_pixels=MOST_PIXELS).image)  # no name for the image, which would outlive its room
+
+
+def read_upload(content: bytes, fit: Callable[[Image.Image], Tensor], place: int = 1) -> Photograph:
+    """A photograph from the bytes of a file; what is decoded of it is gone before the next one is.
 
     Args:
         content: the bytes.
+        fit: what the network reads of an image.
         place: its number among several, for messages.
     """
     try:
-        found = decode(content, most_pixels=MOST_PIXELS)
+        return Photograph(content, of_decoded(content, fit))
     except PictureError as error:
         raise UploadError(
             f"photograph {place}: {error}: expected a JPEG, PNG, WebP or another usual picture file", 415
         ) from None
-    return Photograph(content, found.image, torch.empty(0, dtype=torch.uint8))
 
 
 def encoded_anew(content: bytes, side: int = KEPT_SIDE) -> bytes:
     """A JPEG of the pixels alone, upright, no side longer than so many pixels, without any metadata."""
-    image = decode(content, most_pixels=MOST_PIXELS).image
-    return jpeg(image, side, KEPT_QUALITY)
+    return of_decoded(content, partial(jpeg, side=side, quality=KEPT_QUALITY))
 
 
 def jpeg(image: Image.Image, side: int, quality: int) -> bytes:

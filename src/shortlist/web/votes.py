@@ -19,6 +19,7 @@ from shortlist.words import is_control, shown
 
 Choice: TypeAlias = Literal["label", "none", "unsure"]
 CHOICES = get_args(Choice)
+UPLOAD = "upload"  # where photographs are from that somebody asked about
 LONGEST_NAME = 60  # characters of the name of a person
 VERSION = 1
 SCHEMA = """
@@ -35,8 +36,13 @@ CREATE TABLE IF NOT EXISTS votes (
 ) STRICT;
 CREATE INDEX IF NOT EXISTS votes_by_observation ON votes (observation);
 """
+# The author of photographs is whoever first voted on them as one: a file may hold two, of servers that did not decide it while
+# they wrote the vote.
+AUTHOR = "SELECT voter FROM votes WHERE observation = ? AND author = 1 ORDER BY number LIMIT 1"
 LAST = """
-SELECT observation, voter, choice, label, author, model FROM votes
+WITH authors AS (SELECT observation, voter, MIN(number) FROM votes WHERE author = 1 GROUP BY observation)
+SELECT votes.observation, votes.voter, choice, label, authors.voter IS votes.voter
+FROM votes LEFT JOIN authors ON authors.observation = votes.observation
 WHERE number IN (SELECT MAX(number) FROM votes GROUP BY observation, voter) ORDER BY number
 """
 
@@ -49,7 +55,7 @@ class Vote:
         voter: the name of the person.
         choice: ``label``, ``none`` or ``unsure``.
         label: the name of the class, for ``label``.
-        author: whether the person asked about the photograph, rather than reviewed it.
+        author: whether the person asked about the photograph, rather than reviewed it; photographs have one author.
     """
 
     voter: str
@@ -72,7 +78,7 @@ class Observation:
 
     Args:
         id: of the answer.
-        origin: ``upload``, or the split and the id of a row of the data.
+        origin: :data:`UPLOAD`, or the split and the id of a row of the data.
         model: the digest of the network that answered.
         answer: what it answered, as JSON types.
         pictures: the photographs, JPEG; empty where they were not asked for.
@@ -134,27 +140,26 @@ class VoteStore:
                 connection.executemany("INSERT INTO pictures VALUES (?, ?, ?)", pictures)
 
     def vote(self, observation: str, vote: Vote, *, model: str) -> None:
-        """Add a vote on photographs that are kept."""
-        row = (observation, vote.voter.strip(), vote.choice, vote.label, int(vote.author), model, time.time())
+        """Add a vote on photographs that are kept; of all who vote as their author, the first is."""
+        voter = vote.voter.strip()
         with self._transaction() as connection:
+            first = connection.execute(AUTHOR, (observation,)).fetchone()
+            author = vote.author and (first is None or first[0] == voter)
+            row = (observation, voter, vote.choice, vote.label, int(author), model, time.time())
             connection.execute(
                 "INSERT INTO votes (observation, voter, choice, label, author, model, created) VALUES (?, ?, ?, ?, ?, ?, ?)",
                 row,
             )
 
-    def holds(self, observation: str) -> bool:
-        """Whether these photographs are kept."""
-        return bool(self._rows("SELECT 1 FROM observations WHERE id = ?", observation))
-
-    def author_of(self, observation: str) -> str | None:
-        """The person who asked about photographs that are kept, if one did."""
-        found = self._rows("SELECT voter FROM votes WHERE observation = ? AND author = 1 LIMIT 1", observation)
+    def origin_of(self, observation: str) -> str | None:
+        """Where photographs that are kept are from; None if they are not kept."""
+        found = self._rows("SELECT origin FROM observations WHERE id = ?", observation)
         return str(found[0][0]) if found else None
 
     def observations(self, *, pictures: bool = False) -> list[Observation]:
         """Everything that was voted on, oldest first."""
         votes: dict[str, list[Vote]] = {}
-        for name, voter, choice, label, author, _ in self._rows(LAST):
+        for name, voter, choice, label, author in self._rows(LAST):
             votes.setdefault(name, []).append(Vote(voter, choice, label, bool(author)))
         kept = self._rows("SELECT id, origin, model, answer, created FROM observations ORDER BY created, id")
         return [
