@@ -170,6 +170,7 @@ EXCUSED = {
         "FittedThreshold", "Gate", "GivenLevel", "InterpolatedError", "LabelList", "LabelObjective", "Level", "Mass",
         "MassAbove", "Ordering", "Prefix", "Probability", "Rank", "Risk", "SetRule", "Size", "SizeSummary",
         "SurestNode",  # parts of rules
+        "ClassLaws", "CoverageLaw", "class_laws", "coverage_law",  # of numbers of rows
         "parse_rule", "register_modifier", "register_rule", "rule_from_record",
     },
     links: {

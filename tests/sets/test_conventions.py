@@ -196,7 +196,7 @@ def test_another_number_of_classes_is_refused(rule):
 
 @pytest.mark.parametrize("labels", [["oak", "elm"] * 30, np.array(["oak", "elm"] * 30), np.array(["oak", None] * 30)])
 def test_labels_that_are_texts_are_answered_with_what_to_do(labels):
-    with pytest.raises(InputError, match="target: .*number the classes"):
+    with pytest.raises(InputError, match="target: .*number the labels"):
         lac(0.1).fit(DRAWN, labels)
 
 

@@ -38,7 +38,7 @@ def exactly():
     """Train in float64 from here on, so that the order of sums does not show."""
     from shortlist.models.input_spec import InputSpec
     from shortlist.models.network import Network
-    from shortlist.training import run as module
+    from shortlist.training import network as module
 
     prepare = InputSpec.prepare
 

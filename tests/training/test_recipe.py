@@ -53,6 +53,8 @@ TYPED = {
     "fused_head": ("off", False),
     "skip_nonfinite": ("3", 3),
     "duplicates": ("together", "together"),
+    "erase": ("0.25", 0.25),
+    "mirror": ("yes", True),
     "weights": ("mine.safetensors", "mine.safetensors"),
     "tolerance": ("0.05", 0.05),
     "link": ("sigmoid", "sigmoid"),

@@ -25,7 +25,7 @@ def unlabel(dataset: Dataset, per_superclass: int = 2, seed: int = 0) -> Dataset
         per_superclass: how many classes of each superclass lose their label; at least one has to keep it.
         seed: of the choice of classes.
 
-    >>> rows = Split(torch.zeros(4, 1), torch.arange(4), "abcd")
+    >>> rows = Split(torch.zeros(4, 1), torch.arange(4), list("abcd"))
     >>> garden = Dataset("garden", ["bee", "fly", "oak", "elm"], {"train": rows}, ["animal", "animal", "tree", "tree"])
     >>> known = unlabel(garden, per_superclass=1)
     >>> known.classes, known.splits["train"].target.sum(1)

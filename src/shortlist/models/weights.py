@@ -1,18 +1,17 @@
-"""Weights of one's own for a backbone: a safetensors file or a state dict that torch saved, matched by name and shape."""
+"""Weights of one's own for a backbone: a safetensors file, matched by name and shape."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from shortlist.errors import InputError
 from shortlist.words import counted, printable, quoted
 
-SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
-INSIDE = ("state_dict", "model_state_dict", "model", "network")  # under which training programs store a state dict
+SUFFIX = ".safetensors"
+PICKLED = (".pt", ".pth", ".bin", ".ckpt")  # what torch.save writes may run code when it is read
 
 
 def load_weights(module: nn.Module, path: str | Path) -> str:
@@ -20,13 +19,13 @@ def load_weights(module: nn.Module, path: str | Path) -> str:
 
     Tensors are matched by name, behind whatever the names in the file begin with alike (``backbone.``, ``module.``), and by
     shape. A tensor of the module that the file lacks, or has in another shape, is an error; tensors that only the file has,
-    such as those of a classifier's head, are left out. No code in a file is run.
+    such as those of a classifier's head, are left out.
 
     Args:
         module: the backbone.
-        path: ``.safetensors``, or what ``torch.save`` wrote: a state dict, alone or under ``state_dict`` or ``model``.
+        path: of a ``.safetensors`` file.
 
-    >>> import tempfile
+    >>> import tempfile, torch
     >>> from safetensors.torch import save_file
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_file({"net.weight": torch.ones(2, 3), "head.bias": torch.ones(2)}, f"{folder}/mine.safetensors")
@@ -62,29 +61,26 @@ def load_weights(module: nn.Module, path: str | Path) -> str:
 def check_weights_path(path: str | Path) -> None:
     """Raise an error unless this is a file that may hold weights."""
     path = Path(path)
-    if path.suffix.lower() not in SUFFIXES or not path.is_file():
+    if path.suffix.lower() in PICKLED and path.is_file():
+        raise InputError(
+            f"weights: expected a {SUFFIX} file, got {printable(str(path))}, which only a pickle loader can read: convert it "
+            "once, where you trust it, with safetensors.torch.save_file(torch.load(FILE, weights_only=True), NEW)"
+        )
+    if path.suffix.lower() != SUFFIX or not path.is_file():
         came = "another kind of file" if path.is_file() else "a folder" if path.is_dir() else "nothing there"
-        raise InputError(f"weights: expected a file ending in {', '.join(SUFFIXES)}, got {printable(str(path))}: {came}")
+        raise InputError(f"weights: expected a {SUFFIX} file, got {printable(str(path))}: {came}")
 
 
 def _read(path: Path) -> dict[str, Tensor]:
     check_weights_path(path)
     try:
-        found: Any = load_file(path) if path.suffix.lower() == ".safetensors" else _from_torch(path)
-    except Exception as error:  # whatever torch and safetensors make of a damaged file
+        tensors: dict[str, Tensor] = load_file(path)
+    except Exception as error:  # whatever safetensors makes of a damaged file
         reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
         raise InputError(f"weights: {printable(str(path))} cannot be read as weights: {reason}") from error
-    for name in INSIDE:
-        if isinstance(found, Mapping) and isinstance(found.get(name), Mapping):
-            found = found[name]
-    tensors = {str(name): one for name, one in found.items() if isinstance(one, Tensor)} if isinstance(found, Mapping) else {}
     if not tensors:
-        raise InputError(f"weights: expected tensors by name in {printable(str(path))}, got {type(found).__name__} without any")
+        raise InputError(f"weights: expected tensors by name in {printable(str(path))}, got none")
     return tensors
-
-
-def _from_torch(path: Path) -> Any:
-    return torch.load(path, map_location="cpu", weights_only=True)  # plain containers and tensors: no code is run
 
 
 def _prefix(given: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:

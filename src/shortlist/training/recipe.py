@@ -43,7 +43,7 @@ class Recipe:
         label_noise: probability with which a training label is replaced by one drawn from its superclass.
         backbone: the name of a backbone, see :func:`~shortlist.models.make_backbone`.
         pretrained: whether to start from the published weights of the backbone.
-        weights: a file of weights of your own to start the backbone from, ``.safetensors`` or a state dict of torch.
+        weights: a ``.safetensors`` file of weights of your own to start the backbone from.
         size: side of the pictures that the network reads; by default that of the pictures if all are equal and at most 64,
             else 64.
         augmentation: augmentation of training pictures: ``"shift-flip"`` shifts by up to an eighth of the side, into black or
