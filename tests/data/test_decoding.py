@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from shortlist.data.decoding import PictureError, decode, read_picture
+from shortlist.data.decoding import PictureError, decode, decode_image, read_picture
 from shortlist.errors import InputError
 from tests.data.drawings import file_of, noise
 
@@ -420,3 +420,14 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
 def test_formats_that_bring_programs_with_them_are_not_opened():
     with pytest.raises(PictureError, match="not a picture that can be read"):
         read_picture(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\n")
+
+
+def test_deep_pictures_are_scaled_alike_from_the_first_row_to_the_last():
+    """More rows than are scaled at a time; the only value above 1, which sets the scale of floats, is in the last one."""
+    deep = np.linspace(0, 65535, 150 * 3).reshape(150, 3)
+    pixels = decode_image(Image.fromarray(deep.astype(np.uint16))).pixels
+    np.testing.assert_array_equal(pixels[0], (deep.astype(np.uint16) / 257).round())
+    floats = np.full((150, 3), 0.6, np.float32)
+    floats[-1, -1] = 200
+    found = decode_image(Image.fromarray(floats)).pixels[0]
+    assert (found[0, 0], found[70, 1], found[-1, -1]) == (1, 1, 200)

@@ -42,6 +42,7 @@ UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+DEEP_ROWS = 64  # of a deep picture, scaled at a time
 SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
 
 
@@ -189,14 +190,16 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
 def _to_eight_bits(values: Array, mode: str) -> Array:
     """Pillow would clip deep pixels at 255; here the full range becomes 0 to 255. Float pictures go to 1, or else to 255."""
-    with np.errstate(invalid="ignore"):
-        deep = values.astype(np.float64)
-    if mode == "F":
-        top = 1.0 if (np.nan_to_num(deep) <= 1.0).all() else 255.0
-    else:
-        top = 65535.0 if mode != "I" or deep.max(initial=0) > 255 else 255.0
     with np.errstate(invalid="ignore"):  # not numbers become 0
-        return np.nan_to_num(deep * (255.0 / top)).clip(0, 255).round().astype(np.uint8)
+        if mode == "F":
+            top = 255.0 if (values > 1).any() else 1.0
+        else:
+            top = 65535.0 if mode != "I" or values.max(initial=0) > 255 else 255.0
+        found = np.empty(values.shape, np.uint8)
+        for start in range(0, len(values), DEEP_ROWS):  # a whole picture in float64 would take several times its memory
+            part = slice(start, start + DEEP_ROWS)
+            found[part] = np.nan_to_num(values[part].astype(np.float64) * (255.0 / top)).clip(0, 255).round()
+    return found
 
 
 def _remark_on_mode(mode: str) -> str | None:
