@@ -1,6 +1,7 @@
 """docs/benchmarks.md, written from the newest result of every setting."""
 
 from pathlib import Path
+from typing import Any
 
 from benchmarks import gpu_page
 from benchmarks.results_files import foot, newest, ratio
@@ -290,18 +291,23 @@ def _serving() -> str:
     lines = newest("serving")
     if not lines:
         return ""
-    line = lines[-1]
     intro = (
-        f"The [identification page](serve.md) under load: {line['setting']}. Every answer has the most similar references of "
-        "each suggested class. Clients keep their connections, send a small JPEG each time and run on the same machine. "
-        f"{line['other_load_words']}The page is {line['page_bytes'] / 1e3:.0f} kB before pictures."
+        "The [identification page](serve.md) under load. Every answer has the most similar references of each suggested class. "
+        "Clients keep their connections, send a small JPEG each time and run on the same machine. "
+        f"The page is {lines[-1]['page_bytes'] / 1e3:.0f} kB before pictures."
     )
+    tables = [part for line in lines for part in (_load_of(line), "", foot(line), "")]
+    note = "Rows of 50 clients are half a minute each. Answers are remembered, to be voted on, in up to 128 MB."
+    return "\n".join(["## Serving", "", intro, "", *tables, note])
+
+
+def _load_of(line: dict[str, Any]) -> str:
+    """The loads of one server, as a table."""
     columns = ["clients", "answers a second", "median, ms", "95 % within, ms", "processor, ms each", "errors", "memory, MB"]
-    rows = ["## Serving", "", intro, "", f"| {' | '.join(columns)} |", "|" + "---:|" * len(columns)]
+    rows = [f"{line['setting']}. {line['other_load_words']}", "", f"| {' | '.join(columns)} |", "|" + "---:|" * len(columns)]
     rows += [
         f"| {n['clients']} | {n['per_second']:.0f} | {n['median_ms']:.1f} | {n['p95_ms']:.1f} | {n['cpu_ms']:.1f} "
         f"| {n['errors']} of {n['requests']:,} | {n['memory_mb']:.0f} |"
         for n in line["load"]
     ]
-    rows += ["", "The four rows of 50 clients are half a minute each. Answers are remembered, to be voted on, in up to 128 MB."]
-    return "\n".join([*rows, "", foot(line)])
+    return "\n".join(rows)

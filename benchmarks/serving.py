@@ -1,8 +1,9 @@
 """The identification server under load: ``python -m benchmarks serving`` takes three minutes and uses the loopback interface.
 
 A server process with the network of the demo (its weights do not matter for speed), 120 classes, sets of 5 on average, and
-300,000 references of which similar ones are searched for every answer. Clients keep their connections, send a small JPEG each
-time and wait for the answer; they run on the same machine, and take their share of it.
+300,000 references of which similar ones are searched for every answer; then, for less long, a ResNet-50 at 224 pixels.
+Clients keep their connections, send a small JPEG each time and wait for the answer; they run on the same machine, and take
+their share of it.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
@@ -33,37 +34,49 @@ from shortlist.web.service import Identifier
 from shortlist.web.site import Site
 from shortlist.web.votes import VoteStore
 
-CLASSES, REFERENCES, SIDE = 120, 300_000, 32
+CLASSES = 120
 LONG, SHORT = 120.0, 15.0  # seconds
 
 
-def _site(folder: Path) -> Site:
+class Served(NamedTuple):
+    """What is served."""
+
+    backbone: str
+    side: int
+    references: int
+
+
+DEMO, LARGE = Served("resnet-8x2/2", 32, 300_000), Served("resnet-50/4", 224, 100_000)
+
+
+def _site(folder: Path, served: Served) -> Site:
     torch.manual_seed(0)
     garden = Flora(species=CLASSES, genera=30)
-    network = Network("resnet-8x2/2", "linear", InputSpec.pictures(SIDE, 0.5, 0.25), CLASSES).eval()
+    network = Network(served.backbone, "linear", InputSpec.pictures(served.side, 0.5, 0.25), CLASSES).eval()
     classifier = Classifier(network, garden.classes, link=Softmax(), superclasses=garden.superclasses)
-    images, _, _ = garden.specimens(500, seed=8, size=SIDE)
+    images, _, _ = garden.specimens(500 if served == DEMO else 50, seed=8, size=served.side)
     classifier = classifier.fit_rule(average_k(5), classifier.predictions(images))
     width = int(network.backbone.num_features)
-    embeddings = torch.nn.functional.normalize(torch.randn(REFERENCES, width), dim=1).half().numpy()
+    embeddings = torch.nn.functional.normalize(torch.randn(served.references, width), dim=1).half().numpy()
     np.save(folder / "embeddings.npy", embeddings)
-    starts = np.linspace(0, REFERENCES, CLASSES + 1).astype(np.int64)
+    starts = np.linspace(0, served.references, CLASSES + 1).astype(np.int64)
     typical = starts[:-1, None] + np.arange(8)
     kept = np.load(folder / "embeddings.npy", mmap_mode="c")
-    references = References(kept, starts, np.arange(REFERENCES), typical, network.digest(), "")
-    images = torch.zeros(1, 3, SIDE, SIDE, dtype=torch.uint8).expand(REFERENCES, 3, SIDE, SIDE)
-    rows = Split(PictureArray(images), None, [str(row) for row in range(REFERENCES)])
+    references = References(kept, starts, np.arange(served.references), typical, network.digest(), "")
+    images = torch.zeros(1, 3, served.side, served.side, dtype=torch.uint8).expand(served.references, -1, -1, -1)
+    rows = Split(PictureArray(images), None, [str(row) for row in range(served.references)])
     pictures = ReferencePictures(rows, references)
     return Site(Identifier(classifier, references), VoteStore(folder / "votes.sqlite"), "demo", pictures=pictures)
 
 
-def _serve(folder: str, bound: socket.socket) -> None:
+def _serve(folder: str, bound: socket.socket, served: Served) -> None:
     import uvicorn
 
     from shortlist.web.app import make_app
 
     torch.set_num_threads(1)
-    settings = uvicorn.Config(make_app(_site(Path(folder))), log_level="warning", proxy_headers=False, server_header=False)
+    app = make_app(_site(Path(folder), served))
+    settings = uvicorn.Config(app, log_level="warning", proxy_headers=False, server_header=False)
     uvicorn.Server(settings).run(sockets=[bound])
 
 
@@ -73,12 +86,12 @@ def _tcp() -> socket.socket:
 
 
 @contextmanager
-def _server() -> Any:
+def _server(served: Served) -> Any:
     """Its process and its port."""
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder, _tcp() as bound:
         bound.bind(("127.0.0.1", 0))
-        process = context.Process(target=_serve, args=(folder, bound), daemon=True)
+        process = context.Process(target=_serve, args=(folder, bound, served), daemon=True)
         process.start()
         try:
             yield psutil.Process(process.pid), bound.getsockname()[1]
@@ -95,8 +108,8 @@ def _request(content: bytes) -> bytes:
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-def _requests(count: int = 64) -> list[bytes]:
-    images, _, _ = Flora(species=CLASSES, genera=30).specimens(count, seed=9, size=SIDE)
+def _requests(side: int, count: int = 64) -> list[bytes]:
+    images, _, _ = Flora(species=CLASSES, genera=30).specimens(count, seed=9, size=side)
     found = []
     for image in images:
         written = io.BytesIO()
@@ -188,20 +201,26 @@ def _measured(process: psutil.Process, port: int, clients: int, seconds: float, 
 
 
 def run(long: float = LONG) -> None:
-    requests = _requests()
+    # The last quarters show whether memory still grows.
+    _run(DEMO, [(1, SHORT), (16, SHORT), *[(50, long / 4)] * 4])
+    _run(LARGE, [(1, SHORT), (16, SHORT)])
+
+
+def _run(served: Served, loads: list[tuple[int, float]]) -> None:
+    requests = _requests(served.side)
     busy = psutil.cpu_percent(5) / 100  # before the server starts
-    with _server() as (process, port):
+    with _server(served) as (process, port):
         _wait(port)
         _load(port, 4, 2, requests)  # warms up
-        loads = [(1, SHORT), (16, SHORT), *[(50, long / 4)] * 4]  # the last quarters show whether memory still grows
         found = {
             "load": [_measured(process, port, clients, seconds, requests) for clients, seconds in loads],
             "page_bytes": _page_bytes(port),
             "other_load_words": _others(busy),
         }
         health = json.loads(asyncio.run(_read(port, "/healthz")))
-        assert health["references"] == REFERENCES
-        record("serving", f"{REFERENCES:,} references, {CLASSES} classes, resnet-8x2/2 at {SIDE} pixels, one process", found)
+        assert health["references"] == served.references
+        network = f"{served.backbone} at {served.side} pixels"
+        record("serving", f"{served.references:,} references, {CLASSES} classes, {network}, one process", found)
         print(json.dumps(found, indent=1), flush=True)
 
 
