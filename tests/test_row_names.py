@@ -102,3 +102,13 @@ def test_ids_are_compared_with_an_index_of_the_same_names_alone():
         check_row_names(["1", "2", "3"], pd.Series([0, 0, 0], [3, 2, 1]), "y")
     assert row_names(pd.Series([1], ["a"])) == ["a"]
     assert row_names(["a"]) is None
+
+
+def test_labels_given_as_names_of_classes_are_compared_by_their_rows_too():
+    probs = pd.DataFrame([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]], index=["x", "y", "z"], columns=["ash", "elm"])
+    labels = pd.Series(["elm", "ash", "ash"], index=["y", "x", "z"])
+    with pytest.raises(InputError, match="target: expected the rows in their order, got 'y' in row 0"):
+        lac(0.5).fit(probs, labels)
+    with pytest.raises(InputError, match="target: expected the rows in their order"):
+        Predictions(probs, labels)
+    assert Predictions(probs, labels.loc[probs.index]).target.tolist() == [0, 1, 0]
