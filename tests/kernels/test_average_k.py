@@ -174,13 +174,13 @@ def test_several_rows_for_each_program(device, monkeypatch):
 def test_the_operators_are_what_torch_expects(device):
     scores, proposals, target = batch(4, 6, device)
     torch.library.opcheck(
-        kernels.average_k_forward.default,
+        torch.ops.shortlist.average_k_forward.default,
         (scores, proposals, target, -100, 3, 2, 0.5, False),
         test_utils=("test_schema", "test_faketensor"),
     )
     loss, *kept = kernels.average_k_forward(scores, proposals, target, -100, 3, 2, 0.5, False)
     torch.library.opcheck(
-        kernels.average_k_backward.default,
+        torch.ops.shortlist.average_k_backward.default,
         (torch.ones_like(loss), scores, proposals, target, *kept, -100),
         test_utils=("test_schema", "test_faketensor"),
     )

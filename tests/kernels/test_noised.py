@@ -7,7 +7,7 @@ import torch
 
 from shortlist.kernels import use_kernels
 from shortlist.kernels.noise import keyed_normal, philox
-from shortlist.kernels.noised import noised_draws, noised_hinge, noised_hinge_gradient, takes_draws
+from shortlist.kernels.noised import noised_draws, noised_hinge, takes_draws
 from shortlist.losses import noised_topk_hinge_loss
 from shortlist.operators import expected_top_value
 
@@ -201,12 +201,13 @@ def test_large_k_goes_to_the_plain_form():
 def test_operators_are_registered_as_torch_wants_them(device):
     scores, target = normal(3, 20).to(device), torch.tensor([1, 2, -100], device=device)
     seed = torch.tensor([SEED], device=device)
-    torch.library.opcheck(noised_draws, (scores, seed, 2, 1.0, 3))
+    ops = torch.ops.shortlist
+    torch.library.opcheck(ops.noised_draws, (scores, seed, 2, 1.0, 3))
     arguments = (scores, seed, target, None, None, 2, 1.0, 3, 1.0, 1.0, -100, True)
-    torch.library.opcheck(noised_hinge, arguments)
+    torch.library.opcheck(ops.noised_hinge, arguments)
     values, places, *_ = noised_hinge(*arguments)
     one = torch.tensor(1.0, device=device)
-    torch.library.opcheck(noised_hinge_gradient, (one, None, one, values, places, target, scores, 1.0, -100))
+    torch.library.opcheck(ops.noised_hinge_gradient, (one, None, one, values, places, target, scores, 1.0, -100))
 
 
 def test_compiled_without_a_graph_break(device):

@@ -9,7 +9,7 @@ from shortlist.kernels.registry import operator
 
 ROUNDS = 3  # of counting a digit of the probabilities
 PROGRAMS = 1024
-MOST_COLUMNS = 2048  # of a row at once: more would leave a processor room for one program only
+MOST_COLUMNS = 1024  # of a row at once: more leave a processor room for fewer programs
 COPIES = 2  # of the counts of a further digit
 STATE, FIRST, SECOND, THIRD, END = 8, 16, 272, 272 + 2048 * COPIES, 272 + 4096 * COPIES  # places in the workspace
 
@@ -177,7 +177,7 @@ def average_k_backward(
 def _sizes(classes: int) -> tuple[int, int]:
     """The number of columns that a program takes at once, and of its warps."""
     block = min(MOST_COLUMNS, max(32, 1 << (classes - 1).bit_length()))
-    return block, 8 if block > 1024 else 4
+    return block, 8 if classes > 2 * MOST_COLUMNS else 4
 
 
 class AverageKParts:

@@ -299,8 +299,9 @@ def _launch(
         scores, seed, target, notes, arrived, columns, stride, epsilon, inverse, wanted, ignore_index, first_row,
         **sizes, BLOCK=block, HINGE=hinge, num_warps=4 if columns <= 8192 else 8,
     )  # fmt: skip
-    warps = max(1, min(4, room // 128))
-    select_draws[(rows, samples)](scores, seed, places, notes, stride, k, epsilon, first_row, **sizes, num_warps=warps)
+    select_draws[(rows, samples)](
+        scores, seed, places, notes, stride, k, epsilon, first_row, **sizes, num_warps=_selection_warps(room)
+    )  # fmt: skip
     finish_rows[(rows,)](
         scores, seed, target, margins, weight, values, places, notes, arrived, reduced, divisor,
         columns, stride, k, epsilon, inverse, margin, scale, more_wanted, ignore_index, first_row, rows,
@@ -329,6 +330,11 @@ def _room(columns: int, k: int, samples: int) -> int:
     """
     together = 1.1 * samples * (k + 3.3 * math.sqrt(k) + 3)
     return _power_of_two(min(columns, int(together + 3 * math.sqrt(together))))
+
+
+def _selection_warps(room: int) -> int:
+    """The warps that compare the classes of one draw."""
+    return max(1, min(4, room // 128))
 
 
 def _block(columns: int) -> int:

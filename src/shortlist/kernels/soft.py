@@ -14,6 +14,7 @@ from shortlist.kernels.rows import block_of, unit_columns, warps_of
 # What forward keeps for each row: value, weight, pivot of the level, offset and inverse sum of the noise's weights, factor of
 # the gradient, and the rest of the level, pivot + rest · unit, which a sum of the two would round away beside large scores.
 KEPT = 7
+MOST_COLUMNS, MOST_WARPS = 512, 4  # of a program: a row is searched in several rounds, which many warps would spend waiting
 
 
 class _Noise(NamedTuple):
@@ -144,8 +145,8 @@ def _forward(
             MARGINS=margins is not None,
             WEIGHTED=weight is not None,
             NORMAL=noise == "normal",
-            BLOCK=block_of(classes),
-            num_warps=warps_of(classes),
+            BLOCK=min(MOST_COLUMNS, block_of(classes)),
+            num_warps=min(MOST_WARPS, warps_of(classes)),
         )
     return out
 
@@ -172,7 +173,7 @@ def _backward(gradient: Tensor, scores: Tensor, target: Tensor | None, kept: Ten
     scores, out = unit_columns(scores), _backward_shapes(gradient, scores)
     rows, classes = scores.shape
     if rows:
-        block = block_of(classes)
+        block = min(MOST_COLUMNS, block_of(classes))
         device.rows_backward[(rows, -(-classes // block))](
             gradient,
             scores,
@@ -187,6 +188,6 @@ def _backward(gradient: Tensor, scores: Tensor, target: Tensor | None, kept: Ten
             HINGE=target is not None,
             NORMAL=noise == "normal",
             BLOCK=block,
-            num_warps=warps_of(classes),
+            num_warps=min(MOST_WARPS, warps_of(classes)),
         )
     return out

@@ -40,6 +40,20 @@ def number_wanted(rows, numerator, denominator):
 
 
 @triton.jit
+def _largest_and_total(proposals, row, stride, classes, BLOCK: tl.constexpr):
+    """The largest score of a row and the sum of exp(score - largest); each column of a block keeps its own until the end."""
+    most = tl.full([BLOCK], LOWEST, tl.float32)
+    sums = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, classes, BLOCK):
+        scores = load_row(proposals, row, stride, start + tl.arange(0, BLOCK), classes)
+        higher = tl.where(scores > most, scores, most)
+        sums = sums * tl.exp(most - higher) + tl.exp(scores - higher)
+        most = higher
+    largest = tl.max(most, 0)
+    return largest, tl.sum(sums * tl.exp(most - largest), 0)
+
+
+@triton.jit
 def count_first(
     proposals,
     target,
@@ -61,13 +75,7 @@ def count_first(
         row = tl.program_id(0) * rows_each + step
         label = tl.load(target + row, mask=row < rows, other=0)
         if (row < rows) & (label != ignore_index):
-            largest = tl.full([], LOWEST, tl.float32)
-            total = tl.full([], 0.0, tl.float32)
-            for start in range(0, classes, BLOCK):
-                scores = load_row(proposals, row, stride, start + tl.arange(0, BLOCK), classes)
-                higher = tl.maximum(largest, tl.max(scores, 0))
-                total = total * tl.exp(largest - higher) + tl.sum(tl.exp(scores - higher), 0)
-                largest = higher
+            largest, total = _largest_and_total(proposals, row, stride, classes, BLOCK)
             tl.store(statistics + 2 * row, largest)
             tl.store(statistics + 2 * row + 1, total)
             inside = (label >= 0) & (label < classes)
