@@ -23,7 +23,8 @@ COUPLED = ["expected-positive", "role", "quasibinary", "two-way"]
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Chunks of four rows, so that a batch has several."""
-    monkeypatch.setattr(linear, "CHUNK_ENTRIES", {"any": 4 * CLASSES})
+    for bound in ("FEWEST_ENTRIES", "MOST_ENTRIES"):
+        monkeypatch.setattr(linear, bound, {"any": 4 * CLASSES})
     monkeypatch.setattr(linear, "ROWS_MULTIPLE", 1)
 
 

@@ -19,8 +19,11 @@ from shortlist.losses.rows import integer_target
 from shortlist.processes import processes
 from shortlist.tensors import Scores, Target, by_device, check_tensor, shape_of, uncompiled
 
-# Scores of a chunk: 50 MB in bfloat16 on a GPU, whose matrix products need several hundred rows to be fast.
-CHUNK_ENTRIES = {"cpu": 2**22, "any": 3 * 2**23}
+# Scores of a chunk, at least and at most. On a GPU 50 to 200 MB in bfloat16: matrix products need several hundred rows to be
+# fast, and every chunk reads and writes the gradient of the weight once more.
+FEWEST_ENTRIES = {"cpu": 2**22, "any": 3 * 2**23}
+MOST_ENTRIES = {"cpu": 2**22, "any": 12 * 2**23}
+FEWEST_CHUNKS = 8  # between the two, so that a chunk takes little of what the scores of all rows would
 ROWS_MULTIPLE = 64  # of which the rows of a chunk are a multiple, as matrix products prefer
 # In float16, gradients are computed this many times too large, like those of a scaled loss: most would be below its range.
 FLOAT16_SCALE = 16.0
@@ -59,7 +62,7 @@ def loss_of_linear(
         weight: (C, F); for :class:`AverageKLoss` a pair, of the multi-label head and of the proposal head.
         bias: (C,), or None; for :class:`AverageKLoss` a pair of these.
         target: as the loss takes it.
-        rows_at_once: default None, as many as have about 25 million scores together on a GPU and 4 million elsewhere.
+        rows_at_once: default None, as many as have 25 to 100 million scores together on a GPU and 4 million elsewhere.
 
     Shape: (N, F), (C, F), (C,), (N,) or (N, C) → scalar, or (N,) with ``reduction="none"``.
 
@@ -131,7 +134,8 @@ def _chunks(scores: Scores, step: int | None) -> Iterator[slice]:
     """Slices of about equally many rows; one, without rows, for an empty batch."""
     rows, classes = scores.shape
     if step is None:
-        most = max(1, by_device(CHUNK_ENTRIES, scores) // classes)
+        entries = min(rows * classes // FEWEST_CHUNKS, by_device(MOST_ENTRIES, scores))
+        most = max(1, max(entries, by_device(FEWEST_ENTRIES, scores)) // classes)
         step = -(-rows // max(1, -(-rows // most)))
         step = -(-step // ROWS_MULTIPLE) * ROWS_MULTIPLE
     for start in range(0, max(1, rows), max(1, step)):
