@@ -14,7 +14,7 @@ from PIL import Image
 
 from shortlist.data.loading import fit_square, load_pictures, picture_batches
 from shortlist.data.pictures import PictureArray, PictureFiles
-from shortlist.data.worker_processes import blocks_by_processes, worthwhile_workers
+from shortlist.data.worker_processes import batches_by_processes, blocks_by_processes, worthwhile_workers
 from shortlist.errors import InputError
 from tests.data.drawings import noise
 
@@ -267,9 +267,9 @@ def test_many_pictures_on_many_cores_are_decoded_by_processes(folder, monkeypatc
 
     def counted(*arguments, **options):
         started.append(options["workers"])
-        return blocks_by_processes(*arguments, **options)
+        return batches_by_processes(*arguments, **options)
 
-    monkeypatch.setattr("shortlist.data.worker_processes.blocks_by_processes", counted)
+    monkeypatch.setattr("shortlist.data.worker_processes.batches_by_processes", counted)
     found = load_pictures(folder, size=9, tolerance=1.0)
     assert started == [1]  # one block needs no more
     assert torch.equal(found.images, expected.images)
@@ -289,6 +289,20 @@ def test_batches_are_put_together_from_what_processes_hand_over(folder, monkeypa
         assert torch.equal(one.images, other.images)
         assert torch.equal(one.rows, other.rows)
         assert (one.problems, one.asked) == (other.problems, other.asked)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_slots_of_shared_memory_are_used_again_only_when_their_pictures_are_copied(tmp_path):
+    values = np.arange(120, dtype=np.uint8)
+    for value in values:
+        Image.new("RGB", (4, 4), (int(value), 0, 0)).save(tmp_path / f"{value:03}.png")
+    files = PictureFiles(tmp_path, [f"{value:03}.png" for value in values])
+    batches = torch.arange(120).flip(0).split(7)
+    for found, rows in zip(
+        batches_by_processes(files, batches, size=4, fit="crop", workers=2, handed_over=3), batches, strict=True
+    ):
+        assert torch.equal(found.rows, rows)
+        assert torch.equal(found.images[:, 0, 0, 0].long(), rows)
 
 
 @pytest.mark.parametrize(

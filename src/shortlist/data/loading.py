@@ -8,7 +8,6 @@ one reader, those of other people's datasets, are decoded by the thread that ask
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain, islice
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -128,22 +127,14 @@ def _decoded(
     cores, rows = usable_cores(), sum(map(len, blocks))
     if not isinstance(pictures, PictureArray):
         # Imported here because workers import this module.
-        from shortlist.data.worker_processes import blocks_by_processes, worthwhile_workers
+        from shortlist.data.worker_processes import batches_by_processes, worthwhile_workers
 
         processes = worthwhile_workers(rows, HANDED_OVER, size, cores)
         if processes:
-            parts = [block.split(HANDED_OVER) for block in blocks]
-            found = blocks_by_processes(pictures, chain(*parts), size=size, fit=fit, workers=processes, ahead=2)
-            return (_joined(list(islice(found, len(part))), size, pin) for part in parts)
+            return batches_by_processes(
+                pictures, blocks, size=size, fit=fit, workers=processes, handed_over=HANDED_OVER, pin=pin
+            )
     return _by_threads(pictures, blocks, size, fit, cores)
-
-
-def _joined(parts: Sequence[Loaded], size: int, pin: bool) -> Loaded:
-    """The parts of a batch as one."""
-    images = torch.empty(sum(map(len, parts)), size, size, 3, dtype=torch.uint8, pin_memory=pin).permute(0, 3, 1, 2)
-    problems = [problem for part in parts for problem in part.problems]
-    rows = torch.cat([part.rows for part in parts])
-    return Loaded(_put_together(parts, images), rows, problems, sum(part.asked for part in parts))
 
 
 def _put_together(parts: Sequence[Loaded], images: Tensor) -> Tensor:
@@ -167,9 +158,18 @@ def load_block(pictures: Pictures, rows: Tensor, size: int, fit: Framing) -> Loa
     """These rows, decoded one after the other."""
     numbers = rows.tolist()
     pixels = np.empty((len(numbers), size, size, 3), np.uint8)
+    return _loaded(pixels, numbers, fill_block(pixels, pictures, numbers, size, fit))
+
+
+def fill_block(pixels: Array, pictures: Pictures, rows: Sequence[int], size: int, fit: Framing) -> list[Problem | None]:
+    """Decode these rows into ``pixels``, uint8 (n, size, size, 3); returns the problem of each, if it had one."""
     with QUIET:  # once for all of them
-        problems = [_fill(pixels, place, pictures, row, size, fit) for place, row in enumerate(numbers)]
-    return _loaded(pixels, numbers, problems)
+        return [_fill(pixels, place, pictures, row, size, fit) for place, row in enumerate(rows)]
+
+
+def readable_places(problems: Sequence[Problem | None]) -> list[int]:
+    """The places of a block that were filled."""
+    return [place for place, problem in enumerate(problems) if problem is None or problem.kind != UNREADABLE]
 
 
 def _check_pictures(pictures: object) -> None:
@@ -190,7 +190,7 @@ def _submit(pool: ThreadPoolExecutor, pictures: Pictures, rows: list[int], size:
 
 def _loaded(pixels: Array, rows: list[int], problems: Sequence[Problem | None]) -> Loaded:
     """Without the places that stayed empty."""
-    kept = [place for place, problem in enumerate(problems) if problem is None or problem.kind != UNREADABLE]
+    kept = readable_places(problems)
     images = torch.from_numpy(pixels if len(kept) == len(rows) else pixels[kept]).permute(0, 3, 1, 2)
     numbers = torch.tensor([rows[place] for place in kept], dtype=torch.int64)
     return Loaded(images, numbers, [problem for problem in problems if problem], len(rows))

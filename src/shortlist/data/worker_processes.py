@@ -9,15 +9,17 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from shortlist.data.loading import Framing, Loaded, load_block
+from shortlist.data.loading import Framing, Loaded, fill_block, load_block, readable_places
 from shortlist.data.pictures import Pictures
+from shortlist.data.problems import Problem
 
 if TYPE_CHECKING:
     from torch.utils.data import Sampler
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 FEWEST_WORKERS = 4  # with fewer, threads do as well
 FEWEST_PICTURES = 4_000  # below, they are done before as many processes have started
 SHARED_MEMORY = Path("/dev/shm")  # where torch hands tensors from process to process
+BLOCKS_AHEAD = 2  # that each worker has ready or in hand
+
+Task: TypeAlias = tuple[int, list[int]]  # the slot to write to, and the rows
+Filled: TypeAlias = tuple[int, list[int], list[Problem]]  # the slot, the places of the rows that were readable, the problems
 
 
 def blocks_by_processes(
@@ -60,6 +66,68 @@ class _Blocks(Dataset[Loaded]):
 
     def __getitem__(self, rows: Tensor) -> Loaded:
         return load_block(self.pictures, rows, self.size, self.fit)
+
+
+def batches_by_processes(
+    pictures: Pictures, batches: Sequence[Tensor], *, size: int, fit: Framing, workers: int, handed_over: int, pin: bool = False
+) -> Iterator[Loaded]:
+    """Each batch of row numbers, decoded, in order.
+
+    Workers decode into slots of shared memory that are used again and again, and pictures are copied once, into their batch:
+    memory of its own for each block would have to be mapped, filled and freed by the process that feeds the device.
+
+    Args:
+        pictures: where they come from.
+        batches: row numbers.
+        size: side of the squares.
+        fit: how a picture becomes one, see :func:`~shortlist.data.load_pictures`.
+        workers: processes, which are forked.
+        handed_over: rows that a worker decodes before it hands them over.
+        pin: give them out in page-locked memory, from where a GPU copies without waiting.
+    """
+    # One for each block that workers have, and one for the block that is being copied.
+    number = workers * BLOCKS_AHEAD + 1
+    slots = torch.empty(number, handed_over, size, size, 3, dtype=torch.uint8).share_memory_()
+    decoded = slots.numpy()  # numpy copies with one thread: those of torch would wait, spinning, on the cores of the workers
+    parts = [batch.split(handed_over) for batch in batches]
+    tasks = [part.tolist() for split in parts for part in split]
+    filled = iter(
+        DataLoader(
+            _Slots(pictures, size, fit, slots),
+            batch_size=None,
+            sampler=[(place % number, rows) for place, rows in enumerate(tasks)],
+            num_workers=workers,
+            prefetch_factor=BLOCKS_AHEAD,
+            multiprocessing_context="fork",
+            worker_init_fn=EndsWithParent(os.getpid()),
+        )
+    )
+    for batch, split in zip(batches, parts, strict=True):
+        images = torch.empty(len(batch), size, size, 3, dtype=torch.uint8, pin_memory=pin)
+        rows, problems, count = [], [], 0
+        for part in split:
+            slot, readable, found = next(filled)
+            images.numpy()[count : count + len(readable)] = decoded[slot, : len(readable)]
+            rows.append(part[readable])
+            problems += found
+            count += len(readable)
+        yield Loaded(images[:count].permute(0, 3, 1, 2), torch.cat(rows), problems, len(batch))
+
+
+class _Slots(Dataset[Filled]):
+    """Fills slots, uint8 (n, rows, size, size, 3), with decoded pictures; numbers travel as lists, which need no memory."""
+
+    def __init__(self, pictures: Pictures, size: int, fit: Framing, slots: Tensor):
+        self.pictures, self.size, self.fit, self.slots = pictures, size, fit, slots
+
+    def __getitem__(self, task: Task) -> Filled:
+        slot, rows = task
+        pixels = self.slots[slot].numpy()
+        problems = fill_block(pixels, self.pictures, rows, self.size, self.fit)
+        readable = readable_places(problems)
+        if len(readable) < len(rows):
+            pixels[: len(readable)] = pixels[readable]
+        return slot, readable, [problem for problem in problems if problem]
 
 
 class EndsWithParent:
