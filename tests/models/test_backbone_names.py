@@ -71,7 +71,7 @@ def test_other_names_are_refused_with_the_grammar(name):
 
 def test_every_form_of_a_name_is_listed():
     assert [re.split("[-:]", form)[0] for form in backbone_names()] == [
-        *("resnet", "densenet", "densenet", "vgg", "plain", "features", "mlp", "torchvision", "timm")
+        *("resnet", "resnet9", "densenet", "densenet", "vgg", "plain", "features", "mlp", "torchvision", "timm")
     ]
     assert {backbone_inputs(name) for name in ("resnet-20", "densenet-40-12", "plain-8", "timm:resnet18")} == {"pictures"}
     assert backbone_inputs("torchvision:resnet18") == "pictures"  # known without the package

@@ -24,10 +24,11 @@ PICTURES = {
     "resnet-50/4": 2048,
     "densenet-10-4": 16 + 6 * 4,
     "densenet-bc-10-4": ((8 + 4) // 2 + 4) // 2 + 4,  # 2 growth at first, one layer a block, two halvings
+    "resnet9-4": 32,
     "plain-4": 4,
     "plain-4-8-6": 6,
 }
-QUICK = ["resnet-8/4", "densenet-10-4", "densenet-bc-10-4", "plain-4-8", "mlp-8x2"]
+QUICK = ["resnet-8/4", "resnet9-4", "densenet-10-4", "densenet-bc-10-4", "plain-4-8", "mlp-8x2"]
 
 
 def draw(*shape, seed=0, dtype=torch.float32):
@@ -137,6 +138,7 @@ def test_a_vgg_ends_in_512_features_and_needs_32_pixels():
         ("densenet-bc-100-12", 10, "0.8"),
         ("densenet-bc-250-24", 10, "15.3"),
         ("densenet-bc-190-40", 10, "25.6"),
+        ("resnet9-64", 10, "6.6"),  # Page 2018
         ("resnet-18/4", 0, "11.18"),
         ("resnet-34/4", 0, "21.28"),
         ("resnet-50/4", 0, "23.51"),

@@ -15,6 +15,7 @@ from shortlist.models.backbones.features import MLP, FeatureTable, check_mlp
 from shortlist.models.backbones.foreign import PACKAGES, check_foreign, make_foreign
 from shortlist.models.backbones.pictures import PlainNet, check_plain
 from shortlist.models.backbones.resnet import ResNet, check_resnet
+from shortlist.models.backbones.resnet9 import ResNet9, check_resnet9
 from shortlist.models.backbones.vgg import STAGES, VGG, check_vgg
 from shortlist.words import similar
 
@@ -84,6 +85,7 @@ FAMILIES = (
         "pictures",
         tuple(f"resnet-{depth}" for depth in (8, 14, 20, 32, 44, 56, 110, 18, 34, 50, 101, 152)),
     ),
+    Family("resnet9-WIDTH", rf"resnet9-(?P<width>{NUMBER})", check_resnet9, ResNet9, "pictures", ("resnet9-64",)),
     _dense("densenet", ("densenet-40-12", "densenet-40-40"), bottleneck=False),
     _dense("densenet-bc", ("densenet-bc-100-12", "densenet-bc-190-40"), bottleneck=True),
     Family("vgg-DEPTH", rf"vgg-(?P<depth>{NUMBER})", check_vgg, VGG, "pictures", tuple(f"vgg-{depth}" for depth in STAGES)),
