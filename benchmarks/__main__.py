@@ -16,6 +16,7 @@ from benchmarks import (
     flora,
     flora_limit,
     flora_table,
+    gpu_kernels,
     gpu_losses,
     gpu_page,
     gradient_variance,
@@ -63,6 +64,7 @@ ON_A_GPU = {
     "training_loop": training_loop,
     "classifying": classifying,
     "gpu_losses": gpu_losses,
+    "gpu_kernels": gpu_kernels,
     "linear_losses": linear_losses,
     "epoch_time": epoch_time,
 }

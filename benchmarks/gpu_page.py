@@ -21,6 +21,13 @@ GRID_CAPTION = (
     "The same for batches of 1,024 rows. *Bandwidth*: what has to be read and written, scores, gradients and labels, at the "
     "speed of a large copy, as a share of the time replayed at 43,000 classes; 100 % would be the floor."
 )
+KERNELS_CAPTION = (
+    "Microseconds of the device in one forward and backward pass in float32, by torch's profiler, with the kernels that take "
+    "most. What lies between these and the times called is the processor: a call passes through Python twice, and every launch "
+    "of a kernel written in Triton goes through its launcher. Where batches are small, let the losses be part of a recorded "
+    "graph, as `shortlist train` does: an epoch then takes as long with any of them ([measured](#the-method-in-an-epoch))."
+)
+MOST_KERNELS = 3
 DRAWN = (
     *("F.cross_entropy", "cross-entropy", "noised top-5, 5 draws", "noised top-50, 5 draws", "soft top-5", "average-5", "SPA"),
     *("quasibinary", "sparse-top", "smooth hinge, k = 5"),
@@ -68,7 +75,7 @@ def section() -> str:
     if not all(map(results.has, SHAPES)):
         return ""
     rows = ["## Losses on a GPU", "", CAPTION, "", *_table(results, SHAPES, _megabytes, "MB")]
-    rows += ["", foot(results.called[str(SHAPES[-1])])]
+    rows += ["", foot(results.called[str(SHAPES[-1])]), *_kernels()]
     measured = [dtype for dtype in DTYPES if all(results.has(setting) for setting in GRID if setting.dtype == dtype)]
     if measured:
         rows += ["", "### By classes, precision and k", "", GRID_CAPTION, "", f"![Milliseconds by classes](images/{PLOT.name})"]
@@ -76,6 +83,29 @@ def section() -> str:
         settings = [setting for setting in GRID if setting.dtype == dtype]
         rows += ["", f"**{str(dtype).removeprefix('torch.')}**", "", *_table(results, settings, _bandwidth, "Bandwidth")]
     return "\n".join([*rows, "", foot(results.called[str(GRID[0])])] if measured else rows)
+
+
+def _kernels() -> list[str]:
+    """Where the time of the device goes: launches, microseconds, and the kernels that take most."""
+    found = {line["setting"]: line for line in newest("gpu-kernels")}
+    if not found:
+        return []
+    losses = dict.fromkeys(setting.removesuffix(f", {shape}") for setting in found for shape in SHAPES if str(shape) in setting)
+    heads = [f"{shape.rows:,} × {shape.classes:,}" for shape in SHAPES]
+    rows = ["", "### Where the time goes", "", KERNELS_CAPTION, "", "| | " + " | ".join(["launches", *heads]) + " |"]
+    rows.append("|---|---:|" + "---|" * len(SHAPES))
+    for loss in losses:
+        lines = [found.get(f"{loss}, {shape}") for shape in SHAPES]
+        launches = next(f"{line['launches']:g}" for line in lines if line)
+        rows.append(f"| {loss} | {launches} | " + " | ".join("" if line is None else _times(line) for line in lines) + " |")
+    return [*rows, "", foot(next(iter(found.values())))]
+
+
+def _times(line: dict[str, Any]) -> str:
+    """The sum over all kernels, and those that take most."""
+    times = line["microseconds"]
+    most = sorted(((time, name) for name, time in times.items()), reverse=True)[:MOST_KERNELS]
+    return f"{sum(times.values()):.0f} µs: " + ", ".join(f"{name} {time:.0f}" for time, name in most)
 
 
 def _table(results: Results, settings: list[Any], last: Any, title: str) -> list[str]:
