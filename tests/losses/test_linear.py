@@ -286,7 +286,9 @@ def test_the_same_seed_gives_the_same_noise_as_the_loss_itself_in_one_chunk():
     torch.manual_seed(5)
     expected = loss(linear(inputs, weight, bias), target)
     torch.manual_seed(5)
-    assert loss_of_linear(loss, inputs, weight, bias, target) == expected
+    # Sums of rows and their mean are rounded differently; other noise would differ in the first digits.
+    found = loss_of_linear(loss, inputs, weight, bias, target)
+    assert found.item() == pytest.approx(expected.item(), rel=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # dynamo looks at the tensors between its graphs

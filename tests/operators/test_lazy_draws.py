@@ -247,7 +247,7 @@ def test_draws_of_different_samples_rows_and_blocks_are_independent(monkeypatch,
     row = scores_of(spread, 300)
     if high:
         force_level(monkeypatch, expectation(spread, 300, k)[0] + 1)
-    rows = 2 * (lazy_draws.BLOCK_DIGITS // 4 // 300)  # two blocks of equal size
+    rows = 2 * (lazy_draws.BLOCK_SCORES // 300)  # two blocks of equal size
     _, values = draws_of(row, k, rows=rows, samples=4)
     assert len(np.unique(values)) > 0.999 * values.size
     for a, b in [(0, 1), (0, 3), (1, 2)]:
@@ -288,15 +288,25 @@ class LargestTensor(TorchDispatchMode):
         return made
 
 
+def traced_peak(scores, samples):
+    """The most bytes that numpy held while these scores were drawn; torch's are not counted."""
+    noised_top_value(scores, 5, 1.0, samples)  # what it imports is not counted
+    tracemalloc.start()
+    try:
+        noised_top_value(scores, 5, 1.0, samples)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
 def test_no_tensor_of_samples_by_rows_by_classes_is_made():
     scores = torch.randn(2048, 1024, generator=torch.Generator().manual_seed(0))
     with LargestTensor() as largest:
         noised_top_value(scores, 5, 1.0, 10)
-    tracemalloc.start()  # after what the line above may have imported
-    try:
-        noised_top_value(scores, 5, 1.0, 10)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
     assert largest.entries <= scores.numel()
-    assert peak < 10 * scores.numel() / 2  # bytes: half a byte an entry of (samples, N, C)
+    assert traced_peak(scores, 10) < 10 * scores.numel() / 2  # half a byte an entry of (samples, N, C)
+
+
+def test_the_memory_of_a_block_is_used_again_for_the_next():
+    scores = torch.randn(1024, 1081, generator=torch.Generator().manual_seed(0))
+    assert traced_peak(3 * scores, 5) < 4 * scores.numel() / 2

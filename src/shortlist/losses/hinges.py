@@ -3,6 +3,7 @@
 Shapes: scores (N, C), target integers (N,). Papers: Lapin et al. 2015 and 2016, Yang and Koyejo 2020, Garcin et al. 2022.
 """
 
+import math
 from typing import Literal, TypeAlias
 
 import torch
@@ -293,8 +294,17 @@ def noised_topk_hinge_loss(
         smooth = expected_top_value if smoothing == "expected" else soft_top_value
         rival, true = smooth(scores, k + 1, epsilon), pick(scores, labels.target)
     own = margin if margins is None else margins.to(scores)[labels.target]
-    hinge = torch.relu(scale * (own + excess(rival, true)))
-    return reduce_rows(hinge, labels, weight, reduction, scores)
+    finite = drawn and _known_finite(scores)
+    gap = own + (rival - true if finite else excess(rival, true))
+    hinge = torch.relu(gap if scale == 1 else scale * gap)
+    return reduce_rows(hinge, labels, weight, reduction, scores, no_nan=finite)
+
+
+def _known_finite(scores: Scores) -> bool:
+    """Whether all scores are finite, as far as one look on the CPU tells: each mask that is not needed spares a gradient."""
+    if scores.device.type != "cpu" or torch.compiler.is_compiling():
+        return False
+    return math.isfinite(scores.detach().sum().item())
 
 
 def _takes_soft(scores: Scores, epsilon: float, margin: float | Tensor) -> bool:

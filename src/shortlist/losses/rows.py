@@ -94,12 +94,15 @@ def label_marks(scores: Scores, target: Target, name: str = "scores") -> Tensor:
     return one_hot(any_labels(scores, target, name), scores.shape[1])
 
 
-def reduce_rows(values: Tensor, labels: Labels, weight: Tensor | None, reduction: Reduction, scores: Scores) -> Tensor:
+def reduce_rows(
+    values: Tensor, labels: Labels, weight: Tensor | None, reduction: Reduction, scores: Scores, *, no_nan: bool = False
+) -> Tensor:
     """Mean, sum or rows of the values (N,): ignored rows are 0, the others are multiplied by the weight of their class.
 
-    The mean is ``Σ weight_y · value / Σ weight_y`` over the rows that count, and 0 if there are none.
+    The mean is ``Σ weight_y · value / Σ weight_y`` over the rows that count, and 0 if there are none. With ``no_nan`` no score
+    is NaN, so none has to be looked for.
     """
-    values = marked_nan(values, scores)
+    values = values if no_nan else marked_nan(values, scores)
     if labels.kept is None and weight is None:
         return reduce(values, reduction)
     shares = row_shares(values, labels, weight, scores)

@@ -3,8 +3,9 @@
 A normal number is the quantile of a uniform one, and a uniform one can be drawn digit by digit. So, for each row: choose a
 level that slightly more than k noised scores are expected to exceed (``aim.py``); draw the leading 8 bits of the uniform number
 of every class, which for most classes already show that they stay below the level; draw the remaining bits of the others. If k
-of them exceed the level, the k-th largest of all is the k-th largest of them. If not (a few rows out of a thousand), the
-remaining bits of all classes of that row are drawn. Whatever the level, the distribution is that of the plain draw.
+of them exceed the level, the k-th largest of all is the k-th largest of them. If not (a few rows out of a thousand), the other
+classes of that row are drawn as well, from the numbers that rule them out. Whatever the level, the distribution is that of the
+plain draw.
 """
 
 import math
@@ -18,10 +19,13 @@ from shortlist.operators.aim import DIGITS, aim
 from shortlist.operators.plain_draws import plain_top_draws
 from shortlist.tensors import Array, Scores, row_blocks, uncompiled
 
-# Digits drawn at once: 2 MB, so that they and what is found among them stay near the processor.
-BLOCK_DIGITS = 2**21
+# Scores looked at together: few enough that the digits of one draw stay near the processor, and that memory is used again from
+# draw to draw instead of being asked from the system; many enough that the fixed cost of a block counts little.
+BLOCK_SCORES = 5 * 2**16
 SAMPLE = 2**16  # entries that tell whether few of them are true
 NARROW = 512  # rows up to this width are sorted faster than partitioned
+# The words that complete a digit, and how many of their bits are left out: with 8 + 16 and 8 + 45 bits, every sum is exact.
+FURTHER = {"float32": ("u2", 0), "float64": ("u8", 19)}
 
 
 @uncompiled
@@ -39,9 +43,9 @@ def lazy_top_draws(
     shifts = scores.new_empty(len(scores), samples)
     # Numpy generates random words several times faster than torch; torch's generator gives the seed.
     stream = np.random.SFC64(torch.randint(2**62, (2,), generator=generator).tolist())
-    for rows in row_blocks(len(scores), scores.shape[1], BLOCK_DIGITS // samples):
-        block = _Block(scores[rows], k, epsilon)
-        places[rows], shifts[rows] = block.draw(samples, stream)
+    for rows in row_blocks(len(scores), scores.shape[1], BLOCK_SCORES):
+        block = _Block(scores[rows], k, epsilon, stream)
+        places[rows], shifts[rows] = block.draw(samples)
         hard = block.hard + rows.start
         if len(hard):
             places[hard], shifts[hard] = plain_top_draws(scores[hard], k, epsilon, samples, False, generator)
@@ -49,32 +53,33 @@ def lazy_top_draws(
 
 
 class _Look(NamedTuple):
-    """A first look at all draws of a block. The places of all draws are numbered through: draw, row, class.
+    """A first look at all draws of a block.
 
     Args:
-        digits: uint8, the leading digits at all places.
-        hits: int64, the places whose digits do not rule them out, and one past the last, so that there always is one.
+        hits: int64, the places in the block (row · C + class) whose digits do not rule them out, one draw after the other, and
+            one more, so that there always is one.
+        digits: uint8, the leading digits there.
         edges: int64, where the hits of each row of each draw begin, and the end of the last.
     """
 
-    digits: Array
     hits: Array
+    digits: Array
     edges: Array
 
 
 class _Block:
     """A block of rows with their levels and, for each class, the largest leading digit with which it can exceed the level."""
 
-    def __init__(self, scores: Scores, k: int, epsilon: float):
-        self.scores, self.k, self.epsilon = scores, k, epsilon
+    def __init__(self, scores: Scores, k: int, epsilon: float, stream: np.random.SFC64):
+        self.scores, self.k, self.epsilon, self.stream = scores.numpy(), k, epsilon, stream
         self.level, self.last_digits, self.hard = aim(scores, k, epsilon)
 
-    def draw(self, samples: int, stream: np.random.SFC64) -> tuple[Tensor, Tensor]:
+    def draw(self, samples: int) -> tuple[Tensor, Tensor]:
         """All draws of these rows."""
         rows, classes = self.scores.shape
-        look = self._look(samples, stream)
-        noise = self._noise(look.digits.take(look.hits), stream)
-        values = self.scores.numpy().reshape(-1).take(look.hits, mode="wrap")
+        look = self._look(samples)
+        noise = self._noise(look.digits)
+        values = self.scores.reshape(-1).take(look.hits)
         values += noise
         ranked = _padded(values[:-1], look.edges, self.k)
         best = _kth_largest(ranked, self.k)
@@ -83,46 +88,65 @@ class _Block:
         missing[:, self.hard] = False
         short = np.flatnonzero(missing)
         np.minimum(found, len(noise) - 1, out=found)  # where fewer than k were found at all
-        places, shifts = look.hits[found] % classes, noise[found]
-        at_once = max(1, BLOCK_DIGITS // classes // 8)
+        places, shifts = look.hits.take(found) % classes, noise.take(found)
+        at_once = max(1, BLOCK_SCORES // 4 // classes)
         for start in range(0, len(short), at_once):
             some = short[start : start + at_once]
-            places[some], shifts[some] = self._draw_in_full(some, look, noise, stream)
+            places[some], shifts[some] = self._draw_in_full(some, look, noise)
         return torch.from_numpy(places.reshape(samples, rows).T), torch.from_numpy(shifts.reshape(samples, rows).T)
 
-    def _look(self, samples: int, stream: np.random.SFC64) -> _Look:
-        size = samples * len(self.last_digits)
-        words = stream.random_raw(size // 8 + 1)  # at least one digit is left over
-        marks = np.zeros(8 * len(words), bool)
-        digits = words.view(np.uint8)
-        shape = samples, len(self.last_digits)
-        np.less_equal(digits[:size].reshape(shape), self.last_digits, out=marks[:size].reshape(shape))
-        marks[size] = True
-        hits = _true_places(marks)
-        return _Look(digits, hits, np.searchsorted(hits, np.arange(0, size + 1, self.scores.shape[1])))
+    def _look(self, samples: int) -> _Look:
+        size, classes = self.scores.size, self.scores.shape[1]
+        starts = np.arange(0, size, classes)
+        marks = np.zeros(8 * -(-size // 8), bool)
+        hits, digits, edges = [], [], []
+        end = 0
+        for _ in range(samples):
+            drawn = self.stream.random_raw(len(marks) // 8).view(np.uint8)
+            np.less_equal(drawn[:size], self.last_digits, out=marks[:size])
+            places = _true_places(marks)
+            hits.append(places)
+            digits.append(drawn.take(places))
+            edges.append(places.searchsorted(starts) + end)
+            end += len(places)
+        last = np.zeros(1, np.uint8)
+        return _Look(np.concatenate((*hits, [0])), np.concatenate((*digits, last)), np.concatenate((*edges, [end])))
 
-    def _noise(self, digits: Array, stream: np.random.SFC64) -> Array:
+    def _noise(self, digits: Array) -> Array:
         """Normal numbers whose uniform numbers begin with these digits; digit 0 is the upper tail."""
-        kind = self.scores.numpy().dtype
-        words = stream.random_raw(-(-len(digits) * kind.itemsize // 8)).view(f"u{kind.itemsize}")
-        centred: Array = words[: len(digits)].astype(kind)
-        centred *= 0.5 ** (8 * kind.itemsize)
-        centred += digits
-        centred *= -2 / DIGITS
-        centred += 1
-        # The ends would be infinite; the closest number to them is beyond five standard deviations in float32.
-        limit = 1 - torch.finfo(self.scores.dtype).eps / 2
-        return torch.from_numpy(centred).clamp_(-limit, limit).erfinv_().mul_(math.sqrt(2) * self.epsilon).numpy()
+        kind, unused = FURTHER[self.scores.dtype.name]
+        words = self._words(len(digits), kind)
+        words = (words >> unused if unused else words).astype(self.scores.dtype)
+        # The centres of as many intervals of this length as there are words, between 1 and -1: the ends would be infinite.
+        step = 2 / DIGITS * 0.5 ** (8 * np.dtype(kind).itemsize - unused)
+        leading = (1 - step / 2 - 2 / DIGITS * np.arange(DIGITS)).astype(self.scores.dtype)
+        return self._quantiles(torch.from_numpy(leading.take(digits)).sub_(torch.from_numpy(words), alpha=step))
 
-    def _draw_in_full(self, draws: Array, look: _Look, known: Array, stream: np.random.SFC64) -> tuple[Array, Array]:
+    def _words(self, number: int, kind: str) -> Array:
+        """Random words of this kind."""
+        size = np.dtype(kind).itemsize
+        return self.stream.random_raw(-(-number * size // 8)).view(kind)[:number]
+
+    def _quantiles(self, centred: Tensor) -> Array:
+        """The noise of numbers between -1 and 1, in place."""
+        noise: Array = centred.erfinv_().mul_(math.sqrt(2) * self.epsilon).numpy()
+        return noise
+
+    def _draw_in_full(self, draws: Array, look: _Look, known: Array) -> tuple[Array, Array]:
         """Complete the draws in which fewer than k exceed the level; numbers drawn before are kept."""
         rows, classes = self.scores.shape
-        noise = self._noise(look.digits[(draws[:, None] * classes + np.arange(classes)).reshape(-1)], stream)
-        noise = noise.reshape(len(draws), classes)
-        for line, draw in zip(noise, draws, strict=True):
-            own = slice(look.edges[draw], look.edges[draw + 1])
-            line[look.hits[own] - draw * classes] = known[own]
-        values = self.scores.numpy()[draws % rows] + noise
+        own = draws % rows
+        ruled_out = self.last_digits.reshape(rows, classes)[own] + 1.0  # the digits that would do so begin here
+        words = self._words(draws.size * classes, f"u{self.scores.itemsize}").reshape(ruled_out.shape)
+        uniform = (ruled_out + (DIGITS - ruled_out) * (words * 0.5 ** (8 * words.itemsize))) / DIGITS
+        # The end would be infinite; the closest number to it is beyond five standard deviations in float32.
+        limit = 1 - np.finfo(self.scores.dtype).eps / 2
+        centred = torch.from_numpy((1 - 2 * uniform).astype(self.scores.dtype))
+        noise = self._quantiles(centred.clamp_(-limit, limit))
+        for line, row, draw in zip(noise, own, draws, strict=True):
+            hits = slice(look.edges[draw], look.edges[draw + 1])
+            line[look.hits[hits] - row * classes] = known[hits]
+        values = self.scores[own] + noise
         rank = classes - self.k
         found = np.argpartition(values, rank, axis=1)[:, rank]
         return found, noise[np.arange(len(found)), found]
