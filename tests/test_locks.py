@@ -4,6 +4,8 @@ import errno
 import os
 import signal
 import threading
+import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -43,6 +45,28 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path, holder):
     with folder_lock(tmp_path):
         assert (tmp_path / LOCK).exists()
     assert not (tmp_path / LOCK).exists()
+
+
+def test_a_patient_writer_waits_for_the_other_to_end(tmp_path, holder, monkeypatch):
+    waits = []
+
+    def wait(seconds):
+        waits.append(seconds)
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+
+    monkeypatch.setattr(locks, "time", SimpleNamespace(monotonic=time.monotonic, sleep=wait))
+    with folder_lock(tmp_path, patience=60):
+        assert waits
+        assert str(os.getpid()) in (tmp_path / LOCK).read_text()
+
+
+def test_patience_has_an_end(tmp_path, holder, monkeypatch):
+    clock = iter(range(0, 1000, 40))
+    monkeypatch.setattr(locks, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda seconds: None))
+    with pytest.raises(InputError, match=f"process {holder.pid};"), locked_folder(tmp_path, patience=100):
+        pytest.fail("two writers")
+    assert next(clock) == 160
 
 
 def test_two_threads_of_one_process_are_two_writers(tmp_path):

@@ -9,11 +9,12 @@ import pytest
 from shortlist import machine
 
 LAUNCHED = ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "RANK")
+ELASTIC = ("TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_USE_AGENT_STORE", "MASTER_ADDR", "MASTER_PORT")
 
 
 @pytest.fixture(autouse=True)
 def no_launcher(monkeypatch):
-    for name in LAUNCHED:
+    for name in (*LAUNCHED, *ELASTIC):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -32,6 +33,29 @@ def test_a_launcher_sets_processes_and_rank(monkeypatch):
     assert not machine.is_first_process()
     monkeypatch.setenv("RANK", "0")
     assert machine.is_first_process()
+
+
+@pytest.mark.parametrize(
+    ("world", "local", "restarts", "expected"),
+    [(None, None, None, False), ("2", "2", "0", False), ("2", "2", "1", True), ("4", "2", "0", True), ("4", None, None, False)],
+)
+def test_a_process_may_replace_one_that_died_after_a_restart_and_on_several_machines(
+    monkeypatch, world, local, restarts, expected
+):
+    for name, value in zip((*LAUNCHED[:2], ELASTIC[0]), (world, local, restarts), strict=True):
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    assert machine.may_replace_another() is expected
+
+
+def test_the_store_of_a_launcher(monkeypatch):
+    for name, value in zip((*ELASTIC[2:], "RANK"), ("node-1", "29500", "3"), strict=True):
+        monkeypatch.setenv(name, value)
+    assert machine.launcher_store() is None
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "False")
+    assert machine.launcher_store() is None
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "True")
+    assert machine.launcher_store() == ("node-1", 29500, 3)
 
 
 @pytest.mark.parametrize(("cores", "processes", "share"), [(8, 1, 8), (8, 3, 2), (2, 4, 1)])

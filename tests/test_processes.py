@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from shortlist.data import Problem
+from shortlist.errors import InputError
 from shortlist.losses import (
     CrossEntropyLoss,
     PenalisedLoss,
@@ -18,7 +19,16 @@ from shortlist.losses import (
     role_loss,
     two_way_loss,
 )
-from shortlist.processes import decided_by_first, from_all, gathered, processes, same_everywhere, total, total_logsumexp
+from shortlist.processes import (
+    asked_of_first,
+    decided_by_first,
+    from_all,
+    gathered,
+    processes,
+    same_everywhere,
+    total,
+    total_logsumexp,
+)
 from tests import warm
 
 CLASSES = 5
@@ -111,7 +121,20 @@ def told(rank):
         "problems": [[str(one) for one in part] for part in from_all([Problem("odd", "a.jpg", f"process {rank}")] * rank)],
         "same": [same_everywhere("one"), same_everywhere(f"process {rank}")],
         "first": decided_by_first([rank == 0, rank == 1]),
+        "asked": asked_of_first(lambda: f"process {rank}"),
+        "refused": refusal(rank),
     }
+
+
+def refusal(rank):
+    """The error of the first process, in each."""
+
+    def refuse():
+        raise InputError(f"process {rank} refuses")
+
+    with pytest.raises(InputError) as refused:
+        asked_of_first(refuse)
+    return str(refused.value)
 
 
 def _one_process(rank, store, out):
@@ -173,6 +196,8 @@ def test_values_of_all_processes_come_in_their_order_whatever_their_sizes(of_eac
             "problems": [[], ["a.jpg: process 1"]],
             "same": [True, False],
             "first": [True, False],
+            "asked": "process 0",
+            "refused": "process 0 refuses",
         }
 
 

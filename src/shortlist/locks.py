@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,15 +12,20 @@ from shortlist.errors import InputError
 
 LOCK = ".lock"  # name of the lock file in the folder
 MOST_READ = 1000  # bytes read from a lock file, which anybody may have written
+PAUSE = 0.2  # seconds between two attempts to get a lock that another process holds
 _held: set[int] = set()  # open lock files of this process
 
 
 @contextmanager
-def folder_lock(folder: str | Path) -> Iterator[None]:
+def folder_lock(folder: str | Path, patience: float = 0.0) -> Iterator[None]:
     """Context manager: hold the lock of the only writer of an existing folder; readers ignore it.
 
     A second writer gets an error that names the process and the lock file. Systems without such locks (Windows, some network
     file systems) lock nothing.
+
+    Args:
+        folder: the folder.
+        patience: seconds to wait for another writer to end before that is an error.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, folder_lock(folder):
@@ -27,7 +33,7 @@ def folder_lock(folder: str | Path) -> Iterator[None]:
     True
     """
     path = Path(folder) / LOCK
-    handle = _acquired(path)
+    handle = _acquired(path, patience)
     _held.add(handle)
     try:
         with suppress(OSError):  # only for the message of others; a full disk is reported by what is written next
@@ -42,8 +48,13 @@ def folder_lock(folder: str | Path) -> Iterator[None]:
 
 
 @contextmanager
-def locked_folder(folder: str | Path) -> Iterator[None]:
-    """Context manager: make a folder, with its parents, and hold its lock; folders that stay empty are removed again."""
+def locked_folder(folder: str | Path, patience: float = 0.0) -> Iterator[None]:
+    """Context manager: make a folder, with its parents, and hold its lock; folders that stay empty are removed again.
+
+    Args:
+        folder: the folder.
+        patience: seconds to wait for another writer to end before that is an error.
+    """
     folder = Path(folder)
     made = [above for above in (folder, *folder.parents) if not above.exists()]
     try:
@@ -51,7 +62,7 @@ def locked_folder(folder: str | Path) -> Iterator[None]:
     except OSError as error:
         raise InputError(f"cannot write {folder}: {(error.strerror or str(error)).lower()}: choose another folder") from error
     try:
-        with folder_lock(folder):
+        with folder_lock(folder, patience):
             yield
     finally:
         for above in made:
@@ -59,8 +70,9 @@ def locked_folder(folder: str | Path) -> Iterator[None]:
                 above.rmdir()
 
 
-def _acquired(path: Path) -> int:
+def _acquired(path: Path, patience: float) -> int:
     """The open and locked file."""
+    deadline = time.monotonic() + patience
     while True:
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -68,16 +80,18 @@ def _acquired(path: Path) -> int:
             raise InputError(f"cannot write to {path.parent}: {(error.strerror or str(error)).lower()}") from error
         try:
             if lock_file(handle) is False:
-                raise InputError(
-                    f"{path.parent} is being written to by another process ({_holder(handle)}the lock is {path}): wait for it "
-                    "to finish, or choose another folder"
-                )
-            if is_still_at(path, handle):
+                if time.monotonic() >= deadline:
+                    raise InputError(
+                        f"{path.parent} is being written to by another process ({_holder(handle)}the lock is {path}): wait for "
+                        "it to finish, or choose another folder"
+                    )
+                time.sleep(PAUSE)
+            elif is_still_at(path, handle):
                 return handle
         except BaseException:
             os.close(handle)
             raise
-        os.close(handle)  # its last holder removed the file after it was opened here: lock the new one
+        os.close(handle)  # another process holds it, or its last holder removed the file after it was opened here: try again
 
 
 def lock_file(handle: int) -> bool | None:

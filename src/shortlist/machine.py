@@ -30,6 +30,22 @@ def is_first_process() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
+def launcher_store() -> tuple[str, int, int] | None:
+    """Host and port of the store that a launcher keeps for its processes, and the rank of this one; None if it keeps none."""
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        return None
+    return os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), int(os.environ["RANK"])
+
+
+def may_replace_another() -> bool:
+    """Whether a launcher may have started this process in the place of one that ended a moment ago.
+
+    The launcher of one machine says so. On several machines a launcher counts only the failures on its own.
+    """
+    restarted = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    return restarted or launched_processes() > local_processes(launched_processes())
+
+
 def cores_per_process() -> int:
     """The share of this machine's cores that belongs to this process, at least one."""
     return max(1, usable_cores() // local_processes())

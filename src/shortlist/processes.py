@@ -4,10 +4,13 @@ A loss that couples the rows of a batch is computed on the global batch, and eve
 process gets for its own rows is multiplied by the number of processes, because data-parallel training averages gradients.
 """
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, distributed
+
+from shortlist.errors import InputError
 
 Value = TypeVar("Value")
 
@@ -56,6 +59,28 @@ def decided_by_first(answers: list[bool]) -> list[bool]:
     shared: list[Any] = [answers]
     distributed.broadcast_object_list(shared)
     return list(shared[0])
+
+
+def asked_of_first(question: Callable[[], Value]) -> Value:
+    """The answer of the first process, which alone is asked, in every process; if it is an error, that is one in each.
+
+    Args:
+        question: called in the first process; its answer is anything that can be pickled, its error an ``InputError``.
+    """
+    if processes() == 1:
+        return question()
+    told: list[Any] = [None, None]
+    refusal: InputError | None = None
+    if rank() == 0:
+        try:
+            told[0] = question()
+        except InputError as error:
+            told[1], refusal = str(error), error
+    distributed.broadcast_object_list(told)
+    if told[1] is not None:
+        raise refusal or InputError(told[1])
+    answer: Value = told[0]
+    return answer
 
 
 def from_all(value: Value) -> list[Value]:

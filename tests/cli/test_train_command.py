@@ -210,6 +210,30 @@ def test_a_run_that_had_finished_says_so(run):
     assert "training had already finished" in again.err
 
 
+def test_resume_auto_begins_goes_on_and_ends(run, tmp_path, presses):
+    arguments = ("train", TINY, "-k", 2, *QUICK, "--resume", "auto", "--out")
+    assert run(*arguments, "whole").code == 0
+    presses(9)
+    assert run(*arguments, "cut").code == 130
+    presses(9, times=0)
+    again = run(*arguments, "cut")
+    assert again.code == 0
+    assert "resuming after step 9 of 14" in again.err
+    files = {path: path.read_bytes() for path in (tmp_path / "cut").rglob("*") if path.is_file()}
+    assert (
+        files[tmp_path / "cut/classifier/model.safetensors"] == (tmp_path / "whole/classifier/model.safetensors").read_bytes()
+    )
+    ended = run("train", "--resume", "auto", "--out", "cut", "--no-tensorboard")
+    assert ended.code == 0
+    assert "training had already finished: nothing is left to do" in ended.err
+    assert ended.out == again.out
+    assert {path: path.read_bytes() for path in (tmp_path / "cut").rglob("*") if path.is_file()} == files
+
+
+def test_resume_takes_no_other_word_for_its_own(run, fails):
+    assert "whole holds no run to resume" in fails("train", "--resume", TINY, "-k", 2, *QUICK, "--out", "whole")
+
+
 def test_messages_about_runs_name_the_option(run, fails):
     assert run("train", TINY, "-k", 2, *QUICK, "--out", "done run").code == 0
     message = fails("train", TINY, "-k", 2, *QUICK, "--out", "done run")
@@ -258,6 +282,9 @@ def test_ctrl_c_before_training_began_says_so(run, tmp_path, monkeypatch):
         ((TINY, "--device", "gpu"), "device: "),
         ((TINY, "--resume"), "holds no run to resume"),
         (("--resume",), "--resume: expected --out"),
+        (("--resume", "auto"), "--resume: expected --out"),
+        ((TINY, "--resume=always"), "--resume: expected nothing after it, or auto, got 'always'"),
+        (("--resume", "auto", "--out", "none"), "none holds no run to continue: to begin one, data or a recipe are needed"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence_and_nothing_is_written(run, tmp_path, arguments, sentence):

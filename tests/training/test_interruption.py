@@ -10,7 +10,7 @@ import time
 import pytest
 
 from shortlist.training.callbacks import Callback
-from shortlist.training.interruption import Interrupted, Terminated, deferred_signals
+from shortlist.training.interruption import Interrupted, Terminated, deferred_signals, ended_at_once
 from tests.training.small import run, same, weights
 
 STEPS = 10  # of two epochs
@@ -121,6 +121,18 @@ def test_a_handler_of_the_program_s_own_for_sigterm_is_kept(tmp_path):
     signal.signal(signal.SIGTERM, lambda *_: heard.append(True))
     run(tmp_path / "run", callback=Presses(3, signals=[signal.SIGTERM]))
     assert heard == [True]
+
+
+def test_a_process_that_waits_for_others_ends_at_once():
+    from shortlist.machine import exit_on_sigterm
+
+    signal.signal(signal.SIGTERM, exit_on_sigterm)
+    with ended_at_once():
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) is exit_on_sigterm
+    own = signal.signal(signal.SIGTERM, lambda *_: None) and signal.getsignal(signal.SIGTERM)
+    with ended_at_once():
+        assert signal.getsignal(signal.SIGTERM) is own
 
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+import shortlist.training.beginning as beginning
 import shortlist.training.run as training_run
 from shortlist.errors import InputError
 from shortlist.recipes import tune
@@ -44,22 +45,23 @@ def test_a_folder_that_another_process_trains_in_is_refused(tmp_path, other):
     assert len(run(tmp_path / "run", resume=True).history) == 2
 
 
-@pytest.mark.parametrize("times", range(3))
-def test_of_two_that_begin_together_one_trains(tmp_path, monkeypatch, times):
+@pytest.mark.parametrize("times", range(2))
+@pytest.mark.parametrize("resume", [False, "auto"])
+def test_of_two_that_begin_together_one_trains(tmp_path, monkeypatch, resume, times):
     """Both find the folder empty; both go on at the same moment."""
     both = threading.Barrier(2, timeout=60)
-    look = training_run._check_network
+    lock = beginning.locked_folder
 
     def together(*arguments):
         both.wait()
-        look(*arguments)
+        return lock(*arguments)
 
-    monkeypatch.setattr(training_run, "_check_network", together)
+    monkeypatch.setattr(beginning, "locked_folder", together)
     found = []
 
     def train():
         try:
-            run(tmp_path / "run")
+            run(tmp_path / "run", resume=resume)
             found.append("trained")
         except InputError as error:
             found.append(str(error))

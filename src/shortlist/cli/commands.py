@@ -71,6 +71,8 @@ COMMANDS = {
 }
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 LOOSE = ("search",)  # commands that accept unexpected words, to explain them in messages of their own
+WORDS = {"--resume": ("auto",)}  # options of `train` that stand alone or before one of these words
+ALONE = "yes"  # the value of such an option that stands alone
 
 
 def load_command(name: str) -> Any:
@@ -82,11 +84,40 @@ def load_command(name: str) -> Any:
         command = typer.main.get_group(found)
     else:
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        alone.command(name, context_settings={**SETTINGS, "allow_extra_args": name in LOOSE})(found)
+        kind = _WithWords if name == "train" else TyperCommand
+        alone.command(name, cls=kind, context_settings={**SETTINGS, "allow_extra_args": name in LOOSE})(found)
         command = typer.main.get_command(alone)
     command.name = name
     hide_types_of_flags(command)
     return command
+
+
+class _WithWords(TyperCommand):
+    """A command some of whose options stand alone or before a word."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments."""
+        return super().parse_args(ctx, with_words(args))
+
+
+def with_words(arguments: list[str]) -> list[str]:
+    """The arguments with a value at each option that may stand alone, so that it never takes the argument after it for one.
+
+    >>> with_words(["garden", "--resume", "auto", "--out", "here"])
+    ['garden', '--resume=auto', '--out', 'here']
+    >>> with_words(["--resume", "garden"])
+    ['--resume=yes', 'garden']
+    """
+    found: list[str] = []
+    rest = list(arguments)
+    while rest:
+        one = rest.pop(0)
+        if one == "--":
+            return [*found, one, *rest]
+        if one in WORDS:
+            one += f"={rest.pop(0) if rest and rest[0] in WORDS[one] else ALONE}"
+        found.append(one)
+    return found
 
 
 def hide_types_of_flags(command: Any) -> None:

@@ -1,11 +1,12 @@
 """``shortlist train`` and ``shortlist recipes``: their options. What they do is in ``training.py``, imported when they run."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from shortlist.cli import options
+from shortlist.cli.commands import ALONE
 from shortlist.errors import InputError
 
 Source = Annotated[
@@ -64,6 +65,15 @@ Duplicates = Annotated[
     ),
 ]
 
+Resume = Annotated[
+    str | None,
+    typer.Option(
+        "--resume",
+        metavar="[auto]",
+        help="Continue the run in --out; with auto: if there is one, else begin, so that a launcher can restart the command.",
+    ),
+]
+
 
 def train(
     data: Source = None,
@@ -80,7 +90,7 @@ def train(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Folder of the run; runs/NAME by default.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
+    resume: Resume = None,
     device: DeviceName = "auto",
     compiled: Annotated[bool | None, typer.Option("--compile/--no-compile", help="Compile the network.")] = None,
     tensorboard: Annotated[
@@ -90,6 +100,8 @@ def train(
     """Train a classifier that answers with sets of labels, calibrate and test it, and write a report."""
     if network is not None and backbone is not None:
         raise InputError("expected --network or --backbone, got both: --network replaces the backbone")
+    if resume not in (None, ALONE, "auto"):
+        raise InputError(f"--resume: expected nothing after it, or auto, got {resume!r}")
     from shortlist.cli.training import changes, requested_job, run_training
 
     given = {
@@ -102,8 +114,9 @@ def train(
         "compile": compiled,
         "duplicates": duplicates,
     }
-    job = requested_job(data, recipe, changes(given, settings), out, resume=resume)
-    run_training(job, resume=resume, device=device, tensorboard=tensorboard, network=network)
+    how: bool | Literal["auto"] = "auto" if resume == "auto" else resume is not None
+    job = requested_job(data, recipe, changes(given, settings), out, resume=how)
+    run_training(job, resume=how, device=device, tensorboard=tensorboard, network=network)
 
 
 def recipes(

@@ -16,11 +16,12 @@ from shortlist.recipes.published_tables import published_tables
 from shortlist.report import Table, headline
 from shortlist.runs import Job, resolve_job, train_job
 from shortlist.training import Recipe
+from shortlist.training.beginning import Resume
 from shortlist.training.run_folder import RunFolder
 
 
 def requested_job(
-    data: str | None, recipe: str | None, settings: dict[str, Any], out: Path | None, *, resume: bool = False
+    data: str | None, recipe: str | None, settings: dict[str, Any], out: Path | None, *, resume: Resume = False
 ) -> Job:
     """The job that the arguments describe; errors about missing ones name the options."""
     if data is None and recipe is None and not (resume and out is not None):
@@ -39,7 +40,7 @@ def changes(given: dict[str, Any], settings: Sequence[str] | None) -> dict[str, 
     return found
 
 
-def run_training(job: Job, *, resume: bool, device: str, tensorboard: bool = True, network: str | None = None) -> None:
+def run_training(job: Job, *, resume: Resume, device: str, tensorboard: bool = True, network: str | None = None) -> None:
     """Train and show the result; of several processes, only the first prints."""
     with networks_by_option(), resumable("train", job.folder, RunFolder(job.folder).how_to_resume):
         _train_and_show(job, resume=resume, device=device, tensorboard=tensorboard, network=network)

@@ -10,6 +10,7 @@ from shortlist.data import Dataset, as_dataset
 from shortlist.data.sources import path_and_options
 from shortlist.errors import InputError
 from shortlist.recipes import all_recipes, find_recipe
+from shortlist.training.beginning import Resume
 from shortlist.training.recipe import PATH, Recipe
 from shortlist.training.run_folder import RunFolder
 from shortlist.training.setting_checks import default_k, rule_of_size, rule_size
@@ -40,7 +41,7 @@ def resolve_job(
     settings: Mapping[str, Any] | None = None,
     folder: str | Path | None = None,
     *,
-    resume: bool = False,
+    resume: Resume = False,
 ) -> Job:
     """The job that data, a recipe and settings describe; a run that is resumed without data keeps its own recipe.
 
@@ -51,12 +52,14 @@ def resolve_job(
         settings: settings of the recipe or of its method, as values or as text; ``k`` applies to the method, the rule and the
             metric; by default 5, or half of the classes if they are fewer than ten.
         folder: the folder of the run; ``runs/NAME`` by default.
-        resume: continue the run in ``folder``.
+        resume: continue the run in ``folder``; ``"auto"``: if there is one.
     """
     changes = dict(settings or {})
     if resume and data is None and recipe is None:
         if folder is None:
             raise InputError("resume: expected the folder of the run, got None")
+        if resume == "auto" and not RunFolder.holds_run(folder):
+            raise InputError(f"{folder} holds no run to continue: to begin one, data or a recipe are needed")
         return Job(apply_settings(RunFolder(folder).recipe, changes), Path(folder))
     base, dataset = _base(data, recipe)
     k_given = "k" in changes or "k" in (changes.get("parameters") or {})

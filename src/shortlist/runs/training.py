@@ -7,6 +7,7 @@ from shortlist.report import Optimum
 from shortlist.runs.job import Job, resolve_job
 from shortlist.runs.run import Run
 from shortlist.tensors import is_single_label
+from shortlist.training.beginning import Resume
 from shortlist.training.recipe import Recipe
 from shortlist.training.run import TrainingResult, train as run_training
 
@@ -16,7 +17,7 @@ def train(
     *,
     recipe: str | Recipe | None = None,
     folder: str | Path | None = None,
-    resume: bool = False,
+    resume: Resume = False,
     network: Any = None,
     report: bool = True,
     device: str = "auto",
@@ -30,7 +31,8 @@ def train(
             dataset, or arrays ``(X, y)``; see :func:`~shortlist.data.as_dataset`.
         recipe: the name of a recipe, or a recipe; by default ``pictures`` or ``table``, depending on the data.
         folder: the folder of the run, new or empty; ``runs/NAME`` by default.
-        resume: continue the run in ``folder``.
+        resume: continue the run in ``folder``; ``"auto"``: if there is one, else begin. Then a run that has ended is left as it
+            is.
         network: a module, or a function that returns one, called with ``classes=``; it replaces the backbone and the head of
             the recipe. See :func:`shortlist.training.train`.
         report: whether to write the report.
@@ -56,16 +58,17 @@ def train(
 
 
 def train_job(
-    job: Job, *, resume: bool = False, network: Any = None, report: bool = True, **options: Any
+    job: Job, *, resume: Resume = False, network: Any = None, report: bool = True, **options: Any
 ) -> tuple[Run, TrainingResult]:
-    """Train a job, and write the optimum, if it is known, and the report."""
+    """Train a job, and write the optimum, if it is known, and the report; of a run that had ended, only what is missing."""
     result = run_training(job.recipe, job.folder, resume=resume, dataset=job.dataset, network=network, **options)
     run = Run(job.folder, network)
     if not result.is_main_process:
         return run, result
     test = result.predictions["test"]
-    if result.posterior is not None and test.target is not None and is_single_label(test.target):
-        run.write_optimum(Optimum.of(result.posterior, test.target).record())
-    if report:
+    posterior = None if result.had_ended and run.read_optimum() is not None else result.posterior
+    if posterior is not None and test.target is not None and is_single_label(test.target):
+        run.write_optimum(Optimum.of(posterior, test.target).record())
+    if report and not (result.had_ended and run.report_path.exists()):
         run.report(pictures=result.test if result.test is not None and result.test.input_kind == "pictures" else False)
     return run, result

@@ -9,6 +9,7 @@ from accelerate.state import AcceleratorState
 from shortlist.checks import one_of
 from shortlist.errors import InputError
 from shortlist.machine import launched_processes
+from shortlist.training.meeting import join_launched
 from shortlist.training.recipe import Precision
 
 Device: TypeAlias = Literal["auto", "cpu", "cuda"]
@@ -28,6 +29,7 @@ def make_accelerator(precision: Precision = "auto", device: Device = "auto") -> 
         torch.backends.cudnn.benchmark = True
     # accelerate keeps global state; a second training in this process may use another precision or device.
     AcceleratorState._reset_state(reset_partial_state=launched_processes() == 1)
+    join_launched("nccl" if on_gpu else "gloo")
     return Accelerator(
         cpu=not on_gpu,
         mixed_precision=_mixed(precision, on_gpu),

@@ -1,4 +1,7 @@
-"""Ctrl-C and SIGTERM in training: the current step finishes and a checkpoint is saved; a second Ctrl-C stops immediately."""
+"""Ctrl-C and SIGTERM in training: the current step finishes and a checkpoint is saved; a second Ctrl-C stops immediately.
+
+Before training begins, a process that waits for others has nothing to save and ends at once.
+"""
 
 import signal
 import threading
@@ -76,6 +79,24 @@ def deferred_signals() -> Iterator[StopRequest]:
         for number, handler in before.items():
             if (number in deferred or number not in usual) and handler is not None:
                 signal.signal(number, handler)
+
+
+@contextmanager
+def ended_at_once() -> Iterator[None]:
+    """Context in which SIGTERM ends the process as the system does, without an exception.
+
+    For waiting inside torch, which returns to Python, and so to a handler, only when it has got what it waits for: a launcher
+    that ends its processes because one has died would wait 30 seconds before it kills the others. A handler that the program
+    has installed is left alone.
+    """
+    usual = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is exit_on_sigterm
+    if usual:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        if usual:
+            signal.signal(signal.SIGTERM, exit_on_sigterm)
 
 
 def _asking(stop: StopRequest) -> Callable[[int, FrameType | None], None]:

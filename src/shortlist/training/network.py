@@ -1,15 +1,30 @@
-"""The network to train: a backbone by name, with weights of one's own if there are any, or the user's own module."""
+"""The network to train: a backbone by name, with weights of one's own if there are any, or the user's own module.
+
+A run records its own module by name, and is resumed with no other.
+"""
 
 from dataclasses import replace
+from typing import Any
+
+from torch import nn
 
 from shortlist.errors import InputError
-from shortlist.models.factories import GivenNetwork, build_network
+from shortlist.models.backbones import check_backbone
+from shortlist.models.factories import (
+    GivenNetwork,
+    NetworkNeededError,
+    build_network,
+    import_factory,
+    import_path,
+    other_factory,
+)
 from shortlist.models.heads import TwoHeadScores
 from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
-from shortlist.models.weights import load_weights
+from shortlist.models.weights import check_weights_path, load_weights
 from shortlist.training.callbacks import Callback
 from shortlist.training.recipe import Recipe
+from shortlist.training.run_folder import RunFolder
 from shortlist.words import quoted
 
 
@@ -50,3 +65,60 @@ def network_to_train(
             f"method, such as cross-entropy, or return Network(backbone, {head!r}, inputs, classes)"
         )
     return network
+
+
+def check_network(run: RunFolder, recipe: Recipe, network: GivenNetwork | None, resumed: bool) -> None:
+    """Raise an error, before any data is read, if the network cannot be built or is another than the run's."""
+    if isinstance(network, str):
+        import_factory(network)
+    made = run.network_record if resumed else None
+    if recipe.pretrained and recipe.weights is not None:
+        raise InputError("weights: expected None with pretrained=True, which brings published weights, got a file")
+    if network is not None and recipe.weights is not None:
+        raise InputError("weights: expected None beside a network of your own, which brings its own weights, got a file")
+    if network is not None:
+        recorded = made.get("factory") if made is not None else None
+        other = other_factory(recorded, network) if isinstance(recorded, str) else None
+        if other is not None:
+            raise _other_network(run, str(recorded), other)
+        return
+    check_backbone(recipe.backbone)
+    if recipe.weights is not None and not run.checkpoint_path.exists():
+        check_weights_path(recipe.weights)
+    if made is not None:
+        factory = made.get("factory")
+        shown = f"network={factory!r}" if factory else f"network=…, a {made.get('class')} or a function that returns one"
+        raise NetworkNeededError(f"{run.path}: this run trains a network of your own: resume it with {shown}", factory)
+
+
+def check_same_network(run: RunFolder, network: Network) -> None:
+    """Raise an error if a network is of another class than that of the run, or reads other inputs."""
+    made, inputs = run.network_record, run.inputs_record
+    if inputs is not None and not InputSpec.from_record(inputs).is_close(network.inputs):
+        raise InputError(
+            f"inputs: expected {InputSpec.from_record(inputs)}, as the run in {run.path} began with, got {network.inputs}: "
+            "resume it with the same inputs, or start a new run in another folder"
+        )
+    if made is not None and made.get("class") != network.describe():
+        raise _other_network(run, str(made.get("class")), network.describe())
+
+
+def _other_network(run: RunFolder, recorded: str, given: str) -> InputError:
+    return InputError(
+        f"network: expected {recorded}, which the run in {run.path} trains, got {given}: resume it with its own network, or "
+        "start a new run in another folder"
+    )
+
+
+def given_record(network: GivenNetwork | None) -> dict[str, Any]:
+    """What is known of the user's own network before it is built, so that the run cannot be resumed without it."""
+    if network is None:
+        return {}
+    factory = network if isinstance(network, str) else None if isinstance(network, nn.Module) else import_path(network)
+    name = network if isinstance(network, str) else getattr(network, "__name__", type(network).__name__)
+    return {"network": {"class": name, "factory": factory}}
+
+
+def network_record(network: Network) -> dict[str, Any] | None:
+    """What a run records of the user's own network; None for one that is built from names."""
+    return {"class": network.describe(), "factory": network.factory} if network.foreign else None

@@ -1,54 +1,49 @@
 """``train``: a recipe and a folder → a trained, calibrated and measured classifier, with its predictions and history."""
 
+import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
 import torch
 from accelerate import Accelerator
-from torch import Tensor, nn
+from torch import Tensor
 
 from shortlist.data.adapters import as_dataset
 from shortlist.data.dataset import TRAIN, Split
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.evaluation import card_numbers, measure
 from shortlist.evaluation.selections import has_outliers
-from shortlist.locks import locked_folder
-from shortlist.machine import is_first_process, local_processes
-from shortlist.models.backbones import check_backbone
+from shortlist.machine import is_first_process, launched_processes, local_processes
 from shortlist.models.classifier import Classifier
-from shortlist.models.factories import (
-    GivenNetwork,
-    NetworkNeededError,
-    import_factory,
-    import_path,
-    other_factory,
-)
+from shortlist.models.factories import GivenNetwork
 from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
 from shortlist.models.quality import quality_for
-from shortlist.models.weights import check_weights_path
 from shortlist.predictions import Predictions
-from shortlist.processes import same_everywhere
+from shortlist.processes import asked_of_first, same_everywhere
 from shortlist.training.assembly import as_predictions, assemble_classifier
+from shortlist.training.beginning import Resume, begun_training, check_folder
 from shortlist.training.callbacks import Callback, Callbacks, MetricsFile, tensorboard_if_installed
+from shortlist.training.checkpoint import load_checkpoint
 from shortlist.training.context import TrainingContext
 from shortlist.training.criterion import Criterion
 from shortlist.training.devices import Device, make_accelerator
 from shortlist.training.fingerprint import fingerprint
+from shortlist.training.interruption import ended_at_once
 from shortlist.training.link_and_rule import base_link, make_rule
 from shortlist.training.loaded_data import LoadedData, Progress, left_out, load_data
 from shortlist.training.loop import Loop
 from shortlist.training.monitor import make_monitor
-from shortlist.training.network import network_to_train
-from shortlist.training.provenance import provenance
+from shortlist.training.network import check_same_network, network_record, network_to_train
 from shortlist.training.recipe import PATH, Recipe, TestFit
 from shortlist.training.row_sources import worker_deaths_reported
 from shortlist.training.run_folder import RunFolder
 from shortlist.training.scoring import score_rows
+from shortlist.training.setting_checks import flag_or_auto
 from shortlist.training.splits import TEST, VAL, TrainingSplits, split_for_training
 
 WEIGHTS_KEPT = 11  # copies of the weights on disk: network, optimiser (two), average, best, in two checkpoints; classifier
@@ -66,6 +61,7 @@ class TrainingResult:
         remarks: notes on the data, the link and the rule, in sentences.
         is_main_process: whether this process writes the files.
         test: the test rows themselves.
+        had_ended: whether the run had ended before, and nothing was written.
     """
 
     classifier: Classifier
@@ -75,13 +71,14 @@ class TrainingResult:
     remarks: list[str] = field(default_factory=list)
     is_main_process: bool = True
     test: Split | None = None
+    had_ended: bool = False
 
 
 def train(
     recipe: Recipe,
     folder: str | Path,
     *,
-    resume: bool = False,
+    resume: Resume = False,
     device: Device = "auto",
     callback: Callback | None = None,
     progress: Progress | None = None,
@@ -95,7 +92,8 @@ def train(
 
     A run that was killed continues with ``resume=True`` and ends with the weights that it would have had, bit for bit on a CPU
     with the same number of threads; if the data have changed since the run began, it is refused (pictures of a torch or Hugging
-    Face dataset are compared by id and label only). Ctrl-C finishes the current
+    Face dataset are compared by id and label only). With ``resume="auto"`` the same call begins a run, continues it, and leaves
+    one that has ended as it is, so that a launcher that restarts its processes recovers by itself. Ctrl-C finishes the current
     step, writes a checkpoint and raises :class:`~shortlist.training.interruption.Interrupted`, a ``KeyboardInterrupt``; a
     second Ctrl-C stops immediately. SIGTERM does the same and raises :class:`~shortlist.training.interruption.Terminated`, a
     ``SystemExit`` with status 143. The folder is locked while it is written to.
@@ -103,7 +101,7 @@ def train(
     Args:
         recipe: what to do.
         folder: folder of the run; new or empty, unless the run is resumed.
-        resume: continue the run in the folder.
+        resume: continue the run in the folder; ``"auto"``: if there is one, else begin.
         device: ``"auto"`` uses a GPU if there is one.
         callback: called after each step and each epoch, and with remarks.
         progress: called with the name of a split, the rows read so far and their total.
@@ -127,25 +125,23 @@ def train(
         wanted = recipe.data.replace(PATH, "PATH")
         raise InputError(f"data: recipe {recipe.name} needs a path ({wanted}): give it with recipe.with_path(path)")
     recipe, inputs = _sized(recipe, network, inputs)
+    resume = flag_or_auto("resume", resume)
     run = RunFolder(folder)
     writes = is_first_process()  # the others neither lock the folder nor write to it
-    if resume:
-        run.check_resumable(recipe)
-    elif writes:
-        run.check_new()
-    _check_network(run, recipe, network, resume)
-    with (
-        locked_folder(run.path) if writes else nullcontext(),
-        _claimed(run, recipe, network, new=writes and not resume) as begin,
-        worker_deaths_reported(),
-    ):
+    if writes:
+        check_folder(run, recipe, network, resume)  # before others are waited for
+    with ended_at_once() if launched_processes() > 1 else nullcontext():
         accelerator = make_accelerator(recipe.precision, device)
+    with begun_training(run, recipe, network, resume) as beginning, worker_deaths_reported():
         data = split_for_training(as_dataset(recipe.data if dataset is None else dataset), recipe)
         _check_processes(recipe, accelerator)
         callbacks = _callbacks(run, callback, accelerator, tensorboard)
         warned = callback is None and writes  # else the callback has got it as a message
         _report(callbacks, data.remarks, data.warnings if warned else ())
-        digest = _checked_data(run, data, writes)
+        digest = _checked_data(run, data)
+        if resume == "auto" and asked_of_first(lambda: _has_ended(run, recipe, digest)):
+            callbacks.message("training had already finished: nothing is left to do")
+            return _as_found(run, data, network, writes)
         processes_here = local_processes(accelerator.num_processes)
         loaded = load_data(data, recipe, accelerator.device, processes_here=processes_here, progress=progress, inputs=inputs)
         _report(callbacks, loaded.remarks, loaded.remarks if warned else ())
@@ -153,13 +149,13 @@ def train(
             run.record_rows(fingerprint(loaded.splits, data.dataset.classes, data.dataset.superclasses))
         context = TrainingContext(accelerator, run, callbacks, checkpoint_seconds, data=digest)
         loop = _prepared(recipe, data, loaded, context, network)
-        if resume:
-            if network is not None and run.checkpoint_path.exists():
-                _check_same_network(run, loop.network)
+        if network is not None and run.checkpoint_path.exists():
+            check_same_network(run, loop.network)
+        elif network is not None and writes:
+            run.add_to_record(network=network_record(loop.network), inputs=loop.network.inputs.record())
+        if beginning.resumed:
             _restore(loop)
-        elif writes and network is not None:
-            run.add_to_record(network=_network_record(loop.network), inputs=loop.network.inputs.record())
-        begin()
+        beginning.stays = True
         state = loop.run()
         return _finished(recipe, data, loaded, loop, state.history)
 
@@ -171,39 +167,37 @@ def _report(callbacks: Callback, remarks: Sequence[str], warned: Sequence[str]) 
         warnings.warn(warning, ShortlistWarning, stacklevel=3)
 
 
-@contextmanager
-def _claimed(run: RunFolder, recipe: Recipe, network: GivenNetwork | None, *, new: bool) -> Iterator[Callable[[], None]]:
-    """Write the recipe of a new run before anything else; it is removed again if the run fails before it has begun.
-
-    Yields:
-        The function to call when training begins.
-    """
-    if not new:
-        yield lambda: None
-        return
-    run.check_new()  # again, now that no other process can write to the folder
-    run.write_recipe(recipe, **_given_record(network), **provenance())
-    begun: list[bool] = []
-    try:
-        yield lambda: begun.append(True)
-    except BaseException:
-        if not begun:
-            run.discard()
-        raise
-
-
-def _checked_data(run: RunFolder, data: TrainingSplits, writes: bool) -> str:
+def _checked_data(run: RunFolder, data: TrainingSplits) -> str:
     """The digest of the data, which must be those that the run began with, and the same in every process."""
     found = fingerprint(data.splits, data.dataset.classes, data.dataset.superclasses)
-    if writes:
-        run.check_data(found)
+    asked_of_first(lambda: run.check_data(found))
     if not same_everywhere(found.digest):
         raise InputError(f"{data.dataset.name}: expected every process to read the same data, got different rows or labels")
     return found.digest
 
 
+def _has_ended(run: RunFolder, recipe: Recipe, digest: str) -> bool:
+    """Whether nothing is left to do in a run of this recipe on these data; an error if it was trained by another recipe."""
+    if not run.has_results:
+        return False
+    if not run.checkpoint_path.exists():  # removed, to save space
+        return True
+    last = load_checkpoint(run.checkpoint_path)
+    last.check_recipe(recipe, run.path)
+    return last.state.finished and last.data == digest
+
+
+def _as_found(run: RunFolder, data: TrainingSplits, network: GivenNetwork | None, is_main: bool) -> TrainingResult:
+    """The result of a run that had ended, from its folder."""
+    classifier = Classifier.load(run.classifier_path, network=network)
+    predictions = {name: run.predictions(name) for name in run.splits}
+    test, remarks = data.splits[TEST], list(map(str, classifier.about.get("remarks", [])))
+    posterior = test.posterior if len(test) == len(predictions[TEST].scores) else None
+    return TrainingResult(classifier, predictions, run.history, posterior, remarks, is_main, test, had_ended=True)
+
+
 def _restore(loop: Loop) -> None:
-    """Continue from the checkpoint, if there is one."""
+    """Continue from the checkpoint, if there is one: the same in every process."""
     context = loop.context
     if context.accelerator.is_main_process:
         context.run.remove_leftovers()
@@ -211,6 +205,11 @@ def _restore(loop: Loop) -> None:
         context.callback.message("no checkpoint yet: training starts from the beginning")
     elif loop.state.finished:
         context.callback.message("training had already finished: only its results are written again")
+    if not same_everywhere(json.dumps(vars(loop.state))):
+        raise InputError(
+            f"{context.run.path}: expected every process to read the same checkpoint, got different ones: the folder of a run "
+            "must be on a disk that all machines share"
+        )
 
 
 def _sized(recipe: Recipe, network: GivenNetwork | None, inputs: InputSpec | None) -> tuple[Recipe, InputSpec | None]:
@@ -228,62 +227,6 @@ def _sized(recipe: Recipe, network: GivenNetwork | None, inputs: InputSpec | Non
     if recipe.size not in (None, inputs.size):
         raise InputError(f"inputs: expected pictures of size {recipe.size}, as the recipe says, got {inputs.size}")
     return recipe.with_settings(size=inputs.size, test_fit=inputs.fit), inputs
-
-
-def _check_network(run: RunFolder, recipe: Recipe, network: GivenNetwork | None, resume: bool) -> None:
-    """Raise an error, before any data is read, if the network cannot be built or is another than the run's."""
-    if isinstance(network, str):
-        import_factory(network)
-    made = run.network_record if resume else None
-    if recipe.pretrained and recipe.weights is not None:
-        raise InputError("weights: expected None with pretrained=True, which brings published weights, got a file")
-    if network is not None and recipe.weights is not None:
-        raise InputError("weights: expected None beside a network of your own, which brings its own weights, got a file")
-    if network is not None:
-        recorded = made.get("factory") if made is not None else None
-        other = other_factory(recorded, network) if isinstance(recorded, str) else None
-        if other is not None:
-            raise _other_network(run, str(recorded), other)
-        return
-    check_backbone(recipe.backbone)
-    if recipe.weights is not None and not run.checkpoint_path.exists():
-        check_weights_path(recipe.weights)
-    if made is not None:
-        factory = made.get("factory")
-        shown = f"network={factory!r}" if factory else f"network=…, a {made.get('class')} or a function that returns one"
-        raise NetworkNeededError(f"{run.path}: this run trains a network of your own: resume it with {shown}", factory)
-
-
-def _check_same_network(run: RunFolder, network: Network) -> None:
-    """Raise an error if a network is of another class than that of the run, or reads other inputs."""
-    made, inputs = run.network_record, run.inputs_record
-    if inputs is not None and not InputSpec.from_record(inputs).is_close(network.inputs):
-        raise InputError(
-            f"inputs: expected {InputSpec.from_record(inputs)}, as the run in {run.path} began with, got {network.inputs}: "
-            "resume it with the same inputs, or start a new run in another folder"
-        )
-    if made is not None and made.get("class") != network.describe():
-        raise _other_network(run, str(made.get("class")), network.describe())
-
-
-def _other_network(run: RunFolder, recorded: str, given: str) -> InputError:
-    return InputError(
-        f"network: expected {recorded}, which the run in {run.path} trains, got {given}: resume it with its own network, or "
-        "start a new run in another folder"
-    )
-
-
-def _given_record(network: GivenNetwork | None) -> dict[str, Any]:
-    """What is known of the user's own network before it is built, so that the run cannot be resumed without it."""
-    if network is None:
-        return {}
-    factory = network if isinstance(network, str) else None if isinstance(network, nn.Module) else import_path(network)
-    name = network if isinstance(network, str) else getattr(network, "__name__", type(network).__name__)
-    return {"network": {"class": name, "factory": factory}}
-
-
-def _network_record(network: Network) -> dict[str, Any] | None:
-    return {"class": network.describe(), "factory": network.factory} if network.foreign else None
 
 
 def _check_processes(recipe: Recipe, accelerator: Accelerator) -> None:

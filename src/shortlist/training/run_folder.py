@@ -217,6 +217,16 @@ class RunFolder:
         self._seal(CLASSIFIER)
 
     @property
+    def has_results(self) -> bool:
+        """Whether all results of the training are there, as it wrote them; the classifier is the last of them."""
+        path = self.path / RESULTS
+        sealed = _read_record(path) if path.exists() else {}
+        names = [name for name in (CLASSIFIER, *(f"{split}.safetensors" for split in SPLITS)) if name in sealed]
+        return CLASSIFIER in names and all(
+            (self.path / name).exists() and _digest(self.path / name) == sealed[name] for name in names
+        )
+
+    @property
     def checkpoint_path(self) -> Path:
         """Where the state of training is kept."""
         return self.path / CHECKPOINT
