@@ -83,8 +83,9 @@ def votes(
     for note in dict.fromkeys([*result.notes, *found]):
         warn(note)
     where = "".join(f" → {path}" for path in (out, users) if path is not None)
-    counts = f"{len(result):,} items, {int((result.label >= 0).sum()):,} labelled, {int(result.valid.sum()):,} valid"
-    say(f"{len(read):,} votes of {len(read.users):,} users: {counts}, {result.rounds} rounds{where}")
+    labels = f"{int((result.label >= 0).sum()):,} labelled, {int(result.valid.sum()):,} valid"
+    given = f"{counted(len(read), 'vote')} by {counted(len(read.users), 'user')}"
+    say(f"{given}: {counted(len(result), 'item')}, {labels}, {counted(result.rounds, 'round')}{where}")
     if strict and (found or result.notes):
         raise typer.Exit(Outcome.WARNED)
 

@@ -41,9 +41,9 @@ CAPTION = (
 class ConfusionMatrix(EvaluationDisplay):
     """How often the rows of a class have another in their set, for the most confused classes; similar ones stand together.
 
-    Without a rule there are no sets, and it is how often another is their most probable label. Of several evaluations the first
-    is drawn. Classes are ordered by average-linkage clustering of the two-way shares, with the order of leaves that puts similar
-    neighbours side by side.
+    Without a rule there are no sets, and it is how often another is their most probable label. Of several evaluations the
+    first is drawn. Classes are ordered by average-linkage clustering of the two-way shares, with the order of leaves that puts
+    similar neighbours side by side.
     """
 
     title = "Confused classes"
