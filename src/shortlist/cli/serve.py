@@ -31,7 +31,12 @@ def serve(
     ] = None,
     key: Annotated[
         str | None,
-        typer.Option("--key", metavar="KEY", envvar=KEY, help="What votes and the review need; drawn and shown if needed."),
+        typer.Option(
+            "--key",
+            metavar="KEY",
+            envvar=KEY,
+            help="Key that votes and the review require; one is made up and shown if needed.",
+        ),
     ] = None,
     allow_host: Annotated[
         list[str] | None,

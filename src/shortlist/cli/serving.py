@@ -135,7 +135,7 @@ def _listen(site: "Site", host: str, port: int) -> None:
     say(f"http://{shown}:{number}  (Ctrl-C stops it; votes go to {site.votes.path})")
     if not is_loopback(host):
         where = f"{address}:{number}"
-        warn(f"everyone who can reach {where} can use this page, and nothing is encrypted: put a proxy with TLS before it")
+        warn(f"everyone who can reach {where} can use this page, and nothing is encrypted: put a TLS proxy in front of it")
         say(f"votes and the review need this key: {site.access.key}")
     with suppress(KeyboardInterrupt):
         uvicorn.Server(settings).run(sockets=[bound])

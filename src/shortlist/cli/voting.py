@@ -79,7 +79,7 @@ def _page_votes(path: Path) -> "VoteStore | None":
 
     file = path / NAME if path.is_dir() else path
     if path.is_dir() and not file.is_file():
-        raise InputError(f"{path}: expected the folder of a run whose page has votes, and there is no {NAME} in it")
+        raise InputError(f"{path}: expected the folder of a run whose page has votes, got one without {NAME}")
     return VoteStore(file) if is_vote_file(file) else None
 
 
@@ -88,7 +88,7 @@ def _read_page_votes(store: "VoteStore") -> "PageVotes":
 
     found = read_votes(store)
     if found.unsure:
-        say(f"{counted(found.unsure, 'vote says', 'votes say')} not sure: left out")
+        say(f"left out {counted(found.unsure, 'vote')} of people who were not sure")
     return found
 
 
@@ -109,7 +109,7 @@ def _aggregated(read: Votes, rule: str, b0: float | None, theta: float | None) -
             )
         return adaptive_majority(read, b0=b0, theta=theta)
     if b0 is not None:
-        raise InputError(f"--b0: expected with --rule adaptive only, got --rule {rule}")
+        raise InputError(f"--b0: expected only with --rule adaptive, got it with --rule {rule}")
     return (plain_majority if rule == "majority" else dawid_skene)(read, theta=0.0 if theta is None else theta)
 
 
