@@ -74,3 +74,12 @@ def test_parts_use_the_seeds_that_have_all_of_their_arms():
     assert [part.values for part in found.parts] == [(1.0, 2.0), (0.5,)]
     assert found.n == 1
     assert judge(claim, "e", {}).n == 0
+
+
+@pytest.mark.parametrize("lost", [math.nan, math.inf])
+@pytest.mark.parametrize("values", [[1.0, 1.1, 1.2], [-1.0, -1.1, -1.2]])
+def test_a_part_without_a_number_for_every_seed_decides_nothing(lost, values):
+    """A training that diverged is no seed to be left out: the others alone would speak for its arm."""
+    found = judged([*values, lost], rules=[GREATER])
+    assert (found.decision, found.parts[0].decision) == ("open", "open")
+    assert found.parts[0].interval == Interval.of(values)

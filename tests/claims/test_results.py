@@ -1,6 +1,10 @@
 """Results on disk: appended line by line, by several processes, whatever was cut short."""
 
+import json
 import multiprocessing
+import os
+import resource
+import signal
 
 import pytest
 
@@ -95,3 +99,49 @@ def test_a_whole_last_line_without_a_line_end_is_kept(tmp_path):
     results.path.write_text(results.path.read_text().rstrip("\n"))
     results.append(result(seed=2))
     assert [one.seed for one in results] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"seed": "0"},
+        {"seed": 0.5},
+        {"seed": True},
+        {"numbers": None},
+        {"numbers": [1.0]},
+        {"numbers": {"score": "1.0"}},
+        {"arm": ["high"]},
+        {"seconds": None},
+        {"versions": []},
+    ],
+)
+def test_a_line_with_values_of_another_kind_is_named(tmp_path, changed):
+    results = Results(tmp_path / "claims.jsonl")
+    results.append(result(seed=0))
+    line = json.loads(results.path.read_text()) | changed
+    results.path.write_text(json.dumps(line) + "\n")
+    with pytest.raises(InputError, match="line 1: expected a result of shortlist reproduce"):
+        results.of(EXPERIMENT)
+
+
+def write_to_a_full_disk(path):
+    """Write one more result where only half of it has room; exits with 3 if that was said."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    size = os.path.getsize(path)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 60, resource.RLIM_INFINITY))
+    try:
+        Results(path).append(result(seed=1))
+    except InputError as error:
+        os._exit(3 if "cannot write" in str(error) else 4)
+    os._exit(0)
+
+
+def test_a_result_that_has_no_room_is_an_error_and_leaves_no_half_line(tmp_path):
+    results = Results(tmp_path / "claims.jsonl")
+    results.append(result(seed=0))
+    before = results.path.read_bytes()
+    writer = multiprocessing.get_context("fork").Process(target=write_to_a_full_disk, args=(results.path,))
+    writer.start()
+    writer.join()
+    assert writer.exitcode == 3
+    assert results.path.read_bytes() == before

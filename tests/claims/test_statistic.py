@@ -50,3 +50,17 @@ def test_it_names_the_arms_it_reads_once():
 def test_an_unknown_number_is_named():
     with pytest.raises(InputError, match=r"arm a.*'z'.*x, y"):
         Number("a", "z").of(MEASURED)
+
+
+@pytest.mark.parametrize("order", [("a", "b", "c"), ("b", "c", "a"), ("c", "a", "b"), ("b", "a", "c")])
+def test_what_was_not_measured_makes_the_largest_and_the_smallest_unknown_in_any_order(order):
+    measured = {"a": {"x": 1.0}, "b": {"x": math.nan}, "c": {"x": 1.0}}
+    values = [Number(arm, "x") for arm in order]
+    assert all(math.isnan(found(*values).of(measured)) for found in (largest, smallest, value_range))
+
+
+@pytest.mark.parametrize("order", [("a", "b", "c"), ("c", "b", "a"), ("b", "a", "c")])
+def test_validation_never_chooses_an_arm_that_it_has_no_number_for(order):
+    measured = {"a": {"x": 1.0, "validation": 5.0}, "b": {"x": 9.0, "validation": math.nan}, "c": {"x": 2.0, "validation": 4.0}}
+    assert Tuned(order, "x").of(measured) == 1.0
+    assert math.isnan(Tuned(("b",), "x").of(measured))

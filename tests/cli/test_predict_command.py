@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from shortlist import Predictions
-from shortlist.cli import export as exporting
+from shortlist.cli import exporting
 from shortlist.data import read_class_folders, read_picture_table
 from shortlist.links import Sigmoid
 from shortlist.models import Classifier, Network

@@ -54,7 +54,7 @@ def test_a_page_has_a_card_for_every_picture(run, trained, pictures, tmp_path):
 
 
 def test_a_page_shows_the_first_pictures_only(run, trained, pictures, tmp_path, monkeypatch):
-    monkeypatch.setattr("shortlist.cli.predict.MOST_CARDS", 5)
+    monkeypatch.setattr("shortlist.cli.predicting.MOST_CARDS", 5)
     assert run("predict", trained, pictures, "--html", "answers.html").code == 0
     page = (tmp_path / "answers.html").read_text(encoding="utf-8")
     assert page.count("<article>") == 5

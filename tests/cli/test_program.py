@@ -1,5 +1,7 @@
 """The program itself: modules that the user names, and a help that people can read."""
 
+import importlib
+import inspect
 import re
 import subprocess
 import sys
@@ -118,8 +120,13 @@ print(*sys.modules, file=sys.stderr)
 """
 
 
+GROUPS = {"data": ("votes", "info", "sheet", "build", "download"), "index": ("build", "add", "info")}
+INSIDE = [[group, name] for group, names in GROUPS.items() for name in names]
+SHARED = {"tune": {"train"}, "export": {"predict"}, "serve": {"predict"}}  # commands with options of another
+
+
 @pytest.mark.parametrize(
-    "arguments", [[], ["--help"], ["train", "--help"], ["tune", "--help"], ["recipes", "-h"]], ids=" ".join
+    "arguments", [[], ["--help"], *([*names, "--help"] for names in [*([name] for name in COMMANDS), *INSIDE])], ids=" ".join
 )
 def test_help_needs_neither_torch_nor_the_modules_of_commands(arguments):
     code = ASKED.format(arguments=arguments)
@@ -129,9 +136,38 @@ def test_help_needs_neither_torch_nor_the_modules_of_commands(arguments):
     assert found.isdisjoint(["torch", "numpy", "pyarrow", "PIL", "matplotlib", "accelerate"])
     places = {listed.place.partition(":")[0] for name, listed in COMMANDS.items() if name not in arguments}
     of_asked = {COMMANDS[name].place.partition(":")[0] for name in arguments if name in COMMANDS}
-    if "tune" in arguments:
-        of_asked.add("train")  # whose options it shares
+    of_asked |= SHARED.get(arguments[0] if arguments else "", set())
     assert found.isdisjoint(f"shortlist.cli.{place}" for place in places - of_asked)
+
+
+def declared():
+    """Every command that is declared apart from what it does, with the module of that."""
+    for name in COMMANDS:
+        command = load_command(name)
+        for one in getattr(command, "commands", {"": command}).values():
+            inside = inspect.getclosurevars(one.callback).nonlocals if hasattr(one.callback, "__wrapped__") else {}
+            callback = inside.get("callback", one.callback)  # typer wraps what it calls
+            found = inspect.getclosurevars(callback).nonlocals
+            if "module" in found:
+                yield found["command"], importlib.import_module(f"shortlist.cli.{found['module']}")
+
+
+def test_what_a_command_does_takes_the_options_that_it_declares():
+    found = list(declared())
+    assert {command.__name__ for command, _ in found} >= {"sets", "evaluate", "report", "predict", "votes", "info", "serve"}
+    for command, module in found:
+        assert list(inspect.signature(getattr(module, command.__name__)).parameters) == list(
+            inspect.signature(command).parameters
+        )
+
+
+def test_defaults_that_help_shows_are_those_of_the_library():
+    from shortlist.cli import options
+    from shortlist.cli.report import PICTURE_MB
+    from shortlist.evaluation.tally import BINS
+    from shortlist.report.pictures import MOST_BYTES
+
+    assert (options.BINS, PICTURE_MB) == (BINS, MOST_BYTES / 1e6)
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))

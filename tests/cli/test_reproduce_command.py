@@ -8,7 +8,7 @@ import pytest
 from shortlist.claims import menu
 from shortlist.claims.experiment import Arm, Experiment
 from shortlist.claims.results import Results
-from shortlist.cli import reproduce
+from shortlist.cli import reproducing
 from tests.claims.made_up import CLAIM, EXPERIMENT, GOOD, broken
 
 
@@ -24,7 +24,7 @@ def made_up(monkeypatch):
         experiments = MappingProxyType({"made-up": experiment, "needy": needy})
         monkeypatch.setattr(menu, "CLAIMS", {claim.id: claim})
         monkeypatch.setattr(menu, "EXPERIMENTS", experiments)
-        monkeypatch.setattr(reproduce, "EXPERIMENTS", experiments)
+        monkeypatch.setattr(reproducing, "EXPERIMENTS", experiments)
 
     use()
     return use

@@ -7,7 +7,7 @@ import pytest
 import uvicorn
 from starlette.testclient import TestClient
 
-from shortlist.cli import serve as command
+from shortlist.cli import serving as command
 from shortlist.web.app import make_app
 from shortlist.web.votes import Observation, Vote, VoteStore
 from tests.data.drawings import file_of, write_picture

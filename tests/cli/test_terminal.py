@@ -204,7 +204,7 @@ def test_an_unexpected_error_and_a_foreign_warning_are_harmless_too(run, new, mo
         warnings.warn(f"careful{EVIL}", RuntimeWarning, stacklevel=1)
         raise RuntimeError(f"broken{EVIL}")
 
-    monkeypatch.setattr("shortlist.cli.decide.prepare_all", fail)
+    monkeypatch.setattr("shortlist.cli.deciding.prepare_all", fail)
     monkeypatch.setattr(warnings, "filters", [])
     outcome = run("sets", new, "-r", "top-k:1")
     assert outcome.code == 1

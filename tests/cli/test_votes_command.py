@@ -51,7 +51,7 @@ def test_each_rule_writes_its_labels_and_weights(run, votes, tmp_path, rule, suf
     expected.save_users(tmp_path / f"expected-users.{suffix}")
     assert (tmp_path / out).read_bytes() == (tmp_path / f"expected.{suffix}").read_bytes()
     assert (tmp_path / users).read_bytes() == (tmp_path / f"expected-users.{suffix}").read_bytes()
-    assert f"10 votes of 3 users: 4 items, 4 labelled, {int(expected.valid.sum())} valid" in outcome.err
+    assert f"10 votes by 3 users: 4 items, 4 labelled, {int(expected.valid.sum())} valid" in outcome.err
     assert f"→ {out} → {users}\n" in outcome.err
 
 
@@ -130,8 +130,8 @@ def test_strict_heeds_every_warning(run, tied):
         (("--b0", "nan", "--theta", 2), "b0: expected"),
         (("--b0", 0.7, "--theta", -1), "theta: expected a number from 0"),
         (("--rule", "plurality"), "--rule: expected adaptive, majority, dawid-skene, got plurality"),
-        (("--rule", "majority", "--b0", 1), "--b0: expected with --rule adaptive only, got --rule majority"),
-        (("--rule", "dawid-skene", "--b0", 1), "--b0: expected with --rule adaptive only, got --rule dawid-skene"),
+        (("--rule", "majority", "--b0", 1), "--b0: expected only with --rule adaptive, got it with --rule majority"),
+        (("--rule", "dawid-skene", "--b0", 1), "--b0: expected only with --rule adaptive, got it with --rule dawid-skene"),
         (("--rule", "majority", "--theta", -1), "theta: expected"),
         (("--rule", "majority", "--out", "labels.txt"), "--out: expected a name that ends in .csv or .parquet, got labels.txt"),
         (("--rule", "majority", "--users", "u.json"), "--users: expected a name that ends in .csv or .parquet, got u.json"),
@@ -175,5 +175,5 @@ def test_rows_with_an_empty_cell_are_refused_or_dropped(run, fails, tmp_path):
     fails("data", "votes", path, "--rule", "majority")
     outcome = run("data", "votes", path, "--rule", "majority", "--missing", "drop")
     assert outcome.code == 0
-    assert "2 votes of" in outcome.err
+    assert "2 votes by" in outcome.err
     assert "--missing: expected refuse or drop, got keep" in fails("data", "votes", path, "--missing", "keep")

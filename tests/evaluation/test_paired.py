@@ -98,3 +98,28 @@ def test_changed_rows_are_gained_and_lost_in_turn():
     assert sorted(row for row, _ in rows) == sorted(won + missed)
     assert [row for row, _ in rows[:4]] == [missed[0], won[0], missed[1], won[1]]
     assert all(row == other for row, other in rows)
+
+
+@pytest.mark.parametrize("classes", [7, 60])
+def test_rows_with_several_labels_are_found_again_in_any_order(classes):
+    """What stands for the labels of a row is exact: it does not depend on where in a block the row is."""
+    names = [f"class {number}" for number in range(classes)]
+    for seed in range(20):
+        generator = torch.Generator().manual_seed(seed)
+        probs = torch.rand(30, classes, generator=generator)
+        target = torch.rand(30, classes, generator=generator) < 0.3
+        order = torch.randperm(30, generator=generator)
+        first = Predictions(probs, target, names, "identity", [str(row) for row in range(30)])
+        second = Predictions(probs[order], target[order], names, "identity", [str(row) for row in order.tolist()])
+        found = same_rows(measure(first, threshold(0.5)), measure(second, threshold(0.3)))
+        assert found is not None
+        assert found.tolist() == order.argsort().tolist()
+
+
+def test_rows_with_other_labels_are_other_rows_whatever_their_numbers_sum_to():
+    """3³ + 4³ + 5³ = 6³: sums of powers of the numbers of classes would take these labels for the same."""
+    names, probs = [f"class {number}" for number in range(40)], torch.full((1, 40), 0.5)
+    three, one = torch.zeros(2, 1, 40, dtype=torch.bool)
+    three[0, [8, 15, 24]] = one[0, 35] = True
+    first, second = (measure(Predictions(probs, target, names, "identity"), threshold(0.3)) for target in (three, one))
+    assert same_rows(first, second) is None

@@ -46,6 +46,39 @@ def test_what_does_not_match_is_an_error_and_changes_nothing(tmp_path):
     assert same(ours, before)
 
 
+def test_a_file_of_two_networks_is_refused_unless_one_has_the_names_of_the_backbone(tmp_path):
+    """Which of the two is meant, nobody can tell: a file of MoCo would have given the momentum encoder."""
+    student, teacher, ours = drawn(1).state_dict(), drawn(2).state_dict(), drawn(3)
+    both = {f"{before}{name}": tensor for before, of in (("q.", student), ("k.", teacher)) for name, tensor in of.items()}
+    save_file(both, tmp_path / "both.safetensors")
+    with pytest.raises(InputError, match=r"weights: expected one network in both.safetensors, got 2 \('k\.', 'q\.'\)"):
+        load_weights(ours, tmp_path / "both.safetensors")
+    assert same(ours, drawn(3))
+    save_file(student | {f"average.{name}": tensor for name, tensor in teacher.items()}, tmp_path / "plain.safetensors")
+    load_weights(ours, tmp_path / "plain.safetensors")
+    assert same(ours, drawn(1))
+
+
+def test_weights_that_no_network_has_are_refused(tmp_path):
+    """Codes of a quantised network have the names and the shapes of its weights, and not their values."""
+    tensors, ours = drawn(1).state_dict(), drawn(2)
+    name = next(name for name in tensors if name.endswith("weight"))
+    save_file(tensors | {name: (100 * tensors[name]).to(torch.int8)}, tmp_path / "codes.safetensors")
+    with pytest.raises(InputError, match=rf"weights: expected floating point in '{name}', got int8"):
+        load_weights(ours, tmp_path / "codes.safetensors")
+    for value in (torch.nan, torch.inf):
+        broken = tensors[name].clone()
+        broken.view(-1)[3] = value
+        save_file(tensors | {name: broken}, tmp_path / "broken.safetensors")
+        with pytest.raises(InputError, match=rf"weights: expected finite numbers in '{name}'"):
+            load_weights(ours, tmp_path / "broken.safetensors")
+    assert same(ours, drawn(2))
+    half = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
+    save_file(half, tmp_path / "half.safetensors")
+    load_weights(ours, tmp_path / "half.safetensors")
+    assert all(torch.equal(tensor, half[name].to(tensor.dtype)) for name, tensor in ours.state_dict().items())
+
+
 def test_files_that_are_no_weights_are_refused(tmp_path):
     class Evil:
         def __reduce__(self):

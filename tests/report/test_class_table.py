@@ -144,3 +144,19 @@ def test_forty_thousand_classes_take_a_few_megabytes():
     assert len(table) == classes
     assert len(table.json()) < 4_000_000
     assert len(table.worst().rows) == 12
+
+
+def test_evaluations_of_other_rows_have_rows_of_their_own():
+    """Their coverages are of other rows: the number of rows of the first says nothing about them."""
+    whole, part = draw(counts=COUNTS, rows=200), draw(counts=[count + 1 for count in COUNTS], rows=200).rows(slice(0, 60))
+    found = [evaluate(rows, rule=top_k(1), name=name) for rows, name in ((whole, "whole"), (part, "part"))]
+    table = ClassTable(found)
+    frame = table.table().frame()
+    assert "rows" not in frame
+    for rows, name in ((whole, "whole"), (part, "part")):
+        assert frame[f"rows, {name}"].tolist() == rows.target.bincount(minlength=len(CLASSES)).tolist()
+        assert frame[f"training examples, {name}"].tolist() == rows.train_counts.tolist()
+    assert len(ClassTable(found, most=3)) == 3
+    assert table.order()[0] == ClassTable(found[:1]).order()[0]
+    rules = [evaluate(whole, rule=top_k(k), name=str(k)) for k in (1, 2)]
+    assert "rows" in ClassTable(rules).table().frame()

@@ -168,6 +168,37 @@ def test_the_matrix_holds_shares_and_puts_confused_classes_together():
     assert len(few.frame()) == 16
 
 
+def unbalanced():
+    """400 rows of three classes, most of one, with probabilities that are often wrong."""
+    target = torch.cat([torch.zeros(300), torch.ones(80), torch.full((20,), 2.0)]).long()
+    probs = torch.rand(400, 3, generator=torch.Generator().manual_seed(0)).double()
+    probs[torch.arange(400), target] += 0.4
+    return probs / probs.sum(1, keepdim=True), target
+
+
+@pytest.mark.parametrize("rule", [None, "threshold:0.4", "threshold:0.99"])
+def test_shares_are_those_of_the_rows_of_the_class_with_a_rule_and_without(rule):
+    """Without sets, what a row names is its most probable label; where no set names anything, nothing is in the sets."""
+    probs, target = unbalanced()
+    named = probs >= float(rule.partition(":")[2]) if rule else torch.nn.functional.one_hot(probs.argmax(1), 3).bool()
+    matrix = ConfusionMatrix(evaluate(probs, target, rule))
+    frame = matrix.frame()
+    assert len(frame) == 9
+    for own, other, share in frame.itertuples(index=False):
+        assert share == pytest.approx(float(named[target == int(own), int(other)].double().mean()))
+    assert ("set contains" in matrix.caption, matrix.plot().get_xlabel() == "in the set") == (bool(rule), bool(rule))
+
+
+def test_pairs_are_shares_of_the_rows_of_both_classes_without_a_rule_too():
+    probs, target = unbalanced()
+    frame = pair_table(evaluate(probs, target)).frame().set_index(["class", "confused with"])
+    best = probs.argmax(1)
+    for (one, other), row in frame.iterrows():
+        both = (target == int(one)) | (target == int(other))
+        wrong = both & (best != target) & ((best == int(one)) | (best == int(other)))
+        assert row["share of their rows"] == pytest.approx(int(wrong.sum()) / int(both.sum()))
+
+
 def test_a_matrix_without_confusions_shows_nothing():
     assert not ConfusionMatrix(measured("none")).tells
     assert ConfusionMatrix(measured("none")).frame().empty

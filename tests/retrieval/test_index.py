@@ -437,3 +437,18 @@ def test_many_candidates_are_looked_at_in_parts(tmp_path, monkeypatch):
     given = Predictions(torch.zeros(100, 2), classes=["a", "b"], link="sigmoid")
     index = Index.build(given, tmp_path / "index")
     assert [result.row for result in index.search("a and not b", 30)] == list(range(30))
+
+
+def test_names_that_no_file_holds_are_refused_in_a_sentence(tmp_path):
+    """Half of a surrogate pair, as names of files have that are not UTF-8."""
+    scores = [[1.0, 2.0], [0.5, 0.1]]
+    for given in ({"ids": ["\ud800", "b"]}, {"classes": ["\ud800", "b"]}):
+        with pytest.raises(InputError, match="half of a surrogate pair"):
+            Index.build(Predictions(scores, link="sigmoid", **given), tmp_path / "index")
+    assert not (tmp_path / "index").exists()
+    index = Index.build(Predictions(scores, link="sigmoid", ids=["a", "b"]), tmp_path / "index")
+    with pytest.raises(InputError, match="half of a surrogate pair"):
+        index.add(Predictions(scores[:1], link="sigmoid", ids=["\ud800"]))
+    with pytest.raises(InputError, match="half of a surrogate pair"):
+        index.delete(["\ud800"])
+    assert len(Index.open(tmp_path / "index")) == 2

@@ -1,5 +1,7 @@
 """References: the nearest of a class, exactly; built whole, opened again, and noticed when they are of something else."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -115,6 +117,31 @@ def test_credits_and_licences_are_those_of_the_data(tmp_path):
     number = found.rows.tolist().index(5)
     assert shown.credit(number) == {"credit": "person 5", "licence": "CC BY"}
     assert shown.credit(found.rows.tolist().index(29)) == {"credit": "person 29"}
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda starts, rows, typical: starts.__setitem__(1, 10**6),  # a class that ends behind all of them
+        lambda starts, rows, typical: starts.__setitem__(0, 1),
+        lambda starts, rows, typical: starts.insert(1, starts[1]),  # one class too many
+        lambda starts, rows, typical: typical.__setitem__((0, 0), len(rows)),
+        lambda starts, rows, typical: typical.__setitem__((0, 0), -7),
+        lambda starts, rows, typical: rows.__setitem__(0, -1),
+    ],
+)
+def test_numbers_that_lead_elsewhere_are_damage(tmp_path, harm):
+    """Of another class, or behind the last reference: they would be shown as references of a class that they are not of."""
+    folder = tmp_path / "references"
+    References.build(of_pictures(), split(), folder)
+    record = json.loads((folder / "references.json").read_text())
+    rows, typical = np.load(folder / "rows.npy"), np.load(folder / "typical.npy")
+    harm(record["starts"], rows, typical)
+    (folder / "references.json").write_text(json.dumps(record))
+    np.save(folder / "rows.npy", rows)
+    np.save(folder / "typical.npy", typical)
+    with pytest.raises(InputError, match="its parts do not belong together: remove the folder"):
+        References.open(folder)
 
 
 @pytest.mark.parametrize("harm", ["record", "embeddings", "format"])

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import pytest
 import torch
 
 from shortlist import Predictions
@@ -58,6 +59,21 @@ def test_nobody_reviews_what_they_voted_on():
     one = seen("one", answer("ash"), ("Ann", "oak"))
     assert queue([one], voter="Ann") == []
     assert len(queue([one], voter="Bob")) == 1
+
+
+@pytest.mark.parametrize(
+    ("vote", "said"),
+    [
+        ("ash", "Votes for ash: it is labelled oak."),
+        ("oak", "Votes for oak: the classifier did not suggest it."),
+        (None, "Votes for none of these: it is labelled oak."),
+    ],
+)
+def test_one_vote_on_a_suspected_label_needs_another_and_says_what_it_is_against(vote, said):
+    given = {"label": "oak", "rule": {"size": 1}, "results": []}
+    [item] = queue([seen("row-3", given, ("Ann", vote), origin="row:row-3")])
+    assert (item.reason, item.sentence) == ("disagreement", said)
+    assert queue([seen("row-3", given, ("Ann", vote), ("Bob", vote), origin="row:row-3")]) == []
 
 
 def test_suspected_labels_are_confidently_something_else_and_come_last():

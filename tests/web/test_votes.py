@@ -1,10 +1,12 @@
 """Votes: kept whole, the last one of a person counts, and they become labels to train on."""
 
 import json
+import multiprocessing
 import sqlite3
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import closing
 from threading import Barrier
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from shortlist.data import open_dataset
 from shortlist.data.votes import plain_majority
 from shortlist.errors import InputError
+from shortlist.web import votes
 from shortlist.web.labels import NONE_OF_THESE, read_votes, write_dataset
 from shortlist.web.votes import Observation, Vote, VoteStore, is_vote_file
 from tests.web.site import jpeg
@@ -65,6 +68,49 @@ def test_the_file_is_written_ahead_and_fully_synchronised(tmp_path, store):
     assert is_vote_file(store.path)
     (tmp_path / "table.csv").write_text("user,item,label\n")
     assert not is_vote_file(tmp_path / "table.csv")
+
+
+def test_a_file_that_was_not_finished_is_begun_again(tmp_path, monkeypatch):
+    """A process that ended while it made the tables: either all of them are there, with their version, or none."""
+    path, whole = tmp_path / "votes.sqlite", votes.SCHEMA
+    monkeypatch.setattr(votes, "SCHEMA", f"{whole}\nSELECT * FROM nothing;")
+    with pytest.raises(InputError, match="nothing"):
+        VoteStore(path)
+    monkeypatch.setattr(votes, "SCHEMA", whole)
+    with VoteStore(path) as store:
+        kept(store, "a")
+
+
+def opened(path):
+    with VoteStore(path):
+        return True
+
+
+def test_servers_that_start_together_share_a_new_file(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(4, context) as pool:
+        for number in range(20):
+            assert all(pool.map(opened, [tmp_path / f"{number}.sqlite"] * 4))
+
+
+def test_a_database_of_something_else_stays_as_it_is_whatever_its_version(tmp_path):
+    path = tmp_path / "places.sqlite"
+    with closing(sqlite3.connect(path)) as other:
+        other.executescript(f"CREATE TABLE places (name TEXT); PRAGMA user_version = {votes.VERSION};")
+    with pytest.raises(InputError, match="got another database"):
+        VoteStore(path)
+    with closing(sqlite3.connect(path)) as other:
+        assert other.execute("SELECT name FROM sqlite_master").fetchall() == [("places",)]
+
+
+def test_one_person_is_one_voter_however_the_name_is_typed(site):
+    """With spaces around it, or with accents as characters of their own, as some systems write them."""
+    name = site.suspected[0].id
+    for voter in (" Zoë", "Zoe\u0308"):
+        site.vote(name, Vote(voter, "none"))
+    [one] = site.votes.observations()
+    assert [vote.voter for vote in one.votes] == ["Zoë"]
+    assert all(name not in [item.id for item in site.review(voter)] for voter in ("Zoë", " Zoë ", "Zoe\u0308"))
 
 
 def test_a_vote_survives_a_kill(tmp_path):

@@ -194,7 +194,8 @@ def judge(claim: Claim, experiment: str, seeds: Mapping[int, Measured], **about:
 
     A part holds or fails by its 95 % interval. The claim holds if every part holds: that needs no correction for their number,
     since a wrong claim is accepted only if its wrong part is. It fails if a part fails at 1 - 0.05 / (number of parts),
-    Bonferroni's correction, since any of many parts could fail by chance. Otherwise it is open.
+    Bonferroni's correction, since any of many parts could fail by chance. Otherwise it is open. So is a part with a seed whose
+    value is not finite: that a training diverged is no reason to judge its arm by the others.
 
     Args:
         claim: the claim.
@@ -204,11 +205,12 @@ def judge(claim: Claim, experiment: str, seeds: Mapping[int, Measured], **about:
     """
     found, failed = [], False
     for part in claim.parts:
-        values = [part.statistic.of(seeds[seed]) for seed in sorted(seeds) if _has(seeds[seed], part)]
-        values = [value for value in values if math.isfinite(value)]
+        every = [part.statistic.of(seeds[seed]) for seed in sorted(seeds) if _has(seeds[seed], part)]
+        values = [value for value in every if math.isfinite(value)]
         interval = Interval.of(values) if values else None
-        found.append(PartVerdict(part, interval, "open" if interval is None else part.rule.decide(interval), tuple(values)))
-        failed |= bool(values) and part.rule.decide(Interval.of(values, LEVEL / len(claim.parts))) == "fails"
+        decides = bool(values) and len(values) == len(every)
+        found.append(PartVerdict(part, interval, part.rule.decide(interval) if decides and interval else "open", tuple(values)))
+        failed |= decides and part.rule.decide(Interval.of(values, LEVEL / len(claim.parts))) == "fails"
     holds = bool(found) and all(part.decision == "holds" for part in found)
     return Verdict(claim, experiment, "holds" if holds else "fails" if failed else "open", tuple(found), **about)  # type: ignore[arg-type]
 

@@ -70,7 +70,7 @@ class Results:
             if not line.strip():
                 continue
             try:
-                yield Result(**json.loads(line))
+                yield _parsed(line)
             except (ValueError, TypeError) as error:
                 ours = line.startswith(BEGINNING) or BEGINNING.startswith(line)
                 if number >= len(lines) and ours:  # no line end behind it: never finished
@@ -100,7 +100,9 @@ class Results:
             size = os.fstat(handle).st_size
             if size and os.pread(handle, 1, size - 1) != b"\n":
                 _end_last_line(handle, size)
-            os.write(handle, text.encode())
+            _write_whole(handle, text.encode())
+        except OSError as error:
+            raise InputError(f"cannot write {self.path}: {(error.strerror or str(error)).lower()}") from error
         finally:
             unlock_file(handle)
 
@@ -128,6 +130,29 @@ def by_seed(results: Iterable[Result]) -> dict[int, Measured]:
     for result in results:
         found.setdefault(result.seed, {})[result.arm] = result.numbers
     return {seed: found[seed] for seed in sorted(found)}
+
+
+def _parsed(line: str) -> Result:
+    """The result in a line; raises ValueError or TypeError if it is none, or one of its values is of another kind."""
+    found = Result(**json.loads(line))
+    texts = (found.experiment, found.arm, found.fingerprint, found.machine, found.date)
+    numbers = (found.seconds, found.cpu_seconds, *dict(found.numbers).values())
+    if not all(isinstance(text, str) for text in texts) or type(found.seed) is not int:
+        raise ValueError("expected texts and a whole seed")
+    if not all(type(number) in (int, float) for number in numbers) or not isinstance(found.versions, dict):
+        raise ValueError("expected numbers")
+    return found
+
+
+def _write_whole(handle: int, content: bytes) -> None:
+    """Append all of it or, if there is no room, nothing: a disk that is nearly full takes a part without an error."""
+    start = os.fstat(handle).st_size
+    try:
+        while content:
+            content = content[os.write(handle, content) :]
+    except OSError:
+        os.ftruncate(handle, start)
+        raise
 
 
 def _end_last_line(handle: int, size: int) -> None:

@@ -71,7 +71,7 @@ class Tuned(Statistic):
     Args:
         candidates: the arms, one for each setting that is tried.
         name: the number.
-        by: the number that chooses, higher is better; of equals the first arm is taken.
+        by: the number that chooses, higher is better; of equals the first arm is taken, and never one without a number.
 
     >>> measured = {"a": {"top-5": 94.0, "validation": 90.0}, "b": {"top-5": 93.0, "validation": 91.0}}
     >>> Tuned(("a", "b"), "top-5").of(measured)
@@ -90,9 +90,10 @@ class Tuned(Statistic):
         return self.candidates
 
     def of(self, measured: Measured) -> float:
-        """The number of the arm that validation chooses."""
-        best = max(self.candidates, key=lambda arm: Number(arm, self.by).of(measured))
-        return Number(best, self.name).of(measured)
+        """The number of the arm that validation chooses; NaN if it has a number for none."""
+        chosen = {arm: Number(arm, self.by).of(measured) for arm in self.candidates}
+        known = [arm for arm in self.candidates if not math.isnan(chosen[arm])]
+        return Number(max(known, key=chosen.__getitem__), self.name).of(measured) if known else math.nan
 
 
 @dataclass(frozen=True)
@@ -141,17 +142,26 @@ def slope(places: Sequence[float], values: Sequence[Statistic]) -> Statistic:
 
 def largest(*values: Statistic) -> Statistic:
     """The largest of several."""
-    return Combined("largest of " + "; ".join(["{}"] * len(values)), lambda *found: max(found), values)
+    return Combined("largest of " + "; ".join(["{}"] * len(values)), _largest, values)
 
 
 def smallest(*values: Statistic) -> Statistic:
     """The smallest of several."""
-    return Combined("smallest of " + "; ".join(["{}"] * len(values)), lambda *found: min(found), values)
+    return Combined("smallest of " + "; ".join(["{}"] * len(values)), _smallest, values)
 
 
 def value_range(*values: Statistic) -> Statistic:
     """The largest of several less the smallest."""
-    return Combined("range of " + "; ".join(["{}"] * len(values)), lambda *found: max(found) - min(found), values)
+    return Combined("range of " + "; ".join(["{}"] * len(values)), lambda *found: _largest(*found) - _smallest(*found), values)
+
+
+def _largest(*values: float) -> float:
+    """The largest; NaN if any is, which Python's own ``max`` notices or not, by their order."""
+    return math.nan if any(map(math.isnan, values)) else max(values)
+
+
+def _smallest(*values: float) -> float:
+    return -_largest(*(-value for value in values))
 
 
 def _ratio(first: float, second: float) -> float:

@@ -1,4 +1,4 @@
-"""``shortlist calibrate``: fit a link, so that probabilities agree with frequencies."""
+"""``shortlist calibrate``: the options. What it does is in ``calibrating.py``, imported when it runs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,20 +6,10 @@ from typing import Annotated
 import typer
 
 from shortlist.cli import options
-from shortlist.cli.console import say, show, warn
-from shortlist.cli.prepare import Reading, check_alike, check_apart, check_outputs, check_there
-from shortlist.cli.recalibrate import holds_classifier, recalibrate
-from shortlist.errors import InputError
-from shortlist.links import Isotonic, Platt, Temperature
-from shortlist.links.fitted import FittedLink
-from shortlist.metrics import calibration_definition, calibration_error
-from shortlist.predictions import Predictions
-from shortlist.report import Table
-from shortlist.words import expected_one_of
-
-METHODS: dict[str, type[FittedLink]] = {link.kind: link for link in (Temperature, Platt, Isotonic)}
+from shortlist.cli.commands import written_in
 
 
+@written_in("calibrating")
 def calibrate(
     scores: Annotated[
         Path, typer.Argument(metavar="PREDICTIONS", help="File of scores; or the folder of a classifier or of a run.")
@@ -60,54 +50,3 @@ def calibrate(
     For a classifier (or the folder of a run), the link, the set rule or both are fitted again, and the classifier is written to
     a new folder.
     """
-    check_there(scores)
-    folder = holds_classifier(scores)
-    known = [*METHODS, "none"] if folder else list(METHODS)
-    method = method or ("none" if folder else "temperature")
-    if method not in known:
-        raise InputError(f"--method: {expected_one_of(method, known)}, got {method!r}")
-    if folder:
-        for name, given in (("--link", link), ("--scores-key", scores_key), ("--target-key", target_key)):
-            if given is not None:
-                raise InputError(f"{name} applies only to score files, got a classifier, which has its own")
-        for flag, wanted in (("--same-rows", same_rows), ("--overwrite", overwrite)):
-            if wanted:
-                raise InputError(f"{flag} applies only to score files, got a classifier")
-        return recalibrate(scores, out, on, METHODS.get(method), rule, network)
-    if network is not None:
-        raise InputError("--network applies only to a classifier, got a file of scores")
-    if rule is not None:
-        raise InputError("--rule applies only to a classifier or a run, got a file of scores: use shortlist sets")
-    if on is None:
-        raise InputError("--on: expected a file of labelled scores to fit the link on, got none")
-    check_outputs([out], [scores, on])
-    if out.exists() and not overwrite:
-        raise InputError(f"--out: {out} exists already: choose another name, or pass --overwrite to replace it")
-    reading = Reading(scores_key, target_key, link)
-    reading.check_labels_apart([scores], [on])
-    predictions, labelled = reading.load(scores), reading.load(on)
-    if labelled.target is None:
-        raise InputError(f"{on}: expected labelled scores to fit the link on, got a file without labels")
-    check_alike(on, labelled, scores, predictions)
-    if same_rows:
-        warn(f"{scores}: fitted and measured on the same rows, so that errors look smaller than they are")
-    else:
-        check_apart(on, labelled, scores, predictions)
-    fitted = METHODS[method](labelled.link).fit(labelled.scores, labelled.target)
-    calibrated = predictions.with_link(fitted)
-    calibrated.save(out)
-    if predictions.target is not None and predictions.link is not None:
-        show(_errors(predictions, calibrated))
-    say(f"{fitted!r}, fitted on {len(labelled):,} rows → {out}")
-
-
-def _errors(before: Predictions, after: Predictions) -> Table:
-    rows = [
-        [
-            calibration_definition("expected", over=over),
-            float(calibration_error(before.probs(), before.target, over=over)),
-            float(calibration_error(after.probs(), after.target, over=over)),
-        ]
-        for over in ("top", "all")
-    ]
-    return Table(["calibration error", "before", "after"], rows, ["", ".2%", ".2%"])

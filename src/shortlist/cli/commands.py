@@ -1,8 +1,9 @@
 """The commands by name. Each is loaded when it is run, so that help comes at once and light ones such as ``search`` quickly."""
 
 import importlib
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any, NamedTuple
 
 import typer
@@ -73,6 +74,25 @@ SETTINGS = {"help_option_names": ["-h", "--help"]}
 LOOSE = ("search",)  # commands that accept unexpected words, to explain them in messages of their own
 WORDS = {"--resume": ("auto",)}  # options of `train` that stand alone or before one of these words
 ALONE = "yes"  # the value of such an option that stands alone
+
+
+def written_in(module: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorator for the declaration of a command and its options, which is all that its help needs.
+
+    What it does is the function of the same name, with the same parameters, in another module, imported when it runs.
+
+    Args:
+        module: its name.
+    """
+
+    def declared(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(**given: Any) -> None:
+            getattr(importlib.import_module(f"shortlist.cli.{module}"), command.__name__)(**given)
+
+        return run
+
+    return declared
 
 
 def load_command(name: str) -> Any:

@@ -1,32 +1,15 @@
-"""``shortlist sets``, ``shortlist evaluate``, ``shortlist report``: from scores on disk to sets, numbers and a page."""
+"""``shortlist sets`` and ``shortlist evaluate``: the options. What they do is in ``deciding.py``, imported when they run."""
 
-import json
-from collections.abc import Iterable
-from contextlib import nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import torch
 import typer
 
 from shortlist.cli import options
-from shortlist.cli.console import Bar, emit, say, show
-from shortlist.cli.measuring import finish, measured_all, settings_of
-from shortlist.cli.prepare import Fitting, Prepared, Reading, check_outputs, prepare_all
-from shortlist.errors import InputError
-from shortlist.evaluation import Evaluation
-from shortlist.evaluation.tally import BINS
-from shortlist.files import write_text
-from shortlist.report import Table, headline, number_groups, shot_table
-from shortlist.row_order import count_rows
-from shortlist.sets import SetRule, class_laws, coverage_law
-from shortlist.sets.lists import Describer, LabelList, check_list_path, list_writer, lists_of
-from shortlist.sets.sizes import SizeSummary
-
-SHOWN = 10
+from shortlist.cli.commands import written_in
 
 
+@written_in("deciding")
 def sets(
     scores: options.Scores,
     rule: options.Rule = None,
@@ -54,61 +37,9 @@ def sets(
     strict: options.Strict = False,
 ) -> None:
     """Turn scores into sets of labels: for each row, labels with their probabilities, most probable first."""
-    if save_rule is not None and save_rule.suffix != ".safetensors":
-        raise InputError(f"--save-rule: expected a name that ends in .safetensors, got {save_rule}")
-    if out is not None:
-        check_list_path(out)
-        if as_json:
-            raise InputError("expected --out or --json, got both: --json writes to standard output")
-    check_outputs([out, save_rule], [scores, *(calibration or ()), *([Path(rule)] if rule else ()), classes])
-    fitting = Fitting([rule] if rule else [], calibration or (), split, seed, same_rows)
-    (prepared,) = prepare_all([scores], Reading(scores_key, target_key, link, ids_key, quality_key, no_label, classes), fitting)
-    listed = _write_lists(prepared, out, as_json)
-    size = SizeSummary.of(listed.counts)
-    prepared.check_size(size)
-    if save_rule is not None:
-        prepared.rule.save(save_rule)
-    parts = [f"{size.rows:,} sets", f"{size.mean:.4g} labels on average", f"{float(listed.counts[0]) / size.rows:.1%} empty"]
-    parts += [f"{listed.refused:,} refused by the gate"] if prepared.rule.gate is not None else []
-    say(", ".join(parts) + (f" → {out}" if out else ""))
-    finish([prepared], strict)
 
 
-@dataclass
-class _Listed:
-    """What was counted while sets were listed: sets by size, refused rows, and the first few lists."""
-
-    counts: torch.Tensor
-    refused: int = 0
-    first: list[LabelList] = field(default_factory=list)
-
-
-def _write_lists(prepared: Prepared, out: Path | None, as_json: bool) -> _Listed:
-    """Write the sets to the file, to standard output as JSON lines, or show the first few."""
-    predictions, rule = prepared.predictions, prepared.rule
-    listed = _Listed(torch.zeros(predictions.num_classes + 1, dtype=torch.float64))
-    called, columns = "probs" if predictions.link is not None else "scores", Describer(rule, predictions.superclasses).columns
-    writer = nullcontext(_emit_lists if as_json else None) if out is None else list_writer(out, called, columns)
-    with Bar("sets", len(predictions)) as bar, writer as write:
-        for found, lists in lists_of(predictions, rule):
-            if write is not None:
-                write(lists)
-            listed.counts += count_rows(found).bincount(minlength=len(listed.counts))
-            listed.refused += sum(one.refused for one in lists)
-            listed.first += lists[: SHOWN - len(listed.first)]
-            bar.at(int(listed.counts.sum()))
-    if out is None and not as_json:
-        show(Table(["row", "labels"], [[row.id, row.text()] for row in listed.first]))
-        if len(predictions) > SHOWN:
-            say(f"… and {len(predictions) - SHOWN:,} more rows: write all of them with --out sets.parquet, .jsonl or .csv")
-    return listed
-
-
-def _emit_lists(lists: Iterable[LabelList]) -> None:
-    for row in lists:
-        emit(json.dumps(row.record(), ensure_ascii=False) + "\n")
-
-
+@written_in("deciding")
 def evaluate(
     scores: options.ManyScores,
     rule: options.Rules = None,
@@ -122,7 +53,7 @@ def evaluate(
     quality_key: options.QualityKey = None,
     no_label: options.NoLabel = None,
     classes: options.Classes = None,
-    calibration_bins: options.CalibrationBins = BINS,
+    calibration_bins: options.CalibrationBins = options.BINS,
     top_n: options.TopN = None,
     shots: options.Shots = None,
     per_class: Annotated[
@@ -136,71 +67,3 @@ def evaluate(
     strict: options.Strict = False,
 ) -> None:
     """Measure the sets of a rule on labelled scores: coverage, size, calibration; several files or rules side by side."""
-    if as_json and as_csv:
-        raise InputError("expected --json or --csv, got both")
-    if per_class is not None and per_class.suffix != ".csv":
-        raise InputError(f"--per-class: expected a name that ends in .csv, got {per_class}")
-    check_outputs([per_class], [*scores, *(calibration or ()), classes])
-    fitting = Fitting(rule or [], calibration or (), split, seed, same_rows)
-    settings = settings_of(calibration_bins, top_n, shots)
-    reading = Reading(scores_key, target_key, link, quality_key=quality_key, no_label=no_label, classes=classes)
-    prepared, evaluations = measured_all(scores, reading, fitting, settings)
-    if per_class is not None:
-        _write_classes(evaluations, per_class)
-    if as_json:
-        answer = [
-            evaluation.numbers()
-            | {"shots": [group.record() for group in evaluation.shot_groups()]}
-            | {"calibration_error": evaluation.calibration(), "guarantee": one.rule.guarantee, "warnings": one.warnings}
-            | {"promise": _promise(one.rule)}
-            for one, evaluation in zip(prepared, evaluations, strict=True)
-        ]
-        emit(json.dumps(_without_nan(answer), indent=2, ensure_ascii=False) + "\n")
-    elif as_csv:
-        numbers = [evaluation.numbers() | _shot_columns(evaluation) for evaluation in evaluations]
-        columns = list(dict.fromkeys(name for row in numbers for name in row))
-        emit(Table(columns, [[row.get(name) for name in columns] for row in numbers]).csv())
-    else:
-        show(headline(evaluations).transposed(), *number_groups(evaluations))
-        by_shots = shot_table(evaluations)
-        if by_shots.rows:
-            emit("\n")
-            show(by_shots)
-        for one in prepared:
-            law = coverage_law(one.rule) or class_laws(one.rule)
-            one.notes += [] if law is None else [f"{one.rule.text}: {law.sentence()}"]
-    finish(prepared, strict)
-
-
-def _promise(rule: SetRule) -> dict[str, Any] | None:
-    """The range of the coverage of a conformal rule, or the classes that are too small for one of their own."""
-    law, laws = coverage_law(rule), class_laws(rule)
-    if laws is not None:
-        return {"needed": laws.needed, "too_small": len(laws.too_small())}
-    return None if law is None else law.record()
-
-
-def _write_classes(evaluations: list[Evaluation], path: Path) -> None:
-    """Write the numbers of each class, of several evaluations one below the other."""
-    import pandas as pd
-
-    frames = [evaluation.by_class().assign(predictions=evaluation.name).reset_index() for evaluation in evaluations]
-    frame = pd.concat(frames)
-    if not len(frame):
-        raise InputError("--per-class: expected labels, got none")
-    write_text(path, frame[["predictions", *frame.columns.drop("predictions")]].to_csv(index=False))
-
-
-def _shot_columns(evaluation: Evaluation) -> dict[str, Any]:
-    """The numbers of each shot group as columns, such as ``shots_11-50_macro_coverage``."""
-    records = [group.record() for group in evaluation.shot_groups()]
-    return {f"shots_{one['group']}_{name}": value for one in records for name, value in one.items() if name != "group"}
-
-
-def _without_nan(value: object) -> object:
-    """The value with null in place of NaN, which JSON does not have."""
-    if isinstance(value, dict):
-        return {name: _without_nan(entry) for name, entry in value.items()}
-    if isinstance(value, list):
-        return [_without_nan(entry) for entry in value]
-    return None if isinstance(value, float) and value != value else value

@@ -5,6 +5,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+BINS = 15  # that of shortlist.evaluation.tally, whose import help can do without
+
 
 def _check_seed(seed: int) -> int:
     """Checked here rather than by ``max=``, which would show the range in every help."""

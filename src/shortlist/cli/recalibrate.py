@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from shortlist.cli.console import noticed, say, warn
-from shortlist.cli.predict import load_classifier
+from shortlist.cli.predicting import load_classifier
 from shortlist.cli.prepare import check_alike, check_quality, check_same_labels, check_there
 from shortlist.cli.runs import check_outside_runs, run_at
 from shortlist.errors import InputError

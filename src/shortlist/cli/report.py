@@ -1,28 +1,17 @@
-"""``shortlist report``: one HTML page about predictions, a run, or several side by side."""
+"""``shortlist report``: the options. What it does is in ``reporting.py``, imported when it runs."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from shortlist.checks import number
 from shortlist.cli import options
-from shortlist.cli.console import say
-from shortlist.cli.measuring import finish, measured_all, settings_of
-from shortlist.cli.prepare import Fitting, Prepared, Reading, check_outputs, short_names
-from shortlist.cli.runs import run_at
-from shortlist.data.sources import open_dataset
-from shortlist.errors import InputError
-from shortlist.evaluation.tally import BINS
-from shortlist.report import PagePictures, read_human_sets, write_report
-from shortlist.report.optimum import Optimum
-from shortlist.report.pictures import MOST_BYTES
-from shortlist.runs import Run
-from shortlist.runs.facts import compared_facts
-from shortlist.training.run_folder import REPORT
-from shortlist.words import shown as shortened
+from shortlist.cli.commands import written_in
+
+PICTURE_MB = 2.0  # that of shortlist.report.pictures
 
 
+@written_in("reporting")
 def report(
     scores: options.ManyScores,
     rule: options.Rules = None,
@@ -32,7 +21,7 @@ def report(
             "--out",
             "-o",
             metavar="FILE",
-            help=f"Write the page to this file; by default {REPORT}, in the folder of a run for its own rule.",
+            help="Write the page to this file; by default report.html, in the folder of a run for its own rule.",
         ),
     ] = None,
     calibration: options.Calibration = None,
@@ -42,7 +31,7 @@ def report(
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
     target_key: options.TargetKey = None,
-    calibration_bins: options.CalibrationBins = BINS,
+    calibration_bins: options.CalibrationBins = options.BINS,
     top_n: options.TopN = None,
     shots: options.Shots = None,
     ids_key: options.IdsKey = None,
@@ -70,98 +59,7 @@ def report(
     no_pictures: Annotated[bool, typer.Option("--no-pictures", help="Leave the pictures of a run out.")] = False,
     picture_mb: Annotated[
         float, typer.Option("--picture-mb", metavar="MB", help="Megabytes of the page that all pictures together may take.")
-    ] = MOST_BYTES / 1e6,
+    ] = PICTURE_MB,
     strict: options.Strict = False,
 ) -> None:
     """Write one self-contained HTML page about the sets of a rule; several files or rules are compared."""
-    if out is not None and out.suffix not in (".html", ".htm"):
-        raise InputError(f"--out: expected a name that ends in .html, got {out}")
-    if pictures is not None and no_pictures:
-        raise InputError("expected --pictures or --no-pictures, got both")
-    most = int(1e6 * number(least=0)("--picture-mb", picture_mb))
-    others = (
-        rule,
-        calibration,
-        split,
-        same_rows or None,
-        link,
-        None if calibration_bins == BINS else calibration_bins,
-        top_n,
-        shots,
-        human,
-    )  # with any of them, the page is not the one that training wrote
-    own = run_at(scores[0]) if len(scores) == 1 and all(other is None for other in others) else None
-    out = out or (Path(REPORT) if own is None else own.report_path)
-    check_outputs([out], [*scores, *(calibration or ()), human, classes])
-    people = None if human is None else read_human_sets(human)
-    fitting = Fitting(rule or [], calibration or (), split, seed, same_rows)
-    reading = Reading(scores_key, target_key, link, ids_key, quality_key, no_label, classes)
-    settings = settings_of(calibration_bins, top_n, shots)
-    prepared, evaluations = measured_all(scores, reading, fitting, settings, None if own is None else own.recipe.name, people)
-    remarks = [text for one in prepared for text in one.notes]
-    if own is not None:
-        title = title or own.recipe.title
-        remarks = [*own.remarks, *remarks]
-    runs = {name: run for name, path in zip(short_names(scores), scores, strict=True) if (run := run_at(path)) is not None}
-    shown: Any = None
-    if pictures is not None:
-        shown = _given_pictures(pictures, prepared, most)
-    elif not no_pictures:
-        shown = _own_pictures(runs, most, remarks)
-        shown = shown.get(next(iter(runs))) if own is not None else shown
-    # The optimum of all rows is not that of a part.
-    whole = {} if split is not None or people is not None else _trained(scores, runs)
-    whole |= {"pictures": shown, "remarks": remarks, "facts": _facts(runs)}
-    warnings = [text for one in prepared for text in one.warnings]
-    if people is not None:
-        whole["people"] = people.measure(prepared[0].predictions)
-    write_report(evaluations, out, title=title or "Shortlist report", warnings=warnings, **whole)
-    say(f"report on {prepared[0].name if len(prepared) == 1 else f'{len(prepared)} evaluations'} → {out}")
-    finish(prepared, strict)
-
-
-def _given_pictures(data: str, prepared: list[Prepared], most: int) -> PagePictures:
-    """The pictures of a dataset that the user names; an error if it holds none of the rows."""
-    try:
-        found = PagePictures(open_dataset(data, require_labels=False), most_bytes=most)
-    except InputError as error:
-        raise InputError(f"--pictures: {error}") from error
-    for one in prepared:
-        ids = one.predictions.ids or ("0",)
-        if not any(found.knows(name) for name in ids):
-            raise InputError(
-                f"--pictures: {data} has no picture with the id of a row of {one.source}, such as {shortened(ids[0])}: ids "
-                "must be the names of the pictures (--ids-key tells which column holds them)"
-            )
-    return found
-
-
-def _own_pictures(runs: dict[str, Run], most: int, remarks: list[str]) -> dict[str, PagePictures]:
-    """The pictures of the test rows of each run; runs on the same data share them. Remarks say why there are none."""
-    sources = {run.recipe.data: run for run in runs.values()}
-    found = {}
-    for data, run in sources.items():
-        pictures, remark = run.page_pictures(most_bytes=most // len(sources))
-        remarks += [remark] if remark else []
-        if pictures is not None:
-            found[data] = pictures
-    return {name: found[run.recipe.data] for name, run in runs.items() if run.recipe.data in found}
-
-
-def _facts(runs: dict[str, Run]) -> dict[str, dict[str, str]]:
-    """What is known about the training of each run."""
-    return {name: run.facts if len(runs) == 1 else compared_facts(run) for name, run in runs.items()}
-
-
-def _trained(paths: list[Path], runs: dict[str, Run]) -> dict[str, Any]:
-    """The training history of runs among the paths, and the optimum on their test rows if all share it."""
-    histories = {name: history for name, run in runs.items() if (history := run.history)}
-    optima = [run.optimum for run in runs.values()]
-    found: dict[str, Any] = {"history": histories} if histories else {}
-    if len(optima) == len(paths) and optima[0] is not None and all(_same_optimum(one, optima[0]) for one in optima):
-        found["optimum"] = optima[0]
-    return found
-
-
-def _same_optimum(one: Optimum | None, other: Optimum) -> bool:
-    return one is not None and one.record() == other.record()

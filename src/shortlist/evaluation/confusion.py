@@ -8,7 +8,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from shortlist.metrics.accuracy import class_hits
 from shortlist.row_order import count_rows, first_largest
+from shortlist.sets import top_k
 from shortlist.tensors import Probs, Sets, Target, is_single_label
 
 MOST_LABELS = 50  # larger sets name so many classes that they say little about two of them, and would take most of the time
@@ -50,18 +52,28 @@ class Confusions:
         classes: number of classes.
         skipped: rows whose set has more than :data:`MOST_LABELS` labels, of which only the most probable label counts.
         lost: how many rows the count of a pair may lack, because rare pairs were dropped on the way.
+        of_sets: whether rows came with sets; without them, what a row names is its most probable label.
+        own: int64 (2, C), the number of rows with each class, and of those among them that name it.
     """
 
     classes: int
     skipped: int = 0
     lost: int = 0
+    of_sets: bool = False
+    own: Codes = field(init=False)
     _codes: Codes = field(default_factory=lambda: np.zeros(0, np.int64))
     _counts: Codes = field(default_factory=lambda: np.zeros((0, 4), np.int64))
     _example: Codes = field(default_factory=lambda: np.zeros(0, np.int64))
 
+    def __post_init__(self) -> None:
+        self.own = np.zeros((2, self.classes), np.int64)
+
     def add(self, probs: Probs, sets: Sets | None, target: Target, first_row: int = 0) -> None:
         """Add a block of rows, whose numbers start at ``first_row``."""
         sets = None if sets is None else sets.cpu()
+        self.of_sets |= sets is not None
+        named = top_k(1).sets(probs).cpu() if sets is None else sets
+        self.own += class_hits(named, target.cpu()).flip(0).long().numpy()
         if sets is not None:
             large = count_rows(sets) > MOST_LABELS
             self.skipped += int(large.sum())
@@ -79,6 +91,8 @@ class Confusions:
         """Add the counts of other rows."""
         self.skipped += other.skipped
         self.lost += other.lost
+        self.of_sets |= other.of_sets
+        self.own += other.own
         self._merge(other._codes, other._counts, other._example)
 
     def _merge(self, codes: Codes, counts: Codes, rows: Codes) -> None:
@@ -131,15 +145,21 @@ class Confusions:
         return sorted(int(label) for label in best if totals[label])
 
     def held(self, labels: Sequence[int]) -> npt.NDArray[np.float64]:
-        """For these classes, how many rows of each have each other in their set (without sets, as most probable label)."""
+        """For these classes, how many rows of each have each other in their set; without sets, as most probable label."""
         places = {label: place for place, label in enumerate(labels)}
         table = np.zeros((len(labels), len(labels)))
-        column = HELD if self._counts[:, HELD].any() else MISTAKEN
+        column = HELD if self.of_sets else MISTAKEN
         own, other = self._codes // self.classes, self._codes % self.classes
         chosen = np.isin(own, labels) & np.isin(other, labels)
         for first, second, count in zip(own[chosen], other[chosen], self._counts[chosen, column], strict=True):
             table[places[int(first)], places[int(second)]] = count
         return table
+
+    def shares(self, labels: Sequence[int]) -> npt.NDArray[np.float64]:
+        """For these classes, the share of the rows of each that have each of them in their set, as :meth:`held` counts."""
+        counts = self.held(labels)
+        np.fill_diagonal(counts, self.own[1, labels])
+        return np.asarray(counts / np.maximum(self.own[0, labels], 1)[:, None])
 
 
 def _of_single(probs: Probs, sets: Sets | None, target: Tensor, classes: int) -> tuple[Codes, Codes, Codes]:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from shortlist.evaluation.hashing import hashed
 from shortlist.row_order import count_rows, first_largest
 from shortlist.sets.lists import LabelList
 from shortlist.tensors import Probs, Sets, Target, is_single_label, pick
@@ -112,7 +113,7 @@ class Picker:
         top = probs.gather(1, best).squeeze(1).double().cpu().numpy()
         own = target.cpu().numpy() if target is not None and is_single_label(target) else np.full(len(rows), -1)
         block = _Block(rows, np.stack([own, best.squeeze(1).cpu().numpy()], 1), self._kinds)
-        block.offer(TYPICAL, -_hashed(rows).astype(np.float64), np.ones(len(rows), bool))
+        block.offer(TYPICAL, -hashed(rows).astype(np.float64), np.ones(len(rows), bool))
         if sets is not None and len(rows):
             sizes = count_rows(sets).cpu().numpy()
             self._smallest = min(int(sizes.min()), self._smallest if self._smallest is not None else int(sizes.min()))
@@ -173,15 +174,6 @@ class _Block:
 def suspect_below(classes: int) -> float:
     """The probability below which a given label is suspect: a tenth of that of a blind guess."""
     return 0.1 / classes
-
-
-def _hashed(rows: Rows) -> npt.NDArray[np.uint64]:
-    """A fixed hash of each row number (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014)."""
-    with np.errstate(over="ignore"):
-        z = rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
 
 
 def galleries_of(picker: Picker, show: Callable[[Tensor], list[Exhibit]]) -> tuple[Gallery, ...]:

@@ -5,10 +5,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from shortlist.evaluation.hashing import hashed
 from shortlist.evaluation.superclasses import superclass_answers, superclass_nodes, superclass_top, superclasses_of
 from shortlist.links import Link, Quasibinary
 from shortlist.links.fitted import FittedLink
@@ -150,9 +152,14 @@ def _outcomes(block: Block) -> Tensor:
         right = first_largest(block.probs).squeeze(1) == target
     else:
         hits, labels, right = count_rows(sets & target), count_rows(target), torch.zeros(len(target))
-        numbers = torch.arange(1, target.shape[1] + 1, dtype=torch.float64)
-        checksum = target.double() @ (numbers * numbers.sqrt())
+        checksum = target.double() @ _class_hashes(target.shape[1]).to(target.device)
     return torch.stack([part.double().cpu() for part in (hits, labels, count_rows(sets), right, checksum)])
+
+
+def _class_hashes(classes: int) -> Tensor:
+    """A hash of each class, float64 (C,): whole numbers so small that their sum is exact, whatever the order of the terms."""
+    bits = 52 - classes.bit_length()
+    return torch.from_numpy((hashed(np.arange(classes)) >> np.uint64(64 - bits)).astype(np.float64))
 
 
 def gate_counts(block: Block) -> Tensor:

@@ -37,7 +37,7 @@ def load_weights(module: nn.Module, path: str | Path) -> str:
     path = Path(path)
     given, wanted = _read(path), module.state_dict()
     counters = {name for name in wanted if name.endswith("num_batches_tracked")}  # older files lack them
-    before = _prefix(given, wanted)
+    before = _prefix(given, wanted, path)
     found = {name: given[before + name] for name in wanted if before + name in given}
     missing = [name for name in wanted if name not in found and name not in counters]
     called = printable(path.name)
@@ -47,10 +47,8 @@ def load_weights(module: nn.Module, path: str | Path) -> str:
             f"{len(wanted)} ({quoted(missing, 3)}); the file holds {quoted(list(given), 3)}: choose the backbone that it was "
             "saved from"
         )
-    other = next((name for name in found if found[name].shape != wanted[name].shape), None)
-    if other is not None:
-        shapes = f"{tuple(wanted[other].shape)}, got {tuple(found[other].shape)} in {called}"
-        raise InputError(f"weights: expected {other!r} of shape {shapes}: choose the backbone it was saved from")
+    for name, tensor in found.items():
+        _check_tensor(name, tensor, wanted[name], called)
     module.load_state_dict({name: found.get(name, wanted[name]) for name in wanted})
     unused = [name for name in given if name.removeprefix(before) not in found or not name.startswith(before)]
     rest = f"; {counted(len(unused), 'tensor of the file was', 'tensors of the file were')} not used ({', '.join(unused[:3])}"
@@ -83,8 +81,36 @@ def _read(path: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def _prefix(given: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """What the names in the file begin with alike, before those of the module: the text with the most matches."""
+def _check_tensor(name: str, given: Tensor, wanted: Tensor, called: str) -> None:
+    """Raise an error unless a tensor can take the place of that of the module."""
+    if given.shape != wanted.shape:
+        shapes = f"{tuple(wanted.shape)}, got {tuple(given.shape)} in {called}"
+        raise InputError(f"weights: expected {name!r} of shape {shapes}: choose the backbone it was saved from")
+    if not wanted.is_floating_point():
+        return
+    if not given.is_floating_point():
+        kind = str(given.dtype).removeprefix("torch.")
+        raise InputError(
+            f"weights: expected floating point in {name!r}, got {kind} in {called}: save the network before it is quantised"
+        )
+    if not bool(given.float().isfinite().all()):
+        raise InputError(
+            f"weights: expected finite numbers in {name!r}, got others in {called}: the training they are from diverged"
+        )
+
+
+def _prefix(given: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> str:
+    """What the names in the file begin with alike, before those of the module: the text with the most matches.
+
+    Names that are those of the module count first; of two networks in one file nobody can tell which is meant.
+    """
     last = next(iter(wanted), "")
     prefixes = {"", *(name.removesuffix(last) for name in given if name.endswith(f".{last}"))}
-    return max(sorted(prefixes), key=lambda before: sum(before + name in given for name in wanted))
+    matches = {before: sum(before + name in given for name in wanted) for before in sorted(prefixes)}
+    best = [before for before, number in matches.items() if number == max(matches.values())]
+    if len(best) > 1 and best[0] and matches[best[0]]:
+        raise InputError(
+            f"weights: expected one network in {printable(path.name)}, got {len(best)} ({quoted(best, 3)}): save the "
+            "tensors of the one you want in a file of their own"
+        )
+    return best[0]

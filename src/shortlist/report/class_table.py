@@ -18,6 +18,7 @@ from shortlist.report.displays import distinct
 from shortlist.report.table import Table
 
 MOST_CLASSES = 50_000  # that a page holds
+ROWS = "rows"
 FIRST = 12  # rows that are there without a script, and in print
 
 
@@ -40,6 +41,11 @@ class ClassColumn:
     meaning: str = ""
     low: Sequence[float] | None = None
     high: Sequence[float] | None = None
+
+    @property
+    def is_support(self) -> bool:
+        """Whether it is the number of rows of each class, of all evaluations or of one."""
+        return self.title.partition(",")[0] == ROWS
 
     def parts(self) -> dict[str, Sequence[Any]]:
         """The values, and the ends of their intervals where they have any."""
@@ -75,7 +81,7 @@ class ClassTable:
         columns = list(_columns(evaluations))
         self.cut = self.classes > most
         if self.cut:
-            support = torch.tensor(next(column.values for column in columns if column.title == "rows"))
+            support = torch.tensor(next(column.values for column in columns if column.is_support))
             kept = sorted(support.argsort(descending=True, stable=True)[:most].tolist())
             columns = [column.part(kept) for column in columns]
         self.columns = columns
@@ -96,7 +102,7 @@ class ClassTable:
     def order(self) -> list[int]:
         """The classes by increasing coverage, those with more rows first among equals, those without rows last."""
         share = next((one.values for one in self.columns if one.low is not None), [math.nan] * len(self))
-        rows = next((one.values for one in self.columns if one.title == "rows"), [0] * len(self))
+        rows = next((one.values for one in self.columns if one.is_support), [0] * len(self))
         return sorted(range(len(self)), key=lambda place: (math.isnan(share[place]), share[place], -rows[place]))
 
     def json(self) -> str:
@@ -129,13 +135,13 @@ def class_tables(evaluations: Sequence[Evaluation]) -> list[ClassTable]:
 
 
 def _columns(evaluations: Sequence[Evaluation]) -> Iterator[ClassColumn]:
-    first = evaluations[0]
-    yield ClassColumn("class", first.classes)
-    if first.superclasses is not None:
-        yield ClassColumn("superclass", first.superclasses)
-    if first.train_counts is not None:
-        yield ClassColumn("training examples", first.train_counts.tolist(), ",d", "number of training examples of the class")
-    yield ClassColumn("rows", _support(first), ",d", "number of rows evaluated that have the class")
+    yield ClassColumn("class", evaluations[0].classes)
+    if evaluations[0].superclasses is not None:
+        yield ClassColumn("superclass", evaluations[0].superclasses)
+    counts = [(one, one.train_counts.tolist()) for one in evaluations if one.train_counts is not None]
+    yield from _of_data("training examples", counts, "number of training examples of the class")
+    support = [(one, _support(one)) for one in evaluations]
+    yield from _of_data(ROWS, support, "number of rows evaluated that have the class")
     for evaluation in evaluations:
         if "hits" in evaluation.totals:
             yield from _of_sets(evaluation, _suffix(evaluation, evaluations))
@@ -143,6 +149,13 @@ def _columns(evaluations: Sequence[Evaluation]) -> Iterator[ClassColumn]:
     alike = distinct(shown, lambda one, other: torch.equal(one.totals["class_bins"], other.totals["class_bins"]))
     for evaluation in alike:
         yield from _of_probabilities(evaluation, _suffix(evaluation, alike))
+
+
+def _of_data(title: str, counts: Sequence[tuple[Evaluation, list[int]]], meaning: str) -> Iterator[ClassColumn]:
+    """One column of counts, or one for each evaluation where those of other rows or of another training differ."""
+    shared = all(values == counts[0][1] for _, values in counts)
+    for evaluation, values in counts[:1] if shared else counts:
+        yield ClassColumn(title if shared else f"{title}, {evaluation.name}", values, ",d", meaning)
 
 
 def _support(evaluation: Evaluation) -> list[int]:

@@ -32,22 +32,29 @@ class PairPictures:
     pictures: Sequence[tuple[str, str]]  # the picture as a data URI, and its caption
 
 
+CAPTION = (
+    "For the rows of the class on the left, the share whose {} the class below: the darker, the more. Classes that are "
+    "confused stand together; blocks along the diagonal are groups that the classifier does not tell apart."
+)
+
+
 class ConfusionMatrix(EvaluationDisplay):
     """How often the rows of a class have another in their set, for the most confused classes; similar ones stand together.
 
-    Of several evaluations the first is drawn. Classes are ordered by average-linkage clustering of the two-way shares, with the
-    order of leaves that puts similar neighbours side by side.
+    Without a rule there are no sets, and it is how often another is their most probable label. Of several evaluations the
+    first is drawn. Classes are ordered by average-linkage clustering of the two-way shares, with the order of leaves that puts
+    similar neighbours side by side.
     """
 
     title = "Confused classes"
-    caption = (
-        "For the rows of the class on the left, the share whose set contains the class below: the darker, the more. Classes "
-        "that are confused stand together; blocks along the diagonal are groups that the classifier does not tell apart."
-    )
+    caption = CAPTION.format("set contains")
 
     def __init__(self, evaluations: Evaluation | Sequence[Evaluation], most: int = CLASSES):
         super().__init__(evaluations)
         self.labels, self.shares = ([], np.zeros((0, 0))) if not self.evaluations else _clustered(self.evaluations[0], most)
+        self.of_sets = not self.evaluations or self.evaluations[0].rule is not None
+        if not self.of_sets:
+            self.caption = CAPTION.format("most probable label is")  # type: ignore[misc]
 
     @property
     def size_in_inches(self) -> tuple[float, float]:
@@ -61,7 +68,7 @@ class ConfusionMatrix(EvaluationDisplay):
         return evaluation.confusions is not None and len(evaluation.confusions.most_confused(FEW)) == FEW
 
     def points(self) -> dict[str, list[object]]:
-        """class, other (the class in its sets), share of the rows of the class."""
+        """class, other (the class in its sets, or as most probable label), share of the rows of the class."""
         columns: dict[str, list[object]] = {"class": [], "other": [], "share": []}
         names = [] if not self.evaluations else [self.evaluations[0].classes[label] for label in self.labels]
         for own, row in zip(names, self.shares, strict=True):
@@ -74,13 +81,13 @@ class ConfusionMatrix(EvaluationDisplay):
         from matplotlib.collections import PatchCollection
         from matplotlib.patches import Rectangle
 
-        ax = self._axes(ax, "in the set", "label of the row")
+        ax = self._axes(ax, "in the set" if self.of_sets else "most probable label", "label of the row")
         n = len(self.labels)
         places = [(row, column) for row in range(n) for column in range(n) if self.shares[row, column] > 0]
         squares = PatchCollection([Rectangle((column - 0.5, row - 0.5), 1, 1) for row, column in places], linewidths=0)
         squares.set_facecolor(SERIES[0])
         # The square root makes rare confusions visible beside frequent ones.
-        squares.set_alpha([float(self.shares[place]) ** 0.5 for place in places])
+        squares.set_alpha([float(self.shares[place]) ** 0.5 for place in places] or None)
         ax.add_collection(squares)
         names = [_short(self.evaluations[0].classes[label]) for label in self.labels]
         ax.set_xticks(range(n), names, rotation=90, fontsize=6 if n > 25 else 8)
@@ -104,16 +111,10 @@ def _clustered(evaluation: Evaluation, most: int) -> tuple[list[int], npt.NDArra
 
     assert evaluation.confusions is not None
     labels = evaluation.confusions.most_confused(most)
-    rows, hits = evaluation.hits[1].cpu().numpy(), evaluation.hits[0].cpu().numpy()
-    if not rows.any():  # no rule: nothing was counted in sets
-        rows = np.full(len(evaluation.classes), evaluation.rows / len(evaluation.classes))
-    counts = evaluation.confusions.held(labels)
-    shares = counts / np.maximum(rows[labels], 1)[:, None]
-    alike = np.clip((shares + shares.T) / 2, 0, 1)
-    distances = squareform(1 - alike, checks=False)
+    shares = evaluation.confusions.shares(labels)
+    distances = squareform(1 - (shares + shares.T) / 2, checks=False)
     order = leaves_list(linkage(distances, "average", optimal_ordering=True)) if len(labels) > 2 else np.arange(len(labels))
-    shares[np.diag_indices(len(labels))] = hits[labels] / np.maximum(rows[labels], 1)
-    return [labels[place] for place in order], np.clip(shares[order][:, order], 0, 1)
+    return [labels[place] for place in order], shares[order][:, order]
 
 
 def pair_table(evaluation: Evaluation, n: int = PAIRS) -> Table:
@@ -134,10 +135,10 @@ def pair_table(evaluation: Evaluation, n: int = PAIRS) -> Table:
     )
 
 
-def _of(evaluation: Evaluation, pair: ConfusedPair) -> float | None:
-    """The share of the rows of both classes that are confused; None without a rule, which does not count them."""
-    rows = float(evaluation.hits[1, [pair.first, pair.second]].sum())
-    return pair.confused / rows if rows else None
+def _of(evaluation: Evaluation, pair: ConfusedPair) -> float:
+    """The share of the rows of both classes that are confused."""
+    assert evaluation.confusions is not None
+    return pair.confused / float(evaluation.confusions.own[0, [pair.first, pair.second]].sum())
 
 
 def confusion_remark(evaluation: Evaluation) -> str:

@@ -11,6 +11,7 @@ import torch
 from shortlist.errors import InputError
 from shortlist.links import Sigmoid
 from shortlist.predictions import Predictions
+from shortlist.predictions.checks import check_storable
 from shortlist.retrieval.columns import THUMBNAIL, Columns, Kinds, Thumbnails, column_arrays
 from shortlist.retrieval.manifest import SegmentEntry
 from shortlist.retrieval.parquet import Floats
@@ -28,6 +29,8 @@ def check_predictions(predictions: Predictions) -> None:
         )
     if not len(predictions):
         raise InputError("predictions: expected rows to index, got none")
+    check_storable(predictions.class_names, "classes")
+    check_storable(predictions.ids, "ids")
 
 
 class RowColumns:

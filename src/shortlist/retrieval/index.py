@@ -136,7 +136,7 @@ class Index:
         Args:
             query: such as ``fork and apple and not knife``.
             n: maximum number of results.
-            engine: ``arrow`` (the default), or ``duckdb``, which finds the same rows.
+            engine: ``arrow`` (the default), or ``duckdb``, which finds the same rows, those below 1e-308 aside.
             columns: names of the columns to return with the results; default all.
             skip_damaged: whether to search only what can be read, and list the rest in ``damaged``, instead of raising.
         """
@@ -292,7 +292,11 @@ class Index:
         wanted = list(ids)
         if not all(isinstance(name, str) for name in wanted):
             raise InputError("ids: expected texts, got other types among them")
-        values, rows, names = pa.array(wanted, pa.string()), [np.zeros(0, dtype=np.int64)], []
+        try:
+            values = pa.array(wanted, pa.string())
+        except UnicodeEncodeError:
+            raise InputError("ids: expected Unicode text, got a name that holds half of a surrogate pair") from None
+        rows, names = [np.zeros(0, dtype=np.int64)], []
         for segment in self.snapshot.segments:
             for group in range(segment.groups):
                 here = segment.ids(group)

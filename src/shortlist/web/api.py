@@ -75,7 +75,7 @@ def headline(found: Identification) -> str:
     within = above is not None and all(one.superclass == above.name for one in answer)
     if above is not None and above.probability >= SURE and (found.is_wide or within):
         how = "Almost sure" if above.probability >= NEARLY_SURE else "Pretty sure"
-        return f"{how} it is a {above.name} ({percent(above.probability)}): one of these {len(answer)}."
+        return f"{how}: {above.name} ({percent(above.probability)}), one of these {len(answer)}."
     return f"One of these {len(answer)}."
 
 

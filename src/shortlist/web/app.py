@@ -142,7 +142,7 @@ def _client(request: Request) -> str:
 async def identify(site: Site, request: Request) -> Response:
     """``POST /v1/identify``: one to five photographs of one individual → the set, candidates, similar pictures."""
     if not site.asks.allows(_client(request)):
-        return _refused(429, "more questions than are taken from one address: wait a little", {"retry-after": "5"})
+        return _refused(429, "too many questions from one address: wait a moment", {"retry-after": "5"})
     with site.reading.at_once(int(request.headers.get("content-length", MOST_BODY))):
         photographs = await asyncio.wrap_future(site.prepare(await photographs_in(limited(request, MOST_BODY))))
         answer = await asyncio.wrap_future(site.ask(photographs))
@@ -154,7 +154,7 @@ async def vote(site: Site, request: Request) -> Response:
     if not site.access.may_vote(request.headers):
         return _refused(403, "expected the token of the page and, where the server has one, its key")
     if not site.decisions.allows(_client(request)):
-        return _refused(429, "more votes than are taken from one address: wait a little", {"retry-after": "5"})
+        return _refused(429, "too many votes from one address: wait a moment", {"retry-after": "5"})
     given = await texts_in(limited(request, MOST_JSON), ("id", "voter", "choice"), ("label",))
     if given is None:
         return _refused(400, "expected JSON with the texts id, voter and choice (label, none or unsure), and label for a label")

@@ -18,7 +18,7 @@ from shortlist.web.uploads import MOST_BODY, MOST_PHOTOGRAPHS
 
 MOST_FIELDS = 8
 MOST_DIGITS = 15  # of a number: more fit neither into int64 nor any data
-TOO_LARGE = "the request is larger than what is taken"
+TOO_LARGE = "the request is too large"
 
 
 def small_number(text: str) -> int | None:

@@ -132,11 +132,28 @@ class References:
             found = References(
                 embeddings, np.array(record["starts"], np.int64), rows, typical, str(record["network"]), str(record["data"])
             )
-            if embeddings.dtype != np.float16 or len(embeddings) != len(rows) or found.starts[-1] != len(rows):
+            if not found.is_consistent:
                 raise ValueError("its parts do not belong together")
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise InputError(f"cannot read the references in {path}: {error}: remove the folder to build them again") from error
         return found
+
+    @property
+    def is_consistent(self) -> bool:
+        """Whether its parts belong together: every number is that of a reference, and all references are of a class."""
+        number, starts = len(self.rows), self.starts
+        shapes = self.embeddings.ndim == 2 and self.rows.ndim == starts.ndim == 1 and self.typical.ndim == 2
+        return bool(
+            shapes
+            and self.embeddings.dtype == np.float16
+            and all(part.dtype == np.int64 for part in (self.rows, self.typical))
+            and len(self.embeddings) == number
+            and len(self.typical) == len(starts) - 1
+            and (starts[0], starts[-1]) == (0, number)
+            and (np.diff(starts) >= 0).all()
+            and (self.rows >= 0).all()
+            and ((self.typical >= -1) & (self.typical < number)).all()
+        )
 
     def are_of(self, classifier: Classifier, rows: Split) -> bool:
         """Whether they were embedded by this network, from these rows."""

@@ -137,10 +137,9 @@ def _item(one: Observation, voter: str | None) -> Item | None:
     if voter is not None and any(vote.voter == voter for vote in one.votes):
         return None
     said = Counter(vote.label or "" for vote in one.votes if vote.choice != "unsure")
-    disagreement = _disagreement(said, one.answer)
-    if disagreement > 0:
+    disagreement, against = _disagreement(said, one.answer)
+    if against:
         named = " and ".join(sorted(label or "none of these" for label in said))
-        against = "people disagree" if len(said) > 1 else "the classifier did not suggest it"
         return Item(one.id, "disagreement", disagreement, f"Votes for {named}: {against}.")
     if said and max(said.values()) >= ENOUGH:
         return None  # settled
@@ -152,13 +151,16 @@ def _item(one: Observation, voter: str | None) -> Item | None:
     return None
 
 
-def _disagreement(said: Mapping[str, int], answer: Mapping[str, Any]) -> float:
-    """The share of votes against the most frequent one; a quarter if one person named what was not suggested."""
+def _disagreement(said: Mapping[str, int], answer: Mapping[str, Any]) -> tuple[float, str]:
+    """The share of votes against the most frequent one, a quarter for one vote against the classifier or the label that a row
+    has; and what it is against, in words, empty if nothing."""
     total = sum(said.values())
-    if not total:
-        return 0.0
     if len(said) > 1:
-        return 1 - max(said.values()) / total
+        return 1 - max(said.values()) / total, "people disagree"
+    if not 0 < total < ENOUGH:
+        return 0.0, ""
+    [vote], label = said, answer.get("label")
+    if label is not None:  # of a suspected row: the classifier suggested something else
+        return 0.25, "the classifier did not suggest it" if vote == label else f"it is labelled {label}"
     suggested = {result["species"]["scientificName"] for result in answer.get("results", ()) if result.get("inSet")}
-    alone = total < ENOUGH and next(iter(said)) not in (suggested or {""})
-    return 0.25 if alone else 0.0
+    return (0.25, "the classifier did not suggest it") if vote not in (suggested or {""}) else (0.0, "")

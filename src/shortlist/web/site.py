@@ -24,7 +24,7 @@ from shortlist.web.review import Item, Suspect, queue
 from shortlist.web.safety import Access, RateLimit
 from shortlist.web.service import Answer, Identifier
 from shortlist.web.uploads import KEPT_QUALITY, KEPT_SIDE, MOST_READ, Photograph, check_uploads, encoded_anew, jpeg, read_upload
-from shortlist.web.votes import UPLOAD, Observation, Vote, VoteStore
+from shortlist.web.votes import UPLOAD, Observation, Vote, VoteStore, voter_name
 from shortlist.words import did_you_mean, shown
 
 DECODERS = 4  # threads: requests that wait for them hold none of those that answer others
@@ -130,7 +130,8 @@ class Site:
 
     def review(self, voter: str | None) -> list[Item]:
         """What needs eyes, for this person."""
-        return queue(self.votes.observations(), self.suspected, self.classes, voter)[:SHOWN_ITEMS]
+        asking = None if voter is None else voter_name(voter)
+        return queue(self.votes.observations(), self.suspected, self.classes, asking)[:SHOWN_ITEMS]
 
     def review_pictures(self, name: str) -> list[bytes]:
         """The photographs of something in the queue, JPEG."""

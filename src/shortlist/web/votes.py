@@ -8,6 +8,7 @@ import json
 import sqlite3
 import threading
 import time
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,7 +22,9 @@ Choice: TypeAlias = Literal["label", "none", "unsure"]
 CHOICES = get_args(Choice)
 UPLOAD = "upload"  # where photographs are from that somebody asked about
 LONGEST_NAME = 60  # characters of the name of a person
+PATIENCE = 10.0  # seconds to wait for others who write
 VERSION = 1
+TABLES = frozenset({"observations", "pictures", "votes"})
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS observations (
     id TEXT PRIMARY KEY, created REAL NOT NULL, origin TEXT NOT NULL, model TEXT NOT NULL, answer TEXT NOT NULL
@@ -45,6 +48,11 @@ SELECT votes.observation, votes.voter, choice, label, authors.voter IS votes.vot
 FROM votes LEFT JOIN authors ON authors.observation = votes.observation
 WHERE number IN (SELECT MAX(number) FROM votes GROUP BY observation, voter) ORDER BY number
 """
+
+
+def voter_name(text: str) -> str:
+    """The name of a person as it is kept: one person has one, with spaces around it or not, however accents are encoded."""
+    return unicodedata.normalize("NFC", text).strip()
 
 
 @dataclass(frozen=True)
@@ -114,21 +122,43 @@ class VoteStore:
         self._lock = threading.Lock()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None, timeout=10)
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute("PRAGMA synchronous = FULL")
-            self._connection.execute("PRAGMA foreign_keys = ON")
-            self._prepare()
+            self._connection = sqlite3.connect(self.path, check_same_thread=False, isolation_level=None, timeout=PATIENCE)
+            try:
+                self._prepare()
+            except BaseException:
+                self._connection.close()
+                raise
         except (sqlite3.Error, OSError) as error:
             raise InputError(f"cannot open the votes in {self.path}: {error}") from error
 
     def _prepare(self) -> None:
-        found = self._connection.execute("PRAGMA user_version").fetchone()[0]
-        tables = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if found not in (0, VERSION) or (found == 0 and tables):
+        self._check()
+        self._write_ahead()
+        self._connection.execute("PRAGMA synchronous = FULL")
+        self._connection.execute("PRAGMA foreign_keys = ON")
+        # In one transaction: of a server that ends meanwhile, or starts at the same time, all is seen or nothing.
+        self._connection.executescript(f"BEGIN IMMEDIATE;{SCHEMA}PRAGMA user_version = {VERSION};COMMIT;")
+
+    def _check(self) -> None:
+        """Raise an error for a database of something else, which stays as it is."""
+        self._connection.execute("BEGIN")  # one state of the file
+        version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+        tables = {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        self._connection.execute("COMMIT")
+        if version not in (0, VERSION) or (version == 0 and tables) or (version == VERSION and not tables >= TABLES):
             raise InputError(f"{self.path}: expected a file of votes, version {VERSION}, got another database")
-        self._connection.executescript(SCHEMA)
-        self._connection.execute(f"PRAGMA user_version = {VERSION}")
+
+    def _write_ahead(self) -> None:
+        """Choose the journal, for which SQLite itself waits for nobody."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                    raise
+                time.sleep(0.02)
 
     def keep(self, observation: Observation) -> None:
         """Keep photographs and the answer they got; nothing happens if they are kept already."""
@@ -141,7 +171,7 @@ class VoteStore:
 
     def vote(self, observation: str, vote: Vote, *, model: str) -> None:
         """Add a vote on photographs that are kept; of all who vote as their author, the first is."""
-        voter = vote.voter.strip()
+        voter = voter_name(vote.voter)
         with self._transaction() as connection:
             first = connection.execute(AUTHOR, (observation,)).fetchone()
             author = vote.author and (first is None or first[0] == voter)

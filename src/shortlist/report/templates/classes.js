@@ -4,7 +4,7 @@ for (const box of document.querySelectorAll(".classes")) {
   const columns = JSON.parse(box.querySelector("script").textContent);
   const table = box.querySelector("table"), count = box.querySelector(".count"), more = box.querySelector(".more");
   const filter = box.querySelector(".filter"), least = box.querySelector(".least"), PAGE = 50;
-  const rows = columns[0].values.length, support = columns.find(c => c.title === "rows");
+  const rows = columns[0].values.length, support = columns.find(c => c.title.split(",")[0] === "rows");
   const first = columns.findIndex(c => c.low);
   let by = first, down = false, shown = 12;
 

@@ -1,0 +1,367 @@
+"""What ``shortlist predict`` does: sets or scores of new pictures and rows."""
+
+import copy
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from shortlist.checks import check_finite, one_of
+from shortlist.cli.console import Bar, emit, noticed, say, show, warn
+from shortlist.cli.networks import networks_by_option
+from shortlist.cli.predict_page import check_page, write_page
+from shortlist.cli.predict_rule import with_other_rule
+from shortlist.cli.prepare import check_outputs
+from shortlist.cli.row_labels import labels_for
+from shortlist.cli.runs import run_at
+from shortlist.data.dataset import Dataset, Split
+from shortlist.data.loading import UNREADABLE
+from shortlist.data.problems import LABELS_NOT_USED, LEFT_OUT, Problem, problem_lines
+from shortlist.data.sources import open_dataset, path_and_options
+from shortlist.errors import InputError
+from shortlist.files import similar_paths
+from shortlist.models import Classifier
+from shortlist.models.artefact import is_classifier
+from shortlist.models.heads import HEAD_NAMES
+from shortlist.models.quality import RowQuality, quality_for
+from shortlist.predictions import PredictionsWriter
+from shortlist.report import Table
+from shortlist.report.answers import MOST_CARDS
+from shortlist.row_order import count_rows
+from shortlist.sets.gates import SHARPNESS
+from shortlist.sets.lists import Describer, LabelList, label_lists, list_writer
+from shortlist.sets.sizes import SizeSummary
+from shortlist.tensors import Scores, Target
+from shortlist.training.failures import is_out_of_memory
+from shortlist.words import printable, quoted
+
+SHOWN = 10
+NAMED = 5  # files of a folder that turned out to be something else
+UNKNOWN_LABEL = "row with an unknown label"
+LISTS, SCORES = (".jsonl", ".csv"), (".safetensors", ".npz", ".parquet")
+
+
+def predict(
+    classifier: Path,
+    pictures: list[str],
+    out: Path | None,
+    rule: str | None,
+    html: Path | None,
+    split: str | None,
+    head: str | None,
+    network: str | None,
+    device: str,
+    batch_size: int,
+    quality: str | None,
+    as_json: bool,
+) -> None:
+    """Predict sets of labels for new pictures or rows, or write their scores."""
+    if out is not None and out.suffix not in (*LISTS, *SCORES):
+        raise InputError(f"--out: expected a name that ends in {', '.join((*LISTS, *SCORES))}, got {out}")
+    if out is not None and as_json:
+        raise InputError("expected --out or --json, got both: --json writes to standard output")
+    if out is not None and out.is_dir():  # before the work rather than after it
+        raise InputError(f"--out: expected a name for a file, got the folder {out}")
+    to_scores = out is not None and out.suffix in SCORES
+    check_page(html, to_scores)
+    found = load_classifier(classifier, _device(device), network)
+    model = of_head(found, head)
+    if rule is not None:
+        model = with_other_rule(model, classifier, rule)
+    if model.rule is None and found.rule is not None and not to_scores:
+        raise InputError(
+            f"--head: the rule {found.rule.text} was fitted on the scores of the other head: write scores with --out "
+            "scores.safetensors and make sets with shortlist sets"
+        )
+    if model.rule is None and not to_scores:
+        raise InputError(
+            f"{classifier} has no set rule: write scores with --out scores.safetensors and make sets with shortlist sets"
+        )
+    wanted = _quality(model, quality, to_scores)
+    check_outputs([out, html], [*classifier_folder(classifier).iterdir(), *_named_files(pictures)])
+    work = _begin(model, pictures, split, batch_size, wanted)
+    if out is not None and to_scores:
+        _write_scores(work, out)
+    else:
+        shown = _write_sets(work, out, as_json)
+        if html is not None:
+            write_page(html, model, work.rows, shown, work.done)
+    _conclude(work, out, to_scores)
+
+
+def _quality(model: Classifier, name: str | None, to_scores: bool) -> str | None:
+    """The quality to compute for each row, asked for or needed by the rule; an error if it cannot be computed."""
+    if name is not None and name != SHARPNESS:
+        raise InputError(f"--quality: expected {SHARPNESS}, got {name!r}")
+    if name is not None and not model.inputs.is_pictures:
+        raise InputError(f"--quality: {name} is that of pictures, but this classifier reads features")
+    found: str | None = quality_for(model.rule, model.inputs, name, required=False)
+    if found is None and model.rule is not None and model.rule.needs_quality and not to_scores:
+        raise InputError(
+            f"the rule {model.rule.text} compares rows by a quality that cannot be computed here: write scores with --out "
+            "scores.safetensors, add an array called quality, and make sets with shortlist sets; in Python, pass quality= to "
+            "Classifier.predict"
+        )
+    return found
+
+
+def classifier_folder(path: Path) -> Path:
+    """The folder of a classifier, given by itself or as the folder of its run; an error says what is there instead."""
+    run = run_at(path)
+    if run is not None:
+        return run.classifier_path
+    if not path.exists():
+        raise InputError(f"{printable(str(path))}: there is no such folder{similar_paths(path)}")
+    if path.is_dir() and not (path / "config.json").exists():
+        raise InputError(f"{printable(str(path))}: expected the folder of a classifier or of a run, got {_what_is_in(path)}")
+    return path  # other errors are raised when it is read
+
+
+def load_classifier(path: Path, device: str = "cpu", network: str | None = None) -> Classifier:
+    """The classifier of a folder, or of a run; with the import path of its network, where that is the user's own."""
+    found: list[str] = []
+    with networks_by_option(), noticed(found):
+        classifier = Classifier.load(classifier_folder(path), device, network=network)
+    for warning in found:
+        warn(warning)
+    return classifier
+
+
+def of_head(classifier: Classifier, head: str | None) -> Classifier:
+    """The classifier with the scores of this head, by default of its own."""
+    if head is None:
+        return classifier
+    try:
+        return classifier.with_head(one_of(*HEAD_NAMES)("head", head))
+    except InputError as error:
+        raise InputError(f"--{error}") from error
+
+
+def _what_is_in(folder: Path) -> str:
+    entries = sorted(folder.iterdir())
+    inside = next((entry for entry in entries if entry.is_dir() and (run_at(entry) or is_classifier(entry))), None)
+    if inside is not None:
+        return f"a folder above one: {printable(str(inside))} is one"
+    more = f" and {len(entries) - NAMED:,} more" if len(entries) > NAMED else ""
+    return f"one with {', '.join(printable(entry.name) for entry in entries[:NAMED])}{more}" if entries else "an empty one"
+
+
+def _device(name: str) -> str:
+    if name not in ("auto", "cpu", "cuda"):
+        raise InputError(f"--device: expected auto, cpu or cuda, got {name!r}")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("--device: cuda was requested, but torch found no GPU: use --device cpu, or leave it out")
+    return "cuda" if name != "cpu" and torch.cuda.is_available() else "cpu"
+
+
+def _named_files(texts: Sequence[str]) -> list[Path]:
+    """Every file that the arguments may name: as they stand, behind a dataset's name, before options, as an option."""
+    bare = [part for text in texts for part in (text, text.partition(":")[2]) if part]
+    read = [(text, *path_and_options(text)) for text in bare]
+    return [Path(part) for text, path, options in read for part in (text, path, *options.values()) if part]
+
+
+@dataclass
+class _Work:
+    """The rows to classify, and counts and problems that are collected on the way."""
+
+    model: Classifier
+    rows: Split
+    batch_size: int
+    wanted: str | None = None  # the name of the quality to compute
+    target: Target | None = None
+    known: Tensor | None = None  # which rows have a label that the classifier knows; None if all or none have
+    left_out: list[Problem] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    started: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.counts = torch.zeros(len(self.model.classes) + 1, dtype=torch.float64)  # of sets, by their size
+        self.done, self.refused, self.device = 0, 0, self.model.device.type
+        self.quality = None if self.wanted is None else RowQuality(self.wanted, len(self.rows))
+        self.batches = self._scored()
+
+    @property
+    def things(self) -> str:
+        return "pictures" if self.model.inputs.is_pictures else "rows"
+
+    def _scored(self) -> Iterator[tuple[Tensor, Scores]]:
+        """Row numbers and scores; unreadable pictures are noted and left out."""
+        with Bar(self.things, len(self.rows)) as bar:
+            try:
+                scored = self.model.score_batches(
+                    self.rows, batch_size=self.batch_size, problems=self.problems, quality=self.quality
+                )
+                for numbers, scores in scored:
+                    check_finite(scores)
+                    self.done += len(numbers)
+                    yield numbers, scores
+                    bar.at(int(numbers[-1]) + 1)
+            except RuntimeError as error:
+                if not is_out_of_memory(error):
+                    raise
+                raise InputError(
+                    f"the GPU has too little memory for {self.batch_size} {self.things} at once: reduce --batch-size"
+                ) from None
+
+    def lists(self) -> Iterator[list[LabelList]]:
+        """The sets as lists, a batch at a time."""
+        called = "scores" if self.model.link is None else "probs"
+        assert self.model.rule is not None
+        sets_of, describe = self.model.rule.in_blocks(), self.describer
+        for numbers, scores in self.batches:
+            quality = self.quality_of(numbers)
+            probs, sets = self.model.decide(scores, sets_of, quality)
+            self.count(sets)
+            ids = [self.rows.ids[row] for row in numbers.tolist()]
+            target = None if self.target is None else self.target[numbers]
+            lists = describe(label_lists(sets, probs, self.model.classes, ids, target, called), sets, probs, quality)
+            if self.known is not None:
+                has_label = self.known[numbers].tolist()
+                lists = [one if yes else replace(one, target=None) for one, yes in zip(lists, has_label, strict=True)]
+            self.refused += sum(one.refused for one in lists)
+            yield lists
+
+    def labelled_batches(self) -> Iterator[tuple[Tensor, Scores]]:
+        """Row numbers and scores; rows whose label the classifier does not know are left out and noted."""
+        for numbers, scores in self.batches:
+            kept = torch.ones(len(numbers), dtype=torch.bool) if self.known is None else self.known[numbers]
+            names = [self.rows.ids[row] for row in numbers[~kept].tolist()]
+            self.left_out += [
+                Problem(UNKNOWN_LABEL, name, f"the classifier does not know its label: {LEFT_OUT}") for name in names
+            ]
+            self.done -= len(names)
+            if kept.any():
+                yield numbers[kept], scores[kept.to(scores.device)]
+
+    @property
+    def describer(self) -> Describer:
+        """Says what the sets of the model's rule are."""
+        assert self.model.rule is not None
+        return Describer(self.model.rule, self.model.superclasses)
+
+    def quality_of(self, numbers: Tensor) -> Tensor | None:
+        """The quality of these rows, which have been scored, if it is wanted."""
+        return None if self.quality is None else self.quality.values[numbers]
+
+    @property
+    def makes_sets(self) -> bool:
+        """Whether the classifier has a rule, and all that it needs."""
+        rule = self.model.rule
+        return rule is not None and (self.quality is not None or not rule.needs_quality)
+
+    def count(self, sets: Tensor) -> None:
+        """Count the sets by their size."""
+        self.counts += count_rows(sets).bincount(minlength=len(self.counts))
+
+
+def _begin(model: Classifier, texts: list[str], split: str | None, batch_size: int, wanted: str | None) -> _Work:
+    """Read the input and score the first batch; nothing is written before that works."""
+    inputs = model.inputs
+    dataset = open_dataset(texts, require_labels=False, split=split, input_kind=inputs.kind, feature_names=inputs.feature_names)
+    (rows,) = dataset.splits.values()
+    _check_inputs(model, dataset, printable(texts[0]) + (", …" if len(texts) > 1 else ""))
+    target, known, reason = labels_for(dataset, model.classes)
+    left_out = [problem for problem in dataset.problems if problem.kind != LABELS_NOT_USED]
+    work = _Work(model, rows, batch_size, wanted, target, known, left_out)
+    first = next(work.batches, None)
+    if first is None:
+        cause = f"; the first is {work.problems[0]}" if work.problems else ""
+        raise InputError(f"none of the {len(rows):,} {work.things} could be read{cause}")
+    work.batches = chain([first], work.batches)
+    if reason is not None:
+        say(reason)
+    return work
+
+
+def _check_inputs(model: Classifier, dataset: Dataset, source: str) -> None:
+    """Raise an error unless these are pictures, or the features that the classifier was trained on."""
+    (rows,) = dataset.splits.values()
+    if not isinstance(rows.inputs, Tensor):
+        if not model.inputs.is_pictures:
+            raise InputError(
+                f"{source}: expected a table of {model.inputs.size} features, which this classifier reads, got pictures"
+            )
+        return
+    number = rows.inputs.shape[1]
+    if model.inputs.is_pictures:
+        raise InputError(f"{source}: expected pictures, which this classifier reads, got a table of {number} features")
+    if not model.inputs.feature_names and number != model.inputs.size:  # else the missing ones have names
+        named = f": {quoted(dataset.feature_names)}" if dataset.feature_names else ""
+        raise InputError(f"{source}: expected {model.inputs.size} features, as this classifier reads, got {number}{named}")
+    try:
+        model.inputs.columns_of(rows.feature_names)
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from error
+
+
+def _write_sets(work: _Work, out: Path | None, as_json: bool) -> list[LabelList]:
+    """Write the sets, or print the first of them; returns those that a page can show."""
+    shown: list[LabelList] = []
+    if out is not None:
+        with list_writer(out, columns=work.describer.columns) as write:
+            for lists in work.lists():
+                write(lists)
+                shown += lists[: MOST_CARDS - len(shown)]
+        return shown
+    first: list[LabelList] = []
+    for lists in work.lists():
+        shown += lists[: MOST_CARDS - len(shown)]
+        if as_json:
+            emit("".join(json.dumps(row.record(), ensure_ascii=False) + "\n" for row in lists))
+        first += lists[: SHOWN - len(first)]
+    if not as_json:
+        show(Table([work.things.removesuffix("s"), "labels"], [[row.id, row.text()] for row in first]))
+        if work.done > SHOWN:
+            say(f"… and {work.done - SHOWN:,} more: write them all with --out sets.jsonl or --out sets.csv")
+    return shown
+
+
+def _write_scores(work: _Work, out: Path) -> None:
+    """Append the scores of each batch to the file; the rule, if there is one, gives the sizes of their sets."""
+    model, ids = work.model, work.rows.ids
+    if len(set(ids)) < len(ids):
+        say("some rows have the same name, so rows are numbered instead")
+        ids = [str(row) for row in range(len(ids))]
+    link = copy.deepcopy(model.link).cpu() if model.link is not None else None
+    writer = PredictionsWriter(
+        out,
+        model.classes,
+        link,
+        train_counts=model.train_counts,
+        superclasses=model.superclasses,
+        network_digest=model.network.digest(),
+    )
+    with writer:
+        for numbers, scores in work.labelled_batches():
+            quality = work.quality_of(numbers)
+            if work.makes_sets:
+                work.count(model.decide(scores, quality=quality)[1])
+            target = None if work.target is None else work.target[numbers]
+            writer.append(scores, target, [ids[row] for row in numbers.tolist()], quality)
+
+
+def _conclude(work: _Work, out: Path | None, to_scores: bool) -> None:
+    """Print what was skipped, and one line on what was done."""
+    seconds = max(time.monotonic() - work.started, 1e-9)
+    for line in problem_lines([*work.left_out, *work.problems], SHOWN):
+        warn(line)
+    unreadable = sum(problem.kind == UNREADABLE for problem in work.problems)
+    if unreadable:
+        warn(f"skipped {unreadable:,} of the {len(work.rows):,} pictures, which could not be read")
+    parts = [f"{work.done:,} {'rows of scores' if to_scores else 'sets'}"]
+    if work.model.rule is not None and work.makes_sets:
+        size = SizeSummary.of(work.counts)
+        parts += [f"{size.mean:.4g} labels on average", f"{float(work.counts[0]) / size.rows:.1%} empty"]
+        parts += [f"{work.refused:,} refused by the gate"] if work.model.rule.gate is not None and not to_scores else []
+        shift = work.model.rule.size_shift(size)
+        if shift:
+            warn(shift)
+    rate = work.done / seconds
+    speed = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+    say(", ".join([*parts, f"{speed} {work.things}/s on {work.device}"]) + (f" → {out}" if out else ""))
