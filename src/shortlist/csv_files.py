@@ -28,7 +28,7 @@ def csv_header(path: str | Path) -> bytes:
 
 def csv_first_row(path: str | Path) -> bytes:
     """The first line below the line of names that is not empty; nothing if there is none."""
-    lines = []
+    lines: list[bytes] = []
     with Path(path).open("rb") as file:
         while len(lines) < 2 and (line := file.readline(LONGEST_HEADER)):
             lines += [line] if line.strip(b"\r\n") else []

@@ -109,6 +109,12 @@ def test_a_metric_that_all_have_makes_them_compare():
     assert len(trial_recipes(RECIPE, {"schedule": ("cosine", "step"), "milestones": ((10, 20),)})) == 2
 
 
+@pytest.mark.parametrize(("setting", "values"), [("duplicates", ("keep", "drop")), ("calibration_share", (0.2, 0.5))])
+def test_trials_with_other_validation_rows_are_not_compared(setting, values):
+    with pytest.raises(InputError, match=f"'{setting}' determines the validation rows"):
+        checked_grid({setting: values}, RECIPE)
+
+
 def test_a_method_without_k_is_searched_by_its_rule():
     with pytest.raises(InputError, match="cross-entropy has no k: .*rule=average-k:3;average-k:5"):
         checked_grid({"k": (3, 5)}, RECIPE.with_settings(method="cross-entropy"))

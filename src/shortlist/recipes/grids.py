@@ -22,6 +22,8 @@ NOT_SEARCHABLE = {
     "summary": "only describes the recipe",
     "reference": "only describes the recipe",
     "data": "determines the validation rows, and numbers of different rows cannot be compared",
+    "duplicates": "determines the validation rows, and numbers of different rows cannot be compared",
+    "calibration_share": "determines the validation rows, and numbers of different rows cannot be compared",
     "labels": "determines the validation metric, and different metrics cannot be compared",
     "monitor": "is the metric that trials are compared by",
 }
