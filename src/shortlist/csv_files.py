@@ -2,7 +2,8 @@
 
 import csv
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from shortlist.errors import InputError
@@ -127,3 +128,15 @@ def cells_advice(message: str, delimiter: str) -> str | None:
         return None
     advice = ": if commas are decimal points, separate cells by ;" if delimiter == "," and int(found[2]) > int(found[1]) else ""
     return f"expected {found[1]} cells in every row, as in the names, got {found[2]} in {found[3][:60]}{advice}"
+
+
+@contextmanager
+def rows_of_one_length(delimiter: str) -> Iterator[None]:
+    """Inside, Arrow's error about a row with other cells than the line of names is an InputError that says what to do."""
+    try:
+        yield
+    except ValueError as error:  # among them those of Arrow
+        advice = cells_advice(str(error), delimiter)
+        if advice is None:
+            raise
+        raise InputError(advice) from error

@@ -9,7 +9,6 @@ memory or, beyond 256 MB, into a temporary memory-mapped file, so it need not fi
 import json
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,13 +23,13 @@ from torch import Tensor
 
 from shortlist.checks import check_distinct, whole
 from shortlist.csv_files import (
-    cells_advice,
     csv_decimal_point,
     csv_delimiter,
     csv_first_row,
     csv_header,
     first_no_number,
     number_advice,
+    rows_of_one_length,
 )
 from shortlist.errors import InputError
 from shortlist.files import contains
@@ -65,7 +64,7 @@ def read_csv(path: Path, keys: Keys) -> Stored:
     delimiter = csv_delimiter(csv_header(path), row=csv_first_row(path))
     # Without newlines_in_values Arrow may cut cells in quotes without an error.
     parsing = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=contains(path, b'"'))
-    with _clear_errors(delimiter), pyarrow.csv.open_csv(path, parse_options=parsing) as file:
+    with rows_of_one_length(delimiter), pyarrow.csv.open_csv(path, parse_options=parsing) as file:
         written = file.schema.names
     names = [name.strip() for name in written]
     ids = keys.ids or "id"
@@ -77,7 +76,7 @@ def read_csv(path: Path, keys: Keys) -> Stored:
     numbers = [*keys.find_scores(names), keys.find_quality(names)]
     point = csv_decimal_point(path, delimiter, numbers.__contains__)
     converting = pyarrow.csv.ConvertOptions(column_types=kinds, decimal_point=point)
-    with _clear_errors(delimiter):
+    with rows_of_one_length(delimiter):
         table = pyarrow.csv.read_csv(path, parse_options=parsing, convert_options=converting).rename_columns(names)
     _check_numbers(table, keys.find_scores(names))
     if target is not None and names.count(target) == 1:
@@ -87,17 +86,6 @@ def read_csv(path: Path, keys: Keys) -> Stored:
             labels = _spelt(labels, classes)
         table = table.set_column(names.index(target), target, labels)
     return _read(table.schema, table.num_rows, {}, keys, lambda names: table.select(names).to_batches(2**16))
-
-
-@contextmanager
-def _clear_errors(delimiter: str) -> Iterator[None]:
-    try:
-        yield
-    except pa.ArrowInvalid as error:
-        advice = cells_advice(str(error), delimiter)
-        if advice is None:
-            raise
-        raise InputError(advice) from error
 
 
 def _check_numbers(table: pa.Table, columns: Sequence[str]) -> None:
