@@ -2,15 +2,18 @@
 
 import csv
 import re
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from shortlist.errors import InputError
 
 UTF16_STARTS = (b"\xff\xfe", b"\xfe\xff")
 LONGEST_HEADER = 2**28
-LOOKED_AT = 100  # rows that show the decimal point
+LOOKED_AT = 2**17  # cells that show the decimal point
 WITH_COMMA, WITH_POINT = (re.compile(rf"[+-]?\d*{mark}\d+(?:[eE][+-]?\d+)?") for mark in (",", r"\."))
+NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|nan|inf(?:inity)?)", re.IGNORECASE)
+GROUPED = re.compile(r"[+-]?\d{1,3}(?:(?P<mark>[.,' \u00a0\u202f])\d{3})(?:(?P=mark)\d{3})*(?:[.,]\d+)?")
 
 
 def csv_header(path: str | Path) -> bytes:
@@ -24,33 +27,116 @@ def csv_header(path: str | Path) -> bytes:
     return header
 
 
-def csv_delimiter(header: bytes, usual: str = ",") -> str:
+def csv_first_row(path: str | Path) -> bytes:
+    """The first line below the line of names that is not empty; nothing if there is none."""
+    lines: list[bytes] = []
+    with Path(path).open("rb") as file:
+        while len(lines) < 2 and (line := file.readline(LONGEST_HEADER)):
+            lines += [line] if line.strip(b"\r\n") else []
+    return lines[1] if len(lines) > 1 else b""
+
+
+def csv_delimiter(header: bytes, usual: str = ",", row: bytes = b"") -> str:
     r"""The delimiter that a line of names shows: the usual one if it occurs, else the most frequent of comma, tab, semicolon.
+
+    If it does not divide the first row into as many cells, and exactly one of the others does, it is that one.
 
     >>> csv_delimiter(b"id;target;p.ash"), csv_delimiter(b"id,target;p.ash"), csv_delimiter(b"id\ttarget,p.ash", usual="\t")
     (';', ',', '\t')
+    >>> csv_delimiter(b"target;p.ash, common;p.elm", row=b"elm;0.25;0.75")
+    ';'
     """
     counts = {mark: header.count(mark.encode()) for mark in (",", "\t", ";")}
-    return usual if counts[usual] else max(counts, key=lambda mark: counts[mark])
+    likely = usual if counts[usual] else max(counts, key=lambda mark: counts[mark])
+    fitting = [mark for mark, count in counts.items() if count and row and _cells(header, mark) == _cells(row, mark)]
+    return fitting[0] if likely not in fitting and len(fitting) == 1 else likely
 
 
-def csv_decimal_point(path: str | Path, delimiter: str) -> str:
+def _cells(line: bytes, delimiter: str) -> int:
+    try:
+        return len(next(csv.reader([line.decode("latin-1")], delimiter=delimiter)))
+    except csv.Error:
+        return 0
+
+
+def csv_decimal_point(path: str | Path, delimiter: str, counts: Callable[[str], bool] = lambda name: True) -> str:
     r"""The decimal point of a CSV file: a comma if its first rows have numbers such as 0,25 and none such as 0.25.
+
+    Args:
+        path: the file.
+        delimiter: of its cells.
+        counts: whether the column of this name can tell; names and labels may look like numbers. By default all do.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "mine.csv").write_text("id;p.ash\n1.jpg;0,25\n")
-    ...     csv_decimal_point(Path(folder, "mine.csv"), ";")
+    ...     _ = Path(folder, "mine.csv").write_text("id;p.ash\n1.5;0,25\n")
+    ...     csv_decimal_point(Path(folder, "mine.csv"), ";", lambda name: name != "id")
     ','
     """
-    commas = False
+    commas, seen = False, 0
     with Path(path).open(encoding="utf-8-sig", errors="replace", newline="") as text:
+        rows = filter(None, csv.reader(text, delimiter=delimiter))
         try:
-            for cells in islice(csv.reader(text, delimiter=delimiter), 1, LOOKED_AT + 1):
-                numbers = [cell.strip() for cell in cells]
+            looked_at = [place for place, name in enumerate(next(rows, [])) if counts(name.strip())]
+            for cells in rows:
+                numbers = [cells[place].strip() for place in looked_at if place < len(cells)]
                 if any(WITH_POINT.fullmatch(cell) for cell in numbers):
                     return "."
                 commas = commas or any(WITH_COMMA.fullmatch(cell) for cell in numbers)
+                seen += len(cells)
+                if seen > LOOKED_AT:
+                    break
         except csv.Error:  # Arrow says what is wrong with the file
             return "."
     return "," if commas else "."
+
+
+def first_no_number(cells: Iterable[str | None]) -> tuple[int, str] | None:
+    """The first cell that is no number with a decimal point, with its row; None if all are, or empty.
+
+    >>> first_no_number(["0.5", None, "0,25"])
+    (2, '0,25')
+    """
+    found = ((row, cell) for row, cell in enumerate(cells) if cell is not None and not NUMBER.fullmatch(cell.strip()))
+    return next(found, None)
+
+
+def number_advice(cell: str) -> str:
+    """What to do about a cell that should be a number: a sentence's end, or nothing where nobody knows.
+
+    >>> number_advice("0,25"), number_advice("ash")
+    (': write all numbers of the file with a decimal point, or all with a decimal comma', '')
+    """
+    cell = cell.strip()
+    if WITH_COMMA.fullmatch(cell) or WITH_POINT.fullmatch(cell):
+        return ": write all numbers of the file with a decimal point, or all with a decimal comma"
+    if cell.endswith("%"):
+        return ": write shares as numbers, 0.1 for 10%"
+    if GROUPED.fullmatch(cell):
+        return ": leave out what separates thousands"
+    return ""
+
+
+def cells_advice(message: str, delimiter: str) -> str | None:
+    """What Arrow's message about a row with more cells than the line of names means; None for other messages.
+
+    >>> cells_advice("CSV parse error: Expected 2 columns, got 4: 0,5,0,5", ",")
+    'expected 2 cells in every row, as in the names, got 4 in 0,5,0,5: if commas are decimal points, separate cells by ;'
+    """
+    found = re.search(r"Expected (\d+) columns, got (\d+): (.*)", message)
+    if found is None:
+        return None
+    advice = ": if commas are decimal points, separate cells by ;" if delimiter == "," and int(found[2]) > int(found[1]) else ""
+    return f"expected {found[1]} cells in every row, as in the names, got {found[2]} in {found[3][:60]}{advice}"
+
+
+@contextmanager
+def rows_of_one_length(delimiter: str) -> Iterator[None]:
+    """Inside, Arrow's error about a row with other cells than the line of names is an InputError that says what to do."""
+    try:
+        yield
+    except ValueError as error:  # among them those of Arrow
+        advice = cells_advice(str(error), delimiter)
+        if advice is None:
+            raise
+        raise InputError(advice) from error

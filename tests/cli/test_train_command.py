@@ -13,6 +13,7 @@ from PIL import Image
 import shortlist
 from shortlist import Classifier, Predictions
 from shortlist.recipes import all_recipes
+from shortlist.training.run_folder import RunFolder
 from tests import warm
 from tests.recipes.searches import RECIPE, VALUES, FakeTraining
 
@@ -342,6 +343,15 @@ def test_tuning_records_every_trial_and_goes_on(run, tmp_path):
     assert run(*arguments, "--out", "search").code == 1
     alone = run("tune", "--out", "search", "--resume", "--json")
     assert alone.out == again.out
+
+
+def test_a_rule_that_was_typed_does_not_follow_a_grid_of_k(run, tmp_path):
+    common = ("tune", TINY, "--rule", "average-k:2", "--backbone", "plain-8", "--epochs", 1, "--set", "monitor=top-1")
+    outcome = run(*common, "-k", 2, "--grid", "k=1,2", "--out", "search")
+    assert outcome.code == 0, outcome.err
+    assert [RunFolder(tmp_path / "search" / f"trial-00{number}").recipe.rule for number in (0, 1)] == ["average-k:2"] * 2
+    again = run("tune", "--resume", "--out", "search", "--json")
+    assert [trial["values"] for trial in json.loads(again.out)] == [{"rule": "average-k:2", "k": k} for k in (1, 2)]
 
 
 def test_a_search_stopped_by_ctrl_c_goes_on_with_its_folder_alone(run, tmp_path, presses):

@@ -7,14 +7,15 @@ import pytest
 import torch
 from PIL import Image
 
-from shortlist.data import open_dataset
+from shortlist.data import Dataset, PictureArray, Split, open_dataset
 from shortlist.data.building import build_benchmark
-from shortlist.data.deduplication import find_copies, with_duplicates
+from shortlist.data.deduplication import Copies, find_copies, treated, with_duplicates
 from shortlist.data.duplicates import near_duplicates, straddling
 from shortlist.data.inspection import inspect_pictures
 from shortlist.data.lookalikes import Signatures, sentence_on_lookalikes
 from shortlist.data.names import superclasses_of
 from shortlist.data.readers.class_folders import read_class_folders
+from shortlist.data.shared_files import in_two_splits
 from shortlist.errors import InputError
 from shortlist.training.loaded_data import load_data
 from shortlist.training.recipe import Recipe
@@ -144,6 +145,35 @@ def test_groups_of_the_data_and_duplicates_are_kept_together_both(birds):
     assert group["Grey heron/nest0_0.jpg"] == group["Grey heron/nest0_1.jpg"] == group["Grey heron/again0.jpg"]
     assert group["Grey heron/nest0_0.jpg"] != group["Grey heron/nest9_0.jpg"]
     assert len(set(split.groups)) == 20
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "clusters", "shared"),
+    [
+        (["oak", "oak", "elm"], ["oak", "fir"], [0, 1, 2, 3, 4], {"oak"}),  # no copies
+        (["oak", "oak", "elm"], ["oak", "fir"], [0, 0, 2, 3, 4], {"oak"}),  # in train
+        (["oak", "ash", "elm"], ["oak", "fir"], [0, 1, 2, 3, 3], {"oak"}),  # in test
+        (["oak", "ash", "elm"], ["elm", "fir"], [0, 1, 1, 3, 4], {"ash"}),  # elm belongs to ash since they share a picture
+        (["oak", "ash", "elm"], ["fir", "yew"], [0, 1, 1, 3, 3], set()),
+        (["oak", "ash", "elm"], ["fir", "yew"], [0, 1, 2, 2, 4], set()),  # a copy in two splits is told as such
+        (["oak", "ash", "train picture 1"], None, [0, 1, 1, 3, 3], set()),
+        (None, ["train picture 0", "fir"], [0, 0, 2, 3, 4], set()),
+    ],
+)
+def test_a_group_in_two_splits_is_noticed_whichever_of_them_has_copies(train, test, clusters, shared):
+    """Groups have one name in every split, also those that near duplicates have merged; new names are no others'."""
+    splits = {
+        name: Split(PictureArray(torch.zeros(rows, 3, 8, 8, dtype=torch.uint8)), torch.zeros(rows).long(), ids, groups)
+        for name, rows, ids, groups in (("train", 3, list("abc"), train), ("test", 2, list("de"), test))
+    }
+    copies = Copies(list("abcde"), ["train"] * 3 + ["test"] * 2, torch.tensor(clusters), None, None)
+    merged = treated(Dataset("trees", ["tree"], splits), copies, "together").splits
+    assert {problem.where for problem in in_two_splits(merged)} == shared
+    for part, groups, numbers in ((merged["train"], train, clusters[:3]), (merged["test"], test, clusters[3:])):
+        for row in range(len(part)):
+            for other in range(row):
+                alike = numbers[row] == numbers[other] or (groups is not None and groups[row] == groups[other])
+                assert part.groups is None or (part.groups[row] == part.groups[other]) == alike
 
 
 def test_a_benchmark_with_duplicates_together_or_dropped(birds):

@@ -59,6 +59,71 @@ def test_the_decimal_point_is_a_comma_only_if_numbers_say_so(tmp_path, text, poi
     assert csv_decimal_point(path, ";" if ";" in text else ",") == point
 
 
+@pytest.mark.parametrize("column", ["id", "target", "weight"])
+def test_names_and_labels_do_not_decide_the_decimal_point(tmp_path, column):
+    """1.5 may be the name of a class or of a row, or in a column that is not read."""
+    path, given = tmp_path / "scores.csv", frame()
+    if column == "target":
+        given = given.rename(columns={"p.elm": "p.1.5"}).assign(target=[label.replace("elm", "1.5") for label in LABELS])
+    else:
+        given[column] = [f"{row}.5" for row in range(len(given))]
+    given.to_csv(path, sep=";", decimal=",", index=False)
+    found = Predictions.load(path, scores_key="p.*", link="identity")
+    assert np.array_equal(found.scores.numpy(), PROBS)
+    assert found.target.tolist() == TARGET.tolist()
+
+
+def test_labels_of_tables_of_features_do_not_decide_it_either(tmp_path):
+    path = tmp_path / "leaves.csv"
+    path.write_text("width;species;id\n1,5;1.5;3.2\n2,25;2.5;4.2\n")
+    found = read_feature_table(path)
+    assert found.splits["all"].inputs.tolist() == [[1.5], [2.25]]
+    assert found.classes == ["1.5", "2.5"]
+
+
+def test_decimal_commas_may_come_late(tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text("p.ash;p.elm\n" + "0;1\n" * 500 + "0,25;0,75\n")
+    assert Predictions.load(path, scores_key="p.*", link="identity").scores[-1].tolist() == [0.25, 0.75]
+
+
+def test_a_comma_in_a_name_does_not_hide_that_cells_are_separated_by_semicolons(tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text("p.ash, common;p.elm;target\n0.25;0.75;elm\n")
+    found = Predictions.load(path, scores_key="p.*", link="identity")
+    assert found.classes == ("ash, common", "elm")
+    assert found.target.tolist() == [1]
+    path.write_text("width;leaf, old;species\n1.5;2;elm\n2.5;3;ash\n")
+    assert read_feature_table(path).splits["all"].inputs.tolist() == [[1.5, 2], [2.5, 3]]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("p.ash;p.elm\n0.5;0.5\n0,25;0,75\n", r"'p.ash', got '0,25' in row 1: .*all with a decimal comma"),
+        ("p.ash,p.elm\n0,5,0,5\n", r"expected 2 cells in every row.* got 4 in 0,5,0,5: .*separate cells by ;"),
+        ("p.ash,p.elm\n10%,90%\n", r"'p.ash', got '10%' in row 0: .*0\.1 for 10%"),
+        ("p.ash;p.elm\n1.234,5;1\n", r"'p.ash', got '1.234,5' in row 0: .*thousands"),
+        ("p.ash,p.elm\n0.5,high\n", r"'p.elm', got 'high' in row 0$"),
+    ],
+)
+def test_what_is_no_number_is_named_with_what_to_do(tmp_path, text, told):
+    path = tmp_path / "scores.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=told):
+        Predictions.load(path, scores_key="p.*", link="identity")
+
+
+def test_tables_of_features_tell_the_same(tmp_path):
+    path = tmp_path / "leaves.csv"
+    path.write_text("width;species\n0.5;ash\n0,25;elm\n")
+    with pytest.raises(InputError, match=r"got '0,25' in 'width': .*all with a decimal comma"):
+        read_feature_table(path)
+    path.write_text("width,species\n0,5,ash\n0,25,elm\n")
+    with pytest.raises(InputError, match=r"expected 2 cells in every row.* got 3 in 0,5,ash: .*separate cells by ;"):
+        read_feature_table(path)
+
+
 # Arrays without a name
 
 

@@ -109,11 +109,25 @@ def test_a_metric_that_all_have_makes_them_compare():
     assert len(trial_recipes(RECIPE, {"schedule": ("cosine", "step"), "milestones": ((10, 20),)})) == 2
 
 
+@pytest.mark.parametrize(("setting", "values"), [("duplicates", ("keep", "drop")), ("calibration_share", (0.2, 0.5))])
+def test_trials_with_other_validation_rows_are_not_compared(setting, values):
+    with pytest.raises(InputError, match=f"'{setting}' determines the validation rows"):
+        checked_grid({setting: values}, RECIPE)
+
+
+def test_a_method_without_k_is_searched_by_its_rule():
+    with pytest.raises(InputError, match="cross-entropy has no k: .*rule=average-k:3;average-k:5"):
+        checked_grid({"k": (3, 5)}, RECIPE.with_settings(method="cross-entropy"))
+
+
 def test_a_rule_of_the_recipes_k_follows_the_k_of_each_trial():
     recipe = RECIPE.with_settings(monitor="top-1", rule="average-k:5")
     assert [trial.rule for trial in trial_recipes(recipe, {"k": (3, 5)})] == ["average-k:3", "average-k:5"]
     with pytest.raises(InputError, match="grid: .*got average-3 and average-5: set a monitor"):
         trial_recipes(recipe.with_settings(monitor="average-5"), {"k": (3, 5)})
+    other = recipe.with_settings(rule="average-k:4,cap:9")  # a size that is not the k of the recipe follows too, as for train
+    assert [trial.rule for trial in trial_recipes(other, {"k": (3, 5)})] == ["average-k:3,cap:9", "average-k:5,cap:9"]
+    assert [trial.rule for trial in trial_recipes(recipe.with_settings(rule="lac:0.1"), {"k": (3, 5)})] == ["lac:0.1"] * 2
     both = trial_recipes(recipe, {"k": (3, 5), "rule": ("top-k:2",)})
     assert [trial.rule for trial in both] == ["top-k:2", "top-k:2"]
 

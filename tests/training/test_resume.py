@@ -10,6 +10,8 @@ import time
 
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 
 from shortlist import Predictions
 from shortlist.errors import InputError
@@ -239,15 +241,29 @@ def test_kill_9_at_ten_random_moments_loses_nothing(tmp_path):
         assert one.link.fingerprint() == other.link.fingerprint()
 
 
-def copy_without_recipe(source, path):
-    """A checkpoint that does not say what it was trained with; the tensors tell."""
-    save_checkpoint(path, dataclasses.replace(load_checkpoint(source), recipe={}))
+def copy_with_own_recipe(source, path):
+    """A checkpoint in place of another whose recipe it claims as its own; the tensors tell."""
+    save_checkpoint(path, dataclasses.replace(load_checkpoint(source), recipe=load_checkpoint(path).recipe))
+
+
+@pytest.mark.parametrize("header", [{"recipe": "{}"}, {"recipe": None}])
+def test_a_checkpoint_that_does_not_say_its_recipe_is_refused(tmp_path, header):
+    """It may be that of another training: one with another learning rate has the same tensors."""
+    with pytest.raises(PowerCut):
+        run(tmp_path / "run", callback=CutAfter(3))
+    path = tmp_path / "run" / "checkpoint.safetensors"
+    with safe_open(path, framework="pt") as file:
+        kept = {name: text for name, text in (file.metadata() | header).items() if text is not None}
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    save_file(tensors, path, kept)
+    with pytest.raises(InputError, match="does not say with which recipe"):
+        run(tmp_path / "run", resume=True)
 
 
 def test_a_checkpoint_of_another_network_says_what_differs(tmp_path):
     run(tmp_path / "wide", backbone="plain-16")
     run(tmp_path / "narrow")
-    copy_without_recipe(tmp_path / "wide" / "checkpoint.safetensors", tmp_path / "narrow" / "checkpoint.safetensors")
+    copy_with_own_recipe(tmp_path / "wide" / "checkpoint.safetensors", tmp_path / "narrow" / "checkpoint.safetensors")
     with pytest.raises(InputError, match=r"belongs to another training: \S+ is 16\b.* and 8\b.* here; "):
         run(tmp_path / "narrow", resume=True)
 
@@ -255,7 +271,7 @@ def test_a_checkpoint_of_another_network_says_what_differs(tmp_path):
 def test_a_checkpoint_without_the_average_of_the_weights_says_so(tmp_path):
     run(tmp_path / "bare")
     run(tmp_path / "run", ema=0.9)
-    copy_without_recipe(tmp_path / "bare" / "checkpoint.safetensors", tmp_path / "run" / "checkpoint.safetensors")
+    copy_with_own_recipe(tmp_path / "bare" / "checkpoint.safetensors", tmp_path / "run" / "checkpoint.safetensors")
     with pytest.raises(InputError, match=r"another training: average\.\S+ is missing in the checkpoint"):
         run(tmp_path / "run", resume=True, ema=0.9)
 

@@ -14,15 +14,17 @@ from shortlist.words import counted
 
 SMOOTHING = 0.95  # of the loss in the progress bar
 WARM_UP = 2  # steps that are not measured
-MEASURED_STEPS, MEASURED_SECONDS = 3, 2.0  # that an estimate takes at least
+WINDOW_STEPS, WINDOW_SECONDS = 3, 5.0  # that a window takes at least
+SAME_PACE, OTHER_PACE = 1.25, 1.5  # ratios of seconds per step: two windows agree up to the first, and differ beyond the second
 WORTH_SAYING = 60.0  # seconds below which nobody wants to know
 
 
 class TimeEstimate:
-    """How long training takes, from its first steps, said once where it is worth knowing.
+    """How long training takes, said where it is worth knowing as soon as the pace is steady, and again if that proves wrong.
 
-    The first steps, which warm up caches and compile, are not counted. Validation at the end of each epoch is not measured yet,
-    so that the estimate is a little low.
+    The first steps compile, fill caches and wait for data, so that their pace says little. Steps are therefore measured in
+    windows, each twice as long as the one before, and nothing is said until two in a row agree. Later windows include the
+    validation at the end of epochs; one that differs starts the search for the pace again.
 
     Args:
         steps: number of steps in all.
@@ -30,29 +32,52 @@ class TimeEstimate:
     """
 
     def __init__(self, steps: int = 0, done: int = 0):
-        self.steps, self.first = steps, done + WARM_UP
+        self.steps, self._first, self._window = steps, done + WARM_UP, WINDOW_STEPS
         self._began: float | None = None
-        self._told = steps <= self.first
+        self._before: float | None = None  # seconds per step in the window before
+        self._told: float | None = None  # the same where two windows agreed
+        self._steady = False
 
     def after(self, step: int) -> str | None:
-        """A sentence after the step that completes the measurement; None after all others."""
-        if self._told or step < self.first:
+        """A sentence after a step that shows how long training takes; None after all others."""
+        if step < self._first or step >= self.steps:
             return None
+        now = time.monotonic()
         if self._began is None:
-            self._began, self.first = time.monotonic(), step
+            self._began, self._first = now, step
             return None
-        seconds, measured = time.monotonic() - self._began, step - self.first
-        if measured < MEASURED_STEPS or seconds < MEASURED_SECONDS:
+        seconds, measured = now - self._began, step - self._first
+        if measured < self._window or seconds < WINDOW_SECONDS:
             return None
-        self._told = True
-        left = seconds / measured * (self.steps - step)
-        if left < WORTH_SAYING:
+        self._began, self._first = now, step
+        return self._judged(step, seconds / measured, measured)
+
+    def _judged(self, step: int, pace: float, measured: int) -> str | None:
+        """What a window shows: nothing, the first estimate, or a correction."""
+        before, self._before, self._window = self._before, pace, 2 * measured
+        if self._steady:
+            if self._told is not None and not _alike(self._told, pace, OTHER_PACE):
+                self._steady, self._before, self._window = False, None, WINDOW_STEPS  # part of this window may be the old pace
             return None
-        ends = time.strftime("%H:%M", time.localtime(time.time() + left))
-        day = f" {time.strftime('%A', time.localtime(time.time() + left))}" if left > 12 * 3600 else ""
-        return (
-            f"training will take about {duration(left)} ({measured:,} steps measured, {self.steps:,} in all), until{day} {ends}"
-        )
+        if before is None or not _alike(before, pace, SAME_PACE):
+            return None
+        left, known = self.steps - step, self._told
+        self._steady, self._told = True, pace
+        if max(pace, known or 0.0) * left < WORTH_SAYING or (known is not None and _alike(known, pace, OTHER_PACE)):
+            return None
+        what = "training will take about" if known is None else "the pace has changed: training will take about another"
+        return f"{what} {_until(pace * left)} ({measured:,} steps measured, {left:,} to go)"
+
+
+def _alike(one: float, other: float, ratio: float) -> bool:
+    return max(one, other) <= ratio * min(one, other)
+
+
+def _until(seconds: float) -> str:
+    """A time from now in words, and when it ends."""
+    end = time.localtime(time.time() + seconds)
+    day = f" {time.strftime('%A', end)}" if seconds > 12 * 3600 else ""
+    return f"{duration(seconds)}, until{day} {time.strftime('%H:%M', end)}"
 
 
 def duration(seconds: float) -> str:
@@ -121,7 +146,7 @@ class TrainingBar(Callback):
         self.progress.start()
 
     def step_ended(self, step: int, loss: float) -> None:
-        """Update the progress bar, and say once how long training will take."""
+        """Update the progress bar, and say how long training will take."""
         told = self._estimate.after(step)
         if told is not None:
             self._say(told)

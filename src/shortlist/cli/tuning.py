@@ -49,6 +49,8 @@ def run_search(
         job = requested_job(data, recipe, wanted, out, resume=resume)
     folder = out or Path("runs") / f"tune-{job.recipe.name}"
     values: Mapping[str, Sequence[Any]] | None = parse_grid(grid, job.recipe) if grid else None
+    if values is not None and "k" in values and "rule" in wanted:
+        values = {"rule": (job.recipe.rule,), **values}  # a rule that was typed does not follow k, as for train
     if resume and values is None:
         values = search_in(folder)[1]
     with resumable("tune", folder, lambda reached: _how_to_resume(folder)):

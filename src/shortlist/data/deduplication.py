@@ -1,7 +1,7 @@
 """What to do about pictures that are there twice: keep them, keep them on one side of every split, or leave copies out."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from shortlist.data.dataset import Dataset
 from shortlist.data.duplicates import POLICIES, DuplicatePolicy, NearDuplicates, near_duplicates
 from shortlist.data.inspection import inspect_pictures
 from shortlist.data.problems import Problem
-from shortlist.data.shared_files import rows_together
+from shortlist.data.shared_files import Joined
 from shortlist.errors import InputError
 from shortlist.tensors import Array, is_single_label
 from shortlist.words import counted, listed
@@ -126,16 +126,10 @@ def treated(dataset: Dataset, copies: Copies, policy: DuplicatePolicy | str) -> 
 
 
 def _together(dataset: Dataset, copies: Copies) -> Dataset:
-    splits, start = {}, 0
-    for name, split in dataset.splits.items():
-        clusters = copies.cluster[start : start + len(split)].tolist()
-        start += len(split)
-        alone = [count == 1 for count in map(Counter(clusters).__getitem__, clusters)]
-        marks = [  # with the name of the split: none of these is a group that is in two of them
-            f"{name} row {row}" if one else f"{name} picture {cluster}"
-            for row, (cluster, one) in enumerate(zip(clusters, alone, strict=True))
-        ]
-        splits[name] = replace(split, groups=_merged(rows_together(split), marks)) if not all(alone) else split
+    groups = _merged_groups(dataset, copies)
+    splits = {
+        name: split if groups[name] is None else replace(split, groups=groups[name]) for name, split in dataset.splits.items()
+    }
     parted = copies.parted()
     rows = sum(map(len, copies.members())) - sum(map(len, parted))
     notes = [f"{counted(rows, 'picture has a near duplicate', 'pictures have near duplicates')}, kept together"] if rows else []
@@ -154,22 +148,35 @@ def _on_two_sides(copies: Copies, parted: Sequence[Sequence[int]]) -> Problem:
     return Problem("near duplicates in two splits", where, f"{what}, {advice}")
 
 
-def _merged(groups: Sequence[str] | None, marks: list[str]) -> list[str]:
-    """One name for all rows that share a group or a mark, directly or through others."""
-    if groups is None:
-        return marks
-    leader: dict[str, str] = {}
+def _merged_groups(dataset: Dataset, copies: Copies) -> dict[str, list[str] | None]:
+    """The group of each row of each split: one for all rows of a split that a group or near duplicates join.
 
-    def find(name: str) -> str:
-        while leader.setdefault(name, name) != name:
-            leader[name] = leader[leader[name]]
-            name = leader[name]
-        return name
+    A group of the data has one name in all splits, its own or that of a group that it was merged with, so that one with rows
+    in two of them is still noticed. Near duplicates in two splits are reported by themselves: here they join nothing.
+    """
+    joined, keys, start = Joined(), dict[str, list[tuple[str, ...]]](), 0
+    for name, split in dataset.splits.items():
+        clusters = copies.cluster[start : start + len(split)].tolist()
+        start += len(split)
+        if split.groups is None and len(set(clusters)) == len(clusters):
+            continue  # nothing belongs together
+        keys[name] = [(name, f"picture {cluster}") for cluster in clusters]
+        for group, key in zip(split.groups or (), keys[name], strict=False):
+            joined.join((group,), key)
+    given = dict.fromkeys(group for split in dataset.splits.values() for group in split.groups or ())
+    called: dict[Hashable, str] = {}
+    for group in given:
+        called.setdefault(joined.leader((group,)), group)
+    for key in (key for own in keys.values() for key in own):
+        called.setdefault(joined.leader(key), _free(" ".join(key), given))
+    return {name: [called[joined.leader(key)] for key in keys[name]] if name in keys else None for name in dataset.splits}
 
-    pairs = list(zip([f"group {group}" for group in groups], marks, strict=True))
-    for group, mark in pairs:
-        leader[find(mark)] = find(group)
-    return [find(mark) for _, mark in pairs]
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """The name, with a mark behind it where it is taken."""
+    while name in taken:
+        name += "'"
+    return name
 
 
 def _without_copies(dataset: Dataset, copies: Copies) -> Dataset:

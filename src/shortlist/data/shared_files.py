@@ -1,7 +1,7 @@
 """Rows that share a picture file or a group: kept together where splits are drawn, and reported where splits are given."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cache
 
 from shortlist.data.dataset import Split
@@ -31,17 +31,35 @@ def rows_together(split: Split) -> Sequence[str] | None:
         return split.groups
     if split.groups is None:
         return files
-    leader: dict[str, str] = {}
-
-    def find(group: str) -> str:
-        while leader.setdefault(group, group) != group:
-            group = leader[group]
-        return group
-
-    first: dict[str, str] = {}
+    joined, first = Joined(), dict[str, str]()
     for file, group in zip(files, split.groups, strict=True):
-        leader[find(group)] = find(first.setdefault(file, group))
-    return [find(group) for group in split.groups]
+        joined.join(first.setdefault(file, group), group)
+    return [str(joined.leader(group)) for group in split.groups]
+
+
+class Joined:
+    """What belongs together, directly or through others.
+
+    >>> joined = Joined()
+    >>> joined.join("elm", "ash")
+    >>> joined.join("ash", "oak")
+    >>> joined.leader("oak"), joined.leader("fir")
+    ('elm', 'fir')
+    """
+
+    def __init__(self) -> None:
+        self._above: dict[Hashable, Hashable] = {}
+
+    def leader(self, one: Hashable) -> Hashable:
+        """The one of those that belong together by which they are known."""
+        while self._above.setdefault(one, one) != one:
+            self._above[one] = self._above[self._above[one]]
+            one = self._above[one]
+        return one
+
+    def join(self, first: Hashable, other: Hashable) -> None:
+        """From here on, these two belong together; the leader of the first leads."""
+        self._above[self.leader(other)] = self.leader(first)
 
 
 def in_two_splits(splits: Mapping[str, Split]) -> Iterator[Problem]:

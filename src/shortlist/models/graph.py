@@ -3,11 +3,12 @@
 Two things differ from the classifier itself; neither changes the results. Rules take the same steps for every row, where
 :class:`~shortlist.sets.SetRule` takes shortcuts for rows that allow them. And elementary functions that runtimes compute less
 accurately than torch (a logistic function that is 0 below -18, a literal ``log(1 + x)``) are written in terms of simpler ones
-that every runtime computes well.
+that every runtime computes well, and numbers beside float64 tensors as tensors, which the exporter does not round.
 """
 
 import copy
 import math
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -173,11 +174,25 @@ def plain_link(link: Link) -> Link:
 
 
 class Careful(TorchFunctionMode):
-    """Inside, functions that runtimes compute inaccurately are replaced by simpler ones."""
+    """Inside, functions that runtimes compute inaccurately are replaced by simpler ones, and numbers keep their digits."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """The function itself, or its replacement."""
-        return SPELLED_OUT.get(func, func)(*args, **(kwargs or {}))
+        return SPELLED_OUT.get(func, func)(*_with_all_digits(args), **(kwargs or {}))
+
+
+def _with_all_digits(args: Any) -> Any:
+    """Arguments whose numbers beside a float64 tensor are tensors: the exporter writes any other number as float32.
+
+    With it a label that lies exactly at the threshold would be beyond it: 1 + 0.1, with 0.1 in float32, is more than 1.1.
+    """
+    if not any(isinstance(one, Tensor) and one.dtype == torch.float64 for one in args):
+        return args
+    return tuple(torch.tensor(one, dtype=torch.float64) if _loses_digits(one) else one for one in args)
+
+
+def _loses_digits(number: Any) -> bool:
+    return isinstance(number, float) and math.isfinite(number) and struct.unpack("f", struct.pack("f", number))[0] != number
 
 
 def sigmoid(x: Tensor) -> Tensor:

@@ -22,7 +22,15 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_distinct, whole
-from shortlist.csv_files import csv_decimal_point, csv_delimiter, csv_header
+from shortlist.csv_files import (
+    csv_decimal_point,
+    csv_delimiter,
+    csv_first_row,
+    csv_header,
+    first_no_number,
+    number_advice,
+    rows_of_one_length,
+)
 from shortlist.errors import InputError
 from shortlist.files import contains
 from shortlist.predictions.array_sinks import DTYPES
@@ -53,10 +61,10 @@ def read_csv(path: Path, keys: Keys) -> Stored:
 
     Blanks around names of columns are ignored.
     """
-    delimiter = csv_delimiter(csv_header(path))
+    delimiter = csv_delimiter(csv_header(path), row=csv_first_row(path))
     # Without newlines_in_values Arrow may cut cells in quotes without an error.
     parsing = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=contains(path, b'"'))
-    with pyarrow.csv.open_csv(path, parse_options=parsing) as file:
+    with rows_of_one_length(delimiter), pyarrow.csv.open_csv(path, parse_options=parsing) as file:
         written = file.schema.names
     names = [name.strip() for name in written]
     ids = keys.ids or "id"
@@ -65,8 +73,12 @@ def read_csv(path: Path, keys: Keys) -> Stored:
     if target is not None:
         as_text.add(target)  # so that a class may be called True, NA or 2024-05-01
     kinds = {column: pa.string() for column, name in zip(written, names, strict=True) if name in as_text}
-    converting = pyarrow.csv.ConvertOptions(column_types=kinds, decimal_point=csv_decimal_point(path, delimiter))
-    table = pyarrow.csv.read_csv(path, parse_options=parsing, convert_options=converting).rename_columns(names)
+    numbers = [*keys.find_scores(names), keys.find_quality(names)]
+    point = csv_decimal_point(path, delimiter, numbers.__contains__)
+    converting = pyarrow.csv.ConvertOptions(column_types=kinds, decimal_point=point)
+    with rows_of_one_length(delimiter):
+        table = pyarrow.csv.read_csv(path, parse_options=parsing, convert_options=converting).rename_columns(names)
+    _check_numbers(table, keys.find_scores(names))
     if target is not None and names.count(target) == 1:
         classes = keys.class_names(keys.find_scores(names))
         labels = _without_empty(table.column(target), classes, keys.no_label)
@@ -74,6 +86,16 @@ def read_csv(path: Path, keys: Keys) -> Stored:
             labels = _spelt(labels, classes)
         table = table.set_column(names.index(target), target, labels)
     return _read(table.schema, table.num_rows, {}, keys, lambda names: table.select(names).to_batches(2**16))
+
+
+def _check_numbers(table: pa.Table, columns: Sequence[str]) -> None:
+    """Raise an error that names the first cell of these columns that is no number."""
+    for place, name in enumerate(table.column_names):
+        if name in columns and _is_text(table.schema.field(place).type):
+            wrong = first_no_number(table.column(place).to_pylist())
+            if wrong is not None:
+                row, cell = wrong
+                raise InputError(f"expected numbers in {name!r}, got {shown(cell)} in row {row}{number_advice(cell)}")
 
 
 def _batches(file: pq.ParquetFile, names: list[str]) -> Iterator[pa.RecordBatch]:

@@ -10,6 +10,7 @@ from typing import Any
 from shortlist.errors import InputError
 from shortlist.training.monitor import make_monitor
 from shortlist.training.recipe import Recipe
+from shortlist.training.setting_checks import rule_of_size, rule_size
 from shortlist.words import expected_one_of, listed
 
 MOST_TRIALS = 1000
@@ -21,6 +22,8 @@ NOT_SEARCHABLE = {
     "summary": "only describes the recipe",
     "reference": "only describes the recipe",
     "data": "determines the validation rows, and numbers of different rows cannot be compared",
+    "duplicates": "determines the validation rows, and numbers of different rows cannot be compared",
+    "calibration_share": "determines the validation rows, and numbers of different rows cannot be compared",
     "labels": "determines the validation metric, and different metrics cannot be compared",
     "monitor": "is the metric that trials are compared by",
 }
@@ -115,6 +118,8 @@ def _values(name: str, values: Any, recipe: Recipe) -> tuple[Any, ...]:
     known = [setting for setting in recipe.settings() if setting not in NOT_SEARCHABLE]
     if name in NOT_SEARCHABLE:
         raise InputError(f"grid: {name!r} {NOT_SEARCHABLE[name]}: expected one of {listed(known)}")
+    if name == "k" and name not in known:
+        raise InputError(f"grid: method {recipe.method} has no k: search over the rule, such as rule=average-k:3;average-k:5")
     if name not in known:
         raise InputError(f"grid: {expected_one_of(name, known, 'shortlist recipes ' + recipe.name)}; got {name!r}")
     if values == PAPER:
@@ -155,6 +160,8 @@ def combinations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 def trial_recipes(recipe: Recipe, grid: Mapping[str, Sequence[Any]], classes: int = MANY) -> list[Recipe]:
     """The recipe of every combination; an error if one is invalid, or if they would be compared by different metrics.
 
+    With k in the grid, a rule with a size has that size, unless the grid gives the rule too.
+
     Args:
         recipe: the recipe to start from.
         grid: settings with their values, checked.
@@ -166,7 +173,7 @@ def trial_recipes(recipe: Recipe, grid: Mapping[str, Sequence[Any]], classes: in
     trials = []
     for values in combinations(grid):
         try:
-            trial = recipe.with_settings(**values)
+            trial = recipe.with_settings(**_following_k(recipe, values), **values)
             trial.chosen_method.loss([2, 1])  # checks its parameters; class counts for methods that need them
         except InputError as error:
             raise InputError(f"grid: {written(values)} is not a valid combination: {error}") from error
@@ -178,6 +185,13 @@ def trial_recipes(recipe: Recipe, grid: Mapping[str, Sequence[Any]], classes: in
             "of them have, such as top-1"
         )
     return trials
+
+
+def _following_k(recipe: Recipe, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The rule of a trial that has a k of its own: that of the recipe with this size, unless the grid gives the rule."""
+    if "k" not in values or "rule" in values or recipe.rule is None or rule_size(recipe.rule) is None:
+        return {}
+    return {"rule": rule_of_size(recipe.rule, float(values["k"]))}
 
 
 def _deciding(recipe: Recipe, classes: int) -> str:

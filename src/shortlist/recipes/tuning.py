@@ -184,7 +184,7 @@ def tune(
         search.check_folder(resume)  # again, now that no other process can write to it
         trials = search.run()
     best = _best(trials)
-    return TuningResult(tuple(trials), best, recipe.with_settings(**best.values))
+    return TuningResult(tuple(trials), best, wanted[trials.index(best)])
 
 
 def search_in(folder: str | Path) -> tuple[Recipe, dict[str, tuple[Any, ...]]]:

@@ -93,7 +93,7 @@ class Checkpoint:
         tensors: by name.
         plain: values that are not tensors.
         data: digest of the data of the training.
-        recipe: record of its recipe; empty in files of another version, which do not have it.
+        recipe: record of its recipe; empty if the file does not say.
     """
 
     state: TrainingState
@@ -107,7 +107,12 @@ class Checkpoint:
 
         Where the data are may differ: their content is compared.
         """
-        changed = recipe.differences(Recipe.from_record(self.recipe)) if self.recipe else {}
+        if not self.recipe:
+            raise InputError(
+                f"{run}: the checkpoint does not say with which recipe it was trained, so it may belong to another training: "
+                "put back the run's own, or start again in a new folder"
+            )
+        changed = recipe.differences(Recipe.from_record(self.recipe))
         shown = "; ".join(f"{name} {old!r}, not {new!r}" for name, (new, old) in changed.items() if name != "data")
         if shown:
             raise InputError(

@@ -444,3 +444,15 @@ def test_labels_of_arrays_go_by_classes_that_are_numbers(tmp_path, classes, labe
 def test_numbers_that_name_no_class_or_two_are_refused(tmp_path, classes, match):
     with pytest.raises(InputError, match=match):
         read_feature_table(npz(tmp_path, X=np.eye(2), y=np.array([1, 0]), classes=np.array(classes)))
+
+
+def test_a_class_without_a_superclass_joins_none_that_is_called_like_it(tmp_path):
+    """The oak that has no genus is not in the genus oak."""
+    text = "width,label,genus\n1,oak,\n2,red oak,oak\n3,holm oak,oak\n4,elm,\n"
+    dataset = read_feature_table(csv(tmp_path, text))
+    assert dict(zip(dataset.classes, dataset.superclasses, strict=True)) == {
+        "elm": "elm",
+        "holm oak": "oak",
+        "oak": "oak (class)",
+        "red oak": "oak",
+    }

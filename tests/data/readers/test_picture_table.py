@@ -275,7 +275,7 @@ def test_other_columns_are_no_pictures(folder, column):
             "expected one group column, got 'author', 'plant': name it with group_column",
         ),
         ("path,path,label\na.png,x,oak\n", "expected columns with different names, got 'path' more than once"),
-        ("path,label\na.png\n", "cannot be read as a table: .*Expected 2 columns, got 1"),
+        ("path,label\na.png\n", "expected 2 cells in every row, .* got 1 in a.png"),
         ("path,label\n", "expected inputs with labels, got 0 rows and none that can be used"),
         ("path,label\na.png,\n", "got 1 rows and none that can be used"),
         ("", "expected a line with the names of the columns, got an empty file"),

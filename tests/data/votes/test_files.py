@@ -74,7 +74,7 @@ def test_authors_are_read_as_people_write_them(tmp_path, written_as):
         ),
         ("user,item,label,author\na,1,x,\n", "got 1 empty in 'author', the first in line 2"),
         ("user,item,label,author\na,1,x,maybe\n", "author: expected true or false .* got 'maybe'"),
-        ("user,item,label\na,1\n", "votes.csv: cannot be read as a table: .*Expected 3 columns, got 2"),
+        ("user,item,label\na,1\n", "votes.csv: expected 3 cells in every row, .* got 2 in a,1"),
         ("", "votes.csv: expected a line with the names of the columns, got an empty file"),
     ],
 )

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import torch
 
 from shortlist.column_names import is_row_number, original
+from shortlist.csv_files import first_no_number, number_advice
 from shortlist.data.dataset import Dataset
 from shortlist.data.problems import Problem
 from shortlist.data.readers.columns import describes_rows
@@ -19,7 +20,7 @@ from shortlist.data.readers.table_dataset import Asked, DescribedTable, TableInp
 from shortlist.data.readers.table_file import TableFile
 from shortlist.errors import InputError
 from shortlist.tensors import Array
-from shortlist.words import printable, quoted
+from shortlist.words import printable, quoted, shown
 
 
 def read_feature_table(
@@ -145,14 +146,22 @@ def feature_types(file: TableFile, columns: Sequence[str], unused: Sequence[str]
     kinds = {name: file.schema.field(name).type for name in columns}
     strange = [name for name, kind in kinds.items() if not is_number_type(kind)]
     if strange:
+        cell, advice = _first_strange(file, strange[0])
         raise InputError(
-            f"{file.name}: expected numbers in every column of features, got {kinds[strange[0]]} in {quoted(strange)}: "
-            "leave such columns out or turn them into numbers"
+            f"{file.name}: expected numbers in every column of features, got {cell or kinds[strange[0]]} in {quoted(strange)}"
+            f"{advice or ': leave such columns out or turn them into numbers'}"
         )
     if not columns:
         why = f"; {_why_unused(unused)}" if unused else ""
         raise InputError(f"{file.name}: expected columns of features beside {quoted(file.names)}{why}")
     return {name: kind if pa.types.is_boolean(kind) else pa.float32() for name, kind in kinds.items()}
+
+
+def _first_strange(file: TableFile, column: str) -> tuple[str, str]:
+    """The first cell of a column of a CSV file that is no number, and what to do about it; nothing where that is not known."""
+    wrong = first_no_number(file.read_text([column]).column(column).to_pylist()) if file.is_csv else None
+    advice = "" if wrong is None else number_advice(wrong[1])
+    return (shown(wrong[1]), advice) if wrong is not None and advice else ("", "")
 
 
 def is_number_type(kind: Any) -> bool:

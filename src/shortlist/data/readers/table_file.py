@@ -13,7 +13,8 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
 from shortlist.checks import check_distinct
-from shortlist.csv_files import csv_decimal_point, csv_delimiter, csv_header
+from shortlist.csv_files import cells_advice, csv_decimal_point, csv_delimiter, csv_first_row, csv_header
+from shortlist.data.readers.columns import describes_rows
 from shortlist.data.readers.file_kinds import CSV_SUFFIXES, TABLE_SUFFIXES
 from shortlist.errors import InputError
 from shortlist.files import contains
@@ -150,12 +151,14 @@ class TableFile:
 
     @cached_property
     def _delimiter(self) -> str:
-        return csv_delimiter(self._header, "\t" if self.path.suffix.lower() == ".tsv" else ",")
+        with self._clear_errors():
+            row = csv_first_row(self.path)
+        return csv_delimiter(self._header, "\t" if self.path.suffix.lower() == ".tsv" else ",", row)
 
     @cached_property
     def _decimal_point(self) -> str:
         with self._clear_errors():
-            return csv_decimal_point(self.path, self._delimiter)
+            return csv_decimal_point(self.path, self._delimiter, lambda name: not describes_rows(name, ()))
 
     @contextmanager
     def _clear_errors(self) -> Iterator[None]:
@@ -171,6 +174,8 @@ class TableFile:
             return "expected UTF-8 text, got other bytes: save the table as UTF-8"
         if "Empty CSV" in message and not self._header.strip():
             return "expected a line with the names of the columns, got an empty file"
+        if self.is_csv and (advice := cells_advice(message, self._delimiter)):
+            return advice
         return f"cannot be read as a table: {(message.splitlines() or ['no reason given'])[0].removesuffix(os.linesep)[:160]}"
 
 

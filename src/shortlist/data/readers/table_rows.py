@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from shortlist.class_names import superclass_by_class
 from shortlist.data.dataset import ALL, TRAIN, Split, usual_split_names
 from shortlist.data.problems import Problem
 from shortlist.data.readers.label_columns import Labels, encode_names
@@ -59,7 +60,7 @@ def superclass_names(column: Any, name: str, labels: Labels) -> tuple[list[str],
     both = (codes >= 0) & labels.known
     pairs, counts = np.unique(labels.target[both] * max(1, len(names)) + codes[both], return_counts=True)
     problems: list[Problem] = []
-    chosen = list(labels.classes)
+    chosen: list[str | None] = [None] * len(labels.classes)
     for label, own in enumerate(labels.classes):
         here = pairs // max(1, len(names)) == label
         candidates = [names[pair] for pair in (pairs[here] % max(1, len(names))).tolist()]
@@ -70,4 +71,4 @@ def superclass_names(column: Any, name: str, labels: Labels) -> tuple[list[str],
         if len(candidates) > 1:
             what = f"is in {', '.join(map(repr, candidates))}: {chosen[label]!r}, the most frequent, is kept"
             problems.append(Problem("class in several superclasses", own, what))
-    return chosen, problems
+    return superclass_by_class(chosen, labels.classes), problems  # names those without one, unlike any superclass of others
