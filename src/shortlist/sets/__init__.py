@@ -5,17 +5,8 @@ one of each, yours or ours; see ``docs/rules.md``.
 """
 
 from shortlist.sets.batches import Batches
-from shortlist.sets.constraints import (
-    AverageError,
-    AverageSize,
-    Constraint,
-    ErrorPerClass,
-    FittedThreshold,
-    InterpolatedError,
-    Level,
-    Mass,
-    Size,
-)
+from shortlist.sets.conformal import AverageError, ErrorPerClass, InterpolatedError
+from shortlist.sets.constraints import AverageSize, Constraint, FittedThreshold, Level, Mass, Size
 from shortlist.sets.cost import BoundCost, bound_cost
 from shortlist.sets.coverage_law import ClassLaws, CoverageLaw, class_laws, coverage_law
 from shortlist.sets.gates import Gate
