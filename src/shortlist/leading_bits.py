@@ -22,6 +22,9 @@ WIDE, NARROW = 16, 8  # bits of a digit
 MOST_BINS = 2**18
 
 
+PLAIN = ("widths", "columns", "small", "dtype", "rows", "seen")  # parts of counts that are no arrays, but for the floor
+
+
 class Bins(NamedTuple):
     """What was counted, one entry for each digit that occurs, in the order of groups and then of values.
 
@@ -45,6 +48,7 @@ class BitCounts:
     Args:
         widths: bits of each digit: those that are known, and last the one that is counted.
         columns: 1, or 2 to count marked values as well.
+        small: whether digits are narrow where there are many groups or open codes, so that what is sent is small.
         floor: values below it are not looked at; None looks at all.
         opened: after each known digit the codes that stayed open, in order, uint64. A code is the place of the code before it,
             or the group, followed by a digit.
@@ -60,6 +64,7 @@ class BitCounts:
 
     widths: tuple[int, ...]
     columns: int
+    small: bool
     floor: float | None
     opened: tuple[Array, ...] = ()
     before: Array
@@ -91,6 +96,10 @@ class BitCounts:
         none = np.zeros((0, self.columns), np.int64)
         return replace(self, rows=0, seen=0, codes=np.zeros(0, np.uint64), counts=none)
 
+    def kept_here(self) -> "BitCounts":
+        """The same first round for counts that are not sent: digits are wide, and rounds are few."""
+        return replace(self, widths=(WIDE,), small=False)
+
     def merge(self, other: "BitCounts") -> "BitCounts":
         """The counts of the values of both; exact, and the same in any order."""
         if not self._same_round(other):
@@ -110,9 +119,27 @@ class BitCounts:
     __add__ = merge
 
     def _same_round(self, other: "BitCounts") -> bool:
-        plain = (self.widths, self.columns, self.floor) == (other.widths, other.columns, other.floor)
+        plain = (self.widths, self.columns, self.small, self.floor) == (other.widths, other.columns, other.small, other.floor)
         ours, theirs = ((*one.opened, one.before, one.groups, one.totals) for one in (self, other))
         return plain and all(map(np.array_equal, ours, theirs))
+
+    def packed(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """The same as numbers that JSON holds, and arrays of few bytes; for :meth:`unpacked`."""
+        floor = None if self.floor is None else self.floor.hex()
+        plain = {name: getattr(self, name) for name in PLAIN}
+        arrays = {name: _narrow(getattr(self, name)) for name in ("before", "groups", "totals", "counts")}
+        arrays |= {f"opened.{place}": _steps(codes) for place, codes in enumerate(self.opened)}
+        return {**plain, "floor": floor}, {**arrays, "codes": _steps(self.codes)}
+
+    @staticmethod
+    def unpacked(plain: dict[str, Any], arrays: dict[str, Array]) -> "BitCounts":
+        """The counts that :meth:`packed` gave."""
+        numbers = {name: plain[name] for name in PLAIN} | {"widths": tuple(plain["widths"])}
+        floor = None if plain["floor"] is None else float.fromhex(plain["floor"])
+        opened = tuple(np.cumsum(arrays[f"opened.{place}"], dtype=np.uint64) for place in range(len(plain["widths"]) - 1))
+        tables: dict[str, Any] = {name: arrays[name].astype(np.int64) for name in ("before", "groups", "totals", "counts")}
+        codes = np.cumsum(arrays["codes"], dtype=np.uint64)
+        return BitCounts(**numbers, floor=floor, opened=opened, codes=codes, **tables)
 
     @cached_property
     def bins(self) -> Bins:
@@ -153,7 +180,7 @@ class BitCounts:
         """
         codes = np.unique(codes.astype(np.uint64))
         occurring = np.isin(self.codes, codes)
-        few = min(int(self.counts[occurring, 0].sum()), len(codes) << WIDE) <= MOST_BINS
+        few = not self.small or min(int(self.counts[occurring, 0].sum()), len(codes) << WIDE) <= MOST_BINS
         width = min(WIDE if few else NARROW, self.bits - sum(self.widths))
         before = self.larger(codes + np.uint64(1), codes >> self._digit)
         groups, totals = self._by_group() if self.first else (self.groups, self.totals)
@@ -213,6 +240,7 @@ def first_round(*, marked: bool = False, grouped: bool = False, floor: float | N
     return BitCounts(
         widths=(NARROW if grouped else WIDE,),
         columns=columns,
+        small=True,
         floor=floor,
         before=none,
         groups=np.zeros(0, np.int64),
@@ -245,6 +273,16 @@ def ranked(counts: BitCounts, ranks: Array, column: int = 0) -> Array:
     above, wanted = bins.above[:, column], ranks[bins.groups]
     found: Array = np.flatnonzero((above < wanted) & (wanted <= above + bins.counts[:, column]))
     return found
+
+
+def _narrow(numbers: Array) -> Array:
+    """The same whole numbers from 0 in the smallest type that holds them."""
+    return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
+
+
+def _steps(codes: Array) -> Array:
+    """The differences of codes in order, which take less room."""
+    return _narrow(np.diff(codes, prepend=np.uint64(0)))
 
 
 def keys_of(values: Array) -> Array:

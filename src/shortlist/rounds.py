@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
-from shortlist.leading_bits import WIDE, BitCounts, added, keys_of
-from shortlist.tensors import Array
+from shortlist.leading_bits import BitCounts, added, keys_of
+from shortlist.tensors import Array, row_blocks
 
-CHUNK = 2**20  # values counted at once, small enough for the processor's cache
+CHUNK = 2**18  # values counted at once, small enough for the processor's cache
 # Values kept in memory by a search over values that can be read again: at most 16 MB for any number of them.
 KEPT_CANDIDATES = 2**21
+TURNED = 2**24  # values of a matrix whose columns are groups that are turned at once, so that groups are together
+ROOM = 2**23  # codes below it are looked up in a table of 32 MB
 
 Found = TypeVar("Found")
 
@@ -55,7 +57,7 @@ class Values:
             return replace(self, values=flat[flat >= floor].cpu(), seen=self.count)
         numbers = as_array(flat)
         parts = (numbers[start : start + CHUNK] for start in range(0, numbers.size, CHUNK))
-        kept = [part[part >= part.dtype.type(floor)] for part in parts]
+        kept = [part[np.flatnonzero(part >= part.dtype.type(floor))] for part in parts]
         return replace(self, values=torch.from_numpy(np.concatenate([*kept, numbers[:0]])), seen=self.count)
 
 
@@ -68,73 +70,113 @@ class Counter:
 
     def __init__(self, asked: BitCounts):
         self.asked = asked
-        self._parts: list[tuple[Array, Array]] = [(asked.codes, asked.counts)]
-        self._waiting = 0
+        self._known = asked.codes, asked.counts
+        self._waiting: list[tuple[Array, Array | None]] = []  # codes and marks that were not counted yet
+        self._levels = [*map(_Places, asked.opened), None]
         self._dtype, self._rows, self._seen = asked.dtype, asked.rows, asked.seen
 
     def add(self, values: Values) -> None:
         """Count these values."""
         self._rows += values.rows
         self._seen += values.count
-        kind = str(values.values.dtype).removeprefix("torch.").replace("bfloat16", "float32")
-        if values.values.numel():
-            if self._dtype not in (None, kind):
-                raise InputError(f"probs: expected batches of one dtype, got {self._dtype} and {kind}")
-            self._dtype = kind
-        if self.asked.opened and not len(self.asked.opened[-1]):
+        if not values.values.numel():
             return
+        kind = str(values.values.dtype).removeprefix("torch.").replace("bfloat16", "float32")
+        if self._dtype not in (None, kind):
+            raise InputError(f"probs: expected batches of one dtype, got {self._dtype} and {kind}")
+        self._dtype = kind
         for keys, groups, marks in _in_chunks(values):
-            self._parts.append(self._counted(*self._codes(keys, groups, marks)))
-            self._waiting += len(self._parts[-1][0])
-            if self._waiting > CHUNK:
-                self._parts, self._waiting = [added(self._parts)], 0
+            self._waiting.append(self._codes(keys, groups, marks))
+            if sum(len(codes) for codes, _ in self._waiting) >= CHUNK:
+                self._count()
 
     def _codes(self, keys: Array, groups: Array | None, marks: Array | None) -> tuple[Array, Array | None]:
         """The codes of the values below the open ones, and their marks."""
-        places = np.zeros(len(keys), np.uint64) if groups is None else groups.astype(np.uint64)
+        places: Array | None = groups
         left = 8 * keys.dtype.itemsize
-        for width, opened in zip(self.asked.widths, (*self.asked.opened, None), strict=True):
+        for width, level in zip(self.asked.widths, self._levels, strict=True):
             left -= width
-            digits = (keys >> keys.dtype.type(left)) & keys.dtype.type(2**width - 1)
-            codes = (places << np.uint64(width)) | digits.astype(np.uint64)
-            if opened is None:
-                return codes, marks
-            found = np.minimum(np.searchsorted(opened, codes), len(opened) - 1)
-            inside = opened[found] == codes
-            places, keys = found[inside].astype(np.uint64), keys[inside]
-            marks = None if marks is None else marks[inside]
-        raise AssertionError("the last digit is counted")  # pragma: no cover
+            codes = ((keys >> keys.dtype.type(left)) & keys.dtype.type(2**width - 1)).astype(np.int64)
+            if places is not None:
+                codes |= places << width
+            if level is None:
+                break
+            inside, places = level.of(codes)
+            keys, marks = keys[inside], None if marks is None else marks[inside]
+        return codes, marks
 
-    def _counted(self, codes: Array, marks: Array | None) -> tuple[Array, Array]:
-        """The codes that occur, in order, and how often."""
-        if not len(codes):
-            return codes, np.zeros((0, self.asked.columns), np.int64)
-        room = int(codes.max()) + 1
-        if room <= max(2**WIDE, 2 * len(codes)):
-            kinds = [codes] if marks is None else [codes, codes[marks]]
-            table = np.stack([np.bincount(kind.astype(np.int64), minlength=room) for kind in kinds], 1)
-            found = np.flatnonzero(table[:, 0])
-            return found.astype(np.uint64), table[found]
-        ones = np.ones((len(codes), 1), np.int64)
-        return added([(codes, ones if marks is None else np.concatenate([ones, marks[:, None].astype(np.int64)], 1))])
+    def _count(self) -> None:
+        """Add what waits to what is known."""
+        parts = [(codes, marks) for codes, marks in self._waiting if len(codes)]
+        self._waiting = []
+        if not parts:
+            return
+        codes = np.concatenate([codes for codes, _ in parts])
+        kinds = [codes]
+        if self.asked.columns > 1:
+            kinds.append(codes[np.concatenate([marks for _, marks in parts if marks is not None])])
+        fresh = _counted(kinds)
+        self._known = added([self._known, fresh]) if len(self._known[0]) else fresh
 
     def result(self) -> BitCounts:
         """What was counted."""
-        codes, counts = added(self._parts)
+        self._count()
+        codes, counts = self._known
         return replace(self.asked, dtype=self._dtype, rows=self._rows, seen=self._seen, codes=codes, counts=counts)
+
+
+def _counted(kinds: list[Array]) -> tuple[Array, Array]:
+    """The codes that occur, in order, and how often each kind has them; the first kind has all."""
+    least = int(kinds[0].min())
+    room = int(kinds[0].max()) + 1 - least
+    if room <= 8 * len(kinds[0]):
+        tables = [np.bincount(kind - least, minlength=room) for kind in kinds]
+        found = np.flatnonzero(tables[0])
+        return (found + least).astype(np.uint64), np.stack([table[found] for table in tables], 1)
+    found, counts = np.unique(kinds[0], return_counts=True)
+    others = [np.bincount(np.searchsorted(found, kind), minlength=len(found)) for kind in kinds[1:]]
+    return found.astype(np.uint64), np.stack([counts.astype(np.int64), *others], 1)
+
+
+class _Places:
+    """Where codes are among the open ones.
+
+    Args:
+        opened: the open codes, in order.
+    """
+
+    def __init__(self, opened: Array):
+        self._opened = opened.astype(np.int64)
+        self._table: Array | None = None
+        if len(opened) > 1 and self._opened[-1] < ROOM:
+            self._table = np.full(self._opened[-1] + 2, -1, np.int32)  # the last stands for all larger codes
+            self._table[self._opened] = np.arange(len(opened))
+
+    def of(self, codes: Array) -> tuple[Array, Array]:
+        """Which codes are open, bool (n,), and the places of those, int64."""
+        if len(self._opened) == 1:
+            inside = codes == self._opened[0]
+            return inside, np.zeros(np.count_nonzero(inside), np.int64)
+        if self._table is not None:
+            found = self._table[np.minimum(codes, len(self._table) - 1)]
+            inside = found >= 0
+        else:
+            found = np.searchsorted(self._opened, codes)
+            inside = self._opened[np.minimum(found, len(self._opened) - 1)] == codes
+        return inside, found[inside].astype(np.int64)
 
 
 def _in_chunks(values: Values) -> Iterator[tuple[Array, Array | None, Array | None]]:
     """Keys, groups and marks of some of the values at a time."""
-    by_column = values.values.ndim == 2 and values.marks is not None
     table = as_array(values.values)
-    if by_column:
-        marks = as_array(values.marks)  # type: ignore[arg-type]
-        step = max(1, CHUNK // max(1, table.shape[1]))
-        for start in range(0, len(table), step):
-            some = table[start : start + step].T  # column by column, so that counts of one group are in the cache
-            groups = np.repeat(np.arange(some.shape[0]), some.shape[1])
-            yield keys_of(some.ravel()), groups, marks[start : start + step].T.ravel()
+    if values.marks is not None:
+        marks = as_array(values.marks)
+        for rows in row_blocks(len(table), table.shape[1], TURNED):
+            # Column by column, so that counts of one group are in the cache.
+            columns, marked = (np.ascontiguousarray(part[rows].T) for part in (table, marks))
+            for some in row_blocks(len(columns), columns.shape[1], CHUNK):
+                groups = np.repeat(np.arange(some.start, some.stop), columns.shape[1])
+                yield keys_of(columns[some].ravel()), groups, marked[some].ravel()
         return
     flat, given = table.reshape(-1), None if values.groups is None else as_array(values.groups)
     for start in range(0, flat.size, CHUNK):

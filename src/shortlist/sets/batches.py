@@ -75,6 +75,7 @@ class Batches:
     Attributes:
         classes: the number of classes, once a batch has been read.
         names: the names of the columns, if batches are data frames, once one has been read.
+        rows: the number of rows that were read in the last pass.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Batches:
         self.whole: Probs | None = None
         self.classes: int | None = None
         self.names: list[str] | None = None
+        self.rows = 0
         target = labels_by_name(target, source)
         self.target = None if target is None else as_target(target)
         self.quality: Tensor | None = None
@@ -123,7 +125,7 @@ class Batches:
 
     def whole_rows(self) -> Iterator[Batch]:
         """The batches with the scores behind their probabilities and their quality, where the source has them."""
-        done = 0
+        done = self.rows = 0
         for batch in self._batches():
             batch = batch._replace(probs=_widened(batch.probs)) if self.widen else batch
             self.classes = batch.probs.shape[1]
@@ -134,6 +136,7 @@ class Batches:
                 check_entries(batch.probs, batch.target, "probabilities" if self.probabilities else "scores")
             yield batch
             done += len(batch.probs)
+            self.rows = done
             if self.progress is not None:
                 self.progress(done)
         self._checked = True

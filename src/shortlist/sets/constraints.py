@@ -83,7 +83,7 @@ class Constraint(RulePart):
             raise TypeError(f"{type(self).__name__} does not define fit(ordering, batches)")
         return in_rounds(
             values_of_rows(self, ordering, batches),
-            self.first_counts(ordering),
+            self.first_counts(ordering).kept_here(),
             lambda counts: self.step(ordering, counts, batches.classes or 0),
             repeatable=batches.repeatable,
         )

@@ -88,7 +88,7 @@ class CalibrationDraws(NamedTuple):
         """A uniform number for each of these rows, float64 (N,).
 
         >>> CalibrationDraws(7, torch.tensor(1)).shares(torch.tensor([0, 1, 1]))
-        tensor([0.3898, 0.0178, 0.0178], dtype=torch.float64)
+        tensor([0.3898, 0.0168, 0.0168], dtype=torch.float64)
         """
         return _uniform(_mixed((numbers + 1) * GOLDEN + self.seed)) if self.listed is None else self.listed[numbers.cpu()]
 

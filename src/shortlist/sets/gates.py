@@ -167,6 +167,14 @@ def has_label(target: Target) -> Tensor:
     return target.any(1)
 
 
+def none_accepted(gate: Gate) -> InputError:
+    """The error for calibration rows that the gate refuses, all of them."""
+    return InputError(
+        f"{gate.text}: expected calibration rows with a label that the gate accepts, got none: it refuses all of them, "
+        f"because rows without a label {'are as good' if gate.needs_quality else 'look as sure'}"
+    )
+
+
 def answered(batches: Batches, gate: Gate, *, one_label: bool, part: bool = False) -> Batches:
     """The rows with a label that the gate accepts, which a rule behind it is fitted on.
 
@@ -192,10 +200,7 @@ def answered(batches: Batches, gate: Gate, *, one_label: bool, part: bool = Fals
             numbers = None if batch.numbers is None else batch.numbers[kept]
             yield Batch(batch.probs[kept], _only_labels(target) if one_label else target, None, quality, numbers)
         if not found and not part:
-            raise InputError(
-                f"{gate.text}: expected calibration rows with a label that the gate accepts, got none: it refuses all of them, "
-                f"because rows without a label {'are as good' if gate.needs_quality else 'look as sure'}"
-            )
+            raise none_accepted(gate)
 
     return Batches(passes, probabilities=batches.probabilities, widen=batches.widen)
 
