@@ -127,9 +127,9 @@ class BitCounts:
         """The same as numbers that JSON holds, and arrays of few bytes; for :meth:`unpacked`."""
         floor = None if self.floor is None else self.floor.hex()
         plain = {name: getattr(self, name) for name in PLAIN}
-        arrays = {name: _narrow(getattr(self, name)) for name in ("before", "groups", "totals", "counts")}
-        arrays |= {f"opened.{place}": _steps(codes) for place, codes in enumerate(self.opened)}
-        return {**plain, "floor": floor}, {**arrays, "codes": _steps(self.codes)}
+        arrays = {name: narrow(getattr(self, name)) for name in ("before", "groups", "totals", "counts")}
+        arrays |= {f"opened.{place}": steps(codes) for place, codes in enumerate(self.opened)}
+        return {**plain, "floor": floor}, {**arrays, "codes": steps(self.codes)}
 
     @staticmethod
     def unpacked(plain: dict[str, Any], arrays: dict[str, Array]) -> "BitCounts":
@@ -275,14 +275,15 @@ def ranked(counts: BitCounts, ranks: Array, column: int = 0) -> Array:
     return found
 
 
-def _narrow(numbers: Array) -> Array:
-    """The same whole numbers from 0 in the smallest type that holds them."""
-    return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
+def narrow(numbers: Array) -> Array:
+    """The same whole numbers in the smallest type that holds them."""
+    ends = numbers.min(initial=0), numbers.max(initial=0)
+    return numbers.astype(np.result_type(*map(np.min_scalar_type, ends)))
 
 
-def _steps(codes: Array) -> Array:
-    """The differences of codes in order, which take less room."""
-    return _narrow(np.diff(codes, prepend=np.uint64(0)))
+def steps(codes: Array) -> Array:
+    """The differences of whole numbers from 0 in order, which take less room; their cumulative sums are the numbers."""
+    return narrow(np.diff(codes.astype(np.uint64), prepend=np.uint64(0)))
 
 
 def keys_of(values: Array) -> Array:
