@@ -24,6 +24,7 @@ from benchmarks import (
     loss_levels,
     loss_table,
     losses,
+    merging,
     metrics,
     open_set_table,
     page,
@@ -42,6 +43,7 @@ from benchmarks import (
 
 BENCHMARKS = {
     "thresholds": thresholds,
+    "merging": merging,
     "prediction": prediction,
     "conformal": conformal,
     "metrics": metrics,
