@@ -243,8 +243,8 @@ def _merging() -> str:
         "## Thresholds by merging",
         "",
         "Rules fitted on shards by messages, one shard after the other, and on all rows at once, in turns; the thresholds are "
-        "equal to the last bit. Rounds are those of the threshold; one more measures the sizes of the sets. An answer is what a shard "
-        "sends in a round, a question what it is sent. Processor time of one thread.",
+        "equal to the last bit. Rounds are those of the threshold; one more measures the sizes of the sets. An answer is "
+        "what a shard sends in a round, a question what it is sent. Processor time of one thread.",
         "",
         "| | rounds | largest answer, kB | largest question, kB | all at once, ms | shards, as multiple |",
         "|---|---:|---:|---:|---:|---:|",
