@@ -140,6 +140,28 @@ def test_draws_from_a_generator_are_those_of_all_rows(gated):
     assert torch.equal(found.threshold, whole.threshold)
 
 
+@pytest.mark.parametrize(
+    "make", [*(case.make for case in FITTED), *(lambda prior, make=make: make() for make in RANDOM.values())]
+)
+def test_values_that_are_too_many_to_keep_are_read_again(monkeypatch, make):
+    many = any(make is case.make and case.many_labels for case in FITTED)
+    data = draw(many)
+    probs, target = torch.from_numpy(data.calibration).float(), torch.from_numpy(data.target)
+    whole = make(data.prior).fit(probs, target)
+    reads = []
+
+    def batches():
+        reads.append(1)
+        yield from zip(probs.split(40), target.split(40), strict=True)
+
+    monkeypatch.setattr("shortlist.rounds.KEPT_CANDIDATES", 4)
+    assert_same(make(data.prior).fit(batches), whole)
+    assert len(reads) > 2
+    once = zip(probs.split(40), target.split(40), strict=True)
+    if whole.gate is None and whole.needs_labels:  # all are kept if they can be read only once
+        assert torch.equal(make(data.prior).fit(once).threshold, whole.threshold)
+
+
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_any_split_of_any_rows_gives_the_same(data):
