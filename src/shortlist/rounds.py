@@ -206,7 +206,7 @@ def in_rounds(
             some = values.from_floor(asked.floor)
             counter.add(some)
             if fresh:
-                kept.add(some if some is not values else replace(values, values=values.values.clone()))
+                kept.add(some, shared=some is values)
         found = step(counter.result())
         if not isinstance(found, BitCounts):
             return found
@@ -228,13 +228,13 @@ class Kept:
         self.values: list[Values] | None = []
         self._held, self._limited = 0, limited
 
-    def add(self, values: Values) -> None:
-        """Keep these values too."""
+    def add(self, values: Values, *, shared: bool = False) -> None:
+        """Keep these values too; a copy if their memory is shared with the source, which may use it again."""
         self._held += values.values.numel()
         if self._limited and self._held > KEPT_CANDIDATES:
             self.values = None
         if self.values is not None:
-            self.values.append(values)
+            self.values.append(replace(values, values=values.values.clone()) if shared else values)
 
 
 def as_array(values: Tensor) -> Array:

@@ -31,6 +31,7 @@ from shortlist.sets import (
     top_k,
 )
 from tests.sets.cases import CASES, FITTED, draw
+from tests.sets.test_hints import confident
 
 DTYPES = [torch.float16, torch.float32, torch.float64]
 RANDOM = {
@@ -294,15 +295,25 @@ def test_a_quality_goes_with_its_shard():
     assert_same(fit_shards(make(), shards), make().fit(probs, target, quality=quality))
 
 
-def test_the_notes_of_a_fit_are_those_of_all_rows():
-    probs = torch.eye(5).repeat(40, 1) * 0.996 + 0.0008
-    target = torch.arange(200) % 5
-    for make in (lambda: aps(0.05), lambda: average_k(1.5), lambda: classwise(lac(0.001))):
-        with pytest.warns(ShortlistWarning) as whole:
-            rule = make().fit(probs, target)
-        with pytest.warns(ShortlistWarning) as found:
-            assert fit_shards(make(), parts(probs, target, [33, 99])).notes == rule.notes
-        assert [str(one.message) for one in found] == [str(one.message) for one in whole]
+CONFIDENT = "the most probable label alone is right"
+
+
+@pytest.mark.parametrize(
+    ("make", "note"),
+    [
+        (lambda: aps(0.1), CONFIDENT),
+        (lambda: average_k(1.5), "tie at the cut"),
+        (lambda: classwise(lac(0.001)), "classes have fewer"),
+    ],
+)
+def test_the_notes_of_a_fit_are_those_of_all_rows(make, note):
+    probs, target = confident(0.97)
+    probs = probs if note is CONFIDENT else probs.round(decimals=1)
+    with pytest.warns(ShortlistWarning, match=note) as whole:
+        rule = make().fit(probs, target)
+    with pytest.warns(ShortlistWarning) as found:
+        assert fit_shards(make(), parts(probs, target, [33, 99])).notes == rule.notes
+    assert [str(one.message) for one in found] == [str(one.message) for one in whole]
 
 
 @pytest.mark.parametrize("text", ["average-k:1", "lac:0.1", "per-label:f1", "risk-control:recall:0.1"])
