@@ -25,6 +25,7 @@ from benchmarks import (
     loss_levels,
     loss_table,
     losses,
+    merging,
     metrics,
     open_set_table,
     page,
@@ -43,6 +44,7 @@ from benchmarks import (
 
 BENCHMARKS = {
     "thresholds": thresholds,
+    "merging": merging,
     "prediction": prediction,
     "conformal": conformal,
     "metrics": metrics,

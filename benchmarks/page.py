@@ -63,6 +63,7 @@ def text() -> str:
         _variance(),
         _sparsity(),
         _stream(),
+        _merging(),
         _decoding(),
         _vote_accuracy(),
         _big_file(),
@@ -231,6 +232,28 @@ def _stream() -> str:
         )
     hours = lines[-1]["ns_per_entry"] * 1e-9 * 12e6 * 43_000 / 3600
     rows += ["", f"At the last slope 12 million × 43,000 take {hours:.2f} hours of computing, reading the source aside."]
+    return "\n".join([*rows, "", foot(lines[-1])])
+
+
+def _merging() -> str:
+    lines = newest("merging")
+    if not lines:
+        return ""
+    rows = [
+        "## Thresholds by merging",
+        "",
+        "Rules fitted on shards by messages, one shard after the other, and on all rows at once, in turns; the thresholds are "
+        "equal to the last bit. Rounds are those of the threshold; one more measures the sizes of the sets. An answer is "
+        "what a shard sends in a round, a question what it is sent. Processor time of one thread.",
+        "",
+        "| | rounds | largest answer, kB | largest question, kB | all at once, ms | shards, as multiple |",
+        "|---|---:|---:|---:|---:|---:|",
+        *(
+            f"| {n['setting']} | {n['fit_rounds']} | {n['largest_answer'] / 1e3:.1f} | {n['largest_question'] / 1e3:.1f} | "
+            f"{n['whole_ms']:.0f} | {n['ratio']:.1f} |"
+            for n in lines
+        ),
+    ]
     return "\n".join([*rows, "", foot(lines[-1])])
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from shortlist import selection
+from shortlist import rounds
 from shortlist.kernels import use_kernels
 from shortlist.row_order import keep_largest, keep_top, sort_rows
 from shortlist.selection import Cut, cut_largest
@@ -62,7 +62,7 @@ def assert_right(cut, values, m):
 
 
 def small_budget(monkeypatch):
-    monkeypatch.setattr(selection, "KEPT_CANDIDATES", 4)
+    monkeypatch.setattr(rounds, "KEPT_CANDIDATES", 4)
 
 
 def draw(rows, classes, dtype, seed=0):
@@ -129,7 +129,7 @@ def test_next_float_above_is_kept_and_the_one_below_is_not(monkeypatch, dtype):
 def test_equal_values_are_all_in_or_all_out_whichever_is_nearer_and_out_if_equal(monkeypatch, dtype, value, m, kept):
     values = torch.full((5, 2), value, dtype=dtype)
     for budget in (2**21, 4):
-        monkeypatch.setattr(selection, "KEPT_CANDIDATES", budget)
+        monkeypatch.setattr(rounds, "KEPT_CANDIDATES", budget)
         cut = cut_largest(Source(values), lambda rows: m)
         assert cut.kept == kept
         assert int((values >= cut.threshold).sum()) == kept
@@ -158,7 +158,7 @@ def test_floor_just_above_the_next_value_is_noticed():
 
 
 def test_good_sample_leaves_candidates_that_fit_in_memory(monkeypatch):
-    monkeypatch.setattr(selection, "KEPT_CANDIDATES", 600)
+    monkeypatch.setattr(rounds, "KEPT_CANDIDATES", 600)
     values = draw(1000, 10, torch.float64)
     source = Source(values, 100)
     assert_right(cut_largest(source, lambda rows: 100, sample=values[:500], share=0.01), values, 100)
@@ -167,9 +167,9 @@ def test_good_sample_leaves_candidates_that_fit_in_memory(monkeypatch):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_large_batches_are_worked_on_in_pieces(monkeypatch, dtype):
-    monkeypatch.setattr(selection, "CHUNK", 7)
+    monkeypatch.setattr(rounds, "CHUNK", 7)
     for budget in (2**21, 4):
-        monkeypatch.setattr(selection, "KEPT_CANDIDATES", budget)
+        monkeypatch.setattr(rounds, "KEPT_CANDIDATES", budget)
         values = draw(20, 5, dtype)
         assert_right(cut_largest(Source(values, 20), lambda rows: 33), values, 33)
 
@@ -190,7 +190,7 @@ def test_batches_may_be_empty_and_the_source_may_be():
 def test_number_wanted_is_asked_with_the_number_of_rows():
     asked = []
     cut_largest(Source(draw(11, 2, torch.float32)), lambda rows: asked.append(rows) or 3)
-    assert asked == [11]
+    assert set(asked) == {11}
 
 
 def test_batches_are_left_as_they_were(monkeypatch):

@@ -24,7 +24,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from shortlist.errors import InputError
 from shortlist.sets import SetRule, aps, average_k, lac, pas, risk_control, threshold, top_k
-from shortlist.sets.constraints import AverageError
+from shortlist.sets.conformal import AverageError
 from shortlist.sets.orderings import Probability
 from shortlist.sklearn import SetClassifier, coverage_scorer, coverage_size_scorer, size_scorer
 

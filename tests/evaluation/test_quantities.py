@@ -1,17 +1,22 @@
 """The table of quantities, and the selections that epochs and model cards make of it."""
 
 import math
+from fractions import Fraction
+from functools import reduce
 
 import pytest
 import torch
+from hypothesis import given, strategies as st
 
 from shortlist import Predictions, metrics
 from shortlist.errors import InputError
 from shortlist.evaluation import card_numbers, evaluation as evaluation_module, measure, validation_numbers
+from shortlist.evaluation.exact_sums import ExactSum
 from shortlist.evaluation.quantities import QUANTITIES, in_groups
 from shortlist.evaluation.quantity import GROUPS
 from shortlist.evaluation.selections import has_outliers, validation_names
-from shortlist.evaluation.tally import TOTALS, Block, Tally, wanted_totals
+from shortlist.evaluation.tallies import Tally
+from shortlist.evaluation.tally import TOTALS, Block, wanted_totals
 from shortlist.links import Platt, Quasibinary, Sigmoid
 from shortlist.sets import parse_rule, threshold, top_k
 from tests.references import metrics as ref
@@ -55,16 +60,74 @@ def test_tallies_of_parts_merge_into_that_of_the_whole(kind):
 
     def tally(rows):
         part = predictions.rows(rows)
-        found = Tally(list(names))
-        found.add(Block(part, part.plausibility(), rule(part.plausibility()), 2, 7, 3, None, (19, 100), groups))
-        return found
+        block = Block(part, part.plausibility(), rule(part.plausibility()), 2, 7, 3, None, (19, 100), groups)
+        return Tally.of(block, names, rows.start)
 
-    whole, first = tally(slice(None)), tally(slice(0, 31))
-    first.merge(tally(slice(31, None)))
+    whole, parts = (
+        tally(slice(0, None)),
+        [tally(slice(0, 31)), tally(slice(31, 32)), tally(slice(32, 32)), tally(slice(32, None))],
+    )
+    first = parts[0] + parts[1] + parts[2] + parts[3]
     assert first.rows == whole.rows == len(predictions)
     assert first.totals.keys() == whole.totals.keys() == set(names)
     for name, total in whole.totals.items():
         torch.testing.assert_close(first.totals[name], total)
+    a, b, c, d = parts
+    for other in (a + (b + (c + d)), (d + b) + (a + c), Tally.from_bytes((c + b).to_bytes()) + d + a):
+        assert other.rows == first.rows
+        for name, total in first.totals.items():
+            assert torch.equal(other.totals[name], total), name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bounded_tallies_do_not_grow_with_the_rows(kind):
+    rule = threshold(0.45)
+
+    def tally(rows):
+        predictions = draw(kind, rows=rows, counts=COUNTS)
+        names = wanted_totals(predictions, rule, bounded=True)
+        probs = predictions.plausibility()
+        return Tally.of(Block(predictions, probs, rule(probs)), names)
+
+    small, large = tally(30), tally(600)
+    assert max(len(small.to_bytes()), len(large.to_bytes())) < 100_000
+    assert not large.tables
+    assert ("histograms" in large.names) == ("examples" in large.names)
+
+
+def test_tallies_that_do_not_belong_together_are_refused():
+    rule = threshold(0.45)
+
+    def tally(predictions, names, first_row=0):
+        return Tally.of(Block(predictions, predictions.plausibility(), rule(predictions.plausibility())), names, first_row)
+
+    predictions = draw(rows=20)
+    one = tally(predictions, ["sizes", "outcomes"])
+    with pytest.raises(InputError, match="tallies: expected the same totals, got sizes, outcomes and sizes"):
+        one + tally(predictions, ["sizes"])
+    with pytest.raises(InputError, match="row 10 twice"):
+        one + tally(predictions, ["sizes", "outcomes"], 10)
+    other = Predictions(predictions.scores[:, :3], predictions.target.clamp(max=2), link=predictions.link)
+    with pytest.raises(InputError, match="sizes of two shapes"):
+        one + tally(other, ["sizes", "outcomes"], 20)
+    with pytest.raises(InputError, match="tally: expected"):
+        Tally.from_bytes(one.to_bytes()[:50])
+
+
+@given(st.lists(st.floats(-1e15, 1e15), min_size=1, max_size=8), st.randoms())
+def test_sums_are_exact_and_do_not_depend_on_the_order(numbers, random):
+    parts = [ExactSum.of(torch.tensor([number], dtype=torch.float64)) for number in numbers]
+    exact = sum((Fraction(math.floor(Fraction(number) * 2**93), 2**93) for number in numbers), Fraction(0))
+    found = reduce(ExactSum.merge, parts)
+    assert found.value().item() == pytest.approx(float(exact), rel=1e-15, abs=2**-90)
+    random.shuffle(parts)
+    assert torch.equal(reduce(ExactSum.merge, parts).limbs, found.limbs)
+
+
+def test_what_is_not_finite_stays_so():
+    total = ExactSum.of(torch.tensor([1.0, math.inf, math.nan])) + ExactSum.of(torch.tensor([2.5, 1.0, 1.0]))
+    assert total.value()[:2].tolist() == [3.5, math.inf]
+    assert total.value()[2].isnan()
 
 
 def test_an_epoch_and_the_report_mean_the_same_by_the_same_quantity():

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-import shortlist.selection
+import shortlist.rounds
 from shortlist.errors import InputError
 from shortlist.kernels import use_kernels
 from shortlist.sets import average_k
@@ -15,7 +15,7 @@ from shortlist.sets import average_k
 @pytest.fixture
 def few_candidates(monkeypatch):
     """Turn to histograms almost at once, those of the plain form."""
-    monkeypatch.setattr(shortlist.selection, "KEPT_CANDIDATES", 16)
+    monkeypatch.setattr(shortlist.rounds, "KEPT_CANDIDATES", 16)
     with use_kernels("never"):
         yield
 
@@ -135,7 +135,7 @@ def test_batches_of_two_precisions_are_refused(dtypes):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_memory_stays_small(monkeypatch, seed):
     """48 MB of float32 pass by; at most a batch of 1.2 MB with its working copies and the histograms are held."""
-    monkeypatch.setattr(shortlist.selection, "KEPT_CANDIDATES", 1000)
+    monkeypatch.setattr(shortlist.rounds, "KEPT_CANDIDATES", 1000)
 
     def read():
         generator = torch.Generator().manual_seed(seed)

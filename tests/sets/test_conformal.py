@@ -8,7 +8,8 @@ from scipy import stats
 from shortlist import Predictions
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.sets import aps, classwise, interpolated, lac, mass, pas, raps, threshold, top_k
-from shortlist.sets.constraints import check_alpha, conformal_rank
+from shortlist.sets.conformal import conformal_rank
+from shortlist.sets.constraints import check_alpha
 from tests.references import sets as ref
 from tests.sets.cases import draw
 

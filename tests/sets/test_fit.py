@@ -112,7 +112,7 @@ def test_sizes_are_measured_by_blocks_of_rows(monkeypatch):
     sizes = []
     rule = top_k(2)
     unbounded = rule.unbounded
-    monkeypatch.setattr("shortlist.sets.rule.blocks_of", lambda probs: (slice(at, at + 8) for at in range(0, len(probs), 8)))
+    monkeypatch.setattr("shortlist.sets.blocks.blocks_of", lambda probs: (slice(at, at + 8) for at in range(0, len(probs), 8)))
     monkeypatch.setattr(rule, "unbounded", lambda probs, *draws: sizes.append(len(probs)) or unbounded(probs, *draws))
     rule.fit(predictions().probs())
     assert sizes == [8] * 7 + [4]

@@ -7,7 +7,7 @@ import torch
 from shortlist import Predictions, evaluate, links
 from shortlist.errors import InputError
 from shortlist.sets import SetRule, aps, cap, classwise, floor, orderings, parse_rule, raps, rule_from_record
-from shortlist.sets.draws import CalibrationDraws, RowDraws
+from shortlist.sets.draws import CalibrationDraws, RowDraws, digest_of
 from shortlist.sets.lists import lists_of
 from shortlist.tensors import row_blocks
 from tests.references import sets as ref
@@ -213,9 +213,9 @@ def test_new_rows_are_drawn_apart_from_the_calibration_rows(tmp_path):
     """The same rows, asked about after they were calibrated on, get other numbers; so they do from a rule that was saved."""
     probs, target = law(np.random.default_rng(3), 2000, alike=False)
     rule = aps(0.1, randomized=True).fit(probs, target)
-    draws = CalibrationDraws(0, None)
-    draws.add(torch.from_numpy(probs), torch.from_numpy(target))
-    calibration = draws.drawn().taken.numpy() / probs[np.arange(2000), target]
+    numbers = torch.arange(2000)
+    digest = digest_of(torch.from_numpy(probs), torch.from_numpy(target), numbers)
+    calibration = CalibrationDraws.of(digest, 0, None).shares(numbers).numpy()
     new = RowDraws(rule.ordering.seed)(torch.from_numpy(probs)).squeeze(1).numpy()
     assert abs(np.corrcoef(calibration, new)[0, 1]) < 4 / 2000**0.5
     rule.save(tmp_path / "rule")

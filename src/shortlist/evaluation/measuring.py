@@ -1,8 +1,9 @@
 """Measuring: predictions and a rule → an evaluation, in one pass over blocks of rows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
+from torch import Tensor
 
 from shortlist.checks import whole
 from shortlist.errors import InputError
@@ -11,7 +12,8 @@ from shortlist.evaluation.evaluation import Evaluation
 from shortlist.evaluation.galleries import Picker, galleries_of
 from shortlist.evaluation.row_lookup import RowLookup
 from shortlist.evaluation.superclasses import superclasses_of
-from shortlist.evaluation.tally import BINS, Block, Tally, keeps_scores, wanted_totals
+from shortlist.evaluation.tallies import Tally
+from shortlist.evaluation.tally import BINS, Block, keeps_scores, wanted_totals
 from shortlist.metrics import mean_average_precision
 from shortlist.metrics.accuracy import check_edges
 from shortlist.metrics.ranking import binned_precision, binned_precision_bounds
@@ -70,7 +72,7 @@ def measure(
         rule.check_origin(predictions)
     superclasses = superclasses_of(predictions, rule)
     groups = None if superclasses is None else superclass_numbers(superclasses).to(predictions.scores.device)
-    tally = Tally(wanted_totals(predictions, rule, only, top_n))
+    tally = Tally(tuple(wanted_totals(predictions, rule, only, top_n)))
     picker = Picker(predictions.num_classes, predictions.link is not None)
     confusions = Confusions(predictions.num_classes)
     kept: list[Probs] = []
@@ -84,11 +86,12 @@ def measure(
                 picker.add(probs, sets, rows.target, tally.rows)
                 if rows.target is not None:
                     confusions.add(probs, sets, rows.target, tally.rows)
-            tally.add(Block(rows, probs, sets, k, calibration_bins, top_n, accepted, shots, groups))
+            block = Block(rows, probs, sets, k, calibration_bins, top_n, accepted, shots, groups)
+            tally = tally.merge(Tally.of(block, tally.names, tally.rows))
             if "examples" in tally.names and keeps_scores(predictions):
                 kept.append(probs)
             progress(tally.rows)
-    lookup = RowLookup(predictions, rule)
+    lookup, totals = RowLookup(predictions, rule), tally.totals
     return Evaluation(
         name=name,
         rule=rule,
@@ -96,8 +99,8 @@ def measure(
         single_label=predictions.target is None or is_single_label(predictions.target),
         labelled=predictions.target is not None,
         rows=tally.rows,
-        totals=tally.totals,
-        mean_average_precision=_mean_average_precision(predictions, tally, kept) if "examples" in tally.names else {},
+        totals=totals,
+        mean_average_precision=_mean_average_precision(predictions, totals, kept) if "examples" in tally.names else {},
         train_counts=predictions.train_counts,
         galleries=() if only is not None else galleries_of(picker, lookup),
         source=source or name,
@@ -130,13 +133,13 @@ def _labels_counted(predictions: Predictions, top_n: int | None) -> int | None:
     return None if predictions.target is None or is_single_label(predictions.target) else TOP_N
 
 
-def _mean_average_precision(predictions: Predictions, tally: Tally, kept: list[Probs]) -> dict[str, float]:
+def _mean_average_precision(predictions: Predictions, totals: Mapping[str, Tensor], kept: list[Probs]) -> dict[str, float]:
     """mAP by class and by example; beyond the exact limit by class from histograms, with bounds on the exact value."""
-    by_example = float(ratio(tally.totals["examples"]))
+    by_example = float(ratio(totals["examples"]))
     if kept:
         by_class = mean_average_precision(torch.cat(kept), predictions.target)
         return {"map_class": float(by_class), "map_example": by_example}
-    histograms = tally.totals["histograms"]
+    histograms = totals["histograms"]
     low, high = binned_precision_bounds(histograms)
     bounds = {"map_class_low": float(low), "map_class_high": float(high)}
     return {"map_class": float(binned_precision(histograms)), "map_example": by_example} | bounds

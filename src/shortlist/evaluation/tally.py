@@ -1,8 +1,7 @@
-"""Totals of one pass over blocks of rows. Each total is a sum, or a few numbers for each row, so the tallies of different rows
-can be merged."""
+"""What is added up over blocks of rows: each total is a sum, or a few numbers for each row."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -303,9 +302,23 @@ TOTALS: Mapping[str, Total] = {
 
 
 def wanted_totals(
-    predictions: Predictions, rule: SetRule | None, only: frozenset[str] | None = None, top_n: int | None = None
+    predictions: Predictions,
+    rule: SetRule | None,
+    only: frozenset[str] | None = None,
+    top_n: int | None = None,
+    *,
+    bounded: bool = False,
 ) -> list[str]:
-    """Names of the totals that these predictions and this rule define, or of those among ``only``."""
+    """Names of the totals that these predictions and this rule define, or of those among ``only``.
+
+    Args:
+        predictions: any of the rows.
+        rule: what answers them, if anything does.
+        only: the names to choose from.
+        top_n: as in :class:`Block`.
+        bounded: whether only totals are wanted whose size does not depend on the number of rows, as rows in several places need
+            it: nothing is kept of single rows, and mAP over classes is that of histograms.
+    """
     names = [name for name, total in TOTALS.items() if total.defined(predictions, rule is not None)]
     left_out = {"top_hits"} if only is None else TOTALS.keys() - only
     if predictions.train_counts is None:
@@ -321,7 +334,9 @@ def wanted_totals(
     left_out |= {"top_pairs"} if several else {"residuals"}
     if top_n is None:
         left_out |= {"top_n", "top_n_moments", "top_n_counts"}
-    if keeps_scores(predictions):
+    if bounded:
+        left_out |= {name for name, total in TOTALS.items() if total.by_row}
+    elif keeps_scores(predictions):
         left_out |= {"histograms"}
     if quasibinary_of(predictions.link) is None:
         left_out |= {"above_one"}
@@ -331,31 +346,3 @@ def wanted_totals(
 def keeps_scores(predictions: Predictions) -> bool:
     """Whether mAP over classes is computed exactly, from every score."""
     return predictions.scores.numel() <= EXACT_ENTRIES or predictions.link is None
-
-
-@dataclass
-class Tally:
-    """The totals of some rows, by name."""
-
-    names: list[str]
-    rows: int = 0
-    totals: dict[str, Tensor] = field(default_factory=dict)
-
-    def add(self, block: Block) -> None:
-        """Add a block of rows."""
-        self.rows += len(block.predictions)
-        self._add({name: TOTALS[name].adds(block) for name in self.names})
-
-    def merge(self, other: "Tally") -> None:
-        """Add the tally of other rows."""
-        self.rows += other.rows
-        self._add(other.totals)
-
-    def _add(self, added: Mapping[str, Tensor]) -> None:
-        for name, total in added.items():
-            if name not in self.totals:
-                self.totals[name] = total
-            elif TOTALS[name].by_row:
-                self.totals[name] = torch.cat([self.totals[name], total], 1)
-            else:
-                self.totals[name] = self.totals[name] + total

@@ -24,7 +24,7 @@ from shortlist.models.quality import RowQuality, quality_for
 from shortlist.models.scoring import raw_batches, score_batch, scored_batches
 from shortlist.predictions import Predictions
 from shortlist.sets import SetRule, parse_rule
-from shortlist.sets.rule import SetsInBlocks
+from shortlist.sets.blocks import SetsInBlocks
 from shortlist.tensors import Scores, Sets, as_tensor, row_blocks
 
 if TYPE_CHECKING:

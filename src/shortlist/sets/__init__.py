@@ -5,19 +5,11 @@ one of each, yours or ours; see ``docs/rules.md``.
 """
 
 from shortlist.sets.batches import Batches
-from shortlist.sets.constraints import (
-    AverageError,
-    AverageSize,
-    Constraint,
-    ErrorPerClass,
-    FittedThreshold,
-    InterpolatedError,
-    Level,
-    Mass,
-    Size,
-)
+from shortlist.sets.conformal import AverageError, ErrorPerClass, InterpolatedError
+from shortlist.sets.constraints import AverageSize, Constraint, FittedThreshold, Level, Mass, Size
 from shortlist.sets.cost import BoundCost, bound_cost
 from shortlist.sets.coverage_law import ClassLaws, CoverageLaw, class_laws, coverage_law
+from shortlist.sets.fit_state import FitState, merged
 from shortlist.sets.gates import Gate
 from shortlist.sets.hierarchy import SurestNode
 from shortlist.sets.lists import LabelList, label_lists
@@ -44,6 +36,7 @@ from shortlist.sets.rules import (
     threshold,
     top_k,
 )
+from shortlist.sets.shards import fit_shards
 from shortlist.sets.sizes import SizeSummary
 from shortlist.sets.storage import rule_from_record
 from shortlist.sets.text import parse_rule
@@ -58,6 +51,7 @@ __all__ = [
     "CoverageLaw",
     "CumulativeMass",
     "ErrorPerClass",
+    "FitState",
     "FittedThreshold",
     "Gate",
     "GivenLevel",
@@ -83,12 +77,14 @@ __all__ = [
     "class_laws",
     "classwise",
     "coverage_law",
+    "fit_shards",
     "floor",
     "gate",
     "interpolated",
     "label_lists",
     "lac",
     "mass",
+    "merged",
     "parse_rule",
     "pas",
     "per_label",

@@ -30,12 +30,14 @@ class Batch(NamedTuple):
         target: their labels, if these are known.
         scores: what the probabilities were computed from, where the source is predictions; otherwise None.
         quality: one number for each row, (N,), if there is any.
+        numbers: the number of each row among all rows, int64 (N,); they follow the order of the source by default.
     """
 
     probs: Probs
     target: Target | None = None
     scores: Tensor | None = None
     quality: Tensor | None = None
+    numbers: Tensor | None = None
 
     @property
     def labels(self) -> Target:
@@ -45,6 +47,12 @@ class Batch(NamedTuple):
                 "target: expected labels, which this rule is fitted on, got none: pass target, or batches (probs, target)"
             )
         return self.target
+
+    @property
+    def row_numbers(self) -> Tensor:
+        """The numbers; only of batches that were read."""
+        assert self.numbers is not None
+        return self.numbers
 
 
 class Batches:
@@ -59,6 +67,7 @@ class Batches:
         quality: one number for each row of a matrix; other sources bring their own.
         probabilities: whether the values must be probabilities, rather than any scores.
         widen: whether bfloat16 is read as float32, as fits need it; true by default.
+        first_row: the number of the first row, where the source is a part of all rows.
 
     The first pass checks the values of every batch as it is read: no NaN, labels below the number of classes, and
     probabilities from 0 to 1 where they are needed. Predictions were checked when they were made.
@@ -66,6 +75,7 @@ class Batches:
     Attributes:
         classes: the number of classes, once a batch has been read.
         names: the names of the columns, if batches are data frames, once one has been read.
+        rows: the number of rows that were read in the last pass.
     """
 
     def __init__(
@@ -77,13 +87,15 @@ class Batches:
         quality: Any = None,
         probabilities: bool = False,
         widen: bool = True,
+        first_row: int = 0,
     ):
-        self.widen = widen
+        self.widen, self.first_row = widen, first_row
         self.source, self.progress, self.probabilities = source, progress, probabilities
         self._checked = isinstance(source, Predictions)  # they check their values themselves
         self.whole: Probs | None = None
         self.classes: int | None = None
         self.names: list[str] | None = None
+        self.rows = 0
         target = labels_by_name(target, source)
         self.target = None if target is None else as_target(target)
         self.quality: Tensor | None = None
@@ -113,14 +125,18 @@ class Batches:
 
     def whole_rows(self) -> Iterator[Batch]:
         """The batches with the scores behind their probabilities and their quality, where the source has them."""
-        done = 0
+        done = self.rows = 0
         for batch in self._batches():
             batch = batch._replace(probs=_widened(batch.probs)) if self.widen else batch
             self.classes = batch.probs.shape[1]
+            if batch.numbers is None:
+                start = self.first_row + done
+                batch = batch._replace(numbers=torch.arange(start, start + len(batch.probs), device=batch.probs.device))
             if not self._checked:
                 check_entries(batch.probs, batch.target, "probabilities" if self.probabilities else "scores")
             yield batch
             done += len(batch.probs)
+            self.rows = done
             if self.progress is not None:
                 self.progress(done)
         self._checked = True
@@ -144,6 +160,8 @@ class Batches:
 
     def _batch(self, item: Any) -> Batch:
         """The parts of ``probs``, ``(probs,)``, ``(probs, target)`` or ``(probs, target, quality)``."""
+        if isinstance(item, Batch):
+            return item
         parts = item if isinstance(item, tuple | list) and len(item) <= 3 and not is_matrix(item) else (item,)
         values, labels, quality = (*parts, None, None)[:3]
         probs = as_probs(values)

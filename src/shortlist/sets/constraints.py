@@ -3,10 +3,16 @@
 A constraint looks at the ordering of the calibration rows (and at their labels, where it needs them) and returns a
 :class:`FittedThreshold`: the threshold, and notes that the user should read. Numbers that were typed (k, alpha) are taken as
 exact decimals.
+
+It does so in rounds: it names the values of a batch that matter (:meth:`Constraint.values`), these are counted by their leading
+bits, and from the counts follows the threshold or what the next round has to count (:meth:`Constraint.step`). Counts add up, so
+rows may be in several places (:mod:`shortlist.sets.shards`). Those for labelled rows are in ``conformal.py`` and
+``multilabel.py``.
 """
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -16,14 +22,16 @@ from torch import Tensor
 
 from shortlist.checks import as_typed, decimal, whole
 from shortlist.errors import InputError
-from shortlist.selection import cut_largest
-from shortlist.sets.batches import Batches
+from shortlist.leading_bits import BitCounts, first_round
+from shortlist.rounds import Kept, Values, in_rounds
+from shortlist.selection import Cut, cut_largest, cut_or_next, floor_of
+from shortlist.sets.batches import Batch, Batches
+from shortlist.sets.draws import CalibrationDraws, Digest, digest_of
 from shortlist.sets.kinds import RulePart
-from shortlist.sets.orderings import Ordering, Probability
-from shortlist.tensors import is_single_label, shape_of
+from shortlist.sets.orderings import Ordering
+from shortlist.tensors import Probs, shape_of
 
-# A note says so if coverage exceeds what was asked for by more than MUCH, on at least ENOUGH rows.
-MUCH, ENOUGH = 0.02, 100
+ENOUGH = 100  # rows, from which notes speak of shares of them
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,8 @@ class FittedThreshold:
 class Constraint(RulePart):
     """What the threshold of a rule is chosen for.
 
-    A subclass gives :meth:`fit`, a ``guarantee``, and a ``kind`` under which rules that use it are saved and loaded.
+    A subclass gives a ``guarantee``, a ``kind`` under which rules that use it are saved and loaded, and either :meth:`values`
+    and :meth:`step`, with which a rule is fitted on rows in any number of places, or :meth:`fit` for rows in one.
 
     Attributes:
         guarantee: what the sets promise and on what assumption, in one sentence.
@@ -49,6 +58,7 @@ class Constraint(RulePart):
         one_label: whether each of them must have exactly one.
         needs_probabilities: whether probabilities are needed even if the ordering works with any scores.
         per_class: whether there is one threshold for each class; None if that depends on the fit.
+        takes_draws: whether what a randomised ordering draws is taken from the values.
     """
 
     role = "constraint"
@@ -57,6 +67,7 @@ class Constraint(RulePart):
     one_label: ClassVar[bool] = False
     needs_probabilities: ClassVar[bool] = False
     per_class: ClassVar[bool | None] = None
+    takes_draws: ClassVar[bool] = False
     guarantee: str
 
     def fixed(self) -> float | None:
@@ -68,12 +79,70 @@ class Constraint(RulePart):
 
     def fit(self, ordering: Ordering, batches: Batches) -> FittedThreshold:
         """The threshold for these calibration rows."""
-        raise TypeError(f"{type(self).__name__} does not define fit(ordering, batches)")
+        if not self.in_rounds:
+            raise TypeError(f"{type(self).__name__} does not define fit(ordering, batches)")
+        return in_rounds(
+            values_of_rows(self, ordering, batches),
+            self.first_counts(ordering).kept_here(),
+            lambda counts: self.step(ordering, counts, batches.classes or 0),
+            repeatable=batches.repeatable,
+        )
+
+    @property
+    def in_rounds(self) -> bool:
+        """Whether thresholds are found in rounds, so that the rows may be in several places."""
+        return type(self).values is not Constraint.values
+
+    def draws_from(self, ordering: Ordering) -> bool:
+        """Whether draws have to be known before anything can be counted."""
+        return self.takes_draws and ordering.row_draws() is not None
+
+    def first_counts(self, ordering: Ordering, sample: Probs | None = None) -> BitCounts:
+        """What the first round counts.
+
+        Args:
+            ordering: of the rule.
+            sample: some of the rows, from which it may be guessed what need not be counted.
+        """
+        return first_round()
+
+    def values(self, ordering: Ordering, batch: Batch) -> Values:
+        """What is counted of a batch of rows."""
+        raise TypeError(f"{type(self).__name__} does not define values(ordering, batch)")
+
+    def step(self, ordering: Ordering, counts: BitCounts, classes: int) -> BitCounts | FittedThreshold:
+        """The threshold, or the next round, from the counts of all calibration rows."""
+        raise TypeError(f"{type(self).__name__} does not define step(ordering, counts, classes)")
 
     def limit(self, threshold: Tensor) -> Tensor:
         """What the values of labels are compared with: the threshold; NaN, which no value reaches, for a label that is never
         returned."""
         return threshold
+
+
+def values_of_rows(constraint: Constraint, ordering: Ordering, batches: Batches) -> Callable[[], Iterable[Values]]:
+    """A function that starts a pass over what a constraint counts of these rows, with the draws taken away."""
+
+    def read() -> Iterable[Values]:
+        return (constraint.values(ordering, batch) for batch in batches.whole_rows())
+
+    if not constraint.draws_from(ordering):
+        return read
+    digest, kept = Digest(), Kept(limited=batches.repeatable)
+    for batch in batches.whole_rows():
+        digest = digest.merge(digest_of(batch.probs, batch.labels, batch.row_numbers))
+        kept.add(constraint.values(ordering, batch))
+    draws = ordering.calibration_draws(digest)
+    ordering.keep_draws(draws)
+    return lambda: (drawn(values, draws) for values in (read() if kept.values is None else kept.values))
+
+
+def drawn(values: Values, draws: CalibrationDraws) -> Values:
+    """The values after what is drawn for their rows is taken away."""
+    assert values.own is not None
+    assert values.numbers is not None
+    taken = draws.shares(values.numbers).to(values.own.device) * values.own
+    return replace(values, values=values.values - taken)
 
 
 def check_threshold(threshold: Tensor, constraint: Constraint, classes: int | None = None) -> None:
@@ -220,10 +289,34 @@ class AverageSize(Constraint):
             return FittedThreshold(torch.tensor(ordering.worst(), dtype=torch.float64))
         cut = cut_largest(
             lambda: (ordering(probs) for probs, _ in batches),
-            lambda rows: round_half_up(self.size * rows),
+            self._wanted,
             sample=values if batches.repeatable else None,  # a wrong guess costs a second pass
             share=float(self.size) / classes,
         )
+        return self._threshold(cut)
+
+    def first_counts(self, ordering: Ordering, sample: Probs | None = None) -> BitCounts:
+        """As declared by :class:`Constraint`: values far below those of the sample that are kept are left out."""
+        if sample is None or not sample.numel():
+            return first_round()
+        return first_round(floor=floor_of(ordering(sample), float(self.size) / sample.shape[1]))
+
+    def values(self, ordering: Ordering, batch: Batch) -> Values:
+        """Those of all labels."""
+        return Values(ordering(batch.probs), len(batch.probs))
+
+    def step(self, ordering: Ordering, counts: BitCounts, classes: int) -> BitCounts | FittedThreshold:
+        """As :meth:`fit`, from counts."""
+        if not counts.rows:
+            raise InputError("probs: expected calibration rows, got none")
+        self.check_classes(classes)
+        found = cut_or_next(counts, self._wanted(counts.rows))
+        return found if isinstance(found, BitCounts) else self._threshold(found)
+
+    def _wanted(self, rows: int) -> int:
+        return round_half_up(self.size * rows)
+
+    def _threshold(self, cut: Cut) -> FittedThreshold:
         notes: tuple[str, ...] = ()
         if cut.kept != cut.wanted:
             notes = (
@@ -231,169 +324,3 @@ class AverageSize(Constraint):
                 f"{cut.kept / cut.rows:.4g} on average",
             )
         return FittedThreshold(torch.tensor(cut.threshold, dtype=torch.float64), notes)
-
-
-def conformal_rank(n: int, alpha: Fraction) -> int:
-    """``⌈(n + 1)(1 - α)⌉`` in exact arithmetic."""
-    return math.ceil((n + 1) * (1 - alpha))
-
-
-def conformal_quantile(values: Tensor, alpha: Fraction, ordering: Ordering) -> float:
-    """The conformal quantile of the values, or the worst possible value if there are too few of them."""
-    rank = conformal_rank(len(values), alpha)
-    if rank > len(values):
-        return ordering.worst()
-    if ordering.descending:
-        rank = len(values) + 1 - rank
-    return float(values.kthvalue(rank).values)
-
-
-def _beyond(values: Tensor, threshold: float, ordering: Ordering, alpha: Fraction) -> float:
-    """The share of the values beyond the conformal rank that are within the threshold because of ties."""
-    within = values >= threshold if ordering.descending else values <= threshold
-    return (int(within.sum()) - conformal_rank(len(values), alpha)) / len(values)
-
-
-@dataclass
-class AverageError(Constraint):
-    """The label of a new row is missed with probability at most α: split conformal prediction."""
-
-    kind = "average-error"
-    per_class = False
-    needs_labels = one_label = True
-    alpha: int | float | str
-    guarantee: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.level = check_alpha(self.alpha)
-        self.alpha = as_typed("alpha", self.alpha)
-        self.guarantee = (
-            f"The set of a new row contains its label with probability at least {1 - float(self.level):g}, on average over "
-            "rows and calibration sets, if new rows and calibration rows are exchangeable."
-        )
-
-    def fit(self, ordering: Ordering, batches: Batches) -> FittedThreshold:
-        """The conformal quantile of the ordering at the true labels."""
-        values, _, _ = _at_labels(ordering, batches, single=self.one_label)
-        threshold = conformal_quantile(values, self.level, ordering)
-        notes: tuple[str, ...] = ()
-        if conformal_rank(len(values), self.level) > len(values):
-            notes = (
-                f"{len(values)} calibration rows are too few for an error of {self.alpha} "
-                f"({math.ceil(1 / self.level) - 1} are needed): every label is returned",
-            )
-        elif len(values) >= ENOUGH and (extra := _beyond(values, threshold, ordering, self.level)) > MUCH:
-            notes = (
-                f"{extra:.1%} more of the calibration rows are covered than was asked for, because many tie at the threshold: "
-                "sets are larger than necessary (aps and raps can be randomised, aps:ALPHA:random)",
-            )
-        return FittedThreshold(torch.tensor(threshold, dtype=torch.float64), notes, torch.tensor(len(values)))
-
-
-@dataclass
-class ErrorPerClass(AverageError):
-    """The same for each class by itself; a class with too few calibration rows is in every set."""
-
-    kind = "error-per-class"
-    per_class = True
-    one_label = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.guarantee = (
-            f"Whatever the label of a new row, its set contains it with probability at least {1 - float(self.level):g}, if new "
-            "rows and calibration rows of a class are exchangeable."
-        )
-
-    def fit(self, ordering: Ordering, batches: Batches) -> FittedThreshold:
-        """One conformal quantile for each class."""
-        values, labels, classes = _at_labels(ordering, batches, single=self.one_label)
-        thresholds, always = self._quantiles(values, labels, classes, ordering)
-        notes: tuple[str, ...] = ()
-        if always:
-            least = math.ceil(1 / self.level) - 1
-            notes = (
-                f"{always} of {len(thresholds)} classes have fewer than the {least} calibration rows that an error of "
-                f"{self.alpha} needs: they are in every set",
-            )
-        return FittedThreshold(thresholds, notes, labels.cpu().bincount(minlength=classes))
-
-    def _quantiles(self, values: Tensor, labels: Tensor, classes: int, ordering: Ordering) -> tuple[Tensor, int]:
-        """One quantile for each class, and how many classes have too few values for one."""
-        values, labels = values.cpu(), labels.cpu()  # many small groups
-        order = labels.argsort(stable=True)
-        counts = labels.bincount(minlength=classes)
-        groups = values[order].split(counts.tolist())
-        quantiles = [conformal_quantile(group, self.level, ordering) for group in groups]
-        thresholds = torch.tensor(quantiles, dtype=torch.float64)
-        return thresholds, int((thresholds == ordering.worst()).sum())
-
-
-@dataclass
-class InterpolatedError(ErrorPerClass):
-    """Thresholds between those of each class and the common one."""
-
-    kind = "interpolated-error"
-    one_label = True
-    needs_probabilities = True  # an infinite threshold counts as 1
-    weight: float = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.weight = float(decimal("weight", self.weight))
-        if not 0 <= self.weight <= 1:
-            raise InputError(f"weight: expected a number from 0 (one threshold) to 1 (class-wise), got {self.weight}")
-        self.guarantee = (
-            f"No guarantee of its own: the thresholds lie between those for an error of {self.alpha} on average (weight 0) and "
-            f"for every class (weight 1), at weight {self.weight:g}."
-        )
-
-    def fit(self, ordering: Ordering, batches: Batches) -> FittedThreshold:
-        """``w · q_y + (1 - w) · q``; a class that would always be in counts as one with the threshold 0."""
-        if type(ordering) is not Probability or ordering.needs_prior:
-            raise InputError("interpolated: expected lac, whose thresholds lie between 0 and 1")
-        values, labels, classes = _at_labels(ordering, batches, single=self.one_label)
-        per_class, always = self._quantiles(values, labels, classes, ordering)
-        common = conformal_quantile(values, self.level, ordering)
-        mixed = self._mixed(per_class.clamp(min=0), max(common, 0.0))
-        notes = (f"{always} of {len(per_class)} classes have too few rows: their own threshold counts as 0",) if always else ()
-        return FittedThreshold(mixed, notes)
-
-    def _mixed(self, per_class: Tensor, common: float) -> Tensor:
-        """The thresholds in between, rounded down: rounded up, a label that lies exactly at one would be left out."""
-        weight, shared = decimal("weight", self.weight), Fraction(common)
-        exact = [weight * Fraction(own) + (1 - weight) * shared for own in per_class.tolist()]
-        rounded = [(float(value), value) for value in exact]
-        return torch.tensor(
-            [near if near <= value else math.nextafter(near, -math.inf) for near, value in rounded], dtype=torch.float64
-        )
-
-
-def _at_labels(ordering: Ordering, batches: Batches, *, single: bool) -> tuple[Tensor, Tensor, int]:
-    """The ordering at every true label, those labels, and the number of classes."""
-    values, labels, classes = [], [], 0
-    draws = ordering.calibration_draws()
-    for probs, target in batches.labelled():
-        if single and not is_single_label(target):
-            raise InputError(
-                "target: expected one label a row, got many labels: use risk-control, which bounds the share of labels that is "
-                "missed, or classwise"
-            )
-        classes = probs.shape[1]
-        values.append(ordering.at_labels(probs, target))
-        if draws is not None:
-            draws.add(probs, target)
-        labels.append(target if is_single_label(target) else target.nonzero()[:, 1])
-    if not any(len(part) for part in values):
-        raise InputError("probs: expected labelled calibration rows, got none")
-    found = joined(values)
-    if draws is not None:
-        drawn = draws.drawn()
-        ordering.keep_draws(drawn)
-        found = found - drawn.taken.to(found.device)
-    return found, joined(labels), classes
-
-
-def joined(parts: list[Tensor]) -> Tensor:
-    """The parts one after the other, on the device of the first."""
-    return torch.cat([part.to(parts[0].device) for part in parts])

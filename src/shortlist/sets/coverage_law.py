@@ -18,7 +18,8 @@ import numpy as np
 
 from shortlist.checks import whole
 from shortlist.errors import InputError
-from shortlist.sets.constraints import AverageError, ErrorPerClass, check_alpha, conformal_rank
+from shortlist.sets.conformal import AverageError, ErrorPerClass, conformal_rank
+from shortlist.sets.constraints import check_alpha
 from shortlist.sets.rule import SetRule
 
 LEVEL = 0.95

@@ -3,10 +3,11 @@
 Unless the user gives a generator, a randomised rule derives its numbers from a seed and the data. The numbers of the
 calibration rows come from a hash of the seed and of all these rows with their labels, so that calibrations on different rows
 are independent and one calibration can be repeated. (A fixed sequence instead would be the same in every calibration, and
-coverage on average over calibrations would not be what was asked for.) The number of a new row comes from its own scores and
-from another part of that hash, which is saved with the rule: a row gets the same set in any batch, and its number is
-independent of those of the calibration rows. Scores rather than probabilities, because the same score may become a probability
-that differs in its last digit, depending on the length of the batch.
+coverage on average over calibrations would not be what was asked for.) That hash is made of a sum over rows, and the draw of a
+row follows from it and the number of the row: rows in different places are hashed and drawn where they are. The number of a new
+row comes from its own scores and from another part of that hash, which is saved with the rule: a row gets the same set in any
+batch, and its number is independent of those of the calibration rows. Scores rather than probabilities, because the same score
+may become a probability that differs in its last digit, depending on the length of the batch.
 """
 
 import hashlib
@@ -17,54 +18,79 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from shortlist.tensors import Probs, Target, blocks_of, is_single_label, pick
+from shortlist.tensors import Probs, Target, blocks_of, is_single_label
 
 GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15, the increment of splitmix64, as a signed number
 FIRST, SECOND = -4658895280553007687, -7723592293110705685  # its two multipliers
 
 
-class Drawn(NamedTuple):
-    """What was drawn for the calibration rows.
+class Digest(NamedTuple):
+    """What calibration rows contribute to the seed of their draws; digests of different rows are merged in any order.
 
     Args:
-        taken: what is taken away at each label, a uniform share of its probability, float64 (labels,).
-        seed: the seed of the rows to come, int64 ().
+        total: the sum of the hashes of the rows with their labels, modulo 2⁶⁴.
+        end: the largest number of a row, plus one.
     """
 
-    taken: Tensor
-    seed: Tensor
+    total: int = 0
+    end: int = 0
+
+    def merge(self, other: "Digest") -> "Digest":
+        """The digest of the rows of both."""
+        return Digest((self.total + other.total) % 2**64, max(self.end, other.end))
 
 
-class CalibrationDraws:
-    """Draws for calibration rows that are read batch by batch; how they are divided into batches does not matter.
+def digest_of(probs: Probs, target: Target, numbers: Tensor) -> Digest:
+    """The digest of these rows.
 
     Args:
-        seed: changes all draws.
-        generator: where the draws come from, instead of the seed and the rows.
+        probs: (N, C).
+        target: their labels.
+        numbers: the number of each row among all calibration rows, int64 (N,).
+    """
+    if not len(probs):
+        return Digest()
+    labels = target if is_single_label(target) else row_hashes(target.to(torch.float64))
+    hashes = _mixed(row_hashes(probs) + _mixed((labels + 1) * GOLDEN))
+    return Digest(int(hashes.sum()) % 2**64, int(numbers.max()) + 1)
+
+
+class CalibrationDraws(NamedTuple):
+    """The draws of calibration rows: the share of its own probability that is taken away from each label of a row.
+
+    Args:
+        seed: of these draws.
+        seed_of_new_rows: the seed of the rows to come, int64 ().
+        listed: the draw of every row by its number, float64, where they come from the user's generator.
     """
 
-    def __init__(self, seed: int, generator: torch.Generator | None):
-        self._generator = generator
-        self._hash = hashlib.sha256(seed.to_bytes(8, "little"))
-        self._own: list[Tensor] = []  # the probability of each label
-        self._labels: list[Tensor] = []  # the number of labels of each row
+    seed: int
+    seed_of_new_rows: Tensor
+    listed: Tensor | None = None
 
-    def add(self, probs: Probs, target: Target) -> None:
-        """Add rows with their labels."""
-        single = is_single_label(target)
-        labels = target if single else row_hashes(target.to(torch.float64))
-        self._hash.update(torch.stack([row_hashes(probs), labels], 1).cpu().numpy().tobytes())
-        self._own.append((pick(probs, target) if single else probs[target]).double().cpu())
-        self._labels.append(torch.ones_like(target).cpu() if single else target.sum(1).cpu())
+    @staticmethod
+    def of(digest: Digest, seed: int, generator: torch.Generator | None) -> "CalibrationDraws":
+        """The draws once the digest of all rows is known.
 
-    def drawn(self) -> Drawn:
-        """One number for each row, once all rows are known."""
-        digest = self._hash.digest()
-        own_seed, next_seed = (int.from_bytes(digest[start : start + 8], "little") >> 1 for start in (0, 8))
-        generator = torch.Generator().manual_seed(own_seed) if self._generator is None else self._generator
-        labels = torch.cat(self._labels)
-        shares = torch.rand(len(labels), generator=generator, dtype=torch.float64, device=generator.device).cpu()
-        return Drawn(shares.repeat_interleave(labels) * torch.cat(self._own), torch.tensor(next_seed))
+        Args:
+            digest: of all rows.
+            seed: changes all draws.
+            generator: where the draws come from, one after the other, instead of the seed and the rows.
+        """
+        hashed = hashlib.sha256(b"".join(number.to_bytes(8, "little") for number in (seed, digest.total, digest.end))).digest()
+        own, following = (int.from_bytes(hashed[start : start + 8], "little") >> 1 for start in (0, 8))
+        listed = None
+        if generator is not None:
+            listed = torch.rand(digest.end, generator=generator, dtype=torch.float64, device=generator.device).cpu()
+        return CalibrationDraws(own, torch.tensor(following), listed)
+
+    def shares(self, numbers: Tensor) -> Tensor:
+        """A uniform number for each of these rows, float64 (N,).
+
+        >>> CalibrationDraws(7, torch.tensor(1)).shares(torch.tensor([0, 1, 1]))
+        tensor([0.3898, 0.0168, 0.0168], dtype=torch.float64)
+        """
+        return _uniform(_mixed((numbers + 1) * GOLDEN + self.seed)) if self.listed is None else self.listed[numbers.cpu()]
 
 
 def row_hashes(values: Tensor) -> Tensor:
@@ -104,8 +130,7 @@ class RowDraws:
             return drawn.to(scores.device)
         keys = _mixed(row_hashes(scores) + self._seed.to(scores.device) * GOLDEN)
         drawn = _mixed(keys + self._occurrences(keys) * GOLDEN)
-        # The leading 53 bits, as a number in [0, 1).
-        return _shifted(drawn, 11).to(torch.float64).mul(2.0**-53)[:, None]
+        return _uniform(drawn)[:, None]
 
     def _occurrences(self, keys: Tensor) -> Tensor:
         """How many equal keys come before each of them, in this block and in those before it."""
@@ -132,6 +157,11 @@ def _mixed(x: Tensor) -> Tensor:
     x = (x ^ _shifted(x, 30)) * FIRST
     x = (x ^ _shifted(x, 27)) * SECOND
     return x ^ _shifted(x, 31)
+
+
+def _uniform(x: Tensor) -> Tensor:
+    """The leading 53 bits, as a number in [0, 1)."""
+    return _shifted(x, 11).to(torch.float64).mul(2.0**-53)
 
 
 def _shifted(x: Tensor, by: int) -> Tensor:

@@ -9,14 +9,17 @@ conformal rule holds for the rows that are answered.
 import math
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from shortlist.checks import as_typed, decimal, one_of
 from shortlist.errors import InputError
 from shortlist.fitting import Fitted
+from shortlist.leading_bits import BitCounts, first_round, ranked
 from shortlist.predictions.checks import as_quality
-from shortlist.sets.batches import Batches
+from shortlist.rounds import Values, in_rounds
+from shortlist.sets.batches import Batch, Batches
 from shortlist.tensors import Probs, Target, is_single_label, shape_of
 
 RowMeasure: TypeAlias = Literal["confidence", "any-label"]
@@ -113,21 +116,28 @@ class Gate(Fitted):
 
     def fit(self, batches: Batches) -> None:
         """Take the ``⌈(n + 1) · refuse⌉``-th smallest number of the n rows without a label as the threshold."""
-        found, rows = [torch.empty(0, dtype=torch.float64)], 0
-        for batch in batches.whole_rows():
-            without = ~has_label(batch.labels)
-            values = self._measure(batch.probs, batch.quality)
-            found.append(values[without.to(values.device)].cpu())
-            rows += len(values)
-        if not rows:
+        read = lambda: map(self.values, batches.whole_rows())  # noqa: E731
+        self.threshold = in_rounds(read, first_round(), self.step, repeatable=batches.repeatable)
+
+    def values(self, batch: Batch) -> Values:
+        """The numbers of the rows without a label, by which the threshold is chosen."""
+        without = ~has_label(batch.labels)
+        measured = self._measure(batch.probs, batch.quality)
+        return Values(measured[without.to(measured.device)], len(batch.probs))
+
+    def step(self, counts: BitCounts) -> BitCounts | Tensor:
+        """The threshold from the counts of these numbers, or the next round."""
+        if not counts.rows:
             raise InputError("probs: expected calibration rows, got none")
-        values = torch.cat(found)
-        rank = math.ceil((len(values) + 1) * decimal("refuse", self.refuse))
-        if rank > len(values):
+        rank = math.ceil((counts.seen + 1) * decimal("refuse", self.refuse))
+        if rank > counts.seen:
             raise InputError(
-                f"{self.text}: expected at least {self.fewest_rows:,} calibration rows without a label, got {len(values):,}"
+                f"{self.text}: expected at least {self.fewest_rows:,} calibration rows without a label, got {counts.seen:,}"
             )
-        self.threshold = values.kthvalue(rank).values
+        place = ranked(counts, np.array([counts.seen + 1 - rank]))
+        if not counts.resolved:
+            return counts.opening(counts.codes[place])
+        return torch.tensor(counts.values()[place[0]], dtype=torch.float64)
 
     def config(self) -> dict[str, Any]:
         """The parameters, as JSON holds them."""
@@ -157,15 +167,24 @@ def has_label(target: Target) -> Tensor:
     return target.any(1)
 
 
-def answered(batches: Batches, gate: Gate, *, one_label: bool) -> Batches:
+def none_accepted(gate: Gate) -> InputError:
+    """The error for calibration rows that the gate refuses, all of them."""
+    return InputError(
+        f"{gate.text}: expected calibration rows with a label that the gate accepts, got none: it refuses all of them, "
+        f"because rows without a label {'are as good' if gate.needs_quality else 'look as sure'}"
+    )
+
+
+def answered(batches: Batches, gate: Gate, *, one_label: bool, part: bool = False) -> Batches:
     """The rows with a label that the gate accepts, which a rule behind it is fitted on.
 
     Args:
         batches: calibration rows with and without a label.
         gate: fitted.
         one_label: whether the labels are given one a row; no row may have two.
+        part: whether these are not all calibration rows, so that there need not be any that are accepted.
     """
-    if not batches.repeatable:
+    if not batches.repeatable and not part:
         raise InputError(
             f"probs: expected rows that can be read more than once, because {gate.text} is fitted first: pass a matrix, "
             "predictions or a function that starts a new pass; got an iterator"
@@ -178,12 +197,10 @@ def answered(batches: Batches, gate: Gate, *, one_label: bool) -> Batches:
             found = found or bool(kept.any())
             target = batch.labels[kept]
             quality = None if batch.quality is None else batch.quality[kept.to(batch.quality.device)]
-            yield batch.probs[kept], _only_labels(target) if one_label else target, quality
-        if not found:
-            raise InputError(
-                f"{gate.text}: expected calibration rows with a label that the gate accepts, got none: it refuses all of them, "
-                f"because rows without a label {'are as good' if gate.needs_quality else 'look as sure'}"
-            )
+            numbers = None if batch.numbers is None else batch.numbers[kept]
+            yield Batch(batch.probs[kept], _only_labels(target) if one_label else target, None, quality, numbers)
+        if not found and not part:
+            raise none_accepted(gate)
 
     return Batches(passes, probabilities=batches.probabilities, widen=batches.widen)
 

@@ -41,20 +41,41 @@ def notes_on_mass(
         threshold: what was fitted on them.
         sizes: those of their sets.
     """
-    plain = isinstance(ordering, CumulativeMass) and not ordering.penalty and not ordering.randomized
-    alpha = getattr(constraint, "alpha", None)
-    mass = None if threshold is None or threshold.numel() != 1 else float(threshold)
-    if not plain or alpha is None or mass is None or mass <= ALMOST_ALL or sizes.mean < MANY or not batches.repeatable:
+    if not watches_mass(ordering, constraint, threshold) or not batches.repeatable:
         return ()
     rows = right = 0
-    for probs, target in batches.labelled():
+    for probs, target in batches.labelled() if sizes.mean >= MANY else ():
         if not is_single_label(target):
             return ()
         rows, right = rows + len(target), right + int((probs.argmax(1) == target).sum())
-    if rows < ENOUGH or right < (1 - decimal("alpha", alpha)) * rows:
+    return mass_note(constraint, threshold, sizes, rows, right)
+
+
+def watches_mass(ordering: Ordering, constraint: Constraint, threshold: Tensor | None) -> bool:
+    """Whether :func:`mass_note` may have something to say."""
+    plain = isinstance(ordering, CumulativeMass) and not ordering.penalty and not ordering.randomized
+    return plain and getattr(constraint, "alpha", None) is not None and _mass(threshold) > ALMOST_ALL
+
+
+def _mass(threshold: Tensor | None) -> float:
+    return 0.0 if threshold is None or threshold.numel() != 1 else float(threshold)
+
+
+def mass_note(constraint: Constraint, threshold: Tensor | None, sizes: SizeSummary, rows: int, right: int) -> tuple[str, ...]:
+    """The note of :func:`notes_on_mass`.
+
+    Args:
+        constraint: of the rule.
+        threshold: what was fitted.
+        sizes: of the sets of the calibration rows.
+        rows: the number of calibration rows; 0 if it does not matter, or they do not have one label each.
+        right: the number of these whose most probable label is right.
+    """
+    alpha = getattr(constraint, "alpha", None)
+    if alpha is None or sizes.mean < MANY or rows < ENOUGH or right < (1 - decimal("alpha", alpha)) * rows:
         return ()
     return (
         f"the most probable label alone is right in {right / rows:.1%} of the calibration rows, yet sets hold "
-        f"{sizes.mean:.3g} on average, up to a mass of {mass:.6g}, most of almost no probability: lac:{alpha} or "
+        f"{sizes.mean:.3g} on average, up to a mass of {_mass(threshold):.6g}, most of almost no probability: lac:{alpha} or "
         f"aps:{alpha}:random gives smaller sets",
     )

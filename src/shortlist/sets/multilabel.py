@@ -11,11 +11,12 @@ from torch import Tensor
 
 from shortlist.checks import as_typed, decimal
 from shortlist.errors import InputError
-from shortlist.row_order import sort_rows
-from shortlist.sets.batches import Batches
-from shortlist.sets.constraints import ENOUGH, Constraint, FittedThreshold, check_alpha, joined
+from shortlist.leading_bits import BitCounts, first_round, ranked, values_of
+from shortlist.rounds import Values
+from shortlist.sets.batches import Batch
+from shortlist.sets.constraints import ENOUGH, Constraint, FittedThreshold, check_alpha
 from shortlist.sets.orderings import Ordering
-from shortlist.tensors import BLOCK_ENTRIES, Array, is_single_label, one_hot
+from shortlist.tensors import Array, Probs, is_single_label, one_hot
 
 # Different names for the same risk: one minus the recall of a row.
 RISKS = ("recall", "miss_rate", "false_negative_rate")
@@ -43,38 +44,47 @@ class Risk(Constraint):
             f"{1 - float(self.level):g}; a row without labels misses none), if rows are exchangeable."
         )
 
-    def fit(self, ordering: Ordering, batches: Batches) -> FittedThreshold:
+    def values(self, ordering: Ordering, batch: Batch) -> Values:
+        """The ordering at the labels, in groups by the number of labels of their row."""
+        target = batch.labels
+        sizes = torch.ones_like(target) if is_single_label(target) else target.sum(1)
+        each = sizes if is_single_label(target) else sizes.repeat_interleave(sizes)
+        return Values(ordering.at_labels(batch.probs, target), len(batch.probs), groups=each)
+
+    def step(self, ordering: Ordering, counts: BitCounts, classes: int) -> BitCounts | FittedThreshold:
         """The highest threshold with ``(total loss + 1) / (n + 1) ≤ α``; the loss is summed in exact fractions."""
-        rows, values, sizes = 0, [], []
-        for probs, target in batches.labelled():
-            rows += len(probs)
-            values.append(ordering.at_labels(probs, target).double())
-            size = torch.ones_like(target) if is_single_label(target) else target.sum(1)
-            sizes.append(size if is_single_label(target) else size.repeat_interleave(size))
-        if not rows:
+        if not counts.rows:
             raise InputError("probs: expected labelled calibration rows, got none")
-        budget = self.level * (rows + 1) - 1
-        threshold, note = _affordable(joined(values).cpu().numpy(), joined(sizes).cpu().numpy(), budget)
-        notes = () if note is None else (f"{rows} calibration rows are too few for a risk of {self.alpha}: {note}",)
-        return FittedThreshold(torch.tensor(threshold, dtype=torch.float64), notes)
+        budget = self.level * (counts.rows + 1) - 1
+        if budget < 0:
+            note = f"{counts.rows} calibration rows are too few for a risk of {self.alpha}: every label is returned"
+            return FittedThreshold(torch.tensor(-torch.inf, dtype=torch.float64), (note,))
+        found = _affordable(counts, budget)
+        return found if isinstance(found, BitCounts) else FittedThreshold(torch.tensor(found, dtype=torch.float64))
 
 
-def _affordable(values: Array, sizes: Array, budget: Fraction) -> tuple[float, str | None]:
-    """The largest threshold at which the labels below it, each a loss of 1/size, stay within the budget."""
-    if budget < 0:
-        return -np.inf, "every label is returned"
-    if not values.size:
-        return np.inf, None
-    order = np.argsort(values, kind="stable")
-    edges, first = np.unique(values[order], return_index=True)
+def _affordable(counts: BitCounts, budget: Fraction) -> float | BitCounts:
+    """The largest threshold at which the labels below it, each a loss of 1/size, stay within the budget; or the next round."""
+    sizes, totals = counts.group_totals()
     # In units of one over the common multiple every loss is an integer, Python's where those of 64 bits could overflow.
-    unit = math.lcm(*map(int, np.unique(sizes)))
-    integers = np.int64 if unit * sizes.size < 2**63 else object
-    spent = np.cumsum(unit // sizes[order].astype(integers))
-    lost_below = np.concatenate([[0], spent])[first]
-    if spent[-1] <= budget * unit:
-        return np.inf, None
-    return float(edges[np.flatnonzero(lost_below <= math.floor(budget * unit))[-1]]), None
+    unit = math.lcm(*map(int, sizes))
+    integers = np.int64 if unit * counts.seen < 2**63 else object
+    losses = {int(size): unit // int(size) for size in sizes}
+    most = math.floor(budget * unit)
+    if sum(int(total) * losses[int(size)] for size, total in zip(sizes, totals[:, 0], strict=True)) <= most:
+        return np.inf
+    bins = counts.bins
+    weights = np.array([losses[int(size)] for size in bins.groups], integers)
+    lost = bins.counts[:, 0].astype(integers) * weights
+    edges, where = np.unique(bins.prefixes, return_inverse=True)
+    in_bin = np.zeros(len(edges), integers)
+    np.add.at(in_bin, where, lost)
+    below = sum(int(count) * losses[int(size)] for size, count in zip(sizes, counts.below()[:, 0], strict=True))
+    lost_below = below + np.cumsum(in_bin) - in_bin
+    place = int(np.flatnonzero(lost_below <= most)[-1])
+    if counts.resolved:
+        return float(values_of(edges[[place]], np.dtype(counts.dtype))[0])
+    return counts.opening(counts.everywhere(int(edges[place])))
 
 
 @dataclass
@@ -105,66 +115,98 @@ class LabelObjective(Constraint):
             "positive rows a label had, the larger the difference can be."
         )
 
-    def fit(self, ordering: Ordering, batches: Batches) -> FittedThreshold:
-        """The best of all distinct values in the label's column. Needs all probabilities in memory."""
-        parts = [(ordering(probs).cpu(), one_hot(target, probs.shape[1]).cpu()) for probs, target in batches.labelled()]
-        if not sum(len(values) for values, _ in parts):
+    def first_counts(self, ordering: Ordering, sample: Probs | None = None) -> BitCounts:
+        """As declared by :class:`Constraint`: the values of each label, and apart those of the rows that have it."""
+        return first_round(marked=True, grouped=True)
+
+    def values(self, ordering: Ordering, batch: Batch) -> Values:
+        """Those of all labels, which are the groups; those of the labels of the row are marked."""
+        marks = one_hot(batch.labels, batch.probs.shape[1])
+        return Values(ordering(batch.probs), len(batch.probs), marks=marks)
+
+    def step(self, ordering: Ordering, counts: BitCounts, classes: int) -> BitCounts | FittedThreshold:
+        """The best of all distinct values in the label's column, or the next round.
+
+        The best is always the value of a row that has the label: a lower threshold only adds other rows until the next one.
+        """
+        if not counts.rows:
             raise InputError("probs: expected labelled calibration rows, got none")
-        values, marks = (torch.cat(part) for part in zip(*parts, strict=True))
-        columns = max(1, BLOCK_ENTRIES // len(values))
-        thresholds = torch.cat(
-            [
-                self._thresholds(values[:, start : start + columns], marks[:, start : start + columns])
-                for start in range(0, values.shape[1], columns)
-            ]
-        )
-        every = int(((thresholds <= values.min(0).values) & (thresholds > -torch.inf)).sum())
-        never, always = int((thresholds == torch.inf).sum()), int((thresholds == -torch.inf).sum())
+        positives = counts.group_totals()[1][:, 1]  # every label has values, those of all rows
+        places = self._places(counts, positives)
+        if len(places) and not counts.resolved:
+            return counts.opening(counts.codes[np.union1d(places, _next_lower(counts, places))])
+        thresholds = np.where(positives > 0, np.inf, -np.inf if self.objective == "recall" else np.inf)
+        every = 0
+        if len(places):
+            thresholds[counts.bins.groups[places]] = found = _halfway(counts, places)
+            returned = counts.bins.above[places, 0] + counts.bins.counts[places, 0]
+            every = int(((returned == counts.rows) & (found > -np.inf)).sum())
+        return FittedThreshold(torch.from_numpy(thresholds), self._notes(thresholds, every, counts.rows))
+
+    def _notes(self, thresholds: Array, every: int, rows: int) -> tuple[str, ...]:
+        labels = len(thresholds)
         notes = []
-        if never:
-            notes.append(f"{never} of {len(thresholds)} labels are never returned: no threshold meets the objective")
-        if always:
-            notes.append(f"{always} of {len(thresholds)} labels are always returned: they have no positive rows")
-        if every and len(values) >= ENOUGH:
-            notes.append(f"{every} of {len(thresholds)} labels are returned on every calibration row: no threshold does better")
-        return FittedThreshold(thresholds, tuple(notes))
+        if never := int((thresholds == np.inf).sum()):
+            notes.append(f"{never} of {labels} labels are never returned: no threshold meets the objective")
+        if always := int((thresholds == -np.inf).sum()):
+            notes.append(f"{always} of {labels} labels are always returned: they have no positive rows")
+        if every and rows >= ENOUGH:
+            notes.append(f"{every} of {labels} labels are returned on every calibration row: no threshold does better")
+        return tuple(notes)
 
     def limit(self, threshold: Tensor) -> Tensor:
         """As declared by :class:`Constraint`: a label with an infinite threshold is never returned, whatever its score."""
         return torch.where(threshold == torch.inf, torch.nan, threshold)
 
-    def _thresholds(self, values: Tensor, marks: Tensor) -> Tensor:
-        by_label = values.t().contiguous()
-        ordered = sort_rows(by_label, descending=True)
-        found = [
-            self._threshold(ordered[label].numpy(), np.sort(by_label[label][marks[:, label]].numpy())[::-1])
-            for label in range(len(by_label))
-        ]
-        return torch.tensor(found, dtype=torch.float64)
-
-    def _threshold(self, ordered: Array, positives: Array) -> float:
-        """The threshold of one label from all its values and those of its positive rows, both in decreasing order.
-
-        The best threshold is always the value of a positive row: lowering it further only adds negatives until the next one.
-        """
-        if not positives.size:
-            return -np.inf if self.objective == "recall" else np.inf
-        cuts = np.unique(positives)[::-1]
-        right = np.searchsorted(-positives, -cuts, side="right")
-        returned = np.searchsorted(-ordered, -cuts, side="right")
+    def _places(self, counts: BitCounts, positives: Array) -> Array:
+        """The places of the bins that may hold the best value of a label; once every bit is known, one for each label."""
         if self.objective == "recall":
-            met = right >= math.ceil(self.share * positives.size)
-            place = int(np.argmax(met))
-        elif self.objective == "precision":
-            # Python's integers: a share such as 1/3 as a decimal has a denominator of 10^16.
-            met = right.astype(object) * self.share.denominator >= returned.astype(object) * self.share.numerator
-            if not met.any():
-                return np.inf
-            place = int(np.flatnonzero(met)[-1])
+            return ranked(counts, np.array([math.ceil(self.share * int(n)) for n in positives], np.int64), column=1)
+        bins = counts.bins
+        here = np.flatnonzero(bins.counts[:, 1])
+        groups, right = bins.groups[here], (bins.above + bins.counts)[here, 1]
+        # A threshold at the lowest marked value of a bin returns at most all of the bin, and at least the marked ones.
+        most = (bins.above + bins.counts)[here, 0]
+        least = most if counts.resolved else bins.above[here, 0] + bins.counts[here, 1]
+        if self.objective == "precision":
+            # The lowest that is certain to meet the level, and those below it that may.
+            certain = np.full(len(positives), len(here))
+            sure = np.flatnonzero(self._meets(right, most))
+            np.minimum.at(certain, groups[sure], sure)
+            kept = self._meets(right, least) & (np.arange(len(here)) <= certain[groups])
         else:
-            place = int(np.argmax(2 * right / (returned + positives.size)))
-        # Halfway to the next value, so that rounding differences in another run of the model do not lose the label.
-        following = ordered[returned[place]] if returned[place] < ordered.size else cuts[place]
-        middle = ordered.dtype.type((float(cuts[place]) + float(following)) / 2)
-        found = float(middle if middle > following else cuts[place])
-        return min(found, float(np.finfo(ordered.dtype).max))  # infinite would be never
+            reached = np.zeros(len(positives))
+            np.maximum.at(reached, groups, 2 * right / (most + positives[groups]))
+            kept = 2 * right / (least + positives[groups]) >= reached[groups]
+            if counts.resolved:  # the highest of equally good ones
+                highest = np.full(len(positives), -1)
+                np.maximum.at(highest, groups[kept], np.flatnonzero(kept))
+                kept &= np.arange(len(here)) == highest[groups]
+        found: Array = here[kept]
+        return found
+
+    def _meets(self, right: Array, returned: Array) -> Array:
+        """Whether the precision reaches its level, exactly."""
+        numerator, denominator = self.share.numerator, self.share.denominator
+        if not len(right) or int(returned.max()) * denominator < 2**63:
+            met: Array = right * denominator >= returned * numerator
+            return met
+        # Python's integers: a share such as 1/3 as a decimal has a denominator of 10^16.
+        return np.array(right.astype(object) * denominator >= returned.astype(object) * numerator, bool)
+
+
+def _next_lower(counts: BitCounts, places: Array) -> Array:
+    """The places of the bins below these in the same group; the same places where there are none."""
+    groups, lower = counts.bins.groups, np.maximum(places - 1, 0)
+    found: Array = np.where(groups[lower] == groups[places], lower, places)
+    return found
+
+
+def _halfway(counts: BitCounts, places: Array) -> Array:
+    """Between these values and the next below them, so that rounding differences in another run of the model lose no label."""
+    values = counts.values()
+    cuts, following = values[places], values[_next_lower(counts, places)]
+    with np.errstate(all="ignore"):
+        middle = ((cuts.astype(np.float64) + following.astype(np.float64)) / 2).astype(values.dtype)
+    found = np.where(middle > following, middle, cuts).astype(np.float64)
+    return np.minimum(found, float(np.finfo(values.dtype).max))  # infinite would be never

@@ -14,7 +14,7 @@ from torch import Tensor
 from shortlist.class_names import by_class
 from shortlist.errors import InputError
 from shortlist.fitting import Fitted
-from shortlist.sets.draws import CalibrationDraws, Drawn, RowDraws
+from shortlist.sets.draws import CalibrationDraws, Digest, RowDraws
 from shortlist.sets.kinds import RulePart
 from shortlist.tensors import Probs, Sets, Target, as_tensor, blocks_of, is_single_label, pick, shape_of, working
 
@@ -54,11 +54,11 @@ class Ordering(RulePart, Fitted):
         """Whether values are drawn at random."""
         return self.generator is not None
 
-    def calibration_draws(self) -> CalibrationDraws | None:
-        """Draws to be taken from the values at the labels of calibration rows; None if nothing is."""
-        return None
+    def calibration_draws(self, digest: Digest) -> CalibrationDraws:
+        """The draws of calibration rows with this digest, to be taken from the values at their labels, if it is randomised."""
+        raise TypeError(f"{type(self).__name__} does not define calibration_draws(digest)")
 
-    def keep_draws(self, drawn: Drawn) -> None:
+    def keep_draws(self, draws: CalibrationDraws) -> None:
         """Keep what new rows need of the draws of the calibration rows."""
 
     def row_draws(self) -> RowDraws | None:
@@ -140,7 +140,7 @@ class Probability(Ordering):
         """As declared by :class:`Ordering`; without a prior only the entries at the labels are looked at."""
         if self.prior is not None:
             return super().at_labels(probs, target)
-        return working(pick(probs, target) if is_single_label(target) else probs[target])
+        return pick(probs, target) if is_single_label(target) else probs[target]
 
     def select(self, probs: Probs, threshold: Tensor) -> Sets:
         """As declared by :class:`Ordering`; without a prior there is nothing to compute first."""

@@ -11,7 +11,7 @@ from shortlist.errors import InputError
 from shortlist.kernels.choice import fused
 from shortlist.kernels.prefix import Mass, exact_cumsum, prefix_sets, prefix_values
 from shortlist.row_order import count_rows, keep_largest, keep_top, sort_rows
-from shortlist.sets.draws import CalibrationDraws, Drawn, RowDraws
+from shortlist.sets.draws import CalibrationDraws, Digest, RowDraws
 from shortlist.sets.orderings import Ordering
 from shortlist.tensors import Probs, Sets, Target, blocks_of, by_device, is_single_label, shape_of
 
@@ -161,13 +161,13 @@ class CumulativeMass(Prefix):
             wanted = "int64 ()" if self.randomized else "none without randomness"
             raise InputError(f"seed: expected {wanted}, got {shape_of(self.seed)}")
 
-    def calibration_draws(self) -> CalibrationDraws | None:
+    def calibration_draws(self, digest: Digest) -> CalibrationDraws:
         """As declared by :class:`Ordering`."""
-        return CalibrationDraws(self._start, self.generator) if self.randomized else None
+        return CalibrationDraws.of(digest, self._start, self.generator)
 
-    def keep_draws(self, drawn: Drawn) -> None:
+    def keep_draws(self, draws: CalibrationDraws) -> None:
         """As declared by :class:`Ordering`."""
-        self.seed = drawn.seed
+        self.seed = draws.seed_of_new_rows
 
     def row_draws(self) -> RowDraws | None:
         """As declared by :class:`Ordering`."""

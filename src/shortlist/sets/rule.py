@@ -2,7 +2,7 @@
 
 import warnings
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
@@ -13,17 +13,19 @@ from shortlist.fitting import Fitted
 from shortlist.predictions import Predictions
 from shortlist.predictions.checks import as_quality
 from shortlist.row_names import check_same_rows
-from shortlist.row_order import count_rows
 from shortlist.sets.batches import Batches, Progress, Source, as_probs, check_no_quality
 from shortlist.sets.bounds import bounded, checked_bounds
 from shortlist.sets.constraints import Constraint, check_threshold
-from shortlist.sets.draws import same_draws
+from shortlist.sets.fit_state import FitState
 from shortlist.sets.gates import Gate, answered, needs_quality
 from shortlist.sets.hints import notes_on_mass, warn_of_scale
 from shortlist.sets.orderings import Ordering
 from shortlist.sets.origin import check_same_origin, origin_of
 from shortlist.sets.sizes import SizeSummary
-from shortlist.tensors import Sets, as_tensor, blocks_of
+from shortlist.tensors import Sets, as_tensor
+
+if TYPE_CHECKING:
+    from shortlist.sets.blocks import SetsInBlocks
 
 
 class SetRule(Fitted):
@@ -75,10 +77,11 @@ class SetRule(Fitted):
     @property
     def needs_fit(self) -> bool:
         """Whether anything is chosen on calibration rows: the threshold, unless it is given, or that of the gate."""
-        return self._chooses_threshold or self.gate is not None
+        return self.chooses_threshold or self.gate is not None
 
     @property
-    def _chooses_threshold(self) -> bool:
+    def chooses_threshold(self) -> bool:
+        """Whether the threshold is chosen on calibration rows, rather than given."""
         return self.constraint.fixed() is None
 
     @property
@@ -154,7 +157,7 @@ class SetRule(Fitted):
             self.check_reads(probs)
         kind = {"probabilities": self.needs_probabilities, "widen": self.needs_fit}
         batches = Batches(probs, target, progress, quality=quality, **kind)
-        if batches.whole is not None and self._chooses_threshold and not self.needs_probabilities:
+        if batches.whole is not None and self.chooses_threshold and not self.needs_probabilities:
             warn_of_scale(batches.whole)
         with self.whole_or_not():
             self._fit(batches, probs)
@@ -164,13 +167,15 @@ class SetRule(Fitted):
         return self
 
     def _fit(self, rows: Batches, probs: Source) -> None:
+        from shortlist.sets.blocks import measured
+
         batches = rows
         if self.gate is not None:
             self.gate.fit(batches)
             batches = answered(batches, self.gate, one_label=self.constraint.one_label)
-        if self._chooses_threshold:
+        if self.chooses_threshold:
             self._choose_threshold(batches, probs.device if isinstance(probs, Tensor) else torch.device("cpu"))
-        self.calibrated = self._measured(batches) if batches.repeatable or not self.needs_fit else None
+        self.calibrated = measured(self, batches) if batches.repeatable or not self.needs_fit else None
         if self.calibrated is not None and not self.notes:
             self.notes = notes_on_mass(self.ordering, self.constraint, batches, self.threshold, self.calibrated)
         self.origin = None  # a rule without a fit goes with any link and any number of classes
@@ -183,20 +188,53 @@ class SetRule(Fitted):
         check_threshold(threshold, self.constraint, batches.classes)
         self.threshold, self.notes, self.fitted_labels = threshold.to(device), tuple(found.notes), found.labels
 
-    def _measured(self, batches: Batches) -> SizeSummary | None:
-        """The sizes of the sets of these rows; None if there are none."""
-        counts: Tensor | None = None
-        sets_of = self.in_blocks()
-        with same_draws(self.ordering.generator):
-            for batch in batches.whole_rows():
-                if counts is None:
-                    counts = torch.zeros(batch.probs.shape[1] + 1, dtype=torch.int64, device=batch.probs.device)
-                for rows in blocks_of(batch.probs):
-                    scores, quality = (None if part is None else part[rows] for part in (batch.scores, batch.quality))
-                    sizes = count_rows(sets_of(batch.probs[rows], scores, quality)).to(counts.device)
-                    counts.scatter_add_(0, sizes, torch.ones_like(sizes))
-        counts = None if counts is None else counts.cpu()
-        return None if counts is None or not counts.sum() else SizeSummary.of(counts)
+    def first_round(self, sample: Any = None, *, sizes: bool = True) -> FitState:
+        """What is asked first of calibration rows that are in several places.
+
+        A rule is fitted on rows anywhere by asking, merging the answers and asking again; the result is that of :meth:`fit` on
+        all rows, to the last bit. :func:`~shortlist.sets.fit_shards` does it in one process::
+
+            state = rule.first_round()
+            while not state.done:
+                state = rule.next_round(merged(rule.summary(state, *shard) for shard in shards))
+            rule.fit_from(state)
+
+        Args:
+            sample: some rows, (n, C): without it the first answers of an average-k rule are larger.
+            sizes: whether the sizes of the sets are measured, in one more round; true by default.
+        """
+        from shortlist.sets.shards import begin
+
+        return begin(self, sample, sizes=sizes)
+
+    def summary(
+        self, state: FitState, probs: Source, target: Any = None, *, quality: Any = None, first_row: int = 0
+    ) -> FitState:
+        """What some of the calibration rows answer to a round: a state that is merged with those of the other rows.
+
+        Args:
+            state: the round; answers that it holds are left out.
+            probs: as for :meth:`fit`; batches are read once.
+            target: as for :meth:`fit`.
+            quality: as for :meth:`fit`.
+            first_row: how many rows come before these, which a randomised rule draws by.
+        """
+        from shortlist.sets.shards import answer
+
+        return answer(self, state, probs, target, quality=quality, first_row=first_row)
+
+    def next_round(self, state: FitState) -> FitState:
+        """What is asked next, given the merged answers of all calibration rows."""
+        from shortlist.sets.shards import following
+
+        return following(self, state)
+
+    def fit_from(self, state: FitState) -> Self:
+        """Take the threshold, and whatever else a fit finds, from a state that is done."""
+        from shortlist.sets.shards import finish
+
+        finish(self, state)
+        return self
 
     def check_reads(self, predictions: Predictions) -> None:
         """Raise an error if the rule needs probabilities, or a quality, that these predictions do not have."""
@@ -242,7 +280,7 @@ class SetRule(Fitted):
         self._check_classes(values)
         check_same_origin(self.text, self.origin, probs)
         check_values(values, "probabilities" if self.needs_probabilities else "scores")
-        if self._chooses_threshold and not self.needs_probabilities:
+        if self.chooses_threshold and not self.needs_probabilities:
             warn_of_scale(values)
         sets = self.sets(values, quality=quality)
         if isinstance(probs, Tensor):
@@ -267,6 +305,8 @@ class SetRule(Fitted):
 
     def in_blocks(self) -> "SetsInBlocks":
         """A function that gives the sets of rows that come a block at a time, the same as those of all rows in one call."""
+        from shortlist.sets.blocks import SetsInBlocks
+
         return SetsInBlocks(self)
 
     def sets(self, probs: Tensor, draws: Tensor | None = None, quality: Tensor | None = None) -> Sets:
@@ -284,7 +324,7 @@ class SetRule(Fitted):
         threshold = self.fitted_buffer("threshold")
         if threshold.ndim and len(threshold) != probs.shape[1]:
             raise InputError(f"probs: the rule was fitted for {len(threshold)} classes, got {probs.shape[1]}")
-        if not self._chooses_threshold:
+        if not self.chooses_threshold:
             self.constraint.check_classes(probs.shape[1])
         drawn = () if draws is None else (draws,)  # an ordering that draws nothing need not know of draws
         return self.ordering.select(probs, self.constraint.limit(threshold).to(probs.device), *drawn)
@@ -314,7 +354,7 @@ class SetRule(Fitted):
         """The same rule, which answers only the rows that the gate accepts."""
         rule = self.twin()
         rule.text, rule.gate = f"{self.text},{gate.text}", gate
-        if self._chooses_threshold:  # of other rows
+        if self.chooses_threshold:  # of other rows
             rule._buffers["threshold"], rule.origin, rule.fitted_labels = None, None, None
         rule.calibrated = None
         return rule
@@ -355,30 +395,3 @@ class SetRule(Fitted):
         if threshold.ndim:
             return f"SetRule({self.text}, {len(threshold)} thresholds)"
         return f"SetRule({self.text}, threshold {threshold.item():.6g})"
-
-
-class SetsInBlocks:
-    """The sets of rows that come a block at a time: draws of a randomised rule do not depend on the division into blocks.
-
-    Args:
-        rule: fitted, or one that needs no fit.
-    """
-
-    def __init__(self, rule: SetRule):
-        self._rule, self._draws = rule, rule.ordering.row_draws()
-
-    def __call__(self, probs: Tensor, scores: Tensor | None = None, quality: Tensor | None = None) -> Sets:
-        """The sets of a block of values that have been checked already.
-
-        Args:
-            probs: (N, C).
-            scores: what the probabilities were computed from, if that is known: a randomised rule draws by these.
-            quality: (N,), if the gate compares rows by it.
-        """
-        return self._rule.gated(probs, self._rule.bounded(probs, self.unbounded(probs, scores)), quality)
-
-    def unbounded(self, probs: Tensor, scores: Tensor | None = None) -> Sets:
-        """The same before the cap, the floor and the gate."""
-        if self._draws is None:
-            return self._rule.unbounded(probs)
-        return self._rule.unbounded(probs, self._draws(probs if scores is None else scores).to(probs.device))

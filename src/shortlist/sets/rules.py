@@ -27,16 +27,8 @@ from typing import Any
 
 from shortlist.checks import as_typed, decimal, whole
 from shortlist.errors import InputError, ShortlistWarning
-from shortlist.sets.constraints import (
-    AverageError,
-    AverageSize,
-    ErrorPerClass,
-    InterpolatedError,
-    Level,
-    Mass,
-    Size,
-    check_alpha,
-)
+from shortlist.sets.conformal import AverageError, ErrorPerClass, InterpolatedError
+from shortlist.sets.constraints import AverageSize, Level, Mass, Size, check_alpha
 from shortlist.sets.gates import Gate, GateMeasure
 from shortlist.sets.hierarchy import SurestNode
 from shortlist.sets.multilabel import LabelMeasure, LabelObjective, Risk

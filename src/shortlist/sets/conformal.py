@@ -1,0 +1,208 @@
+"""Conformal constraints: the error on average, of every class, or in between, on rows with labels."""
+
+import math
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shortlist.checks import as_typed, decimal
+from shortlist.errors import InputError
+from shortlist.leading_bits import BitCounts, first_round, ranked
+from shortlist.rounds import Values
+from shortlist.sets.batches import Batch
+from shortlist.sets.constraints import ENOUGH, Constraint, FittedThreshold, check_alpha
+from shortlist.sets.orderings import Ordering, Probability
+from shortlist.tensors import Array, Probs, is_single_label, pick
+
+MUCH = 0.02  # a note says so if coverage exceeds what was asked for by more
+
+
+def conformal_rank(n: int, alpha: Fraction) -> int:
+    """``⌈(n + 1)(1 - α)⌉`` in exact arithmetic."""
+    return math.ceil((n + 1) * (1 - alpha))
+
+
+def ranks_from_top(counts: Array, alpha: Fraction, ordering: Ordering) -> Array:
+    """The place of the conformal quantile in the decreasing order of n values, for each n; 0 where n is too small for one."""
+    sizes, where = np.unique(counts, return_inverse=True)
+    ranks = [conformal_rank(int(n), alpha) for n in sizes]
+    found = [0 if rank > n else rank if ordering.descending else n + 1 - rank for n, rank in zip(sizes, ranks, strict=True)]
+    return np.array(found, np.int64)[where]
+
+
+@dataclass
+class AverageError(Constraint):
+    """The label of a new row is missed with probability at most α: split conformal prediction."""
+
+    kind = "average-error"
+    per_class = False
+    needs_labels = one_label = takes_draws = True
+    alpha: int | float | str
+    guarantee: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.level = check_alpha(self.alpha)
+        self.alpha = as_typed("alpha", self.alpha)
+        self.guarantee = (
+            f"The set of a new row contains its label with probability at least {1 - float(self.level):g}, on average over "
+            "rows and calibration sets, if new rows and calibration rows are exchangeable."
+        )
+
+    def values(self, ordering: Ordering, batch: Batch) -> Values:
+        """The ordering at the true labels."""
+        target = batch.labels
+        single = is_single_label(target)
+        if self.one_label and not single:
+            raise InputError(
+                "target: expected one label a row, got many labels: use risk-control, which bounds the share of labels that is "
+                "missed, or classwise"
+            )
+        values, rows = ordering.at_labels(batch.probs, target), len(batch.probs)
+        if not self.draws_from(ordering):
+            return Values(values, rows)
+        own = (pick(batch.probs, target) if single else batch.probs[target]).double()
+        numbers = batch.row_numbers if single else batch.row_numbers.repeat_interleave(target.sum(1))
+        return Values(values, rows, own=own, numbers=numbers)
+
+    def step(self, ordering: Ordering, counts: BitCounts, classes: int) -> BitCounts | FittedThreshold:
+        """The conformal quantile of these values."""
+        n = _some(counts)
+        rank = conformal_rank(n, self.level)
+        labels = torch.tensor(n)
+        if rank > n:
+            note = (
+                f"{n} calibration rows are too few for an error of {self.alpha} "
+                f"({math.ceil(1 / self.level) - 1} are needed): every label is returned"
+            )
+            return FittedThreshold(torch.tensor(ordering.worst(), dtype=torch.float64), (note,), labels)
+        [place] = ranked(counts, ranks_from_top(np.array([n]), self.level, ordering))
+        if not counts.resolved:
+            return counts.opening(counts.codes[[place]])
+        above = int(counts.bins.above[place, 0])
+        within = above + int(counts.bins.counts[place, 0]) if ordering.descending else n - above
+        notes: tuple[str, ...] = ()
+        if n >= ENOUGH and (extra := (within - rank) / n) > MUCH:
+            notes = (
+                f"{extra:.1%} more of the calibration rows are covered than was asked for, because many tie at the threshold: "
+                "sets are larger than necessary (aps and raps can be randomised, aps:ALPHA:random)",
+            )
+        return FittedThreshold(torch.tensor(float(counts.values()[place]), dtype=torch.float64), notes, labels)
+
+
+@dataclass
+class ErrorPerClass(AverageError):
+    """The same for each class by itself; a class with too few calibration rows is in every set."""
+
+    kind = "error-per-class"
+    per_class = True
+    one_label = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.guarantee = (
+            f"Whatever the label of a new row, its set contains it with probability at least {1 - float(self.level):g}, if new "
+            "rows and calibration rows of a class are exchangeable."
+        )
+
+    def first_counts(self, ordering: Ordering, sample: Probs | None = None) -> BitCounts:
+        """As declared by :class:`Constraint`: values are counted class by class."""
+        return first_round(grouped=True)
+
+    def values(self, ordering: Ordering, batch: Batch) -> Values:
+        """The ordering at the true labels, which are the groups."""
+        target = batch.labels
+        labels = target if is_single_label(target) else target.nonzero()[:, 1]
+        return replace(super().values(ordering, batch), groups=labels)
+
+    def step(self, ordering: Ordering, counts: BitCounts, classes: int) -> BitCounts | FittedThreshold:
+        """One conformal quantile for each class."""
+        _some(counts)
+        found = self._quantiles(ordering, counts, classes)
+        if isinstance(found, BitCounts):
+            return found
+        thresholds, labels = found
+        notes: tuple[str, ...] = ()
+        if always := int((thresholds == ordering.worst()).sum()):
+            least = math.ceil(1 / self.level) - 1
+            notes = (
+                f"{always} of {len(thresholds)} classes have fewer than the {least} calibration rows that an error of "
+                f"{self.alpha} needs: they are in every set",
+            )
+        return FittedThreshold(thresholds, notes, labels)
+
+    def _quantiles(self, ordering: Ordering, counts: BitCounts, groups: int) -> BitCounts | tuple[Tensor, Tensor]:
+        """The quantile of each group, and its number of values; or the next round."""
+        sizes = np.zeros(groups, np.int64)
+        present, totals = counts.group_totals()
+        sizes[present] = totals[:, 0]
+        places = ranked(counts, ranks_from_top(sizes, self.level, ordering))
+        if len(places) and not counts.resolved:
+            return counts.opening(counts.codes[places])
+        thresholds = np.full(groups, ordering.worst())
+        if len(places):
+            thresholds[counts.bins.groups[places]] = counts.values()[places]
+        return torch.from_numpy(thresholds), torch.from_numpy(sizes)
+
+
+@dataclass
+class InterpolatedError(ErrorPerClass):
+    """Thresholds between those of each class and the common one."""
+
+    kind = "interpolated-error"
+    one_label = True
+    needs_probabilities = True  # an infinite threshold counts as 1
+    weight: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.weight = float(decimal("weight", self.weight))
+        if not 0 <= self.weight <= 1:
+            raise InputError(f"weight: expected a number from 0 (one threshold) to 1 (class-wise), got {self.weight}")
+        self.guarantee = (
+            f"No guarantee of its own: the thresholds lie between those for an error of {self.alpha} on average (weight 0) and "
+            f"for every class (weight 1), at weight {self.weight:g}."
+        )
+
+    def values(self, ordering: Ordering, batch: Batch) -> Values:
+        """Every value twice: in the group of its label, and in one more that holds all."""
+        found = super().values(ordering, batch)
+        assert found.groups is not None
+        together = torch.full_like(found.groups, batch.probs.shape[1])
+        return replace(found, values=found.values.repeat(2), groups=torch.cat([found.groups, together]))
+
+    def step(self, ordering: Ordering, counts: BitCounts, classes: int) -> BitCounts | FittedThreshold:
+        """``w · q_y + (1 - w) · q``; a class that would always be in counts as one with the threshold 0."""
+        _some(counts)
+        found = self._quantiles(ordering, counts, classes + 1)
+        if isinstance(found, BitCounts):
+            return found
+        per_class, common = found[0][:-1], float(found[0][-1])
+        always = int((per_class == ordering.worst()).sum())
+        mixed = self._mixed(per_class.clamp(min=0), max(common, 0.0))
+        notes = (f"{always} of {len(per_class)} classes have too few rows: their own threshold counts as 0",) if always else ()
+        return FittedThreshold(mixed, notes)
+
+    def first_counts(self, ordering: Ordering, sample: Probs | None = None) -> BitCounts:
+        """As declared by :class:`Constraint`."""
+        if type(ordering) is not Probability or ordering.needs_prior:
+            raise InputError("interpolated: expected lac, whose thresholds lie between 0 and 1")
+        return super().first_counts(ordering, sample)
+
+    def _mixed(self, per_class: Tensor, common: float) -> Tensor:
+        """The thresholds in between, rounded down: rounded up, a label that lies exactly at one would be left out."""
+        weight, shared = decimal("weight", self.weight), Fraction(common)
+        exact = [weight * Fraction(own) + (1 - weight) * shared for own in per_class.tolist()]
+        rounded = [(float(value), value) for value in exact]
+        return torch.tensor(
+            [near if near <= value else math.nextafter(near, -math.inf) for near, value in rounded], dtype=torch.float64
+        )
+
+
+def _some(counts: BitCounts) -> int:
+    """The number of values; an error if there are none."""
+    if not counts.seen:
+        raise InputError("probs: expected labelled calibration rows, got none")
+    return counts.seen

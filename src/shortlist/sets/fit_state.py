@@ -1,0 +1,198 @@
+"""FitState: what is known about calibration rows at one point of a fit, small enough to be sent, and merged in any order."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
+from functools import reduce
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_arrays, save as save_arrays
+
+from shortlist.errors import InputError
+from shortlist.leading_bits import BitCounts, added
+from shortlist.sets.draws import Digest
+from shortlist.tensors import Array
+
+Stage: TypeAlias = Literal["gate", "draws", "threshold", "sizes", "done"]
+FORMAT = "shortlist-fit/1"
+HEADER = "header"
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What earlier rounds have found: the same in every state of a round.
+
+    Args:
+        sizes: whether the sizes of the sets are measured in the end.
+        gate: the threshold of the gate.
+        seed: of the draws of calibration rows, and of new rows.
+        listed: the draw of every row, where they come from the user's generator.
+        threshold: of the rule, float64, () or (C,).
+        labels: the number of labels that it was chosen on.
+        notes: what the user should know about it.
+    """
+
+    sizes: bool = True
+    gate: float | None = None
+    seed: tuple[int, int] | None = None
+    listed: Array | None = None
+    threshold: Array | None = None
+    labels: Array | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of the sets of some rows.
+
+    Args:
+        sizes: those that occur, in order, uint64.
+        counts: the number of sets of each, int64 (n, 1).
+        single: the number of rows with exactly one label, as far as that matters.
+        right: the number of these whose most probable label is that label.
+    """
+
+    sizes: Array = field(default_factory=lambda: np.zeros(0, np.uint64))
+    counts: Array = field(default_factory=lambda: np.zeros((0, 1), np.int64))
+    single: int = 0
+    right: int = 0
+
+    def merge(self, other: "Sizes") -> "Sizes":
+        """The sizes of the sets of the rows of both."""
+        sizes, counts = added([(self.sizes, self.counts), (other.sizes, other.counts)])
+        return Sizes(sizes, counts, self.single + other.single, self.right + other.right)
+
+
+@dataclass(frozen=True, eq=False)
+class FitState:
+    """What one round of a fit asks of calibration rows, and the answers of some of them.
+
+    States of the same round are merged in any order, ``a + b``, with the same result; :meth:`to_bytes` is what is sent.
+
+    Args:
+        stage: what the round is for: the threshold of the gate, the seed of random draws, the threshold of the rule, or the
+            sizes of its sets; ``done`` if nothing is left to ask.
+        known: what earlier rounds have found.
+        rows: the number of rows that have answered.
+        origin: the number of classes of these rows, their names and link where they are known; None without rows.
+        counts: of values, for a threshold.
+        digest: of the rows, for draws.
+        sizes: of sets.
+    """
+
+    stage: Stage
+    known: Known = field(default_factory=Known)
+    rows: int = 0
+    origin: dict[str, Any] | None = None
+    counts: BitCounts | None = None
+    digest: Digest = field(default_factory=Digest)
+    sizes: Sizes = field(default_factory=Sizes)
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to ask."""
+        return self.stage == "done"
+
+    @property
+    def classes(self) -> int:
+        """The number of classes, if there are rows."""
+        return 0 if self.origin is None else int(self.origin["classes"])
+
+    def empty(self) -> "FitState":
+        """The same round without answers."""
+        counts = None if self.counts is None else self.counts.empty()
+        return FitState(self.stage, self.known, counts=counts)
+
+    def merge(self, other: "FitState") -> "FitState":
+        """The answers of the rows of both."""
+        if self.stage != other.stage or (self.counts is None) != (other.counts is None):
+            raise InputError(f"states: expected those of one round, got a round for {self.stage!r} and one for {other.stage!r}")
+        if None not in (self.origin, other.origin) and self.origin != other.origin:
+            raise InputError(
+                "states: expected rows with the same classes and link in every shard, got "
+                f"{_origin_in_words(self.origin)} and {_origin_in_words(other.origin)}"
+            )
+        counts = None if self.counts is None or other.counts is None else self.counts.merge(other.counts)
+        return replace(
+            self,
+            rows=self.rows + other.rows,
+            origin=self.origin or other.origin,
+            counts=counts,
+            digest=self.digest.merge(other.digest),
+            sizes=self.sizes.merge(other.sizes),
+        )
+
+    __add__ = merge
+
+    def to_bytes(self) -> bytes:
+        """The state as the bytes of a safetensors file; for :meth:`from_bytes`."""
+        known = asdict(self.known)
+        arrays = {f"known.{name}": known.pop(name) for name in ("listed", "threshold", "labels")}
+        arrays |= {"sizes.sizes": self.sizes.sizes, "sizes.counts": self.sizes.counts}
+        header: dict[str, Any] = {
+            "format": FORMAT,
+            "stage": self.stage,
+            "known": known,
+            "rows": self.rows,
+            "origin": self.origin,
+            "digest": self.digest,
+            "sizes": (self.sizes.single, self.sizes.right),
+            "counts": None,
+        }
+        if self.counts is not None:
+            header["counts"], more = self.counts.packed()
+            arrays |= {f"counts.{name}": array for name, array in more.items()}
+        text = np.frombuffer(json.dumps(header).encode(), np.uint8)
+        held = {name: np.asarray(array, order="C") for name, array in arrays.items() if array is not None}
+        content: bytes = save_arrays({HEADER: text, **held})
+        return content
+
+    @staticmethod
+    def from_bytes(content: bytes) -> "FitState":
+        """The state that :meth:`to_bytes` gave; nothing in it is executed."""
+        try:
+            arrays = load_arrays(content)
+            header = json.loads(arrays.pop(HEADER).tobytes())
+            if header["format"] != FORMAT:
+                raise InputError(f"state: expected the format {FORMAT}, got {header['format']!r}")
+            return _from_parts(header, arrays)
+        except (SafetensorError, KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+            raise InputError(f"state: expected what FitState.to_bytes gave, got something else ({error!r})") from error
+
+
+def _from_parts(header: dict[str, Any], arrays: dict[str, Array]) -> FitState:
+    known = header["known"]
+    known["seed"] = None if known["seed"] is None else tuple(known["seed"])
+    known["notes"] = tuple(known["notes"])
+    held: dict[str, Any] = {name: arrays.get(f"known.{name}") for name in ("listed", "threshold", "labels")}
+    counts = None
+    if header["counts"] is not None:
+        parts = {name.removeprefix("counts."): array for name, array in arrays.items() if name.startswith("counts.")}
+        counts = BitCounts.unpacked(header["counts"], parts)
+    return FitState(
+        header["stage"],
+        Known(**known, **held),
+        header["rows"],
+        header["origin"],
+        counts,
+        Digest(*header["digest"]),
+        Sizes(arrays["sizes.sizes"], arrays["sizes.counts"], *header["sizes"]),
+    )
+
+
+def merged(states: Iterable[FitState]) -> FitState:
+    """All answers of one round."""
+    found = iter(states)
+    first = next(found, None)
+    if first is None:
+        raise InputError("states: expected at least one, got none")
+    return reduce(FitState.merge, found, first)
+
+
+def _origin_in_words(origin: dict[str, Any] | None) -> str:
+    known = origin or {}
+    names = known.get("names")
+    first = "" if not names else f" from {names[0]!r} to {names[-1]!r}"
+    return f"{known.get('classes')} classes{first}"
