@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from shortlist.errors import InputError
 from shortlist.recipes.baselines import FAMILIES, plantnet_cross_entropy
-from shortlist.recipes.cifar100 import cifar100_average5, cifar100_resnet18, cifar100_top5
+from shortlist.recipes.cifar100 import cifar100_average5, cifar100_resnet9, cifar100_resnet18, cifar100_top5
 from shortlist.recipes.flora import flora_minutes, flora_open_set, flora_quadrats, flora_seconds
 from shortlist.recipes.imagenet import imagenet_top_k
 from shortlist.recipes.imagenet_lt import imagenet_lt_top_k
@@ -33,6 +33,7 @@ def _by_name() -> Mapping[str, Recipe]:
         cifar100_top5(),
         cifar100_average5(),
         cifar100_resnet18(),
+        cifar100_resnet9(),
         cifar60_40(),
         *map(one_against_rest, DATA),
         *(plantnet_top_k(k) for k in (1, 3, 5, 10)),
