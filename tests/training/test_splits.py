@@ -253,17 +253,17 @@ REFUSED = {
     "one group": (
         whole(60, groups=["a"] * 60),
         {},
-        "got none for val and test: rows of one group or one picture file stay together, and these 60 rows are in 1 group:",
+        "got none for val and test: rows of one group or one picture file stay together, and there are 60 rows in 1 group:",
     ),
     "two groups": (
         whole(60, groups=["a"] * 40 + ["b"] * 20),
         {"calibration_share": 0.0},
-        "got none for val and test: rows of one group or one picture file stay together, and these 60 rows are in 2 groups:",
+        "got none for val and test: rows of one group or one picture file stay together, and there are 60 rows in 2 groups:",
     ),
     "val of one group": (
         dataset({**three().splits, "val": split(cycled(40), 1000, groups=["a"] * 40)}),
         {},
-        "got none for calibration: rows of one group or one picture file stay together, and these 40 rows are in 1 group:",
+        "got none for calibration: rows of one group or one picture file stay together, and there are 40 rows in 1 group:",
     ),
     "k of all classes": (
         three(),

@@ -189,7 +189,7 @@ def _check_drawn(dataset: Dataset, source: Split, parts: Mapping[str, Split]) ->
     if together is not None:
         raise InputError(
             f"{dataset.name}: expected rows for {', '.join(parts)}, got none for {' and '.join(empty)}: rows of one group or "
-            f"one picture file stay together, and these {counted(len(source), 'row')} are in "
+            f"one picture file stay together, and there are {counted(len(source), 'row')} in "
             f"{counted(len(set(together)), 'group')}: use smaller groups, or give the data these splits"
         )
 
