@@ -268,7 +268,7 @@ REFUSED = {
     "k of all classes": (
         three(),
         {"parameters": {"k": 5}},
-        "k: expected a number from 1 to 3 for the 4 classes of garden, got 5 (the default is 5)",
+        "k: expected a number from 1 to 3 for the 4 classes of garden, got 5 (the default of average-k)",
     ),
     "average-k of all": (
         three(),
@@ -427,7 +427,7 @@ def test_one_class_without_rows_to_measure_on_is_told_as_one():
 
 
 def test_a_k_that_nobody_gave_is_called_what_it_is():
-    with pytest.raises(InputError, match=r"^k: .*from 1 to 3 .* got 5 \(the default is 5\): .* such as 2$"):
+    with pytest.raises(InputError, match=r"^k: .*from 1 to 3 .* got 5 \(the default of average-k\): .* such as 2$"):
         split_for_training(three(), recipe(parameters={}))
     with pytest.raises(InputError, match=r"from 1 to 3 .* got 7"):
         split_for_training(three(), recipe(parameters={"k": 7}))

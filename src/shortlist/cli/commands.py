@@ -35,7 +35,7 @@ COMMANDS = {
     ),
     "calibrate": Listed(
         "calibrate:calibrate",
-        "Fit a link on labelled scores and write other scores with it: the same scores, better probabilities.",
+        "Fit a link on labelled scores and write a file of scores with it: the scores stay, their probabilities improve.",
     ),
     "data": Listed("data:app", "Inspect datasets, build a benchmark from an archive, aggregate votes."),
     "train": Listed(

@@ -236,7 +236,7 @@ def _check_method(dataset: Dataset, recipe: Recipe) -> None:
     k = recipe.parameters.get("k")
     if k is not None and not 0 < float(k) < classes:
         default = checked_parameters(find_method(recipe.method)).get("k")
-        unless = f" (the default is {default})" if k == default else ""
+        unless = f" (the default of {recipe.method})" if k == default else ""
         raise InputError(
             f"k: expected a number from 1 to {classes - 1} for the {classes} classes of {dataset.name}, got {k}{unless}: set "
             f"k to a smaller number, such as {default_k(classes)}"
