@@ -195,7 +195,7 @@ def test_a_full_folder_and_a_file_are_refused_and_left_alone(tmp_path, kind, wor
         path.mkdir()
         (path / (".old" if kind == "hidden" else "old")).write_text("old")
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(InputError, match=f"expected a new or empty folder, got {words}$"):
+    with pytest.raises(InputError, match=f"expected a new or empty folder, got {words}: choose another$"):
         fill(path)
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -554,3 +554,18 @@ def test_a_file_that_is_linked_elsewhere_keeps_its_permissions(tmp_path):
         os.link(tmp_path / "picture", temporary / "linked")
         (temporary / "pointing").symlink_to(tmp_path / "picture")
     assert stat.S_IMODE((tmp_path / "picture").stat().st_mode) == 0o400
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("leavs", ": did you mean {}/leaves?"),
+        ("elm", ": did you mean {}/elm-average-k?"),
+        ("*.jpg", ": no name matches the pattern"),
+        ("zebra", ""),
+    ],
+)
+def test_a_message_names_what_lies_beside_a_missing_path(tmp_path, typed, told):
+    for name in ("leaves", "elm-average-k", ".hidden"):
+        (tmp_path / name).mkdir()
+    assert files.similar_paths(tmp_path / typed) == told.format(tmp_path)

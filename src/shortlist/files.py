@@ -100,11 +100,15 @@ def similar_paths(path: Path, most: int = 2) -> str:
     >>> similar_paths(Path("no such folder") / "photos")
     ''
     """
+    if "*" in path.name:  # a shell hands over a pattern as it is where nothing matches
+        return ": no name matches the pattern"
     try:
         names = sorted(entry for entry in os.listdir(path.parent) if not entry.startswith("."))
     except OSError:
         return ""
     like = similar(path.name, names, most) if path.name else []
+    if not like and path.name:  # runs/leaves, where there is runs/leaves-average-k
+        like = [name for name in names if name.startswith(f"{path.name}-")][:most]
     shown = " or ".join(printable(str(path.parent / name)) for name in like)
     return f": did you mean {shown}?" if like else ""
 
@@ -113,7 +117,7 @@ def check_new_folder(path: Path) -> None:
     """Raise an error unless there is nothing at the path, or an empty folder."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         came = "one with files in it" if path.is_dir() else "a file"
-        raise InputError(f"cannot write {path}: expected a new or empty folder, got {came}")
+        raise InputError(f"cannot write {path}: expected a new or empty folder, got {came}: choose another")
 
 
 @contextmanager

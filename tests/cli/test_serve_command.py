@@ -2,6 +2,7 @@
 
 import json
 import socket
+from pathlib import Path
 
 import pytest
 import uvicorn
@@ -188,6 +189,6 @@ def test_the_count_of_valid_labels_is_that_of_the_table(run, tmp_path):
     done = run("data", "votes", "votes.sqlite", "--rule", "majority", "--theta", "1", "--out", "validated")
     assert done.code == 0, done.err
     assert "2 items, 2 labelled, 1 valid" in done.err
-    assert "2 photographs, 1 with a valid label" in done.err
+    assert f"2 photographs, 1 with a valid label; next: shortlist train {Path('validated', 'labels.csv')}" in done.err
     table = (tmp_path / "validated" / "labels.csv").read_text().splitlines()
     assert [line.split(",")[1:3] for line in table[1:]] == [["ash", "True"], ["(none of these)", "False"]]

@@ -43,6 +43,18 @@ def test_empty_sets_are_shown_and_counted(run, tmp_path):
     assert "2 sets, 0.5 labels on average, 50.0% empty" in outcome.err
 
 
+def test_one_set_is_not_many(run, tmp_path):
+    path = tmp_path / "one.safetensors"
+    Predictions([[0.9, 0.1]], link="identity").save(path)
+    assert run("sets", path, "--rule", "threshold:0.5").err.startswith("1 set, 1 labels on average")
+
+
+def test_scores_without_labels_are_told_where_labels_are_looked_for(fails, tmp_path):
+    np.savez(tmp_path / "scores.npz", logits=-2 * np.eye(4), labels=np.arange(4))
+    told = fails("sets", "scores.npz", "--scores-key", "logits", "--link", "softmax", "--split", "0.5", "--rule", "lac:0.5")
+    assert "got rows without labels: name their array or column with --target-key, or call it target" in told
+
+
 @pytest.mark.parametrize(("rule", "fit"), [("average-k:2", average_k(2)), ("lac:0.1", lac(0.1))])
 def test_json_lines_are_the_sets_of_the_rule_fitted_on_the_calibration_file(rule, fit, run, old, new):
     outcome = run("sets", new, "--rule", rule, "--calibration", old, "--json")

@@ -285,6 +285,7 @@ def test_ctrl_c_before_training_began_says_so(run, tmp_path, monkeypatch):
         (("--resume",), "--resume: expected --out"),
         (("--resume", "auto"), "--resume: expected --out"),
         ((TINY, "--resume=always"), "--resume: expected nothing after it, or auto, got 'always'"),
+        ((TINY, "--resume", "atuo"), "--resume: expected nothing after it, or auto, got 'atuo'"),
         (("--resume", "auto", "--out", "none"), "none holds no run to continue: to begin one, data or a recipe are needed"),
     ],
 )

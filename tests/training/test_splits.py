@@ -253,22 +253,22 @@ REFUSED = {
     "one group": (
         whole(60, groups=["a"] * 60),
         {},
-        "got none for val and test: rows of one group or one picture file stay together, and these 60 rows are in 1 group:",
+        "got none for val and test: rows of one group or one picture file stay together, and there are 60 rows in 1 group:",
     ),
     "two groups": (
         whole(60, groups=["a"] * 40 + ["b"] * 20),
         {"calibration_share": 0.0},
-        "got none for val and test: rows of one group or one picture file stay together, and these 60 rows are in 2 groups:",
+        "got none for val and test: rows of one group or one picture file stay together, and there are 60 rows in 2 groups:",
     ),
     "val of one group": (
         dataset({**three().splits, "val": split(cycled(40), 1000, groups=["a"] * 40)}),
         {},
-        "got none for calibration: rows of one group or one picture file stay together, and these 40 rows are in 1 group:",
+        "got none for calibration: rows of one group or one picture file stay together, and there are 40 rows in 1 group:",
     ),
     "k of all classes": (
         three(),
         {"parameters": {"k": 5}},
-        "k: expected a number from 1 to 3 for the 4 classes of garden, got 5 (the default is 5)",
+        "k: expected a number from 1 to 3 for the 4 classes of garden, got 5 (the default of average-k)",
     ),
     "average-k of all": (
         three(),
@@ -427,7 +427,7 @@ def test_one_class_without_rows_to_measure_on_is_told_as_one():
 
 
 def test_a_k_that_nobody_gave_is_called_what_it_is():
-    with pytest.raises(InputError, match=r"^k: .*from 1 to 3 .* got 5 \(the default is 5\): .* such as 2$"):
+    with pytest.raises(InputError, match=r"^k: .*from 1 to 3 .* got 5 \(the default of average-k\): .* such as 2$"):
         split_for_training(three(), recipe(parameters={}))
     with pytest.raises(InputError, match=r"from 1 to 3 .* got 7"):
         split_for_training(three(), recipe(parameters={"k": 7}))

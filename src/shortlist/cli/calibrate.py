@@ -45,7 +45,7 @@ def calibrate(
     scores_key: options.ScoresKey = None,
     target_key: options.TargetKey = None,
 ) -> None:
-    """Fit a link on labelled scores and write other scores with it: the same scores, better probabilities.
+    """Fit a link on labelled scores and write a file of scores with it: the scores stay, their probabilities improve.
 
     For a classifier (or the folder of a run), the link, the set rule or both are fitted again, and the classifier is written to
     a new folder.

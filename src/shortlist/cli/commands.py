@@ -4,12 +4,13 @@ import importlib
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from functools import wraps
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from shortlist.words import printable
+from shortlist.words import printable, similar
 
 
 class Listed(NamedTuple):
@@ -34,7 +35,7 @@ COMMANDS = {
     ),
     "calibrate": Listed(
         "calibrate:calibrate",
-        "Fit a link on labelled scores and write other scores with it: the same scores, better probabilities.",
+        "Fit a link on labelled scores and write a file of scores with it: the scores stay, their probabilities improve.",
     ),
     "data": Listed("data:app", "Inspect datasets, build a benchmark from an archive, aggregate votes."),
     "train": Listed(
@@ -127,6 +128,8 @@ def with_words(arguments: list[str]) -> list[str]:
     ['garden', '--resume=auto', '--out', 'here']
     >>> with_words(["--resume", "garden"])
     ['--resume=yes', 'garden']
+    >>> with_words(["--resume", "atuo"])  # `train` says what it expects
+    ['--resume=atuo']
     """
     found: list[str] = []
     rest = list(arguments)
@@ -135,9 +138,15 @@ def with_words(arguments: list[str]) -> list[str]:
         if one == "--":
             return [*found, one, *rest]
         if one in WORDS:
-            one += f"={rest.pop(0) if rest and rest[0] in WORDS[one] else ALONE}"
+            one += f"={rest.pop(0) if rest and _is_word(rest[0], WORDS[one]) else ALONE}"
         found.append(one)
     return found
+
+
+def _is_word(argument: str, words: tuple[str, ...]) -> bool:
+    """Whether an argument is one of these words, or a misspelt one rather than an option or a path."""
+    misspelt = bool(similar(argument, words)) and not argument.startswith("-") and not Path(argument).exists()
+    return argument in words or misspelt
 
 
 def hide_types_of_flags(command: Any) -> None:

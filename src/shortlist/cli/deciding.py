@@ -20,6 +20,7 @@ from shortlist.row_order import count_rows
 from shortlist.sets import SetRule, class_laws, coverage_law
 from shortlist.sets.lists import Describer, LabelList, check_list_path, list_writer, lists_of
 from shortlist.sets.sizes import SizeSummary
+from shortlist.words import counted
 
 SHOWN = 10
 
@@ -58,7 +59,11 @@ def sets(
     prepared.check_size(size)
     if save_rule is not None:
         prepared.rule.save(save_rule)
-    parts = [f"{size.rows:,} sets", f"{size.mean:.4g} labels on average", f"{float(listed.counts[0]) / size.rows:.1%} empty"]
+    parts = [
+        counted(size.rows, "set"),
+        f"{size.mean:.4g} labels on average",
+        f"{float(listed.counts[0]) / size.rows:.1%} empty",
+    ]
     parts += [f"{listed.refused:,} refused by the gate"] if prepared.rule.gate is not None else []
     say(", ".join(parts) + (f" → {out}" if out else ""))
     finish([prepared], strict)

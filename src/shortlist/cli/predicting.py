@@ -38,7 +38,7 @@ from shortlist.sets.lists import Describer, LabelList, label_lists, list_writer
 from shortlist.sets.sizes import SizeSummary
 from shortlist.tensors import Scores, Target
 from shortlist.training.failures import is_out_of_memory
-from shortlist.words import printable, quoted
+from shortlist.words import counted, printable, quoted
 
 SHOWN = 10
 NAMED = 5  # files of a folder that turned out to be something else
@@ -354,7 +354,7 @@ def _conclude(work: _Work, out: Path | None, to_scores: bool) -> None:
     unreadable = sum(problem.kind == UNREADABLE for problem in work.problems)
     if unreadable:
         warn(f"skipped {unreadable:,} of the {len(work.rows):,} pictures, which could not be read")
-    parts = [f"{work.done:,} {'rows of scores' if to_scores else 'sets'}"]
+    parts = [counted(work.done, *(("row of scores", "rows of scores") if to_scores else ("set",)))]
     if work.model.rule is not None and work.makes_sets:
         size = SizeSummary.of(work.counts)
         parts += [f"{size.mean:.4g} labels on average", f"{float(work.counts[0]) / size.rows:.1%} empty"]

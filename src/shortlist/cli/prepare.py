@@ -238,7 +238,8 @@ def _fit_all(waiting: list[Prepared], rows: Predictions) -> None:
         one.rule.check_reads(rows)
         if one.rule.needs_labels and rows.target is None:
             raise InputError(
-                f"{one.rule.text} is fitted on labelled rows, got rows without labels: name their array with --target-key"
+                f"{one.rule.text} is fitted on labelled rows, got rows without labels: name their array or column "
+                "with --target-key, or call it target"
             )
         with noticed(one.warnings), Bar("calibrating", len(rows)) as bar:
             one.rule.fit(rows, progress=bar.at)

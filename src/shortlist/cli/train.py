@@ -70,7 +70,8 @@ Resume = Annotated[
     typer.Option(
         "--resume",
         metavar="[auto]",
-        help="Continue the run in --out; with auto: if there is one, else begin, so that a launcher can restart the command.",
+        help="Continue the run in --out. With auto: begin if there is none, continue one that was interrupted, leave a "
+        "finished one as it is; so the same command can be started again.",
     ),
 ]
 

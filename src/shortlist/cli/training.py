@@ -25,7 +25,11 @@ def requested_job(
 ) -> Job:
     """The job that the arguments describe; errors about missing ones name the options."""
     if data is None and recipe is None and not (resume and out is not None):
-        raise InputError("--resume: expected --out FOLDER" if resume else "expected data to train on, or --recipe NAME")
+        raise InputError(
+            "--resume: expected --out FOLDER, the folder of the run to continue"
+            if resume
+            else "expected data to train on, or --recipe NAME"
+        )
     return resolve_job(data, recipe, settings, out, resume=resume)
 
 

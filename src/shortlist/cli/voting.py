@@ -96,7 +96,10 @@ def _write_dataset(store: "VoteStore", result: Aggregation, out: Path) -> None:
     from shortlist.web.labels import LABELS, write_dataset
 
     written = write_dataset(store, result, out)
-    say(f"{counted(len(written), 'photograph')}, {int(written.valid.sum()):,} with a valid label; next: train {out / LABELS}")
+    say(
+        f"{counted(len(written), 'photograph')}, {int(written.valid.sum()):,} with a valid label; next: "
+        f"shortlist train {out / LABELS}"
+    )
 
 
 def _aggregated(read: Votes, rule: str, b0: float | None, theta: float | None) -> Aggregation:

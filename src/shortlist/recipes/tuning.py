@@ -191,7 +191,7 @@ def search_in(folder: str | Path) -> tuple[Recipe, dict[str, tuple[Any, ...]]]:
     """The recipe and the grid of the search in a folder."""
     described = Path(folder) / TUNING
     if not described.exists():
-        raise InputError(f"{folder} holds no search to resume: start a new one")
+        raise InputError(f"{folder} holds no search to resume: check the folder, or begin a search without resuming")
     found = _read_json(described)
     if not isinstance(found, dict) or found.get("format") != FORMAT or not isinstance(found.get("grid"), dict):
         raise InputError(f"cannot read {described}: expected a search of the format {FORMAT}")

@@ -144,7 +144,7 @@ class RunFolder:
         """Raise an error unless this is a run of the same recipe."""
         self._check_folder()
         if not self.holds_run(self.path):
-            raise InputError(f"{self.path} holds no run to resume: start a new one")
+            raise InputError(f"{self.path} holds no run to resume: check the folder, or begin a run without resuming")
         changed = recipe.differences(self.recipe)
         if changed:
             shown = "; ".join(f"{name} {new!r} here, {old!r} there" for name, (new, old) in list(changed.items())[:5])

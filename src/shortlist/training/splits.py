@@ -189,7 +189,7 @@ def _check_drawn(dataset: Dataset, source: Split, parts: Mapping[str, Split]) ->
     if together is not None:
         raise InputError(
             f"{dataset.name}: expected rows for {', '.join(parts)}, got none for {' and '.join(empty)}: rows of one group or "
-            f"one picture file stay together, and these {counted(len(source), 'row')} are in "
+            f"one picture file stay together, and there are {counted(len(source), 'row')} in "
             f"{counted(len(set(together)), 'group')}: use smaller groups, or give the data these splits"
         )
 
@@ -236,7 +236,7 @@ def _check_method(dataset: Dataset, recipe: Recipe) -> None:
     k = recipe.parameters.get("k")
     if k is not None and not 0 < float(k) < classes:
         default = checked_parameters(find_method(recipe.method)).get("k")
-        unless = f" (the default is {default})" if k == default else ""
+        unless = f" (the default of {recipe.method})" if k == default else ""
         raise InputError(
             f"k: expected a number from 1 to {classes - 1} for the {classes} classes of {dataset.name}, got {k}{unless}: set "
             f"k to a smaller number, such as {default_k(classes)}"
