@@ -148,6 +148,7 @@ DOORS: dict[str, Door] = {
     **rule_doors("gate", lambda: sets.gate(sets.threshold(0.1), 0.5), "probabilities", many=True),
     **rule_doors("cap", lambda: sets.cap(sets.aps(0.1), 3), "probabilities"),
     **rule_doors("floor", lambda: sets.floor(sets.lac(0.1)), "scores"),
+    "fit_shards": Door(lambda v, t: sets.fit_shards(sets.lac(0.1), [(v, t)]), "scores", empty="error"),
     "bound_cost": Door(costs, "probabilities", empty="error"),
     "label_lists": Door(listed, "scores", empty="sets"),
     "Temperature": fit_link(links.Temperature),
@@ -170,6 +171,7 @@ EXCUSED = {
         "FittedThreshold", "Gate", "GivenLevel", "InterpolatedError", "LabelList", "LabelObjective", "Level", "Mass",
         "MassAbove", "Ordering", "Prefix", "Probability", "Rank", "Risk", "SetRule", "Size", "SizeSummary",
         "SurestNode",  # parts of rules
+        "FitState", "merged",  # answers of rows that were checked
         "ClassLaws", "CoverageLaw", "class_laws", "coverage_law",  # of numbers of rows
         "parse_rule", "register_modifier", "register_rule", "rule_from_record",
     },

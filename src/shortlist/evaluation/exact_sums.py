@@ -13,7 +13,7 @@ BITS = 31
 class ExactSum:
     """A sum of tensors of one shape.
 
-    Each tensor is rounded once, to a multiple of 2⁻⁹³; from there on nothing is, so sums can be merged in any order.
+    Each tensor is rounded once, towards 0 to a multiple of 2⁻⁹³; from there on nothing is, so sums can be merged in any order.
 
     Args:
         limbs: how many of each unit, int64 (4, …); up to 2³² tensors can be added before one overflows.
@@ -37,7 +37,7 @@ class ExactSum:
         finite = exact.isfinite()
         left, limbs = exact.where(finite, 0.0), []
         for _ in range(LIMBS):
-            whole = left.floor()
+            whole = left.trunc()  # what is left then has all its bits, also of a negative number
             limbs.append(whole.to(torch.int64))
             left = (left - whole) * 2.0**BITS
         return ExactSum(torch.stack(limbs), exact.where(~finite, 0.0), values.dtype)
@@ -51,11 +51,19 @@ class ExactSum:
 
     def value(self) -> Tensor:
         """The sum, in the dtype of the tensors."""
-        limbs = [*self.limbs]
-        for place in range(LIMBS - 1, 0, -1):  # carry, so that every limb but the first is below 2³¹
-            limbs[place - 1] = limbs[place - 1] + (limbs[place] >> BITS)
-            limbs[place] = limbs[place] & (2**BITS - 1)
+        negative = _carried(self.limbs)[0] < 0
+        # Of the absolute value: parts of different sign would lose in float64 what they have in common.
+        limbs = _carried(self.limbs.where(~negative, -self.limbs))
         total = torch.zeros_like(self.rest)
         for place in range(LIMBS - 1, -1, -1):
             total = total + limbs[place].double() * 2.0 ** (-BITS * place)
-        return (total + self.rest).to(self.dtype)
+        return (total.where(~negative, -total) + self.rest).to(self.dtype)
+
+
+def _carried(limbs: Tensor) -> list[Tensor]:
+    """The same number with every limb but the first from 0 to 2³¹ - 1."""
+    found = [*limbs]
+    for place in range(LIMBS - 1, 0, -1):
+        found[place - 1] = found[place - 1] + (found[place] >> BITS)
+        found[place] = found[place] & (2**BITS - 1)
+    return found
