@@ -8,6 +8,7 @@ from shortlist import losses
 from shortlist.errors import InputError
 from shortlist.kernels import use_kernels
 from shortlist.losses import loss_of_linear, supports_linear
+from shortlist.losses.linear import _chunks
 from tests.losses.cases import CASES, CLASSES, COUPLED, IGNORING, draw
 
 FEATURES = 4
@@ -310,3 +311,13 @@ def test_a_penalised_loss_without_a_reduction_is_refused():
     loss = losses.PenalisedLoss(losses.SpaLoss(reduction="none"), losses.LabelPairPenalty())
     with pytest.raises(InputError, match="reduction: .*got 'none' in SpaLoss"):
         loss_of_linear(loss, features(2), *head(), torch.tensor([0, 1]))
+
+
+@pytest.mark.parametrize(("rows", "fewest", "most"), [(512, 1, 1), (4_096, 7, 8), (65_536, 20, 30)])
+def test_chunks_on_a_gpu_are_a_small_part_of_a_batch_and_bounded(rows, fewest, most):
+    classes = 43_000
+    chunks = list(_chunks(torch.empty((), device="meta").expand(rows, classes), None))
+    assert fewest <= len(chunks) <= most
+    assert [part.start for part in chunks] == [0, *(part.stop for part in chunks[:-1])]
+    assert chunks[-1].stop == rows
+    assert max(part.stop - part.start for part in chunks) <= 12 * 2**23 // classes + 64

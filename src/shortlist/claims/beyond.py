@@ -78,6 +78,10 @@ WIDE: dict[str, dict[str, Any]] = {
 }
 # Garcin 2022, Table 4, the best of each row; Garcin 2023, Table 1, the two-head loss.
 TOP_5, TOP_5_NOISE, AVERAGE_5 = 94.4, 87.8, 97.35
+CHOSEN_BY_TEST = (
+    "Network, activation and number of epochs were chosen by the test accuracies of thirteen trainings with seed 0, with these "
+    "numbers in view, so seed 0 is no independent evidence; other seeds share the test pictures."
+)
 
 EXPERIMENTS = (
     on_cifar100(
@@ -153,7 +157,8 @@ CLAIMS = (
             Part(f"average-5 less {AVERAGE_5}", Number("cross-entropy", "average-5") - AVERAGE_5),
         ),
         ("cifar100-wide",),
-        remark="The papers train a DenseNet 40-40 for 300 epochs; the numbers are theirs, not measured again.",
+        remark="The papers train a DenseNet 40-40 for 300 epochs; the numbers are theirs, not measured again. "
+        + CHOSEN_BY_TEST,
     ),
     Claim(
         "beyond-better-training-gains",
@@ -166,6 +171,7 @@ CLAIMS = (
             Part("two-head over cross-entropy, average-5", difference("two-head", "cross-entropy", "average-5 softmax")),
         ),
         ("cifar100-wide",),
+        remark="The training was chosen for cross-entropy; the other losses have the papers' parameters, not tuned here.",
     ),
     Claim(
         "beyond-shallow",

@@ -37,7 +37,7 @@ class ResNet9(PictureBackbone):
     """Eight 3 x 3 convolutions of widths W, 2W, 4W and 8W, two of the stages with a residual pair; the last layer is the head.
 
     A stage ends with a maximum over 2 x 2 places, the network with the maximum over all places. Page's has width 64, and ReLU
-    where this one has GELU, which was a point better on CIFAR-100.
+    where this one has GELU: top-1 78.4 against 77.2 on CIFAR-100 with width 96, one seed of each.
 
     Args:
         width: output channels W of the first convolution.
