@@ -21,6 +21,7 @@ from shortlist.models import Classifier, InputSpec, Network
 from shortlist.sets import average_k
 
 CLASSES = 100
+RAW, FILES = "raw bytes to sets", "JPEG files to sets"
 SETTINGS = (("resnet-18", 32, 40_000, 512), ("torchvision:resnet50", 224, 40_000, 256))
 
 
@@ -53,29 +54,34 @@ def _seconds(work: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
+def _in_turns(contenders: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each contender in each round; a round before them warms up."""
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for turn in range(rounds + 1):
+        for name, work in contenders.items():
+            seconds = _seconds(work)
+            times[name] += [seconds] if turn else []
+    return times
+
+
 def run(rounds: int = 5) -> None:
     for backbone, side, rows, batch in SETTINGS:
         classifier = _classifier(backbone, side)
-        images = torch.randint(256, (rows, 3, side, side), dtype=torch.uint8)
-        ready = classifier.inputs.prepare(images[:batch].cuda())
+        ready = classifier.inputs.prepare(torch.randint(256, (batch, 3, side, side), dtype=torch.uint8).cuda())
 
         def alone(classifier: Classifier = classifier, ready: torch.Tensor = ready, steps: int = rows // batch) -> None:
             with torch.inference_mode():
                 for _ in range(steps):
                     classifier.network.backbone(ready)
 
+        # Files first, while nothing large is in memory, as where files are classified: a fork copies the tables of all pages.
         with tempfile.TemporaryDirectory() as folder:
             files = _files(Path(folder), rows, side)
-            contenders = {
-                "raw bytes to sets": lambda c=classifier, i=images, b=batch: c.predict(i, batch_size=b),
-                "backbone alone": alone,
-                "JPEG files to sets": lambda c=classifier, f=files, b=batch: c.predict(f, batch_size=b),
-            }
-            times: dict[str, list[float]] = {name: [] for name in contenders}
-            for turn in range(rounds + 1):  # the first warms up
-                for name, work in contenders.items():
-                    seconds = _seconds(work)
-                    times[name] += [seconds] if turn else []
+            times = _in_turns(
+                {"backbone alone": alone, FILES: lambda c=classifier, f=files, b=batch: c.predict(f, batch_size=b)}, rounds
+            )
+        images = torch.randint(256, (rows, 3, side, side), dtype=torch.uint8)
+        times = _in_turns({RAW: lambda c=classifier, i=images, b=batch: c.predict(i, batch_size=b)}, rounds) | times
         _tell(f"{backbone}, {side} px, {rows:,} pictures, batch {batch}, {torch.cuda.get_device_name()}", rows, times)
 
 
@@ -86,7 +92,7 @@ def _tell(setting: str, rows: int, times: dict[str, list[float]]) -> None:
             "median_ms": 1e3 * middle[name],
             "low_ms": 1e3 * min(seconds),
             "high_ms": 1e3 * max(seconds),
-            "ratio": middle[name] / middle["raw bytes to sets"],
+            "ratio": middle[name] / middle[RAW],
         }
         for name, seconds in times.items()
     }

@@ -4,7 +4,6 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+from shortlist.training.provenance import commit
 
 RESULTS = Path(__file__).parent / "results"
 NOTE = "BENCHMARKS_NOTE"  # what else a reader should know, such as that the machine was busy
@@ -57,7 +58,7 @@ def record(name: str, setting: str, measured: dict[str, Any]) -> None:
         "benchmark": name,
         "setting": setting,
         "date": datetime.now(UTC).date().isoformat(),
-        "commit": _commit(),
+        "commit": (commit() or "unknown")[:7],
         "machine": _machine(),
         "versions": {package: _version(package) for package in PACKAGES},
         **({"note": os.environ[NOTE]} if os.environ.get(NOTE) else {}),
@@ -65,11 +66,6 @@ def record(name: str, setting: str, measured: dict[str, Any]) -> None:
     }
     with (RESULTS / f"{name}.jsonl").open("a") as file:
         file.write(json.dumps(line) + "\n")
-
-
-def _commit() -> str:
-    answer = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return answer.stdout.strip() or "unknown"
 
 
 def _machine() -> str:

@@ -19,7 +19,7 @@ from shortlist.claims.grounds import (
 )
 from shortlist.claims.label_numbers import OWN, PLATT
 from shortlist.claims.label_training import AUROC, label_arm
-from shortlist.claims.liao import BACKGROUND, ECE, IN, OPEN_SETS
+from shortlist.claims.liao import BACKGROUND, ECE, IN, OPEN_SETS, OUT
 from shortlist.claims.statistic import Number, Statistic, difference
 from shortlist.training.recipe import Recipe
 
@@ -78,9 +78,11 @@ WIDE: dict[str, dict[str, Any]] = {
 }
 # Garcin 2022, Table 4, the best of each row; Garcin 2023, Table 1, the two-head loss.
 TOP_5, TOP_5_NOISE, AVERAGE_5 = 94.4, 87.8, 97.35
+# Liao, Table II, the quasibinary classifier, in percent.
+ACCURACY_IN, CONFIDENCE_OUT, AUROC_PUBLISHED = 80.6, 6.9, 91.3
 CHOSEN_BY_TEST = (
     "Network, activation and number of epochs were chosen by the test accuracies of thirteen trainings with seed 0, with these "
-    "numbers in view, so seed 0 is no independent evidence; other seeds share the test pictures."
+    "numbers in view. Seed 0 is therefore left out; other seeds share the test pictures."
 )
 
 EXPERIMENTS = (
@@ -89,6 +91,7 @@ EXPERIMENTS = (
         "30 epochs of a ResNet-9 of width 128, by method",
         methods_arms(CIFAR100_WIDE, WIDE, (1, 5)),
         shows=("top-1", "top-5", "average-5 softmax", "average-5"),
+        first_seed=1,
     ),
     quick(
         "flora-memorising",
@@ -159,6 +162,19 @@ CLAIMS = (
         ("cifar100-wide",),
         remark="The papers train a DenseNet 40-40 for 300 epochs; the numbers are theirs, not measured again. "
         + CHOSEN_BY_TEST,
+    ),
+    Claim(
+        "beyond-better-training-open-set",
+        PAPER,
+        "",
+        "Trained better, the quasibinary classifier reaches what its paper reports for 40 classes without a label.",
+        (
+            Part(f"accuracy on rows with a label less {ACCURACY_IN}", Number("quasibinary", IN) - ACCURACY_IN),
+            Part(f"{CONFIDENCE_OUT} less confidence on rows without", CONFIDENCE_OUT - Number("quasibinary", OUT)),
+            Part(f"AUROC less {AUROC_PUBLISHED}", Number("quasibinary", AUROC) - AUROC_PUBLISHED),
+        ),
+        ("cifar60-40-wide",),
+        remark="The numbers are the paper's, Table II, not measured again; its network is a ResNet-18 of its own training.",
     ),
     Claim(
         "beyond-better-training-gains",

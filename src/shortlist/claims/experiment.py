@@ -53,11 +53,12 @@ class Experiment:
         id: its name in the results.
         what: one sentence.
         arms: by name.
-        seeds: how many, from 0.
+        seeds: how many.
         data: the data that the user has to have.
         quick: whether it is part of the quick suite, for processors.
         shows: names of the numbers that the page shows of every arm.
         device: ``"gpu"`` if it means nothing elsewhere.
+        first_seed: the first of them; results of earlier seeds, by which something was chosen, do not count.
     """
 
     id: str
@@ -68,6 +69,7 @@ class Experiment:
     quick: bool = True
     shows: tuple[str, ...] = ()
     device: Device = "any"
+    first_seed: int = 0
 
     def __post_init__(self) -> None:
         if self.seeds < 1 or not self.arms:

@@ -6,7 +6,7 @@ from typing import Any
 from shortlist.claims.claim import AtLeast, Claim, Part, Within
 from shortlist.claims.experiment import Arm, Experiment
 from shortlist.claims.gradients import gradient_arms
-from shortlist.claims.grounds import BALANCED, CIFAR100, CIFAR100_LT, CUT_TAIL, methods_arms, on_cifar100, quick
+from shortlist.claims.grounds import BALANCED, CIFAR100, CIFAR100_LT, CIFAR100_LT50, CUT_TAIL, methods_arms, on_cifar100, quick
 from shortlist.claims.statistic import Combined, Number, Statistic, Tuned, difference, slope
 from shortlist.claims.timing import CROSS_ENTROPY, SIZES as TIMED, noised_at, smooth_at, timing_arms
 from shortlist.training.recipe import Recipe
@@ -85,7 +85,7 @@ def _few_shot_surplus(method: str, rival: str) -> Statistic:
 EXPERIMENTS: tuple[Experiment, ...] = (
     quick("flora-epsilon", "the noised hinge by ε, eight layers", _epsilons(DEEP), shows=("top-5",)),
     quick("flora-epsilon-shallow", "the noised hinge by ε, two layers", _epsilons(BALANCED, (0.0, 0.1)), shows=("top-5",)),
-    on_cifar100("cifar100-epsilon", "the noised hinge by ε, ResNet-18", _epsilons(CIFAR100), shows=("top-5",)),
+    on_cifar100("cifar100-epsilon", "the noised hinge by ε, ResNet-9", _epsilons(CIFAR100), shows=("top-5",)),
     quick("flora-draws", "the noised hinge by its number of draws, B", _draws(BALANCED), shows=("top-5",)),
     on_cifar100("cifar100-draws", "the noised hinge by its number of draws, B", _draws(CIFAR100), shows=("top-5",)),
     quick("flora-gradients", "coordinates of the gradient, in the first epoch", gradient_arms(), shows=("nonzero",)),
@@ -103,6 +103,12 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         _tail(CIFAR100_LT, (2e-4, 5e-4, 1e-3)),
         shows=("macro-top-5", "macro-top-5 few", "macro-top-5 many"),
     ),
+    on_cifar100(
+        "cifar100-long-tail-50",
+        "CIFAR-100-LT, imbalance 50",
+        _tail(CIFAR100_LT50, (2e-4, 5e-4, 1e-3)),
+        shows=("macro-top-5", "macro-top-5 few", "macro-top-5 many"),
+    ),
 )
 TIMES = Experiment(
     "gpu-epoch-time",
@@ -115,7 +121,7 @@ TIMES = Experiment(
 )
 EXPERIMENTS = (*EXPERIMENTS, TIMES)
 LABEL_NOISE = ("flora-label-noise", "cifar100-label-noise")
-LONG_TAIL = ("flora-long-tail", "cifar100-long-tail")
+LONG_TAIL = ("flora-long-tail", "cifar100-long-tail", "cifar100-long-tail-50")
 EPSILON = ("flora-epsilon", "cifar100-epsilon")
 TABLE_2, TABLE_3, TABLE_4 = ({"paper": PAPER, "table": table} for table in "234")
 TABLE_5 = {"paper": PAPER, "table": "5", "k": 5.0, "method": ("cross-entropy", "focal", "ldam", "noised-topk-imbalanced")}

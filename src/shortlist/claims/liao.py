@@ -5,7 +5,7 @@ from typing import Any
 from shortlist.claims.cheng import MANY_LABELS
 from shortlist.claims.claim import AtLeast, Claim, Part, Within
 from shortlist.claims.experiment import Arm
-from shortlist.claims.grounds import CIFAR100, FLORA, LABEL_SEEDS, on_cifar100, quick
+from shortlist.claims.grounds import CIFAR100, CIFAR100_WIDE, FLORA, LABEL_SEEDS, on_cifar100, quick
 from shortlist.claims.label_numbers import OWN, SIGMOID, TEMPERATURE, TOP
 from shortlist.claims.label_training import AUROC, one_of_many_arm, open_set_arm
 from shortlist.claims.normaliser import normaliser_arms
@@ -47,6 +47,9 @@ _TABLE: dict[str, Any] = {
 _UNKNOWN = FLORA.replace("kind=measurements", "kind=open-set-measurements")
 FLORA_OPEN = Recipe("open-set", f"{_UNKNOWN},species=100,genera=20,abundance=balanced,noise=0.1,train=6000", **_TABLE)
 CIFAR_ONE = CIFAR100.with_settings(**{**_TRAINED, "validate_every": CIFAR100.epochs})
+CIFAR_WIDE_OPEN = CIFAR100_WIDE.with_settings(
+    **{**_TRAINED, "validate_every": CIFAR100_WIDE.epochs, "data": "cifar100:{path},unlabelled=2", "lr": 0.2}
+)
 CIFAR_OPEN = CIFAR_ONE.with_settings(data="cifar100:{path},unlabelled=2", lr=0.2)
 
 
@@ -86,6 +89,12 @@ EXPERIMENTS = (
         seeds=LABEL_SEEDS,
     ),
     on_cifar100("cifar60-40", "40 classes without a label", _open_set(CIFAR_OPEN), shows=(IN, OUT, AUROC)),
+    on_cifar100(
+        "cifar60-40-wide",
+        "40 classes without a label, 30 epochs of a ResNet-9 of width 128",
+        {"quasibinary": open_set_arm(CIFAR_WIDE_OPEN.with_settings(method="quasibinary"))},
+        shows=(IN, OUT, AUROC),
+    ),
     quick(
         "flora-normaliser",
         "the normaliser at the end of training",

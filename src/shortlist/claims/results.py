@@ -114,12 +114,14 @@ class Results:
             time.sleep(WAIT)
 
     def of(self, experiment: Experiment) -> list[Result]:
-        """The results of an experiment as it is now; of several for one arm and seed, the last."""
+        """The results of an experiment as it is now, from its first seed on; of several for one arm and seed, the last."""
         wanted = {name: arm.fingerprint for name, arm in experiment.arms.items()}
         found = {
             (result.arm, result.seed): result
             for result in self
-            if result.experiment == experiment.id and wanted.get(result.arm) == result.fingerprint
+            if result.experiment == experiment.id
+            and wanted.get(result.arm) == result.fingerprint
+            and result.seed >= experiment.first_seed
         }
         return list(found.values())
 

@@ -73,12 +73,13 @@ def missing_tasks(
     """
     done = {name: {(result.arm, result.seed) for result in results.of(experiments[name])} for name in arms}
     folders = {name: folder_of(experiments[name].data, data) for name in arms}
-    numbers = {name: seeds or experiments[name].seeds for name in arms}
+    first = {name: experiments[name].first_seed for name in arms}
+    last = {name: first[name] + (seeds or experiments[name].seeds) for name in arms}
     return [
         Task(name, arm, experiments[name].arms[arm], seed, folders[name])
-        for seed in range(max(numbers.values(), default=0))
+        for seed in range(max(last.values(), default=0))
         for name, wanted in arms.items()
-        if seed < numbers[name]
+        if first[name] <= seed < last[name]
         for arm in experiments[name].arms
         if arm in set(wanted) and (arm, seed) not in done[name]
     ]

@@ -8,7 +8,7 @@ one reader, those of other people's datasets, are decoded by the thread that ask
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from shortlist.machine import usable_cores
 from shortlist.tensors import Array
 
 Framing: TypeAlias = Literal["crop", "center", "stretch", "pad"]
+Batch = TypeVar("Batch")
 HANDED_OVER = 64  # pictures that a process decodes before it hands them over: with fewer the first batch is ready sooner
 UNREADABLE = "unreadable picture"
 UNUSUAL = "unusual picture"
@@ -131,10 +132,21 @@ def _decoded(
 
         processes = worthwhile_workers(rows, HANDED_OVER, size, cores)
         if processes:
-            return batches_by_processes(
-                pictures, blocks, size=size, fit=fit, workers=processes, handed_over=HANDED_OVER, pin=pin
+            return one_ahead(
+                batches_by_processes(pictures, blocks, size=size, fit=fit, workers=processes, handed_over=HANDED_OVER, pin=pin)
             )
     return _by_threads(pictures, blocks, size, fit, cores)
+
+
+def one_ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
+    """Each batch, the next being made by a thread while one is used; the first is made by the caller's, which may fork."""
+    end = object()
+    current: Batch | object = next(batches, end)
+    with ThreadPoolExecutor(1) as pool:
+        while current is not end:
+            following = pool.submit(next, batches, end)
+            yield current  # type: ignore[misc]
+            current = following.result()
 
 
 def _put_together(parts: Sequence[Loaded], images: Tensor) -> Tensor:
