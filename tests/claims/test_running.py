@@ -2,6 +2,7 @@
 
 import multiprocessing
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,14 @@ def test_seed_follows_seed_over_all_experiments(results):
     tasks = missing_tasks({"made-up": EXPERIMENT, "other": other}, {"made-up": {"high"}, "other": {"low"}}, results)
     assert [(task.experiment, task.seed) for task in tasks] == [("made-up", 0), ("other", 0), ("made-up", 1), ("made-up", 2)]
     assert missing_tasks({}, {}, results) == []
+
+
+def test_seeds_by_which_something_was_chosen_do_not_count(results):
+    later = replace(EXPERIMENT, first_seed=2)
+    run_tasks(tasks_of(EXPERIMENT, results), results)
+    assert sorted(by_seed(results.of(later))) == [2]
+    assert sorted({task.seed for task in tasks_of(later, results)}) == [3, 4]
+    assert sorted({task.seed for task in tasks_of(later, results, seeds=1)}) == []
 
 
 def test_results_say_where_they_come_from(results):

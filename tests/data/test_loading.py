@@ -2,6 +2,7 @@
 
 import math
 import shutil
+import threading
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 from PIL import Image
 
-from shortlist.data.loading import fit_square, load_pictures, picture_batches
+from shortlist.data.loading import fit_square, load_pictures, one_ahead, picture_batches
 from shortlist.data.pictures import PictureArray, PictureFiles
 from shortlist.data.worker_processes import batches_by_processes, blocks_by_processes, worthwhile_workers
 from shortlist.errors import InputError
@@ -292,6 +293,36 @@ def test_batches_are_put_together_from_what_processes_hand_over(folder, monkeypa
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_the_next_batch_is_made_while_one_is_used():
+    makers, second_begun = [], threading.Event()
+
+    def batches():
+        for number in range(3):
+            makers.append(threading.current_thread())
+            if number == 1:
+                second_begun.set()
+            yield number
+
+    found = one_ahead(batches())
+    assert next(found) == 0
+    assert second_begun.wait(30)
+    assert list(found) == [1, 2]
+    assert makers[0] is threading.current_thread()  # it may start processes by forking
+    assert makers[0] not in makers[1:]
+    assert list(one_ahead(iter(()))) == []
+
+
+def test_an_error_in_the_next_batch_comes_after_the_one_before():
+    def batches():
+        yield 0
+        raise InputError("expected a picture")
+
+    found = one_ahead(batches())
+    assert next(found) == 0
+    with pytest.raises(InputError, match="expected a picture"):
+        next(found)
+
+
 def test_slots_of_shared_memory_are_used_again_only_when_their_pictures_are_copied(tmp_path):
     values = np.arange(120, dtype=np.uint8)
     for value in values:

@@ -126,7 +126,7 @@ def run_tasks(tasks: Sequence[Task], results: Results, *, jobs: int = 1, report:
         except BaseException:  # do not wait for trainings that nobody wants any more
             pool.shutdown(wait=False, cancel_futures=True)
             for process in set(multiprocessing.active_children()) - others:
-                process.terminate()
+                process.kill()  # a training answers SIGTERM with a checkpoint, which nobody wants either
                 process.join()
             raise
     return failures

@@ -84,5 +84,9 @@ def compiled(model: nn.Module, *, replay: bool) -> Any:
 
     Replayed kernels write to the same memory every time: gradients must be consumed before the next micro-batch, and no other
     process may wait for them in between.
+
+    What was compiled for earlier models is forgotten first: torch compiles a function for at most eight different models in one
+    process, and would train the ninth of a search without its kernels and without a word.
     """
+    torch.compiler.reset()
     return torch.compile(model, mode="reduce-overhead" if replay else "default")
