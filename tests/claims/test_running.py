@@ -11,7 +11,7 @@ from shortlist.claims.experiment import Arm, Experiment, folder_of
 from shortlist.claims.results import Results, by_seed
 from shortlist.claims.running import missing_tasks, run_tasks
 
-from .made_up import EXPERIMENT, GOOD, broken, crashing, endless, interrupted
+from .made_up import EXPERIMENT, GOOD, broken, crashing, endless, interrupted, patient
 
 
 def tasks_of(experiment, results, **options):
@@ -94,8 +94,9 @@ def ended(true):
     return False
 
 
-def test_ctrl_c_ends_the_workers(results):
-    slow = Experiment("slow", "", {"high": GOOD["high"], "slow": Arm(endless)}, seeds=1)
+def test_ctrl_c_ends_the_workers(results, tmp_path):
+    begun = {"begun": str(tmp_path / "begun")}
+    slow = Experiment("slow", "", {"patient": Arm(patient, begun), "slow": Arm(endless, begun)}, seeds=1)
     before = set(multiprocessing.active_children())
 
     def stop(number, total, found):
@@ -104,7 +105,7 @@ def test_ctrl_c_ends_the_workers(results):
     with pytest.raises(KeyboardInterrupt):
         run_tasks(tasks_of(slow, results), results, jobs=2, report=stop)
     assert ended(lambda: set(multiprocessing.active_children()) <= before)
-    assert [one.arm for one in results] == ["high"]
+    assert [one.arm for one in results] == ["patient"]
 
 
 def test_data_are_found_below_the_folder_of_the_user(tmp_path):
