@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 
 from shortlist.errors import InputError
 from shortlist.models import InputSpec, Network
+from shortlist.training.augmented_network import compiled
 from shortlist.training.callbacks import Callback
 from shortlist.training.criterion import Criterion
 from shortlist.training.failures import NonFiniteError, OutOfMemoryError
@@ -222,6 +223,21 @@ def test_half_precision_trains_on_a_processor(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*script_method:DeprecationWarning")  # of torch, about itself
+class Multiplied(torch.nn.Module):
+    def __init__(self, by):
+        super().__init__()
+        self.by = by
+
+    def forward(self, x):
+        return x * self.by
+
+
+def test_a_search_compiles_any_number_of_networks():
+    with torch._dynamo.config.patch(recompile_limit=1, fail_on_recompile_limit_hit=True):
+        for by in (2, 3, 5):
+            assert compiled(Multiplied(by), replay=False)(torch.ones(1)).item() == by
+
+
 def test_a_compiled_network_trains_to_the_same_weights(tmp_path):
     plain, compiled = (run(tmp_path / str(flag), compile=flag, epochs=1, augmentation="shift-flip") for flag in (False, True))
     for name, tensor in weights(plain).items():
