@@ -1,6 +1,7 @@
 """Settings that all tests and all examples in docstrings and pages share."""
 
 import os
+import signal
 
 import pytest
 import torch
@@ -11,6 +12,10 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 # Without a GPU the kernels run in Triton's interpreter, which must be asked for before anything imports triton.
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
+
+# A shell starts what runs in the background with Ctrl-C ignored; tests that interrupt a training send it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
