@@ -147,7 +147,8 @@ def _cut_between(ranked: Ranked, dtype: np.dtype[Any], m: int, rows: int) -> Cut
         middle = dtype.type(half if np.isfinite(half) else upper / 2 + lower / 2)
         return Cut(float(middle if middle > lower else upper), m, m, rows)
     through = ranked.above + ranked.equal
-    if through - m < m - ranked.above:
+    # No threshold leaves values of +inf out.
+    if through - m < m - ranked.above or upper == np.inf:
         return Cut(float(upper), m, through, rows)
     return Cut(float(np.nextafter(upper, dtype.type(np.inf))), m, ranked.above, rows)
 

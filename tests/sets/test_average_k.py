@@ -71,6 +71,13 @@ def test_ties_at_the_cut_are_said(values, k, kept):
     assert rule.notes[0] in str(caught[0].message)
 
 
+def test_scores_of_plus_infinity_are_always_returned():
+    scores = torch.tensor([[torch.inf, torch.inf, torch.inf, 1.0], [0.0, 2.0, 3.0, 4.0]])
+    with pytest.warns(ShortlistWarning, match="3 labels are returned on 2 rows instead of 1"):
+        rule = average_k(0.5).fit(scores)
+    assert rule.predict(scores).sum() == 3
+
+
 def test_ties_away_from_the_cut_are_not_said():
     rule = average_k(2).fit(torch.tensor([[0.5, 0.5, 0.1, 0.1]]))  # a warning would be an error
     assert rule.notes == ()
