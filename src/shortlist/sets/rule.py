@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import Tensor
 
-from shortlist.checks import check_values, decimal
+from shortlist.checks import check_values
 from shortlist.errors import InputError, ShortlistWarning
-from shortlist.fitting import Fitted
 from shortlist.predictions import Predictions
 from shortlist.predictions.checks import as_quality
 from shortlist.row_names import check_same_rows
@@ -21,6 +20,7 @@ from shortlist.sets.gates import Gate, answered, needs_quality
 from shortlist.sets.hints import notes_on_mass, warn_of_scale
 from shortlist.sets.orderings import Ordering
 from shortlist.sets.origin import check_same_origin, origin_of
+from shortlist.sets.promises import Promises
 from shortlist.sets.sizes import SizeSummary
 from shortlist.tensors import Sets, as_tensor
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from shortlist.sets.blocks import SetsInBlocks
 
 
-class SetRule(Fitted):
+class SetRule(Promises):
     """Module, probs (N, C) → sets bool (N, C): the labels whose ordering is within the threshold.
 
     Args:
@@ -73,66 +73,6 @@ class SetRule(Fitted):
         self.notes, self.calibrated, self.origin, self.fitted_labels = (), None, None, None
         fixed = constraint.fixed()
         self.register_buffer("threshold", None if fixed is None else torch.tensor(fixed, dtype=torch.float64))
-
-    @property
-    def needs_fit(self) -> bool:
-        """Whether anything is chosen on calibration rows: the threshold, unless it is given, or that of the gate."""
-        return self.chooses_threshold or self.gate is not None
-
-    @property
-    def chooses_threshold(self) -> bool:
-        """Whether the threshold is chosen on calibration rows, rather than given."""
-        return self.constraint.fixed() is None
-
-    @property
-    def fitted(self) -> bool:
-        """Whether the rule, and its gate if it has one, have their thresholds."""
-        return self.threshold is not None and (self.gate is None or self.gate.fitted)
-
-    @property
-    def needs_labels(self) -> bool:
-        """Whether the calibration rows must have labels."""
-        return self.constraint.needs_labels or self.gate is not None
-
-    @property
-    def needs_prior(self) -> bool:
-        """Whether the rule uses a class prior."""
-        return self.ordering.needs_prior
-
-    @property
-    def needs_probabilities(self) -> bool:
-        """Whether the rule needs probabilities, rather than any scores that rank the labels."""
-        gated = self.gate is not None and self.gate.needs_probabilities
-        return self.ordering.needs_probabilities or self.constraint.needs_probabilities or gated
-
-    @property
-    def needs_quality(self) -> bool:
-        """Whether the gate compares rows by a quality that must be given with them."""
-        return self.gate is not None and self.gate.needs_quality
-
-    @property
-    def alpha(self) -> float | None:
-        """The allowed error, if the rule has one."""
-        alpha = getattr(self.constraint, "alpha", None)
-        return None if alpha is None else float(decimal("alpha", alpha))
-
-    @property
-    def k(self) -> int | float | None:
-        """The size, or average size, of the sets, if the rule is given one."""
-        k = getattr(self.constraint, "k", None)
-        return k if k is None or isinstance(k, int | float) else float(decimal("k", k))
-
-    @property
-    def guarantee(self) -> str:
-        """What the rule promises, and on what assumption, in one sentence."""
-        parts = [self.constraint.guarantee.removesuffix(".")]
-        if self.most is not None:
-            parts.append(f"the cap of {self.most} may remove labels")
-        if self.least:
-            parts.append(f"the floor of {self.least} may add labels")
-        if self.gate is not None:
-            parts.append(f"all this for the rows that are answered: {self.gate.guarantee}")
-        return "; ".join(parts) + "."
 
     @torch.no_grad()
     def fit(self, probs: Source, target: Any = None, *, quality: Any = None, progress: Progress | None = None) -> Self:
