@@ -423,7 +423,8 @@ def test_a_sheet_replaces_no_picture_of_its_dataset(fails, archive, tmp_path, mo
     (tmp_path / "some.csv").write_text(f"path,label\n{here}/Ilex aquifolium/3.png,holly\n{here}/Ilex aquifolium/2.png,oak\n")
     source = {"absolute": archive, "relative": here, "link": "alias", "table": "some.csv"}[how]
     before = picture.read_bytes()
-    assert "is a picture of the dataset" in fails("data", "sheet", source, "--out", picture)
+    expected = "is a picture of the dataset" if how == "table" else "would be overwritten"
+    assert expected in fails("data", "sheet", source, "--out", picture)
     assert picture.read_bytes() == before
 
 

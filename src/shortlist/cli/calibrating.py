@@ -3,13 +3,15 @@
 from pathlib import Path
 
 from shortlist.cli.console import say, show, warn
-from shortlist.cli.prepare import Reading, check_alike, check_apart, check_outputs, check_there
+from shortlist.cli.outputs import check_outputs
+from shortlist.cli.prepare import Reading, check_alike, check_apart, check_there
 from shortlist.cli.recalibrate import holds_classifier, recalibrate
 from shortlist.errors import InputError
 from shortlist.links import Isotonic, Platt, Temperature
 from shortlist.links.fitted import FittedLink
 from shortlist.metrics import calibration_definition, calibration_error
 from shortlist.predictions import Predictions
+from shortlist.predictions.arrays import labels_beside
 from shortlist.report import Table
 from shortlist.words import expected_one_of
 
@@ -54,7 +56,7 @@ def calibrate(
         raise InputError("--rule applies only to a classifier or a run, got a file of scores: use shortlist sets")
     if on is None:
         raise InputError("--on: expected a file of labelled scores to fit the link on, got none")
-    check_outputs([out], [scores, on])
+    check_outputs([out], [scores, on, *(labels_beside(path, target_key) for path in (scores, on) if target_key)])
     if out.exists() and not overwrite:
         raise InputError(f"--out: {out} exists already: choose another name, or pass --overwrite to replace it")
     reading = Reading(scores_key, target_key, link)

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from shortlist.cli.console import Bar, Outcome, emit, noticed, say, show, warn
-from shortlist.cli.runs import check_outside_runs
+from shortlist.cli.outputs import check_outputs, check_outside_runs, named_paths
 from shortlist.data.building import build_benchmark
 from shortlist.data.dataset import Dataset
 from shortlist.data.deduplication import find_copies
@@ -21,7 +21,7 @@ from shortlist.data.pictures import PictureBoxes, PictureFiles
 from shortlist.data.problems import Problem, problem_lines, summarise_problems
 from shortlist.data.readers.picture_table import ABSENT
 from shortlist.data.shared_files import in_two_splits, with_two_labels
-from shortlist.data.sources import benchmark_of, open_dataset, path_and_options
+from shortlist.data.sources import benchmark_of, open_dataset
 from shortlist.data.statistics import LongTail
 from shortlist.data.verification import read_manifest, verify_benchmark
 from shortlist.errors import InputError
@@ -81,7 +81,7 @@ def sheet(
     """Put pictures of some classes side by side, those of one superclass together."""
     if out.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp"):
         raise InputError(f"--out: expected a name that ends in .png, .jpg or .webp, got {out}")
-    check_outside_runs(out)
+    check_outputs([out], named_paths([source]))
     dataset, _ = _opened(source, superclass)
     _check_no_picture(dataset, out)
     image = contact_sheet(dataset, split=split, classes=classes, per_class=per_class, size=size, seed=seed, only=only or ())
@@ -116,8 +116,7 @@ def build(
         raise InputError(f"--pictures: expected {', '.join(PLACINGS)}, got {pictures}")
     archive, warned = _opened(source, superclass)
     check_writable(archive)
-    read = [Path(path_and_options(text)[0]) for text in (source, source.partition(":")[2]) if text]
-    if any(path.is_dir() and path.resolve() in out.resolve().parents for path in read):
+    if any(path.is_dir() and path.resolve() in out.resolve().parents for path in named_paths([source])):
         raise InputError(f"{out}: expected a folder outside {source}, which would hold it for one of its classes")
     total = sum(len(split) for split in archive.splits.values())
     with folder_written_whole(out) as folder, Bar("pictures", 2 * total) as bar:

@@ -11,7 +11,8 @@ import torch
 
 from shortlist.cli.console import Bar, emit, say, show
 from shortlist.cli.measuring import finish, measured_all, settings_of
-from shortlist.cli.prepare import Fitting, Prepared, Reading, check_outputs, prepare_all
+from shortlist.cli.outputs import check_outputs
+from shortlist.cli.prepare import Fitting, Prepared, Reading, prepare_all
 from shortlist.errors import InputError
 from shortlist.evaluation import Evaluation
 from shortlist.files import write_text

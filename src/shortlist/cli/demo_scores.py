@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from shortlist.cli.console import say, show
-from shortlist.cli.prepare import check_outputs
+from shortlist.cli.outputs import check_outputs
 from shortlist.errors import InputError
 from shortlist.links import Temperature
 from shortlist.predictions import Predictions
@@ -16,11 +16,12 @@ from shortlist.tensors import Array
 
 # Training examples of zero, one, …, nine: a long tail, each digit having four fifths as many as the one before.
 SHOWN = (70, 56, 45, 36, 29, 23, 18, 15, 12, 9)
+WRITTEN = ("calibration.safetensors", "test.safetensors", "sets.jsonl", "report.html")
 
 
 def demo_scores(out: Path) -> None:
     """Score handwritten digits, calibrate the scores, compare three set rules, write a report."""
-    check_outputs([out / "calibration.safetensors", out / "test.safetensors"], [])
+    _check_place(out)
     calibration, test, temperature = digits()
     calibration.save(out / "calibration.safetensors")
     test.save(out / "test.safetensors")
@@ -36,6 +37,17 @@ def demo_scores(out: Path) -> None:
     say(f"scores: {out}/calibration.safetensors and {out}/test.safetensors")
     say(f"sets of average-k:2: {out}/sets.jsonl")
     say(f"report: {out}/report.html")
+
+
+def _check_place(out: Path) -> None:
+    """Raise an error unless the folder holds none of the files, or all of them, from an earlier demo."""
+    files = [out / name for name in WRITTEN]
+    check_outputs(files, [])
+    there = [path for path in files if path.exists()]
+    if there and len(there) < len(files):
+        raise InputError(
+            f"{there[0]} exists already, is not from an earlier demo, and would be overwritten: choose another folder"
+        )
 
 
 def digits() -> tuple[Predictions, Predictions, float]:

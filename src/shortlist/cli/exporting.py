@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from shortlist.cli.console import say
+from shortlist.cli.outputs import check_outputs
 from shortlist.cli.predicting import load_classifier, of_head
-from shortlist.cli.prepare import check_outputs
 from shortlist.errors import InputError
 from shortlist.models import Classifier
 from shortlist.models.graph import outputs_of, takes_quality
@@ -28,7 +28,7 @@ def export(
     """
     if out.suffix != ONNX:
         raise InputError(f"--out: expected a name that ends in {ONNX}, got {out}")
-    check_outputs([out], [])
+    check_outputs([out], [classifier])
     model = of_head(load_classifier(classifier, network=network), head)
     model.export_onnx(out, opset=opset)
     inputs = model.inputs

@@ -3,7 +3,7 @@
 import copy
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -14,15 +14,15 @@ from torch import Tensor
 from shortlist.checks import check_finite, one_of
 from shortlist.cli.console import Bar, emit, noticed, say, show, warn
 from shortlist.cli.networks import networks_by_option
+from shortlist.cli.outputs import check_outputs, named_paths
 from shortlist.cli.predict_page import check_page, write_page
 from shortlist.cli.predict_rule import with_other_rule
-from shortlist.cli.prepare import check_outputs
 from shortlist.cli.row_labels import labels_for
 from shortlist.cli.runs import run_at
 from shortlist.data.dataset import Dataset, Split
 from shortlist.data.loading import UNREADABLE
 from shortlist.data.problems import LABELS_NOT_USED, LEFT_OUT, Problem, problem_lines
-from shortlist.data.sources import open_dataset, path_and_options
+from shortlist.data.sources import open_dataset
 from shortlist.errors import InputError
 from shortlist.files import similar_paths
 from shortlist.models import Classifier
@@ -83,7 +83,7 @@ def predict(
             f"{classifier} has no set rule: write scores with --out scores.safetensors and make sets with shortlist sets"
         )
     wanted = _quality(model, quality, to_scores)
-    check_outputs([out, html], [*classifier_folder(classifier).iterdir(), *_named_files(pictures)])
+    check_outputs([out, html], [classifier, *named_paths(pictures), None if rule is None else Path(rule)])
     work = _begin(model, pictures, split, batch_size, wanted)
     if out is not None and to_scores:
         _write_scores(work, out)
@@ -157,13 +157,6 @@ def _device(name: str) -> str:
     if name == "cuda" and not torch.cuda.is_available():
         raise InputError("--device: cuda was requested, but torch found no GPU: use --device cpu, or leave it out")
     return "cuda" if name != "cpu" and torch.cuda.is_available() else "cpu"
-
-
-def _named_files(texts: Sequence[str]) -> list[Path]:
-    """Every file that the arguments may name: as they stand, behind a dataset's name, before options, as an option."""
-    bare = [part for text in texts for part in (text, text.partition(":")[2]) if part]
-    read = [(text, *path_and_options(text)) for text in bare]
-    return [Path(part) for text, path, options in read for part in (text, path, *options.values()) if part]
 
 
 @dataclass

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from shortlist.cli.console import Bar, noticed, warn
-from shortlist.cli.runs import check_outside_runs, run_at
+from shortlist.cli.runs import run_at
 from shortlist.errors import InputError
 from shortlist.files import similar_paths
 from shortlist.links import Softmax
@@ -358,19 +358,6 @@ def _difference(first: Predictions, second: Predictions) -> str:
 def _named(predictions: Predictions) -> bool:
     """Whether the ids distinguish rows of different files: plain numbers, which start again in every file, do not."""
     return bool(predictions.ids) and not all(name.isdigit() for name in predictions.ids or ())
-
-
-def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[Path | None]) -> None:
-    """Raise an error if an output would overwrite an input, a file of a run, or another output."""
-    for output in outputs:
-        if output is not None:
-            check_outside_runs(output)
-    written = [path.resolve() for path in outputs if path is not None]
-    for path in written:
-        if path in [other.resolve() for other in inputs if other is not None]:
-            raise InputError(f"{path} is read by this command and would be overwritten: choose another name")
-    if len(set(written)) < len(written):
-        raise InputError(f"expected different names for the outputs, got {written[0]} twice")
 
 
 def short_names(paths: Sequence[Path]) -> list[str]:

@@ -7,9 +7,10 @@ from pathlib import Path
 import torch
 
 from shortlist.cli.console import noticed, say, warn
+from shortlist.cli.outputs import check_outside_runs
 from shortlist.cli.predicting import load_classifier
 from shortlist.cli.prepare import check_alike, check_quality, check_same_labels, check_there
-from shortlist.cli.runs import check_outside_runs, run_at
+from shortlist.cli.runs import run_at
 from shortlist.errors import InputError
 from shortlist.files import check_new_folder
 from shortlist.links import Link

@@ -6,7 +6,8 @@ from typing import Any
 from shortlist.checks import number
 from shortlist.cli.console import say
 from shortlist.cli.measuring import finish, measured_all, settings_of
-from shortlist.cli.prepare import Fitting, Prepared, Reading, check_outputs, short_names
+from shortlist.cli.outputs import check_outputs, named_paths
+from shortlist.cli.prepare import Fitting, Prepared, Reading, short_names
 from shortlist.cli.runs import run_at
 from shortlist.data.sources import open_dataset
 from shortlist.errors import InputError
@@ -63,7 +64,7 @@ def report(
     )  # with any of them, the page is not the one that training wrote
     own = run_at(scores[0]) if len(scores) == 1 and all(other is None for other in others) else None
     out = out or (Path(REPORT) if own is None else own.report_path)
-    check_outputs([out], [*scores, *(calibration or ()), human, classes])
+    check_outputs([out], [*scores, *(calibration or ()), human, classes, *named_paths([pictures] if pictures else [])])
     people = None if human is None else read_human_sets(human)
     fitting = Fitting(rule or [], calibration or (), split, seed, same_rows)
     reading = Reading(scores_key, target_key, link, ids_key, quality_key, no_label, classes)

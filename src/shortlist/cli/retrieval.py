@@ -47,7 +47,7 @@ def build(
     """Build an index from a file of scores."""
     from shortlist.retrieval import Index
 
-    _check_output(index)
+    _check_outputs([index], [])
     predictions = _load(scores, scores_key, ids_key, link, classes)
     given, made_from = _columns(predictions, columns, pictures, thumbnails, known={})
     found: list[str] = []
@@ -171,7 +171,7 @@ def search(
     if html is not None and str(html) != "-":
         from shortlist.retrieval.results import check_page
 
-        _check_output(html)
+        _check_outputs([html], [index])
         check_page(html, "--html")
     opened = _open(index)
     if sql:
@@ -195,10 +195,10 @@ def search(
         say("no results: no row can satisfy the query")
 
 
-def _check_output(path: Path) -> None:
-    from shortlist.cli.runs import check_outside_runs  # here because it loads torch, which most searches do not need
+def _check_outputs(outputs: list[Path], inputs: list[Path]) -> None:
+    from shortlist.cli.outputs import check_outputs  # here because it loads torch, which most searches do not need
 
-    check_outside_runs(path)
+    check_outputs(outputs, inputs)
 
 
 def _write_page(found: "Results", path: Path, rows: int) -> None:

@@ -5,7 +5,8 @@ import json
 from pathlib import Path
 
 from shortlist.cli.console import Bar, emit, say, show, warn
-from shortlist.cli.prepare import Reading, check_outputs, looks_like_probabilities, short_names
+from shortlist.cli.outputs import check_outputs
+from shortlist.cli.prepare import Reading, looks_like_probabilities, short_names
 from shortlist.cli.runs import run_at
 from shortlist.errors import InputError
 from shortlist.metrics import RetrievalScores, evaluate_retrieval, logs_of

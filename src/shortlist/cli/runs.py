@@ -10,46 +10,15 @@ import typer
 from shortlist.cli.console import Outcome, say
 from shortlist.errors import InputError
 from shortlist.machine import is_first_process
-from shortlist.models import artefact
-from shortlist.retrieval.manifest import is_index_file
 from shortlist.runs import Run
 from shortlist.training.interruption import Interrupted, Terminated
-from shortlist.training.run_folder import (
-    CHECKPOINT,
-    CLASSIFIER,
-    FAILED_BATCH,
-    METRICS,
-    OPTIMUM,
-    RECIPE,
-    RESULTS,
-    ROWS,
-    SPLITS,
-    RunFolder,
-)
 
 BY_ARGUMENT = "resume=True"  # how messages of the library advise to continue a run
-# What training alone may write in the folder of a run; its report may be written again.
-OWN_FILES = (RECIPE, METRICS, CHECKPOINT, FAILED_BATCH, ROWS, RESULTS, OPTIMUM, *(f"{split}.safetensors" for split in SPLITS))
 
 
 def run_at(path: Path, network: str | None = None) -> Run | None:
     """The run in this folder; None if it holds none."""
     return Run(path, network) if path.is_dir() and Run.holds_run(path) else None
-
-
-def check_outside_runs(path: Path) -> None:
-    """Raise an error if an output would be a file of a run, a classifier or an index, or be inside the classifier of a run."""
-    for place in (path.absolute(), path.resolve()):  # a run may contain links, and a link may lead into a run
-        for folder in place.parents:
-            inside = place.relative_to(folder)
-            if (inside.parts[0] == CLASSIFIER or str(inside) in OWN_FILES) and RunFolder.holds_run(folder):
-                raise InputError(f"{path} is part of the run in {folder}, which only training writes: choose another name")
-        if place.name in artefact.OWN_FILES and artefact.is_classifier(place.parent):
-            raise InputError(f"{path} is part of the classifier in {place.parent}: choose another name")
-        if is_index_file(place):
-            raise InputError(
-                f"{path} is part of the index in {place.parent}, which only shortlist index writes: choose another name"
-            )
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from shortlist.cli.console import Outcome, noticed, say, show, warn
-from shortlist.cli.prepare import check_outputs
+from shortlist.cli.outputs import check_outputs
 from shortlist.data.votes import Aggregation, Votes, adaptive_majority, dawid_skene, plain_majority
 from shortlist.errors import InputError
 from shortlist.report import Table

@@ -1,0 +1,124 @@
+"""What a command may write: nothing that it reads, nothing that belongs to a run, a classifier or an index."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from shortlist.data.sources import path_and_options
+from shortlist.errors import InputError
+from shortlist.models import artefact
+from shortlist.retrieval.manifest import is_index_file
+from shortlist.training.run_folder import (
+    CHECKPOINT,
+    CLASSIFIER,
+    FAILED_BATCH,
+    METRICS,
+    OPTIMUM,
+    RECIPE,
+    REPORT,
+    RESULTS,
+    ROWS,
+    SPLITS,
+    RunFolder,
+)
+
+# What training alone may write in the folder of a run; its report may be written again.
+OWN_FILES = (RECIPE, METRICS, CHECKPOINT, FAILED_BATCH, ROWS, RESULTS, OPTIMUM, *(f"{split}.safetensors" for split in SPLITS))
+
+
+def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[Path | None]) -> None:
+    """Raise an error if an output would overwrite an input, a file of a run, of a classifier or of an index, or another output.
+
+    A command may read any file of a folder that it is given, so a file that exists there is never replaced; new ones may be
+    written, and the report of a run may be written again.
+
+    Args:
+        outputs: the files that the command writes, None where it writes none.
+        inputs: the files and folders that it reads.
+    """
+    written = [path for path in outputs if path is not None]
+    for path in written:
+        check_outside_runs(path)
+    read = [path for path in inputs if path is not None and path.exists()]
+    for path in written:
+        _check_not_read(path, read)
+    for place, path in enumerate(written):
+        if _folded(path) in map(_folded, written[:place]):  # on some disks, names that differ only in case are one file
+            raise InputError(f"expected different names for the outputs, got {path} twice")
+
+
+def named_paths(texts: Sequence[str]) -> list[Path]:
+    """Every path that the texts of datasets may name: as they stand, behind a dataset's name, before options, as an option."""
+    bare = [part for text in texts for part in (text, text.partition(":")[2]) if part]
+    read = [(text, *path_and_options(text)) for text in bare]
+    return [Path(part) for text, path, options in read for part in (text, path, *options.values()) if part]
+
+
+def check_outside_runs(path: Path) -> None:
+    """Raise an error if an output would be a file of a run, a classifier or an index, or be inside the classifier of a run."""
+    for place in (path.absolute(), path.resolve()):  # a run may contain links, and a link may lead into a run
+        for folder in place.parents:
+            inside = place.relative_to(folder)
+            if (inside.parts[0] == CLASSIFIER or str(inside) in OWN_FILES) and RunFolder.holds_run(folder):
+                raise InputError(f"{path} is part of the run in {folder}, which only training writes: choose another name")
+        if place.name in artefact.OWN_FILES and artefact.is_classifier(place.parent):
+            raise InputError(f"{path} is part of the classifier in {place.parent}: choose another name")
+        if is_index_file(place):
+            raise InputError(
+                f"{path} is part of the index in {place.parent}, which only shortlist index writes: choose another name"
+            )
+
+
+def _check_not_read(output: Path, inputs: Sequence[Path]) -> None:
+    """Raise an error if this output exists, and is an input or a file in a folder among them, by whatever links."""
+    if not output.exists():
+        return
+    there = output.resolve()
+    for path in inputs:
+        if _is_same(path, there):
+            raise InputError(f"{output} is read by this command and would be overwritten: choose another name")
+        if path.is_dir() and not _is_report(there, path) and (_is_inside(there, path) or _is_linked_from(there, path)):
+            raise InputError(
+                f"{output} exists already in {path}, which this command reads, and would be overwritten: choose another name"
+            )
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    """Whether a path without links is below a folder; compared as the system does, which may ignore case."""
+    return any(_is_same(folder, above) for above in path.parents)
+
+
+def _is_linked_from(path: Path, folder: Path) -> bool:
+    """Whether a link below the folder leads to this file, or to a folder that it is in."""
+    return any(_is_same(link, path) or _is_inside(path, link) for link in _links_below(folder))
+
+
+def _links_below(folder: Path) -> Iterator[Path]:
+    """The links below a folder, and below the folders that they lead to."""
+    waiting, seen = [os.fspath(folder)], {folder.resolve()}
+    while waiting:
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_symlink():
+                    yield Path(entry.path)
+                    there = Path(entry.path).resolve()
+                    if there in seen:
+                        continue
+                    seen.add(there)
+                if entry.is_dir():
+                    waiting.append(entry.path)
+
+
+def _is_report(path: Path, folder: Path) -> bool:
+    return RunFolder.holds_run(folder) and _is_same(folder / REPORT, path)
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    with suppress(OSError):  # one of them is not there, or is a link in a circle
+        return path.samefile(other)
+    return False
+
+
+def _folded(path: Path) -> str:
+    return str(path.resolve()).casefold()
