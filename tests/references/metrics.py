@@ -200,6 +200,62 @@ def classwise_calibration_error(probs, target, norm="expected", bins=15, average
     return np.array(errors) if average == "none" else mean(errors)
 
 
+def log_loss(probs, target):
+    """Mean of -log p of the labels; with many labels of every pair, present or absent. Probability 0 costs 745."""
+    marks = marks_of(target, probs.shape[1])
+    costs = []
+    for i, row in enumerate(probs):
+        for j, p in enumerate(row):
+            if marks[i, j] or np.ndim(target) == 2:
+                chance = p if marks[i, j] else 1 - p
+                costs.append(-math.log(chance) if chance > 0 else 745.0)
+    return mean(costs)
+
+
+def brier_score(probs, target):
+    marks = marks_of(target, probs.shape[1])
+    errors = [[(p - y) ** 2 for p, y in zip(row, own, strict=True)] for row, own in zip(probs, marks, strict=True)]
+    return mean(sum(row) for row in errors) if np.ndim(target) == 1 else mean(e for row in errors for e in row)
+
+
+def brier_decomposition(probs, target, bins=15):
+    """The five parts of Stephenson, Coelho and Jolliffe of each class, from lists of the pairs in each bin."""
+    found = []
+    for column, marks in zip(probs.T, marks_of(target, probs.shape[1]).T, strict=True):
+        pairs = [(float(p), float(y)) for p, y in zip(column, marks, strict=True)]
+        alike = [[pair for pair in pairs if pair[0] == p] for p in sorted({p for p, _ in pairs})]
+        table = alike if bins is None else [part for part in width_bins(pairs, bins) if part]
+        n, base, parts = len(pairs), mean(y for _, y in pairs), [0.0] * 4
+        for part in table:
+            f, o = mean(p for p, _ in part), mean(y for _, y in part)
+            parts[0] += len(part) * (f - o) ** 2 / n
+            parts[1] += len(part) * (o - base) ** 2 / n
+            parts[2] += sum((p - f) ** 2 for p, _ in part) / n
+            parts[3] += 2 * sum((p - f) * (y - o) for p, y in part) / n
+        found.append([mean((p - y) ** 2 for p, y in pairs), *parts[:2], base * (1 - base), *parts[2:]])
+    names = ("brier", "reliability", "resolution", "uncertainty", "within_variance", "within_covariance")
+    total = [sum(column) if np.ndim(target) == 1 else mean(column) for column in zip(*found, strict=True)]
+    return dict(zip(names, total, strict=True))
+
+
+def size_stratified_coverage(sets, target, edges=None, min_rows=1):
+    sizes = [sum(map(bool, row)) for row in sets]
+    bounds = [(s, s) for s in range(sets.shape[1] + 1)]
+    if edges is not None:
+        bounds = list(zip([0, *(edge + 1 for edge in edges)], [*edges, math.inf], strict=True))
+    shares = []
+    for low, high in bounds:
+        rows = [i for i, size in enumerate(sizes) if low <= size <= high]
+        hits = [float(sets[i, j]) for i in rows for j in labels_of(target, i)]
+        shares += [mean(hits)] if hits and len(rows) >= min_rows else []
+    return min(shares, default=math.nan)
+
+
+def class_coverage_gap(sets, target, alpha):
+    by_class, _ = class_accuracies(sets, target)
+    return mean(abs(share - (1 - alpha)) for share in by_class if not math.isnan(share))
+
+
 def calibration_statistic(probs, target, bins, over):
     """Σ over bins of (right - expected)² / Σ p (1 - p)."""
     total = 0.0

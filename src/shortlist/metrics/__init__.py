@@ -2,7 +2,8 @@
 
 Functions take tensors, arrays, lists and data frames, and return a tensor for tensors, a float (or an array) otherwise. The
 state of a streaming metric has constant size, except where exactness needs every score (:class:`MeanAveragePrecision` over
-classes, :class:`CalibrationError` in bins of equal mass, :class:`AverageKAccuracy` without calibration rows,
+classes, :class:`CalibrationError` in bins of equal mass,
+:class:`BrierDecomposition` without bins, :class:`AverageKAccuracy` without calibration rows,
 :class:`RetrievalMap`); each of these names an alternative of constant size.
 """
 

@@ -12,6 +12,7 @@ from .classwise import classwise_calibration_error as classwise_calibration_erro
 from .confidence import mean_max_confidence as mean_max_confidence
 from .curves import Curve as Curve, rank_curve as rank_curve, size_accuracy_curve as size_accuracy_curve
 from .outliers import outlier_auroc as outlier_auroc, outlier_fpr as outlier_fpr
+from .proper import brier_decomposition as brier_decomposition, brier_score as brier_score, log_loss as log_loss
 from .ranking import mean_average_precision as mean_average_precision, top_n_f1 as top_n_f1
 from .retrieval import (
     RetrievalCurve as RetrievalCurve,
@@ -23,6 +24,7 @@ from .retrieval import (
 from .retrieval_scores import QueryScores as QueryScores, RetrievalScores as RetrievalScores
 from .significance import CalibrationTest as CalibrationTest, calibration_test as calibration_test
 from .sizes import empty_rate as empty_rate, set_precision as set_precision, set_size as set_size
+from .strata import class_coverage_gap as class_coverage_gap, size_stratified_coverage as size_stratified_coverage
 from .streaming import (
     BinnedMeanAveragePrecision as BinnedMeanAveragePrecision,
     CalibrationError as CalibrationError,
@@ -36,8 +38,10 @@ from .streaming import (
     SizeAccuracyCurve as SizeAccuracyCurve,
     TopNF1 as TopNF1,
 )
+from .streaming_proper import BrierDecomposition as BrierDecomposition, BrierScore as BrierScore, LogLoss as LogLoss
 from .streaming_sets import (
     AverageKAccuracy as AverageKAccuracy,
+    ClassCoverageGap as ClassCoverageGap,
     Coverage as Coverage,
     EmptyRate as EmptyRate,
     SetAccuracy as SetAccuracy,
@@ -45,6 +49,7 @@ from .streaming_sets import (
     SetSize as SetSize,
     ShotAccuracy as ShotAccuracy,
     ShotCoverage as ShotCoverage,
+    SizeStratifiedCoverage as SizeStratifiedCoverage,
     SuperclassCoverage as SuperclassCoverage,
     TopKAccuracy as TopKAccuracy,
 )

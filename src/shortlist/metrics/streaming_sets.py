@@ -5,12 +5,13 @@ from typing import Any
 
 from torch import Tensor
 
-from shortlist.checks import Kind
+from shortlist.checks import Kind, whole
 from shortlist.class_names import by_class
 from shortlist.errors import InputError
-from shortlist.metrics import accuracy, sizes
+from shortlist.metrics import accuracy, sizes, strata
 from shortlist.metrics.streaming import Streaming
 from shortlist.sets import average_k, top_k
+from shortlist.sets.constraints import check_alpha
 from shortlist.sets.hierarchy import superclass_numbers
 from shortlist.sets.origin import check_same_origin
 from shortlist.tensors import as_tensor
@@ -146,3 +147,39 @@ class SetPrecision(Streaming):
 
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
         return sizes.right_sums(values, target)
+
+
+class SizeStratifiedCoverage(Streaming):
+    """Streaming form of :func:`~shortlist.metrics.size_stratified_coverage`; its state is three numbers a size."""
+
+    kind: Kind = "sets"
+    higher_is_better = True
+
+    @understands(num_classes=accuracy.NO_CLASSES, top_k=accuracy.OF_SETS)
+    def __init__(self, edges: Sequence[int] | None = None, min_rows: int = 1, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.edges, self.min_rows = accuracy.check_edges(edges), whole(1)("min_rows", min_rows)
+
+    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
+        return strata.size_hits(values, target)
+
+    def _finish(self, total: Tensor) -> Tensor:
+        return strata.lowest_share(strata.strata(total, self.edges), self.min_rows)
+
+
+class ClassCoverageGap(Streaming):
+    """Streaming form of :func:`~shortlist.metrics.class_coverage_gap`; its state is two numbers a class."""
+
+    kind: Kind = "sets"
+    higher_is_better = False
+
+    @understands(num_classes=accuracy.NO_CLASSES, top_k=accuracy.OF_SETS)
+    def __init__(self, alpha: Any, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.level = 1 - float(check_alpha(alpha))
+
+    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
+        return accuracy.class_hits(values, target)
+
+    def _finish(self, total: Tensor) -> Tensor:
+        return strata.mean_gap(total, self.level)
