@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings, strategies as st
 from scipy.optimize import minimize_scalar
 
 from shortlist.errors import InputError, NotConvergedError
-from shortlist.links import SPA, Identity, Isotonic, Platt, Sigmoid, Softmax, Temperature
+from shortlist.links import SPA, Identity, Isotonic, Platt, Sigmoid, Softmax, Temperature, temperature
 from tests.references import links as reference
 
 
@@ -189,3 +189,41 @@ def test_the_sigmoid_as_the_base_stays_one_sigmoid_a_label():
     assert link.temperature == default.temperature
     expected = np.vectorize(reference.sigmoid)(scores / link.temperature.item())
     np.testing.assert_allclose(link.probs(scores), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("single", [True, False])
+@pytest.mark.parametrize("scale", [1e-3, 0.3, 1.0, 3.0, 1e3])
+@pytest.mark.parametrize("classes", [2, 10, 100])
+def test_a_fit_takes_a_few_evaluations_whatever_the_unit_of_the_scores(single, scale, classes, monkeypatch):
+    asked = []
+    name = "_softmax_slopes" if single else "_sigmoid_slopes"
+    plain = getattr(temperature, name)
+
+    def counted(scores, target, at):
+        asked.append(at)
+        return plain(scores, target, at)
+
+    monkeypatch.setattr(temperature, name, counted)
+    link = Temperature().fit(*draw(3, 200, classes, single=single, scale=scale))
+    assert link.temperature.item() == pytest.approx(scale, rel=0.3)
+    assert len(asked) <= 8, asked
+
+
+def peaked(top, classes=300, rows=200):
+    """Scores as of a network that is all but sure of one class in each row; the temperature of the labels is 1.4."""
+    generator = np.random.default_rng(0)
+    scores = generator.standard_normal((rows, classes))
+    scores[np.arange(rows), generator.integers(classes, size=rows)] += top
+    return scores, np.array([generator.choice(classes, p=row) for row in reference.softmax(scores / 1.4)])
+
+
+@pytest.mark.parametrize("top", [9, 12])
+def test_scores_that_are_all_but_certain_take_little_more(top, monkeypatch):
+    asked = []
+    plain = temperature._softmax_slopes
+    monkeypatch.setattr(temperature, "_softmax_slopes", lambda *given: asked.append(given[2]) or plain(*given))
+    scores, target = peaked(top)
+    link = Temperature().fit(scores, target)
+    probs = link.probs(scores).numpy()
+    assert (probs * scores).sum() == pytest.approx(scores[np.arange(len(target)), target].sum(), rel=1e-9)  # stationary
+    assert len(asked) <= 16, asked

@@ -2,15 +2,17 @@
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid
 
 from shortlist.errors import NotConvergedError
 from shortlist.links.fitted import Base, FittedLink
 from shortlist.links.fixed import Sigmoid, Softmax
 from shortlist.tensors import Probs, Scores, Target, is_single_label, pick, row_blocks
+
+CLOSE = 1e-8  # a relative step of Newton's method that leaves an error of about its square
 
 
 class Temperature(FittedLink):
@@ -44,15 +46,8 @@ class Temperature(FittedLink):
         self._check_buffer("temperature", "()", above=0)
 
     def _fit(self, scores: Scores, target: Target) -> None:
-        def slope(scale: float) -> tuple[float, float]:
-            first = second = 0.0
-            for rows in row_blocks(*scores.shape):
-                values = self._scores_of_base(scores[rows]).double()
-                part = (_softmax_slopes if self.exclusive else _sigmoid_slopes)(values, target[rows], scale)
-                first, second = first + float(part[0]), second + float(part[1])
-            return first, second
-
-        self.temperature = torch.tensor(1 / _root(slope), dtype=torch.float64, device=scores.device)
+        scale = best_scale(lambda rows: self._scores_of_base(scores[rows]).double(), target, scores.shape, self.exclusive)
+        self.temperature = torch.tensor(1 / scale, dtype=torch.float64, device=scores.device)
 
     @property
     def exclusive(self) -> bool:
@@ -81,44 +76,112 @@ class Temperature(FittedLink):
         return base.scores(probs) * self.fitted_buffer("temperature")
 
 
-def _softmax_slopes(scores: Scores, target: Target, scale: float) -> tuple[Tensor, Tensor]:
-    """First and second derivative of the cross-entropy of softmax in the scale 1/T, summed over rows with labels."""
-    probs = torch.softmax(scores * scale, dim=1)
-    mean = (probs * scores).sum(1)
-    spread = (probs * (scores - mean[:, None]) ** 2).sum(1)
+def best_scale(values: Callable[[slice], Tensor], target: Target, shape: torch.Size, exclusive: bool) -> float:
+    """The scale 1/T at which the likelihood of the labels is largest.
+
+    Args:
+        values: the scores of a block of rows, in float64.
+        target: the labels of all rows.
+        shape: of the scores of all rows.
+        exclusive: whether the probabilities of a row are one softmax, rather than a sigmoid each.
+    """
+    prepared, slopes = (_below_best, _softmax_slopes) if exclusive else (_wrong_side, _sigmoid_slopes)
+    blocks = list(row_blocks(*shape))
+
+    def block(rows: slice) -> tuple[Tensor, Tensor]:
+        return prepared(values(rows), target[rows])
+
+    kept = [block(rows) for rows in blocks] if len(blocks) == 1 else None  # what is little is not prepared again
+
+    def slope(scale: float) -> tuple[float, float]:
+        first = second = 0.0
+        for i, rows in enumerate(blocks):
+            part = slopes(*(block(rows) if kept is None else kept[i]), scale)
+            first, second = first + float(part[0]), second + float(part[1])
+        return first, second
+
+    return _root(slope)
+
+
+def _below_best(scores: Scores, target: Target) -> tuple[Tensor, Tensor]:
+    """How far each score is below the best of its row, and the same of the labels, their mean if they are several."""
+    scores = scores - scores.amax(1, keepdim=True)
     if is_single_label(target):
-        return (mean - pick(scores, target)).sum(), spread.sum()
+        return scores, pick(scores, target)
     labels = target.sum(1)
-    own = torch.where(target, scores, 0.0).sum(1) / labels.clamp(min=1)
-    return torch.where(labels > 0, mean - own, 0.0).sum(), torch.where(labels > 0, spread, 0.0).sum()
+    known = labels > 0  # the others say nothing
+    return scores[known], torch.where(target, scores, 0.0).sum(1)[known] / labels[known]
 
 
-def _sigmoid_slopes(scores: Scores, target: Target, scale: float) -> tuple[Tensor, Tensor]:
+def _softmax_slopes(scores: Scores, own: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+    """First and second derivative of the cross-entropy of softmax in the scale 1/T, summed over rows."""
+    weights = (scores * scale).exp_() if scale < math.inf else (scores == 0).to(scores)
+    total = weights.sum(1)
+    weighted = weights.mul_(scores)
+    mean, square = weighted.sum(1) / total, torch.einsum("nc,nc->n", weighted, scores) / total
+    return (mean - own).sum(), (square - mean**2).sum()
+
+
+def _wrong_side(scores: Scores, target: Target) -> tuple[Tensor, Tensor]:
+    """How far each score is on the wrong side of 0, and its square."""
+    wrong = torch.where(target, -scores, scores)
+    return wrong, wrong**2
+
+
+def _sigmoid_slopes(wrong: Tensor, square: Tensor, scale: float) -> tuple[Tensor, Tensor]:
     """The same for independent sigmoids, summed over rows and labels."""
-    probs = torch.sigmoid(scores * scale)
-    rest = logsigmoid(-scores * scale).exp()
-    return (torch.where(target, -rest, probs) * scores).sum(), (probs * rest * scores**2).sum()
+    missed = torch.sigmoid(wrong * scale) if scale < math.inf else (wrong > 0).to(wrong)
+    return (missed * wrong).sum(), (missed * (1 - missed) * square).sum()
 
 
 def _root(slope: Callable[[float], tuple[float, float]]) -> float:
-    """The scale above 0 where an increasing slope crosses zero."""
-    if slope(0.0)[0] >= 0:
+    """The scale above 0 where an increasing slope crosses zero.
+
+    The search begins at 0, where the scores of a row count alike, so that it takes the same steps in whatever unit they are.
+    """
+    here = Point(0.0, *slope(0.0))
+    if here.slope >= 0:
         raise NotConvergedError(
             "temperature: the likelihood has no maximum, because the scores are no better than chance: check that scores and "
             "labels belong to the same rows, or fit platt, which can also shift"
         )
-    low, high = 0.0, 1.0
-    while slope(high)[0] <= 0:
-        low, high = high, high * 2
-        if high > 2.0**40:
-            raise NotConvergedError("temperature: the likelihood has no maximum: every label ranks first, so fit on more rows")
-    scale = (low + high) / 2
+    if slope(math.inf)[0] <= 0:
+        raise NotConvergedError("temperature: the likelihood has no maximum: every label ranks first, so fit on more rows")
+    low, high, before = 0.0, math.inf, None
     for _ in range(200):
-        first, second = slope(scale)
-        low, high = (low, scale) if first > 0 else (scale, high)
-        step = scale - first / second if second > 0 else math.inf
-        step = step if low < step < high else (low + high) / 2
-        if abs(step - scale) <= 1e-12 * scale:
-            return step
-        scale = step
+        newton = here.newton()
+        # Asked before the bracket: at the root, a rounded step may be just outside.
+        if here.scale > 0 and abs(newton - here.scale) <= CLOSE * here.scale:
+            return newton
+        if high == math.inf and low > 0:
+            newton = min(newton, 8 * low)  # where the slope is all but flat it would go much too far
+        tries = [newton] if before is None else [here.with_another(before), newton]
+        fallback = math.sqrt(low * high) if low > 0 else high / 4
+        scale = next((tried for tried in tries if low < tried < high), fallback)
+        before, here = here, Point(scale, *slope(scale))
+        low, high = (low, scale) if here.slope > 0 else (scale, high)
     raise NotConvergedError("temperature: Newton's method did not converge in 200 steps")
+
+
+class Point(NamedTuple):
+    """A scale, with the slope there and its derivative."""
+
+    scale: float
+    slope: float
+    curvature: float
+
+    def newton(self) -> float:
+        """Where the tangent is 0."""
+        return self.scale - self.slope / self.curvature if self.curvature > 0 else math.inf
+
+    def with_another(self, other: "Point") -> float:
+        """Where the cubic through both, with their derivatives, is 0: the scale as a function of the slope, at 0."""
+        width = other.slope - self.slope
+        if not (self.curvature > 0 and other.curvature > 0 and width):
+            return math.inf
+        at = -self.slope / width
+        return (
+            (1 + 2 * at) * (1 - at) ** 2 * self.scale
+            + at**2 * (3 - 2 * at) * other.scale
+            + width * at * (1 - at) * ((1 - at) / self.curvature - at / other.curvature)
+        )
