@@ -120,6 +120,7 @@ DOORS: dict[str, Door] = {
     **both("calibration_error", "probabilities", over="all"),
     **both("classwise_calibration_error", "probabilities"),
     "calibration_test": Door(lambda v, t: metrics.calibration_test(v, t, draws=9).p_value, "probabilities"),
+    **both("smooth_calibration_error", "probabilities"),
     **both("log_loss", "probabilities"),
     **both("brier_score", "probabilities"),
     **both("brier_decomposition", "probabilities"),

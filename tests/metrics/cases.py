@@ -77,6 +77,7 @@ CASES = [
     Case("calibration_error", {"bins": 4, "binning": "mass", "over": 2}, constant_size=False),
     Case("classwise_calibration_error"),
     *(Case("classwise_calibration_error", {"norm": n, "bins": 4, "average": "none"}) for n in ("expected", "average", "max")),
+    *(Case("smooth_calibration_error", {"over": over}) for over in (None, 2)),
     Case("log_loss"),
     Case("brier_score"),
     *(Case("brier_decomposition", {"bins": bins}) for bins in (1, 4, 15)),

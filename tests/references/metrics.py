@@ -5,6 +5,8 @@ import math
 from fractions import Fraction
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr
 
 from tests.references import sets as rules
 from tests.references.sets import labels_of, marks_of
@@ -198,6 +200,32 @@ def classwise_calibration_error(probs, target, norm="expected", bins=15, average
     columns = zip(probs.T, marks.T, strict=True)
     errors = [calibration_error(p[:, None], y[:, None], norm=norm, bins=bins, over="all") for p, y in columns]
     return np.array(errors) if average == "none" else mean(errors)
+
+
+def smooth_error_at(pairs, bandwidth):
+    """∫ |mean of K(t, p) (y - p)| dt with a Gaussian that is reflected at 0 and 1, image by image."""
+    images = [(2 * turn + side * p, y - p) for p, y in pairs for turn in range(-4, 5) for side in (-1, 1)]
+    places, residuals = np.array(images).T
+
+    def area(t):  # the integral of the smoothed residual from -∞ to t
+        return residuals @ ndtr((t - places) / bandwidth) / len(pairs)
+
+    def smoothed(t):
+        return residuals @ np.exp(-(((t - places) / bandwidth) ** 2) / 2) / len(pairs)
+
+    grid = np.linspace(0, 1, 201)
+    values = [smoothed(t) for t in grid]
+    cells = [pair for pair in itertools.pairwise(zip(grid, values, strict=True)) if pair[0][1] * pair[1][1] < 0]
+    ends = [0.0, *(brentq(smoothed, a, b, xtol=1e-15) for (a, _), (b, _) in cells), 1.0]
+    return sum(abs(area(b) - area(a)) for a, b in itertools.pairwise(ends))
+
+
+def smooth_calibration_error(probs, target, over=None):
+    """The bandwidth at which the error equals it."""
+    pairs = confidence_pairs(probs, target, over or ("top" if np.ndim(target) == 1 else "all"))
+    if smooth_error_at(pairs, 1e-3) <= 1e-3:
+        return smooth_error_at(pairs, 1e-3)
+    return brentq(lambda width: smooth_error_at(pairs, width) - width, 1e-3, 1, xtol=1e-15)
 
 
 def log_loss(probs, target):

@@ -14,7 +14,7 @@ from torchmetrics import Metric
 from shortlist.checks import Kind, whole
 from shortlist.class_names import check_same_batches, check_same_names, column_names, labels_by_name
 from shortlist.errors import InputError
-from shortlist.metrics import binned_pairs, calibration, classwise, confidence, curves, outliers, ranking, retrieval
+from shortlist.metrics import binned_pairs, calibration, classwise, confidence, curves, outliers, ranking, retrieval, smooth
 from shortlist.metrics.inputs import checked
 from shortlist.metrics.totals import ratio
 from shortlist.sets.gates import RowMeasure
@@ -136,7 +136,42 @@ def _joined(parts: list[Tensor] | Tensor) -> Tensor:
     return parts if isinstance(parts, Tensor) else torch.cat(parts)
 
 
-class CalibrationError(Streaming):
+class PairStreaming(Streaming):
+    """A metric over (row, label) pairs; which ones, the kind of the batches decides if ``over`` leaves it open."""
+
+    batches: Tensor
+
+    def __init__(self, over: calibration.Over | None, gathers: bool = False, /, **kwargs: Any):
+        super().__init__(gathers, **kwargs)
+        self.over = over
+        # Batches with one label a row, and with several: a state, so that a sum over processes shows a mixture too.
+        self.add_state("batches", torch.zeros(2, dtype=torch.int64), dist_reduce_fx="sum")
+
+    def update(self, values: Any, target: Any = None) -> None:
+        """Add a batch of probabilities and its target."""
+        target = labels_by_name(target, values)
+        kind = torch.zeros_like(self.batches) if target is None else _kind(as_target(target)).to(self.batches.device)
+        self._pairs(self.batches + kind)
+        super().update(values, target)
+        self.batches = self.batches + kind
+
+    def compute(self) -> Any:
+        """The metric over all batches so far."""
+        self._pairs()
+        return super().compute()
+
+    def _pairs(self, batches: Tensor | None = None) -> calibration.Over | None:
+        """Which pairs count; if that was left open, the batches decide, and the definition says so from then on."""
+        one, several = (self.batches if batches is None else batches).tolist()
+        if self.over is None and one and several:
+            raise InputError(f"{type(self).__name__}: {ONE_KIND}: set over to count the same pairs in all of them")
+        return self.over if self.over is not None or not one + several else "top" if one else "all"
+
+    def _over(self, target: Tensor) -> calibration.Over:
+        return calibration.usual_pairs(target) if self.over is None else self.over
+
+
+class CalibrationError(PairStreaming):
     """Streaming form of :func:`~shortlist.metrics.calibration_error`; in bins of equal width its state is three numbers a bin
     and two counts.
 
@@ -145,7 +180,6 @@ class CalibrationError(Streaming):
     """
 
     higher_is_better = False
-    batches: Tensor
 
     @understands(n_bins="bins", num_bins="bins", num_classes=calibration.NO_CLASSES, top_k=calibration.TOP_N)
     def __init__(
@@ -157,43 +191,39 @@ class CalibrationError(Streaming):
         **kwargs: Any,
     ):
         norm = calibration.check_definition(norm, bins, binning, over)
-        super().__init__(binning == "mass", **kwargs)
-        self.norm, self.bins, self.binning, self.over = norm, int(bins), binning, over
-        # Batches with one label a row, and with several: a state, so that a sum over processes shows a mixture too.
-        self.add_state("batches", torch.zeros(2, dtype=torch.int64), dist_reduce_fx="sum")
+        super().__init__(over, binning == "mass", **kwargs)
+        self.norm, self.bins, self.binning = norm, int(bins), binning
 
     @property
     def definition(self) -> str:
         """What the number means; print it with the number."""
         return calibration.calibration_definition(self.norm, self.bins, self.binning, self._pairs())
 
-    def update(self, values: Any, target: Any = None) -> None:
-        """Add a batch of probabilities and its target."""
-        target = labels_by_name(target, values)
-        kind = torch.zeros_like(self.batches) if target is None else _kind(as_target(target)).to(self.batches.device)
-        self._pairs(self.batches + kind)
-        super().update(values, target)
-        self.batches = self.batches + kind
-
-    def _pairs(self, batches: Tensor | None = None) -> calibration.Over | None:
-        """Which pairs count; if that was left open, the batches decide, and the definition says so from then on."""
-        one, several = (self.batches if batches is None else batches).tolist()
-        if self.over is None and one and several:
-            raise InputError(f"{type(self).__name__}: {ONE_KIND}: set over to count the same pairs in all of them")
-        return self.over if self.over is not None or not one + several else "top" if one else "all"
-
     def _accumulate(self, values: Tensor, target: Any) -> Tensor:
         return calibration.width_bins(values, target, self.bins, self._over(target))
 
     def _finish(self, total: Tensor) -> Tensor:
-        self._pairs()
         return calibration.bin_error(total, self.norm)
 
     def _whole(self, values: Tensor, target: Tensor) -> Tensor:
         return calibration.bin_error(calibration.mass_bins(values, target, self.bins, self._over(target)), self.norm)
 
-    def _over(self, target: Tensor) -> calibration.Over:
-        return calibration.usual_pairs(target) if self.over is None else self.over
+
+class SmoothCalibrationError(PairStreaming):
+    """Streaming form of :func:`~shortlist.metrics.smooth_calibration_error`; its state is 2,050 numbers and two counts."""
+
+    higher_is_better = False
+
+    @understands(num_classes=calibration.NO_CLASSES, top_k=calibration.TOP_N)
+    def __init__(self, over: calibration.Over | None = None, **kwargs: Any):
+        calibration.check_definition("expected", 1, "width", over)
+        super().__init__(over, **kwargs)
+
+    def _accumulate(self, values: Tensor, target: Any) -> Tensor:
+        return smooth.residual_sums(values, target, self._over(target))
+
+    def _finish(self, total: Tensor) -> Tensor:
+        return smooth.smooth_error(total)
 
 
 def _kind(target: Tensor) -> Tensor:
