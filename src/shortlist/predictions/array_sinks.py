@@ -4,6 +4,7 @@ import json
 import struct
 import tempfile
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,9 +15,12 @@ from torch import Tensor
 
 from shortlist.errors import InputError
 from shortlist.predictions.arrays import LINK_PREFIX, texts_to_bytes
+from shortlist.predictions.columns import joined
 from shortlist.predictions.record import Predictions
-from shortlist.predictions.stored import QUALITY, VERSION, Header, RowKind, Sink
+from shortlist.predictions.stored import COLUMN_PREFIX, QUALITY, VERSION, Header, RowKind, Sink
+from shortlist.tensors import Array
 
+IDS = "ids"  # the name of the names of rows
 ALIGNED = 8  # bytes: the largest number in a file
 COPIED = 2**20  # bytes copied at once
 MOST_ROWS, WIDEST_ID = 10**15, 10**9  # numbers with as many digits as a header can ever need
@@ -42,6 +46,7 @@ class _Rows:
         self.targets: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (closed by close)
         self.ids: list[str] = []
         self.qualities: list[Tensor] = []
+        self._columns: dict[str, list[Array]] = {name: [] for name, _ in kind.columns}
 
     def add(self, scores: IO[bytes], rows: Predictions) -> None:
         scores.write(_raw(rows.scores))
@@ -51,11 +56,17 @@ class _Rows:
             self.ids += rows.ids or ()
         if rows.quality is not None:
             self.qualities.append(rows.quality.cpu())
+        for name, parts in self._columns.items():
+            parts.append(rows.columns[name])
         self.number += len(rows)
 
     @property
     def quality(self) -> Tensor:
         return torch.cat([torch.empty(0, dtype=torch.float64), *self.qualities])
+
+    def columns(self) -> dict[str, Array]:
+        """Every column under the name of its array."""
+        return {COLUMN_PREFIX + name: joined(self._columns[name], kind) for name, kind in self.kind.columns}
 
     @property
     def target_shape(self) -> tuple[int, ...]:
@@ -74,7 +85,8 @@ class SafetensorsSink(Sink):
         self._header, self._kind = header, kind
         self._rows = _Rows(path.parent, kind)
         self._file: IO[bytes] = path.open("wb")
-        self._room = _rounded(len(self._described(MOST_ROWS, WIDEST_ID)) + PADDING_ROOM)
+        widest = dict.fromkeys([IDS, *(COLUMN_PREFIX + name for name, _ in kind.columns)], WIDEST_ID)
+        self._room = _rounded(len(self._described(MOST_ROWS, widest)) + PADDING_ROOM)
         self._file.write(bytes(8 + self._room))
 
     def _append(self, rows: Predictions) -> None:
@@ -82,23 +94,25 @@ class SafetensorsSink(Sink):
 
     def finish(self) -> None:
         """Write what follows the scores, then the header."""
-        rows, ids = self._rows, None
-        if self._kind.ids:
-            ids = texts_to_bytes(rows.ids)
-        width = 0 if ids is None else ids.shape[1]
-        for name, _, _, size in self._tensors(rows.number, width)[1:]:
+        rows = self._rows
+        texts = {IDS: texts_to_bytes(rows.ids)} if self._kind.ids else {}
+        columns = rows.columns()
+        texts |= {name: texts_to_bytes(column.tolist()) for name, column in columns.items() if column.dtype.kind == "U"}
+        widths = {name: held.shape[1] for name, held in texts.items()}
+        for name, _, _, size in self._tensors(rows.number, widths)[1:]:
             if name == PADDING:
                 self._file.write(bytes(size))
             elif name == QUALITY:
                 self._file.write(_raw(rows.quality))
             elif name == "target":
                 _copy(rows.targets, self._file)
-            elif name == "ids":
-                assert ids is not None
-                self._file.write(ids.tobytes())
+            elif name in texts:
+                self._file.write(texts[name].tobytes())
+            elif name in columns:
+                self._file.write(columns[name].tobytes())
             else:
                 self._file.write(_raw(self._small()[name]))
-        text = self._described(rows.number, width)
+        text = self._described(rows.number, widths)
         self._file.seek(0)
         self._file.write(struct.pack("<Q", self._room) + text.ljust(self._room))
         self._file.flush()
@@ -111,7 +125,7 @@ class SafetensorsSink(Sink):
     def _small(self) -> dict[str, Tensor]:
         return small_tensors(self._header)
 
-    def _tensors(self, rows: int, width: int) -> list[tuple[str, torch.dtype, tuple[int, ...], int]]:
+    def _tensors(self, rows: int, widths: Mapping[str, int]) -> list[tuple[str, torch.dtype, tuple[int, ...], int]]:
         """Name, dtype, shape and bytes of every tensor, in the order of the file."""
         kind = self._kind
         scores = ("scores", kind.scores, (rows, kind.classes))
@@ -119,7 +133,10 @@ class SafetensorsSink(Sink):
         if kind.target is not None:
             others.append(("target", kind.target, (rows, kind.classes) if kind.multi_label else (rows,)))
         if kind.ids:
-            others.append(("ids", torch.uint8, (rows, width)))
+            others.append((IDS, torch.uint8, (rows, widths[IDS])))
+        numbers = {"i": torch.int64, "f": torch.float64}
+        for name, what in ((COLUMN_PREFIX + name, what) for name, what in kind.columns):
+            others.append((name, numbers[what], (rows,)) if what in numbers else (name, torch.uint8, (rows, widths[name])))
         if kind.quality:
             others.append((QUALITY, torch.float64, (rows,)))
         others.sort(key=lambda one: (-one[1].itemsize, one[0]))
@@ -127,15 +144,17 @@ class SafetensorsSink(Sink):
         gap = _rounded(sized[0][3]) - sized[0][3]
         return [sized[0], *([(PADDING, torch.uint8, (gap,), gap)] if gap else []), *sized[1:]]
 
-    def _described(self, rows: int, width: int) -> bytes:
+    def _described(self, rows: int, widths: Mapping[str, int]) -> bytes:
         header, described, start = self._header, dict[str, Any](), 0
         told = {"format": VERSION, "classes": json.dumps(header.classes), "link": json.dumps(header.link)}
         if header.superclasses is not None:
             told["superclasses"] = json.dumps(header.superclasses)
         if header.network_digest is not None:
             told["network_digest"] = json.dumps(header.network_digest)
+        if self._kind.columns:
+            told["columns"] = json.dumps([name for name, _ in self._kind.columns])
         described["__metadata__"] = told
-        for name, dtype, shape, size in self._tensors(rows, width):
+        for name, dtype, shape, size in self._tensors(rows, widths):
             described[name] = {"dtype": _dtype_name(dtype, name), "shape": shape, "data_offsets": (start, start + size)}
             start += size
         return json.dumps(described).encode()
@@ -164,6 +183,7 @@ class NpzSink(Sink):
         arrays |= {name: np.array(texts, dtype=str) for name, texts in named.items() if texts is not None}
         if kind.quality:
             arrays[QUALITY] = rows.quality.numpy()
+        arrays |= rows.columns()
         arrays |= {"link": np.array(json.dumps(header.link)), "format": np.array(VERSION)}
         if header.network_digest is not None:
             arrays["network_digest"] = np.array(json.dumps(header.network_digest))

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from shortlist.errors import InputError
 from shortlist.predictions.numbered import Numbered
-from shortlist.predictions.stored import VERSION, Keys, Stored
+from shortlist.predictions.stored import COLUMN_PREFIX, VERSION, Keys, Stored
 from shortlist.tensors import Array, as_tensor, as_text, shape_of
 from shortlist.words import listed, shown
 
@@ -47,6 +47,9 @@ def read_safetensors(path: Path, keys: Keys) -> Stored:
     if keys.ids is not None:
         raise InputError("ids_key: expected None, as safetensors files hold no text; name the rows in an npz file or a table")
     ids = tensors.pop("ids", None)
+    order = names_of(json.loads(header.get("columns", "[]")), "columns") if ours else None
+    named = [COLUMN_PREFIX + name for name in order or ()]
+    columns = {name: _column(tensors.pop(key), ours) for name, key in keys.find_columns(tensors, named).items()}
     names = ("classes", "superclasses", "link", "network_digest")
     told = {name: json.loads(header.get(name, "null")) if ours else None for name in names}
     if not ours and "classes" in tensors:
@@ -60,6 +63,7 @@ def read_safetensors(path: Path, keys: Keys) -> Stored:
         superclasses=names_of(told["superclasses"], "superclasses"),
         link=told["link"],
         network_digest=told["network_digest"],
+        columns=columns,
     )
 
 
@@ -85,6 +89,8 @@ def read_npz(path: Path, keys: Keys) -> Stored:
         _check_shapes({name: _described(archive, members[name]) for name in wanted}, keys)
         arrays = {name: _member(path, archive, members[name]) for name in wanted}
     ours = "format" in arrays and str(arrays.pop("format")) == VERSION
+    named = [name for name in arrays if ours and name.startswith(COLUMN_PREFIX)]
+    columns = {name: arrays.pop(key) for name, key in keys.find_columns(arrays, named).items()}
     classes, superclasses, ids = _texts(arrays, keys)
     link, digest = (arrays.pop(name, None) for name in ("link", "network_digest"))
     words = {name: as_text(array, name).tolist() for name, array in arrays.items() if array.dtype.kind in "US"}
@@ -97,13 +103,15 @@ def read_npz(path: Path, keys: Keys) -> Stored:
         superclasses=superclasses,
         link=json.loads(str(link)) if ours and link is not None else None,
         network_digest=json.loads(str(digest)) if ours and digest is not None else None,
+        columns=columns,
     )
 
 
 def read_npy(path: Path, keys: Keys) -> Stored:
     """The scores alone; the labels are those of another ``.npy`` file, if ``target_key`` names one."""
-    for name, given in (("scores_key", keys.scores), ("ids_key", keys.ids), ("quality_key", keys.quality)):
-        if given is not None:
+    unnamed = {"scores_key": keys.scores, "ids_key": keys.ids, "quality_key": keys.quality, "columns": keys.columns}
+    for name, given in unnamed.items():
+        if given:
             raise InputError(f"{name}: expected None, as a .npy file holds one array without a name, got {shown(given)}")
     arrays = {"scores": _whole_array(path)}
     if keys.target is not None:
@@ -194,7 +202,13 @@ def _wanted(names: Sequence[str], keys: Keys) -> list[str]:
     target = keys.find_target(names)
     ours = {"classes", "superclasses", keys.find_ids(names, "ids"), "train_counts", "link", "network_digest", "format"}
     ours.add(keys.find_quality(names))
-    return [n for n in names if n in scores or n == target or n in ours or n.startswith(LINK_PREFIX)]
+    ours.update(keys.columns)
+    return [n for n in names if n in scores or n == target or n in ours or n.startswith((LINK_PREFIX, COLUMN_PREFIX))]
+
+
+def _column(tensor: Tensor, ours: bool) -> Any:
+    """The entries of a column: texts are held as bytes in files of ours."""
+    return np.array(_from_bytes(tensor), dtype=str) if ours and tensor.ndim == 2 else tensor
 
 
 def _assemble(
@@ -207,6 +221,7 @@ def _assemble(
     superclasses: Sequence[str] | None,
     link: dict[str, Any] | None,
     network_digest: Any,
+    columns: dict[str, Any] | None = None,
 ) -> Stored:
     target, quality = keys.find_target(tensors), keys.find_quality(tensors)
     scores: Tensor = tensors[keys.find_scores(tensors)[0]]
@@ -225,6 +240,7 @@ def _assemble(
         train_counts=tensors.get("train_counts"),
         link=link,
         network_digest=network_digest,
+        columns=columns or {},
         link_tensors={n.removeprefix(LINK_PREFIX): t for n, t in tensors.items() if n.startswith(LINK_PREFIX)},
         numbered=None if ours or classes is None else Numbered.of(classes),
     )

@@ -5,7 +5,7 @@ and are processed in row blocks.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,11 @@ from shortlist.class_names import (
 from shortlist.errors import InputError
 from shortlist.links import Identity, Link, parse_link
 from shortlist.predictions.checks import as_quality, check_columns, check_counts, check_names, check_superclasses
+from shortlist.predictions.columns import as_columns, column_list, taken
 from shortlist.row_names import check_row_names, check_same_rows
 from shortlist.tensors import (
     BLOCK_ENTRIES,
+    Array,
     Probs,
     Scores,
     Target,
@@ -59,6 +61,8 @@ class Predictions:
         network_digest: digest of the network that computed the scores, to tell whose they are; None if it is not known.
         quality: one finite number per row, kept as float64 (N,), higher for rows that are more worth answering: the sharpness
             of a picture, or what a second network says of it. A gate may compare rows by it, see :func:`shortlist.sets.gate`.
+        columns: what else is known about each row, by name, such as the site of a picture: N texts or numbers each, kept as
+            arrays. What is missing is an empty text.
 
     >>> predictions = Predictions([[2.0, 0.0], [0.0, 1.0]], target=[0, 1], classes=["yes", "no"], link="softmax")
     >>> predictions.probs()
@@ -74,6 +78,7 @@ class Predictions:
     superclasses: Sequence[str] | None = None
     network_digest: str | None = None
     quality: Tensor | None = None
+    columns: Mapping[str, Array] = field(default_factory=dict)
 
     def __init__(
         self,
@@ -86,17 +91,20 @@ class Predictions:
         superclasses: Sequence[str] | None = None,
         network_digest: str | None = None,
         quality: Any = None,
+        columns: Any = None,
     ):
         def keep(name: str, value: Any) -> None:
             object.__setattr__(self, name, value)
 
-        columns = column_names(scores)
+        named = column_names(scores)
         names = named_columns(scores) if classes is None else classes
         keep("classes", None if names is None else tuple(class_list(names)))
-        check_columns(self.classes, columns)
-        known = self.classes or columns
+        check_columns(self.classes, named)
+        known = self.classes or named
         keep("ids", None if ids is None else tuple(names_in_order("ids", ids)))
-        for name, given in (("scores", scores), ("target", target), ("quality", quality)):
+        more = columns.items() if hasattr(columns, "items") else ()
+        beside = [("target", target), ("quality", quality), *((f"column {name!r}", one) for name, one in more)]
+        for name, given in [("scores", scores), *beside]:
             check_same_rows(scores, given, name)
             check_row_names(self.ids, given, name)
         check_same_rows(scores, ids, "ids")
@@ -111,6 +119,7 @@ class Predictions:
         keep("superclasses", None if superclasses is None else tuple(superclass_by_class(superclasses, known)))
         keep("network_digest", network_digest)
         keep("quality", None if quality is None else as_quality(quality, len(self.scores)))
+        keep("columns", {} if columns is None else as_columns(columns, len(self.scores)))
         self._check()
 
     def _check(self) -> None:
@@ -220,6 +229,14 @@ class Predictions:
         """The same rows with another quality: one number per row, or None."""
         return replace(self, quality=quality)
 
+    def with_columns(self, columns: Any) -> "Predictions":
+        """The same rows with these columns besides those that they have; one of the same name is replaced.
+
+        >>> Predictions([[0.7, 0.3]]).with_columns({"site": ["north"]}).columns
+        {'site': array(['north'], dtype='<U5')}
+        """
+        return replace(self, columns={**self.columns, **as_columns(columns, len(self))})
+
     def save(self, path: str | Path) -> None:
         """Write to ``.safetensors``, ``.npz`` or ``.parquet``, whole or not at all."""
         from shortlist.predictions.storage import save
@@ -235,6 +252,7 @@ class Predictions:
         ids_key: str | None = None,
         quality_key: str | None = None,
         no_label: str | None = None,
+        columns: Sequence[str] = (),
         link: Link | str | None = None,
         classes: Sequence[str] | Mapping[Any, Any] | None = None,
     ) -> "Predictions":
@@ -248,13 +266,15 @@ class Predictions:
             quality_key: the array or column of the quality, one number per row, for a gate; by default ``quality``.
             no_label: the entry of the target that stands for no label, such as ``"-1"``, ``"none"`` or ``""`` (an empty cell);
                 the target is then bool (N, C), and a gate can be fitted on such rows.
+            columns: names of arrays or columns to keep beside the scores; those of a file of ours are always kept.
             link: replaces the link of the file.
             classes: the name of each column of scores, in a file that does not name them.
         """
         from shortlist.predictions.storage import load
         from shortlist.predictions.stored import Keys
 
-        return load(Path(path), Keys(scores_key, target_key, ids_key, quality_key, no_label), link, classes)
+        keys = Keys(scores_key, target_key, ids_key, quality_key, no_label, column_list(columns))
+        return load(Path(path), keys, link, classes)
 
     def _rows(self, index: Tensor | slice) -> "Predictions":
         """A selection of checked rows, which need no second check."""
@@ -269,6 +289,7 @@ class Predictions:
             "superclasses": self.superclasses,
             "network_digest": self.network_digest,
             "quality": None if self.quality is None else self.quality[index],
+            "columns": taken(self.columns, index),
         }
         for name, value in fields.items():
             object.__setattr__(part, name, value)

@@ -18,7 +18,7 @@ from shortlist.class_names import class_list
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.files import written_whole
 from shortlist.links import Link, link_from_config, parse_link
-from shortlist.predictions import arrays, tables
+from shortlist.predictions import arrays, csv_tables, tables
 from shortlist.predictions.array_sinks import NpzSink, SafetensorsSink
 from shortlist.predictions.checks import check_storable
 from shortlist.predictions.numbered import Numbered
@@ -86,7 +86,7 @@ READERS: dict[str, Callable[[Path, Keys], Stored]] = {
     ".npz": arrays.read_npz,
     ".npy": arrays.read_npy,
     ".parquet": tables.read_parquet,
-    ".csv": tables.read_csv,
+    ".csv": csv_tables.read_csv,
 }
 SINKS: dict[str, type[Sink]] = {".safetensors": SafetensorsSink, ".npz": NpzSink, ".parquet": ParquetSink}
 
@@ -150,6 +150,7 @@ def _predictions(stored: Stored, link: Link | str | None) -> Predictions:
         stored.superclasses,
         stored.network_digest,
         stored.quality,
+        stored.columns,
     )
 
 

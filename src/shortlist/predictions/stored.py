@@ -17,6 +17,7 @@ from shortlist.class_names import as_number
 from shortlist.column_names import is_no_class, is_row_number
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.predictions.checks import as_quality, check_storable
+from shortlist.predictions.columns import kinds_of
 from shortlist.predictions.numbered import Numbered
 from shortlist.predictions.record import Predictions
 from shortlist.tensors import shape_of
@@ -24,6 +25,7 @@ from shortlist.words import quoted
 
 VERSION = "shortlist-predictions/1"
 QUALITY = "quality"  # the name of one number per row
+COLUMN_PREFIX = "column."  # of the names of columns among arrays
 SIGNS = re.compile(r"\[!?(?:\][^\]]*|[^\]]+)\]|.", re.DOTALL)  # of a pattern: a star, or what stands for one character
 
 
@@ -65,6 +67,7 @@ class Stored(Header):
     target: Tensor | Sequence[str] | None = None  # class names, if that is what the file of another program holds
     ids: Sequence[str] | None = None
     quality: Tensor | None = None
+    columns: dict[str, Any] = field(default_factory=dict)
     labelled: Tensor | None = None  # bool (N,): the rows that the target is of, if those without a label were told apart
     numbered: Numbered | None = None
 
@@ -79,6 +82,7 @@ class RowKind:
         target: the dtype of the labels: int64 (one) or bool (any number); None without labels.
         ids: whether rows have names.
         quality: whether rows have a quality.
+        columns: the names of their columns, and whether these hold texts (U), whole numbers (i) or other numbers (f).
     """
 
     classes: int
@@ -86,12 +90,14 @@ class RowKind:
     target: torch.dtype | None
     ids: bool
     quality: bool
+    columns: tuple[tuple[str, str], ...] = ()
 
     @staticmethod
     def of(rows: Predictions) -> "RowKind":
         """The kind of these rows."""
         target = None if rows.target is None else rows.target.dtype
-        return RowKind(rows.num_classes, rows.scores.dtype, target, rows.ids is not None, rows.quality is not None)
+        ids, quality = rows.ids is not None, rows.quality is not None
+        return RowKind(rows.num_classes, rows.scores.dtype, target, ids, quality, kinds_of(rows.columns))
 
     @property
     def multi_label(self) -> bool:
@@ -138,6 +144,7 @@ class Keys:
     ids: str | None = None
     quality: str | None = None
     no_label: str | None = None  # the entry of the target that stands for no label
+    columns: tuple[str, ...] = ()  # what else is read of files of other programs
 
     def __post_init__(self) -> None:
         if self.ids in (self.scores or "scores", self.target or "target", "classes", ""):
@@ -152,7 +159,7 @@ class Keys:
         usual name of labels, superclasses, splits or ids match a star that stands for the whole name.
         """
         quality = None if self.scores == QUALITY else QUALITY
-        aside = (self.target or "target", self.ids, "id", self.quality or quality)
+        aside = (self.target or "target", self.ids, "id", self.quality or quality, *self.columns)
         names = [name for name in names if name not in aside and not is_row_number(name)]
         wanted = self.scores or "scores"
         matching = [name for name in names if fnmatch.fnmatchcase(name, wanted)]
@@ -210,6 +217,20 @@ class Keys:
             raise InputError(f"expected a quality under {self.quality!r}, found {quoted(names)}: set quality_key")
         wanted = self.quality or QUALITY
         return wanted if wanted in names and wanted not in (self.scores, self.target, self.ids) else None
+
+    def find_columns(self, names: Iterable[str], ours: Iterable[str] = ()) -> dict[str, str]:
+        """The arrays or columns that hold further columns, by the name of these; an error if one was asked for and is missing.
+
+        Args:
+            names: of everything in the file.
+            ours: names under which the file says that it holds columns.
+        """
+        names = list(names)
+        found = {name.removeprefix(COLUMN_PREFIX): name for name in ours if name in names}
+        missing = next((name for name in self.columns if name not in names and name not in found), None)
+        if missing is not None:
+            raise InputError(f"columns: expected {missing!r}, found {quoted(names)}")
+        return found | {name: name for name in self.columns if name not in found}
 
     def check_quality(self, quality: Any, rows: int) -> Tensor | None:
         """The quality if it is one finite number per row; else None, with a warning, or an error if it was named."""

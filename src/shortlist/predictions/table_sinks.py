@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
+from shortlist.predictions.columns import joined
 from shortlist.predictions.record import Predictions
 from shortlist.predictions.stored import QUALITY, VERSION, Header, RowKind, Sink
 from shortlist.predictions.tables import HEADER, PREFIX
@@ -38,6 +39,8 @@ class ParquetSink(Sink):
             told["superclasses"] = header.superclasses
         if header.network_digest is not None:
             told["network_digest"] = header.network_digest
+        if kind.columns:
+            told["columns"] = [name for name, _ in kind.columns]
         self._kind = kind
         self._waiting: list[pa.Table] = []
         schema = self._table(self._no_rows()).schema
@@ -50,7 +53,9 @@ class ParquetSink(Sink):
         if kind.target is not None:
             target = torch.empty((0, kind.classes) if kind.multi_label else 0, dtype=kind.target)
         scores = torch.empty((0, kind.classes), dtype=kind.scores)
-        return Predictions(scores, target, ids=() if kind.ids else None, quality=() if kind.quality else None)
+        columns = {name: joined([], what) for name, what in kind.columns}
+        ids, quality = () if kind.ids else None, () if kind.quality else None
+        return Predictions(scores, target, ids=ids, quality=quality, columns=columns)
 
     def _append(self, rows: Predictions) -> None:
         """Small blocks wait until they make a row group."""
@@ -81,6 +86,7 @@ class ParquetSink(Sink):
             columns["target"] = _target_column(rows.target.detach().cpu(), self._labels)
         if rows.quality is not None:
             columns[QUALITY] = pa.array(rows.quality.cpu().numpy())
+        columns |= {name: pa.array(column) for name, column in rows.columns.items()}
         if scores.shape[1] <= COLUMN_PER_CLASS:
             by_class = np.ascontiguousarray(scores.numpy().T)
             columns |= {PREFIX + name: pa.array(values) for name, values in zip(self._names, by_class, strict=True)}

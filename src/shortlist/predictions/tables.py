@@ -1,4 +1,4 @@
-"""Predictions read from tables: Parquet for exchange, CSV for reading only.
+"""Predictions read from tables: Parquet for exchange, and what CSV files share with it.
 
 Up to 1,000 classes have a column each, ``scores.NAME``; more share one column of lists. Labels are the names of classes where
 these are names of columns, so that programs that move columns, or drop what the file says about itself, do not change their
@@ -22,17 +22,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import check_distinct, whole
-from shortlist.csv_files import (
-    csv_decimal_point,
-    csv_delimiter,
-    csv_first_row,
-    csv_header,
-    first_no_number,
-    number_advice,
-    rows_of_one_length,
-)
 from shortlist.errors import InputError
-from shortlist.files import contains
 from shortlist.predictions.array_sinks import DTYPES
 from shortlist.predictions.arrays import names_of
 from shortlist.predictions.checks import as_quality
@@ -45,7 +35,6 @@ UNREADABLE = (pa.ArrowException,)
 PREFIX = "scores."
 MAPPED_ABOVE = 2**28
 HEADER = b"shortlist"
-EMPTY_CELLS = pyarrow.csv.ConvertOptions().null_values  # "", "NA", "null", …
 MIDNIGHT = r"[ T]00:00:00(\.0+)?$"
 
 
@@ -53,60 +42,12 @@ def read_parquet(path: Path, keys: Keys) -> Stored:
     """A table that we wrote, or any other with scores in one list column or in one column per class."""
     with pq.ParquetFile(path) as file:
         header = json.loads((file.schema_arrow.metadata or {}).get(HEADER, b"{}"))
-        return _read(file.schema_arrow, file.metadata.num_rows, header, keys, lambda names: _batches(file, names))
-
-
-def read_csv(path: Path, keys: Keys) -> Stored:
-    """A table with one column per class and commas, semicolons or tabs between, and a decimal point or a decimal comma.
-
-    Blanks around names of columns are ignored.
-    """
-    delimiter = csv_delimiter(csv_header(path), row=csv_first_row(path))
-    # Without newlines_in_values Arrow may cut cells in quotes without an error.
-    parsing = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=contains(path, b'"'))
-    with rows_of_one_length(delimiter), pyarrow.csv.open_csv(path, parse_options=parsing) as file:
-        written = file.schema.names
-    names = [name.strip() for name in written]
-    ids = keys.ids or "id"
-    as_text = set() if ids == keys.scores else {ids}  # 007 is not 7
-    target = keys.find_target(names)
-    if target is not None:
-        as_text.add(target)  # so that a class may be called True, NA or 2024-05-01
-    kinds = {column: pa.string() for column, name in zip(written, names, strict=True) if name in as_text}
-    numbers = [*keys.find_scores(names), keys.find_quality(names)]
-    point = csv_decimal_point(path, delimiter, numbers.__contains__)
-    converting = pyarrow.csv.ConvertOptions(column_types=kinds, decimal_point=point)
-    with rows_of_one_length(delimiter):
-        table = pyarrow.csv.read_csv(path, parse_options=parsing, convert_options=converting).rename_columns(names)
-    _check_numbers(table, keys.find_scores(names))
-    if target is not None and names.count(target) == 1:
-        classes = keys.class_names(keys.find_scores(names))
-        labels = _without_empty(table.column(target), classes, keys.no_label)
-        if keys.no_label is None and Numbered.of(classes) is None:
-            labels = _spelt(labels, classes)
-        table = table.set_column(names.index(target), target, labels)
-    return _read(table.schema, table.num_rows, {}, keys, lambda names: table.select(names).to_batches(2**16))
-
-
-def _check_numbers(table: pa.Table, columns: Sequence[str]) -> None:
-    """Raise an error that names the first cell of these columns that is no number."""
-    for place, name in enumerate(table.column_names):
-        if name in columns and _is_text(table.schema.field(place).type):
-            wrong = first_no_number(table.column(place).to_pylist())
-            if wrong is not None:
-                row, cell = wrong
-                raise InputError(f"expected numbers in {name!r}, got {shown(cell)} in row {row}{number_advice(cell)}")
+        return read_table(file.schema_arrow, file.metadata.num_rows, header, keys, lambda names: _batches(file, names))
 
 
 def _batches(file: pq.ParquetFile, names: list[str]) -> Iterator[pa.RecordBatch]:
     rows = max(1, 2**22 // max(1, file.metadata.num_columns))
     yield from file.iter_batches(batch_size=min(rows, 2**16), columns=names)
-
-
-def _without_empty(texts: pa.ChunkedArray, classes: Sequence[str], no_label: str | None) -> pa.ChunkedArray:
-    """Cells of a CSV file that were read as text, those that stand for no value as nulls, unless a class is called so."""
-    empty = [cell for cell in EMPTY_CELLS if cell not in classes and cell != no_label]
-    return pc.if_else(pc.is_in(texts, value_set=pa.array(empty, pa.string())), pa.scalar(None, pa.string()), texts)
 
 
 def _as_written(labels: pa.Array, classes: Sequence[str], no_label: str) -> list[str]:
@@ -121,7 +62,7 @@ def _as_written(labels: pa.Array, classes: Sequence[str], no_label: str) -> list
     return found
 
 
-def _spelt(texts: pa.Array | pa.ChunkedArray, classes: Sequence[str]) -> Any:
+def spelt(texts: pa.Array | pa.ChunkedArray, classes: Sequence[str]) -> Any:
     """Labels that are texts: the numbers that they spell, unless all of them are names of classes, or some no numbers."""
     if set(pc.unique(texts.drop_null()).to_pylist()) <= set(classes):
         return texts
@@ -160,16 +101,33 @@ def _plain_lists(column: pa.Array) -> pa.Array:
     return pa.array(column.to_pylist(), pa.list_(kind.value_type)) if is_view else column  # Arrow's cast fails on some
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether the column holds texts."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _read(schema: pa.Schema, rows: int, header: dict[str, Any], keys: Keys, read: Any) -> Stored:
+def _column_keys(schema: pa.Schema, header: dict[str, Any], keys: Keys) -> dict[str, str]:
+    """The columns of the table that are kept, by name."""
+    return keys.find_columns(schema.names, names_of(header.get("columns", []), "columns") or ())
+
+
+def read_table(schema: pa.Schema, rows: int, header: dict[str, Any], keys: Keys, read: Any) -> Stored:
+    """The rows of a table.
+
+    Args:
+        schema: of all columns.
+        rows: how many there are.
+        header: what a file of ours says besides its rows.
+        keys: the names of what is read.
+        read: a function from names of columns to batches of these.
+    """
     found = _score_columns(schema, header, keys)
     target_key = keys.find_target(schema.names)
     ids_key = None if "id" in found and keys.ids is None else keys.find_ids(schema.names, "id")
     quality_key = None if keys.quality is None and QUALITY in found else keys.find_quality(schema.names)
+    columns = _column_keys(schema, header, keys)
     names = [*found, *(name for name in (target_key, ids_key, quality_key) if name)]
+    names += [name for name in columns.values() if name not in names]
     check_distinct(name for name in schema.names if name in set(names))
     gathered = _Gathered(schema, rows, found, target_key, ids_key, quality_key, header, keys)
     for batch in read(names):
@@ -209,6 +167,9 @@ class _Gathered:
         self.target: Tensor | None = None
         self.ids: list[str] | None = [] if ids else None
         self.qualities: list[pa.Array] = []
+        kept = _column_keys(schema, header, keys)
+        self.columns: dict[str, tuple[str, pa.DataType, list[pa.Array]]]
+        self.columns = {name: (key, schema.field(key).type, []) for name, key in kept.items()}
         self.present: list[Tensor] = []
         self.labels = 0  # filled in the target
 
@@ -229,6 +190,8 @@ class _Gathered:
             self.ids.extend(map(_name, batch.column(self.ids_key).to_pylist()))
         if self.quality_key:
             self.qualities.append(batch.column(self.quality_key))
+        for key, _, parts in self.columns.values():
+            parts.append(batch.column(key))
         self.filled = here.stop
 
     def _quality(self) -> Tensor | None:
@@ -260,8 +223,8 @@ class _Gathered:
             assert present is not None
             self.present.append(present)
             column = column.filter(pa.array(present.numpy()))
-            if _is_text(column.type) and self.numbered is None:
-                column = _spelt(column.cast(pa.string()), classes)
+            if is_text(column.type) and self.numbered is None:
+                column = spelt(column.cast(pa.string()), classes)
         return _without_nulls(column, self.target_key or "target")
 
     def _add_target(self, column: pa.Array, here: slice, classes: int) -> None:
@@ -325,11 +288,21 @@ class _Gathered:
             ids=self.ids if ours or self.ids is None else self.keys.check_ids(self.ids),
             train_counts=None if counts is None else _from_json(counts, "train_counts"),
             quality=self._quality(),
+            columns={name: _entries(kind, parts) for name, (_, kind, parts) in self.columns.items()},
             labelled=torch.cat(self.present) if self.present else None,
             link=header.get("link"),
             network_digest=header.get("network_digest"),
             link_tensors={name: _from_json(value, name) for name, value in header.get("link_tensors", {}).items()},
         )
+
+
+def _entries(kind: pa.DataType, parts: list[pa.Array]) -> Any:
+    """The entries of a column, whole numbers exactly, even where some are missing."""
+    column = pa.chunked_array(parts, kind)
+    column = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    numeric = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
+    values: Any = column.to_numpy() if numeric else column.to_pylist()
+    return values if numeric or values else np.empty(0, str)
 
 
 def _names(labels: pa.Array, classes: Sequence[str]) -> pa.Array:

@@ -14,6 +14,7 @@ from shortlist.links import Link
 from shortlist.predictions.record import Predictions
 from shortlist.predictions.storage import check_suffix, header_of, sink_for
 from shortlist.predictions.stored import RowKind, Sink
+from shortlist.words import listed
 
 
 class PredictionsWriter:
@@ -69,7 +70,9 @@ class PredictionsWriter:
     def __enter__(self) -> "PredictionsWriter":
         return self
 
-    def append(self, scores: Any, target: Any = None, ids: Sequence[str] | None = None, quality: Any = None) -> None:
+    def append(
+        self, scores: Any, target: Any = None, ids: Sequence[str] | None = None, quality: Any = None, columns: Any = None
+    ) -> None:
         """Add rows.
 
         Args:
@@ -77,10 +80,11 @@ class PredictionsWriter:
             target: int64 (n,) or bool (n, C), in every block or in none.
             ids: n names, different from all before, in every block or in none.
             quality: n numbers, in every block or in none.
+            columns: n texts or numbers by the name of each column, the same columns in every block.
         """
         try:
-            columns = self._same_columns(scores=scores, target=target)
-            block = Predictions(scores, target, ids=ids, quality=quality, **self._columns)
+            named = self._same_columns(scores=scores, target=target)
+            block = Predictions(scores, target, ids=ids, quality=quality, columns=columns, **self._columns)
             self._check(block)
         except InputError as error:
             raise InputError(f"{error} (in the block that begins at row {self.rows:,})" if self.rows else str(error)) from error
@@ -90,7 +94,7 @@ class PredictionsWriter:
         self._sink.add(block)
         self.rows += len(block)
         self._names.update(block.ids or ())
-        self._names_of = columns
+        self._names_of = named
 
     def _begin(self, first: Predictions) -> None:
         self._sink = self._open.enter_context(sink_for(self.path, header_of(first), first))
@@ -111,7 +115,7 @@ class PredictionsWriter:
         """Refuse a block that differs from those before."""
         kind = RowKind.of(block)
         if self._kind is not None and kind != self._kind:
-            names = ("classes", "scores", "target", "ids", "quality")
+            names = ("classes", "scores", "target", "ids", "quality", "columns")
             name = next(name for name in names if getattr(kind, name) != getattr(self._kind, name))
             was, now = getattr(self._kind, name), getattr(kind, name)
             raise InputError(f"{name}: expected {_worded(was, name)} in every block, as in the first, got {_worded(now, name)}")
@@ -132,6 +136,9 @@ def _worded(value: Any, name: str) -> str:
     """A dtype, a number of classes, or whether something is there."""
     if isinstance(value, torch.dtype):
         return str(value).removeprefix("torch.")
+    if name == "columns":
+        held = {"U": "texts", "i": "whole numbers", "f": "numbers"}
+        return listed([f"{one} ({held[kind]})" for one, kind in value]) or "none"
     if isinstance(value, bool):
         return "none" if not value else "names" if name == "ids" else "numbers"
     return "none" if value is None else str(value)

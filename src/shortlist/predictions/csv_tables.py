@@ -1,0 +1,74 @@
+"""Predictions read from CSV files, which are read only: one column a class, commas, semicolons or tabs between."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from shortlist.csv_files import (
+    csv_decimal_point,
+    csv_delimiter,
+    csv_first_row,
+    csv_header,
+    first_no_number,
+    number_advice,
+    rows_of_one_length,
+)
+from shortlist.errors import InputError
+from shortlist.files import contains
+from shortlist.predictions.numbered import Numbered
+from shortlist.predictions.stored import Keys, Stored
+from shortlist.predictions.tables import is_text, read_table, spelt
+from shortlist.words import shown
+
+EMPTY_CELLS = pyarrow.csv.ConvertOptions().null_values  # "", "NA", "null", …
+
+
+def read_csv(path: Path, keys: Keys) -> Stored:
+    """A table with one column per class and commas, semicolons or tabs between, and a decimal point or a decimal comma.
+
+    Blanks around names of columns are ignored.
+    """
+    delimiter = csv_delimiter(csv_header(path), row=csv_first_row(path))
+    # Without newlines_in_values Arrow may cut cells in quotes without an error.
+    parsing = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=contains(path, b'"'))
+    with rows_of_one_length(delimiter), pyarrow.csv.open_csv(path, parse_options=parsing) as file:
+        written = file.schema.names
+    names = [name.strip() for name in written]
+    ids = keys.ids or "id"
+    as_text = set() if ids == keys.scores else {ids}  # 007 is not 7
+    target = keys.find_target(names)
+    if target is not None:
+        as_text.add(target)  # so that a class may be called True, NA or 2024-05-01
+    kinds = {column: pa.string() for column, name in zip(written, names, strict=True) if name in as_text}
+    numbers = [*keys.find_scores(names), keys.find_quality(names)]
+    point = csv_decimal_point(path, delimiter, numbers.__contains__)
+    converting = pyarrow.csv.ConvertOptions(column_types=kinds, decimal_point=point)
+    with rows_of_one_length(delimiter):
+        table = pyarrow.csv.read_csv(path, parse_options=parsing, convert_options=converting).rename_columns(names)
+    _check_numbers(table, keys.find_scores(names))
+    if target is not None and names.count(target) == 1:
+        classes = keys.class_names(keys.find_scores(names))
+        labels = _without_empty(table.column(target), classes, keys.no_label)
+        if keys.no_label is None and Numbered.of(classes) is None:
+            labels = spelt(labels, classes)
+        table = table.set_column(names.index(target), target, labels)
+    return read_table(table.schema, table.num_rows, {}, keys, lambda names: table.select(names).to_batches(2**16))
+
+
+def _check_numbers(table: pa.Table, columns: Sequence[str]) -> None:
+    """Raise an error that names the first cell of these columns that is no number."""
+    for place, name in enumerate(table.column_names):
+        if name in columns and is_text(table.schema.field(place).type):
+            wrong = first_no_number(table.column(place).to_pylist())
+            if wrong is not None:
+                row, cell = wrong
+                raise InputError(f"expected numbers in {name!r}, got {shown(cell)} in row {row}{number_advice(cell)}")
+
+
+def _without_empty(texts: pa.ChunkedArray, classes: Sequence[str], no_label: str | None) -> pa.ChunkedArray:
+    """Cells of a CSV file that were read as text, those that stand for no value as nulls, unless a class is called so."""
+    empty = [cell for cell in EMPTY_CELLS if cell not in classes and cell != no_label]
+    return pc.if_else(pc.is_in(texts, value_set=pa.array(empty, pa.string())), pa.scalar(None, pa.string()), texts)
