@@ -102,6 +102,14 @@ def costs(values, target):
     return sets.bound_cost(sets.cap(sets.threshold(0.1), 2), values, target)
 
 
+def replayed(values, target):
+    return sets.CoverageStream(sets.aps(0.1), *good("probabilities")).replay(values, target)
+
+
+def sized(values, target):
+    return sets.SizeStream(sets.average_k(2).fit(good("probabilities")[0])).answer(values)
+
+
 DOORS: dict[str, Door] = {
     **both("coverage", "sets"),
     **both("shot_coverage", "sets", train_counts=COUNTS),
@@ -156,6 +164,9 @@ DOORS: dict[str, Door] = {
     **rule_doors("cap", lambda: sets.cap(sets.aps(0.1), 3), "probabilities"),
     **rule_doors("floor", lambda: sets.floor(sets.lac(0.1)), "scores"),
     "fit_shards": Door(lambda v, t: sets.fit_shards(sets.lac(0.1), [(v, t)]), "scores", empty="error"),
+    "CoverageStream": Door(lambda v, t: sets.CoverageStream(sets.aps(0.1), v, t), "probabilities", empty="error"),
+    "CoverageStream.replay": Door(replayed, "probabilities", empty="sets"),
+    "SizeStream.answer": Door(sized, "probabilities", labels=False, empty="sets"),
     "bound_cost": Door(costs, "probabilities", empty="error"),
     "label_lists": Door(listed, "scores", empty="sets"),
     "Temperature": fit_link(links.Temperature),

@@ -37,8 +37,10 @@ from shortlist.sets.rules import (
     top_k,
 )
 from shortlist.sets.shards import fit_shards
+from shortlist.sets.size_stream import SizeStream
 from shortlist.sets.sizes import SizeSummary
 from shortlist.sets.storage import rule_from_record
+from shortlist.sets.streams import CoverageStream
 from shortlist.sets.text import parse_rule
 
 __all__ = [
@@ -49,6 +51,7 @@ __all__ = [
     "ClassLaws",
     "Constraint",
     "CoverageLaw",
+    "CoverageStream",
     "CumulativeMass",
     "ErrorPerClass",
     "FitState",
@@ -68,6 +71,7 @@ __all__ = [
     "Risk",
     "SetRule",
     "Size",
+    "SizeStream",
     "SizeSummary",
     "SurestNode",
     "aps",
