@@ -206,6 +206,13 @@ class Predictions:
             raise InputError(f"rows: expected numbers below {len(self)}, got {int(places.min())} to {int(places.max())}")
         return self._rows(places.long())
 
+    def without_rows(self) -> "Predictions":
+        """What is known about the classes, and which fields rows have, without any row."""
+        part = self._rows(slice(0, 0))
+        if self.ids is None:
+            object.__setattr__(part, "ids", None)
+        return part
+
     def split(self, share: float = 0.5, *, seed: int = 0) -> tuple["Predictions", "Predictions"]:
         """Two disjoint random parts, the first with this share of the rows, each in the order of the rows."""
         first, second = self.split_rows(share, seed=seed)
@@ -259,7 +266,8 @@ class Predictions:
         """Read a file that :meth:`save` wrote, or any other by the names of its arrays and its link.
 
         Args:
-            path: ``.safetensors``, ``.npz``, ``.npy``, ``.parquet`` or ``.csv``.
+            path: ``.safetensors``, ``.npz``, ``.npy``, ``.parquet`` or ``.csv``; or a folder of parts, which is opened lazily,
+                also by an address that Arrow knows (``s3://bucket/scores``).
             scores_key: the array or column of the scores; ``*`` stands for any text, one column per class.
             target_key: the array or column of the labels; for ``.npy`` scores the ``.npy`` file of the labels.
             ids_key: the array or column of the row names.
@@ -274,7 +282,8 @@ class Predictions:
         from shortlist.predictions.stored import Keys
 
         keys = Keys(scores_key, target_key, ids_key, quality_key, no_label, column_list(columns))
-        return load(Path(path), keys, link, classes)
+        place = path if isinstance(path, str) and "://" in path else Path(path)
+        return load(place, keys, link, classes)
 
     def _rows(self, index: Tensor | slice) -> "Predictions":
         """A selection of checked rows, which need no second check."""

@@ -7,6 +7,7 @@ programs are read by the names of their arrays or columns; nothing is guessed fr
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +33,14 @@ UNREADABLE = (*arrays.UNREADABLE, *tables.UNREADABLE)
 
 def save(predictions: Predictions, path: Path) -> None:
     """Write the file by its suffix, whole or not at all."""
-    with sink_for(path, header_of(predictions), predictions) as sink:
+    with sink_for(path, header_of(predictions), RowKind.of(predictions.without_rows())) as sink:
         for block in predictions.blocks():
             sink.add(block)
 
 
 @contextmanager
-def sink_for(path: Path, header: Header, first: Predictions) -> Iterator[Sink]:
-    """A file to append rows like those of ``first`` to; it appears when the block ends, and not at all after an error."""
-    kind = RowKind.of(first)
+def sink_for(path: Path, header: Header, kind: RowKind) -> Iterator[Sink]:
+    """A file to append rows of this kind to; it appears when the block ends, and not at all after an error."""
     make: type[Sink] = _by_suffix(SINKS, path, "write")
     check_storable(header.classes, "classes")
     check_storable(header.superclasses, "superclasses")
@@ -62,13 +62,14 @@ def check_suffix(path: Path) -> None:
 
 
 def load(
-    path: Path, keys: Keys, link: Link | str | None = None, classes: Sequence[str] | Mapping[Any, Any] | None = None
+    path: Path | str, keys: Keys, link: Link | str | None = None, classes: Sequence[str] | Mapping[Any, Any] | None = None
 ) -> Predictions:
     """Read the file by its suffix; a link that is given replaces the file's, and classes name those of a file that has none."""
+    if isinstance(path, str) or path.is_dir():
+        return _load_folder(path, keys, link, classes)
     read = _by_suffix(READERS, path, "read")
     if not path.is_file():
-        what = "it is a folder" if path.is_dir() else "there is no such file"
-        raise InputError(f"cannot read {path}: {what}")
+        raise InputError(f"cannot read {path}: there is no such file")
     try:
         stored = read(path, keys)
         _check_no_label(stored, keys)
@@ -79,6 +80,21 @@ def load(
         raise type(error)(f"{path}: {error}") from error
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, RecursionError, *UNREADABLE) as error:
         raise InputError(f"cannot read {path} as {path.suffix[1:]}: {_first_line(error)}") from error
+
+
+def _load_folder(
+    where: Path | str, keys: Keys, link: Link | str | None, classes: Sequence[str] | Mapping[Any, Any] | None
+) -> Predictions:
+    from shortlist.predictions.sharded import ShardedPredictions
+
+    if keys != Keys():
+        name = next(field.name for field in fields(keys) if getattr(keys, field.name) is not None)
+        name = name if name == "no_label" else f"{name}_key"
+        raise InputError(f"{name}: expected None, as a folder of parts says what its columns are, got one for {where}")
+    if classes is not None:
+        raise InputError(f"classes: expected None, as a folder of parts names its classes, got some for {where}")
+    found = ShardedPredictions.open(where)
+    return found if link is None else found.with_link(link)
 
 
 READERS: dict[str, Callable[[Path, Keys], Stored]] = {

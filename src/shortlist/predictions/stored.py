@@ -21,7 +21,7 @@ from shortlist.predictions.columns import kinds_of
 from shortlist.predictions.numbered import Numbered
 from shortlist.predictions.record import Predictions
 from shortlist.tensors import shape_of
-from shortlist.words import quoted
+from shortlist.words import listed, quoted
 
 VERSION = "shortlist-predictions/1"
 QUALITY = "quality"  # the name of one number per row
@@ -99,10 +99,29 @@ class RowKind:
         ids, quality = rows.ids is not None, rows.quality is not None
         return RowKind(rows.num_classes, rows.scores.dtype, target, ids, quality, kinds_of(rows.columns))
 
+    def check_same(self, other: "RowKind", where: str) -> None:
+        """Raise an error if other rows differ from these, which are those of ``where``."""
+        for name in ("classes", "scores", "target", "ids", "quality", "columns"):
+            was, now = getattr(self, name), getattr(other, name)
+            if was != now:
+                raise InputError(f"{name}: expected {_worded(was, name)} {where}, got {_worded(now, name)}")
+
     @property
     def multi_label(self) -> bool:
         """Whether a row may have any number of labels."""
         return self.target == torch.bool
+
+
+def _worded(value: Any, name: str) -> str:
+    """A dtype, a number of classes, or whether something is there."""
+    if isinstance(value, torch.dtype):
+        return str(value).removeprefix("torch.")
+    if name == "columns":
+        held = {"U": "texts", "i": "whole numbers", "f": "numbers"}
+        return listed([f"{one} ({held[kind]})" for one, kind in value]) or "none"
+    if isinstance(value, bool):
+        return "none" if not value else "names" if name == "ids" else "numbers"
+    return "none" if value is None else str(value)
 
 
 class Sink(ABC):

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from shortlist.predictions.columns import joined
+from shortlist.predictions.header_records import header_record
 from shortlist.predictions.record import Predictions
-from shortlist.predictions.stored import QUALITY, VERSION, Header, RowKind, Sink
+from shortlist.predictions.stored import QUALITY, Header, RowKind, Sink
 from shortlist.predictions.tables import HEADER, PREFIX
 from shortlist.tensors import BLOCK_ENTRIES, is_single_label
 
@@ -26,25 +27,10 @@ class ParquetSink(Sink):
     def __init__(self, path: Path, header: Header, kind: RowKind):
         self._names = list(header.classes or [str(label) for label in range(kind.classes)])
         self._labels = self._names if header.classes and kind.classes <= COLUMN_PER_CLASS else None
-        told = {
-            "format": VERSION,
-            "classes": header.classes,
-            "link": header.link,
-            "link_tensors": {name: _to_json(tensor) for name, tensor in header.link_tensors.items()},
-            "train_counts": None if header.train_counts is None else _to_json(header.train_counts),
-            "multi_label": kind.multi_label,
-            "num_classes": kind.classes,
-        }
-        if header.superclasses is not None:
-            told["superclasses"] = header.superclasses
-        if header.network_digest is not None:
-            told["network_digest"] = header.network_digest
-        if kind.columns:
-            told["columns"] = [name for name, _ in kind.columns]
         self._kind = kind
         self._waiting: list[pa.Table] = []
         schema = self._table(self._no_rows()).schema
-        self._schema = schema.with_metadata({HEADER: json.dumps(told).encode()})
+        self._schema = schema.with_metadata({HEADER: json.dumps(header_record(header, kind)).encode()})
         self._writer = pq.ParquetWriter(path, self._schema)
         self._group = max(1, BLOCK_ENTRIES // max(1, kind.classes))  # rows
 
@@ -108,8 +94,3 @@ def _labels(places: Tensor, names: Sequence[str] | None) -> pa.Array:
     if names is None:
         return pa.array(places.numpy())
     return pa.DictionaryArray.from_arrays(pa.array(places.int().numpy()), pa.array(names, pa.string())).cast(pa.string())
-
-
-def _to_json(tensor: Tensor) -> dict[str, Any]:
-    tensor = tensor.detach().cpu()
-    return {"dtype": str(tensor.dtype).removeprefix("torch."), "values": tensor.tolist()}

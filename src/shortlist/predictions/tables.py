@@ -23,13 +23,13 @@ from torch import Tensor
 
 from shortlist.checks import check_distinct, whole
 from shortlist.errors import InputError
-from shortlist.predictions.array_sinks import DTYPES
 from shortlist.predictions.arrays import names_of
 from shortlist.predictions.checks import as_quality
+from shortlist.predictions.header_records import header_of_record
 from shortlist.predictions.numbered import Numbered
 from shortlist.predictions.stored import QUALITY, VERSION, Keys, Stored
 from shortlist.tensors import Array
-from shortlist.words import counted, quoted, shown
+from shortlist.words import counted, quoted
 
 UNREADABLE = (pa.ArrowException,)
 PREFIX = "scores."
@@ -45,9 +45,16 @@ def read_parquet(path: Path, keys: Keys) -> Stored:
         return read_table(file.schema_arrow, file.metadata.num_rows, header, keys, lambda names: _batches(file, names))
 
 
-def _batches(file: pq.ParquetFile, names: list[str]) -> Iterator[pa.RecordBatch]:
+def read_row_groups(file: pq.ParquetFile, groups: Sequence[int], *, scores: bool = True) -> Stored:
+    """Some row groups of a table that we wrote; without their scores, if only the rest is wanted."""
+    header = json.loads((file.schema_arrow.metadata or {}).get(HEADER, b"{}"))
+    rows = sum(file.metadata.row_group(group).num_rows for group in groups)
+    return read_table(file.schema_arrow, rows, header, Keys(), lambda names: _batches(file, names, groups), scores=scores)
+
+
+def _batches(file: pq.ParquetFile, names: list[str], groups: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
     rows = max(1, 2**22 // max(1, file.metadata.num_columns))
-    yield from file.iter_batches(batch_size=min(rows, 2**16), columns=names)
+    yield from file.iter_batches(batch_size=min(rows, 2**16), columns=names, row_groups=groups)
 
 
 def _as_written(labels: pa.Array, classes: Sequence[str], no_label: str) -> list[str]:
@@ -111,7 +118,7 @@ def _column_keys(schema: pa.Schema, header: dict[str, Any], keys: Keys) -> dict[
     return keys.find_columns(schema.names, names_of(header.get("columns", []), "columns") or ())
 
 
-def read_table(schema: pa.Schema, rows: int, header: dict[str, Any], keys: Keys, read: Any) -> Stored:
+def read_table(schema: pa.Schema, rows: int, header: dict[str, Any], keys: Keys, read: Any, *, scores: bool = True) -> Stored:
     """The rows of a table.
 
     Args:
@@ -120,13 +127,14 @@ def read_table(schema: pa.Schema, rows: int, header: dict[str, Any], keys: Keys,
         header: what a file of ours says besides its rows.
         keys: the names of what is read.
         read: a function from names of columns to batches of these.
+        scores: whether scores are read, or only what is known about the rows beside them.
     """
     found = _score_columns(schema, header, keys)
     target_key = keys.find_target(schema.names)
     ids_key = None if "id" in found and keys.ids is None else keys.find_ids(schema.names, "id")
     quality_key = None if keys.quality is None and QUALITY in found else keys.find_quality(schema.names)
     columns = _column_keys(schema, header, keys)
-    names = [*found, *(name for name in (target_key, ids_key, quality_key) if name)]
+    names = [*(found if scores else ()), *(name for name in (target_key, ids_key, quality_key) if name)]
     names += [name for name in columns.values() if name not in names]
     check_distinct(name for name in schema.names if name in set(names))
     gathered = _Gathered(schema, rows, found, target_key, ids_key, quality_key, header, keys)
@@ -176,15 +184,18 @@ class _Gathered:
     def add(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows == 0:
             return
-        values = self._values(batch)
-        if self.scores is None:
-            self.scores = _room(self.rows, values.shape[1], self.dtype)
         here = slice(self.filled, self.filled + batch.num_rows)
-        self.scores[here] = torch.from_numpy(values)
+        width = self.header.get("num_classes", 0)
+        if self.found[0] in batch.schema.names:
+            values = self._values(batch)
+            width = values.shape[1]
+            if self.scores is None:
+                self.scores = room(self.rows, width, self.dtype)
+            self.scores[here] = torch.from_numpy(values)
         if self.target_key:
             column = self._labels_of(batch.column(self.target_key))
             if len(column):
-                self._add_target(column, slice(self.labels, self.labels + len(column)), values.shape[1])
+                self._add_target(column, slice(self.labels, self.labels + len(column)), width)
             self.labels += len(column)
         if self.ids is not None:
             self.ids.extend(map(_name, batch.column(self.ids_key).to_pylist()))
@@ -235,7 +246,7 @@ class _Gathered:
             self.target[here] = torch.from_numpy(column.to_numpy(zero_copy_only=False).astype(np.int64))
         elif pa.types.is_list(column.type) and pa.types.is_integer(column.type.value_type):
             if self.target is None:
-                self.target = _room(self.rows, classes, np.dtype(bool))
+                self.target = room(self.rows, classes, np.dtype(bool))
             row = torch.from_numpy(np.repeat(np.arange(here.start, here.stop), _lengths(column)))
             label = torch.from_numpy(column.flatten().to_numpy(zero_copy_only=False).astype(np.int64))
             if len(label) and not 0 <= int(label.min()) <= int(label.max()) < classes:
@@ -274,25 +285,25 @@ class _Gathered:
     def stored(self) -> Stored:
         header, ours = self.header, self.ours
         width = whole(0)("num_classes", header.get("num_classes", 0 if self.lists else len(self.found)))
-        scores = _room(0, width, self.dtype) if self.scores is None else self.scores
+        scores = room(0, width, self.dtype) if self.scores is None else self.scores
         target = self.target[: self.labels] if self.present and self.target is not None else self.target
         if target is None and self.target_key:
             multi = header.get("multi_label", False)
             target = torch.empty((0, width), dtype=torch.bool) if multi else torch.empty(0, dtype=torch.int64)
-        counts = header.get("train_counts")
+        told = header_of_record(header)
         return Stored(
             scores=scores,
             target=target,
             classes=self.classes,
-            superclasses=names_of(header.get("superclasses"), "superclasses"),
+            superclasses=told.superclasses,
             ids=self.ids if ours or self.ids is None else self.keys.check_ids(self.ids),
-            train_counts=None if counts is None else _from_json(counts, "train_counts"),
+            train_counts=told.train_counts,
             quality=self._quality(),
             columns={name: _entries(kind, parts) for name, (_, kind, parts) in self.columns.items()},
             labelled=torch.cat(self.present) if self.present else None,
-            link=header.get("link"),
-            network_digest=header.get("network_digest"),
-            link_tensors={name: _from_json(value, name) for name, value in header.get("link_tensors", {}).items()},
+            link=told.link,
+            network_digest=told.network_digest,
+            link_tensors=told.link_tensors,
         )
 
 
@@ -336,7 +347,7 @@ def _name(value: Any) -> str:
     return "" if value is None or value != value else value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _room(rows: int, columns: int, dtype: np.dtype[Any]) -> Tensor:
+def room(rows: int, columns: int, dtype: np.dtype[Any]) -> Tensor:
     """Space for a matrix: memory, or a mapped temporary file that disappears with its last reference."""
     size = rows * columns * dtype.itemsize
     if size < MAPPED_ABOVE:
@@ -355,10 +366,3 @@ def _without_nulls(column: pa.Array, name: str) -> pa.Array:
 def _lengths(column: pa.Array) -> Sequence[int] | Array:
     lengths: Array = column.value_lengths().to_numpy(zero_copy_only=False)
     return lengths
-
-
-def _from_json(value: Any, name: str) -> Tensor:
-    known = {str(dtype).removeprefix("torch."): dtype for dtype in DTYPES}
-    if not isinstance(value, dict) or value.get("dtype") not in known or "values" not in value:
-        raise InputError(f"{name}: expected a dtype and values, got {shown(value)}")
-    return torch.tensor(value["values"], dtype=known[value["dtype"]])

@@ -14,7 +14,6 @@ from shortlist.links import Link
 from shortlist.predictions.record import Predictions
 from shortlist.predictions.storage import check_suffix, header_of, sink_for
 from shortlist.predictions.stored import RowKind, Sink
-from shortlist.words import listed
 
 
 class PredictionsWriter:
@@ -97,7 +96,7 @@ class PredictionsWriter:
         self._names_of = named
 
     def _begin(self, first: Predictions) -> None:
-        self._sink = self._open.enter_context(sink_for(self.path, header_of(first), first))
+        self._sink = self._open.enter_context(sink_for(self.path, header_of(first), RowKind.of(first)))
         self._kind = RowKind.of(first)
         self._columns |= {"link": first.link, "classes": first.classes}  # parsed once; those of a data frame are for all blocks
 
@@ -113,12 +112,8 @@ class PredictionsWriter:
 
     def _check(self, block: Predictions) -> None:
         """Refuse a block that differs from those before."""
-        kind = RowKind.of(block)
-        if self._kind is not None and kind != self._kind:
-            names = ("classes", "scores", "target", "ids", "quality", "columns")
-            name = next(name for name in names if getattr(kind, name) != getattr(self._kind, name))
-            was, now = getattr(self._kind, name), getattr(kind, name)
-            raise InputError(f"{name}: expected {_worded(was, name)} in every block, as in the first, got {_worded(now, name)}")
+        if self._kind is not None:
+            self._kind.check_same(RowKind.of(block), "in every block, as in the first")
         twice = next((name for name in block.ids or () if name in self._names), None)
         if twice is not None:
             raise InputError(f"ids: expected different names, got {twice!r} more than once")
@@ -130,15 +125,3 @@ class PredictionsWriter:
                 raise InputError("scores: expected at least one block, or classes, to write a file without rows; got neither")
             self._begin(Predictions(torch.empty(0, len(classes)), **self._columns))
         self._open.__exit__(kind, error, trace)
-
-
-def _worded(value: Any, name: str) -> str:
-    """A dtype, a number of classes, or whether something is there."""
-    if isinstance(value, torch.dtype):
-        return str(value).removeprefix("torch.")
-    if name == "columns":
-        held = {"U": "texts", "i": "whole numbers", "f": "numbers"}
-        return listed([f"{one} ({held[kind]})" for one, kind in value]) or "none"
-    if isinstance(value, bool):
-        return "none" if not value else "names" if name == "ids" else "numbers"
-    return "none" if value is None else str(value)

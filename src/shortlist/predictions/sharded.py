@@ -1,0 +1,229 @@
+"""ShardedPredictions: a folder of parts as predictions, of which only what is asked for is read."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shortlist.links import Link, link_from_config
+from shortlist.predictions.checks import check_names
+from shortlist.predictions.columns import joined
+from shortlist.predictions.part_files import PartFiles
+from shortlist.predictions.record import Predictions
+from shortlist.predictions.tables import room
+from shortlist.tensors import BLOCK_ENTRIES, Array, Scores, Target, row_blocks
+
+FEW_ENTRIES = 2 * BLOCK_ENTRIES  # scores: selections of at most as many are read at once, larger ones stay in the files
+
+
+class ShardedPredictions(Predictions):
+    """Predictions in a folder of parts, as :meth:`Predictions.load` opens it; they are used like any others.
+
+    Blocks and rows are read when they are asked for, and memory holds a few million scores, whatever the size of the folder.
+    Larger selections, such as the halves of :meth:`split`, stay in the files too. Whole columns are read by ``target``, ``ids``
+    and ``quality``, without the scores. ``scores`` reads everything: beyond 256 MB into a temporary mapped file.
+    """
+
+    _files: PartFiles
+    _numbers: Array | None
+    _form: Predictions
+    _quality: Tensor | None
+
+    @staticmethod
+    def open(where: str | Path) -> "ShardedPredictions":
+        """The predictions of a finished folder; an error if parts are missing, have other sizes, or do not belong to it."""
+        files = PartFiles(where)
+        header, kind = files.manifest.header, files.manifest.kind
+        target = None
+        if kind.target is not None:
+            target = torch.empty((0, kind.classes) if kind.multi_label else 0, dtype=kind.target)
+        form = Predictions(
+            torch.empty((0, kind.classes), dtype=kind.scores),
+            target,
+            header.classes,
+            None if header.link is None else link_from_config(header.link, header.link_tensors),
+            () if kind.ids else None,
+            header.train_counts,
+            header.superclasses,
+            header.network_digest,
+            () if kind.quality else None,
+            {name: joined([], what) for name, what in kind.columns},
+        )
+        return _view(files, form, None)
+
+    def verify(self) -> None:
+        """Read all parts and compare their checksums; an error names the first that is damaged."""
+        self._files.verify()
+
+    @property
+    def shards(self) -> list[Predictions]:
+        """The rows of each part, in order; parts without rows are left out."""
+        starts = self._files.starts
+        if self._numbers is None:
+            return [self._view_of(np.arange(*ends)) for ends in pairwise(starts) if ends[0] < ends[1]]
+        ends = np.flatnonzero(np.diff(np.searchsorted(starts, self._numbers, side="right"))) + 1
+        return [self._view_of(numbers) for numbers in np.split(self._numbers, ends) if len(numbers)]
+
+    def __len__(self) -> int:
+        return len(self._files) if self._numbers is None else len(self._numbers)
+
+    def __repr__(self) -> str:
+        target = self._form.target
+        labels = "no target" if target is None else "one label a row" if target.ndim == 1 else "many labels"
+        parts = len(self._files.parts)
+        return (
+            f"ShardedPredictions({len(self)} rows in {parts} parts, {self.num_classes} classes, {labels}, link {self.link!r})"
+        )
+
+    @property
+    def num_classes(self) -> int:
+        """C, the number of classes."""
+        return self._form.num_classes
+
+    @property
+    def scores(self) -> Scores:
+        """All scores, read into memory or a temporary file."""
+        found = room(len(self), self.num_classes, self._form.scores.numpy().dtype)
+        done = 0
+        for block in self.blocks():
+            found[done : done + len(block)] = block.scores
+            done += len(block)
+        return found
+
+    @property
+    def target(self) -> Target | None:
+        """All labels."""
+        if self._form.target is None:
+            return None
+        return self._column("target", self._form.target)
+
+    @property
+    def quality(self) -> Tensor | None:
+        """The quality of all rows."""
+        if self._quality is not None or self._form.quality is None:
+            return self._quality
+        return self._column("quality", self._form.quality)
+
+    @property
+    def columns(self) -> Mapping[str, Array]:
+        """What else is known of all rows."""
+        known: dict[str, Array] | None = self.__dict__.get("_columns")
+        if known is None:
+            parts = [] if not self._form.columns else [stored.columns for stored in self._files.without_scores()]
+            every = {name: joined([part[name] for part in parts], like.dtype.kind) for name, like in self._form.columns.items()}
+            known = every if self._numbers is None else {name: column[self._numbers] for name, column in every.items()}
+            self.__dict__["_columns"] = known
+        return known
+
+    @property
+    def ids(self) -> Sequence[str] | None:
+        """The names of all rows."""
+        known = self.__dict__.get("_ids")
+        if self._numbers is not None and len(np.unique(self._numbers)) < len(self._numbers):
+            return None  # rows that are there twice are numbered instead
+        if known is None and self._form.ids is not None:
+            every = [name for stored in self._files.without_scores() for name in stored.ids or ()]
+            check_names(every, len(every), "ids")
+            known = tuple(every if self._numbers is None else (every[row] for row in self._numbers.tolist()))
+            self.__dict__["_ids"] = known
+        elif known is None and self._numbers is not None:
+            known = tuple(map(str, self._numbers.tolist()))
+        return known
+
+    def _column(self, name: str, like: Tensor) -> Tensor:
+        """The labels or the quality of all rows, which are kept once they were read."""
+        known: Tensor | None = self.__dict__.get(f"_all_{name}")
+        if known is None:
+            known = torch.cat([like, *(getattr(stored, name) for stored in self._files.without_scores())])
+            known = known if self._numbers is None else known[torch.from_numpy(self._numbers)]
+            self.__dict__[f"_all_{name}"] = known
+        return known
+
+    def without_rows(self) -> Predictions:
+        """What is known about the columns, and which fields rows have, without any row."""
+        return self._form
+
+    def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[Predictions]:
+        """The same rows in order, in blocks of about ``entries`` scores; each part is read once."""
+        for rows in row_blocks(len(self), self.num_classes, entries):
+            yield self._gathered(rows)
+
+    def with_link(self, link: Link | str | None) -> "ShardedPredictions":
+        """The same scores with another link, by which values are checked when they are read."""
+        return self._with(self._form.with_link(link), self._quality)
+
+    def with_quality(self, quality: object) -> "ShardedPredictions":
+        """The same rows with another quality: one number per row, or None."""
+        from shortlist.predictions.checks import as_quality
+
+        values = None if quality is None else as_quality(quality, len(self))
+        return self._with(self._form.with_quality(None if quality is None else ()), values)
+
+    def _with(self, form: Predictions, quality: Tensor | None) -> "ShardedPredictions":
+        return _view(self._files, form, self._numbers, quality)
+
+    def _chosen(self, index: Tensor | slice) -> Array:
+        """The numbers in the folder of some rows."""
+        if self._numbers is not None:
+            return self._numbers[index if isinstance(index, slice) else index.cpu().numpy()]
+        if isinstance(index, slice):
+            return np.arange(*index.indices(len(self)))
+        found: Array = index.cpu().numpy().astype(np.int64)
+        return np.where(found < 0, found + len(self), found)
+
+    def _rows(self, index: Tensor | slice) -> Predictions:
+        numbers = self._chosen(index)
+        if len(numbers) * self.num_classes > FEW_ENTRIES:
+            return self._view_of(numbers, None if self._quality is None else self._quality[index])
+        return self._gathered(index)
+
+    def _view_of(self, numbers: Array, quality: Tensor | None = None) -> "ShardedPredictions":
+        return _view(self._files, self._form, numbers, quality)
+
+    def _gathered(self, index: Tensor | slice) -> Predictions:
+        """These rows in memory, in this order."""
+        numbers = self._chosen(index)
+        order = None if (np.diff(numbers) >= 0).all() else np.argsort(numbers, kind="stable")
+        found = [rows for _, rows in self._files.rows(numbers if order is None else numbers[order], self.link)]
+        rows = _together(found, self._form, numbers if order is None else numbers[order])
+        if order is not None:
+            rows = rows.rows(torch.from_numpy(np.argsort(order)))
+        if self._quality is not None:
+            object.__setattr__(rows, "quality", self._quality[index])
+        return rows
+
+
+def _view(files: PartFiles, form: Predictions, numbers: Array | None, quality: Tensor | None = None) -> ShardedPredictions:
+    """Predictions of these rows of the files, all by default."""
+    found = object.__new__(ShardedPredictions)
+    columns = ("classes", "link", "train_counts", "superclasses", "network_digest")
+    fields = {name: getattr(form, name) for name in columns}
+    fields |= {"_files": files, "_form": form, "_numbers": numbers, "_quality": quality}
+    for name, value in fields.items():
+        object.__setattr__(found, name, value)
+    return found
+
+
+def _together(parts: Sequence[Predictions], form: Predictions, numbers: Array) -> Predictions:
+    """The rows of all parts, with what is known about their columns; without names their numbers are their names."""
+    found = object.__new__(Predictions)
+    ids = [name for part in parts for name in part.ids or ()]
+    if form.ids is None:
+        ids = [str(number) for number in numbers.tolist()]
+    columns = ("classes", "link", "train_counts", "superclasses", "network_digest")
+    fields: dict[str, Any] = {name: getattr(form, name) for name in columns}
+    fields["ids"] = tuple(ids) if len(set(ids)) == len(numbers) else None  # rows that are there twice have no names
+    for name in ("scores", "target", "quality"):
+        like = getattr(form, name)
+        every = [] if like is None else [getattr(part, name) for part in parts]
+        fields[name] = like if not every else every[0] if len(every) == 1 else torch.cat(every)
+    fields["columns"] = {
+        name: joined([part.columns[name] for part in parts], like.dtype.kind) for name, like in form.columns.items()
+    }
+    for name, value in fields.items():
+        object.__setattr__(found, name, value)
+    return found
