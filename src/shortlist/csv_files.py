@@ -62,6 +62,9 @@ def _cells(line: bytes, delimiter: str) -> int:
 def csv_decimal_point(path: str | Path, delimiter: str, counts: Callable[[str], bool] = lambda name: True) -> str:
     r"""The decimal point of a CSV file: a comma if its first rows have numbers such as 0,25 and none such as 0.25.
 
+    1,234 may be a thousand and more, and is then no number for Arrow: it tells nothing, unless cells are separated by
+    semicolons, which programs use where the comma is the decimal point.
+
     Args:
         path: the file.
         delimiter: of its cells.
@@ -82,13 +85,24 @@ def csv_decimal_point(path: str | Path, delimiter: str, counts: Callable[[str], 
                 numbers = [cells[place].strip() for place in looked_at if place < len(cells)]
                 if any(WITH_POINT.fullmatch(cell) for cell in numbers):
                     return "."
-                commas = commas or any(WITH_COMMA.fullmatch(cell) for cell in numbers)
+                commas = commas or any(
+                    WITH_COMMA.fullmatch(cell) and (delimiter == ";" or not _may_be_grouped(cell)) for cell in numbers
+                )
                 seen += len(cells)
                 if seen > LOOKED_AT:
                     break
         except csv.Error:  # Arrow says what is wrong with the file
             return "."
     return "," if commas else "."
+
+
+def _may_be_grouped(cell: str) -> bool:
+    """Whether a comma in a number may separate thousands.
+
+    >>> _may_be_grouped("1,234"), _may_be_grouped("0,234"), _may_be_grouped("1,25")
+    (True, False, False)
+    """
+    return bool(GROUPED.fullmatch(cell)) and not cell.lstrip("+-").startswith("0")
 
 
 def first_no_number(cells: Iterable[str | None]) -> tuple[int, str] | None:
@@ -106,8 +120,12 @@ def number_advice(cell: str) -> str:
 
     >>> number_advice("0,25"), number_advice("ash")
     (': write all numbers of the file with a decimal point, or all with a decimal comma', '')
+    >>> number_advice("1,234")
+    ': write it with a decimal point, or without what separates thousands'
     """
     cell = cell.strip()
+    if WITH_COMMA.fullmatch(cell) and _may_be_grouped(cell):
+        return ": write it with a decimal point, or without what separates thousands"
     if WITH_COMMA.fullmatch(cell) or WITH_POINT.fullmatch(cell):
         return ": write all numbers of the file with a decimal point, or all with a decimal comma"
     if cell.endswith("%"):

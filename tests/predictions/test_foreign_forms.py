@@ -59,6 +59,34 @@ def test_the_decimal_point_is_a_comma_only_if_numbers_say_so(tmp_path, text, poi
     assert csv_decimal_point(path, ";" if ";" in text else ",") == point
 
 
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (['"1,234",2', '"12,345",3'], None),  # a thousand and more, or a little more than 1
+        (['"1,234",2', '"0,500",3'], [[1.234, 2], [0.5, 3]]),
+        (['"-1,234",2', '"1,5",3'], [[-1.234, 2], [1.5, 3]]),
+        (['"1234,567",2', "7,3"], [[1234.567, 2], [7, 3]]),
+        (['"1,234,567",2', "7,3"], None),
+        (["1,234;2", "5;3"], [[1.234, 2], [5, 3]]),  # programs write semicolons where the comma is the decimal point
+    ],
+)
+def test_a_comma_that_may_separate_thousands_is_not_guessed(tmp_path, rows, expected):
+    mark = ";" if ";" in rows[0] else ","
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join([f"a{mark}b", *rows]) + "\n")
+    (tmp_path / "f.csv").write_text("\n".join([f"a{mark}b{mark}label", *(f"{row}{mark}oak" for row in rows)]) + "\n")
+    if expected is None:
+        for read in (lambda: Predictions.load(path, scores_key="*"), lambda: read_feature_table(tmp_path / "f.csv")):
+            with pytest.raises(
+                InputError, match=r"1,234.*without what separates thousands|1,234,567.*leave out what separates"
+            ):
+                read()
+    else:
+        wanted = torch.tensor(expected)
+        assert torch.allclose(Predictions.load(path, scores_key="*").scores.float(), wanted)
+        assert torch.equal(read_feature_table(tmp_path / "f.csv").splits["all"].inputs, wanted)
+
+
 @pytest.mark.parametrize("column", ["id", "target", "weight"])
 def test_names_and_labels_do_not_decide_the_decimal_point(tmp_path, column):
     """1.5 may be the name of a class or of a row, or in a column that is not read."""

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from shortlist.data.class_lists import KnownLabels, known_labels
 from shortlist.data.dataset import Dataset, Split
-from shortlist.data.problems import LABELS_NOT_USED
+from shortlist.data.problems import BLANKS, LABELS_NOT_USED
 from shortlist.errors import InputError
 from shortlist.tensors import Target
 
@@ -17,6 +17,8 @@ def labels_for(dataset: Dataset, classes: Sequence[str]) -> tuple[Target | None,
     if rows.target is None:
         unused = next((problem.what for problem in dataset.problems if problem.kind == LABELS_NOT_USED), None)
         return None, None, None if unused is None else f"labels are ignored: {unused}"
+    if any(problem.kind == BLANKS for problem in dataset.problems) and len({name.strip() for name in classes}) < len(classes):
+        return None, None, "labels are ignored: the classifier has classes that differ by the blanks around their names only"
     try:
         return rows.with_classes(classes).target, None, None
     except InputError as error:

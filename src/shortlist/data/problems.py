@@ -13,6 +13,7 @@ from shortlist.errors import InputError
 from shortlist.words import counted, printable
 
 LEFT_OUT = "left out"  # how the text of a problem ends that cost a row
+BLANKS = "blanks around a label"
 LABELS_NOT_USED = "labels not used"  # the kind of a problem with labels that are not required
 
 

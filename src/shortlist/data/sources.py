@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar, get_args, get_type_hints
 
 from shortlist.data.dataset import Dataset, InputKind
 from shortlist.data.flora.garden import Flora
-from shortlist.data.problems import LABELS_NOT_USED, Problem
+from shortlist.data.problems import BLANKS, LABELS_NOT_USED, Problem
 from shortlist.data.protocols import apply_protocol, protocol_options
 from shortlist.data.readers.file_kinds import ARFF_SUFFIX, ARRAY_SUFFIX, TABLE_SUFFIXES
 from shortlist.data.readers.flora import flora_dataset
@@ -195,7 +195,7 @@ def benchmark_of(source: str) -> tuple[Path, str | None] | None:
 
 
 def _matters(problem: Problem) -> bool:
-    return problem.left_out or problem.kind == LABELS_NOT_USED
+    return problem.left_out or problem.kind in (LABELS_NOT_USED, BLANKS)
 
 
 def _one_text(source: PathText | Sequence[PathText]) -> str:

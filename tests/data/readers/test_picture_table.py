@@ -191,7 +191,7 @@ def test_blanks_and_case_are_noted(folder):
     assert dataset.classes == ["Oak", "oak"]
     assert dataset.splits["all"].target.tolist() == [1, 1, 0, 1]
     assert told(dataset) == [
-        "' oak': read as 'oak' in 2 rows",
+        "' oak': read as 'oak' in 2 rows, one class with that name",
         "oak: differs from 'Oak' by case or spaces only: kept as two classes",
     ]
 

@@ -1,10 +1,12 @@
 """Labels of a table in every form: one a row, lists, text with a separator, one column a class."""
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 import torch
 
+from shortlist.cli.row_labels import labels_for
 from shortlist.data import as_dataset, open_dataset
 from shortlist.data.readers.picture_table import read_picture_table
 from shortlist.errors import InputError
@@ -170,3 +172,27 @@ def test_booleans_are_the_same_classes_from_csv_parquet_and_arrays(tmp_path):
     for dataset in found:
         assert dataset.classes == ["False", "True"]
         assert next(iter(dataset.splits.values())).target.tolist() == [1, 0, 1]
+
+
+def test_labels_that_are_one_without_the_blanks_around_them_are_said_to_be_one(tmp_path):
+    (tmp_path / "t.csv").write_text("x,label\n1,oak\n2,oak \n3, elm\n")
+    assert sorted(told(open_dataset(str(tmp_path / "t.csv")))) == [
+        "' elm': read as 'elm' in 1 row",
+        "'oak ': read as 'oak' in 1 row, one class with that name",
+    ]
+
+
+def test_names_of_an_npz_file_with_a_list_of_classes_are_read_as_they_are_written(tmp_path):
+    np.savez(tmp_path / "t.npz", X=np.eye(3), y=np.array(["oak ", "oak", "oak "]), classes=np.array(["oak", "oak "]))
+    assert open_dataset(str(tmp_path / "t.npz")).splits["all"].target.tolist() == [1, 0, 1]
+    np.savez(tmp_path / "t.npz", X=np.eye(2), y=np.array(["oak ", "elm"]), classes=np.array(["elm", "oak "]))
+    assert open_dataset(str(tmp_path / "t.npz")).splits["all"].target.tolist() == [1, 0]
+
+
+def test_a_classifier_takes_no_label_for_another_that_differs_by_blanks_around_it(tmp_path):
+    (tmp_path / "t.csv").write_text("x,label\n1,oak \n2,elm\n")
+    dataset = open_dataset(str(tmp_path / "t.csv"), require_labels=False)
+    assert labels_for(dataset, ["elm", "oak"])[0].tolist() == [1, 0]
+    target, known, reason = labels_for(dataset, ["elm", "oak", "oak "])
+    assert (target, known) == (None, None)
+    assert "blanks" in reason

@@ -202,7 +202,7 @@ def read_target(written: Array, names: list[str] | None, file: str) -> tuple[Arr
         return numbered.places(written.tolist()).numpy() if numbered else written.astype(np.int64), classes, shared
     if written.dtype.kind == "U":
         _check_text(written.tolist(), "the target", file)
-    codes, found, problems = encode_names(pa.array(written), "target")
+    codes, found, problems = encode_names(pa.array(written), "target", exact=classes is not None)
     if classes is not None:
         return _among(found, classes, file)[codes], classes, problems
     if (codes < 0).any():

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shortlist.data.names import check_names
-from shortlist.data.problems import Problem
+from shortlist.data.problems import BLANKS, Problem
 from shortlist.errors import InputError
 from shortlist.predictions.stored import matched_part
 from shortlist.tensors import Array
@@ -100,7 +100,12 @@ def encode_names(values: Any, name: str, *, exact: bool = False) -> tuple[Array,
     lookup = np.array([*(place.get(text, -1) for text in read), -1], np.int64)
     codes: Array = lookup[coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
     problems = [
-        Problem("blanks around a label", repr(text), f"read as {name!r} in {count:,} row{'s' if count > 1 else ''}")
+        Problem(
+            BLANKS,
+            repr(text),
+            f"read as {name!r} in {count:,} row{'s' if count > 1 else ''}"
+            + (", one class with that name" if name in written else ""),
+        )
         for text, name, count in zip(written, read, rows_with.tolist(), strict=True)
         if text != name and name
     ]

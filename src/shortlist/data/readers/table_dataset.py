@@ -12,7 +12,7 @@ from torch import Tensor
 from shortlist.data.dataset import Dataset, Split, classes_without_rows
 from shortlist.data.names import check_separators, superclasses_of
 from shortlist.data.pictures import Pictures
-from shortlist.data.problems import LABELS_NOT_USED, Problem, first_of
+from shortlist.data.problems import BLANKS, LABELS_NOT_USED, Problem, first_of
 from shortlist.data.readers.columns import find_column, find_label_columns
 from shortlist.data.readers.label_columns import Labels, read_labels, read_marks
 from shortlist.data.readers.table_file import TableFile
@@ -255,6 +255,7 @@ def dataset_to_classify(
         label = "label" if described.roles.valid is None else "valid label"
         what = f"{counted(lacking, 'row has', 'rows have')} no {label}, of {int(kept.sum()):,}"
         labels, problems = None, [*problems, Problem(LABELS_NOT_USED, file.name, what)]
+    problems += [] if labels is None else [problem for problem in labels.problems if problem.kind == BLANKS]
     target = None if labels is None else torch.from_numpy(labels.target)
     split = Split(rows.inputs, target, rows.ids, described.groups(rows.ids)).rows(torch.from_numpy(np.flatnonzero(kept)))
     classes = [] if labels is None else labels.classes
