@@ -1,5 +1,6 @@
 """Every rule, row by row in float64; ranks and sizes in fractions. Calibration rows first, then the rows to answer."""
 
+import hashlib
 import math
 from fractions import Fraction
 
@@ -103,6 +104,46 @@ def aps_scores(probs, prior=None, penalty=0.0, k_reg=0):
 
 def raps_scores(probs, prior=None):
     return aps_scores(probs, penalty=0.01, k_reg=2)
+
+
+MASK, GOLDEN = 2**64 - 1, 0x9E3779B97F4A7C15
+
+
+def splitmix(x):
+    x = ((x ^ x >> 30) * 0xBF58476D1CE4E5B9) & MASK
+    x = ((x ^ x >> 27) * 0x94D049BB133111EB) & MASK
+    return x ^ x >> 31
+
+
+def row_hash(row):
+    total = 0
+    for j, value in enumerate(row, 1):
+        bits = int(np.float64(value).view(np.uint64))
+        total += (bits ^ bits >> 32) * (splitmix(j * GOLDEN & MASK) | 1)
+    return splitmix(total & MASK)
+
+
+def calibration_shares(probs, target, seed=0):
+    """One number of [0, 1) for each row, keyed by the seed, by all rows with their labels, and by the number of the row."""
+    total = sum(
+        splitmix((row_hash(row) + splitmix((int(y) + 1) * GOLDEN & MASK)) & MASK) for row, y in zip(probs, target, strict=True)
+    )
+    parts = [number.to_bytes(8, "little") for number in (seed, total & MASK, len(probs))]
+    own = int.from_bytes(hashlib.sha256(b"".join(parts)).digest()[:8], "little") >> 1
+    return np.array([(splitmix(((i + 1) * GOLDEN + own) & MASK) >> 11) / 2**53 for i in range(len(probs))])
+
+
+def randomised_calibration(scores_of, classwise=False):
+    """Scores of both sides: a share of its own probability is taken away from a calibration label, all of it from a new one."""
+
+    def sets(calibration, target, probs, alpha):
+        drawn = scores_of(calibration) - calibration_shares(calibration, target)[:, None] * calibration
+        whole = scores_of(probs) - probs
+        if classwise:
+            return whole <= class_quantiles(drawn, target, alpha)
+        return whole <= conformal_quantile([drawn[i, target[i]] for i in range(len(target))], alpha)
+
+    return sets
 
 
 def labels_of(target, i):

@@ -28,6 +28,7 @@ class Case:
     make: Callable[[np.ndarray], SetRule]
     reference: Callable[[Data], np.ndarray]
     many_labels: bool = False
+    drawn: bool = False  # random numbers follow from the calibration rows to the last bit, and from their order
 
     def __str__(self):
         return self.name
@@ -55,6 +56,10 @@ def _conformal(scores, alpha=0.2):
 
 def _classwise(scores, alpha=0.2):
     return lambda d: ref.classwise(scores, d.calibration, d.target, d.new, alpha, d.prior)
+
+
+def _randomised(scores, alpha=0.2, **how):
+    return lambda d: ref.randomised_calibration(scores, **how)(d.calibration, d.target, d.new, alpha)
 
 
 def _per_label(*how):
@@ -86,14 +91,25 @@ CASES = [
     Case("threshold", lambda prior: sets.threshold(0.3), lambda d: ref.threshold(d.new, 0.3)),
     Case("mass", lambda prior: sets.mass(0.2), lambda d: ref.mass(d.new, 0.2)),
     Case("lac", lambda prior: sets.lac(0.2), _conformal(ref.lac_scores)),
-    Case("aps", lambda prior: sets.aps(0.2), _conformal(ref.aps_scores)),
-    Case("raps", lambda prior: sets.raps(0.2, 0.01, 2), _conformal(ref.raps_scores)),
+    Case("aps", lambda prior: sets.aps(0.2), _randomised(ref.aps_scores), drawn=True),
+    Case("raps", lambda prior: sets.raps(0.2, 0.01, 2), _randomised(ref.raps_scores), drawn=True),
+    Case("aps_deterministic", lambda prior: sets.aps(0.2, randomized=False), _conformal(ref.aps_scores)),
+    Case("raps_deterministic", lambda prior: sets.raps(0.2, 0.01, 2, randomized=False), _conformal(ref.raps_scores)),
     Case("pas", lambda prior: sets.pas(0.2, prior), _conformal(ref.pas_scores)),
     Case("sure_node", lambda prior: sets.sure_node(0.2, SUPERCLASSES), _conformal(node_scores)),
     Case("classwise_lac", lambda prior: sets.classwise(sets.lac(0.2)), _classwise(ref.lac_scores)),
     Case("classwise_pas", lambda prior: sets.classwise(sets.pas(0.2, prior)), _classwise(ref.pas_scores)),
-    Case("classwise_aps", lambda prior: sets.classwise(sets.aps(0.2)), _classwise(ref.aps_scores)),
-    Case("classwise_raps", lambda prior: sets.classwise(sets.raps(0.2, 0.01, 2)), _classwise(ref.raps_scores)),
+    Case(
+        "classwise_aps",
+        lambda prior: sets.classwise(sets.aps(0.2)),
+        _randomised(ref.aps_scores, classwise=True),
+        drawn=True,
+    ),
+    Case(
+        "classwise_raps_deterministic",
+        lambda prior: sets.classwise(sets.raps(0.2, 0.01, 2, randomized=False)),
+        _classwise(ref.raps_scores),
+    ),
     Case("classwise_many", lambda prior: sets.classwise(sets.lac(0.2)), _classwise(ref.lac_scores), many_labels=True),
     Case(
         "interpolated",

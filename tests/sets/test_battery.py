@@ -1,6 +1,7 @@
 """Laws of every rule."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -102,8 +103,9 @@ def test_every_source_gives_the_same_fit(case):
         "lists": [list(part) for part in parts],
         "callable": lambda: iter(parts),
         "loader": torch.utils.data.DataLoader(torch.utils.data.TensorDataset(probs, target), batch_size=41),
-        "shuffled": parts[::-1],
     }
+    if not case.drawn:
+        sources["shuffled"] = parts[::-1]
     for name, source in sources.items():
         assert torch.equal(case.make(data.prior).fit(source).threshold, expected), name
 
@@ -159,11 +161,13 @@ def test_values_that_a_dtype_holds_exactly_give_the_sets_of_float64(case, dtype)
 def test_a_rule_answers_in_the_precision_of_what_it_is_asked(case, dtype):
     data = draw(case.many_labels)
     low = torch.from_numpy(data.calibration).to(dtype)
+    if case.drawn:  # by what was rounded
+        data = replace(data, calibration=low.double().numpy())
     sets = case.make(data.prior).fit(low, torch.from_numpy(data.target))(torch.from_numpy(data.new).to(dtype))
     assert (sets.numpy() != case.reference(data)).mean() < 0.02
 
 
-@every_rule
+@pytest.mark.parametrize("case", [case for case in CASES if not case.drawn], ids=str)
 def test_permuting_classes_permutes_sets(case):
     data = draw(case.many_labels)
     order = np.array([3, 0, 4, 1, 2])

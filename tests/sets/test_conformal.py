@@ -31,7 +31,7 @@ def test_the_rank_is_exact_for_every_n_up_to_200_and_every_percent():
     [
         (lac, lambda n, rank: 1 - rank / 256),
         (lambda alpha: pas(alpha, [1.0, 1.0]), lambda n, rank: 1 - rank / 256),
-        (aps, lambda n, rank: 1 - (n + 1 - rank) / 256),
+        (lambda alpha: aps(alpha, randomized=False), lambda n, rank: 1 - (n + 1 - rank) / 256),
     ],
     ids=["lac", "pas", "aps"],
 )
@@ -57,9 +57,9 @@ def labelled(rows, classes, generator):
 
 RULES = {
     "lac": lambda: lac(0.2),
-    "aps": lambda: aps(0.2),
+    "aps": lambda: aps(0.2, randomized=False),
     "aps at random": lambda: aps(0.2, torch.Generator().manual_seed(1)),
-    "raps": lambda: raps(0.2, 0.05, 2),
+    "raps": lambda: raps(0.2, 0.05, 2, randomized=False),
     "pas": lambda: pas(0.2, [0.1, 0.2, 0.3, 0.05, 0.15, 0.2]),
 }
 
@@ -212,7 +212,7 @@ def test_only_lac_is_interpolated(rule):
 def test_raps_adds_the_penalty_beyond_k_reg_in_float64(penalty, k_reg):
     data = draw()
     scores = ref.aps_scores(data.calibration, penalty=penalty, k_reg=k_reg)[np.arange(150), data.target]
-    rule = raps(0.1, penalty, k_reg).fit(data.calibration, data.target)
+    rule = raps(0.1, penalty, k_reg, randomized=False).fit(data.calibration, data.target)
     assert rule.threshold.item() == pytest.approx(ref.conformal_quantile(scores.tolist(), 0.1), rel=1e-13)
 
 
@@ -237,7 +237,7 @@ def test_one_pass_suffices_for_a_conformal_rule(make):
 def test_coverage_far_beyond_what_was_asked_for_is_told():
     probs = torch.tensor([[1.0, 0.0]]).repeat(200, 1)
     with pytest.warns(ShortlistWarning, match="tie at the threshold"):
-        aps(0.2).fit(probs, torch.zeros(200, dtype=torch.long))
+        aps(0.2, randomized=False).fit(probs, torch.zeros(200, dtype=torch.long))
 
 
 @pytest.mark.parametrize("make", [aps, raps, lambda alpha: pas(alpha, [0.5, 0.5])])

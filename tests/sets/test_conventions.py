@@ -108,7 +108,8 @@ def test_randomized_is_a_rule_with_a_generator(make):
     assert len({rule.text for rule in rules}) == 1
     assert rules[0].text.endswith(":random")
     assert len({float(rule.fit(data.calibration, data.target).threshold) for rule in rules}) == 1
-    assert make(0.2, randomized=False).text == make(0.2).text
+    assert make(0.2, randomized=False).text.endswith(":deterministic")
+    assert make(0.2, randomized="calibration").text == make(0.2).text
     with pytest.raises(InputError, match="generator: .*randomized=False"):
         make(0.2, generator=3, randomized=False)
     with pytest.raises(InputError, match="randomized: .*got 'yes'"):
@@ -142,7 +143,7 @@ def test_other_names_of_rules_are_answered_with_ours(theirs, ours):
 @pytest.mark.parametrize(
     ("text", "usage"),
     [
-        ("aps:random", r"expected aps:ALPHA\[:random\], got 'aps:random'"),
+        ("aps:random", r"expected aps:ALPHA\[:random\|deterministic\], got 'aps:random'"),
         ("raps:random", r"expected raps:ALPHA\[.*, got 'raps:random'"),
         ("average-k:prior", r"expected average-k:K\[:prior\], got 'average-k:prior'"),
         ("lac:random", "alpha: .*got 'random'"),

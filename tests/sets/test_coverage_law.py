@@ -81,13 +81,26 @@ def draw(rows, classes=3, seed=0):
     return probs, torch.multinomial(probs, 1, generator=generator).squeeze(1)
 
 
-@pytest.mark.parametrize("text", ["lac:0.1", "aps:0.1", "raps:0.1", "aps:0.1:random", "lac:0.1,floor:1"])
+@pytest.mark.parametrize(
+    "text", ["lac:0.1", "aps:0.1:deterministic", "raps:0.1:deterministic", "aps:0.1:random", "lac:0.1,floor:1"]
+)
 def test_conformal_rules_have_a_law_of_their_calibration_rows(text):
     assert coverage_law(parse_rule(text)) is None  # not fitted
     rule = parse_rule(text, generator=0).fit(*draw(120, 30))
     assert coverage_law(rule) == CoverageLaw(120, 0.1)
     again = rule_from_record(json.loads(json.dumps(rule.record())), rule.state_dict())
     assert coverage_law(again) == CoverageLaw(120, 0.1)
+
+
+@pytest.mark.parametrize("text", ["aps:0.1", "raps:0.1"])
+def test_a_randomised_calibration_alone_has_a_law_from_below(text):
+    law = coverage_law(parse_rule(text).fit(*draw(120, 30)))
+    assert law == CoverageLaw(120, 0.1, exact=False)
+    exact = CoverageLaw(120, 0.1)
+    assert law.interval() == (exact.interval()[0], 1.0)
+    assert law.measured_interval(50) == (exact.measured_interval(50)[0], 1.0)
+    assert law.rows_to_halve() == exact.rows_to_halve()
+    assert f"at least {exact.interval()[0]:.1%}" in law.sentence()
 
 
 @pytest.mark.parametrize("text", ["average-k:2", "top-k:1", "lac:0.1,cap:2", "lac:0.1,interpolated:0.5", "lac:0.1,classwise"])

@@ -74,7 +74,7 @@ def test_what_is_no_rule_is_answered_with_all_that_are(text):
         ("top-k", "expected top-k:K"),
         ("top-k:1:2", "expected top-k:K"),
         ("lac", "expected lac:ALPHA"),
-        ("raps:0.1:0.01:5:6", r"expected raps:ALPHA\[:PENALTY\[:K_REG\[:random\]\]\]"),
+        ("raps:0.1:0.01:5:6", r"expected raps:ALPHA\[:PENALTY\[:K_REG\[:random\|deterministic\]\]\]"),
         ("lac:0.1,cap", "expected cap:N"),
         ("lac:0.1,classwise:3", "expected classwise"),
         ("average-k:5:priors", r"expected average-k:K\[:prior\]"),
@@ -149,6 +149,14 @@ def test_a_randomised_rule_has_a_text(text):
     rule = parse_rule(text)
     assert rule.text == text
     assert rule.ordering.randomized
+
+
+@pytest.mark.parametrize("text", ["aps:0.1", "raps:0.1:0.01:5", "aps:0.1:deterministic", "raps:0.1:0.01:5:deterministic"])
+def test_other_rules_by_mass_answer_without_chance(text):
+    rule = parse_rule(text, generator=3)
+    assert rule.text == text
+    assert not rule.ordering.randomized
+    assert (rule.ordering.row_draws() is None) == text.endswith("deterministic")
 
 
 def test_the_word_random_may_follow_any_number_of_numbers():

@@ -36,6 +36,7 @@ from tests.sets.test_hints import confident
 DTYPES = [torch.float16, torch.float32, torch.float64]
 RANDOM = {
     "aps": lambda: aps(0.2, randomized=True),
+    "aps, calibration": lambda: aps(0.2),
     "raps": lambda: raps(0.2, 0.01, 2, generator=7),
     "classwise": lambda: classwise(aps(0.2, randomized=True)),
 }
@@ -301,7 +302,7 @@ CONFIDENT = "the most probable label alone is right"
 @pytest.mark.parametrize(
     ("make", "note"),
     [
-        (lambda: aps(0.1), CONFIDENT),
+        (lambda: aps(0.1, randomized=False), CONFIDENT),
         (lambda: average_k(1.5), "tie at the cut"),
         (lambda: classwise(lac(0.001)), "classes have fewer"),
     ],

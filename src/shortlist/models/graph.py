@@ -78,7 +78,8 @@ def check_exportable(classifier: Classifier) -> None:
     rule = classifier.rule
     if rule is not None and rule.ordering.randomized:
         raise InputError(
-            f"cannot export {rule.text}: it is randomised, and a graph gives the same answer every time: fit it without :random"
+            f"cannot export {rule.text}: it is randomised, and a graph gives the same answer every time: fit it without "
+            ":random (by default only the calibration is randomised)"
         )
     if classifier.link is not None:
         with torch.no_grad():  # raises if it has not been fitted

@@ -87,7 +87,7 @@ class AverageError(Constraint):
         if n >= ENOUGH and (extra := (within - rank) / n) > MUCH:
             notes = (
                 f"{extra:.1%} more of the calibration rows are covered than was asked for, because many tie at the threshold: "
-                "sets are larger than necessary (aps and raps can be randomised, aps:ALPHA:random)",
+                "sets are larger than necessary (aps and raps need not be :deterministic)",
             )
         return FittedThreshold(torch.tensor(float(counts.values()[place]), dtype=torch.float64), notes, labels)
 

@@ -2,7 +2,8 @@
 
 The guarantee of a conformal rule is an average over calibrations. One calibration on n rows has a coverage of its own, which
 stays what it is for all new rows. If no two values tie, it is distributed as Beta(r, n + 1 - r), where r = ⌈(n + 1)(1 - α)⌉ is
-the rank of the threshold; ties only make it larger.
+the rank of the threshold; ties only make it larger, and so does a set that holds more than a randomised one (``aps`` by
+default), whose coverage has this law.
 
 Vovk, "Conditional validity of inductive conformal predictors", 2013, proposition 2; Angelopoulos, Bates, "Conformal
 prediction: a gentle introduction", 2023, section 3.2.
@@ -10,7 +11,7 @@ prediction: a gentle introduction", 2023, section 3.2.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypeGuard
 
@@ -32,6 +33,7 @@ class CoverageLaw:
     Args:
         n: number of calibration labels.
         alpha: the allowed error.
+        exact: whether coverage has this distribution; otherwise it is that or larger.
 
     >>> law = CoverageLaw(500, 0.1)
     >>> [round(end, 3) for end in law.interval()], law.rows_to_halve()
@@ -40,6 +42,7 @@ class CoverageLaw:
 
     n: int
     alpha: Any
+    exact: bool = True
 
     def __post_init__(self) -> None:
         whole(0)("n", self.n)
@@ -71,13 +74,16 @@ class CoverageLaw:
         return rank, self.n + 1 - rank
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """The range that coverage lies in with this probability, as much outside on either side; (1, 1) with too few labels."""
+        """The range that coverage lies in with this probability, as much outside on either side; (1, 1) with too few labels.
+
+        If the law is not exact, the range ends at 1, and the probability is higher.
+        """
         if self.too_few:
             return 1.0, 1.0
         from scipy.special import betaincinv
 
         ends = betaincinv(*self.parameters, [(1 - level) / 2, (1 + level) / 2])
-        return float(ends[0]), float(ends[1])
+        return float(ends[0]), float(ends[1]) if self.exact else 1.0
 
     def measured_interval(self, rows: int, level: float = LEVEL) -> tuple[float, float]:
         """The same for the coverage that is measured on this many new rows, which chance moves further (beta-binomial)."""
@@ -91,12 +97,12 @@ class CoverageLaw:
         choices = gammaln(rows + 1) - gammaln(covered + 1) - gammaln(rows - covered + 1)
         shares = np.exp(choices + betaln(covered + first, rows - covered + second) - betaln(first, second)).cumsum()
         low, high = np.searchsorted(shares / shares[-1], [(1 - level) / 2, (1 + level) / 2])
-        return float(low) / rows, float(high) / rows
+        return float(low) / rows, float(high) / rows if self.exact else 1.0
 
     @property
     def width(self) -> float:
-        """Width of the 95 % range."""
-        low, high = self.interval()
+        """Width of the 95 % range, of an exact law."""
+        low, high = replace(self, exact=True).interval()
         return high - low
 
     def rows_to_halve(self) -> int:
@@ -117,6 +123,12 @@ class CoverageLaw:
             return f"{rows} are too few for an error of {self.alpha}, which needs {self.needed:,}: every label is returned."
         low, high = self.interval()
         halved = float(f"{self.rows_to_halve():.2g}")
+        if not self.exact:
+            return (
+                f"With {rows} the coverage of this calibration is at least {low:.1%} (with a probability of 97.5 %; "
+                f"{1 - float(self.level):.4g} was asked for, and the label at the boundary is included besides); with about "
+                f"{halved:,.0f} rows chance would take away half as much."
+            )
         return (
             f"With {rows} the coverage of this calibration lies between {low:.1%} and {high:.1%} (with a probability of 95 %; "
             f"{1 - float(self.level):.4g} was asked for); about {halved:,.0f} rows would halve that range."
@@ -198,7 +210,8 @@ def coverage_law(rule: SetRule | None) -> CoverageLaw | None:
         return None
     counts, sizes = rule.fitted_labels, rule.calibrated
     n = int(counts) if counts is not None else None if sizes is None else sizes.rows  # rules saved before have no counts
-    return None if n is None else CoverageLaw(n, rule.constraint.alpha)
+    in_between = rule.ordering.row_draws() is not None and not rule.ordering.randomized
+    return None if n is None else CoverageLaw(n, rule.constraint.alpha, exact=not in_between)
 
 
 def class_laws(rule: SetRule | None) -> ClassLaws | None:

@@ -7,7 +7,8 @@ coverage on average over calibrations would not be what was asked for.) That has
 row follows from it and the number of the row: rows in different places are hashed and drawn where they are. The number of a new
 row comes from its own scores and from another part of that hash, which is saved with the rule: a row gets the same set in any
 batch, and its number is independent of those of the calibration rows. Scores rather than probabilities, because the same score
-may become a probability that differs in its last digit, depending on the length of the batch.
+may become a probability that differs in its last digit, depending on the length of the batch. Where only the calibration is
+randomised, new rows draw nothing: the whole probability of a label is taken away, whatever the draw would have been.
 """
 
 import hashlib
@@ -142,6 +143,18 @@ class RowDraws:
             ordered = torch.cat([self._earlier.pop(), ordered]).sort().values
         self._earlier.append(ordered)
         return found
+
+
+class WholeShares:
+    """In the place of draws: everything is taken away, so that the set of a row holds every set that a draw could give it.
+
+    >>> WholeShares()(torch.tensor([[0.75, 0.25], [0.5, 0.5]])).squeeze(1)
+    tensor([1., 1.], dtype=torch.float64)
+    """
+
+    def __call__(self, scores: Tensor) -> Tensor:
+        """One for each row, float64 (N, 1)."""
+        return torch.ones_like(scores[:, :1], dtype=torch.float64)
 
 
 def _equal_before(ordered: Tensor) -> Tensor:

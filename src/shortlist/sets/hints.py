@@ -53,7 +53,7 @@ def notes_on_mass(
 
 def watches_mass(ordering: Ordering, constraint: Constraint, threshold: Tensor | None) -> bool:
     """Whether :func:`mass_note` may have something to say."""
-    plain = isinstance(ordering, CumulativeMass) and not ordering.penalty and not ordering.randomized
+    plain = isinstance(ordering, CumulativeMass) and not ordering.penalty and ordering.row_draws() is None
     return plain and getattr(constraint, "alpha", None) is not None and _mass(threshold) > ALMOST_ALL
 
 
@@ -77,5 +77,5 @@ def mass_note(constraint: Constraint, threshold: Tensor | None, sizes: SizeSumma
     return (
         f"the most probable label alone is right in {right / rows:.1%} of the calibration rows, yet sets hold "
         f"{sizes.mean:.3g} on average, up to a mass of {_mass(threshold):.6g}, most of almost no probability: lac:{alpha} or "
-        f"aps:{alpha}:random gives smaller sets",
+        f"aps:{alpha}, without :deterministic, gives smaller sets",
     )

@@ -14,7 +14,7 @@ from torch import Tensor
 from shortlist.class_names import by_class
 from shortlist.errors import InputError
 from shortlist.fitting import Fitted
-from shortlist.sets.draws import CalibrationDraws, Digest, RowDraws
+from shortlist.sets.draws import CalibrationDraws, Digest, RowDraws, WholeShares
 from shortlist.sets.kinds import RulePart
 from shortlist.tensors import Probs, Sets, Target, as_tensor, blocks_of, is_single_label, pick, shape_of, working
 
@@ -32,7 +32,8 @@ class Ordering(RulePart, Fitted):
         needs_probabilities: whether the values make sense for probabilities only, and not for scores that merely rank the
             labels.
         generator: the user's source of randomness of a randomised ordering, otherwise None.
-        randomized: whether values are drawn at random.
+        randomized: whether answers are drawn at random.
+        promise: what drawing at random does to a guarantee of the constraint; empty if nothing.
 
     >>> class LogOdds(Ordering):
     ...     kind = "log-odds"
@@ -48,10 +49,11 @@ class Ordering(RulePart, Fitted):
     descending = False
     needs_probabilities = True
     generator: torch.Generator | None = None
+    promise: str = ""
 
     @property
     def randomized(self) -> bool:
-        """Whether values are drawn at random."""
+        """Whether answers are drawn at random."""
         return self.generator is not None
 
     def calibration_draws(self, digest: Digest) -> CalibrationDraws:
@@ -61,8 +63,8 @@ class Ordering(RulePart, Fitted):
     def keep_draws(self, draws: CalibrationDraws) -> None:
         """Keep what new rows need of the draws of the calibration rows."""
 
-    def row_draws(self) -> RowDraws | None:
-        """Draws for new rows, one number a row, for :meth:`select`; None if the ordering is not randomised."""
+    def row_draws(self) -> RowDraws | WholeShares | None:
+        """Draws for new rows, one number a row, for :meth:`select`; None if not even the calibration is randomised."""
         return None
 
     def forward(self, probs: Probs) -> Tensor:

@@ -1,6 +1,6 @@
 """Orderings by the row in decreasing order of probability: rank, cumulative mass. Ties are broken by lower index."""
 
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -11,9 +11,12 @@ from shortlist.errors import InputError
 from shortlist.kernels.choice import fused
 from shortlist.kernels.prefix import Mass, exact_cumsum, prefix_sets, prefix_values
 from shortlist.row_order import count_rows, keep_largest, keep_top, sort_rows
-from shortlist.sets.draws import CalibrationDraws, Digest, RowDraws
+from shortlist.sets.draws import CalibrationDraws, Digest, RowDraws, WholeShares
 from shortlist.sets.orderings import Ordering
 from shortlist.tensors import Probs, Sets, Target, blocks_of, by_device, is_single_label, shape_of
+from shortlist.words import shown
+
+Randomized: TypeAlias = bool | Literal["calibration"] | None
 
 
 class Prefix(Ordering):
@@ -121,28 +124,29 @@ class CumulativeMass(Prefix):
     Rows that sum to 1 up to rounding are divided by their sum, so that the last label has exactly 1.
 
     A randomised ordering subtracts a uniform share of the label's own probability, one draw a row: sets are then smaller and
-    their coverage exact. See :mod:`shortlist.sets.draws` for where the draws come from.
+    their coverage exact. See :mod:`shortlist.sets.draws` for where the draws come from. If only the calibration is randomised,
+    the whole probability is subtracted in new rows: their sets hold the label at the boundary, whatever would have been drawn.
 
     Args:
         penalty: added for each rank beyond ``k_reg``; 0 by default.
         k_reg: number of labels without a penalty; 0 by default.
         generator: makes the ordering randomised. With a seed, draws follow from the seed, the calibration rows and the row;
             a torch or numpy generator is drawn from in turn, so that two calls give different sets.
-        randomized: whether to draw; true if a generator is given, and otherwise false by default. True without a generator
-            is the same as the seed 0.
+        randomized: whether to draw: True for calibration rows and new rows, ``"calibration"`` for calibration rows alone; true
+            if a generator is given, and otherwise false by default. Without a generator the seed is 0.
     """
 
     kind = "cumulative-mass"
     parameter_names = ("penalty", "k_reg", "randomized")
     seed: Tensor | None
 
-    def __init__(self, penalty: float = 0.0, k_reg: int = 0, generator: Any = None, randomized: bool | None = None):
+    def __init__(self, penalty: float = 0.0, k_reg: int = 0, generator: Any = None, randomized: Randomized = None):
         super().__init__()
         self.penalty = float(decimal("penalty", penalty))
         if self.penalty < 0:
             raise InputError(f"penalty: expected a number from 0, got {penalty}")
         self.k_reg = whole(0)("k_reg", k_reg)
-        self._randomized = optional(flag)("randomized", randomized) or generator is not None
+        self._randomized = _checked_randomized(randomized, generator is not None)
         if generator is not None and randomized is False:
             raise InputError("generator: expected None with randomized=False, got a generator")
         seeded = random_generator("generator", generator)
@@ -152,8 +156,22 @@ class CumulativeMass(Prefix):
 
     @property
     def randomized(self) -> bool:
-        """Whether the ordering draws random numbers."""
-        return self._randomized
+        """Whether answers are drawn at random."""
+        return self._randomized is True
+
+    @property
+    def promise(self) -> str:  # type: ignore[override]
+        """As declared by :class:`Ordering`."""
+        if self._randomized == "calibration":
+            return (
+                "only the calibration is randomised: sets hold every label that a draw could include, so they are a little "
+                "larger than randomised ones, whose coverage is exact"
+            )
+        return ""
+
+    def config(self) -> dict[str, Any]:
+        """As declared by :class:`~shortlist.sets.kinds.RulePart`; randomness as it was asked for."""
+        return super().config() | {"randomized": self._randomized}
 
     def check_buffers(self) -> None:
         """As declared by :class:`Ordering`."""
@@ -167,12 +185,12 @@ class CumulativeMass(Prefix):
 
     def keep_draws(self, draws: CalibrationDraws) -> None:
         """As declared by :class:`Ordering`."""
-        self.seed = draws.seed_of_new_rows
+        self.seed = draws.seed_of_new_rows if self.randomized else None
 
-    def row_draws(self) -> RowDraws | None:
+    def row_draws(self) -> RowDraws | WholeShares | None:
         """As declared by :class:`Ordering`."""
         if not self.randomized:
-            return None
+            return WholeShares() if self._randomized else None
         return RowDraws(torch.zeros((), dtype=torch.int64) if self.seed is None else self.seed, self.generator)
 
     @property
@@ -189,6 +207,15 @@ class CumulativeMass(Prefix):
             rank = torch.arange(1, ordered.shape[1] + 1, device=ordered.device, dtype=torch.float64)
             total = total + self.penalty * (rank - self.k_reg).clamp(min=0)
         return total
+
+
+def _checked_randomized(randomized: Any, given: bool) -> bool | Literal["calibration"]:
+    """What is drawn at random: everything, the calibration rows or nothing; everything by default if a generator is given."""
+    if isinstance(randomized, str) and randomized == "calibration":
+        return "calibration"
+    if isinstance(randomized, str):
+        raise InputError(f"randomized: expected True, False or 'calibration', got {shown(randomized)}")
+    return optional(flag)("randomized", randomized) or given
 
 
 def _cumsum_in_order(ordered: Tensor) -> Tensor:

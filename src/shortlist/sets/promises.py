@@ -71,6 +71,8 @@ class Promises(Fitted):
     def guarantee(self) -> str:
         """What the rule promises, and on what assumption, in one sentence."""
         parts = [self.constraint.guarantee.removesuffix(".")]
+        if self.ordering.promise and self.constraint.takes_draws:
+            parts.append(self.ordering.promise)
         if self.most is not None:
             parts.append(f"the cap of {self.most} may remove labels")
         if self.least:

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 PRIOR, RANDOM, SUPERCLASSES = "prior", "random", "superclasses"
-WORDS = (PRIOR, RANDOM)  # arguments that are written as they are, at the end
+DETERMINISTIC = "deterministic"
+RANDOM_OR_NOT = f"{RANDOM}|{DETERMINISTIC}"
+WORDS = (PRIOR, RANDOM, RANDOM_OR_NOT)  # arguments that are written as they are, at the end
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class TextForm:
 
     @property
     def usage(self) -> str:
-        """How the text is written, for example ``raps:ALPHA[:PENALTY[:K_REG[:random]]]``."""
+        """How the text is written, for example ``raps:ALPHA[:PENALTY[:K_REG[:random|deterministic]]]``."""
         text, closing = self.name, ""
         for argument in self.arguments:
             word = argument.rstrip("?")
@@ -59,9 +61,10 @@ def register_rule(
     Args:
         name: the first word of the text.
         *arguments: the arguments of the function in the order in which the text names them, separated by colons. ``?`` at the
-            end marks those that may be left out. Two have a fixed meaning: with ``"prior?"`` the word ``prior`` in the text
+            end marks those that may be left out. Some have a fixed meaning: with ``"prior?"`` the word ``prior`` in the text
             passes the class prior as ``prior``; with ``"random?"`` the word ``random`` passes a seed or a generator as
-            ``generator``.
+            ``generator``; with ``"random|deterministic?"`` it is passed with either word and without, and so is what they
+            say, as ``randomized``: True, False or ``"calibration"``.
         texts: the arguments that are words rather than numbers.
         prior: whether the function always takes the class prior, as ``prior``.
         superclasses: whether it takes the superclass of each class, as ``superclasses``.

@@ -33,7 +33,7 @@ from shortlist.sets.gates import Gate, GateMeasure
 from shortlist.sets.hierarchy import SurestNode
 from shortlist.sets.multilabel import LabelMeasure, LabelObjective, Risk
 from shortlist.sets.orderings import GivenLevel, Probability
-from shortlist.sets.prefixes import CumulativeMass, MassAbove, Rank
+from shortlist.sets.prefixes import CumulativeMass, MassAbove, Randomized, Rank
 from shortlist.sets.registry import register_modifier, register_rule
 from shortlist.sets.rule import SetRule
 from shortlist.words import shown, understands
@@ -124,31 +124,38 @@ def lac(alpha: float) -> SetRule:
     return SetRule(f"lac:{alpha!s}", Probability(), AverageError(alpha))
 
 
-@register_rule("aps", "alpha", "random?")
+@register_rule("aps", "alpha", "random|deterministic?")
 @understands(**UNDERSTOOD, **RANDOMNESS)
-def aps(alpha: float, generator: Any = None, randomized: bool | None = None) -> SetRule:
+def aps(alpha: float, generator: Any = None, randomized: Randomized = None) -> SetRule:
     """The first labels of the row, up to the conformal quantile of the cumulative probability at the true label.
 
-    By default nothing is random, and a confident classifier gets much larger sets than necessary: the cumulative probability
-    at its labels is nearly 1. A randomised rule includes the label at the boundary or not by chance, and its coverage is exact.
+    By default the calibration is randomised, and answers are not: a row has one set, which holds the label at the boundary, so
+    that coverage is at least 1 - alpha. A rule that is randomised on both sides includes that label or not by chance, and its
+    coverage is exact. One that is not randomised at all gives a confident classifier far larger sets: the cumulative
+    probability at its labels is nearly 1.
 
     Args:
         alpha: the allowed error: 0.1 for a coverage of 90 %.
-        generator: makes the rule randomised. With a seed the draws follow from the seed and the data: the same calibration rows
-            give the same threshold, and the same row the same set; other calibration rows give independent draws. A torch or
-            numpy generator is drawn from in turn.
-        randomized: True for a randomised rule with the seed 0.
+        generator: where random numbers come from. With a seed (0 by default) they follow from the seed and the data: the same
+            calibration rows give the same threshold, and the same row the same set; other calibration rows give independent
+            draws. A torch or numpy generator is drawn from in turn. A generator alone makes the rule randomised on both sides.
+        randomized: ``"calibration"`` (the default), True for both sides, False for neither.
+
+    >>> probs = [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]
+    >>> aps(0.5).fit(probs, [0, 1, 1]).predict([[0.7, 0.3], [0.1, 0.9]])
+    array([[ True, False],
+           [False,  True]])
 
     Romano, Sesia, Candès, "Classification with valid and adaptive coverage", 2020.
     """
     _hint_at_coverage(alpha)
-    ordering = CumulativeMass(generator=generator, randomized=randomized)
+    ordering = CumulativeMass(generator=generator, randomized=_or_calibration(randomized, generator))
     return SetRule(f"aps:{alpha!s}{_random(ordering)}", ordering, AverageError(alpha))
 
 
-@register_rule("raps", "alpha", "penalty?", "k_reg?", "random?")
+@register_rule("raps", "alpha", "penalty?", "k_reg?", "random|deterministic?")
 @understands(kreg="k_reg", lambda_reg="penalty", lam_reg="penalty", **UNDERSTOOD, **RANDOMNESS)
-def raps(alpha: float, penalty: float = 0.01, k_reg: int = 5, generator: Any = None, randomized: bool | None = None) -> SetRule:
+def raps(alpha: float, penalty: float = 0.01, k_reg: int = 5, generator: Any = None, randomized: Randomized = None) -> SetRule:
     """APS with a penalty for every label beyond the first ``k_reg``, against very large sets.
 
     Args:
@@ -161,7 +168,7 @@ def raps(alpha: float, penalty: float = 0.01, k_reg: int = 5, generator: Any = N
     Angelopoulos, Bates, Malik, Jordan, "Uncertainty sets for image classifiers using conformal prediction", 2021.
     """
     _hint_at_coverage(alpha)
-    ordering = CumulativeMass(penalty, k_reg, generator, randomized)
+    ordering = CumulativeMass(penalty, k_reg, generator, _or_calibration(randomized, generator))
     return SetRule(f"raps:{alpha!s}:{penalty!s}:{ordering.k_reg}{_random(ordering)}", ordering, AverageError(alpha))
 
 
@@ -323,7 +330,13 @@ def _hint_at_coverage(alpha: Any) -> None:
         )
 
 
+def _or_calibration(randomized: Randomized, generator: Any) -> Randomized:
+    return "calibration" if randomized is None and generator is None else randomized
+
+
 def _random(ordering: CumulativeMass) -> str:
+    if ordering.row_draws() is None:
+        return ":deterministic"
     return ":random" if ordering.randomized else ""
 
 

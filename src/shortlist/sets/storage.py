@@ -16,6 +16,8 @@ from shortlist.files import written_whole
 from shortlist.sets.constraints import Constraint, check_threshold
 from shortlist.sets.gates import Gate
 from shortlist.sets.orderings import Ordering
+from shortlist.sets.prefixes import CumulativeMass
+from shortlist.sets.registry import DETERMINISTIC
 from shortlist.sets.rule import SetRule
 from shortlist.sets.sizes import SizeSummary
 from shortlist.tensors import shape_of
@@ -51,6 +53,7 @@ def rule_from_record(record: Any, tensors: Mapping[str, Tensor]) -> SetRule:
         raise InputError(f"rule: expected its text, got {shown(text)}")
     try:
         rule = _built(record, text)
+        rule.text = _as_written_now(text, rule)
         _fill(rule, record["tensors"], tensors)
         rule.notes, rule.origin = _notes(record["notes"]), _origin(record["origin"])
         rule.calibrated = None if record["calibrated"] is None else SizeSummary.from_record(record["calibrated"])
@@ -69,6 +72,15 @@ def _built(record: Mapping[str, Any], text: str) -> SetRule:
     most = None if most is None else whole(0)("most", most)
     ordering, constraint = Ordering.from_config(record["ordering"]), Constraint.from_config(record["constraint"])
     return SetRule(text, ordering, constraint, least, most, _gate(record.get("gate")))
+
+
+def _as_written_now(text: str, rule: SetRule) -> str:
+    """The text of an APS rule that was saved when its calibration was not randomised unless ``:random`` asked for it."""
+    first, *modifiers = text.split(",")
+    plain = type(rule.ordering) is CumulativeMass and rule.ordering.row_draws() is None
+    if not plain or not first.startswith(("aps:", "raps:")) or first.endswith(f":{DETERMINISTIC}"):
+        return text
+    return ",".join([f"{first}:{DETERMINISTIC}", *modifiers])
 
 
 def _gate(config: Any) -> Gate | None:

@@ -8,7 +8,17 @@ from typing import Any
 from shortlist.checks import as_typed
 from shortlist.errors import InputError
 from shortlist.sets import rules  # noqa: F401 (registers our own)
-from shortlist.sets.registry import MODIFIERS, PRIOR, RANDOM, RULES, SUPERCLASSES, WORDS, TextForm
+from shortlist.sets.registry import (
+    DETERMINISTIC,
+    MODIFIERS,
+    PRIOR,
+    RANDOM,
+    RANDOM_OR_NOT,
+    RULES,
+    SUPERCLASSES,
+    WORDS,
+    TextForm,
+)
 from shortlist.sets.rule import SetRule
 from shortlist.words import did_you_mean, shown
 
@@ -26,8 +36,8 @@ def parse_rule(text: str, prior: Any = None, *, generator: Any = None, superclas
         text: for example ``lac:0.1,classwise,cap:10``, ``average-k:5:prior``, ``per-label:precision:0.9``.
         prior: class prior for the rules that need one (``average-k:K:prior``, ``pas``), or a function that returns it and is
             called only then.
-        generator: for randomised rules (``aps:ALPHA:random``): a seed (0 by default), which the draws follow from together with
-            the data, or a torch or numpy generator, which is drawn from in turn.
+        generator: for rules that draw random numbers (``aps``, ``raps``): a seed (0 by default), which the draws follow from
+            together with the data, or a torch or numpy generator, which is drawn from in turn.
         superclasses: the superclass of each class for the rules that need them (``sure-node``), or a function that returns
             them.
 
@@ -51,7 +61,7 @@ def parse_rule(text: str, prior: Any = None, *, generator: Any = None, superclas
 
 
 def usage(name: str) -> str:
-    """How a rule or modifier is written, for example ``raps:ALPHA[:PENALTY[:K_REG[:random]]]``."""
+    """How a rule or modifier is written, for example ``raps:ALPHA[:PENALTY[:K_REG[:random|deterministic]]]``."""
     return (RULES | MODIFIERS)[name].usage
 
 
@@ -65,14 +75,23 @@ def _call(table: dict[str, TextForm], part: str, text: str, given: dict[str, Any
         arguments[PRIOR] = _prior(given[PRIOR], text)
     if form.superclasses:
         arguments[SUPERCLASSES] = _superclasses(given[SUPERCLASSES], text)
-    if arguments.pop(RANDOM, None):
-        arguments["generator"] = 0 if given[RANDOM] is None else given[RANDOM]
+    arguments |= _randomness(form, arguments.pop(RANDOM, None), arguments.pop(DETERMINISTIC, None), given[RANDOM])
     made = form.function(*rule, **arguments)
     if not isinstance(made, SetRule):
         raise InputError(
             f"rule {shown(text)}: expected {form.function.__qualname__} to return a SetRule, got {type(made).__name__}"
         )
     return made
+
+
+def _randomness(form: TextForm, random: str | None, deterministic: str | None, generator: Any) -> dict[str, Any]:
+    """What a rule that draws random numbers is told: where from, and for which rows."""
+    given = {"generator": 0 if generator is None else generator}
+    if f"{RANDOM_OR_NOT}?" not in form.arguments:
+        return given if random else {}
+    if deterministic:
+        return {"randomized": False}
+    return given | {"randomized": True if random else "calibration"}
 
 
 def _unknown(table: dict[str, TextForm], name: str, text: str) -> str:
@@ -89,9 +108,10 @@ def _unknown(table: dict[str, TextForm], name: str, text: str) -> str:
 
 
 def _arguments(form: TextForm, values: list[str], part: str, text: str) -> dict[str, Any]:
-    """The keyword arguments between the colons; ``prior`` and ``random`` may follow any number of the others."""
+    """The keyword arguments between the colons; words such as ``prior`` and ``random`` may follow any number of the others."""
     names = [argument.rstrip("?") for argument in form.arguments]
-    words = {values[-1]: values[-1]} if values and values[-1] in WORDS and values[-1] in names else {}
+    allowed = [word for name in names if name in WORDS for word in name.split("|")]
+    words = {values[-1]: values[-1]} if values and values[-1] in allowed else {}
     values = values[: len(values) - len(words)]
     plain = [name for name in names if name not in WORDS]
     required = {argument for argument in form.arguments if not argument.endswith("?")}
