@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from shortlist import Predictions
-from shortlist.links import Isotonic, Platt, Temperature
+from shortlist.links.choice import CALIBRATIONS
 from shortlist.metrics import calibration_error, shot_coverage, top_n_f1
 from shortlist.report import evaluate
 from shortlist.sets import CoverageLaw, average_k, lac, top_k
@@ -238,7 +238,7 @@ def test_warnings_are_in_the_report_too(run, new, tmp_path):
     assert "fitted and measured on the same rows" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("method", "link"), [("temperature", Temperature), ("platt", Platt), ("isotonic", Isotonic)])
+@pytest.mark.parametrize(("method", "link"), CALIBRATIONS.items())
 def test_calibrate_writes_the_same_scores_with_a_link_fitted_on_the_other_file(method, link, run, old, new, tmp_path):
     blunt, sharp = tmp_path / "blunt.safetensors", tmp_path / "sharp.npz"
     for source, path in ((old, blunt), (new, tmp_path / "test.safetensors")):
@@ -266,7 +266,8 @@ def test_calibrate_refuses_unlabelled_rows_other_classes_and_unknown_methods(fai
     out = tmp_path / "out.npz"
     assert "without labels" in fails("calibrate", new, "--on", bare, "--out", out)
     assert "has 4 classes" in fails("calibrate", new, "--on", fewer, "--out", out)
-    assert "temperature, platt, isotonic, got 'plat'" in fails("calibrate", new, "--on", old, "--out", out, "-m", "plat")
+    refused = fails("calibrate", new, "--on", old, "--out", out, "-m", "plat")
+    assert f"{', '.join(CALIBRATIONS)}, got 'plat'" in refused
     assert "name their classes differently" in fails("calibrate", new, "--on", renamed, "--out", out, "-m", "platt")
     assert not out.exists()
 

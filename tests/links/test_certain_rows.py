@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from shortlist.links import FocalRecovery, Identity, Isotonic, Platt, SparseTop, Temperature, link_from_config
+from shortlist.links import Beta, FocalRecovery, Identity, Isotonic, Platt, SparseTop, Temperature, VennAbers, link_from_config
 
-KINDS = [Platt, Temperature, Isotonic]
+KINDS = [Platt, Temperature, Isotonic, Beta, VennAbers]
 TINY = 2.0**-149  # the smallest positive float32
 
 

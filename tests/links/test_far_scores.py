@@ -10,6 +10,7 @@ from shortlist.links import (
     LDAM,
     SPA,
     AssumeNegative,
+    Beta,
     FocalRecovery,
     Isotonic,
     Platt,
@@ -19,6 +20,7 @@ from shortlist.links import (
     SoftmaxFocalRecovery,
     SparseTop,
     Temperature,
+    VennAbers,
 )
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -51,6 +53,11 @@ LINKS = {
     "platt": Platt().fit(SCORES, LABELS),
     "platt, many": Platt().fit(SCORES, MARKS),
     "isotonic": Isotonic().fit(SCORES, LABELS),
+    "beta": Beta().fit(SCORES, LABELS),
+    "beta, many": Beta().fit(SCORES, MARKS),
+    "venn-abers": VennAbers().fit(SCORES, LABELS),
+    "venn-abers, many": VennAbers().fit(SCORES, MARKS),
+    "plain isotonic": Isotonic(pseudo_counts=0).fit(SCORES, LABELS),
     "isotonic, many": Isotonic().fit(SCORES, MARKS),
     "quasibinary": updated(),
 }
@@ -79,7 +86,7 @@ def test_the_largest_scores_of_float32_have_the_probabilities_that_float64_gives
     assert not link.log_odds(scores).isnan().any()
 
 
-SOFTMAX_LIKE = ["softmax", "softmax-focal-recovery", "ldam", "temperature", "isotonic", "sparse-top"]
+SOFTMAX_LIKE = ["softmax", "softmax-focal-recovery", "ldam", "temperature", "plain isotonic", "sparse-top"]
 
 
 @pytest.mark.parametrize("name", SOFTMAX_LIKE)

@@ -11,6 +11,7 @@ from shortlist.links import (
     LDAM,
     SPA,
     AssumeNegative,
+    Beta,
     FocalRecovery,
     Identity,
     Isotonic,
@@ -22,6 +23,7 @@ from shortlist.links import (
     SoftmaxFocalRecovery,
     SparseTop,
     Temperature,
+    VennAbers,
     link_from_config,
     parse_link,
 )
@@ -48,7 +50,10 @@ LEARNT = {
     "temperature of spa": lambda: Temperature(SPA()),
     "temperature of a running link": lambda: Temperature(ready("quasibinary")),
     "platt": Platt,
+    "beta": Beta,
     "isotonic": Isotonic,
+    "isotonic without pseudo-counts": lambda: Isotonic(pseudo_counts=0),
+    "venn-abers": VennAbers,
     "isotonic of platt": lambda: Isotonic(ready("platt")),
 }
 FORMS = [*MADE, *LEARNT, *(f"{name}, one label a row" for name in LEARNT)]
@@ -252,7 +257,7 @@ def test_text_round_trip(text):
     assert parse_link(repr(link)).config() == link.config()
 
 
-@pytest.mark.parametrize("text", ["temperature", "platt", "isotonic"])
+@pytest.mark.parametrize("text", ["temperature", "platt", "beta", "isotonic", "venn-abers"])
 def test_a_name_makes_no_fitted_link(text):
     with pytest.raises(InputError, match=f"shortlist calibrate --method {text}"):
         parse_link(text)
@@ -327,14 +332,14 @@ def test_a_part_of_the_fitted_numbers_is_refused(name):
             link_from_config(link.config(), part)
 
 
-@pytest.mark.parametrize("name", ["temperature", "platt", "isotonic", "isotonic of platt"])
+@pytest.mark.parametrize("name", ["temperature", "platt", "beta", "isotonic", "isotonic of platt", "venn-abers"])
 def test_a_fitted_link_without_its_numbers_is_refused(name):
     link = ready(name)
     with pytest.raises(InputError, match=rf"^link {link.kind}: .* missing: fit it again$"):
         link_from_config(link.config(), {})
 
 
-@pytest.mark.parametrize("make", [Quasibinary, Temperature, Platt, Isotonic])
+@pytest.mark.parametrize("make", [Quasibinary, Temperature, Platt, Beta, Isotonic, VennAbers])
 def test_a_link_before_its_fit_comes_back_as_such(make):
     back = link_from_config(make().config(), {})
     assert type(back) is make
@@ -355,7 +360,7 @@ def test_probabilities_that_rounding_left_outside_have_the_scores_of_0_and_1(nam
 
 
 @pytest.mark.parametrize("single", [False, True])
-@pytest.mark.parametrize("kind", [Platt, Isotonic, Temperature])
+@pytest.mark.parametrize("kind", [Platt, Beta, Isotonic, VennAbers, Temperature])
 def test_a_fit_on_probabilities_takes_those_slightly_outside_as_0_and_1(kind, single):
     scores, target = data(single)
     probs = torch.softmax(scores, 1) if single else torch.sigmoid(scores)

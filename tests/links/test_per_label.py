@@ -8,10 +8,10 @@ from scipy.optimize import minimize
 from sklearn.isotonic import IsotonicRegression
 
 from shortlist.errors import InputError
-from shortlist.links import Identity, Isotonic, Platt, Sigmoid, Softmax
+from shortlist.links import Beta, Identity, Isotonic, Platt, Sigmoid, Softmax, VennAbers
 from tests.references import links as reference
 
-PER_LABEL = [Platt, Isotonic]
+PER_LABEL = [Platt, Beta, Isotonic, VennAbers]
 
 
 def draw(seed, rows=50, classes=3, *, single=False):
@@ -87,7 +87,7 @@ def test_isotonic_equals_scikit_learn_at_and_between_and_outside_the_knots(seed)
     scores, target = draw(seed)
     scores = scores.round(1)  # ties among the scores
     points = np.linspace(-9, 9, 200)
-    found = Isotonic().fit(scores, target).probs(torch.from_numpy(points)[:, None].repeat(1, 3)).numpy()
+    found = Isotonic(pseudo_counts=0).fit(scores, target).probs(torch.from_numpy(points)[:, None].repeat(1, 3)).numpy()
     for label in range(3):
         peer = IsotonicRegression(out_of_bounds="clip").fit(scores[:, label], target[:, label])
         np.testing.assert_allclose(found[:, label], peer.predict(points), atol=1e-12)
@@ -100,8 +100,116 @@ def test_isotonic_at_the_data_equals_pool_adjacent_violators(pairs):
     if marks.all() or not marks.any():
         marks[0] = not marks[0]
     points, levels = reference.pool_adjacent_violators(odds, marks.astype(float))
-    found = Isotonic().fit(odds[:, None], marks[:, None]).probs(torch.from_numpy(points)[:, None])
+    found = Isotonic(pseudo_counts=0).fit(odds[:, None], marks[:, None]).probs(torch.from_numpy(points)[:, None])
     np.testing.assert_allclose(found[:, 0].numpy(), levels, atol=1e-12)
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=2, max_size=20), st.sampled_from([1.0, 0.5, 2.0]))
+@settings(max_examples=50, deadline=None)
+def test_isotonic_has_rows_of_the_other_outcome_at_both_ends(pairs, more):
+    odds, marks = np.array([float(x) for x, _ in pairs]), np.array([float(y) for _, y in pairs])
+    if marks.all() or not marks.any():
+        marks[0] = 1 - marks[0]
+    copies = 2 if more == 0.5 else 1  # half a row more is one row more beside two of each
+    added = int(more * copies)
+    x = np.concatenate([np.repeat(odds, copies), [odds.min()] * added, [odds.max()] * added])
+    y = np.concatenate([np.repeat(marks, copies), np.ones(added), np.zeros(added)])
+    points, levels = reference.pool_adjacent_violators(x, y)
+    link = Isotonic(pseudo_counts=more).fit(odds[:, None], marks[:, None].astype(bool))
+    found = link.probs(torch.from_numpy(points)[:, None])
+    np.testing.assert_allclose(found[:, 0].numpy(), levels, atol=1e-12)
+    assert found.min() > 0
+    assert found.max() < 1
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=2, max_size=15))
+@settings(max_examples=60, deadline=None)
+def test_venn_abers_is_the_isotonic_map_of_the_rows_and_the_point_itself(pairs):
+    odds, marks = np.array([float(x) for x, _ in pairs]), np.array([y for _, y in pairs])
+    if marks.all() or not marks.any():
+        marks[0] = not marks[0]
+    link = VennAbers().fit(odds[:, None], marks[:, None])
+    points = np.arange(-9, 10) / 2  # at the knots, between them, beyond them
+    lower, upper = link.interval(points[:, None])
+    expected = np.array([reference.venn_abers(odds, marks, point) for point in points])
+    np.testing.assert_allclose(lower[:, 0].numpy(), expected[:, 0], atol=1e-12)
+    np.testing.assert_allclose(upper[:, 0].numpy(), expected[:, 1], atol=1e-12)
+    merged = expected[:, 1] / (1 - expected[:, 0] + expected[:, 1])
+    np.testing.assert_allclose(link.probs(points[:, None])[:, 0].numpy(), merged, atol=1e-12)
+
+
+def test_venn_abers_of_many_rows_without_ties_is_exact():
+    scores, target = draw(11, rows=120, classes=1)
+    link = VennAbers().fit(scores, target)
+    points = np.concatenate([scores[::7, 0], np.linspace(-6, 6, 21)])
+    lower, upper = (bound[:, 0].tolist() for bound in link.interval(points[:, None]))
+    for point, low, high in zip(points, lower, upper, strict=True):
+        assert (low, high) == pytest.approx(reference.venn_abers(scores[:, 0], target[:, 0], point))
+
+
+def test_one_of_the_two_probabilities_of_venn_abers_is_calibrated():
+    """The guarantee, over all orders of some rows: where p of the true outcome is v, the label is there with frequency v."""
+    odds, marks = np.array([0.0, 1.0, 1.0, 2.0, 3.0, 4.0, 5.0]), np.array([0, 1, 0, 0, 1, 1, 0], bool)
+    seen = {}
+    for left_out in range(len(odds)):
+        rest = np.arange(len(odds)) != left_out
+        lower, upper = VennAbers().fit(odds[rest, None], marks[rest, None]).interval(odds[[left_out], None])
+        value = round(float((upper if marks[left_out] else lower)[0, 0]), 9)
+        seen.setdefault(value, []).append(marks[left_out])
+    for value, outcomes in seen.items():
+        assert np.mean(outcomes) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_beta_minimises_the_smoothed_objective_for_each_label(seed):
+    scores, target = draw(seed, rows=80, classes=2)
+    scores = np.where(scores > 0, 0.3 * scores, scores)  # a bend that no slope can follow
+    link = Beta().fit(scores, target)
+    for label in range(2):
+        found = minimize(
+            lambda abc, label=label: reference.beta_objective(*abc, scores[:, label], target[:, label]),
+            x0=[1.0, 1.0, 0.0],
+            method="L-BFGS-B",
+            bounds=[(0, None), (0, None), (None, None)],
+            options={"ftol": 1e-15, "gtol": 1e-9},
+        )
+        ours = [getattr(link, name)[label].item() for name in "abc"]
+        assert ours == pytest.approx(found.x, rel=1e-3, abs=1e-3)
+        assert reference.beta_objective(*ours, scores[:, label], target[:, label]) <= found.fun + 1e-9
+
+
+@pytest.mark.parametrize(("low", "high", "absent"), [(0.0, 1.0, "a"), (1.0, 0.0, "b"), (0.0, 0.0, "ab")])
+def test_beta_has_no_negative_slope(low, high, absent):
+    """Labels whose log-odds fall with the scores below 0, above 0, or everywhere."""
+    generator = np.random.default_rng(1)
+    odds = 3 * generator.standard_normal(500)
+    slope = np.where(odds < 0, 0.8 if low else -0.8, 0.8 if high else -0.8)
+    marks = generator.random(500) < 1 / (1 + np.exp(-slope * odds))
+    link = Beta().fit(odds[:, None], marks[:, None])
+    for name in "ab":
+        value = getattr(link, name).item()
+        assert value == 0 if name in absent else value > 0
+    ours = [getattr(link, name).item() for name in "abc"]
+    found = minimize(
+        lambda abc: reference.beta_objective(*abc, odds, marks),
+        x0=[0.5, 0.5, 0.0],
+        method="L-BFGS-B",
+        bounds=[(0, None), (0, None), (None, None)],
+        options={"ftol": 1e-14},
+    )
+    assert reference.beta_objective(*ours, odds, marks) <= found.fun + 1e-8
+
+
+@pytest.mark.parametrize("kind", PER_LABEL)
+def test_probabilities_that_were_rounded_to_1_have_the_log_odds_of_the_rest_of_their_row(kind):
+    """A softmax in float32 is 1 from log-odds of 17 on, and 104 would be far from where the others are."""
+    generator = torch.Generator().manual_seed(0)
+    scores = 8 * torch.randn(300, 3, generator=generator, dtype=torch.float64)
+    target = torch.softmax(scores / 3, 1).multinomial(1, generator=generator).squeeze(1)
+    probs = scores.softmax(1).float()
+    assert (probs == 1).any()
+    exact, rounded = kind(Softmax()).fit(scores, target), kind(Identity()).fit(probs, target)
+    torch.testing.assert_close(rounded.probs(probs), exact.probs(scores).float(), rtol=1e-3, atol=1e-4)
 
 
 def test_isotonic_keeps_only_the_ends_of_flat_stretches():
@@ -190,7 +298,7 @@ def test_fitting_again_is_as_fitting_afresh(kind):
     torch.testing.assert_close(again.probs(torch.from_numpy(many[0])), fresh.probs(torch.from_numpy(many[0])))
 
 
-@pytest.mark.parametrize(("make", "second"), [(Platt, "intercept"), (Isotonic, "levels")])
+@pytest.mark.parametrize(("make", "second"), [(Platt, "intercept"), (Beta, "c"), (Isotonic, "levels"), (VennAbers, "upper")])
 def test_every_buffer_is_checked_against_the_number_of_classes(make, second):
     scores, target = draw(0)
     link = make().fit(scores, target)

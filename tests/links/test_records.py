@@ -9,7 +9,18 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from shortlist.errors import InputError
-from shortlist.links import LDAM, Identity, Isotonic, Platt, Quasibinary, Softmax, Temperature, link_from_config
+from shortlist.links import (
+    LDAM,
+    Beta,
+    Identity,
+    Isotonic,
+    Platt,
+    Quasibinary,
+    Softmax,
+    Temperature,
+    VennAbers,
+    link_from_config,
+)
 from shortlist.predictions import Predictions
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -26,7 +37,9 @@ def updated():
 FITTED = {
     "temperature": lambda: Temperature().fit(SCORES, LABELS),
     "platt": lambda: Platt().fit(SCORES, LABELS),
+    "beta": lambda: Beta().fit(SCORES, LABELS),
     "isotonic": lambda: Isotonic().fit(SCORES, LABELS),
+    "venn-abers": lambda: VennAbers().fit(SCORES, LABELS),
     "ldam": lambda: LDAM(torch.tensor([0.1, 0.2, 0.3])),
     "quasibinary": updated,
 }
@@ -54,6 +67,17 @@ WRONG = [
     ("isotonic", {"knots": KNOTS[0], "levels": LEVELS[0]}, r"knots: expected floating point \(C, K\)"),
     ("isotonic", {"knots": KNOTS[:, :0], "levels": LEVELS[:, :0]}, r"knots: expected floating point \(C, K\)"),
     ("isotonic", {"knots": KNOTS[:, :2], "levels": LEVELS}, "one shape"),
+    ("beta", {"a": torch.tensor([1.0, -0.5, 1.0], dtype=F64)}, "a: expected numbers from 0, got -0.5"),
+    ("beta", {"b": torch.tensor([1.0, math.nan, 1.0], dtype=F64)}, "b: .*got nan"),
+    ("beta", {"c": torch.zeros(2, dtype=F64)}, "one shape"),
+    ("venn-abers", {"steps": KNOTS, "lower": LEVELS + 0.5, "upper": LEVELS}, "0 ≤ lower ≤ upper ≤ 1"),
+    ("venn-abers", {"steps": KNOTS, "lower": LEVELS / 2, "upper": LEVELS / 4 + 1}, "0 ≤ lower ≤ upper ≤ 1"),
+    ("venn-abers", {"steps": KNOTS, "lower": LEVELS, "upper": LEVELS + 0}, "upper above 0"),
+    ("venn-abers", {"steps": KNOTS, "lower": LEVELS.flip(1) / 2, "upper": LEVELS / 2 + 0.5}, "lower: .*do not decrease"),
+    ("venn-abers", {"steps": KNOTS / 0, "lower": LEVELS, "upper": LEVELS + 0}, "steps: expected finite"),
+    ("venn-abers", {"steps": KNOTS, "lower": LEVELS * math.nan, "upper": LEVELS}, "lower: expected finite"),
+    ("venn-abers", {"steps": KNOTS[0], "lower": LEVELS[0], "upper": LEVELS[1]}, r"steps: expected floating point \(C, K\)"),
+    ("venn-abers", {"steps": KNOTS[:, :2], "lower": LEVELS, "upper": LEVELS + 0}, "one shape"),
     ("ldam", {"margins": torch.tensor([0.1, math.nan, 0.3])}, "margins: .*got nan"),
     ("ldam", {"margins": torch.ones(3, 1)}, r"margins: expected floating point \(C,\)"),
     ("quasibinary", {"log_normalizer": torch.tensor(math.nan)}, "log_normalizer: .*got nan"),
@@ -105,6 +129,7 @@ def test_the_tensors_of_a_base_are_checked_too():
         ({"kind": "softmax", "temperature": 2}, "link softmax: expected .*got temperature"),
         ({"kind": "focal-recovery", "gamma_pos": "4"}, "link focal-recovery: gamma_pos: expected a number"),
         ({"kind": "ldam", "scale": math.nan}, "link ldam: scale: .*got nan"),
+        ({"kind": "isotonic", "pseudo_counts": -1.0}, "link isotonic: pseudo_counts: .*got -1"),
         ({"kind": "quasibinary", "momentum": 1.5}, "link quasibinary: momentum: .*got 1.5"),
         ({"kind": "sparse-top", "k": -1}, "link sparse-top: k: .*got -1"),
     ],

@@ -13,12 +13,14 @@ from shortlist import Predictions
 from shortlist.errors import InputError, NotFittedError
 from shortlist.links import (
     LDAM,
+    Beta,
     Isotonic,
     Platt,
     Softmax,
     SoftmaxFocalRecovery,
     SparseTop,
     Temperature,
+    VennAbers,
     link_from_config,
     parse_link,
 )
@@ -240,7 +242,13 @@ EXCLUSIVE = {
     "assume-negative": parse_link("assume-negative"),
     **{
         f"{name} of {kind}": fitted_link().fit(rows(SCORES), target)
-        for name, fitted_link in {"temperature": Temperature, "platt": Platt, "isotonic": Isotonic}.items()
+        for name, fitted_link in {
+            "temperature": Temperature,
+            "platt": Platt,
+            "isotonic": Isotonic,
+            "beta": Beta,
+            "venn-abers": VennAbers,
+        }.items()
         for kind, target in {"one label": TARGET, "any labels": ANY}.items()
     },
     "temperature of softmax, any labels": Temperature(Softmax()).fit(rows(SCORES), ANY),

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings, strategies as st
 from scipy.optimize import minimize_scalar
 
 from shortlist.errors import InputError, NotConvergedError
-from shortlist.links import SPA, Identity, Isotonic, Platt, Sigmoid, Softmax, Temperature, temperature
+from shortlist.links import SPA, Beta, Identity, Isotonic, Platt, Sigmoid, Softmax, Temperature, VennAbers, temperature
 from tests.references import links as reference
 
 
@@ -126,7 +126,7 @@ def test_fitting_again_is_as_fitting_afresh():
     torch.testing.assert_close(again.temperature, Temperature().fit(*many).temperature)
 
 
-@pytest.mark.parametrize("kind", [Temperature, Platt, Isotonic])
+@pytest.mark.parametrize("kind", [Temperature, Platt, Beta, Isotonic, VennAbers])
 @pytest.mark.parametrize("fails", [NotConvergedError("no optimum"), KeyboardInterrupt()])
 def test_a_refit_that_fails_leaves_the_link_as_it_was(kind, fails, monkeypatch):
     link = kind().fit(*draw(6))
@@ -135,7 +135,13 @@ def test_a_refit_that_fails_leaves_the_link_as_it_was(kind, fails, monkeypatch):
     def broken(*_):
         raise fails
 
-    for place in ("temperature._root", "per_label._fit_platt", "per_label._fit_isotonic"):
+    for place in (
+        "temperature._root",
+        "per_label._fit_platt",
+        "beta._fit_beta",
+        "per_label._fit_isotonic",
+        "venn_abers._fit_steps",
+    ):
         monkeypatch.setattr(f"shortlist.links.{place}", broken)
     with pytest.raises(type(fails)):
         link.fit(*draw(7, single=False))

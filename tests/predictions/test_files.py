@@ -12,7 +12,7 @@ import torch
 
 from shortlist import Predictions
 from shortlist.errors import InputError
-from shortlist.links import SPA, FocalRecovery, Isotonic, Platt, Quasibinary, Softmax, Temperature
+from shortlist.links import SPA, Beta, FocalRecovery, Isotonic, Platt, Quasibinary, Softmax, Temperature, VennAbers
 from shortlist.predictions import PredictionsWriter, arrays, storage
 from tests import warm
 
@@ -49,6 +49,8 @@ def fitted_links():
         "temperature of quasibinary": Temperature(running).fit(scores, many),
         "platt": Platt().fit(scores, many),
         "isotonic": Isotonic().fit(scores, many),
+        "beta": Beta().fit(scores, many),
+        "venn-abers": VennAbers().fit(scores, many),
         "not fitted": Platt(),
     }
 

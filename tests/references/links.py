@@ -144,3 +144,24 @@ def pool_adjacent_violators(x: Floats, y: Floats) -> tuple[Floats, Floats]:
             blocks[-1] = [a + b for a, b in zip(blocks[-1], last, strict=True)]
     levels = [total / number for total, number, width in blocks for _ in range(int(width))]
     return np.array(points), np.array(levels)
+
+
+def beta_objective(a: float, b: float, c: float, odds: Floats, marks: NDArray[np.bool_]) -> float:
+    """As Platt's, with p = σ(a ln s - b ln(1 - s) + c), s = σ(x)."""
+    positives = int(marks.sum())
+    negatives = len(marks) - positives
+    total = 0.0
+    for x, marked in zip(odds, marks, strict=True):
+        t = (positives + 1) / (positives + 2) if marked else 1 / (negatives + 2)
+        z = -a * float(np.logaddexp(0, -x)) + b * float(np.logaddexp(0, x)) + c
+        total += t * float(np.logaddexp(0, -z)) + (1 - t) * float(np.logaddexp(0, z))
+    return total
+
+
+def venn_abers(x: Floats, y: NDArray[np.bool_], point: float) -> tuple[float, float]:
+    """The isotonic fits at the point, to the rows and the point itself with outcome 0 and with outcome 1."""
+    found = []
+    for outcome in (0.0, 1.0):
+        points, levels = pool_adjacent_violators(np.append(x, point), np.append(y.astype(float), outcome))
+        found.append(float(levels[points == point][0]))
+    return found[0], found[1]

@@ -7,7 +7,7 @@ import torch
 
 from shortlist.data.dataset import Split
 from shortlist.errors import InputError, NotConvergedError
-from shortlist.links import Isotonic, Platt, Sigmoid, Softmax, Temperature
+from shortlist.links import Beta, Platt, Sigmoid, Softmax, Temperature
 from shortlist.methods import all_methods, find_method
 from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
@@ -113,7 +113,7 @@ def test_many_labels_without_a_link_get_platt_and_with_one_keep_it():
 
 
 @pytest.mark.parametrize("many", [False, True])
-@pytest.mark.parametrize(("name", "kind"), [("temperature", Temperature), ("platt", Platt), ("isotonic", Isotonic)])
+@pytest.mark.parametrize(("name", "kind"), [("temperature", Temperature), ("platt", Platt), ("beta", Beta)])
 def test_a_calibration_that_was_asked_for_is_fitted(name, kind, many):
     given, base = drawn(many), Sigmoid() if many else Softmax()
     link = fit_link(recipe("bce" if many else "average-k", calibration=name), base, given, [])

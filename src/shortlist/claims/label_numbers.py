@@ -45,7 +45,7 @@ def _readings(held: Predictions, test: Predictions, posterior: Tensor | None) ->
     if test.link is not None:
         yield OWN, test
     yield SIGMOID, test.with_link(Sigmoid())
-    fitted: dict[str, FittedLink] = {PLATT: Platt(), ISOTONIC: Isotonic()}
+    fitted: dict[str, FittedLink] = {PLATT: Platt(), ISOTONIC: Isotonic(pseudo_counts=0)}
     if isinstance(test.link, Softmax):
         fitted[TEMPERATURE] = Temperature(Softmax())
     assert held.target is not None

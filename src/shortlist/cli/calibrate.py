@@ -26,7 +26,7 @@ def calibrate(
             "--method",
             "-m",
             metavar="METHOD",
-            help="temperature (the default for scores), platt or isotonic; for a classifier also none (its default).",
+            help="temperature (the default for scores), platt, beta, isotonic, venn-abers; a classifier: also none (default).",
         ),
     ] = None,
     rule: Annotated[

@@ -7,15 +7,12 @@ from shortlist.cli.outputs import check_outputs
 from shortlist.cli.prepare import Reading, check_alike, check_apart, check_there
 from shortlist.cli.recalibrate import holds_classifier, recalibrate
 from shortlist.errors import InputError
-from shortlist.links import Isotonic, Platt, Temperature
-from shortlist.links.fitted import FittedLink
+from shortlist.links.choice import CALIBRATIONS
 from shortlist.metrics import calibration_definition, calibration_error
 from shortlist.predictions import Predictions
 from shortlist.predictions.arrays import labels_beside
 from shortlist.report import Table
 from shortlist.words import expected_one_of
-
-METHODS: dict[str, type[FittedLink]] = {link.kind: link for link in (Temperature, Platt, Isotonic)}
 
 
 def calibrate(
@@ -38,7 +35,7 @@ def calibrate(
     """
     check_there(scores)
     folder = holds_classifier(scores)
-    known = [*METHODS, "none"] if folder else list(METHODS)
+    known = [*CALIBRATIONS, "none"] if folder else list(CALIBRATIONS)
     method = method or ("none" if folder else "temperature")
     if method not in known:
         raise InputError(f"--method: {expected_one_of(method, known)}, got {method!r}")
@@ -49,7 +46,7 @@ def calibrate(
         for flag, wanted in (("--same-rows", same_rows), ("--overwrite", overwrite)):
             if wanted:
                 raise InputError(f"{flag} applies only to score files, got a classifier")
-        return recalibrate(scores, out, on, METHODS.get(method), rule, network)
+        return recalibrate(scores, out, on, CALIBRATIONS.get(method), rule, network)
     if network is not None:
         raise InputError("--network applies only to a classifier, got a file of scores")
     if rule is not None:
@@ -69,7 +66,7 @@ def calibrate(
         warn(f"{scores}: fitted and measured on the same rows, so that errors look smaller than they are")
     else:
         check_apart(on, labelled, scores, predictions)
-    fitted = METHODS[method](labelled.link).fit(labelled.scores, labelled.target)
+    fitted = CALIBRATIONS[method](labelled.link).fit(labelled.scores, labelled.target)
     calibrated = predictions.with_link(fitted)
     calibrated.save(out)
     if predictions.target is not None and predictions.link is not None:

@@ -17,10 +17,13 @@ sparse-top     projection onto {0 ≤ p ≤ 1, Σ p = k}                 sparse-
 quasibinary    exp(v) / running normaliser                          zero, one or many labels (Liao)
 temperature    softmax or sigmoid of v / T, T fitted                recalibrating any of the above
 platt          sigmoid of slope·log-odds + intercept, per label     the same
-isotonic       non-decreasing step map of the log-odds, per label   the same, with many rows
+beta           the same of log p and log(1 - p) separately          the same
+isotonic       non-decreasing map of the log-odds, per label        the same, with many rows
+venn-abers     isotonic with the row itself, per label              the same, with a guarantee
 ============== ==================================================== =========================================
 """
 
+from shortlist.links.beta import Beta
 from shortlist.links.fixed import AssumeNegative, Identity, Sigmoid, Softmax
 from shortlist.links.link import Link, link_from_config
 from shortlist.links.per_label import Isotonic, Platt
@@ -29,11 +32,13 @@ from shortlist.links.quasibinary import Quasibinary
 from shortlist.links.recovery import LDAM, SPA, FocalRecovery, SoftmaxFocalRecovery
 from shortlist.links.temperature import Temperature
 from shortlist.links.text import parse_link
+from shortlist.links.venn_abers import VennAbers
 
 __all__ = [
     "LDAM",
     "SPA",
     "AssumeNegative",
+    "Beta",
     "FocalRecovery",
     "Identity",
     "Isotonic",
@@ -45,6 +50,7 @@ __all__ = [
     "SoftmaxFocalRecovery",
     "SparseTop",
     "Temperature",
+    "VennAbers",
     "link_from_config",
     "parse_link",
 ]

@@ -10,7 +10,7 @@ from torch import Tensor
 from shortlist.checks import check_rows, flag, optional
 from shortlist.class_names import check_same_names, column_names, labels_by_name
 from shortlist.errors import InputError, NotFittedError
-from shortlist.links.fixed import Identity, Sigmoid, Softmax
+from shortlist.links.fixed import Identity, Sigmoid, Softmax, softmax_log_odds
 from shortlist.links.link import Link, link_from_config
 from shortlist.tensors import Scores, Target, as_target, as_tensor, is_single_label
 from shortlist.words import shown
@@ -106,6 +106,10 @@ class FittedLink(Link):
     def _odds_of_base(self, scores: Scores) -> Tensor:
         """The log-odds of the base, infinite ones replaced by the largest log-odds of a probability."""
         base = self._fitted_base()
+        if self.single and isinstance(base, Identity):
+            # From all probabilities of the row: one that was rounded to 1 says less about itself than the others do.
+            logs = base._probs(scores.double()).log().clamp(min=-LARGEST_ODDS)
+            return softmax_log_odds(logs).clamp(-LARGEST_ODDS, LARGEST_ODDS).to(scores.dtype)
         # In float64, so that rounding does not decide what is certain; nothing is below what stands for 0.
         odds = base._log_odds(scores.double()).clamp(min=-LARGEST_ODDS) if base.reaches_zero else base._log_odds(scores)
         return torch.nan_to_num(odds, nan=torch.nan, posinf=LARGEST_ODDS, neginf=-LARGEST_ODDS).to(scores.dtype)

@@ -5,16 +5,19 @@ label that occurs in none or in all of the calibration rows keeps the probabilit
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid, softplus
+from torch.nn.functional import logsigmoid
 
+from shortlist.checks import number
 from shortlist.class_names import misplaced_column
-from shortlist.errors import InputError, NotConvergedError
+from shortlist.errors import InputError
 from shortlist.links.fitted import Base, FittedLink
 from shortlist.links.fixed import softmax_log_odds
+from shortlist.links.logistic import fit_logistic, smoothed
 from shortlist.tensors import BLOCK_ENTRIES, Array, Probs, Scores, Target, one_hot, shape_of
 
 
@@ -112,7 +115,7 @@ class Platt(PerLabelLink):
         classes = odds.shape[1]
         slope = torch.ones(classes, dtype=torch.float64, device=odds.device)
         intercept = torch.zeros_like(slope)
-        for columns in _column_blocks(shown, len(odds)):
+        for columns in column_blocks(shown, len(odds)):
             slope[columns], intercept[columns] = _fit_platt(odds[:, columns].double(), marks[:, columns])
         self.slope, self.intercept = slope, intercept
 
@@ -133,23 +136,36 @@ class Platt(PerLabelLink):
 class Isotonic(PerLabelLink):
     """A non-decreasing map of the log-odds for each label, fitted by least squares; linear between knots, constant outside.
 
-    >>> scores = torch.tensor([[-1.0], [0.0], [1.0], [2.0]])
-    >>> link = Isotonic().fit(scores, torch.tensor([[False], [True], [False], [True]]))
-    >>> link.probs(torch.tensor([[-5.0], [-0.5], [0.5], [2.0]])).flatten()
-    tensor([0.0000, 0.2500, 0.5000, 1.0000])
+    A row without the label is added at the highest log-odds and one with it at the lowest, so that no probability is exactly
+    0 or 1: plain isotonic regression says so where it saw no exception, and is infinitely wrong at the first. Without these
+    rows (``pseudo_counts=0``) it is the map of Zadrozny and Elkan, as in scikit-learn.
+
+    Args:
+        pseudo_counts: how many rows, or which share of one, are added at each end.
+
+    >>> scores, labels = torch.arange(6.0)[:, None], torch.tensor([0, 0, 1, 0, 1, 1], dtype=torch.bool)[:, None]
+    >>> Isotonic().fit(scores, labels).probs(scores).flatten()
+    tensor([0.3333, 0.3333, 0.5000, 0.5000, 0.6667, 0.6667])
 
     Zadrozny, Elkan, "Transforming classifier scores into accurate multiclass probability estimates", 2002.
     """
 
     kind = "isotonic"
+    domains: ClassVar = {"pseudo_counts": number(least=0)}
     reaches_zero = True
+    pseudo_counts: float
     knots: Tensor | None
     levels: Tensor | None
 
-    def __init__(self, base: Base = None, single: bool | None = None):
+    def __init__(self, base: Base = None, single: bool | None = None, pseudo_counts: float = 1.0):
         super().__init__(base, single)
+        self._set(pseudo_counts=pseudo_counts)
         self.register_buffer("knots", None)  # (C, K), padded by repeating the last knot; NaN for labels without a map
         self.register_buffer("levels", None)
+
+    def config(self) -> dict[str, Any]:
+        """As declared by :class:`FittedLink`, with the number of rows that were added."""
+        return {**super().config(), "pseudo_counts": self.pseudo_counts}
 
     def check_buffers(self) -> None:
         """As declared by :class:`Link`: neither knots nor levels decrease, and levels are probabilities."""
@@ -176,16 +192,12 @@ class Isotonic(PerLabelLink):
 
     def _fit_labels(self, odds: Tensor, marks: Tensor, shown: Tensor) -> None:
         maps = [
-            _fit_isotonic(odds[:, label].double().cpu().numpy(), marks[:, label].cpu().numpy()) if known else None
+            _fit_isotonic(odds[:, label].double().cpu().numpy(), marks[:, label].cpu().numpy(), self.pseudo_counts)
+            if known
+            else None
             for label, known in enumerate(shown.tolist())
         ]
-        width = max([len(found[0]) for found in maps if found is not None], default=1)
-        table = np.full((2, len(maps), width), np.nan)
-        for label, found in enumerate(maps):
-            if found is not None:
-                for row, values in zip(table[:, label], found, strict=True):
-                    row[: len(values)], row[len(values) :] = values, values[-1]
-        self.knots, self.levels = torch.from_numpy(table).to(odds.device)
+        self.knots, self.levels = padded(maps, 2).to(odds.device)
 
     def _odds_of_base(self, scores: Scores) -> Tensor:
         # In float64: between knots that are close, rounding the log-odds would be a step.
@@ -203,57 +215,40 @@ class Isotonic(PerLabelLink):
         return torch.where(points.isnan(), points, probs).t().to(odds.dtype)
 
 
-def _column_blocks(shown: Tensor, rows: int) -> Iterator[Tensor]:
+def padded(maps: Sequence[tuple[Array, ...] | None], parts: int) -> Tensor:
+    """The arrays of each label as rows of tensors (parts, C, K): the last value is repeated, and NaN stands for no map."""
+    width = max([len(found[0]) for found in maps if found is not None], default=1)
+    table = np.full((parts, len(maps), width), np.nan)
+    for label, found in enumerate(maps):
+        if found is not None:
+            for row, values in zip(table[:, label], found, strict=True):
+                row[: len(values)], row[len(values) :] = values, values[-1]
+    return torch.from_numpy(table)
+
+
+def column_blocks(shown: Tensor, rows: int) -> Iterator[Tensor]:
+    """The labels that have a map, in groups that are fitted together."""
     labels = shown.nonzero().squeeze(1)
     if len(labels):  # split of an empty tensor gives one empty piece
         yield from labels.split(max(1, BLOCK_ENTRIES // max(1, rows)))
 
 
 def _fit_platt(odds: Tensor, marks: Tensor) -> tuple[Tensor, Tensor]:
-    """Newton's method on all columns at once, each with its own step length; odds are float64 (n, L)."""
-    positives = marks.sum(0).double()
-    high, low = (positives + 1) / (positives + 2), 1 / (len(odds) - positives + 2)
-    outcome = torch.where(marks, high, low)
-    centre, spread = odds.mean(0), odds.std(0, correction=0)
-    x = torch.where(spread > 0, (odds - centre) / spread, 0.0)
-    slope, intercept = torch.zeros_like(centre), torch.logit(outcome.mean(0))
-
-    def loss(a: Tensor, b: Tensor) -> Tensor:
-        z = a * x + b
-        return (softplus(z) - outcome * z).mean(0)
-
-    for _ in range(100):
-        p = torch.sigmoid(slope * x + intercept)
-        gradient = torch.stack([((p - outcome) * x).mean(0), (p - outcome).mean(0)])
-        if gradient.abs().max() < 1e-12:
-            break
-        w = p * (1 - p)
-        aa, ab, bb = (w * x * x).mean(0), (w * x).mean(0), w.mean(0)
-        det = aa * bb - ab * ab
-        flat = det <= 1e-300  # a constant column: only the intercept moves
-        step_a = torch.where(flat, 0.0, (bb * gradient[0] - ab * gradient[1]) / det)
-        step_b = torch.where(flat, gradient[1] / bb, (aa * gradient[1] - ab * gradient[0]) / det)
-        length, before = torch.ones_like(centre), loss(slope, intercept)
-        for _ in range(40):
-            worse = loss(slope - length * step_a, intercept - length * step_b) > before + 1e-15
-            if not worse.any():
-                break
-            length = torch.where(worse, length / 2, length)
-        slope, intercept = slope - length * step_a, intercept - length * step_b
-    else:
-        if gradient.abs().max() > 1e-8:
-            raise NotConvergedError("platt: Newton's method did not converge in 100 steps")
-    slope = torch.where(spread > 0, slope / torch.where(spread > 0, spread, 1.0), 0.0)
-    return slope, intercept - slope * centre
+    """Slope and intercept of each column; odds are float64 (n, L)."""
+    slope, intercept = fit_logistic(odds[None], smoothed(marks), "platt")
+    return slope, intercept
 
 
-def _fit_isotonic(odds: Array, marks: Array) -> tuple[Array, Array]:
+def _fit_isotonic(odds: Array, marks: Array, pseudo_counts: float) -> tuple[Array, Array]:
     """Knots and levels: the ends of every constant piece of the least-squares non-decreasing map."""
     from scipy.optimize import isotonic_regression  # takes a third of a second to import
 
     knots, place, counts = np.unique(odds, return_inverse=True, return_counts=True)
-    means = np.bincount(place, weights=marks) / counts
-    levels = isotonic_regression(means, weights=counts).x
+    weights, positives = counts.astype(float), np.bincount(place, weights=marks)
+    positives[0] += pseudo_counts
+    weights[0] += pseudo_counts
+    weights[-1] += pseudo_counts
+    levels = isotonic_regression(positives / weights, weights=weights).x
     ends = np.ones(len(knots), bool)
     ends[1:-1] = (np.diff(levels)[:-1] != 0) | (np.diff(levels)[1:] != 0)
     return knots[ends], levels[ends]

@@ -9,8 +9,8 @@ import torch
 
 from shortlist.data.dataset import TRAIN, Split
 from shortlist.errors import NotConvergedError, ShortlistWarning
-from shortlist.links import Isotonic, Link, Platt, Temperature
-from shortlist.links.fitted import FittedLink
+from shortlist.links import Link
+from shortlist.links.choice import CALIBRATIONS
 from shortlist.models.classifier import Classifier
 from shortlist.models.network import Network
 from shortlist.predictions import Predictions
@@ -19,8 +19,6 @@ from shortlist.tensors import Scores, is_single_label
 from shortlist.training.link_and_rule import base_link, make_rule, rule_without_probabilities
 from shortlist.training.recipe import Recipe
 from shortlist.training.splits import CALIBRATION, TEST, VAL
-
-FITTED: Mapping[str, type[FittedLink]] = {"temperature": Temperature, "platt": Platt, "isotonic": Isotonic}
 
 
 def as_predictions(
@@ -47,7 +45,7 @@ def fit_link(recipe: Recipe, base: Link | None, validation: Predictions, remarks
     if wanted == "none":
         return base
     try:
-        return FITTED[wanted](base).fit(validation.scores, validation.target)
+        return CALIBRATIONS[wanted](base).fit(validation.scores, validation.target)
     except NotConvergedError as error:
         remarks.append(f"the scores could not be calibrated: {error}")
         return base

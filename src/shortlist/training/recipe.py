@@ -19,7 +19,7 @@ TestFit: TypeAlias = Literal["crop", "center"]
 Optimizer: TypeAlias = Literal["sgd", "adamw"]
 Schedule: TypeAlias = Literal["constant", "step", "cosine", "one-cycle"]
 Precision: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
-Calibration: TypeAlias = Literal["auto", "none", "temperature", "platt", "isotonic"]
+Calibration: TypeAlias = Literal["auto", "none", "temperature", "platt", "beta", "isotonic", "venn-abers"]
 Labels: TypeAlias = Literal["as-given", "any"]
 FusedHead: TypeAlias = bool | Literal["auto"]
 
