@@ -15,6 +15,7 @@ MARK = re.compile(r"^<!-- names of (\S+) -->$", re.M)
 PACKAGES = [  # those that come first document the names that several export
     "shortlist",
     "shortlist.sets",
+    "shortlist.shift",
     "shortlist.links",
     "shortlist.metrics",
     "shortlist.evaluation",

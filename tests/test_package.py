@@ -31,6 +31,7 @@ ROOMS = (
     "retrieval",
     "runs",
     "sets",
+    "shift",
     "training",
     "web",
 )

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from shortlist import evaluation, links, metrics, sets
+from shortlist import evaluation, links, metrics, sets, shift
 from shortlist.errors import InputError
 from shortlist.predictions import Predictions
 
@@ -106,6 +106,10 @@ def replayed(values, target):
     return sets.CoverageStream(sets.aps(0.1), *good("probabilities")).replay(values, target)
 
 
+def watched(values, target):
+    return np.empty(shift.watch(sets.top_k(2), good("probabilities")[0], values).rows)
+
+
 def sized(values, target):
     return sets.SizeStream(sets.average_k(2).fit(good("probabilities")[0])).answer(values)
 
@@ -167,6 +171,7 @@ DOORS: dict[str, Door] = {
     "CoverageStream": Door(lambda v, t: sets.CoverageStream(sets.aps(0.1), v, t), "probabilities", empty="error"),
     "CoverageStream.replay": Door(replayed, "probabilities", empty="sets"),
     "SizeStream.answer": Door(sized, "probabilities", labels=False, empty="sets"),
+    "watch": Door(watched, "probabilities", labels=False, empty="sets"),
     "bound_cost": Door(costs, "probabilities", empty="error"),
     "label_lists": Door(listed, "scores", empty="sets"),
     "Temperature": fit_link(links.Temperature),
@@ -200,6 +205,7 @@ EXCUSED = {
         "LDAM", "SPA", "AssumeNegative", "FocalRecovery", "Sigmoid", "SoftmaxFocalRecovery", "SparseTop", "Quasibinary",
         "Link", "link_from_config", "parse_link",
     },
+    shift: {"Alarm", "Watch", "coverage_interval"},  # answers, the class behind `watch`, counts
     evaluation: {"Evaluation", "Quantity", "ShotGroup", "card_numbers", "validation_numbers"},  # of predictions
 }  # fmt: skip
 

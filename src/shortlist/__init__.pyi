@@ -14,6 +14,7 @@ from . import (
     retrieval as retrieval,
     runs as runs,
     sets as sets,
+    shift as shift,
     sklearn as sklearn,
     training as training,
     web as web,
@@ -22,5 +23,6 @@ from .models import Classifier as Classifier
 from .predictions import Predictions as Predictions
 from .report import evaluate as evaluate
 from .runs import Run as Run, train as train
+from .shift import watch as watch
 
 __version__: str

@@ -223,8 +223,8 @@ def test_damaged_files_are_refused(tmp_path):
         with pytest.raises(InputError, match=f"cannot read a stream from .*'{name}' is missing"):
             CoverageStream.load(path)
     for change in ({"labelled": -1}, {"oldest": 99}, {"window": 0}, {"ids": ["a"]}, {"experts": []}, {"correction": "x"}):
-        numbers = json.loads(header["stream"]) | change
-        save_file(tensors, path, metadata=header | {"stream": json.dumps(numbers)})
+        numbers = json.loads(header["state"]) | change
+        save_file(tensors, path, metadata=header | {"state": json.dumps(numbers)})
         with pytest.raises(InputError, match="cannot read a stream from"):
             CoverageStream.load(path)
     path.write_bytes(b"nothing")

@@ -37,6 +37,10 @@ COMMANDS = {
         "calibrate:calibrate",
         "Fit a link on labelled scores and write a file of scores with it: the scores stay, their probabilities improve.",
     ),
+    "watch": Listed(
+        "watch:watch",
+        "Say whether new rows are still what the calibration rows were; if not, since when, and what to do.",
+    ),
     "data": Listed("data:app", "Inspect datasets, build a benchmark from an archive, aggregate votes."),
     "train": Listed(
         "train:train",

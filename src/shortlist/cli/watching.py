@@ -1,0 +1,92 @@
+"""What ``shortlist watch`` does: one watch over files of scores, in their order, which may go on another day."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+import typer
+
+from shortlist.cli.console import Outcome, emit, say, warn
+from shortlist.cli.outputs import check_outputs
+from shortlist.cli.prepare import Reading, check_there
+from shortlist.cli.runs import run_at
+from shortlist.errors import InputError
+from shortlist.sets import SetRule
+from shortlist.shift import Watch
+
+
+def watch(
+    rule: Path,
+    new: list[Path],
+    reference: Path | None,
+    state: Path | None,
+    level: float,
+    link: str | None,
+    scores_key: str | None,
+    target_key: str | None,
+    ids_key: str | None,
+    classes: Path | None,
+    as_json: bool,
+    strict: bool,
+) -> None:
+    """Say whether new rows are still what the calibration rows were; if not, since when, and what to do."""
+    if state is not None and state.suffix != ".safetensors":
+        raise InputError(f"--state: expected a name that ends in .safetensors, got {state}")
+    check_outputs([state], [rule, *new, *([reference] if reference else ()), classes])
+    reading = Reading(scores_key, target_key, link, ids_key, classes=classes)
+    watched = _begun(rule, reference, state, level, reading)
+    seen = {name for name, _ in watched.sources}
+    for path in new:
+        if str(path) in seen:
+            say(f"{path} was watched before and is passed over")
+            continue
+        watched.add(reading.load(path), name=str(path))
+        seen.add(str(path))
+    if state is not None:
+        watched.save(state)
+    if as_json:
+        emit(json.dumps(_record(watched), indent=2, ensure_ascii=False) + "\n")
+    for alarm in watched.alarms:
+        warn(alarm.sentence)
+    for sentence in watched.sentences()[len(watched.alarms) :]:
+        say(sentence)
+    if watched.alarms and strict:
+        raise typer.Exit(Outcome.WARNED)
+
+
+def _begun(path: Path, reference: Path | None, state: Path | None, level: float, reading: Reading) -> Watch:
+    """The watch in the file of the state, or a new one."""
+    check_there(path)
+    run = run_at(path)
+    rule = SetRule.load(path) if run is None else run.rule
+    if state is not None and state.exists():
+        watched = Watch.load(state)
+        if watched.rule.record() != rule.record() or not _same_threshold(watched.rule, rule):
+            raise InputError(f"--state: {state} watches another rule than {path}: name another file")
+        if reference is not None:
+            say(f"{state} has its reference rows already: {reference} is not read")
+        return watched
+    rows = reference if reference is not None or run is None else run.calibration_path
+    if rows is None:
+        say("without --reference, new rows are compared with earlier ones only")
+    return Watch(rule, None if rows is None else reading.load(rows), level=level)
+
+
+def _same_threshold(one: SetRule, other: SetRule) -> bool:
+    first, second = one.threshold, other.threshold
+    return first is second if first is None or second is None else torch.equal(first, second)
+
+
+def _record(watched: Watch) -> dict[str, Any]:
+    coverage = watched.coverage
+    return {
+        "rule": watched.rule.text,
+        "rows": watched.rows,
+        "labelled": watched.labelled,
+        "level": watched.level,
+        "alarms": [asdict(alarm) for alarm in watched.alarms],
+        "capital": watched.capital,
+        "coverage": None if coverage is None else dict(zip(("share", "low", "high"), coverage, strict=True)),
+    }

@@ -1,0 +1,186 @@
+"""A watch: quiet on exchangeable rows, alarms with since when on others, and the same however it is divided and resumed."""
+
+import json
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+import shortlist as sl
+from shortlist import Predictions
+from shortlist.data.flora import Flora
+from shortlist.errors import InputError
+from shortlist.sets import average_k, gate, lac, parse_rule, top_k
+from shortlist.shift import Watch
+
+CLASSES = 5
+
+
+def rows(n, seed, *, flat=0.4, trust=1.0, tilt=None):
+    """Probabilities, and labels that follow them in this share of the rows."""
+    random = np.random.default_rng(seed)
+    spread = np.full(CLASSES, flat) if tilt is None else flat * np.array(tilt)
+    probs = random.dirichlet(spread, n)
+    drawn = (probs.cumsum(1) > random.uniform(size=(n, 1))).argmax(1).clip(max=CLASSES - 1)
+    return probs, np.where(random.uniform(size=n) < trust, drawn, random.integers(CLASSES, size=n))
+
+
+@pytest.mark.parametrize("text", ["lac:0.2", "average-k:2"])
+def test_false_alarms_are_as_rare_as_stated(text):
+    """At most 20 % of 30 watches, whose rule was fitted on the reference rows; more than 14 would be a chance of 1 in 4,000."""
+    false = 0
+    for seed in range(30):
+        probs, target = rows(140, seed)
+        rule = parse_rule(text).fit(probs[:80], target[:80])
+        watch = Watch(rule, probs[:80], target[:80], level=0.2)
+        watch.add(probs[80:], target[80:])
+        false += bool(watch.alarms)
+    assert false <= 14
+
+
+def garden():
+    """The rows of a garden, and of one whose individuals vary more than its classifier knows."""
+    own, wild = Flora(30, 6, seed=0, variation=0.5), Flora(30, 6, seed=0, variation=2.0)
+
+    def drawn(flora, n, seed):
+        target, shown = flora.observations(n, seed=seed)
+        return Predictions(own.posterior(shown), target, own.classes, "identity")
+
+    return drawn(own, 500, 1), drawn(own, 300, 2), drawn(wild, 400, 3)
+
+
+def test_a_changed_garden_is_noticed_and_dated():
+    reference, calm, wild = garden()
+    rule = lac(0.1).fit(reference)
+    assert sl.metrics.coverage(rule(wild), wild.target) < 0.83  # what the rule alone does not say
+    watch = Watch(rule, reference)
+    assert watch.add(calm, name="june.parquet") == []
+    assert watch.sentences()[0] == "nothing has changed on 300 rows (false alarms: 1.00% of such watches)"
+    alarms = {alarm.signal: alarm for alarm in watch.add(wild, name="july.parquet")}
+    assert "label" in alarms
+    assert abs(alarms["label"].since - 300) < 60
+    assert "coverage is " in alarms["label"].sentence
+    assert "fit the rule again on 865 labelled rows" in alarms["label"].sentence
+    assert alarms["label"].place.endswith((" of july.parquet", " of june.parquet"))
+    share, low, high = watch.coverage
+    assert low < share < high < 0.9
+    assert watch.add(wild, name="again") == []  # each signal once
+
+
+def test_without_labels_too():
+    flora = Flora(30, 6, seed=0)
+    parts = [flora.measurements(300, seed=seed, noise=noise)[2] for seed, noise in ((1, 0.25), (2, 0.25), (3, 0.6))]
+    watch = sl.watch(average_k(2).fit(parts[0]), *parts)
+    alarms = {alarm.signal: alarm for alarm in watch.alarms}
+    assert {"confidence"} <= alarms.keys()
+    assert abs(alarms["confidence"].since - 300) < 40
+    assert alarms["confidence"].place.startswith("row ")
+    assert watch.coverage is None
+    assert watch.labelled == 0
+
+
+def test_labels_alone_may_change():
+    """The probabilities are what they were; only labels can tell."""
+    probs, target = rows(400, 0)
+    watch = Watch(lac(0.1).fit(probs, target), probs, target)
+    assert watch.add(rows(400, 1)[0]) == []
+    (alarm,) = watch.add(*rows(400, 2, trust=0.6))
+    assert alarm.signal == "label"
+    assert 400 <= alarm.since < 480
+
+
+def test_the_shares_of_classes_may_change():
+    probs, target = rows(600, 0)
+    tilted, labels = rows(600, 1, tilt=[3, 1, 1, 0.5, 0.5])
+    watch = Watch(average_k(2).fit(probs), Predictions(probs, target, list("abcde"), "identity"))
+    alarms = {alarm.signal: alarm for alarm in watch.add(tilted, labels)}
+    assert alarms["class"].change.startswith("a is the most probable class of ")
+    assert "re-weight" in alarms["class"].advice
+
+
+def test_sets_may_change_where_only_their_sizes_tell():
+    probs, _ = rows(500, 0, flat=1.0)
+    watch = Watch(average_k(2).fit(probs), probs)
+    changed = np.sort(rows(500, 1, flat=1.0)[0], axis=1)[:, ::-1]
+    changed[:, 1:] = changed[:, 1:].sum(1, keepdims=True) / 4  # the same largest probabilities, and the rest alike
+    random = np.random.default_rng(0)
+    assert "size" in {alarm.signal for alarm in watch.add(random.permuted(changed, axis=1))}
+
+
+@pytest.mark.parametrize("text", ["lac:0.2", "aps:0.2", "top-k:2", "threshold:0.3", "lac:0.2,classwise", "average-k:2,cap:3"])
+@pytest.mark.filterwarnings("ignore::shortlist.errors.ShortlistWarning")
+def test_division_and_resuming_change_nothing(text, tmp_path):
+    probs, target = rows(120, 0)
+    new, labels = rows(90, 1, flat=0.6)
+    rule = parse_rule(text).fit(probs, target)
+    whole = Watch(rule, probs, target)
+    whole.add(new, labels)
+    parts = Watch(rule, [(probs[:50], target[:50]), (probs[50:], target[50:])])
+    for start, stop in ((0, 1), (1, 1), (1, 60), (60, 90)):
+        parts.add(new[start:stop], labels[start:stop], name=f"part {start}")
+        parts.save(tmp_path / "watch.safetensors")
+        parts = Watch.load(tmp_path / "watch.safetensors")
+    for name, bets in whole.bets.items():
+        for part, values in bets.state().items():
+            np.testing.assert_array_equal(parts.bets[name].state()[part], values, err_msg=f"{name} {part}")
+    assert (parts.rows, parts.labelled, parts.missed) == (whole.rows, whole.labelled, whole.missed)
+    assert parts.capital == whole.capital
+    assert repr(parts) == repr(whole)
+    assert parts.coverage == whole.coverage
+
+
+def test_damaged_files_are_refused(tmp_path):
+    watch = Watch(top_k(2), *rows(50, 0))
+    watch.add(*rows(20, 1))
+    path = tmp_path / "watch.safetensors"
+    watch.save(path)
+    tensors = load_file(path)
+    with safe_open(path, framework="pt") as file:
+        header = file.metadata()
+    for name in ("ranks.size", "bets.label.weights", "recent"):
+        save_file({key: value for key, value in tensors.items() if key != name}, path, metadata=header)
+        with pytest.raises(InputError, match=f"cannot read a watch from .*{name}. is missing"):
+            Watch.load(path)
+    for change in ({"rows": -1}, {"level": 2}, {"alarms": [{}]}, {"sources": 3}):
+        numbers = json.loads(header["state"]) | change
+        save_file(tensors, path, metadata=header | {"state": json.dumps(numbers)})
+        with pytest.raises(InputError, match="cannot read a watch from"):
+            Watch.load(path)
+    lac(0.1).fit(*rows(50, 0)).save(path)
+    with pytest.raises(InputError, match="cannot read a watch from .*: expected the format shortlist-watch/1"):
+        Watch.load(path)
+
+
+def test_what_cannot_be_watched_is_refused_and_changes_nothing():
+    probs, target = rows(50, 0)
+    rule = lac(0.1).fit(probs, target)
+    for make, words in (
+        (lambda: Watch(lac(0.1)), "rule: expected a fitted rule, got lac:0.1"),
+        (lambda: Watch("lac:0.1"), "rule: expected a set rule, got 'lac:0.1'"),
+        (lambda: Watch(gate(top_k(1), 0.5)), "rule: expected a fitted rule"),
+        (lambda: Watch(rule, level=0), "level: "),
+        (lambda: Watch(rule, level=1), "level: "),
+    ):
+        with pytest.raises(InputError, match=words):
+            make()
+    watch = Watch(rule, probs, target)
+    for call, words in (
+        (lambda: watch.add([(probs, target), (probs * np.nan, target)]), "probs: .*nan"),
+        (lambda: watch.add(probs[:, :3]), "rows: expected 5 classes, got 3"),
+        (lambda: watch.add(Predictions(np.log(probs + 1e-9), target)), "link"),
+        (lambda: watch.add(probs, target[:3]), "target: "),
+    ):
+        with pytest.raises(InputError, match=words):
+            call()
+        assert repr(watch) == "Watch(lac:0.1, 0 rows, 0 labels, no alarm)"
+
+
+def test_nothing_is_nothing_and_one_row_is_one():
+    watch = Watch(top_k(2))
+    assert watch.add(np.empty((0, 5))) == []
+    watch.add([[0.5, 0.2, 0.1, 0.1, 0.1]], [0])
+    assert (watch.rows, watch.labelled, watch.missed) == (1, 1, 0)
+    several = Watch(top_k(2))
+    several.add(*(np.full((4, 5), 0.3), np.eye(5, dtype=bool)[:4]))  # several labels a row: no coverage
+    assert several.coverage is None
