@@ -15,7 +15,7 @@ from shortlist.sets.batches import Batches, Source, as_probs
 from shortlist.sets.conformal import AverageError
 from shortlist.sets.rule import SetRule
 from shortlist.sets.stream_levels import STEPS, Experts, Reference, checked_steps
-from shortlist.tensors import Array, Probs, Sets, as_target, is_single_label
+from shortlist.tensors import Array, Probs, Sets, as_target, is_single_label, pick
 from shortlist.words import shown
 
 
@@ -44,8 +44,8 @@ class CoverageStream:
     Labels may come in any order, long after the answer, or never; each counts once, against the set that was given.
 
     Args:
-        rule: one with a single conformal threshold (``lac``, ``pas``, deterministic ``aps`` and ``raps``), without cap, floor
-            or gate; fitted or not.
+        rule: one with a single conformal threshold (``lac``, ``pas``, ``aps`` and ``raps`` without random answers), without
+            cap, floor or gate; fitted or not.
         probs: calibration rows, as for :meth:`SetRule.fit`.
         target: their labels.
         step: how far the level moves with each label, 0.01 by default: larger steps follow faster and waver more.
@@ -213,10 +213,13 @@ class CoverageStream:
         return self.rule.ordering.select(probs, torch.tensor(self._sign * limit, dtype=torch.float64))
 
     def _values(self, probs: Probs, target: Tensor) -> Array:
-        """The ordering at the labels, larger where they are less plausible."""
+        """The ordering at the labels as sets compare it, larger where they are less plausible."""
         if not is_single_label(target):
             raise InputError("target: expected one label a row, got many labels")
-        found: Array = self._sign * self.rule.ordering.at_labels(probs, target).double().numpy()
+        values, whole = self.rule.ordering.at_labels(probs, target).double(), self.rule.ordering.row_draws()
+        if whole is not None:  # sets hold the label at the boundary: what counts is the mass of the labels before it
+            values = values - whole(probs).squeeze(1) * pick(probs, target).double()
+        found: Array = self._sign * values.numpy()
         return found
 
     def _checked(self, probs: Any) -> Probs:
