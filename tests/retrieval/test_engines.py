@@ -44,6 +44,16 @@ def test_duckdb_leaves_out_deleted_rows(tmp_path):
     assert len(duckdb) == 140
 
 
+@pytest.mark.parametrize("text", ["fork or apple", "at least 2 of (fork, apple, bus)"])
+def test_deleted_rows_displace_none_of_the_others(text, tmp_path):
+    given = predictions(300)
+    index = Index.build(given, tmp_path / "index")
+    ranked = [row for row, _ in brute_force(Query.parse(text, LABELS), exact_logs(given), 300)]
+    gone, left = ranked[:40:2], ranked[1:40:2]
+    index.delete([str(row) for row in gone])
+    assert [result.row for result in index.search(text, 10)] == left[:10]
+
+
 def test_the_printed_sql_finds_the_same(tmp_path):
     duckdb = pytest.importorskip("duckdb")
     index = Index.build(predictions(200), tmp_path / "index")

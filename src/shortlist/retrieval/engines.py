@@ -11,7 +11,7 @@ after it.
 
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -21,7 +21,9 @@ import numpy.typing as npt
 
 from shortlist.errors import InputError
 from shortlist.retrieval.parquet import DamagedError, Floats, RowNumbers
+from shortlist.retrieval.probability import Columns
 from shortlist.retrieval.query import Query
+from shortlist.retrieval.rough import promising
 from shortlist.retrieval.segments import Segment, no, yes
 from shortlist.retrieval.snapshot import Snapshot
 from shortlist.words import did_you_mean
@@ -170,13 +172,24 @@ class _Search:
             self.best.add(scores[keep], segment.row_numbers(group, thread)[keep])
 
     def _scores(self, segment: Segment, group: int, thread: int) -> Floats:
-        """Scores of a group by the rounded logarithms; +inf for rows that float32 cannot decide a condition for."""
+        """Scores of a group by the rounded logarithms, -inf for rows that are not among the best.
+
+        +inf for rows that float32 cannot decide a condition for.
+        """
         if self.query.conjunction is not None:
             return segment.summed_logs(group, self.required, thread)
-        labels = self.query.labels
-        columns = segment.logs(group, [*map(yes, labels), *map(no, labels)], thread)
-        log_yes = dict(zip(labels, columns, strict=False))
-        log_no = dict(zip(labels, columns[len(labels) :], strict=True))
+        log_yes, log_no = (_GroupColumns(segment, group, self.query.labels, side, thread) for side in (True, False))
+        floor = self.best.floor
+        # Without a floor, deleted rows may be among the best of the group.
+        more = len(self.snapshot.deleted_places(segment, group, thread)) if floor == -math.inf else 0
+        rows = int(segment.starts[group + 1] - segment.starts[group])
+        places = promising(self.query, log_yes, log_no, rows=rows, n=self.best.n + more, floor=floor)
+        scores = np.full(rows, -math.inf)
+        if len(places):
+            scores[places] = self._scores_of(*({j: part[j][places] for j in self.query.labels} for part in (log_yes, log_no)))
+        return scores
+
+    def _scores_of(self, log_yes: Columns, log_no: Columns) -> Floats:
         scores = self.query.log_probability(log_yes, log_no)
         if _is_difference(self.query, LEAST):
             np.maximum(scores, LEAST, out=scores)  # a difference that rounding made 0 need not be
@@ -186,6 +199,28 @@ class _Search:
     def found(self) -> Candidates:
         """The rows that the index ranks again."""
         return Candidates(self.best.rows(), len(self.tasks), self.read, self.damaged)
+
+
+class _GroupColumns(Mapping[int, Floats]):
+    """log η, or log(1 - η), of labels in a group, each read when it is first asked for."""
+
+    def __init__(self, segment: Segment, group: int, labels: Sequence[int], present: bool, thread: int):
+        self._segment, self._group, self._thread = segment, group, thread
+        self._name, first = (yes, 0) if present else (no, len(labels))
+        self._places = {label: first + place for place, label in enumerate(labels)}
+        self._read: dict[int, Floats] = {}
+
+    def __getitem__(self, label: int) -> Floats:
+        if label not in self._read:
+            place = self._places[label]
+            self._read[label] = self._segment.log(self._group, self._name(label), self._thread, place)
+        return self._read[label]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
 
 
 class _Best:

@@ -139,7 +139,7 @@ class FloatColumns:
         self.metadata: pq.FileMetaData = self._files[0].metadata
         self.places = {name: place for place, name in enumerate(self._files[0].schema_arrow.names)}
         self._offsets: dict[tuple[int, str], int] = {}  # (group, column) → where its floats begin, once verified
-        self._buffers: dict[int, Floats] = {}  # by thread: two arrays to add up in
+        self._arrays: dict[tuple[int, int], Floats] = {}  # by thread and place: what columns are read into
         self.handle: int | None = None
         if hasattr(os, "preadv"):
             self.handle = os.open(path, os.O_RDONLY)
@@ -150,16 +150,15 @@ class FloatColumns:
         named = None if columns is None else list(columns)
         return self._files[thread].read_row_group(group, columns=named, use_threads=False)
 
-    def floats(self, group: int, columns: Sequence[str], thread: int = 0) -> list[Floats]:
-        """Read columns of a group, float32 (n,) each."""
-        fresh = self._verified(group, columns, thread)
-        rows = self.metadata.row_group(group).num_rows
-        return [fresh[name] if name in fresh else self._read(group, name, np.empty(rows, PLAIN)) for name in columns]
+    def column(self, group: int, name: str, thread: int = 0, place: int = 0) -> Floats:
+        """Read a column of a group, float32 (n,), into an array that the next column of this thread and place overwrites."""
+        fresh = self._verified(group, [name], thread)
+        return fresh[name] if name in fresh else self._read(group, name, self._array(thread, place, group))
 
     def summed(self, group: int, columns: Sequence[str], thread: int = 0) -> Floats:
         """Add up columns of a group, float32 (n,), in a buffer that the next sum of this thread overwrites."""
         fresh = self._verified(group, columns, thread)
-        total, term = self._two_arrays(thread, self.metadata.row_group(group).num_rows)
+        total, term = (self._array(thread, place, group) for place in range(2))
         for place, name in enumerate(columns):
             if place == 0:
                 total[:] = fresh[name] if name in fresh else self._read(group, name, total)
@@ -198,8 +197,10 @@ class FloatColumns:
             raise OSError("the file is too short")
         return into
 
-    def _two_arrays(self, thread: int, rows: int) -> tuple[Floats, Floats]:
-        buffer = self._buffers.get(thread)
-        if buffer is None or buffer.shape[1] < rows:
-            buffer = self._buffers[thread] = np.empty((2, rows), PLAIN)
-        return buffer[0, :rows], buffer[1, :rows]
+    def _array(self, thread: int, place: int, group: int) -> Floats:
+        """An array for the rows of a group, which stays in the cache of the processor from one group to the next."""
+        rows = self.metadata.row_group(group).num_rows
+        array = self._arrays.get((thread, place))
+        if array is None or len(array) < rows:
+            array = self._arrays[thread, place] = np.empty(rows, PLAIN)
+        return array[:rows]

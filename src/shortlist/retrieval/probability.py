@@ -12,7 +12,8 @@ therefore keep all digits, and rows for which a query is nearly certain are stil
 + Σ log(1 - η). Rows so improbable that a product might underflow are computed again with sums of logarithms.
 """
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -52,13 +53,57 @@ def log_probability(plan: QueryPlan, log_yes: Columns, log_no: Columns) -> Float
     if missing:
         raise InputError(f"log_yes, log_no: expected the columns of labels {sorted(used)}, got none of {missing}")
     answer = np.empty(rows)
-    step = min(MOST_ROWS, max(LEAST_ROWS, MOST_VALUES // max(1, _size(plan))))
+    step = _rows_at_once(plan)
     with np.errstate(divide="ignore", under="ignore"):  # log 0 = -inf is intended
         for start in range(0, rows, step):
             here = slice(start, start + step)
             block = _Block({j: log_yes[j][here] for j in used}, {j: log_no[j][here] for j in used}, len(answer[here]))
             answer[here] = block.log(plan)
     return answer
+
+
+def rough_chances(plan: QueryPlan, log_yes: Columns, log_no: Columns, rows: int, side: bool) -> NDArray[np.float32]:
+    """Probability that a plan is true of each row, or that it is false, in float32 (n,).
+
+    Beside that of the logarithms, the relative error is a few units in the last place for each label and operation, as long as
+    the probability is above 1e-37.
+
+    Args:
+        plan: as for :func:`log_probability`.
+        log_yes: log η of the labels of the plan, by position, float32 (n,); of them only those that are needed are looked up.
+        log_no: log(1 - η), likewise.
+        rows: their number, n.
+        side: whether the probability is that of being true.
+    """
+    answer = np.empty(rows, np.float32)
+    step = 2 * _rows_at_once(plan)  # of half the bytes
+    with np.errstate(under="ignore", over="ignore"):
+        for start in range(0, rows, step):
+            here = slice(start, start + step)
+            block = _Block(_Rows(log_yes, here), _Rows(log_no, here), len(answer[here]), ROUGH)
+            answer[here] = block.chance(plan, side)
+    return answer
+
+
+@dataclass(frozen=True)
+class _Rows(Mapping[int, NDArray[Any]]):
+    """Some rows of columns, which are looked up when they are needed."""
+
+    columns: Columns
+    rows: slice
+
+    def __getitem__(self, position: int) -> NDArray[Any]:
+        return self.columns[position][self.rows]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+
+def _rows_at_once(plan: QueryPlan) -> int:
+    return min(MOST_ROWS, max(LEAST_ROWS, MOST_VALUES // max(1, _size(plan))))
 
 
 def _nodes(plan: QueryPlan) -> dict[int, QueryPlan]:
@@ -90,10 +135,12 @@ class _Numbers:
     plus: np.ufunc
     one: float
     zero: float
+    kind: type[np.floating[Any]] = np.float64
 
 
 PLAIN = _Numbers(np.multiply, np.add, 1.0, 0.0)
 LOGARITHMS = _Numbers(np.add, np.logaddexp, 0.0, -np.inf)
+ROUGH = _Numbers(np.multiply, np.add, 1.0, 0.0, np.float32)
 
 
 @dataclass
@@ -143,9 +190,9 @@ class _Block:
         times, plus, one, zero = self.numbers.times, self.numbers.plus, self.numbers.one, self.numbers.zero
         match plan:
             case Constant(value):
-                return np.full(self.rows, one if value == side else zero)
+                return np.full(self.rows, one if value == side else zero, self.numbers.kind)
             case Condition(position):
-                return np.where(meets(plan, self.log_yes[position]) == side, one, zero)
+                return np.where(meets(plan, self.log_yes[position]) == side, one, zero).astype(self.numbers.kind)
             case Literal(position, present):
                 return self._label(position, present == side)
             case If(position, yes, no):
@@ -160,8 +207,10 @@ class _Block:
                 return self._every(parts, side) if isinstance(plan, All) == side else self._one(parts, side)
 
     def _label(self, position: int, present: bool) -> Floats:
-        """η or 1 - η: the smaller from its own logarithm, the larger as 1 minus the smaller."""
+        """η or 1 - η: the smaller from its own logarithm, the larger as 1 minus the smaller; roughly, each from its own."""
         key = (~position, present)  # ids are not negative
+        if key not in self.known and self.numbers is ROUGH:
+            self.known[key] = np.exp((self.log_yes if present else self.log_no)[position])
         if key not in self.known:
             yes, no = (columns[position].astype(np.float64) for columns in (self.log_yes, self.log_no))
             small = np.exp(np.minimum(yes, no))
@@ -175,10 +224,17 @@ class _Block:
 
     def _every(self, parts: tuple[QueryPlan, ...], side: bool) -> Floats:
         """P(all parts are on this side)."""
+        if self.numbers is ROUGH and all(isinstance(part, Literal) for part in parts):
+            return np.exp(self._added_logs(parts, side))
         answer = self.chance(parts[0], side)
         for part in parts[1:]:
             answer = self.numbers.times(answer, self.chance(part, side))
         return answer
+
+    def _added_logs(self, parts: tuple[QueryPlan, ...], side: bool) -> Floats:
+        """log P(all of these labels are on this side)."""
+        columns = [(self.log_yes if part.present == side else self.log_no)[part.position] for part in parts]  # type: ignore[union-attr]
+        return functools.reduce(np.add, columns)
 
     def _one(self, parts: tuple[QueryPlan, ...], side: bool) -> Floats:
         """P(at least one part is on this side), from the last part to the first."""
@@ -192,7 +248,9 @@ class _Block:
         """P(the number of true parts is allowed), or that it is not; both are stored."""
         last, upward = max_state(tally)
         allowed = tally.allowed if upward else reversed_bits(tally.allowed, len(tally.parts))
-        state = np.full((last + 1, self.rows), self.numbers.zero)  # row s: P(s so far); the last row: P(that many or more)
+        state = np.full(
+            (last + 1, self.rows), self.numbers.zero, self.numbers.kind
+        )  # row s: P(s so far); the last row: P(that many or more)
         state[0] = self.numbers.one
         for index, part in enumerate(tally.parts):
             reach = min(index + 1, last)

@@ -211,10 +211,10 @@ class Segment:
             self._maxima[column] = np.array(known, dtype=np.float64)
         return self._maxima[column]
 
-    def logs(self, group: int, columns: Sequence[str], thread: int = 0) -> list[Floats]:
-        """Columns of a group of the searched file, float32 (n,) each."""
+    def log(self, group: int, column: str, thread: int = 0, place: int = 0) -> Floats:
+        """A column of a group of the searched file, float32 (n,), in an array that the next one at this place overwrites."""
         with self._naming_damage(self.entry.logs, group, self.starts):
-            return self._logs.floats(group, columns, thread)
+            return self._logs.column(group, column, thread, place)
 
     def summed_logs(self, group: int, columns: Sequence[str], thread: int = 0) -> Floats:
         """Their sum, float32 (n,), in a buffer that the next sum of this thread overwrites."""
