@@ -167,6 +167,9 @@ DOORS: dict[str, Door] = {
     **rule_doors("gate", lambda: sets.gate(sets.threshold(0.1), 0.5), "probabilities", many=True),
     **rule_doors("cap", lambda: sets.cap(sets.aps(0.1), 3), "probabilities"),
     **rule_doors("floor", lambda: sets.floor(sets.lac(0.1)), "scores"),
+    **rule_doors("pac", lambda: sets.pac(sets.lac(0.1), 0.1), "scores"),
+    **rule_doors("raps, tuned", lambda: sets.raps(0.1, "auto"), "probabilities"),
+    "nested": Door(lambda v, t: sets.nested(sets.lac(0.1).fit(v, t, keep=True), [0.2])[0](v), "scores", empty="error"),
     "fit_shards": Door(lambda v, t: sets.fit_shards(sets.lac(0.1), [(v, t)]), "scores", empty="error"),
     "CoverageStream": Door(lambda v, t: sets.CoverageStream(sets.aps(0.1), v, t), "probabilities", empty="error"),
     "CoverageStream.replay": Door(replayed, "probabilities", empty="sets"),
@@ -195,7 +198,7 @@ EXCUSED = {
         "Batches", "BoundCost", "Constraint", "CumulativeMass", "AverageError", "AverageSize", "ErrorPerClass",
         "FittedThreshold", "Gate", "GivenLevel", "InterpolatedError", "LabelList", "LabelObjective", "Level", "Mass",
         "MassAbove", "Ordering", "Prefix", "Probability", "Rank", "Risk", "SetRule", "Size", "SizeSummary",
-        "SurestNode",  # parts of rules
+        "PacError", "PacRisk", "SurestNode", "TunedMass",  # parts of rules
         "FitState", "merged",  # answers of rows that were checked
         "ClassLaws", "CoverageLaw", "class_laws", "coverage_law",  # of numbers of rows
         "parse_rule", "register_modifier", "register_rule", "rule_from_record",

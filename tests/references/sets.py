@@ -5,6 +5,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
+from scipy import stats
 
 
 def ranked(row):
@@ -104,6 +105,41 @@ def aps_scores(probs, prior=None, penalty=0.0, k_reg=0):
 
 def raps_scores(probs, prior=None):
     return aps_scores(probs, penalty=0.01, k_reg=2)
+
+
+def errors_allowed(n, alpha, delta):
+    """The largest m with P(at most m of n rows err) ≤ δ if each errs with α, in fractions; -1 if there is none."""
+    alpha, delta, probability = Fraction(str(alpha)), Fraction(str(delta)), Fraction(0)
+    for m in range(n + 1):
+        probability += math.comb(n, m) * alpha**m * (1 - alpha) ** (n - m)
+        if probability > delta:
+            return m - 1
+    return n
+
+
+def pac_conformal(scores_of, calibration, target, probs, alpha, delta):
+    """Without ties: as many calibration rows lie beyond the threshold as are allowed to err."""
+    scores = scores_of(calibration)
+    own = sorted(scores[i, target[i]] for i in range(len(target)))
+    allowed = errors_allowed(len(own), alpha, delta)
+    return scores_of(probs) <= (own[len(own) - allowed - 1] if allowed >= 0 else np.inf)
+
+
+def risk_p_value(total, n, alpha):
+    """Hoeffding-Bentkus: how likely so small a total loss of n rows is, at most, if the expected loss is α or more."""
+    mean = min(total / n, alpha)
+    divergence = (mean * math.log(mean / alpha) if mean else 0.0) + (1 - mean) * math.log((1 - mean) / (1 - alpha))
+    return min(math.exp(-n * divergence), math.e * stats.binom.cdf(math.ceil(total), n, alpha))
+
+
+def pac_recall(calibration, target, probs, alpha, delta):
+    """The highest of all values whose total miss rate is small enough; every label if there is none."""
+    cut = -np.inf
+    for value in sorted(set(calibration[target].tolist())):
+        losses = [(row[marks] < value).mean() if marks.any() else 0.0 for row, marks in zip(calibration, target, strict=True)]
+        if risk_p_value(sum(losses), len(losses), alpha) <= delta:
+            cut = value
+    return probs >= cut
 
 
 MASK, GOLDEN = 2**64 - 1, 0x9E3779B97F4A7C15

@@ -96,6 +96,17 @@ CASES = [
     Case("aps_deterministic", lambda prior: sets.aps(0.2, randomized=False), _conformal(ref.aps_scores)),
     Case("raps_deterministic", lambda prior: sets.raps(0.2, 0.01, 2, randomized=False), _conformal(ref.raps_scores)),
     Case("pas", lambda prior: sets.pas(0.2, prior), _conformal(ref.pas_scores)),
+    Case(
+        "pac_lac",
+        lambda prior: sets.pac(sets.lac(0.2), 0.1),
+        lambda d: ref.pac_conformal(ref.lac_scores, d.calibration, d.target, d.new, 0.2, 0.1),
+    ),
+    Case(
+        "pac_risk_control",
+        lambda prior: sets.pac(sets.risk_control("recall", 0.2), 0.1),
+        lambda d: ref.pac_recall(d.calibration, d.target, d.new, 0.2, 0.1),
+        many_labels=True,
+    ),
     Case("sure_node", lambda prior: sets.sure_node(0.2, SUPERCLASSES), _conformal(node_scores)),
     Case("classwise_lac", lambda prior: sets.classwise(sets.lac(0.2)), _classwise(ref.lac_scores)),
     Case("classwise_pas", lambda prior: sets.classwise(sets.pas(0.2, prior)), _classwise(ref.pas_scores)),

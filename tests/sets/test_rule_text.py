@@ -74,7 +74,7 @@ def test_what_is_no_rule_is_answered_with_all_that_are(text):
         ("top-k", "expected top-k:K"),
         ("top-k:1:2", "expected top-k:K"),
         ("lac", "expected lac:ALPHA"),
-        ("raps:0.1:0.01:5:6", r"expected raps:ALPHA\[:PENALTY\[:K_REG\[:random\|deterministic\]\]\]"),
+        ("raps:0.1:0.01:5:6", r"expected raps:ALPHA\[:PENALTY\|auto\[:K_REG\[:random\|deterministic\]\]\]"),
         ("lac:0.1,cap", "expected cap:N"),
         ("lac:0.1,classwise:3", "expected classwise"),
         ("average-k:5:priors", r"expected average-k:K\[:prior\]"),

@@ -12,9 +12,11 @@ from shortlist.sets.coverage_law import ClassLaws, CoverageLaw, class_laws, cove
 from shortlist.sets.fit_state import FitState, merged
 from shortlist.sets.gates import Gate
 from shortlist.sets.hierarchy import SurestNode
+from shortlist.sets.high_probability import PacError, PacRisk, pac
 from shortlist.sets.lists import LabelList, label_lists
 from shortlist.sets.multilabel import LabelObjective, Risk
 from shortlist.sets.orderings import GivenLevel, Ordering, Probability
+from shortlist.sets.p_values import nested
 from shortlist.sets.prefixes import CumulativeMass, MassAbove, Prefix, Rank
 from shortlist.sets.registry import register_modifier, register_rule
 from shortlist.sets.rule import SetRule
@@ -42,6 +44,7 @@ from shortlist.sets.sizes import SizeSummary
 from shortlist.sets.storage import rule_from_record
 from shortlist.sets.streams import CoverageStream
 from shortlist.sets.text import parse_rule
+from shortlist.sets.tuned_mass import TunedMass
 
 __all__ = [
     "AverageError",
@@ -65,6 +68,8 @@ __all__ = [
     "Mass",
     "MassAbove",
     "Ordering",
+    "PacError",
+    "PacRisk",
     "Prefix",
     "Probability",
     "Rank",
@@ -74,6 +79,7 @@ __all__ = [
     "SizeStream",
     "SizeSummary",
     "SurestNode",
+    "TunedMass",
     "aps",
     "average_k",
     "bound_cost",
@@ -89,6 +95,8 @@ __all__ = [
     "lac",
     "mass",
     "merged",
+    "nested",
+    "pac",
     "parse_rule",
     "pas",
     "per_label",

@@ -12,7 +12,7 @@ from shortlist.checks import as_typed, decimal
 from shortlist.errors import InputError
 from shortlist.leading_bits import BitCounts, first_round, ranked
 from shortlist.rounds import Values
-from shortlist.sets.batches import Batch
+from shortlist.sets.batches import Batch, Batches
 from shortlist.sets.constraints import ENOUGH, Constraint, FittedThreshold, check_alpha
 from shortlist.sets.orderings import Ordering, Probability
 from shortlist.tensors import Array, Probs, is_single_label, pick
@@ -50,6 +50,10 @@ class AverageError(Constraint):
             f"The set of a new row contains its label with probability at least {1 - float(self.level):g}, on average over "
             "rows and calibration sets, if new rows and calibration rows are exchangeable."
         )
+
+    def fit(self, ordering: Ordering, batches: Batches) -> FittedThreshold:
+        """As declared by :class:`Constraint`, on the rows on which the ordering has not chosen anything."""
+        return super().fit(ordering, ordering.tuned(batches, lambda n: conformal_rank(n, self.level)))
 
     def values(self, ordering: Ordering, batch: Batch) -> Values:
         """The ordering at the true labels."""

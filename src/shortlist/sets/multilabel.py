@@ -59,11 +59,11 @@ class Risk(Constraint):
         if budget < 0:
             note = f"{counts.rows} calibration rows are too few for a risk of {self.alpha}: every label is returned"
             return FittedThreshold(torch.tensor(-torch.inf, dtype=torch.float64), (note,))
-        found = _affordable(counts, budget)
+        found = affordable(counts, budget)
         return found if isinstance(found, BitCounts) else FittedThreshold(torch.tensor(found, dtype=torch.float64))
 
 
-def _affordable(counts: BitCounts, budget: Fraction) -> float | BitCounts:
+def affordable(counts: BitCounts, budget: Fraction) -> float | BitCounts:
     """The largest threshold at which the labels below it, each a loss of 1/size, stay within the budget; or the next round."""
     sizes, totals = counts.group_totals()
     # In units of one over the common multiple every loss is an integer, Python's where those of 64 bits could overflow.

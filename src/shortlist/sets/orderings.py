@@ -5,7 +5,8 @@ use the row in decreasing order of probability (rank, cumulative mass), so their
 are in ``prefixes.py``.
 """
 
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,6 +18,9 @@ from shortlist.fitting import Fitted
 from shortlist.sets.draws import CalibrationDraws, Digest, RowDraws, WholeShares
 from shortlist.sets.kinds import RulePart
 from shortlist.tensors import Probs, Sets, Target, as_tensor, blocks_of, is_single_label, pick, shape_of, working
+
+if TYPE_CHECKING:
+    from shortlist.sets.batches import Batches
 
 NEAR = 2**18  # entries compared at once, so that they are still in the processor's cache
 SMALLEST_PRIOR = 1e-30  # p / prior still fits into float32
@@ -34,6 +38,7 @@ class Ordering(RulePart, Fitted):
         generator: the user's source of randomness of a randomised ordering, otherwise None.
         randomized: whether answers are drawn at random.
         promise: what drawing at random does to a guarantee of the constraint; empty if nothing.
+        in_rounds: whether it can be fitted on rows in several places.
 
     >>> class LogOdds(Ordering):
     ...     kind = "log-odds"
@@ -50,6 +55,25 @@ class Ordering(RulePart, Fitted):
     needs_probabilities = True
     generator: torch.Generator | None = None
     promise: str = ""
+    in_rounds: ClassVar[bool] = True
+
+    def tuned(self, batches: "Batches", rank: "Callable[[int], int]") -> "Batches":
+        """Choose what the ordering leaves open on some of the calibration rows; returns the others, all by default.
+
+        Args:
+            batches: all calibration rows.
+            rank: the conformal rank among n values, a function of n.
+        """
+        return batches
+
+    def calibrating(self, batches: "Batches") -> "Batches":
+        """The rows that :meth:`tuned` returned."""
+        return batches
+
+    def drawn(self, probs: Probs, draws: Tensor | None) -> Tensor:
+        """The value of every label of every row with these draws, which an ordering without randomness does not have."""
+        values: Tensor = self(probs)
+        return values
 
     @property
     def randomized(self) -> bool:

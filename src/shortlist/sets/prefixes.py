@@ -38,13 +38,14 @@ class Prefix(Ordering):
 
     def forward(self, probs: Probs) -> Tensor:
         """The values in the places of their labels."""
-        return self._drawn_values(probs, self._draws(probs))
+        return self.drawn(probs, self._draws(probs))
 
     def _draws(self, probs: Probs) -> Tensor | None:
         draws = self.row_draws()
         return None if draws is None else draws(probs)
 
-    def _drawn_values(self, probs: Probs, draws: Tensor | None) -> Tensor:
+    def drawn(self, probs: Probs, draws: Tensor | None) -> Tensor:
+        """As declared by :class:`Ordering`."""
         ordered, places = probs.sort(dim=1, descending=True, stable=True)
         steps = self._drawn_steps(ordered, draws)
         return torch.empty_like(steps).scatter_(1, places, steps)
@@ -58,7 +59,7 @@ class Prefix(Ordering):
             places, labels = (None, target) if is_single_label(target) else target.nonzero(as_tuple=True)
             return prefix_values(probs, places, labels, *self.mass)
         if not is_single_label(target):
-            return self._drawn_values(probs, None)[target]
+            return self.drawn(probs, None)[target]
         values = torch.empty(len(probs), dtype=torch.float64, device=probs.device)
         for rows in blocks_of(probs):
             steps = self.steps(sort_rows(probs[rows], descending=True))
@@ -81,7 +82,7 @@ class Prefix(Ordering):
         for rows in blocks_of(probs):
             drawn = None if draws is None else draws[rows]
             if threshold.ndim:
-                sets[rows] = self._drawn_values(probs[rows], drawn) <= threshold
+                sets[rows] = self.drawn(probs[rows], drawn) <= threshold
                 continue
             ordered = sort_rows(probs[rows], descending=True)
             counts = count_rows(self._drawn_steps(ordered, drawn) <= threshold)

@@ -1,5 +1,7 @@
 """What a rule needs of its calibration rows, and what it promises: both follow from its parts."""
 
+from typing import Any
+
 from torch import Tensor
 
 from shortlist.checks import decimal
@@ -18,6 +20,14 @@ class Promises(Fitted):
     least: int
     most: int | None
     threshold: Tensor | None
+    kept: Tensor | None
+    kept_labels: Tensor | None
+    text: str
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in ("kept", "kept_labels"):  # values of the calibration rows, if they are asked for
+            self.register_buffer(name, None)
 
     @property
     def needs_fit(self) -> bool:
@@ -80,3 +90,32 @@ class Promises(Fitted):
         if self.gate is not None:
             parts.append(f"all this for the rows that are answered: {self.gate.guarantee}")
         return "; ".join(parts) + "."
+
+    def p_values(self, probs: Any) -> Any:
+        """The p-value of every label, float64 (N, C), of a conformal rule that was fitted with ``keep=True``.
+
+        It is the share of values at least as extreme as that of the label, among those of the calibration rows and itself:
+        ``(1 + #{calibration values at least as extreme}) / (n + 1)``. Before the cap, the floor and the gate, a label is in the
+        set if and only if its p-value exceeds alpha. Class by class, values are compared with those of the rows of that class.
+
+        Args:
+            probs: as for the rule itself; the answer has the same form.
+
+        >>> from shortlist.sets import lac
+        >>> rule = lac(0.5).fit([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]], [0, 1, 1], keep=True)
+        >>> rule.p_values([[0.85, 0.15]])
+        array([[0.75, 0.25]])
+        """
+        from shortlist.sets.p_values import p_values
+        from shortlist.sets.rule import SetRule
+
+        assert isinstance(self, SetRule)
+        return p_values(self, probs)
+
+    def __repr__(self) -> str:
+        threshold = self._buffers["threshold"]
+        if threshold is None:
+            return f"{type(self).__name__}({self.text}, not fitted)"
+        if threshold.ndim:
+            return f"{type(self).__name__}({self.text}, {len(threshold)} thresholds)"
+        return f"{type(self).__name__}({self.text}, threshold {threshold.item():.6g})"

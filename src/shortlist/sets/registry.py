@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 PRIOR, RANDOM, SUPERCLASSES = "prior", "random", "superclasses"
-DETERMINISTIC = "deterministic"
+DETERMINISTIC, AUTO = "deterministic", "auto"
 RANDOM_OR_NOT = f"{RANDOM}|{DETERMINISTIC}"
 WORDS = (PRIOR, RANDOM, RANDOM_OR_NOT)  # arguments that are written as they are, at the end
 
@@ -28,6 +28,7 @@ class TextForm:
         texts: the arguments that are words rather than numbers.
         prior: whether the function always takes a class prior, as the keyword ``prior``.
         superclasses: whether it takes the superclass of each class, as the keyword ``superclasses``.
+        auto: the arguments that may be the word ``auto`` in place of a number.
     """
 
     name: str
@@ -36,6 +37,7 @@ class TextForm:
     texts: tuple[str, ...] = ()
     prior: bool = False
     superclasses: bool = False
+    auto: tuple[str, ...] = ()
 
     @property
     def usage(self) -> str:
@@ -43,7 +45,7 @@ class TextForm:
         text, closing = self.name, ""
         for argument in self.arguments:
             word = argument.rstrip("?")
-            word = word if word in WORDS else word.upper()
+            word = word if word in WORDS else word.upper() + f"|{AUTO}" * (word in self.auto)
             text += f"[:{word}" if argument.endswith("?") else f":{word}"
             closing += "]" if argument.endswith("?") else ""
         return text + closing
@@ -54,7 +56,12 @@ MODIFIERS: dict[str, TextForm] = {}
 
 
 def register_rule(
-    name: str, *arguments: str, texts: tuple[str, ...] = (), prior: bool = False, superclasses: bool = False
+    name: str,
+    *arguments: str,
+    texts: tuple[str, ...] = (),
+    prior: bool = False,
+    superclasses: bool = False,
+    auto: tuple[str, ...] = (),
 ) -> Callable[[F], F]:
     """Decorator: give the function that makes a rule a text, for the command line and configuration files.
 
@@ -68,6 +75,7 @@ def register_rule(
         texts: the arguments that are words rather than numbers.
         prior: whether the function always takes the class prior, as ``prior``.
         superclasses: whether it takes the superclass of each class, as ``superclasses``.
+        auto: the arguments that may be the word ``auto`` in place of a number.
 
     For example, with ``alpha`` in the text as ``careful:0.1``::
 
@@ -75,7 +83,7 @@ def register_rule(
         def careful(alpha):
             return SetRule(f"careful:{alpha}", Probability(), AverageError(alpha / 2))
     """
-    return _register(RULES, name, arguments, texts, prior, superclasses)
+    return _register(RULES, name, arguments, texts, prior, superclasses, auto)
 
 
 def register_modifier(name: str, *arguments: str, texts: tuple[str, ...] = ()) -> Callable[[F], F]:
@@ -86,11 +94,17 @@ def register_modifier(name: str, *arguments: str, texts: tuple[str, ...] = ()) -
         *arguments: as for :func:`register_rule`; the function takes the rule to modify before them.
         texts: the arguments that are words rather than numbers.
     """
-    return _register(MODIFIERS, name, arguments, texts, False, False)
+    return _register(MODIFIERS, name, arguments, texts)
 
 
 def _register(
-    table: dict[str, TextForm], name: str, arguments: tuple[str, ...], texts: tuple[str, ...], prior: bool, superclasses: bool
+    table: dict[str, TextForm],
+    name: str,
+    arguments: tuple[str, ...],
+    texts: tuple[str, ...],
+    prior: bool = False,
+    superclasses: bool = False,
+    auto: tuple[str, ...] = (),
 ) -> Callable[[F], F]:
     if name != name.lower() or not name or any(sign in name for sign in ":, "):
         raise InputError(f"name: expected small letters without spaces, commas and colons, got {name!r}")
@@ -103,7 +117,7 @@ def _register(
         # A notebook cell or a reloaded module may define the same function again.
         if old is not None and _place(old.function) != _place(function):
             raise InputError(f"name: {name!r} is already {'.'.join(_place(old.function))}")
-        table[name] = TextForm(name, function, arguments, texts, prior, superclasses)
+        table[name] = TextForm(name, function, arguments, texts, prior, superclasses, auto)
         return function
 
     return decorate

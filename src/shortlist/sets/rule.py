@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import Tensor
 
-from shortlist.checks import check_values
+from shortlist.checks import check_values, flag
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.predictions import Predictions
 from shortlist.predictions.checks import as_quality
@@ -75,7 +75,9 @@ class SetRule(Promises):
         self.register_buffer("threshold", None if fixed is None else torch.tensor(fixed, dtype=torch.float64))
 
     @torch.no_grad()
-    def fit(self, probs: Source, target: Any = None, *, quality: Any = None, progress: Progress | None = None) -> Self:
+    def fit(
+        self, probs: Source, target: Any = None, *, quality: Any = None, progress: Progress | None = None, keep: bool = False
+    ) -> Self:
         """Choose the threshold on calibration rows, and measure the sizes of the sets there.
 
         The sizes are kept in :attr:`calibrated`; if the sets of new rows are larger or smaller than that by more than chance,
@@ -91,16 +93,22 @@ class SetRule(Promises):
             target: labels of the rows of a matrix, if the rule needs them.
             quality: one number for each row of a matrix, if the gate compares rows by it.
             progress: callback, called with the number of rows read so far; every pass over the rows starts from 0.
+            keep: whether a conformal rule keeps the values of its calibration rows, for :meth:`p_values`; saved with the rule.
         """
         if isinstance(probs, Predictions):
             check_no_quality(quality, probs)
             self.check_reads(probs)
         kind = {"probabilities": self.needs_probabilities, "widen": self.needs_fit}
+        from shortlist.sets.p_values import keep_values
+
         batches = Batches(probs, target, progress, quality=quality, **kind)
         if batches.whole is not None and self.chooses_threshold and not self.needs_probabilities:
             warn_of_scale(batches.whole)
         with self.whole_or_not():
             self._fit(batches, probs)
+            self.kept = self.kept_labels = None
+            if flag("keep", keep):
+                keep_values(self, batches)
             for note in self.notes:
                 # One frame up is the wrapper that torch.no_grad puts around this method, the next is the caller.
                 warnings.warn(f"{self.text}: {note}", ShortlistWarning, stacklevel=3)
@@ -217,7 +225,7 @@ class SetRule(Promises):
         values = as_probs(probs)
         check_same_rows(probs, quality, "quality")
         quality = None if quality is None else as_quality(quality, len(values))
-        self._check_classes(values)
+        self.check_classes(values)
         check_same_origin(self.text, self.origin, probs)
         check_values(values, "probabilities" if self.needs_probabilities else "scores")
         if self.chooses_threshold and not self.needs_probabilities:
@@ -229,7 +237,8 @@ class SetRule(Promises):
             return type(probs)(sets.numpy(), index=probs.index, columns=probs.columns)
         return sets.numpy()
 
-    def _check_classes(self, probs: Tensor) -> None:
+    def check_classes(self, probs: Tensor) -> None:
+        """Raise an error if the calibration rows had another number of classes."""
         fitted_on = None if self.origin is None else self.origin.get("classes")
         if fitted_on is not None and probs.ndim == 2 and probs.shape[1] != fitted_on:
             raise InputError(f"probs: {self.text} was fitted on {fitted_on} classes, got {probs.shape[1]}")
@@ -327,11 +336,3 @@ class SetRule(Promises):
         from shortlist.sets.storage import load_rule
 
         return load_rule(path)
-
-    def __repr__(self) -> str:
-        threshold = self._buffers["threshold"]
-        if threshold is None:
-            return f"SetRule({self.text}, not fitted)"
-        if threshold.ndim:
-            return f"SetRule({self.text}, {len(threshold)} thresholds)"
-        return f"SetRule({self.text}, threshold {threshold.item():.6g})"

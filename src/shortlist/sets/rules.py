@@ -23,7 +23,7 @@ gate                 the same, or nothing where the row is refused  rows without
 
 import warnings
 from functools import partial
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from shortlist.checks import as_typed, decimal, whole
 from shortlist.errors import InputError, ShortlistWarning
@@ -34,8 +34,9 @@ from shortlist.sets.hierarchy import SurestNode
 from shortlist.sets.multilabel import LabelMeasure, LabelObjective, Risk
 from shortlist.sets.orderings import GivenLevel, Probability
 from shortlist.sets.prefixes import CumulativeMass, MassAbove, Randomized, Rank
-from shortlist.sets.registry import register_modifier, register_rule
+from shortlist.sets.registry import AUTO, register_modifier, register_rule
 from shortlist.sets.rule import SetRule
+from shortlist.sets.tuned_mass import TunedMass
 from shortlist.words import shown, understands
 
 
@@ -48,6 +49,7 @@ def _alpha_of(name: str, level: Any) -> int | float | str:
 
 
 UNDERSTOOD: Any = {name: ("alpha", partial(_alpha_of, name)) for name in ("confidence_level", "coverage")}
+Penalty: TypeAlias = float | Literal["auto"]
 RANDOMNESS: Any = {"randomised": "randomized", "random_state": "generator"}
 
 
@@ -153,22 +155,31 @@ def aps(alpha: float, generator: Any = None, randomized: Randomized = None) -> S
     return SetRule(f"aps:{alpha!s}{_random(ordering)}", ordering, AverageError(alpha))
 
 
-@register_rule("raps", "alpha", "penalty?", "k_reg?", "random|deterministic?")
+@register_rule("raps", "alpha", "penalty?", "k_reg?", "random|deterministic?", auto=("penalty",))
 @understands(kreg="k_reg", lambda_reg="penalty", lam_reg="penalty", **UNDERSTOOD, **RANDOMNESS)
-def raps(alpha: float, penalty: float = 0.01, k_reg: int = 5, generator: Any = None, randomized: Randomized = None) -> SetRule:
+def raps(
+    alpha: float, penalty: Penalty = 0.01, k_reg: int | None = None, generator: Any = None, randomized: Randomized = None
+) -> SetRule:
     """APS with a penalty for every label beyond the first ``k_reg``, against very large sets.
 
     Args:
         alpha: the allowed error: 0.1 for a coverage of 90 %.
-        penalty: added to the cumulative probability for each label beyond ``k_reg``.
-        k_reg: number of labels without a penalty.
+        penalty: added to the cumulative probability for each label beyond ``k_reg``; ``"auto"`` chooses both on a fifth of the
+            calibration rows, for the smallest sets, see :class:`~shortlist.sets.TunedMass`.
+        k_reg: number of labels without a penalty, 5 by default.
         generator: as for :func:`aps`.
         randomized: as for :func:`aps`.
 
     Angelopoulos, Bates, Malik, Jordan, "Uncertainty sets for image classifiers using conformal prediction", 2021.
     """
     _hint_at_coverage(alpha)
-    ordering = CumulativeMass(penalty, k_reg, generator, _or_calibration(randomized, generator))
+    if penalty == AUTO:
+        if k_reg is not None:
+            raise InputError(f"k_reg: expected none, because penalty='auto' chooses it too, got {k_reg}")
+        tuned = TunedMass(generator, _or_calibration(randomized, generator))
+        return SetRule(f"raps:{alpha!s}:{AUTO}{_random(tuned)}", tuned, AverageError(alpha))
+    k_reg = 5 if k_reg is None else k_reg
+    ordering = CumulativeMass(penalty, k_reg, generator, _or_calibration(randomized, generator))  # type: ignore[arg-type]
     return SetRule(f"raps:{alpha!s}:{penalty!s}:{ordering.k_reg}{_random(ordering)}", ordering, AverageError(alpha))
 
 

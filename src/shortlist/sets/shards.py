@@ -37,6 +37,10 @@ def begin(rule: SetRule, sample: Any = None, *, sizes: bool = True) -> FitState:
             f"{rule.text}: expected a constraint that is fitted in rounds, with values and step, got "
             f"{type(rule.constraint).__name__}, which needs all rows in one place: use fit"
         )
+    if not rule.ordering.in_rounds:
+        raise InputError(
+            f"{rule.text}: expected an ordering that chooses nothing first, which needs all rows in one place: use fit"
+        )
     if rule.gate is not None:
         return FitState("gate", Known(sizes=sizes), counts=first_counts())
     return _after_gate(rule, Known(sizes=sizes), None if sample is None else as_probs(sample))
@@ -185,7 +189,7 @@ def finish(rule: SetRule, state: FitState) -> None:
         if rule.chooses_threshold:
             rule.threshold, rule.notes = ready.threshold, known.notes
             rule.fitted_labels = None if known.labels is None else torch.from_numpy(known.labels)
-        rule.calibrated = _summary(state)
+        rule.calibrated, rule.kept, rule.kept_labels = _summary(state), None, None
         if rule.calibrated is not None and not rule.notes and state.sizes.single == rule.calibrated.rows:
             rule.notes = mass_note(rule.constraint, rule.threshold, rule.calibrated, state.sizes.single, state.sizes.right)
         rule.origin = state.origin if rule.needs_fit else None

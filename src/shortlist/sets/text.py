@@ -7,8 +7,9 @@ from typing import Any
 
 from shortlist.checks import as_typed
 from shortlist.errors import InputError
-from shortlist.sets import rules  # noqa: F401 (registers our own)
+from shortlist.sets import high_probability, rules  # noqa: F401 (register our own)
 from shortlist.sets.registry import (
+    AUTO,
     DETERMINISTIC,
     MODIFIERS,
     PRIOR,
@@ -119,7 +120,11 @@ def _arguments(form: TextForm, values: list[str], part: str, text: str) -> dict[
         raise InputError(f"rule {shown(text)}: expected {form.usage}, got {shown(part)}")
     found: dict[str, Any] = {}
     for name, value in zip(plain, values, strict=False):
-        found[name] = value if name in form.texts else as_typed(f"rule {shown(text)}: {name}", _of_hundred(name, value))
+        found[name] = (
+            value
+            if name in form.texts or (value == AUTO and name in form.auto)
+            else as_typed(f"rule {shown(text)}: {name}", _of_hundred(name, value))
+        )
     return found | words
 
 

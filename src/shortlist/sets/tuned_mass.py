@@ -1,0 +1,100 @@
+"""Cumulative mass with a penalty that is chosen on a part of the calibration rows: RAPS without anything to guess."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from shortlist.errors import InputError
+from shortlist.row_order import count_rows
+from shortlist.sets.batches import Batch, Batches
+from shortlist.sets.draws import CalibrationDraws, digest_of
+from shortlist.sets.prefixes import CumulativeMass, Randomized, ranks
+from shortlist.tensors import Probs, Target, is_single_label
+
+PENALTIES = (0.001, 0.01, 0.1, 0.2, 0.5)  # the grid of the paper
+SHARE = 0.2  # of the calibration rows
+ENTRIES = 2**24  # of probabilities that are kept to choose on; rows beyond them are for the calibration
+SPLIT = CalibrationDraws(0x5EED, torch.tensor(0))  # the rows are chosen by their numbers, whatever is in them
+
+
+class TunedMass(CumulativeMass):
+    """Cumulative mass whose penalty is chosen for the smallest average size of sets.
+
+    A fifth of the calibration rows, chosen by their numbers, decide: ``k_reg`` is the conformal quantile of the ranks of their
+    labels, and the penalty is that of a grid whose sets, with the threshold for these rows, are smallest on these rows; the
+    smallest of equally good ones. The other rows, which had no part in it, calibrate, so a conformal guarantee holds as it is.
+
+    Args:
+        generator: as for :class:`CumulativeMass`.
+        randomized: as for :class:`CumulativeMass`.
+        penalty: what was chosen; 0 before a fit.
+        k_reg: what was chosen; 0 before a fit.
+
+    Angelopoulos, Bates, Malik, Jordan, "Uncertainty sets for image classifiers using conformal prediction", 2021, appendix E.
+    """
+
+    kind = "tuned-cumulative-mass"
+    in_rounds = False
+
+    def __init__(self, generator: Any = None, randomized: Randomized = None, penalty: float = 0.0, k_reg: int = 0):
+        super().__init__(penalty, k_reg, generator, randomized)
+
+    def tuned(self, batches: Batches, rank: Callable[[int], int]) -> Batches:
+        """As declared by :class:`Ordering`: the penalty is chosen on a fifth of the rows; returns the others."""
+        if not batches.repeatable:
+            raise InputError(
+                "probs: expected rows that can be read twice, because the penalty is chosen on a part of them first: pass a "
+                "matrix, predictions or a function that starts a new pass; got an iterator"
+            )
+        found = [_part(batch, chosen=True) for batch in batches.whole_rows()]
+        rows = sum(len(part.probs) for part in found)
+        if not rows or rank(rows) > rows:
+            raise InputError(
+                f"probs: expected more calibration rows: a fifth of them, to choose the penalty on, is {rows}, too few for a "
+                "threshold; or give the penalty, raps:ALPHA:0.01:5"
+            )
+        self._choose(
+            torch.cat([part.probs for part in found]),
+            torch.cat([part.labels for part in found]),
+            torch.cat([part.row_numbers for part in found]),
+            rank(rows),
+        )
+        return self.calibrating(batches)
+
+    def calibrating(self, batches: Batches) -> Batches:
+        """As declared by :class:`Ordering`: the rows that the penalty was not chosen on."""
+
+        def rest() -> Any:
+            return (_part(batch, chosen=False) for batch in batches.whole_rows())
+
+        return Batches(rest, probabilities=batches.probabilities, widen=batches.widen)
+
+    def _choose(self, probs: Probs, target: Target, numbers: Tensor, rank: int) -> None:
+        if not is_single_label(target):
+            raise InputError("target: expected one label a row, to choose the penalty of raps on, got many labels")
+        self.k_reg = int(ranks(probs, target).flatten().sort().values[rank - 1])
+        shares = CalibrationDraws.of(digest_of(probs, target, numbers), self._start, None).shares(numbers).to(probs.device)
+        own = probs.gather(1, target[:, None]).double().squeeze(1)
+        whole = None if self.row_draws() is None else torch.ones_like(own)[:, None]
+        sizes = []
+        for penalty in PENALTIES:
+            candidate = CumulativeMass(penalty, self.k_reg)
+            values = candidate.at_labels(probs, target) - (0.0 if whole is None else shares * own)
+            sizes.append(int(count_rows(candidate.select(probs, values.sort().values[rank - 1], whole)).sum()))
+        self.penalty = PENALTIES[sizes.index(min(sizes))]
+
+
+def _part(batch: Batch, *, chosen: bool) -> Batch:
+    """The rows of a batch that the penalty is chosen on, or the others."""
+    numbers = batch.row_numbers.cpu()
+    few = numbers < ENTRIES / (SHARE * batch.probs.shape[1])
+    kept = ((SPLIT.shares(numbers) < SHARE) & few) == chosen
+
+    def of(part: Any) -> Any:
+        if part is None:
+            return None
+        return part[kept.to(part.device) if isinstance(part, Tensor) else kept.numpy()]
+
+    return Batch(*map(of, batch))
