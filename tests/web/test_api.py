@@ -280,6 +280,63 @@ def test_search_finds_rows_with_their_pictures_and_tells_no_path(tmp_path):
         assert "both present and absent" in contradiction["note"]
 
 
+def search_site(tmp_path, name, colour, ids=("a", "b")):
+    """An index whose first row has a picture of this colour."""
+    (tmp_path / f"{name}.jpg").write_bytes(jpeg(colour))
+    scores = Predictions(np.array([[2.0, -2.0], [-2.0, 2.0]]), classes=["fork", "knife"], link="sigmoid", ids=list(ids))
+    return Index.build(scores, tmp_path / name, columns={"path": [str(tmp_path / f"{name}.jpg"), None]})
+
+
+def test_a_running_server_searches_the_index_as_it_is_now(tmp_path):
+    index = search_site(tmp_path, "index", GREEN)
+    search_site(tmp_path, "other", RED, ids=("c", "d"))
+    with made(tmp_path, index=index) as site:
+        client = TestClient(make_app(site), base_url=BASE)
+
+        def found():
+            return [result["id"] for result in client.get("/v1/search", params={"q": "fork"}).json()["results"]]
+
+        assert found() == ["a", "b"]
+        Index.open(tmp_path / "index").delete(["a"])
+        assert found() == ["b"]
+        more = Predictions(np.array([[9.0, 9.0]]), classes=["fork", "knife"], link="sigmoid", ids=["new"])
+        Index.open(tmp_path / "index").add(more)
+        assert found() == ["new", "b"]
+        state = site.index
+        assert found() == ["new", "b"]
+        assert site.index is state  # opened once for each state
+        shown = client.get("/v1/search", params={"q": "fork"}).json()["results"][1]["url"]["s"]
+        assert client.get(shown).status_code == 404  # b has no picture
+        (tmp_path / "index").rename(tmp_path / "old")
+        assert found() == ["new", "b"]  # while there is none, the one that is open
+        (tmp_path / "other").rename(tmp_path / "index")
+        assert found() == ["c", "d"]
+
+
+def test_the_picture_of_a_row_is_never_that_of_a_row_of_another_index_with_its_number(tmp_path):
+    index = search_site(tmp_path, "index", GREEN)
+    search_site(tmp_path, "other", RED, ids=("c", "d"))
+    with made(tmp_path, index=index) as site:
+        client = TestClient(make_app(site), base_url=BASE)
+        before = client.get("/v1/search", params={"q": "fork"}).json()["results"][0]["url"]["s"]
+        np.testing.assert_allclose(similar_colour(client.get(before).content), GREEN, atol=12)
+        (tmp_path / "index").rename(tmp_path / "old")
+        (tmp_path / "other").rename(tmp_path / "index")
+        after = client.get("/v1/search", params={"q": "fork"}).json()["results"][0]["url"]["s"]
+        assert before != after  # a browser keeps pictures by their address
+        assert client.get(before).status_code == 404
+        np.testing.assert_allclose(similar_colour(client.get(after).content), RED, atol=12)
+
+
+def test_the_picture_of_a_reference_is_never_that_of_other_references_with_its_number(tmp_path):
+    with made(tmp_path) as site:
+        client = TestClient(make_app(site), base_url=BASE)
+        url = ask(client, RED).json()["results"][0]["images"][0]["url"]["s"]
+        assert client.get(url).status_code == 200
+        assert client.get(url.partition("?")[0]).status_code == 200
+        assert client.get(url.partition("?")[0] + "?of=other").status_code == 404
+
+
 def test_answers_come_without_references_too(tmp_path):
     with made(tmp_path, references=False) as site:
         found = ask(TestClient(make_app(site), base_url=BASE), RED).json()

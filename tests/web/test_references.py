@@ -11,7 +11,7 @@ from shortlist.errors import InputError
 from shortlist.models.embeddings import score_and_embed
 from shortlist.web.opening import open_references
 from shortlist.web.reference_pictures import ReferencePictures
-from shortlist.web.references import References
+from shortlist.web.references import References, file_digests, record_digest
 from tests.models.classifiers import NAMES, image, of_pictures, pictures
 from tests.references import identification as reference
 
@@ -66,6 +66,22 @@ def test_they_are_opened_again_and_belong_to_their_network_and_rows(tmp_path):
     assert opened.are_of(classifier, rows)
     assert not opened.are_of(classifier, split(29))
     assert not opened.are_of(of_pictures(backbone="plain-8-8"), rows)
+
+
+@pytest.mark.parametrize("name", ["embeddings.npy", "rows.npy", "typical.npy", "references.json"])
+def test_a_single_changed_bit_of_any_file_is_noticed(tmp_path, name):
+    classifier, rows, folder = of_pictures(), split(9), tmp_path / "references"
+    References.build(classifier, rows, folder)
+    good = (folder / name).read_bytes()
+    for place in range(0, len(good) - 1, max(1, len(good) // 60)):  # the last byte of the record is its line end
+        (folder / name).write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
+        with pytest.raises(InputError, match="cannot read the references"):
+            References.open(folder)
+    built = []
+    again = open_references(classifier, rows, folder, built.append)
+    assert built != []
+    assert "references" in again.notes[0]
+    assert (folder / name).read_bytes() == good
 
 
 def test_a_picture_that_was_replaced_under_its_name_is_embedded_again(tmp_path):
@@ -137,9 +153,11 @@ def test_numbers_that_lead_elsewhere_are_damage(tmp_path, harm):
     record = json.loads((folder / "references.json").read_text())
     rows, typical = np.load(folder / "rows.npy"), np.load(folder / "typical.npy")
     harm(record["starts"], rows, typical)
-    (folder / "references.json").write_text(json.dumps(record))
     np.save(folder / "rows.npy", rows)
     np.save(folder / "typical.npy", typical)
+    del record["digest"]
+    record["files"] = file_digests(folder)
+    (folder / "references.json").write_text(json.dumps({**record, "digest": record_digest(record)}))
     with pytest.raises(InputError, match="its parts do not belong together: remove the folder"):
         References.open(folder)
 

@@ -16,7 +16,7 @@ from shortlist.locks import folder_lock
 from shortlist.retrieval import changes
 from shortlist.retrieval.columns import KINDS, Columns
 from shortlist.retrieval.engines import Candidates, Engine, find_engine
-from shortlist.retrieval.manifest import Manifest, is_exclusive
+from shortlist.retrieval.manifest import Manifest, is_exclusive, state_stamp
 from shortlist.retrieval.parquet import RowNumbers, as_indices
 from shortlist.retrieval.query import Query, Reason, check_n
 from shortlist.retrieval.results import Result, Results
@@ -118,6 +118,20 @@ class Index:
     def refresh(self) -> None:
         """Open the latest state of the index."""
         self.snapshot = Snapshot(self.path, _threads())
+
+    def latest(self) -> "Index":
+        """This index if its folder still has the state that is open, else the latest state, opened beside it.
+
+        For readers that stay, such as servers: searches under way go on with the state that they began with. While there is no
+        state that can be read, it is this one.
+        """
+        stamp = state_stamp(self.path)
+        if stamp in (None, self.snapshot.stamp):
+            return self
+        try:
+            return Index.open(self.path)
+        except InputError:
+            return self
 
     def search(
         self,

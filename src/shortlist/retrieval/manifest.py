@@ -132,6 +132,15 @@ class Manifest:
         return cls(**{**content, **lists, "segments": segments})
 
 
+def state_stamp(folder: Path) -> tuple[int, ...] | None:
+    """By which a new state is noticed without reading it; None where there is none."""
+    try:
+        found = (folder / NAME).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+
+
 def json_seal(content: dict[str, Any]) -> str:
     """Checksum of the content of a dictionary, independent of its order.
 

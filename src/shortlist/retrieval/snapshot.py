@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from shortlist.errors import InputError
 from shortlist.retrieval.columns import Kinds
-from shortlist.retrieval.manifest import Manifest
+from shortlist.retrieval.manifest import Manifest, state_stamp
 from shortlist.retrieval.parquet import (
     DAMAGE,
     DamagedError,
@@ -54,6 +54,7 @@ class Snapshot:
     def __init__(self, folder: Path, threads: int):
         self.folder, self.threads = folder, threads
         for attempt in range(ATTEMPTS):
+            self.stamp = state_stamp(folder)  # before it is read, so that what follows is noticed
             self.manifest = Manifest.read(folder)
             try:
                 self.segments = [Segment(folder, entry, threads, len(self.classes)) for entry in self.manifest.segments]

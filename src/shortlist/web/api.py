@@ -4,6 +4,7 @@
 ``nothingKnown``, ``inSet``, ``images`` and ``model`` are ours.
 """
 
+import hashlib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -105,12 +106,22 @@ def _result(candidate: Candidate, compared: Compared | None, pictures: Reference
 
 def _images(compared: Compared, pictures: ReferencePictures) -> list[dict[str, Any]]:
     kinds = [("similar", number) for number in compared.similar] + [("typical", number) for number in compared.typical]
-    return [{"kind": kind, "url": {**picture_urls(number)}, **pictures.credit(number)} for kind, number in kinds]
+    return [{"kind": kind, "url": picture_urls(number, pictures.key), **pictures.credit(number)} for kind, number in kinds]
 
 
-def picture_urls(number: int) -> dict[str, str]:
-    """Where the picture of a reference is, small and larger."""
-    return {"s": f"/references/{number}/small.jpg", "o": f"/references/{number}/large.jpg"}
+def picture_urls(number: int, key: str) -> dict[str, str]:
+    """Where the picture of a reference is, small and larger; the key says of which references, for pages and browsers that
+    remember it after the server has others."""
+    return {letter: f"/references/{number}/{size}.jpg?of={key}" for letter, size in (("s", "small"), ("o", "large"))}
+
+
+def key_of(text: str) -> str:
+    """A short key by which a browser does not take the picture of one thing for that of another with its number.
+
+    >>> key_of("oak.jpg")
+    '2d77b541'
+    """
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
 
 
 def _superclass(found: Identification) -> dict[str, Any] | None:
@@ -127,7 +138,7 @@ def searched(found: Results, rows: int, illustrated: bool) -> dict[str, Any]:
         record = result.to_json()
         record["columns"] = {name: value for name, value in record["columns"].items() if name != "path"}
         record["score"] = record["score"] if math.isfinite(record["score"]) else None
-        picture = {"url": {"s": f"/search/pictures/{result.row}.jpg"}} if illustrated else {}
+        picture = {"url": {"s": f"/search/pictures/{result.row}.jpg?of={key_of(result.id)}"}} if illustrated else {}
         results.append({**record, **picture})
     return {"query": found.query.text, "rows": rows, "note": found.note, "results": results}
 

@@ -165,14 +165,21 @@ async def vote(site: Site, request: Request) -> Response:
 async def reference(site: Site, request: Request) -> Response:
     """The picture of a reference."""
     number, size = request.path_params["number"], request.path_params["size"]
-    if site.pictures is None or size not in ("small", "large"):
+    if (
+        site.pictures is None
+        or size not in ("small", "large")
+        or request.query_params.get("of") not in (None, site.pictures.key)
+    ):
         raise HTTPException(404)
     return _jpeg(await run_in_threadpool(site.pictures.jpeg, number, size), "private, max-age=3600")
 
 
 async def search_picture(site: Site, request: Request) -> Response:
     """The picture of a row of the index."""
-    return _jpeg(await run_in_threadpool(site.search_picture, request.path_params["row"]), "private, max-age=3600")
+    return _jpeg(
+        await run_in_threadpool(site.search_picture, request.path_params["row"], request.query_params.get("of")),
+        "private, max-age=3600",
+    )
 
 
 def _jpeg(content: bytes | None, caching: str = "no-store") -> Response:

@@ -33,6 +33,11 @@ class ReferencePictures:
         self._made: OrderedDict[tuple[int, str], bytes] = OrderedDict()
         self._lock, self._bytes = threading.Lock(), 0
 
+    @property
+    def key(self) -> str:
+        """Of which references these are: others may have another picture by the same number."""
+        return self._references.data[:8]
+
     def jpeg(self, number: int, size: Size = "small") -> bytes | None:
         """The picture of a reference; None if there is no such reference, or its picture can no longer be read."""
         if not 0 <= number < len(self._references):

@@ -163,18 +163,29 @@ class Site:
 
     def search(self, text: str, number: int) -> dict[str, Any]:
         """Rows of the index for which a query is most probably true."""
-        if self.index is None:
+        index = self._latest_index()
+        if index is None:
             raise GoneError("there is no index to search: start the server with --index INDEX")
-        columns = [name for name, kind in self.index.columns.items() if kind != "bytes"]
-        found = self.index.search(text, number, columns=columns)
-        return api.searched(found, len(self.index), illustrated=bool({PATH, THUMBNAIL} & set(self.index.columns)))
+        columns = [name for name, kind in index.columns.items() if kind != "bytes"]
+        found = index.search(text, number, columns=columns)
+        return api.searched(found, len(index), illustrated=bool({PATH, THUMBNAIL} & set(index.columns)))
 
-    def search_picture(self, row: int) -> bytes | None:
-        """The picture of a row of the index, JPEG."""
-        if self.index is None or row in self.index.snapshot.deleted:
+    def search_picture(self, row: int, of: str | None = None) -> bytes | None:
+        """The picture of a row of the index, JPEG; with ``of``, only if the row has the id that this key is of."""
+        index = self._latest_index()
+        if index is None or row in index.snapshot.deleted:
             return None
-        names = [name for name in (THUMBNAIL, PATH) if name in self.index.columns]
-        return jpeg_of(self.index.snapshot.values(np.array([row]), names).get(row, {}))[0]
+        rows = np.array([row])
+        if of is not None and [api.key_of(name) for name in index.snapshot.exact(rows).ids] != [of]:
+            return None
+        names = [name for name in (THUMBNAIL, PATH) if name in index.columns]
+        return jpeg_of(index.snapshot.values(rows, names).get(row, {}))[0]
+
+    def _latest_index(self) -> Index | None:
+        """The index in its latest state; it may be changed, or built again, while the server runs."""
+        if self.index is not None:
+            self.index = self.index.latest()
+        return self.index
 
     def health(self) -> dict[str, Any]:
         """Whether it works, and what it works with."""
