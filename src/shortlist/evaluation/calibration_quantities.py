@@ -8,8 +8,10 @@ from shortlist.metrics.calibration import NAMES, Norm
 from shortlist.metrics.classwise import class_errors
 from shortlist.metrics.totals import ratio
 
-# A probability of exactly 0 counts as e^-745, the smallest number above 0.
-LOG_LOSS = "mean of -log p of the labels; with several labels a row, of every label being present or absent"
+LOG_LOSS = (
+    "mean of -log p of the labels; with several labels a row, of every label being present or absent; "
+    "a probability of exactly 0 counts as e^-745"
+)
 
 
 def _calibration(over: Pairs, norm: Norm) -> Callable[[Evaluation], float | None]:
