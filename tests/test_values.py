@@ -165,6 +165,7 @@ DOORS: dict[str, Door] = {
     **rule_doors("risk_control", lambda: sets.risk_control("recall", 0.1), "scores", many=True),
     **rule_doors("per_label", lambda: sets.per_label("f1"), "scores", many=True),
     **rule_doors("gate", lambda: sets.gate(sets.threshold(0.1), 0.5), "probabilities", many=True),
+    **rule_doors("by", lambda: sets.by(sets.lac(0.3), "predicted"), "scores"),
     **rule_doors("cap", lambda: sets.cap(sets.aps(0.1), 3), "probabilities"),
     **rule_doors("floor", lambda: sets.floor(sets.lac(0.1)), "scores"),
     **rule_doors("pac", lambda: sets.pac(sets.lac(0.1), 0.1), "scores"),
@@ -196,7 +197,7 @@ EXCUSED = {
     },
     sets: {
         "Batches", "BoundCost", "Constraint", "CumulativeMass", "AverageError", "AverageSize", "ErrorPerClass",
-        "FittedThreshold", "Gate", "GivenLevel", "InterpolatedError", "LabelList", "LabelObjective", "Level", "Mass",
+        "FittedThreshold", "Gate", "GivenLevel", "Groups", "InterpolatedError", "LabelList", "LabelObjective", "Level", "Mass",
         "MassAbove", "Ordering", "Prefix", "Probability", "Rank", "Risk", "SetRule", "Size", "SizeSummary",
         "PacError", "PacRisk", "SurestNode", "TunedMass",  # parts of rules
         "FitState", "merged",  # answers of rows that were checked

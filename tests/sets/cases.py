@@ -54,6 +54,22 @@ def _conformal(scores, alpha=0.2):
     return lambda d: ref.conformal(scores, d.calibration, d.target, d.new, alpha, d.prior)
 
 
+def _by_predicted(scores, least=4):
+    """Literally: the rows with the same most probable label by themselves, unless these are fewer than ``least``."""
+
+    def reference(d):
+        first = d.calibration.argmax(1)
+        found = ref.conformal(scores, d.calibration, d.target, d.new, 0.2, d.prior)
+        for label in range(d.new.shape[1]):
+            own = first == label
+            if own.sum() >= least:
+                here = d.new.argmax(1) == label
+                found[here] = ref.conformal(scores, d.calibration[own], d.target[own], d.new[here], 0.2, d.prior)
+        return found
+
+    return reference
+
+
 def _classwise(scores, alpha=0.2):
     return lambda d: ref.classwise(scores, d.calibration, d.target, d.new, alpha, d.prior)
 
@@ -127,6 +143,8 @@ CASES = [
         lambda prior: sets.interpolated(sets.lac(0.2), 0.25),
         lambda d: ref.interpolated(d.calibration, d.target, d.new, 0.2, 0.25),
     ),
+    Case("by_predicted", lambda prior: sets.by(sets.lac(0.2), "predicted"), _by_predicted(ref.lac_scores)),
+    Case("by_predicted_aps", lambda prior: sets.by(sets.aps(0.2, randomized=False), "predicted", 20), _by_predicted(ref.aps_scores, 20)),
     Case(
         "risk_control",
         lambda prior: sets.risk_control("recall", 0.2),

@@ -80,7 +80,7 @@ def measure(
     with torch.no_grad():
         for rows in predictions.blocks():
             probs = rows.plausibility()
-            sets = None if sets_of is None else sets_of(probs, rows.scores, rows.quality)
+            sets = None if sets_of is None or rule is None else sets_of(probs, rows.scores, rows.quality, rule.groups_in(rows))
             accepted = None if rule is None or rule.gate is None else rule.gate.accepts(probs, rows.quality)
             if only is None:
                 picker.add(probs, sets, rows.target, tally.rows)

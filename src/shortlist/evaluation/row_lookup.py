@@ -46,6 +46,6 @@ class RowLookup:
     def _answers(self, part: Predictions, probs: Tensor) -> list[LabelList]:
         called = "probs" if part.link is not None else "scores"
         rule = self.rule or top_k(min(WITHOUT_RULE, part.num_classes))
-        sets = rule.in_blocks()(probs, part.scores, part.quality)
+        sets = rule.in_blocks()(probs, part.scores, part.quality, rule.groups_in(part))
         lists = label_lists(sets, probs, part.class_names, part.ids or (), part.target, called)
         return Describer(rule, part.superclasses)(lists, sets, probs, part.quality)

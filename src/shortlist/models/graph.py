@@ -93,6 +93,11 @@ class GraphRule(nn.Module):
 
     def __init__(self, rule: SetRule):
         super().__init__()
+        if rule.groups is not None:
+            raise InputError(
+                f"rule {rule.text}: expected a rule with one threshold for all rows, as the graph knows no groups: export "
+                "without the rule, and apply it to the probabilities"
+            )
         self.ordering, self.least, self.most, self.gate = rule.ordering, rule.least, rule.most, rule.gate
         exact = rule.fitted_buffer("threshold")
         if isinstance(rule.ordering, Prefix | SurestNode):  # whose values are float64

@@ -11,6 +11,7 @@ from shortlist.sets.cost import BoundCost, bound_cost
 from shortlist.sets.coverage_law import ClassLaws, CoverageLaw, class_laws, coverage_law
 from shortlist.sets.fit_state import FitState, merged
 from shortlist.sets.gates import Gate
+from shortlist.sets.groups import Groups
 from shortlist.sets.hierarchy import SurestNode
 from shortlist.sets.high_probability import PacError, PacRisk, pac
 from shortlist.sets.lists import LabelList, label_lists
@@ -23,6 +24,7 @@ from shortlist.sets.rule import SetRule
 from shortlist.sets.rules import (
     aps,
     average_k,
+    by,
     cap,
     classwise,
     floor,
@@ -61,6 +63,7 @@ __all__ = [
     "FittedThreshold",
     "Gate",
     "GivenLevel",
+    "Groups",
     "InterpolatedError",
     "LabelList",
     "LabelObjective",
@@ -83,6 +86,7 @@ __all__ = [
     "aps",
     "average_k",
     "bound_cost",
+    "by",
     "cap",
     "class_laws",
     "classwise",

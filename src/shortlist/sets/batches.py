@@ -13,8 +13,9 @@ from shortlist.class_names import check_same_batches, check_same_names, column_n
 from shortlist.errors import InputError
 from shortlist.predictions import Predictions
 from shortlist.predictions.checks import as_quality
+from shortlist.predictions.columns import as_column
 from shortlist.row_names import check_same_rows
-from shortlist.tensors import Probs, Target, as_target, as_tensor, check_scores, check_target
+from shortlist.tensors import Array, Probs, Target, as_target, as_tensor, check_scores, check_target
 
 Source: TypeAlias = Tensor | np.ndarray[Any, Any] | Predictions | Iterable[Any] | Callable[[], Iterable[Any]]
 Progress: TypeAlias = Callable[[int], None]  # called with the number of rows read so far in a pass
@@ -31,6 +32,7 @@ class Batch(NamedTuple):
         scores: what the probabilities were computed from, where the source is predictions; otherwise None.
         quality: one number for each row, (N,), if there is any.
         numbers: the number of each row among all rows, int64 (N,); they follow the order of the source by default.
+        groups: the group of each row, an array of texts or numbers (N,), if there are groups.
     """
 
     probs: Probs
@@ -38,6 +40,19 @@ class Batch(NamedTuple):
     scores: Tensor | None = None
     quality: Tensor | None = None
     numbers: Tensor | None = None
+    groups: Array | None = None
+
+    def rows(self, index: Tensor) -> "Batch":
+        """These rows, by number or truth value."""
+
+        def taken(part: Tensor | None) -> Tensor | None:
+            return None if part is None else part[index.to(part.device)]
+
+        probs, groups = (
+            self.probs[index.to(self.probs.device)],
+            None if self.groups is None else self.groups[index.cpu().numpy()],
+        )
+        return Batch(probs, taken(self.target), taken(self.scores), taken(self.quality), taken(self.numbers), groups)
 
     @property
     def labels(self) -> Target:
@@ -61,13 +76,16 @@ class Batches:
     Args:
         source: a matrix (tensor, array, data frame or nested list), predictions, an iterable of batches such as a
             ``DataLoader``, or a function that starts a new pass over batches. A batch is ``probs``, ``(probs,)``,
-            ``(probs, target)`` or ``(probs, target, quality)``. A generator can be read only once.
+            ``(probs, target)``, ``(probs, target, quality)`` or ``(probs, target, quality, groups)``. A generator can be read
+            only once.
         target: the labels of a matrix; other sources bring their own.
         progress: callback, called after each batch with the number of rows read so far; every pass starts from 0.
         quality: one number for each row of a matrix; other sources bring their own.
         probabilities: whether the values must be probabilities, rather than any scores.
         widen: whether bfloat16 is read as float32, as fits need it; true by default.
         first_row: the number of the first row, where the source is a part of all rows.
+        groups: the group of each row of a matrix, texts or numbers; other sources bring their own.
+        column: the column of predictions that holds the groups of their rows, if there are groups.
 
     The first pass checks the values of every batch as it is read: no NaN, labels below the number of classes, and
     probabilities from 0 to 1 where they are needed. Predictions were checked when they were made.
@@ -88,7 +106,11 @@ class Batches:
         probabilities: bool = False,
         widen: bool = True,
         first_row: int = 0,
+        groups: Any = None,
+        column: str | None = None,
     ):
+        self.column = column
+        self.groups: Array | None = None
         self.widen, self.first_row = widen, first_row
         self.source, self.progress, self.probabilities = source, progress, probabilities
         self._checked = isinstance(source, Predictions)  # they check their values themselves
@@ -107,8 +129,11 @@ class Batches:
                 check_target(self.whole, self.target, "probs")
             check_same_rows(source, quality, "quality")
             self.quality = None if quality is None else as_quality(quality, len(self.whole))
-        elif quality is not None:
+            check_same_rows(source, groups, "groups")
+            self.groups = None if groups is None else as_column(groups, len(self.whole), "groups")
+        elif quality is not None or groups is not None:
             check_no_quality(quality, source)
+            check_no_groups(groups, source)
         elif target is not None:
             raise InputError("target: expected None, because batches and predictions bring their own labels, got a target")
         elif not isinstance(source, Predictions) and not callable(source) and not isinstance(source, Iterable):
@@ -143,10 +168,11 @@ class Batches:
 
     def _batches(self) -> Iterator[Batch]:
         if self.whole is not None:
-            yield Batch(self.whole, self.target, None, self.quality)
+            yield Batch(self.whole, self.target, None, self.quality, groups=self.groups)
         elif isinstance(self.source, Predictions):
             for block in self.source.blocks():
-                yield Batch(block.plausibility(), block.target, block.scores, block.quality)
+                groups = None if self.column is None else block.columns.get(self.column)
+                yield Batch(block.plausibility(), block.target, block.scores, block.quality, groups=groups)
         else:
             yield from self._read()
 
@@ -159,11 +185,11 @@ class Batches:
             yield batch
 
     def _batch(self, item: Any) -> Batch:
-        """The parts of ``probs``, ``(probs,)``, ``(probs, target)`` or ``(probs, target, quality)``."""
+        """The parts of ``probs``, ``(probs,)``, ``(probs, target)``, … as the class lists them."""
         if isinstance(item, Batch):
             return item
-        parts = item if isinstance(item, tuple | list) and len(item) <= 3 and not is_matrix(item) else (item,)
-        values, labels, quality = (*parts, None, None)[:3]
+        parts = item if isinstance(item, tuple | list) and len(item) <= 4 and not is_matrix(item) else (item,)
+        values, labels, quality, groups = (*parts, None, None, None)[:4]
         probs = as_probs(values)
         self._check_names(column_names(values))
         labels = labels_by_name(labels, values, self.names)
@@ -172,7 +198,9 @@ class Batches:
         target = None if labels is None else as_target(labels)
         if target is not None:
             check_target(probs, target, "probs")
-        return Batch(probs, target, None, None if quality is None else as_quality(quality, len(probs)))
+        check_same_rows(values, groups, "groups")
+        quality = None if quality is None else as_quality(quality, len(probs))
+        return Batch(probs, target, None, quality, groups=None if groups is None else as_column(groups, len(probs), "groups"))
 
     def _check_names(self, names: list[str] | None) -> None:
         """Raise an error if the columns of a batch have other names than those before, or the same in another order."""
@@ -219,6 +247,14 @@ def check_no_quality(quality: Any, source: Any) -> None:
     if quality is not None:
         how = "use predictions.with_quality(…)" if isinstance(source, Predictions) else "use batches (probs, target, quality)"
         raise InputError(f"quality: expected None, because batches and predictions bring their own, got one: {how}")
+
+
+def check_no_groups(groups: Any, source: Any) -> None:
+    """Raise an error if groups are given beside rows that bring their own."""
+    if groups is not None:
+        named = isinstance(source, Predictions)
+        how = "use predictions.with_columns(…)" if named else "use batches (probs, target, quality, groups)"
+        raise InputError(f"groups: expected None, because batches and predictions bring their own, got some: {how}")
 
 
 def is_matrix(values: Any) -> bool:

@@ -10,7 +10,7 @@ from shortlist.sets.batches import Batch, Batches
 from shortlist.sets.draws import same_draws
 from shortlist.sets.rule import SetRule
 from shortlist.sets.sizes import SizeSummary
-from shortlist.tensors import Sets, blocks_of
+from shortlist.tensors import Array, Sets, blocks_of
 
 
 class SetsInBlocks:
@@ -23,21 +23,24 @@ class SetsInBlocks:
     def __init__(self, rule: SetRule):
         self._rule, self._draws = rule, rule.ordering.row_draws()
 
-    def __call__(self, probs: Tensor, scores: Tensor | None = None, quality: Tensor | None = None) -> Sets:
+    def __call__(
+        self, probs: Tensor, scores: Tensor | None = None, quality: Tensor | None = None, groups: Array | None = None
+    ) -> Sets:
         """The sets of a block of values that have been checked already.
 
         Args:
             probs: (N, C).
             scores: what the probabilities were computed from, if that is known: a randomised rule draws by these.
             quality: (N,), if the gate compares rows by it.
+            groups: the group of each row, (N,), if there is a threshold for each.
         """
-        return self._rule.gated(probs, self._rule.bounded(probs, self.unbounded(probs, scores)), quality)
+        return self._rule.gated(probs, self._rule.bounded(probs, self.unbounded(probs, scores, groups)), quality)
 
-    def unbounded(self, probs: Tensor, scores: Tensor | None = None) -> Sets:
+    def unbounded(self, probs: Tensor, scores: Tensor | None = None, groups: Array | None = None) -> Sets:
         """The same before the cap, the floor and the gate."""
         if self._draws is None:
-            return self._rule.unbounded(probs)
-        return self._rule.unbounded(probs, self._draws(probs if scores is None else scores).to(probs.device))
+            return self._rule.unbounded(probs, None, groups)
+        return self._rule.unbounded(probs, self._draws(probs if scores is None else scores).to(probs.device), groups)
 
 
 def measured(rule: SetRule, batches: Batches) -> SizeSummary | None:
@@ -56,6 +59,7 @@ def size_counts(rule: SetRule, batches: Iterable[Batch]) -> Tensor | None:
                 counts = torch.zeros(batch.probs.shape[1] + 1, dtype=torch.int64, device=batch.probs.device)
             for rows in blocks_of(batch.probs):
                 scores, quality = (None if part is None else part[rows] for part in (batch.scores, batch.quality))
-                sizes = count_rows(sets_of(batch.probs[rows], scores, quality)).to(counts.device)
+                groups = None if batch.groups is None else batch.groups[rows]
+                sizes = count_rows(sets_of(batch.probs[rows], scores, quality, groups)).to(counts.device)
                 counts.scatter_add_(0, sizes, torch.ones_like(sizes))
     return None if counts is None else counts.cpu()

@@ -55,6 +55,11 @@ class AverageError(Constraint):
         """As declared by :class:`Constraint`, on the rows on which the ordering has not chosen anything."""
         return super().fit(ordering, ordering.tuned(batches, lambda n: conformal_rank(n, self.level)))
 
+    @property
+    def fewest_rows(self) -> int:
+        """The number of rows from which the threshold leaves a label out."""
+        return math.ceil(1 / self.level) - 1
+
     def values(self, ordering: Ordering, batch: Batch) -> Values:
         """The ordering at the true labels."""
         target = batch.labels
@@ -78,8 +83,8 @@ class AverageError(Constraint):
         labels = torch.tensor(n)
         if rank > n:
             note = (
-                f"{n} calibration rows are too few for an error of {self.alpha} "
-                f"({math.ceil(1 / self.level) - 1} are needed): every label is returned"
+                f"{n} calibration rows are too few for an error of {self.alpha} ({self.fewest_rows} are needed): every label "
+                "is returned"
             )
             return FittedThreshold(torch.tensor(ordering.worst(), dtype=torch.float64), (note,), labels)
         [place] = ranked(counts, ranks_from_top(np.array([n]), self.level, ordering))
@@ -130,10 +135,9 @@ class ErrorPerClass(AverageError):
         thresholds, labels = found
         notes: tuple[str, ...] = ()
         if always := int((thresholds == ordering.worst()).sum()):
-            least = math.ceil(1 / self.level) - 1
             notes = (
-                f"{always} of {len(thresholds)} classes have fewer than the {least} calibration rows that an error of "
-                f"{self.alpha} needs: they are in every set",
+                f"{always} of {len(thresholds)} classes have fewer than the {self.fewest_rows} calibration rows that an error "
+                f"of {self.alpha} needs: they are in every set",
             )
         return FittedThreshold(thresholds, notes, labels)
 

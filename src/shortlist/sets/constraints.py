@@ -93,6 +93,11 @@ class Constraint(RulePart):
         """Whether thresholds are found in rounds, so that the rows may be in several places."""
         return type(self).values is not Constraint.values
 
+    @property
+    def fewest_rows(self) -> int:
+        """The number of calibration rows from which a threshold means what it should."""
+        return ENOUGH
+
     def draws_from(self, ordering: Ordering) -> bool:
         """Whether draws have to be known before anything can be counted."""
         return self.takes_draws and ordering.row_draws() is not None

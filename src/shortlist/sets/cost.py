@@ -41,7 +41,7 @@ class BoundCost:
         return f"{text}, coverage {self.coverage_before:.1%} → {self.coverage_after:.1%}"
 
 
-def bound_cost(rule: SetRule, probs: Source, target: Any = None, *, quality: Any = None) -> BoundCost:
+def bound_cost(rule: SetRule, probs: Source, target: Any = None, *, quality: Any = None, groups: Any = None) -> BoundCost:
     """What the cap and the floor of a fitted rule change on these rows; with labels, also for coverage.
 
     Args:
@@ -49,6 +49,7 @@ def bound_cost(rule: SetRule, probs: Source, target: Any = None, *, quality: Any
         probs: as in :meth:`SetRule.fit`.
         target: as in :meth:`SetRule.fit`.
         quality: as in :meth:`SetRule.fit`.
+        groups: as in :meth:`SetRule.fit`.
 
     >>> from shortlist.sets import cap, threshold
     >>> rule = cap(threshold(0.2), 1)
@@ -60,9 +61,10 @@ def bound_cost(rule: SetRule, probs: Source, target: Any = None, *, quality: Any
     labelled = True
     sets_of = rule.in_blocks()
     # Not widened: the sets are those that calling the rule gives, in the dtype of the probabilities.
-    batches = Batches(probs, target, quality=quality, probabilities=rule.needs_probabilities, widen=False)
+    reading: dict[str, Any] = {"probabilities": rule.needs_probabilities, "widen": False}
+    batches = Batches(probs, target, quality=quality, groups=groups, column=rule.column, **reading)
     for batch in batches.whole_rows():
-        free = sets_of.unbounded(batch.probs, batch.scores)
+        free = sets_of.unbounded(batch.probs, batch.scores, batch.groups)
         both = (free, rule.bounded(batch.probs, free))
         before, after = (rule.gated(batch.probs, sets, batch.quality) for sets in both)
         total += _changes(before, after, batch.target).cpu()

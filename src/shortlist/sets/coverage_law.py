@@ -222,5 +222,7 @@ def class_laws(rule: SetRule | None) -> ClassLaws | None:
 
 
 def _promises(rule: SetRule | None, kind: type[AverageError]) -> TypeGuard["_Conformal"]:
-    """Whether a fitted rule has a constraint of exactly this kind, and no cap, which may take covered labels away."""
-    return rule is not None and rule.fitted and type(rule.constraint) is kind and rule.most is None
+    """Whether a fitted rule has a constraint of exactly this kind, no cap, and one group."""
+    if rule is None or not rule.fitted or rule.groups is not None:
+        return False
+    return type(rule.constraint) is kind and rule.most is None

@@ -13,9 +13,10 @@ from safetensors.numpy import load as load_arrays, save as save_arrays
 from shortlist.errors import InputError
 from shortlist.leading_bits import BitCounts, added
 from shortlist.sets.draws import Digest
+from shortlist.sets.groups import Found
 from shortlist.tensors import Array
 
-Stage: TypeAlias = Literal["gate", "draws", "threshold", "sizes", "done"]
+Stage: TypeAlias = Literal["gate", "draws", "threshold", "groups", "sizes", "done"]
 FORMAT = "shortlist-fit/1"
 HEADER = "header"
 
@@ -32,6 +33,7 @@ class Known:
         threshold: of the rule, float64, () or (C,).
         labels: the number of labels that it was chosen on.
         notes: what the user should know about it.
+        groups: what was found for groups of rows, by their names.
     """
 
     sizes: bool = True
@@ -41,6 +43,7 @@ class Known:
     threshold: Array | None = None
     labels: Array | None = None
     notes: tuple[str, ...] = ()
+    groups: dict[str, Found] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -72,12 +75,13 @@ class FitState:
     States of the same round are merged in any order, ``a + b``, with the same result; :meth:`to_bytes` is what is sent.
 
     Args:
-        stage: what the round is for: the threshold of the gate, the seed of random draws, the threshold of the rule, or the
-            sizes of its sets; ``done`` if nothing is left to ask.
+        stage: what the round is for: the threshold of the gate, the seed of random draws, the threshold of the rule, those
+            of the groups of rows, or the sizes of its sets; ``done`` if nothing is left to ask.
         known: what earlier rounds have found.
         rows: the number of rows that have answered.
         origin: the number of classes of these rows, their names and link where they are known; None without rows.
         counts: of values, for a threshold.
+        groups: of values of groups of rows, by their names.
         digest: of the rows, for draws.
         sizes: of sets.
     """
@@ -89,6 +93,7 @@ class FitState:
     counts: BitCounts | None = None
     digest: Digest = field(default_factory=Digest)
     sizes: Sizes = field(default_factory=Sizes)
+    groups: dict[str, BitCounts] = field(default_factory=dict)
 
     @property
     def done(self) -> bool:
@@ -103,7 +108,7 @@ class FitState:
     def empty(self) -> "FitState":
         """The same round without answers."""
         counts = None if self.counts is None else self.counts.empty()
-        return FitState(self.stage, self.known, counts=counts)
+        return FitState(self.stage, self.known, counts=counts, groups={name: one.empty() for name, one in self.groups.items()})
 
     def merge(self, other: "FitState") -> "FitState":
         """The answers of the rows of both."""
@@ -115,6 +120,7 @@ class FitState:
                 f"{_origin_in_words(self.origin)} and {_origin_in_words(other.origin)}"
             )
         counts = None if self.counts is None or other.counts is None else self.counts.merge(other.counts)
+        both = self.groups.keys() & other.groups.keys()
         return replace(
             self,
             rows=self.rows + other.rows,
@@ -122,6 +128,7 @@ class FitState:
             counts=counts,
             digest=self.digest.merge(other.digest),
             sizes=self.sizes.merge(other.sizes),
+            groups=self.groups | other.groups | {name: self.groups[name] + other.groups[name] for name in both},
         )
 
     __add__ = merge
@@ -144,6 +151,11 @@ class FitState:
         if self.counts is not None:
             header["counts"], more = self.counts.packed()
             arrays |= {f"counts.{name}": array for name, array in more.items()}
+        header["groups"] = []
+        for place, (name, counts) in enumerate(sorted(self.groups.items())):
+            plain, more = counts.packed()
+            header["groups"].append((name, plain))
+            arrays |= {f"groups.{place}.{part}": array for part, array in more.items()}
         text = np.frombuffer(json.dumps(header).encode(), np.uint8)
         held = {name: np.asarray(array, order="C") for name, array in arrays.items() if array is not None}
         content: bytes = save_arrays({HEADER: text, **held})
@@ -167,10 +179,10 @@ def _from_parts(header: dict[str, Any], arrays: dict[str, Array]) -> FitState:
     known["seed"] = None if known["seed"] is None else tuple(known["seed"])
     known["notes"] = tuple(known["notes"])
     held: dict[str, Any] = {name: arrays.get(f"known.{name}") for name in ("listed", "threshold", "labels")}
-    counts = None
-    if header["counts"] is not None:
-        parts = {name.removeprefix("counts."): array for name, array in arrays.items() if name.startswith("counts.")}
-        counts = BitCounts.unpacked(header["counts"], parts)
+    known["groups"] = {name: Found(*found) for name, found in known["groups"].items()}
+    counts = None if header["counts"] is None else BitCounts.unpacked(header["counts"], _below("counts.", arrays))
+    told = enumerate(header["groups"])
+    groups = {name: BitCounts.unpacked(plain, _below(f"groups.{place}.", arrays)) for place, (name, plain) in told}
     return FitState(
         header["stage"],
         Known(**known, **held),
@@ -179,7 +191,13 @@ def _from_parts(header: dict[str, Any], arrays: dict[str, Array]) -> FitState:
         counts,
         Digest(*header["digest"]),
         Sizes(arrays["sizes.sizes"], arrays["sizes.counts"], *header["sizes"]),
+        groups,
     )
+
+
+def _below(prefix: str, arrays: dict[str, Array]) -> dict[str, Array]:
+    """The arrays whose names begin so, without it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def merged(states: Iterable[FitState]) -> FitState:

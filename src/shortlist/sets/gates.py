@@ -195,10 +195,8 @@ def answered(batches: Batches, gate: Gate, *, one_label: bool, part: bool = Fals
         for batch in batches.whole_rows():
             kept = has_label(batch.labels) & gate.accepts(batch.probs, batch.quality)
             found = found or bool(kept.any())
-            target = batch.labels[kept]
-            quality = None if batch.quality is None else batch.quality[kept.to(batch.quality.device)]
-            numbers = None if batch.numbers is None else batch.numbers[kept]
-            yield Batch(batch.probs[kept], _only_labels(target) if one_label else target, None, quality, numbers)
+            rows = batch._replace(scores=None).rows(kept)
+            yield rows._replace(target=_only_labels(rows.labels)) if one_label else rows
         if not found and not part:
             raise none_accepted(gate)
 

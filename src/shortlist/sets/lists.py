@@ -124,7 +124,7 @@ def lists_of(predictions: Predictions, rule: SetRule) -> Iterator[tuple[Sets, li
     sets_of, describe = rule.in_blocks(), Describer(rule, predictions.superclasses)
     for block in predictions.blocks():
         probs = block.plausibility()
-        sets = sets_of(probs, block.scores, block.quality)
+        sets = sets_of(probs, block.scores, block.quality, rule.groups_in(block))
         called = "probs" if block.link is not None else "scores"
         lists = _lists(sets, probs, block.class_names, block.ids or (), block.target, called)
         yield sets, describe(lists, sets, probs, block.quality)

@@ -44,6 +44,11 @@ class Risk(Constraint):
             f"{1 - float(self.level):g}; a row without labels misses none), if rows are exchangeable."
         )
 
+    @property
+    def fewest_rows(self) -> int:
+        """The number of rows from which a label may be missed."""
+        return math.ceil(1 / self.level) - 1
+
     def values(self, ordering: Ordering, batch: Batch) -> Values:
         """The ordering at the labels, in groups by the number of labels of their row."""
         target = batch.labels

@@ -8,6 +8,7 @@ from shortlist.checks import decimal
 from shortlist.fitting import Fitted
 from shortlist.sets.constraints import Constraint
 from shortlist.sets.gates import Gate
+from shortlist.sets.groups import Groups
 from shortlist.sets.orderings import Ordering
 
 
@@ -17,6 +18,7 @@ class Promises(Fitted):
     ordering: Ordering
     constraint: Constraint
     gate: Gate | None
+    groups: Groups | None
     least: int
     most: int | None
     threshold: Tensor | None
@@ -42,7 +44,8 @@ class Promises(Fitted):
     @property
     def fitted(self) -> bool:
         """Whether the rule, and its gate if it has one, have their thresholds."""
-        return self.threshold is not None and (self.gate is None or self.gate.fitted)
+        parts = (part for part in (self.gate, self.groups) if part is not None)
+        return self.threshold is not None and all(part.fitted for part in parts)
 
     @property
     def needs_labels(self) -> bool:
@@ -66,6 +69,11 @@ class Promises(Fitted):
         return self.gate is not None and self.gate.needs_quality
 
     @property
+    def column(self) -> str | None:
+        """The column that holds the group of each row, if the rule has groups that are a column."""
+        return None if self.groups is None or self.groups.predicted else self.groups.column
+
+    @property
     def alpha(self) -> float | None:
         """The allowed error, if the rule has one."""
         alpha = getattr(self.constraint, "alpha", None)
@@ -83,6 +91,8 @@ class Promises(Fitted):
         parts = [self.constraint.guarantee.removesuffix(".")]
         if self.ordering.promise and self.constraint.takes_draws:
             parts.append(self.ordering.promise)
+        if self.groups is not None:
+            parts.append(self.groups.guarantee(self.constraint))
         if self.most is not None:
             parts.append(f"the cap of {self.most} may remove labels")
         if self.least:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 PRIOR, RANDOM, SUPERCLASSES = "prior", "random", "superclasses"
+COLUMN = "column"  # an argument that keeps its capitals
 DETERMINISTIC, AUTO = "deterministic", "auto"
 RANDOM_OR_NOT = f"{RANDOM}|{DETERMINISTIC}"
 WORDS = (PRIOR, RANDOM, RANDOM_OR_NOT)  # arguments that are written as they are, at the end

@@ -11,18 +11,21 @@ from shortlist.checks import check_values, flag
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.predictions import Predictions
 from shortlist.predictions.checks import as_quality
+from shortlist.predictions.columns import as_column
 from shortlist.row_names import check_same_rows
-from shortlist.sets.batches import Batches, Progress, Source, as_probs, check_no_quality
+from shortlist.sets.batches import Batches, Progress, Source, as_probs, check_no_groups, check_no_quality
 from shortlist.sets.bounds import bounded, checked_bounds
 from shortlist.sets.constraints import Constraint, check_threshold
 from shortlist.sets.fit_state import FitState
 from shortlist.sets.gates import Gate, answered, needs_quality
+from shortlist.sets.group_search import fit_by_group
+from shortlist.sets.groups import Groups, needs_groups
 from shortlist.sets.hints import notes_on_mass, warn_of_scale
 from shortlist.sets.orderings import Ordering
 from shortlist.sets.origin import check_same_origin, origin_of
 from shortlist.sets.promises import Promises
 from shortlist.sets.sizes import SizeSummary
-from shortlist.tensors import Sets, as_tensor
+from shortlist.tensors import Array, Sets, as_tensor
 
 if TYPE_CHECKING:
     from shortlist.sets.blocks import SetsInBlocks
@@ -38,6 +41,7 @@ class SetRule(Promises):
         least: the smallest size of a set (``floor``); 0 by default.
         most: the largest size of a set (``cap``); None (the default) is no limit.
         gate: refuses rows, which get an empty set whatever ``least`` says; None (the default) answers every row.
+        groups: which column rows are grouped by, each group with a threshold of its own; None (the default) has one for all.
 
     Attributes:
         threshold: the threshold, float64, () or (C,); None before the fit.
@@ -62,6 +66,7 @@ class SetRule(Promises):
         least: int = 0,
         most: int | None = None,
         gate: Gate | None = None,
+        groups: Groups | None = None,
     ):
         super().__init__()
         if not isinstance(ordering, Ordering):
@@ -69,6 +74,7 @@ class SetRule(Promises):
         if not isinstance(constraint, Constraint):
             raise InputError(f"constraint: expected a Constraint, got {type(constraint).__name__}")
         self.text, self.ordering, self.constraint, self.gate = text, ordering, constraint, gate
+        self.groups = groups
         self.least, self.most = checked_bounds(least, most)
         self.notes, self.calibrated, self.origin, self.fitted_labels = (), None, None, None
         fixed = constraint.fixed()
@@ -76,7 +82,14 @@ class SetRule(Promises):
 
     @torch.no_grad()
     def fit(
-        self, probs: Source, target: Any = None, *, quality: Any = None, progress: Progress | None = None, keep: bool = False
+        self,
+        probs: Source,
+        target: Any = None,
+        *,
+        quality: Any = None,
+        groups: Any = None,
+        progress: Progress | None = None,
+        keep: bool = False,
     ) -> Self:
         """Choose the threshold on calibration rows, and measure the sizes of the sets there.
 
@@ -88,20 +101,23 @@ class SetRule(Promises):
 
         Args:
             probs: probabilities (N, C) as a tensor, an array, a data frame or a nested list; predictions; batches of
-                ``probs``, ``(probs, target)`` or ``(probs, target, quality)``, such as a ``DataLoader``; or a function that
-                starts a new pass over batches.
+                ``probs``, ``(probs, target)``, ``(probs, target, quality)`` or ``(probs, target, quality, groups)``, such as a
+                ``DataLoader``; or a function that starts a new pass over batches.
             target: labels of the rows of a matrix, if the rule needs them.
             quality: one number for each row of a matrix, if the gate compares rows by it.
+            groups: the group of each row of a matrix, texts or numbers, if the rule has a threshold for each; an empty text is
+                a row whose group is not known.
             progress: callback, called with the number of rows read so far; every pass over the rows starts from 0.
             keep: whether a conformal rule keeps the values of its calibration rows, for :meth:`p_values`; saved with the rule.
         """
         if isinstance(probs, Predictions):
             check_no_quality(quality, probs)
+            check_no_groups(groups, probs)
             self.check_reads(probs)
         kind = {"probabilities": self.needs_probabilities, "widen": self.needs_fit}
         from shortlist.sets.p_values import keep_values
 
-        batches = Batches(probs, target, progress, quality=quality, **kind)
+        batches = Batches(probs, target, progress, quality=quality, groups=groups, column=self.column, **kind)
         if batches.whole is not None and self.chooses_threshold and not self.needs_probabilities:
             warn_of_scale(batches.whole)
         with self.whole_or_not():
@@ -131,7 +147,10 @@ class SetRule(Promises):
             self.origin = {"classes": batches.classes, **origin_of(probs, rows.names)}
 
     def _choose_threshold(self, batches: Batches, device: torch.device) -> None:
-        found = self.constraint.fit(self.ordering, batches)
+        if self.groups is None:
+            found = self.constraint.fit(self.ordering, batches)
+        else:
+            found = fit_by_group(self.groups, self.constraint, self.ordering, batches)
         threshold = as_tensor(found.threshold, "threshold").double()
         check_threshold(threshold, self.constraint, batches.classes)
         self.threshold, self.notes, self.fitted_labels = threshold.to(device), tuple(found.notes), found.labels
@@ -156,7 +175,14 @@ class SetRule(Promises):
         return begin(self, sample, sizes=sizes)
 
     def summary(
-        self, state: FitState, probs: Source, target: Any = None, *, quality: Any = None, first_row: int = 0
+        self,
+        state: FitState,
+        probs: Source,
+        target: Any = None,
+        *,
+        quality: Any = None,
+        groups: Any = None,
+        first_row: int = 0,
     ) -> FitState:
         """What some of the calibration rows answer to a round: a state that is merged with those of the other rows.
 
@@ -165,11 +191,12 @@ class SetRule(Promises):
             probs: as for :meth:`fit`; batches are read once.
             target: as for :meth:`fit`.
             quality: as for :meth:`fit`.
+            groups: as for :meth:`fit`.
             first_row: how many rows come before these, which a randomised rule draws by.
         """
         from shortlist.sets.shards import answer
 
-        return answer(self, state, probs, target, quality=quality, first_row=first_row)
+        return answer(self, state, probs, target, quality=quality, groups=groups, first_row=first_row)
 
     def next_round(self, state: FitState) -> FitState:
         """What is asked next, given the merged answers of all calibration rows."""
@@ -193,10 +220,22 @@ class SetRule(Promises):
             )
         if self.needs_quality and predictions.quality is None:
             raise needs_quality(self.text, "use predictions.with_quality(…)")
+        if self.column is not None and self.column not in predictions.columns:
+            raise needs_groups(self.text, self.column)
 
     def check_origin(self, predictions: Predictions) -> None:
         """Raise an error if these predictions have other classes or another link than the calibration rows."""
         check_same_origin(self.text, self.origin, predictions)
+        self._say_unknown(self.groups_in(predictions), len(predictions))
+
+    def groups_in(self, predictions: Predictions) -> Array | None:
+        """The group of each of these rows, if the rule has groups that are a column."""
+        return None if self.column is None else predictions.columns.get(self.column)
+
+    def _say_unknown(self, groups: Any, rows: int) -> None:
+        sentence = None if self.groups is None or groups is None else self.groups.unknown(groups, rows)
+        if sentence:
+            warnings.warn(f"{self.text}: {sentence}", ShortlistWarning, stacklevel=5)
 
     def size_shift(self, reached: SizeSummary) -> str | None:
         """A sentence if sets of new rows are larger or smaller than on the calibration rows by more than chance, or None.
@@ -206,31 +245,37 @@ class SetRule(Promises):
         return None if self.calibrated is None or self.gate is not None else reached.shift_from(self.calibrated)
 
     @torch.no_grad()
-    def forward(self, probs: Any, quality: Any = None) -> Any:
+    def forward(self, probs: Any, quality: Any = None, groups: Any = None) -> Any:
         """The sets, bool (N, C).
 
         Args:
             probs: probabilities (N, C), without NaN, or predictions. Rules that only order the labels (``needs_probabilities``
                 is false) take any scores.
             quality: one number for each row, (N,), if the gate compares rows by it; predictions bring their own.
+            groups: the group of each row, N texts or numbers, if the rule has a threshold for each; predictions bring their
+                own. Rows of other groups than the calibration rows are answered by the common threshold, with a warning.
 
         Returns:
             A tensor for a tensor and for predictions, a data frame for a pandas data frame, otherwise a numpy array.
         """
         if isinstance(probs, Predictions):
             check_no_quality(quality, probs)
+            check_no_groups(groups, probs)
             self.check_reads(probs)
             self.check_origin(probs)
-            return self.in_blocks()(as_probs(probs.plausibility()), probs.scores, probs.quality)
+            return self.in_blocks()(as_probs(probs.plausibility()), probs.scores, probs.quality, self.groups_in(probs))
         values = as_probs(probs)
         check_same_rows(probs, quality, "quality")
         quality = None if quality is None else as_quality(quality, len(values))
+        check_same_rows(probs, groups, "groups")
+        groups = None if groups is None else as_column(groups, len(values), "groups")
+        self._say_unknown(groups, len(values))
         self.check_classes(values)
         check_same_origin(self.text, self.origin, probs)
         check_values(values, "probabilities" if self.needs_probabilities else "scores")
         if self.chooses_threshold and not self.needs_probabilities:
             warn_of_scale(values)
-        sets = self.sets(values, quality=quality)
+        sets = self.sets(values, quality=quality, groups=groups)
         if isinstance(probs, Tensor):
             return sets
         if hasattr(probs, "columns") and hasattr(probs, "index"):
@@ -243,14 +288,14 @@ class SetRule(Promises):
         if fitted_on is not None and probs.ndim == 2 and probs.shape[1] != fitted_on:
             raise InputError(f"probs: {self.text} was fitted on {fitted_on} classes, got {probs.shape[1]}")
 
-    def predict(self, probs: Any, quality: Any = None) -> Any:
+    def predict(self, probs: Any, quality: Any = None, groups: Any = None) -> Any:
         """The sets, bool (N, C): the same as calling the rule.
 
         >>> from shortlist.sets import top_k
         >>> top_k(2).predict([[0.2, 0.5, 0.3]])
         array([[False,  True,  True]])
         """
-        return self(probs, quality)
+        return self(probs, quality, groups)
 
     def in_blocks(self) -> "SetsInBlocks":
         """A function that gives the sets of rows that come a block at a time, the same as those of all rows in one call."""
@@ -258,23 +303,30 @@ class SetRule(Promises):
 
         return SetsInBlocks(self)
 
-    def sets(self, probs: Tensor, draws: Tensor | None = None, quality: Tensor | None = None) -> Sets:
+    def sets(
+        self, probs: Tensor, draws: Tensor | None = None, quality: Tensor | None = None, groups: Array | None = None
+    ) -> Sets:
         """The sets of values that have been checked already, such as those of :class:`~shortlist.Predictions`.
 
         Args:
             probs: (N, C).
             draws: one random number for each row, (N, 1), for a randomised rule; drawn for these rows by default.
             quality: (N,), if the gate compares rows by it.
+            groups: the group of each row, (N,), if there is a threshold for each.
         """
-        return self.gated(probs, self.bounded(probs, self.unbounded(probs, draws)), quality)
+        return self.gated(probs, self.bounded(probs, self.unbounded(probs, draws, groups)), quality)
 
-    def unbounded(self, probs: Tensor, draws: Tensor | None = None) -> Sets:
+    def unbounded(self, probs: Tensor, draws: Tensor | None = None, groups: Array | None = None) -> Sets:
         """The sets before the cap, the floor and the gate."""
         threshold = self.fitted_buffer("threshold")
         if threshold.ndim and len(threshold) != probs.shape[1]:
             raise InputError(f"probs: the rule was fitted for {len(threshold)} classes, got {probs.shape[1]}")
         if not self.chooses_threshold:
             self.constraint.check_classes(probs.shape[1])
+        if self.groups is not None:
+            every = torch.cat([self.groups.fitted_buffer("thresholds").to(threshold.device), threshold[None]])
+            codes = self.groups.codes(groups, probs)
+            return self.groups.select(self.ordering, probs, self.constraint.limit(every), codes, draws)
         drawn = () if draws is None else (draws,)  # an ordering that draws nothing need not know of draws
         return self.ordering.select(probs, self.constraint.limit(threshold).to(probs.device), *drawn)
 
@@ -303,10 +355,20 @@ class SetRule(Promises):
         """The same rule, which answers only the rows that the gate accepts."""
         rule = self.twin()
         rule.text, rule.gate = f"{self.text},{gate.text}", gate
-        if self.chooses_threshold:  # of other rows
-            rule._buffers["threshold"], rule.origin, rule.fitted_labels = None, None, None
-        rule.calibrated = None
+        rule._forget()  # of other rows
         return rule
+
+    def by_group(self, groups: Groups) -> "SetRule":
+        """The same rule with a threshold for each of these groups."""
+        rule = self.twin()
+        rule.text, rule.groups = f"{self.text},{groups.text}", groups
+        rule._forget()
+        return rule
+
+    def _forget(self) -> None:
+        if self.chooses_threshold:
+            self._buffers["threshold"], self.origin, self.fitted_labels = None, None, None
+        self.calibrated = None
 
     def record(self) -> dict[str, Any]:
         """The rule without its tensors (its state dict), as JSON holds it; for :func:`~shortlist.sets.rule_from_record`."""
@@ -317,6 +379,7 @@ class SetRule(Promises):
             "least": self.least,
             "most": self.most,
             "gate": None if self.gate is None else self.gate.config(),
+            "groups": None if self.groups is None else self.groups.config(),
             "tensors": sorted(self.state_dict()),
             "notes": list(self.notes),
             "origin": self.origin,

@@ -17,12 +17,14 @@ from shortlist.errors import InputError, ShortlistWarning
 from shortlist.leading_bits import BitCounts, first_round as first_counts
 from shortlist.predictions import Predictions
 from shortlist.rounds import Counter
-from shortlist.sets.batches import Batch, Batches, Source, as_probs, check_no_quality
+from shortlist.sets.batches import Batch, Batches, Source, as_probs, check_no_groups, check_no_quality
 from shortlist.sets.blocks import size_counts
 from shortlist.sets.constraints import check_threshold, drawn
 from shortlist.sets.draws import CalibrationDraws, digest_of
 from shortlist.sets.fit_state import FitState, Known, Sizes, merged
 from shortlist.sets.gates import answered, none_accepted
+from shortlist.sets.group_search import counts_by_group, found_of, step_of_groups
+from shortlist.sets.groups import ALL
 from shortlist.sets.hints import mass_note, watches_mass
 from shortlist.sets.origin import origin_of
 from shortlist.sets.rule import SetRule
@@ -56,18 +58,28 @@ def _after_gate(rule: SetRule, known: Known, sample: Tensor | None = None) -> Fi
 
 @torch.no_grad()
 def answer(
-    rule: SetRule, asked: FitState, probs: Source, target: Any = None, *, quality: Any = None, first_row: int = 0
+    rule: SetRule,
+    asked: FitState,
+    probs: Source,
+    target: Any = None,
+    *,
+    quality: Any = None,
+    groups: Any = None,
+    first_row: int = 0,
 ) -> FitState:
     """See :meth:`SetRule.summary`."""
     if isinstance(probs, Predictions):
         check_no_quality(quality, probs)
+        check_no_groups(groups, probs)
         rule.check_reads(probs)
-    given = Batches(probs, target, quality=quality, probabilities=rule.needs_probabilities, first_row=first_row)
+    beside = {"quality": quality, "groups": groups, "column": rule.column}
+    given = Batches(probs, target, probabilities=rule.needs_probabilities, first_row=first_row, **beside)
     ready = _with_known(rule, asked.known)
     rows = given
     if ready.gate is not None and asked.stage != "gate":
         rows = answered(given, ready.gate, one_label=rule.constraint.one_label, part=True)
-    found = {"gate": _gate_values, "draws": _digest, "threshold": _counts, "sizes": _sizes}[asked.stage](ready, asked, rows)
+    ways = {"gate": _gate_values, "draws": _digest, "threshold": _counts, "groups": _group_counts, "sizes": _sizes}
+    found = ways[asked.stage](ready, asked, rows)
     origin = None if given.classes is None else {"classes": given.classes, **origin_of(probs, given.names)}
     return replace(found, rows=given.rows, origin=origin)
 
@@ -81,6 +93,8 @@ def _with_known(rule: SetRule, known: Known) -> SetRule:
         ready.ordering.keep_draws(_draws(known))
     if known.threshold is not None:
         ready.threshold = torch.from_numpy(known.threshold)
+        if ready.groups is not None:
+            ready.groups.take(known.groups, ready.threshold, ready.groups.least_rows(ready.constraint))
     return ready
 
 
@@ -114,6 +128,15 @@ def _counts(rule: SetRule, asked: FitState, rows: Batches) -> FitState:
         values = rule.constraint.values(rule.ordering, batch)
         counter.add((values if draws is None else drawn(values, draws)).from_floor(asked.counts.floor))
     return replace(asked, counts=counter.result())
+
+
+def _group_counts(rule: SetRule, asked: FitState, rows: Batches) -> FitState:
+    assert rule.groups is not None
+    fresh = None if asked.groups else rule.constraint.first_counts(rule.ordering)
+    open_counts = {name: counts.empty() for name, counts in asked.groups.items()}
+    draws = _draws(asked.known) if rule.constraint.draws_from(rule.ordering) else None
+    found = counts_by_group(rule.groups, rule.constraint, rule.ordering, rows.whole_rows(), open_counts, fresh, draws)
+    return replace(asked, groups={name: counts for name, counts in found.items() if name != ALL})
 
 
 def _sizes(rule: SetRule, asked: FitState, rows: Batches) -> FitState:
@@ -157,8 +180,21 @@ def following(rule: SetRule, state: FitState) -> FitState:
         check_threshold(threshold, rule.constraint, state.classes)
         labels = None if found.labels is None else found.labels.numpy()
         known = replace(known, threshold=threshold.numpy(), labels=labels, notes=tuple(found.notes))
-        return FitState("sizes" if known.sizes else "done", known, state.rows, None if known.sizes else state.origin)
+        return FitState("groups", known) if rule.groups is not None else _after_threshold(state, known)
+    if state.stage == "groups":
+        return _next_of_groups(rule, state)
     return replace(state, stage="done")
+
+
+def _after_threshold(state: FitState, known: Known) -> FitState:
+    return FitState("sizes" if known.sizes else "done", known, state.rows, None if known.sizes else state.origin)
+
+
+def _next_of_groups(rule: SetRule, state: FitState) -> FitState:
+    asked, fitted = step_of_groups(rule.constraint, rule.ordering, state.groups, state.classes)
+    found = {name: found_of(one, state.groups[name].rows) for name, one in fitted.items()}
+    known = replace(state.known, groups=state.known.groups | found)
+    return FitState("groups", known, groups=asked) if asked else _after_threshold(state, known)
 
 
 def _some_answered(state: FitState) -> bool:
@@ -188,6 +224,9 @@ def finish(rule: SetRule, state: FitState) -> None:
             rule.ordering.keep_draws(_draws(known))
         if rule.chooses_threshold:
             rule.threshold, rule.notes = ready.threshold, known.notes
+            if rule.groups is not None and ready.threshold is not None:
+                least = rule.groups.least_rows(rule.constraint)
+                rule.notes += rule.groups.take(known.groups, ready.threshold, least)
             rule.fitted_labels = None if known.labels is None else torch.from_numpy(known.labels)
         rule.calibrated, rule.kept, rule.kept_labels = _summary(state), None, None
         if rule.calibrated is not None and not rule.notes and state.sizes.single == rule.calibrated.rows:
@@ -213,8 +252,9 @@ def fit_shards(rule: SetRule, shards: Sequence[Any], *, sizes: bool = True) -> S
 
     Args:
         rule: is fitted in place, and returned.
-        shards: in the order of their rows, read once in each round: ``probs``, ``(probs, target)`` or ``(probs, target,
-            quality)`` of matrices, predictions, or functions that start a pass over batches.
+        shards: in the order of their rows, read once in each round: ``probs``, ``(probs, target)``, ``(probs, target,
+            quality)`` or ``(probs, target, quality, groups)`` of matrices, predictions, or functions that start a pass over
+            batches.
         sizes: whether the sizes of the sets are measured, in one more round; true by default.
 
     >>> from shortlist.sets import lac
@@ -222,12 +262,12 @@ def fit_shards(rule: SetRule, shards: Sequence[Any], *, sizes: bool = True) -> S
     >>> fit_shards(lac(0.5), [(probs[:1], labels[:1]), (probs[1:], labels[1:])])
     SetRule(lac:0.5, threshold 0.8)
     """
-    given = [(*(shard if isinstance(shard, tuple) else (shard,)), None, None)[:3] for shard in shards]
+    given = [(*(shard if isinstance(shard, tuple) else (shard,)), None, None, None)[:4] for shard in shards]
     state = rule.first_round(Batches(given[0][0]).sample() if given else None, sizes=sizes)
     while not state.done:
         parts, start = [], 0
-        for values, target, quality in given:
-            parts.append(rule.summary(state, values, target, quality=quality, first_row=start))
+        for values, target, quality, groups in given:
+            parts.append(rule.summary(state, values, target, quality=quality, groups=groups, first_row=start))
             start += parts[-1].rows
         state = rule.next_round(merged(parts))
     return rule.fit_from(state)

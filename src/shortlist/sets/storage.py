@@ -15,6 +15,7 @@ from shortlist.errors import InputError
 from shortlist.files import written_whole
 from shortlist.sets.constraints import Constraint, check_threshold
 from shortlist.sets.gates import Gate
+from shortlist.sets.groups import Groups
 from shortlist.sets.orderings import Ordering
 from shortlist.sets.prefixes import CumulativeMass
 from shortlist.sets.registry import DETERMINISTIC
@@ -71,7 +72,7 @@ def _built(record: Mapping[str, Any], text: str) -> SetRule:
     least, most = whole(0)("least", record["least"]), record["most"]
     most = None if most is None else whole(0)("most", most)
     ordering, constraint = Ordering.from_config(record["ordering"]), Constraint.from_config(record["constraint"])
-    return SetRule(text, ordering, constraint, least, most, _gate(record.get("gate")))
+    return SetRule(text, ordering, constraint, least, most, _gate(record.get("gate")), _groups(record.get("groups")))
 
 
 def _as_written_now(text: str, rule: SetRule) -> str:
@@ -91,6 +92,14 @@ def _gate(config: Any) -> Gate | None:
     return Gate(config["refuse"], config["by"])
 
 
+def _groups(config: Any) -> Groups | None:
+    if config is None:
+        return None
+    if not isinstance(config, Mapping) or set(config) != {"column", "least"}:
+        raise InputError(f"groups: expected the parameters column and least, got {shown(config)}")
+    return Groups(config["column"], config["least"])
+
+
 def _fill(rule: SetRule, names: Any, tensors: Mapping[str, Tensor]) -> None:
     """Put the tensors into the rule; they must be those that the record lists."""
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -107,6 +116,8 @@ def _fill(rule: SetRule, names: Any, tensors: Mapping[str, Tensor]) -> None:
     _check_kept(rule.kept, rule.kept_labels)
     if rule.gate is not None:
         rule.gate.check_threshold()
+    if rule.groups is not None:
+        rule.groups.check_buffers(rule.threshold)
 
 
 def _check_kept(values: Tensor | None, labels: Tensor | None) -> None:

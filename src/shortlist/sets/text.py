@@ -10,6 +10,7 @@ from shortlist.errors import InputError
 from shortlist.sets import high_probability, rules  # noqa: F401 (register our own)
 from shortlist.sets.registry import (
     AUTO,
+    COLUMN,
     DETERMINISTIC,
     MODIFIERS,
     PRIOR,
@@ -67,8 +68,9 @@ def usage(name: str) -> str:
 
 
 def _call(table: dict[str, TextForm], part: str, text: str, given: dict[str, Any], *rule: SetRule) -> SetRule:
-    name, *values = part.lower().split(":")
+    name, *values = [word.lower() if place == 0 else word for place, word in enumerate(part.split(":"))]
     form = table.get(SYNONYMS.get(name, name))
+    values = values if form is not None and COLUMN in form.arguments else [value.lower() for value in values]
     if form is None:
         raise InputError(_unknown(table, name, text))
     arguments = _arguments(form, values, part, text)

@@ -108,6 +108,11 @@ def check_link_and_rule(
             + ("use sharpness, or " if pictures else "")
             + "train with another rule, and fit this one afterwards on predictions with a quality"
         )
+    if rule.column is not None:
+        raise InputError(
+            f"rule {text} groups rows by {rule.column}, which classifiers are not given with their inputs: train with another "
+            "rule, and fit this one afterwards on predictions with that column"
+        )
     _try(rule, classes, single)
     if rule.gate is not None and without_label < rule.gate.fewest_rows:
         raise InputError(
