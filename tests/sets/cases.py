@@ -144,7 +144,11 @@ CASES = [
         lambda d: ref.interpolated(d.calibration, d.target, d.new, 0.2, 0.25),
     ),
     Case("by_predicted", lambda prior: sets.by(sets.lac(0.2), "predicted"), _by_predicted(ref.lac_scores)),
-    Case("by_predicted_aps", lambda prior: sets.by(sets.aps(0.2, randomized=False), "predicted", 20), _by_predicted(ref.aps_scores, 20)),
+    Case(
+        "by_predicted_aps",
+        lambda prior: sets.by(sets.aps(0.2, randomized=False), "predicted", 20),
+        _by_predicted(ref.aps_scores, 20),
+    ),
     Case(
         "risk_control",
         lambda prior: sets.risk_control("recall", 0.2),

@@ -56,6 +56,7 @@ def evaluate(
     calibration_bins: options.CalibrationBins = options.BINS,
     top_n: options.TopN = None,
     shots: options.Shots = None,
+    by: options.By = None,
     per_class: Annotated[
         Path | None,
         typer.Option(

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,12 @@ import torch
 from shortlist.cli.console import Bar, emit, say, show
 from shortlist.cli.measuring import finish, measured_all, settings_of
 from shortlist.cli.outputs import check_outputs
-from shortlist.cli.prepare import Fitting, Prepared, Reading, prepare_all
+from shortlist.cli.prepare import Fitting, Prepared, Reading, columns_read, prepare_all
 from shortlist.errors import InputError
 from shortlist.evaluation import Evaluation
 from shortlist.files import write_text
 from shortlist.report import Table, headline, number_groups, shot_table
+from shortlist.report.group_tables import column_tables
 from shortlist.row_order import count_rows
 from shortlist.sets import SetRule, class_laws, coverage_law
 from shortlist.sets.lists import Describer, LabelList, check_list_path, list_writer, lists_of
@@ -54,7 +55,9 @@ def sets(
             raise InputError("expected --out or --json, got both: --json writes to standard output")
     check_outputs([out, save_rule], [scores, *(calibration or ()), *([Path(rule)] if rule else ()), classes])
     fitting = Fitting([rule] if rule else [], calibration or (), split, seed, same_rows)
-    (prepared,) = prepare_all([scores], Reading(scores_key, target_key, link, ids_key, quality_key, no_label, classes), fitting)
+    columns = columns_read([rule] if rule else [])
+    reading = Reading(scores_key, target_key, link, ids_key, quality_key, no_label, classes, columns)
+    (prepared,) = prepare_all([scores], reading, fitting)
     listed = _write_lists(prepared, out, as_json)
     size = SizeSummary.of(listed.counts)
     prepared.check_size(size)
@@ -121,6 +124,7 @@ def evaluate(
     calibration_bins: int,
     top_n: int | None,
     shots: str | None,
+    by: list[str] | None,
     per_class: Path | None,
     as_json: bool,
     as_csv: bool,
@@ -133,8 +137,9 @@ def evaluate(
         raise InputError(f"--per-class: expected a name that ends in .csv, got {per_class}")
     check_outputs([per_class], [*scores, *(calibration or ()), classes])
     fitting = Fitting(rule or [], calibration or (), split, seed, same_rows)
-    settings = settings_of(calibration_bins, top_n, shots)
+    settings = settings_of(calibration_bins, top_n, shots) | {"by": by or ()}
     reading = Reading(scores_key, target_key, link, quality_key=quality_key, no_label=no_label, classes=classes)
+    reading = replace(reading, columns=columns_read(rule, by))
     prepared, evaluations = measured_all(scores, reading, fitting, settings)
     if per_class is not None:
         _write_classes(evaluations, per_class)
@@ -144,6 +149,7 @@ def evaluate(
             | {"shots": [group.record() for group in evaluation.shot_groups()]}
             | {"calibration_error": evaluation.calibration(), "guarantee": one.rule.guarantee, "warnings": one.warnings}
             | {"promise": _promise(one.rule)}
+            | {"by": {name: evaluation.by_column(name).reset_index().to_dict("records") for name in evaluation.columns}}
             for one, evaluation in zip(prepared, evaluations, strict=True)
         ]
         emit(json.dumps(_without_nan(answer), indent=2, ensure_ascii=False) + "\n")
@@ -157,6 +163,9 @@ def evaluate(
         if by_shots.rows:
             emit("\n")
             show(by_shots)
+        for table in column_tables(evaluations):
+            emit("\n")
+            show(table)
         for one in prepared:
             law = coverage_law(one.rule) or class_laws(one.rule)
             one.notes += [] if law is None else [f"{one.rule.text}: {law.sentence()}"]

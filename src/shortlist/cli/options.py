@@ -32,7 +32,8 @@ Rule: TypeAlias = Annotated[
         metavar="RULE",
         help="How sets are made: top-k:5, average-k:5, lac:0.1, aps:0.1, raps:0.1, mass:0.1, threshold:0.5, pas:0.1, "
         "risk-control:recall:0.1, per-label:f1, per-label:precision:0.9; optionally followed by ,classwise ,interpolated:0.5 "
-        ",cap:10 ,floor:1 ,gate:0.95 ,gate:0.95:quality. Or a file written with --save-rule. A run has a rule of its own.",
+        ",cap:10 ,floor:1 ,gate:0.95 ,gate:0.95:quality ,by:COLUMN. Or a file written with --save-rule. "
+        "A run has a rule of its own.",
     ),
 ]
 Rules: TypeAlias = Annotated[
@@ -92,6 +93,15 @@ QualityKey: TypeAlias = Annotated[
         metavar="NAME",
         help="Array or column that holds one number per row, higher for better rows, which gate:0.95:quality compares rows by; "
         "by default quality.",
+    ),
+]
+By: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--by",
+        metavar="COLUMN",
+        help="Show coverage and size for each value of this array or column, such as the site; repeat it for several. That of "
+        "a rule by group is shown without being asked for.",
     ),
 ]
 NoLabel: TypeAlias = Annotated[

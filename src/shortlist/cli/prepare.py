@@ -18,6 +18,7 @@ from shortlist.predictions.arrays import labels_beside
 from shortlist.sets import SetRule, SizeSummary, bound_cost, parse_rule
 from shortlist.sets.gates import SHARPNESS
 from shortlist.sets.origin import origin_of
+from shortlist.sets.text import column_in
 from shortlist.tensors import is_single_label
 
 KEYS = ("scores_key", "target_key", "ids_key", "quality_key", "no_label")
@@ -34,6 +35,7 @@ class Reading:
     quality_key: str | None = None
     no_label: str | None = None
     classes: Path | None = None
+    columns: tuple[str, ...] = ()
 
     def load(self, path: Path) -> Predictions:
         """The predictions of one file. Its link must be known: it is never guessed."""
@@ -43,7 +45,8 @@ class Reading:
         found: list[str] = []
         names = None if self.classes is None else read_class_names(self.classes)
         with noticed(found), _parameters_as_options():
-            predictions = Predictions.load(path, link=self.link, classes=names, **{name: getattr(self, name) for name in KEYS})
+            keys = {name: getattr(self, name) for name in KEYS}
+            predictions = Predictions.load(path, link=self.link, classes=names, columns=self.columns, **keys)
         for sentence in found:
             warn(f"{path}: {sentence}")
         if predictions.link is None and self.link is None:
@@ -68,6 +71,16 @@ class Reading:
                     f"--target-key: expected other labels for {path} than for {other}, got {key} for both: save scores and "
                     "labels together, np.savez(FILE, scores=…, target=…), or in two folders under the same names"
                 )
+
+
+def columns_read(rules: Sequence[str] | None, by: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The columns that these rules group rows by, and those to count by."""
+    found = list(by or ())
+    for text in rules or ():
+        saved = Path(text)
+        column = SetRule.load(saved).column if saved.suffix == ".safetensors" else column_in(text)
+        found += [] if column is None else [column]
+    return tuple(dict.fromkeys(found))
 
 
 def read_class_names(path: Path) -> list[str]:

@@ -34,6 +34,7 @@ def report(
     calibration_bins: options.CalibrationBins = options.BINS,
     top_n: options.TopN = None,
     shots: options.Shots = None,
+    by: options.By = None,
     ids_key: options.IdsKey = None,
     quality_key: options.QualityKey = None,
     no_label: options.NoLabel = None,

@@ -7,7 +7,7 @@ from shortlist.checks import number
 from shortlist.cli.console import say
 from shortlist.cli.measuring import finish, measured_all, settings_of
 from shortlist.cli.outputs import check_outputs, named_paths
-from shortlist.cli.prepare import Fitting, Prepared, Reading, short_names
+from shortlist.cli.prepare import Fitting, Prepared, Reading, columns_read, short_names
 from shortlist.cli.runs import run_at
 from shortlist.data.sources import open_dataset
 from shortlist.errors import InputError
@@ -34,6 +34,7 @@ def report(
     calibration_bins: int,
     top_n: int | None,
     shots: str | None,
+    by: list[str] | None,
     ids_key: str | None,
     quality_key: str | None,
     no_label: str | None,
@@ -60,6 +61,7 @@ def report(
         None if calibration_bins == BINS else calibration_bins,
         top_n,
         shots,
+        by or None,
         human,
     )  # with any of them, the page is not the one that training wrote
     own = run_at(scores[0]) if len(scores) == 1 and all(other is None for other in others) else None
@@ -67,8 +69,8 @@ def report(
     check_outputs([out], [*scores, *(calibration or ()), human, classes, *named_paths([pictures] if pictures else [])])
     people = None if human is None else read_human_sets(human)
     fitting = Fitting(rule or [], calibration or (), split, seed, same_rows)
-    reading = Reading(scores_key, target_key, link, ids_key, quality_key, no_label, classes)
-    settings = settings_of(calibration_bins, top_n, shots)
+    reading = Reading(scores_key, target_key, link, ids_key, quality_key, no_label, classes, columns_read(rule, by))
+    settings = settings_of(calibration_bins, top_n, shots) | {"by": by or ()}
     prepared, evaluations = measured_all(scores, reading, fitting, settings, None if own is None else own.recipe.name, people)
     remarks = [text for one in prepared for text in one.notes]
     if own is not None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
+from shortlist.errors import InputError
+from shortlist.evaluation.column_groups import column_numbers
 from shortlist.evaluation.confusion import Confusions
 from shortlist.evaluation.galleries import Exhibit, Gallery
 from shortlist.evaluation.shots import ShotGroup, measured_groups
@@ -23,9 +25,12 @@ from shortlist.metrics.curves import curve_of_ranks, curve_of_sizes
 from shortlist.metrics.outliers import RowScores
 from shortlist.metrics.significance import DRAWS, CalibrationTest, calibration_test, flipped_test
 from shortlist.metrics.totals import ratio
+from shortlist.predictions.columns import as_column
 from shortlist.sets import SetRule
 from shortlist.sets.gates import ROW_MEASURES, RowMeasure
 from shortlist.sets.sizes import SizeSummary
+from shortlist.tensors import Array
+from shortlist.words import listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,6 +65,7 @@ class Evaluation:
         top_n: number of most probable labels of each row over which ``top_n`` quantities are measured; None if they are not.
         shots: edges of the groups of classes by number of training examples; None for few, medium and many.
         superclasses: the superclass of each class, where known.
+        columns: the groups of the rows by the name of their column, for those that were asked for and that of the rule.
     """
 
     name: str
@@ -82,6 +88,7 @@ class Evaluation:
     confusions: Confusions | None = None
     lookup: Callable[[Tensor], list[Exhibit]] | None = None
     ids: Sequence[str] | None = None
+    columns: Mapping[str, Array] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         measured = ", ".join(f"{name} {value:.4g}" for name, value in self._summary().items())
@@ -191,6 +198,26 @@ class Evaluation:
     def superclass_numbers(self) -> dict[str, list[Any]]:
         """The columns of :meth:`by_superclass`; none without labels, a rule or superclasses."""
         return {} if self.superclasses is None else superclass_columns(self.superclasses, self.totals)
+
+    def by_column(self, column: Any) -> "pd.DataFrame":
+        """Coverage and size by groups of rows, fitted by group or not, one row a group; no rows without labels or a rule.
+
+        Args:
+            column: the name of one of :attr:`columns`, or the group of each row, N texts or numbers.
+
+        Columns: ``rows``; ``labels`` of these rows; ``coverage``, the share of them in the sets, with its 95 % Wilson interval
+        ``coverage_low``, ``coverage_high``; ``size``, the mean size of the sets; ``empty_sets``, the share of empty ones.
+        Rows whose group is not known are the group with the empty name.
+        """
+        import pandas as pd
+
+        if isinstance(column, str) and column not in self.columns:
+            raise InputError(
+                f"column: expected one of {listed(list(self.columns)) or 'none, as none was asked for'}, got {column!r}"
+            )
+        values = self.columns[column] if isinstance(column, str) else as_column(column, self.rows, "column")
+        found = column_numbers(values, self.totals["outcomes"]) if "outcomes" in self.totals else {"group": []}
+        return pd.DataFrame(found).set_index("group")
 
     def by_superclass(self) -> "pd.DataFrame":
         """Coverage of each superclass, in the order of their first class; no rows without labels, a rule or superclasses.

@@ -21,7 +21,8 @@ from shortlist.metrics.totals import ratio
 from shortlist.predictions import Predictions
 from shortlist.sets import SetRule
 from shortlist.sets.hierarchy import superclass_numbers
-from shortlist.tensors import Probs, is_single_label
+from shortlist.tensors import Array, Probs, is_single_label
+from shortlist.words import listed
 
 MOST_BINS = 1000
 TOP_N = 4  # Liao, section V-C
@@ -39,6 +40,7 @@ def measure(
     calibration_bins: int = BINS,
     top_n: int | None = None,
     shots: Sequence[int] | None = None,
+    by: Sequence[str] = (),
 ) -> Evaluation:
     """Apply a fitted rule to predictions and measure its sets and the probabilities behind them.
 
@@ -56,6 +58,7 @@ def measure(
         shots: edges of the groups of classes by number of training examples, as in :func:`shortlist.metrics.shot_coverage`:
             ``(10, 50, 500, 2000)`` has five groups; by default few (< 20), medium (20–100) and many (> 100). Needs
             ``train_counts``.
+        by: columns of the predictions by whose values :meth:`Evaluation.by_column` counts; that of the rule is added.
 
     >>> from shortlist.sets import threshold
     >>> predictions = Predictions([[0.7, 0.3], [0.6, 0.4]], target=[0, 1], link="identity")
@@ -67,6 +70,7 @@ def measure(
     shots = _checked_shots(predictions, shots)
     if not len(predictions):
         raise InputError("expected rows to evaluate, got none")
+    columns = _columns_by(predictions, rule, by)
     if rule is not None:
         rule.check_reads(predictions)
         rule.check_origin(predictions)
@@ -113,7 +117,20 @@ def measure(
         confusions=confusions if only is None and predictions.target is not None else None,
         lookup=lookup if only is None else None,
         ids=predictions.ids,
+        columns=columns,
     )
+
+
+def _columns_by(predictions: Predictions, rule: SetRule | None, by: Sequence[str]) -> dict[str, Array]:
+    """The columns to count by: those that were asked for, and that of the rule."""
+    names = dict.fromkeys([by] if isinstance(by, str) else by)
+    missing = next((name for name in names if name not in predictions.columns), None)
+    if missing is not None:
+        known = listed(list(predictions.columns)) or "none"
+        raise InputError(f"by: expected a column of the predictions ({known}), got {missing!r}")
+    if rule is not None and rule.column is not None:
+        names |= {rule.column: None}
+    return {name: predictions.columns[name] for name in names}
 
 
 def _checked_shots(predictions: Predictions, shots: Sequence[int] | None) -> tuple[int, ...] | None:

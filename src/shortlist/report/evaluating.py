@@ -91,6 +91,7 @@ def evaluate(
     calibration_bins: int = BINS,
     top_n: int | None = None,
     shots: Sequence[int] | None = None,
+    by: Sequence[str] = (),
 ) -> EvaluationReport:
     """Measure the sets of a rule, and the probabilities behind them.
 
@@ -113,6 +114,7 @@ def evaluate(
         shots: edges of the groups of classes by number of training examples, as in :func:`shortlist.metrics.shot_coverage`:
             ``(10, 50, 500, 2000)`` has five groups; by default few (< 20), medium (20–100) and many (> 100). Needs
             predictions with ``train_counts``; :meth:`Evaluation.by_shots` gives the numbers of each group.
+        by: columns of the predictions: :meth:`Evaluation.by_column` gives the numbers of each of their values.
 
     >>> from shortlist.sets import threshold
     >>> found = evaluate([[0.7, 0.2, 0.1], [0.1, 0.5, 0.4]], [0, 2], "threshold:0.4")
@@ -128,7 +130,7 @@ def evaluate(
     rows = _predictions(predictions, labels, link)
     fitted_on = None if calibration is None else _calibration(calibration, link)
     chosen = _fitted(_parsed(rule, [fitted_on, rows]) if isinstance(rule, str) else rule, fitted_on)
-    settings: dict[str, Any] = {"calibration_bins": calibration_bins, "top_n": top_n, "shots": shots}
+    settings: dict[str, Any] = {"calibration_bins": calibration_bins, "top_n": top_n, "shots": shots, "by": by}
     found = measure(rows, chosen, name=name, source=source, progress=progress, **settings)
     return EvaluationReport(**{field.name: getattr(found, field.name) for field in dataclasses.fields(found)})
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from shortlist.evaluation import Evaluation
+from shortlist.evaluation.column_groups import column_numbers
 from shortlist.evaluation.quantities import SHOTS
 from shortlist.evaluation.quantity import LONG_TAIL
 from shortlist.evaluation.shots import DEFINITIONS
@@ -53,6 +54,37 @@ def shot_definitions(evaluations: Sequence[Evaluation]) -> list[tuple[str, str]]
         named = [(groups[0], "classes by number of training examples, from the first number to the second, both included")]
     columns = [name for name in DEFINITIONS if any(name in record for record in records)]
     return named + [(TITLES[name], DEFINITIONS[name]) for name in columns]
+
+
+def column_tables(evaluations: Sequence[Evaluation], n: int | None = None) -> list[Table]:
+    """For each column that was counted by, a table of its groups, that with the lowest coverage first.
+
+    With several evaluations, a second column names them. The interval is Wilson's, at 95 %.
+
+    Args:
+        evaluations: with the columns that they were counted by.
+        n: the largest number of groups of an evaluation; all by default.
+    """
+    several, tables = len(evaluations) > 1, []
+    for column in dict.fromkeys(name for one in evaluations for name in one.columns):
+        word = "coverage" if all(one.single_label for one in evaluations) else "recall"
+        rows: list[list[object]] = []
+        for one in evaluations:
+            if column in one.columns and "outcomes" in one.totals:
+                rows += _column_rows(one, column, several, n)
+        titles = [column, *(["predictions"] if several else []), "rows", word, "low", "high", "mean size", "empty"]
+        forms = ["", *([""] if several else []), ",d", ".1%", ".1%", ".1%", ".2f", ".1%"]
+        tables += [Table(titles, rows, forms)] if rows else []
+    return tables
+
+
+def _column_rows(evaluation: Evaluation, column: str, several: bool, n: int | None) -> list[list[object]]:
+    numbers = column_numbers(evaluation.columns[column], evaluation.totals["outcomes"])
+    shown = ("rows", "coverage", "coverage_low", "coverage_high", "size", "empty_sets")
+    found = list(zip(numbers["group"], *(numbers[name] for name in shown), strict=True))
+    found.sort(key=lambda row: (row[2] != row[2], row[2], row[0]))
+    name = [evaluation.name] if several else []
+    return [[row[0] or "(none)", *name, *row[1:]] for row in found[:n]]
 
 
 def superclass_table(evaluation: Evaluation, n: int = WORST) -> Table:

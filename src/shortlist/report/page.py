@@ -24,7 +24,7 @@ from shortlist.report.confusions import (
 from shortlist.report.display import Display
 from shortlist.report.displays import EvaluationDisplay, GroupSizeHistogram, Lorenz, SizeCoverage, SizeHistogram, distinct
 from shortlist.report.galleries import shown_galleries
-from shortlist.report.group_tables import shot_definitions, shot_table, superclass_table
+from shortlist.report.group_tables import WORST, column_tables, shot_definitions, shot_table, superclass_table
 from shortlist.report.model_plots import models_compared
 from shortlist.report.numbers import as_comparable, definitions, number_groups, provenance, tiles, with_intervals
 from shortlist.report.optimum import DistanceToOptimum, Optimum
@@ -105,6 +105,7 @@ def render(
         training=None if history is None else _training(history),
         provenance=provenance(evaluations).html(),
         shots=_shots(evaluations),
+        columns=[table.html() for table in column_tables(evaluations, WORST)],
         superclasses=[(one, superclass_table(one).html()) for one in evaluations if "superclass_hits" in one.totals],
         galleries=galleries,
         confusions=_confusions(evaluations, illustrated),

@@ -16,14 +16,13 @@ from shortlist.row_names import check_same_rows
 from shortlist.sets.batches import Batches, Progress, Source, as_probs, check_no_groups, check_no_quality
 from shortlist.sets.bounds import bounded, checked_bounds
 from shortlist.sets.constraints import Constraint, check_threshold
-from shortlist.sets.fit_state import FitState
 from shortlist.sets.gates import Gate, answered, needs_quality
 from shortlist.sets.group_search import fit_by_group
 from shortlist.sets.groups import Groups, needs_groups
 from shortlist.sets.hints import notes_on_mass, warn_of_scale
+from shortlist.sets.in_rounds import FittedInRounds
 from shortlist.sets.orderings import Ordering
 from shortlist.sets.origin import check_same_origin, origin_of
-from shortlist.sets.promises import Promises
 from shortlist.sets.sizes import SizeSummary
 from shortlist.tensors import Array, Sets, as_tensor
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from shortlist.sets.blocks import SetsInBlocks
 
 
-class SetRule(Promises):
+class SetRule(FittedInRounds):
     """Module, probs (N, C) → sets bool (N, C): the labels whose ordering is within the threshold.
 
     Args:
@@ -154,62 +153,6 @@ class SetRule(Promises):
         threshold = as_tensor(found.threshold, "threshold").double()
         check_threshold(threshold, self.constraint, batches.classes)
         self.threshold, self.notes, self.fitted_labels = threshold.to(device), tuple(found.notes), found.labels
-
-    def first_round(self, sample: Any = None, *, sizes: bool = True) -> FitState:
-        """What is asked first of calibration rows that are in several places.
-
-        A rule is fitted on rows anywhere by asking, merging the answers and asking again; the result is that of :meth:`fit` on
-        all rows, to the last bit. :func:`~shortlist.sets.fit_shards` does it in one process::
-
-            state = rule.first_round()
-            while not state.done:
-                state = rule.next_round(merged(rule.summary(state, *shard) for shard in shards))
-            rule.fit_from(state)
-
-        Args:
-            sample: some rows, (n, C): without it the first answers of an average-k rule are larger.
-            sizes: whether the sizes of the sets are measured, in one more round; true by default.
-        """
-        from shortlist.sets.shards import begin
-
-        return begin(self, sample, sizes=sizes)
-
-    def summary(
-        self,
-        state: FitState,
-        probs: Source,
-        target: Any = None,
-        *,
-        quality: Any = None,
-        groups: Any = None,
-        first_row: int = 0,
-    ) -> FitState:
-        """What some of the calibration rows answer to a round: a state that is merged with those of the other rows.
-
-        Args:
-            state: the round; answers that it holds are left out.
-            probs: as for :meth:`fit`; batches are read once.
-            target: as for :meth:`fit`.
-            quality: as for :meth:`fit`.
-            groups: as for :meth:`fit`.
-            first_row: how many rows come before these, which a randomised rule draws by.
-        """
-        from shortlist.sets.shards import answer
-
-        return answer(self, state, probs, target, quality=quality, groups=groups, first_row=first_row)
-
-    def next_round(self, state: FitState) -> FitState:
-        """What is asked next, given the merged answers of all calibration rows."""
-        from shortlist.sets.shards import following
-
-        return following(self, state)
-
-    def fit_from(self, state: FitState) -> Self:
-        """Take the threshold, and whatever else a fit finds, from a state that is done."""
-        from shortlist.sets.shards import finish
-
-        finish(self, state)
-        return self
 
     def check_reads(self, predictions: Predictions) -> None:
         """Raise an error if the rule needs probabilities, or a quality, that these predictions do not have."""

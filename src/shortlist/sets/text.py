@@ -8,6 +8,7 @@ from typing import Any
 from shortlist.checks import as_typed
 from shortlist.errors import InputError
 from shortlist.sets import high_probability, rules  # noqa: F401 (register our own)
+from shortlist.sets.groups import PREDICTED
 from shortlist.sets.registry import (
     AUTO,
     COLUMN,
@@ -60,6 +61,19 @@ def parse_rule(text: str, prior: Any = None, *, generator: Any = None, superclas
     for part in others:
         rule = _call(MODIFIERS, part, text, given, rule)
     return rule
+
+
+def column_in(text: str) -> str | None:
+    """The column that a rule groups rows by, as far as its text says so.
+
+    >>> column_in("lac:0.1,by:Site:20"), column_in("lac:0.1,by:predicted"), column_in("lac:0.1")
+    ('Site', None, None)
+    """
+    for part in text.split(",")[1:]:
+        name, *values = part.strip().split(":")
+        if name.lower() == "by" and values and values[0] != PREDICTED:
+            return values[0]
+    return None
 
 
 def usage(name: str) -> str:
