@@ -5,6 +5,7 @@ one of each, yours or ours; see ``docs/rules.md``.
 """
 
 from shortlist.sets.batches import Batches
+from shortlist.sets.by_group import by
 from shortlist.sets.conformal import AverageError, ErrorPerClass, InterpolatedError
 from shortlist.sets.constraints import AverageSize, Constraint, FittedThreshold, Level, Mass, Size
 from shortlist.sets.cost import BoundCost, bound_cost
@@ -24,7 +25,6 @@ from shortlist.sets.rule import SetRule
 from shortlist.sets.rules import (
     aps,
     average_k,
-    by,
     cap,
     classwise,
     floor,

@@ -31,7 +31,6 @@ from shortlist.errors import InputError, ShortlistWarning
 from shortlist.sets.conformal import AverageError, ErrorPerClass, InterpolatedError
 from shortlist.sets.constraints import AverageSize, Level, Mass, Size, check_alpha
 from shortlist.sets.gates import Gate, GateMeasure
-from shortlist.sets.groups import Groups
 from shortlist.sets.hierarchy import SurestNode
 from shortlist.sets.multilabel import LabelMeasure, LabelObjective, Risk
 from shortlist.sets.orderings import GivenLevel, Probability
@@ -328,39 +327,6 @@ def gate(rule: SetRule, refuse: float, by: GateMeasure = "confidence") -> SetRul
     if rule.gate is not None:
         raise InputError(f"gate: expected a rule without a gate, got {rule.text}")
     return rule.behind(Gate(refuse, by))
-
-
-@register_modifier("by", "column", "rows?", texts=("column",))
-@understands(groups="column", least="rows")
-def by(rule: SetRule, column: str, rows: int | None = None) -> SetRule:
-    """The same rule with a threshold for each value of a column, such as the site or the camera (Mondrian).
-
-    The group of each row is given with it: ``groups=`` in ``fit`` and ``predict``, or a column of predictions. What the rule
-    guarantees holds within each group that has enough calibration rows. The others, and rows whose group is not known or was
-    not among the calibration rows, have the common threshold, that of all rows.
-
-    Args:
-        rule: any rule that is fitted.
-        column: the name of the column; ``predicted`` groups rows by their most probable label, which needs no column.
-        rows: the number of calibration rows from which a group has its own threshold; by default what the rule needs for one:
-            ``⌈1 / alpha⌉ - 1``, or 100 for rules without an alpha. With 1 every group has its own, and a conformal rule
-            returns every label in a group that is too small for alpha.
-
-    >>> probs, target = [[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.3, 0.7]], [0, 0, 1, 1]
-    >>> rule = by(lac(0.4), "site").fit(probs, target, groups=["north", "north", "south", "south"])
-    >>> rule.predict([[0.7, 0.3], [0.7, 0.3]], groups=["north", "south"])
-    array([[False, False],
-           [ True, False]])
-
-    Vovk, "Conditional validity of inductive conformal predictors", 2012.
-    """
-    if not isinstance(rule, SetRule):
-        raise InputError(f"by: expected a rule, such as lac(0.1), got {shown(rule)}: make a text a rule with parse_rule")
-    if rule.groups is not None:
-        raise InputError(f"by: expected a rule without groups, got {rule.text}: join two columns to one, and group by that")
-    if not rule.chooses_threshold:
-        raise InputError(f"by: expected a rule that is fitted, such as lac or average-k, got {rule.text}")
-    return rule.by_group(Groups(column, rows))
 
 
 def _hint_at_coverage(alpha: Any) -> None:
