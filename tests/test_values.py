@@ -106,6 +106,14 @@ def replayed(values, target):
     return sets.CoverageStream(sets.aps(0.1), *good("probabilities")).replay(values, target)
 
 
+def shared(values, target):
+    return shift.class_shares(values, values, target, method="black-box", resamples=2).shares
+
+
+def weighted(values, target):
+    return shift.input_weights(values, good("finite")[0], least=0).weights
+
+
 def watched(values, target):
     return np.empty(shift.watch(sets.top_k(2), good("probabilities")[0], values).rows)
 
@@ -175,6 +183,8 @@ DOORS: dict[str, Door] = {
     "CoverageStream": Door(lambda v, t: sets.CoverageStream(sets.aps(0.1), v, t), "probabilities", empty="error"),
     "CoverageStream.replay": Door(replayed, "probabilities", empty="sets"),
     "SizeStream.answer": Door(sized, "probabilities", labels=False, empty="sets"),
+    "class_shares": Door(shared, "probabilities", empty="error"),
+    "input_weights": Door(weighted, "finite", "calibration", labels=False, empty="error"),
     "watch": Door(watched, "probabilities", labels=False, empty="sets"),
     "bound_cost": Door(costs, "probabilities", empty="error"),
     "label_lists": Door(listed, "scores", empty="sets"),
@@ -209,7 +219,10 @@ EXCUSED = {
         "LDAM", "SPA", "AssumeNegative", "FocalRecovery", "Sigmoid", "SoftmaxFocalRecovery", "SparseTop", "Quasibinary",
         "Link", "link_from_config", "parse_link",
     },
-    shift: {"Alarm", "Watch", "coverage_interval"},  # answers, the class behind `watch`, counts
+    shift: {
+        "Alarm", "ClassShares", "InputWeights", "Watch", "coverage_interval",  # answers, the class behind `watch`, counts
+        "effective_size", "thinned",  # weights
+    },
     evaluation: {"Evaluation", "Quantity", "ShotGroup", "card_numbers", "validation_numbers"},  # of predictions
 }  # fmt: skip
 

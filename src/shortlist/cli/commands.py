@@ -41,6 +41,10 @@ COMMANDS = {
         "watch:watch",
         "Say whether new rows are still what the calibration rows were; if not, since when, and what to do.",
     ),
+    "shares": Listed(
+        "shares:shares",
+        "Estimate the shares of the classes among new rows without labels, where only these shares changed.",
+    ),
     "data": Listed("data:app", "Inspect datasets, build a benchmark from an archive, aggregate votes."),
     "train": Listed(
         "train:train",

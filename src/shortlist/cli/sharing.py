@@ -1,0 +1,53 @@
+"""What ``shortlist shares`` does: the shares of the classes among new rows, and probabilities for them."""
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+from shortlist.cli.console import emit, say, show
+from shortlist.cli.outputs import check_outputs
+from shortlist.cli.prepare import Reading, check_alike
+from shortlist.errors import InputError
+from shortlist.report import Table
+from shortlist.shift import class_shares, effective_size
+from shortlist.tensors import is_single_label
+
+COLUMNS = ["class", "old", "new", "low", "high", "weight"]
+
+
+def shares(
+    new: Path,
+    calibration: Path,
+    method: str,
+    confidence: float,
+    out: Path | None,
+    seed: int,
+    link: str | None,
+    scores_key: str | None,
+    target_key: str | None,
+    classes: Path | None,
+    as_json: bool,
+    as_csv: bool,
+) -> None:
+    """Estimate the shares of the classes among new rows without labels, where only these shares changed."""
+    if as_json and as_csv:
+        raise InputError("expected --json or --csv, got both")
+    check_outputs([out], [new, calibration, classes])
+    reading = Reading(scores_key, target_key, link, classes=classes)
+    rows, old = reading.load(new), reading.load(calibration)
+    check_alike(calibration, old, new, rows)
+    found = class_shares(rows, old, method=cast("Any", method), confidence=confidence, seed=seed)
+    values = zip(rows.class_names, found.old, found.shares, found.low, found.high, found.weights, strict=True)
+    table = [[name, *map(float, numbers)] for name, *numbers in values]
+    if as_json:
+        emit(json.dumps([dict(zip(COLUMNS, row, strict=True)) for row in table], indent=2, ensure_ascii=False) + "\n")
+    elif as_csv:
+        emit(Table(COLUMNS, table).csv())
+    else:
+        show(Table(COLUMNS, [[row[0], *(f"{value:.4g}" for value in row[1:])] for row in table]))
+    if old.target is not None and is_single_label(old.target):
+        effective = effective_size(found.weights[old.target.numpy()])
+        say(f"the {len(old):,} calibration rows count like {effective:,.0f} among rows with these shares")
+    if out is not None:
+        found.reweight(rows).save(out)
+        say(f"{len(rows):,} rows re-weighted → {out}")

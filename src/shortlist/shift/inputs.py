@@ -1,0 +1,117 @@
+"""Shift of inputs: what each calibration row counts among new rows, learned from what tells the two apart."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shortlist.checks import check_values, number, whole
+from shortlist.errors import InputError
+from shortlist.shift.shares import effective_size
+from shortlist.tensors import Array, as_tensor, check_scores
+
+STEPS = 100
+
+
+@dataclass(frozen=True)
+class InputWeights:
+    """Weights of calibration rows.
+
+    Args:
+        weights: (N,), 1 on average.
+        effective: how many rows of equal weight tell as much.
+        rows: the number of new rows.
+    """
+
+    weights: Array
+    effective: float
+    rows: int
+
+
+def input_weights(
+    calibration: Any, new: Any, *, folds: int = 5, penalty: float = 1.0, least: float = 100, seed: int = 0
+) -> InputWeights:
+    """Learn weights with which calibration rows look like new rows.
+
+    A logistic regression learns to tell the two kinds of rows apart; the odds that a row is new, times the ratio of their
+    numbers, estimate how much denser new rows are there. The odds of a calibration row come from a regression that has not seen
+    it. The assumption is that rows that look alike have labels alike, and the estimate is as good as the regression.
+
+    Args:
+        calibration: features (N, D) of the calibration rows: embeddings, log-probabilities, or any that tell rows apart.
+        new: the same of new rows, without labels.
+        folds: how many parts the calibration rows are divided into.
+        penalty: of the squared coefficients, for standardised features; larger values bring the weights nearer to 1.
+        least: the effective number of rows below which the weights are refused.
+        seed: of the division into folds.
+
+    >>> random = np.random.default_rng(0)
+    >>> found = input_weights(random.normal(0, 1, (2000, 1)), random.normal(0.5, 1, (2000, 1)))
+    >>> 1000 < found.effective < 2000
+    True
+
+    Bickel, Brückner, Scheffer, "Discriminative learning for differing training and test distributions", 2007; conformal sets
+    with such weights: Tibshirani, Barber, Candès, Ramdas, "Conformal prediction under covariate shift", 2019.
+    """
+    folds, seed = whole(2)("folds", folds), whole(0)("seed", seed)
+    penalty, least = float(number(above=0)("penalty", penalty)), float(number(least=0)("least", least))
+    old, later = _features(calibration, "calibration"), _features(new, "new")
+    if old.shape[1] != later.shape[1]:
+        raise InputError(f"new: expected {old.shape[1]} features, got {later.shape[1]}")
+    if len(old) < folds:
+        raise InputError(f"calibration: expected at least a row for each of {folds} folds, got {len(old)}")
+    both = np.concatenate([old, later])
+    spread = both.std(0)
+    old, later = ((part - both.mean(0)) / np.where(spread > 0, spread, 1) for part in (old, later))
+    part = np.random.default_rng(seed).permutation(len(old)) % folds
+    odds = np.empty(len(old))
+    for fold in range(folds):
+        seen = old[part != fold]
+        odds[part == fold] = _log_odds(seen, later, old[part == fold], penalty) - np.log(len(later) / len(seen))
+    weights = np.exp(odds - odds.max())
+    weights /= weights.mean()
+    effective = effective_size(weights)
+    if effective < least:
+        raise InputError(
+            f"calibration: {len(old)} rows count like {effective:.0f} among the new ones, at least {least:g} are needed: they "
+            "are too different to re-weight; label some new rows, or pass least= to accept it"
+        )
+    return InputWeights(weights, effective, len(later))
+
+
+def _log_odds(old: Array, new: Array, asked: Array, penalty: float) -> Array:
+    """The log-odds that rows are new, by a logistic regression with a penalty, fitted by Newton's method."""
+    rows = np.concatenate([old, new])
+    rows = np.column_stack([np.ones(len(rows)), rows])
+    label = np.concatenate([np.zeros(len(old)), np.ones(len(new))])
+    ridge = np.full(rows.shape[1], penalty)
+    ridge[0] = 0
+
+    def loss(at: Array) -> float:
+        odds = rows @ at
+        return float(np.logaddexp(0, odds).sum() - label @ odds + ridge @ at**2 / 2)
+
+    found = np.zeros(rows.shape[1])
+    for _ in range(STEPS):
+        share = 1 / (1 + np.exp(-np.clip(rows @ found, -500, 500)))
+        slope = rows.T @ (share - label) + ridge * found
+        curve = (rows * np.maximum(share * (1 - share), 1e-12)[:, None]).T @ rows + np.diag(ridge)
+        step = np.linalg.solve(curve, slope)
+        size, before = 1.0, loss(found)
+        while size > 1e-8 and loss(found - size * step) > before:
+            size /= 2
+        found = found - size * step
+        if np.abs(size * step).max() < 1e-10:
+            break
+    answer: Array = np.column_stack([np.ones(len(asked)), asked]) @ found
+    return answer
+
+
+def _features(values: Any, name: str) -> Array:
+    rows = as_tensor(values, name)
+    check_scores(rows, name)
+    check_values(rows, "finite", name)
+    found: Array = rows.double().cpu().numpy()
+    if not len(found):
+        raise InputError(f"{name}: expected rows, got none")
+    return found

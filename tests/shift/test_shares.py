@@ -1,0 +1,200 @@
+"""Shares of classes: the literal estimates, known gardens, and rules that hold again where the plain ones fail."""
+
+import numpy as np
+import pytest
+import torch
+
+from shortlist import Predictions
+from shortlist.data.flora import Flora
+from shortlist.errors import InputError
+from shortlist.links import Identity, Softmax
+from shortlist.sets import average_k, lac
+from shortlist.shift import ClassShares, class_shares, effective_size, input_weights, thinned
+from tests.references import shift as ref
+
+OLD, NEW = np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.2, 0.7])
+MEANS = np.array([[0.0, 0.0], [1.5, 0.0], [0.0, 1.5]])
+
+
+def blobs(n, shares, seed):
+    """Normal features around a point for each class, their labels, and their exact probabilities for the old shares."""
+    random = np.random.default_rng(seed)
+    labels = random.choice(3, n, p=shares)
+    features = MEANS[labels] + random.normal(size=(n, 2))
+    density = np.exp(-((features[:, None] - MEANS) ** 2).sum(2) / 2) * OLD
+    return features, labels, density / density.sum(1, keepdims=True)
+
+
+def test_the_likelihood_is_climbed_as_literally():
+    _, _, before = blobs(300, OLD, 0)
+    _, _, probs = blobs(200, NEW, 1)
+    found = class_shares(probs, before, resamples=2)
+    np.testing.assert_allclose(found.old, before.mean(0))
+    np.testing.assert_allclose(found.shares, ref.expectation_maximisation(probs, before.mean(0)), atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["black-box", "soft"])
+def test_confusions_are_inverted_as_literally(method):
+    _, labels, before = blobs(500, OLD, 0)
+    _, _, probs = blobs(400, NEW, 1)
+    found = class_shares(probs, before, labels, method=method, resamples=2)
+    ratio = ref.black_box(before, labels, probs, 3, method == "soft")
+    expected = np.maximum(ratio, 0) * np.bincount(labels) / 500
+    np.testing.assert_allclose(found.shares, expected / expected.sum(), atol=1e-9)
+    np.testing.assert_allclose(found.weights, found.shares / found.old)
+
+
+@pytest.mark.parametrize("method", ["em", "black-box", "soft"])
+def test_known_shares_are_found_with_their_intervals(method):
+    """99 % intervals of three shares in 10 samples: more than 4 outside would be a chance below 1 in 1,000."""
+    outside = 0
+    for seed in range(10):
+        _, labels, before = blobs(600, OLD, 10 + seed)
+        found = class_shares(blobs(600, NEW, 30 + seed)[2], before, labels, method=method, confidence=0.99)
+        assert np.abs(found.shares - NEW).max() < 0.15
+        outside += ((found.low > NEW) | (found.high < NEW)).sum()
+        assert (found.low <= found.shares).all()
+        assert (found.shares <= found.high).all()
+    assert outside <= 4
+
+
+def test_batches_and_predictions_are_the_same_rows():
+    _, labels, before = blobs(100, OLD, 0)
+    probs = blobs(90, NEW, 1)[2]
+    one = class_shares(probs, before, labels, method="black-box", resamples=5)
+    batches = [(before[:30], labels[:30]), (before[30:], labels[30:])]
+    other = class_shares(Predictions(probs, link="identity"), batches, method="black-box", resamples=5)
+    np.testing.assert_array_equal(one.shares, other.shares)
+    np.testing.assert_array_equal(one.low, other.low)
+
+
+def test_what_the_confusions_do_not_tell_stays_as_it_was():
+    """Class 2 never occurs in the calibration rows, nor is it ever answered."""
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 2, 400)
+    probs = np.full((400, 3), 0.0)
+    probs[np.arange(400), np.where(random.uniform(size=400) < 0.8, labels, 1 - labels)] = 1
+    new = probs[np.where(labels == 0, random.uniform(size=400) < 0.2, True)]
+    found = class_shares(new, probs, labels, method="black-box", resamples=20)
+    assert found.shares[2] < 1e-6
+    assert found.weights[2] == pytest.approx(1, abs=1e-6)
+    assert found.shares[1] > 0.7
+
+
+def given(shares, old):
+    return ClassShares(np.array(shares), np.array(shares), np.array(shares), np.array(old), 0, "em")
+
+
+def test_probabilities_become_those_of_the_new_shares():
+    """A garden knows its posterior for any shares."""
+    flora = Flora(12, 3, seed=0)
+    _, shown = flora.observations(200, seed=1)
+    shares = np.random.default_rng(0).dirichlet(np.ones(12))
+    exact = flora.law.posterior(shown.numpy(), shares, np.float64)
+    old = flora.law.posterior(shown.numpy(), flora.prior, np.float64)
+    found = given(shares, flora.prior)
+    np.testing.assert_allclose(found.reweight(old), exact, atol=1e-9)
+    assert found.reweight(torch.from_numpy(old).float()).dtype == torch.float32
+    scores = Predictions(np.log(old + 1e-30), link="softmax")
+    assert isinstance(found.reweight(scores).link, Softmax)
+    np.testing.assert_allclose(found.reweight(scores).probs(), exact, atol=1e-5)
+    assert isinstance(found.reweight(Predictions(old, link="identity")).link, Identity)
+    np.testing.assert_allclose(found.reweight(Predictions(old, link="identity")).probs(), exact, atol=1e-6)
+
+
+def test_plain_rules_fail_where_reweighted_ones_hold():
+    _, labels, before = blobs(3000, OLD, 0)
+    hard = np.array([0.02, 0.9, 0.08])
+    _, later, probs = blobs(3000, hard, 1)
+    found = class_shares(probs, before)
+    plain = lac(0.1).fit(before, labels).predict(probs)
+    assert plain[range(3000), later].mean() < 0.87
+    kept = thinned(found.weights[labels])
+    rule = lac(0.1).fit(before[kept], labels[kept])
+    assert rule.predict(probs)[range(3000), later].mean() > 0.885
+    size = average_k(1.5).fit(found.reweight(blobs(3000, hard, 2)[2])).predict(found.reweight(probs)).sum(1).mean()
+    assert abs(size - 1.5) < 0.05
+    best = average_k(1.5).fit(blobs(3000, hard, 2)[2]).predict(probs)  # plain probabilities: the same size, more errors
+    better = average_k(1.5).fit(found.reweight(blobs(3000, hard, 2)[2])).predict(found.reweight(probs))
+    assert better[range(3000), later].mean() > best[range(3000), later].mean() + 0.01
+
+
+def test_inputs_that_shift_are_weighted():
+    """Features move along one axis by a known density ratio, towards where the classifier is wrong more often."""
+    random = np.random.default_rng(0)
+
+    def rows(n, centre):
+        x = random.normal(centre, 1, n)
+        wrong = random.uniform(size=n) < 0.3 / (1 + np.exp(-4 * x))
+        sure = 0.9 - 0.3 * random.uniform(size=n)
+        return x[:, None], np.stack([sure, 1 - sure], 1), wrong.astype(int)
+
+    old, before, labels = rows(6000, -0.3)
+    new, probs, later = rows(6000, 0.4)
+    found = input_weights(old, new)
+    exact = np.exp(0.7 * old[:, 0])
+    np.testing.assert_allclose(found.weights, exact / exact.mean(), rtol=0.25)
+    assert found.weights.mean() == pytest.approx(1)
+    assert found.effective == pytest.approx(effective_size(exact), rel=0.1)
+    plain = lac(0.12).fit(before, labels).predict(probs)
+    assert plain[range(6000), later].mean() < 0.82
+    kept = thinned(found.weights)
+    held = lac(0.12).fit(before[kept], labels[kept]).predict(probs)
+    assert held[range(6000), later].mean() > 0.86
+
+
+def test_rows_too_different_are_refused():
+    random = np.random.default_rng(0)
+    with pytest.raises(InputError, match="500 rows count like .* among the new ones, at least 100 are needed"):
+        input_weights(random.normal(0, 1, (500, 2)), random.normal(5, 1, (500, 2)))
+    assert input_weights(random.normal(0, 1, (500, 2)), random.normal(5, 1, (500, 2)), least=0).effective < 100
+
+
+def test_same_rows_have_equal_weights():
+    rows = np.random.default_rng(0).normal(size=(600, 3))
+    assert input_weights(rows[:300], rows[300:]).effective > 270
+    assert input_weights(np.ones((50, 2)), np.ones((30, 2)), least=0).effective == pytest.approx(
+        50
+    )  # features that say nothing
+
+
+def test_thinned_keeps_each_row_with_its_chance():
+    weights = np.repeat([0.0, 1.0, 2.0], 4000)
+    kept = thinned(weights, seed=1).numpy().reshape(3, 4000).mean(1)
+    assert kept[0] == 0
+    assert kept[1] == pytest.approx(0.5, abs=0.03)
+    assert kept[2] == 1
+    assert torch.equal(thinned(weights, seed=1), thinned(weights, seed=1))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda p, t: class_shares(p, p, t, method="both"), "method: "),
+        (lambda p, t: class_shares(p, p, method="black-box"), "target: expected labels"),
+        (lambda p, t: class_shares(p[:, :2], p, t), "new: expected 3 classes, got 2"),
+        (lambda p, t: class_shares(p / 2, p), "probs: expected rows that sum to 1, got 0.5 in row 0"),
+        (lambda p, t: class_shares(p, p / 2), "probs: expected rows that sum to 1"),
+        (lambda p, t: class_shares(p, p, np.eye(3, dtype=bool)[t], method="soft"), "target: expected one label a row"),
+        (lambda p, t: class_shares(p[:0], p), "probs: expected rows, got none"),
+        (lambda p, t: class_shares(p, Predictions(p, t)), "without a link"),
+        (lambda p, t: class_shares(p, p, confidence=1), "confidence: "),
+        (lambda p, t: class_shares(p, p, resamples=1), "resamples: "),
+        (lambda p, t: class_shares(p, p, seed=-1), "seed: "),
+        (lambda p, t: given(OLD, OLD).reweight(np.ones((2, 4)) / 4), "probs: expected 3 classes, got 4"),
+        (lambda p, t: thinned([]), "weights: "),
+        (lambda p, t: thinned([0.0, 0.0]), "weights: "),
+        (lambda p, t: thinned([1.0, -1.0]), "weights: "),
+        (lambda p, t: thinned([1.0, np.nan]), "weights: "),
+        (lambda p, t: input_weights(p, p[:, :2]), "new: expected 3 features, got 2"),
+        (lambda p, t: input_weights(p[:3], p), "calibration: expected at least a row for each of 5 folds, got 3"),
+        (lambda p, t: input_weights(p, p[:0]), "new: expected rows, got none"),
+        (lambda p, t: input_weights(p, p * np.nan), "new: expected finite numbers"),
+        (lambda p, t: input_weights(p, p, penalty=0), "penalty: "),
+        (lambda p, t: input_weights(p, p, folds=1), "folds: "),
+    ],
+)
+def test_wrong_values_are_refused(call, words):
+    _, labels, probs = blobs(30, OLD, 0)
+    with pytest.raises(InputError, match=words):
+        call(probs, labels)
