@@ -94,6 +94,11 @@ def retrieved(values, target):
     return metrics.evaluate_retrieval(*logs, target, max_length=2)
 
 
+def folded(values, target):
+    rule = sets.lac(0.1).fit(values, target, keep=True)
+    return sets.CrossConformal([rule, rule]).predict([values, values])
+
+
 def listed(values, target):
     return sets.label_lists(np.ones(np.shape(values), bool), values, NAMES, [str(row) for row in range(len(values))], target)
 
@@ -179,6 +184,7 @@ DOORS: dict[str, Door] = {
     **rule_doors("pac", lambda: sets.pac(sets.lac(0.1), 0.1), "scores"),
     **rule_doors("raps, tuned", lambda: sets.raps(0.1, "auto"), "probabilities"),
     "nested": Door(lambda v, t: sets.nested(sets.lac(0.1).fit(v, t, keep=True), [0.2])[0](v), "scores", empty="error"),
+    "CrossConformal": Door(folded, "scores", empty="error"),
     "fit_shards": Door(lambda v, t: sets.fit_shards(sets.lac(0.1), [(v, t)]), "scores", empty="error"),
     "CoverageStream": Door(lambda v, t: sets.CoverageStream(sets.aps(0.1), v, t), "probabilities", empty="error"),
     "CoverageStream.replay": Door(replayed, "probabilities", empty="sets"),

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import KFold, train_test_split
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state, get_tags, indexable
 from sklearn.utils.metaestimators import available_if
@@ -28,7 +28,8 @@ from shortlist.checks import number
 from shortlist.class_names import check_same_names, column_names
 from shortlist.predictions.checks import as_quality
 from shortlist.row_names import check_same_rows
-from shortlist.sets import SetRule, parse_rule
+from shortlist.sets import CrossConformal, SetRule, parse_rule
+from shortlist.sets.cross_conformal import check_folds
 from shortlist.tensors import Array
 
 Scorer = Callable[..., float]
@@ -49,11 +50,15 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         calibration: the share of the rows that is held out to fit the rule, 0.25 by default; or ``"prefit"``: the estimator is
             fitted already, and all rows are calibration rows.
         random_state: seed for choosing these rows, and for the estimator unless it has a seed of its own.
+        cv: a number of folds in place of a held-out share: an estimator is fitted without each, and every row calibrates
+            (:class:`~shortlist.sets.CrossConformal`, whose coverage is at least 1 - 2α, and usually about 1 - α). For
+            few rows, one label each, and conformal rules. None (the default) is ``calibration``.
 
     Attributes:
         classes_: the labels, in the order of the columns of :meth:`predict_set` and :meth:`predict_proba`.
-        estimator_: the fitted estimator.
-        rule_: the fitted rule.
+        estimator_: the fitted estimator; with folds one that was fitted on all rows, for :meth:`predict` alone.
+        rule_: the fitted rule; with folds a :class:`~shortlist.sets.CrossConformal`.
+        estimators_: the estimators of the folds.
 
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.linear_model import LogisticRegression
@@ -66,12 +71,19 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     """
 
     def __init__(
-        self, estimator: Any, rule: SetRule | str | None = None, *, calibration: float | str = 0.25, random_state: Any = None
+        self,
+        estimator: Any,
+        rule: SetRule | str | None = None,
+        *,
+        calibration: float | str = 0.25,
+        random_state: Any = None,
+        cv: int | None = None,
     ):
         self.estimator = estimator
         self.rule = rule
         self.calibration = calibration
         self.random_state = random_state
+        self.cv = cv
 
     def fit(self, X: Any, y: Any, quality: Any = None, **fit_params: Any) -> Self:
         """Fit the estimator on most of the rows and the rule on the rest; if that fails, everything stays as it was.
@@ -112,6 +124,8 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         self.classes_ = np.arange(y.shape[1]) if self._multi_label else self._known_classes(y)
         if len(self.classes_) < 2:
             raise ValueError(f"SetClassifier needs at least two classes, got one class: {self.classes_.tolist()}")
+        if self.cv is not None:
+            return self._fit_folds(X, y, fit_params)
         if self.calibration == "prefit":
             if fit_params:
                 raise ValueError(f"calibration='prefit': expected no parameters for the fit, got {', '.join(fit_params)}")
@@ -119,13 +133,30 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         else:
             first, held = self._held_out(y)
             held_X, held_y = _safe_indexing(X, held), y[held]
-            estimator = self._seeded(clone(self.estimator))
-            parameters = _parameters_of(estimator, fit_params, X, first)
-            self.estimator_ = estimator.fit(_safe_indexing(X, first), y[first], **parameters)
-        self.rule_ = self._new_rule(y)
+            self.estimator_ = self._fitted_on(first, X, y, fit_params)
+        rule = self._new_rule(y)
         target = held_y.astype(bool) if self._multi_label else self._places(held_y)
         held_quality = None if quality is None else as_quality(quality, len(y))[held]
-        self.rule_.fit(self._probs(held_X), target if self.rule_.needs_labels else None, quality=held_quality)
+        self.rule_: SetRule | CrossConformal = rule.fit(
+            self._probs(held_X, self.estimator_), target if rule.needs_labels else None, quality=held_quality
+        )
+        return self
+
+    def _fitted_on(self, rows: Array, X: Any, y: Array, fit_params: dict[str, Any]) -> Any:
+        estimator = self._seeded(clone(self.estimator))
+        parameters = _parameters_of(estimator, fit_params, X, rows)
+        return estimator.fit(_safe_indexing(X, rows), y[rows], **parameters)
+
+    def _fit_folds(self, X: Any, y: Array, fit_params: dict[str, Any]) -> Self:
+        if self.calibration == "prefit":
+            raise ValueError("cv: expected none with calibration='prefit', because an estimator is fitted without each fold")
+        self.estimators_, rules = [], []
+        folds = check_folds(self.cv, self._new_rule(y), len(y), one_label=not self._multi_label)
+        for first, held in KFold(folds, shuffle=True, random_state=self.random_state).split(y):
+            self.estimators_.append(self._fitted_on(first, X, y, fit_params))
+            probs = self._probs(_safe_indexing(X, held), self.estimators_[-1])
+            rules.append(self._new_rule(y).fit(probs, self._places(y[held]), keep=True))
+        self.rule_, self.estimator_ = CrossConformal(rules), self._fitted_on(np.arange(len(y)), X, y, fit_params)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -138,21 +169,25 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     def predict_proba(self, X: Any) -> Array:
         """Probabilities (rows, classes), columns in the order of ``classes_``."""
         check_is_fitted(self, "estimator_")
-        return self._probs(self._checked(X))
+        return self._probs(self._checked(X), self.estimator_)
 
-    def _probs(self, X: Any) -> Array:
+    def _probs(self, X: Any, estimator: Any) -> Array:
         """Probabilities of inputs that have been validated."""
-        probs = self.estimator_.predict_proba(X)
+        probs = estimator.predict_proba(X)
         if isinstance(probs, list):  # one array per label, as forests and neighbours return them; (rows, 1) if it never varied
-            columns = zip(probs, self.estimator_.classes_, strict=True)
+            columns = zip(probs, estimator.classes_, strict=True)
             probs = np.stack([p[:, -1] if known[-1] == 1 else 1 - p[:, 0] for p, known in columns], axis=1)
-        return self._in_order(np.asarray(probs))
+        return self._in_order(np.asarray(probs), estimator)
 
     def predict_set(self, X: Any, quality: Any = None) -> Array:
         """The sets, bool (rows, classes), columns in the order of ``classes_``; a gate by quality needs that of each row."""
         check_is_fitted(self)
         check_same_rows(X, quality, "quality")
-        sets: Array = self.rule_(self.predict_proba(X), quality)
+        if isinstance(self.rule_, CrossConformal):
+            self._checked(X)
+            sets: Array = self.rule_.predict([self._probs(X, one) for one in self.estimators_])
+        else:
+            sets = self.rule_(self.predict_proba(X), quality)
         return sets
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, quality: Any = None) -> float:
@@ -227,12 +262,12 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             estimator.set_params(**{name: int(source.randint(2**31 - 1)) for name in free})
         return estimator
 
-    def _in_order(self, probs: Array) -> Array:
+    def _in_order(self, probs: Array, estimator: Any) -> Array:
         """Columns for all classes, in the order of ``classes_``: the estimator may have another, and some may be
         missing from the rows that it was fitted on."""
         if self._multi_label:
             return probs
-        known = np.asarray(self.estimator_.classes_)
+        known = np.asarray(estimator.classes_)
         if np.array_equal(known, self.classes_):
             return probs
         unknown = known[~np.isin(known, self.classes_)]
@@ -258,7 +293,9 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         inner = get_tags(self.estimator)
         tags.input_tags.allow_nan, tags.input_tags.sparse = inner.input_tags.allow_nan, inner.input_tags.sparse
         tags.classifier_tags.multi_class = True
-        tags.classifier_tags.multi_label = inner.classifier_tags is not None and inner.classifier_tags.multi_label
+        tags.classifier_tags.multi_label = (
+            self.cv is None and inner.classifier_tags is not None and inner.classifier_tags.multi_label
+        )
         return tags
 
 

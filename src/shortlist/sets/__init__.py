@@ -10,6 +10,7 @@ from shortlist.sets.conformal import AverageError, ErrorPerClass, InterpolatedEr
 from shortlist.sets.constraints import AverageSize, Constraint, FittedThreshold, Level, Mass, Size
 from shortlist.sets.cost import BoundCost, bound_cost
 from shortlist.sets.coverage_law import ClassLaws, CoverageLaw, class_laws, coverage_law
+from shortlist.sets.cross_conformal import CrossConformal
 from shortlist.sets.fit_state import FitState, merged
 from shortlist.sets.gates import Gate
 from shortlist.sets.groups import Groups
@@ -57,6 +58,7 @@ __all__ = [
     "Constraint",
     "CoverageLaw",
     "CoverageStream",
+    "CrossConformal",
     "CumulativeMass",
     "ErrorPerClass",
     "FitState",
