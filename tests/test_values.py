@@ -226,6 +226,7 @@ EXCUSED = {
         "Link", "link_from_config", "parse_link",
     },
     shift: {
+        "compared",  # of predictions
         "Alarm", "ClassShares", "InputWeights", "Watch", "coverage_interval",  # answers, the class behind `watch`, counts
         "effective_size", "thinned",  # weights
     },

@@ -8,6 +8,7 @@ import pytest
 import shortlist
 from shortlist import Predictions, Run
 from shortlist.runs.facts import short_source
+from tests.cli.conftest import draw
 from tests.cli.test_train_command import leaves
 
 SETTINGS = {"device": "cpu", "backbone": "plain-8", "epochs": 1, "rule": "lac:0.2", "method": "cross-entropy"}
@@ -108,3 +109,11 @@ def test_the_source_of_the_data_is_named_without_the_folders_above():
     assert short_source("/home/me/birds") == "birds"
     assert short_source("table:/home/me/rows.csv,target=y") == "table:rows.csv,target=y"
     assert short_source("flora") == "flora"
+
+
+def test_the_report_says_whether_its_rows_are_like_the_calibration_rows(run, old, new, tmp_path):
+    for path, words in ((new, "nothing differs"), (tmp_path / "odd.safetensors", "are not like the calibration rows")):
+        if path != new:
+            draw(seed=2, sharpness=0.5).save(path)
+        assert run("report", path, "--rule", "lac:0.2", "--calibration", old, "--out", "page.html").code == 0
+        assert words in (tmp_path / "page.html").read_text(encoding="utf-8")

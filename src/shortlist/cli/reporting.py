@@ -16,6 +16,7 @@ from shortlist.report import PagePictures, read_human_sets, write_report
 from shortlist.report.optimum import Optimum
 from shortlist.runs import Run
 from shortlist.runs.facts import compared_facts
+from shortlist.shift import compared
 from shortlist.training.run_folder import REPORT
 from shortlist.words import shown as shortened
 
@@ -73,6 +74,7 @@ def report(
     settings = settings_of(calibration_bins, top_n, shots) | {"by": by or ()}
     prepared, evaluations = measured_all(scores, reading, fitting, settings, None if own is None else own.recipe.name, people)
     remarks = [text for one in prepared for text in one.notes]
+    remarks += _comparisons(scores, prepared, fitting, reading)
     if own is not None:
         title = title or own.recipe.title
         remarks = [*own.remarks, *remarks]
@@ -92,6 +94,19 @@ def report(
     write_report(evaluations, out, title=title or "Shortlist report", warnings=warnings, **whole)
     say(f"report on {prepared[0].name if len(prepared) == 1 else f'{len(prepared)} evaluations'} → {out}")
     finish(prepared, strict)
+
+
+def _comparisons(scores: list[Path], prepared: list[Prepared], fitting: Fitting, reading: Reading) -> list[str]:
+    """For each evaluation whose calibration rows are in a file, whether its rows are like them."""
+    found = []
+    for n, (path, name) in enumerate(zip(scores, short_names(scores), strict=True)):
+        run = run_at(path)
+        rows = fitting.calibration[n] if fitting.calibration else None if run is None else run.calibration_path
+        for one in prepared:
+            if rows is not None and one.source in (name, path.stem) and not fitting.same_rows:
+                sentence = compared(one.rule, reading.load(rows), one.predictions)
+                found += [] if sentence is None else [f"{one.name}: {sentence}"]
+    return found
 
 
 def _given_pictures(data: str, prepared: list[Prepared], most: int) -> PagePictures:

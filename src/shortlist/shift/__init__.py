@@ -5,6 +5,7 @@ A :class:`Watch` says when rows are not what the calibration rows were. Where on
 """
 
 from shortlist.shift.alarms import Alarm
+from shortlist.shift.comparison import compared
 from shortlist.shift.coverage import coverage_interval
 from shortlist.shift.inputs import InputWeights, input_weights
 from shortlist.shift.shares import ClassShares, class_shares, effective_size, thinned
@@ -16,6 +17,7 @@ __all__ = [
     "InputWeights",
     "Watch",
     "class_shares",
+    "compared",
     "coverage_interval",
     "effective_size",
     "input_weights",
