@@ -68,7 +68,7 @@ def measured_all(
         with Bar(f"measuring {one.name}", len(one.predictions)) as bar:
             found = measure(one.predictions, one.rule, name=one.name, source=one.source, progress=bar.at, **settings)
             evaluations.append(found)
-        if one.predictions.target is None:
+        if one.predictions.without_rows().target is None:
             one.warnings.append(f"{one.name}: the file has no labels, so only sizes are measured")
         one.check_size(evaluations[-1].size)
     return prepared, evaluations

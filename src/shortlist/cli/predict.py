@@ -15,7 +15,8 @@ PICTURES = (
 )
 OUT = (
     "Write the sets to a .jsonl or .csv file, or the scores to a .safetensors, .npz or .parquet file, for shortlist sets, "
-    "evaluate and report. By default the first ten sets are printed."
+    "evaluate and report; or, by a name without an ending, to a folder of parts, which the same command continues if it was "
+    "stopped. By default the first ten sets are printed."
 )
 HeadOption = Annotated[
     str | None,
@@ -33,6 +34,7 @@ RULE = (
     "Another rule than that of the classifier, as for `sets`: top-k:3, threshold:0.5, a file written with --save-rule; lac:0.1 "
     "and others that need a fit are fitted on the calibration rows of a run."
 )
+ROWS_PER_PART = "Number of rows in each part of a folder of scores; by default as many as make 64 MB, from 256 to 16,384."
 HTML = "Write a page with a card for each picture (the first 200): the picture, and its set with probabilities."
 SPLIT = "The split to classify; by default the test split of a dataset, and all rows of a table."
 
@@ -50,6 +52,7 @@ def predict(
     device: Annotated[str, typer.Option("--device", help="auto (a GPU if there is one), cpu or cuda.")] = "auto",
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Number of pictures per batch.")] = 256,
     quality: Annotated[str | None, typer.Option("--quality", metavar="NAME", help=QUALITY)] = None,
+    rows_per_part: Annotated[int | None, typer.Option("--rows-per-part", min=1, metavar="N", help=ROWS_PER_PART)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON lines to standard output.")] = False,
 ) -> None:
     """Predict sets of labels for new pictures or rows, or write their scores."""

@@ -1,43 +1,39 @@
 """What ``shortlist predict`` does: sets or scores of new pictures and rows."""
 
-import copy
 import json
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from shortlist.checks import check_finite, one_of
-from shortlist.cli.console import Bar, emit, noticed, say, show, warn
+from shortlist.checks import one_of
+from shortlist.cli.console import emit, noticed, say, show, warn
 from shortlist.cli.networks import networks_by_option
 from shortlist.cli.outputs import check_outputs, named_paths
 from shortlist.cli.predict_page import check_page, write_page
+from shortlist.cli.predict_parts import check_folder, is_folder_name, write_parts
 from shortlist.cli.predict_rule import with_other_rule
+from shortlist.cli.prediction_work import Work, none_read
 from shortlist.cli.row_labels import labels_for
 from shortlist.cli.runs import run_at
-from shortlist.data.dataset import Dataset, Split
+from shortlist.data.dataset import Dataset
 from shortlist.data.loading import UNREADABLE
-from shortlist.data.problems import LABELS_NOT_USED, LEFT_OUT, Problem, problem_lines
+from shortlist.data.problems import LABELS_NOT_USED, problem_lines
 from shortlist.data.sources import open_dataset
 from shortlist.errors import InputError
 from shortlist.files import similar_paths
 from shortlist.models import Classifier
 from shortlist.models.artefact import is_classifier
 from shortlist.models.heads import HEAD_NAMES
-from shortlist.models.quality import RowQuality, quality_for
-from shortlist.predictions import PredictionsWriter
+from shortlist.models.quality import quality_for
+from shortlist.predictions import Predictions, PredictionsWriter
 from shortlist.report import Table
 from shortlist.report.answers import MOST_CARDS
-from shortlist.row_order import count_rows
 from shortlist.sets.gates import SHARPNESS
-from shortlist.sets.lists import Describer, LabelList, label_lists, list_writer
+from shortlist.sets.lists import LabelList, list_writer
 from shortlist.sets.sizes import SizeSummary
-from shortlist.tensors import Scores, Target
-from shortlist.training.failures import is_out_of_memory
 from shortlist.words import counted, printable, quoted
 
 SHOWN = 10
@@ -58,16 +54,22 @@ def predict(
     device: str,
     batch_size: int,
     quality: str | None,
+    rows_per_part: int | None,
     as_json: bool,
 ) -> None:
     """Predict sets of labels for new pictures or rows, or write their scores."""
-    if out is not None and out.suffix not in (*LISTS, *SCORES):
-        raise InputError(f"--out: expected a name that ends in {', '.join((*LISTS, *SCORES))}, got {out}")
+    to_folder = out is not None and is_folder_name(out)
+    if out is not None and out.suffix not in (*LISTS, *SCORES) and not to_folder:
+        raise InputError(f"--out: expected the name of a folder, or one that ends in {', '.join((*LISTS, *SCORES))}, got {out}")
+    if out is not None and to_folder:
+        check_folder(out)
+    elif rows_per_part is not None:
+        raise InputError("--rows-per-part applies only to a folder of scores, such as --out scores/")
     if out is not None and as_json:
         raise InputError("expected --out or --json, got both: --json writes to standard output")
-    if out is not None and out.is_dir():  # before the work rather than after it
+    if out is not None and out.is_dir() and not to_folder:  # before the work rather than after it
         raise InputError(f"--out: expected a name for a file, got the folder {out}")
-    to_scores = out is not None and out.suffix in SCORES
+    to_scores = out is not None and (to_folder or out.suffix in SCORES)
     check_page(html, to_scores)
     found = load_classifier(classifier, _device(device), network)
     model = of_head(found, head)
@@ -84,7 +86,12 @@ def predict(
         )
     wanted = _quality(model, quality, to_scores)
     check_outputs([out, html], [classifier, *named_paths(pictures), None if rule is None else Path(rule)])
-    work = _begin(model, pictures, split, batch_size, wanted)
+    work = _opened(model, pictures, split, batch_size, wanted)
+    if out is not None and to_folder:
+        if not write_parts(work, out, rows_per_part, {"head": head or "the classifier's own"}):
+            return say(f"all parts are there already, {counted(len(Predictions.load(out)), 'row')} → {out}")
+        return _conclude(work, out, to_scores)
+    _begin(work)
     if out is not None and to_scores:
         _write_scores(work, out)
     else:
@@ -159,117 +166,25 @@ def _device(name: str) -> str:
     return "cuda" if name != "cpu" and torch.cuda.is_available() else "cpu"
 
 
-@dataclass
-class _Work:
-    """The rows to classify, and counts and problems that are collected on the way."""
-
-    model: Classifier
-    rows: Split
-    batch_size: int
-    wanted: str | None = None  # the name of the quality to compute
-    target: Target | None = None
-    known: Tensor | None = None  # which rows have a label that the classifier knows; None if all or none have
-    left_out: list[Problem] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    started: float = field(default_factory=time.monotonic)
-
-    def __post_init__(self) -> None:
-        self.counts = torch.zeros(len(self.model.classes) + 1, dtype=torch.float64)  # of sets, by their size
-        self.done, self.refused, self.device = 0, 0, self.model.device.type
-        self.quality = None if self.wanted is None else RowQuality(self.wanted, len(self.rows))
-        self.batches = self._scored()
-
-    @property
-    def things(self) -> str:
-        return "pictures" if self.model.inputs.is_pictures else "rows"
-
-    def _scored(self) -> Iterator[tuple[Tensor, Scores]]:
-        """Row numbers and scores; unreadable pictures are noted and left out."""
-        with Bar(self.things, len(self.rows)) as bar:
-            try:
-                scored = self.model.score_batches(
-                    self.rows, batch_size=self.batch_size, problems=self.problems, quality=self.quality
-                )
-                for numbers, scores in scored:
-                    check_finite(scores)
-                    self.done += len(numbers)
-                    yield numbers, scores
-                    bar.at(int(numbers[-1]) + 1)
-            except RuntimeError as error:
-                if not is_out_of_memory(error):
-                    raise
-                raise InputError(
-                    f"the GPU has too little memory for {self.batch_size} {self.things} at once: reduce --batch-size"
-                ) from None
-
-    def lists(self) -> Iterator[list[LabelList]]:
-        """The sets as lists, a batch at a time."""
-        called = "scores" if self.model.link is None else "probs"
-        assert self.model.rule is not None
-        sets_of, describe = self.model.rule.in_blocks(), self.describer
-        for numbers, scores in self.batches:
-            quality = self.quality_of(numbers)
-            probs, sets = self.model.decide(scores, sets_of, quality)
-            self.count(sets)
-            ids = [self.rows.ids[row] for row in numbers.tolist()]
-            target = None if self.target is None else self.target[numbers]
-            lists = describe(label_lists(sets, probs, self.model.classes, ids, target, called), sets, probs, quality)
-            if self.known is not None:
-                has_label = self.known[numbers].tolist()
-                lists = [one if yes else replace(one, target=None) for one, yes in zip(lists, has_label, strict=True)]
-            self.refused += sum(one.refused for one in lists)
-            yield lists
-
-    def labelled_batches(self) -> Iterator[tuple[Tensor, Scores]]:
-        """Row numbers and scores; rows whose label the classifier does not know are left out and noted."""
-        for numbers, scores in self.batches:
-            kept = torch.ones(len(numbers), dtype=torch.bool) if self.known is None else self.known[numbers]
-            names = [self.rows.ids[row] for row in numbers[~kept].tolist()]
-            self.left_out += [
-                Problem(UNKNOWN_LABEL, name, f"the classifier does not know its label: {LEFT_OUT}") for name in names
-            ]
-            self.done -= len(names)
-            if kept.any():
-                yield numbers[kept], scores[kept.to(scores.device)]
-
-    @property
-    def describer(self) -> Describer:
-        """Says what the sets of the model's rule are."""
-        assert self.model.rule is not None
-        return Describer(self.model.rule, self.model.superclasses)
-
-    def quality_of(self, numbers: Tensor) -> Tensor | None:
-        """The quality of these rows, which have been scored, if it is wanted."""
-        return None if self.quality is None else self.quality.values[numbers]
-
-    @property
-    def makes_sets(self) -> bool:
-        """Whether the classifier has a rule, and all that it needs."""
-        rule = self.model.rule
-        return rule is not None and (self.quality is not None or not rule.needs_quality)
-
-    def count(self, sets: Tensor) -> None:
-        """Count the sets by their size."""
-        self.counts += count_rows(sets).bincount(minlength=len(self.counts))
-
-
-def _begin(model: Classifier, texts: list[str], split: str | None, batch_size: int, wanted: str | None) -> _Work:
-    """Read the input and score the first batch; nothing is written before that works."""
+def _opened(model: Classifier, texts: list[str], split: str | None, batch_size: int, wanted: str | None) -> Work:
+    """The rows of the input."""
     inputs = model.inputs
     dataset = open_dataset(texts, require_labels=False, split=split, input_kind=inputs.kind, feature_names=inputs.feature_names)
     (rows,) = dataset.splits.values()
     _check_inputs(model, dataset, printable(texts[0]) + (", …" if len(texts) > 1 else ""))
     target, known, reason = labels_for(dataset, model.classes)
     left_out = [problem for problem in dataset.problems if problem.kind != LABELS_NOT_USED]
-    work = _Work(model, rows, batch_size, wanted, target, known, left_out)
-    first = next(work.batches, None)
-    if first is None:
-        cause = f"; the first is {work.problems[0]}" if work.problems else ""
-        raise InputError(f"none of the {len(rows):,} {work.things} could be read{cause}")
-    work.batches = chain([first], work.batches)
     if reason is not None:
         say(reason)
-    return work
+    return Work(model, rows, batch_size, wanted, target, known, left_out, labels=dataset.classes)
+
+
+def _begin(work: Work) -> None:
+    """Score the first batch; nothing is written before that works."""
+    first = next(work.batches, None)
+    if first is None:
+        raise none_read(work)
+    work.batches = chain([first], work.batches)
 
 
 def _check_inputs(model: Classifier, dataset: Dataset, source: str) -> None:
@@ -293,7 +208,7 @@ def _check_inputs(model: Classifier, dataset: Dataset, source: str) -> None:
         raise InputError(f"{source}: {error}") from error
 
 
-def _write_sets(work: _Work, out: Path | None, as_json: bool) -> list[LabelList]:
+def _write_sets(work: Work, out: Path | None, as_json: bool) -> list[LabelList]:
     """Write the sets, or print the first of them; returns those that a page can show."""
     shown: list[LabelList] = []
     if out is not None:
@@ -315,31 +230,23 @@ def _write_sets(work: _Work, out: Path | None, as_json: bool) -> list[LabelList]
     return shown
 
 
-def _write_scores(work: _Work, out: Path) -> None:
-    """Append the scores of each batch to the file; the rule, if there is one, gives the sizes of their sets."""
-    model, ids = work.model, work.rows.ids
-    if len(set(ids)) < len(ids):
-        say("some rows have the same name, so rows are numbered instead")
-        ids = [str(row) for row in range(len(ids))]
-    link = copy.deepcopy(model.link).cpu() if model.link is not None else None
+def _write_scores(work: Work, out: Path) -> None:
+    """Append the scores of each batch to the file."""
+    ids, like = work.names(), work.like()
     writer = PredictionsWriter(
         out,
-        model.classes,
-        link,
-        train_counts=model.train_counts,
-        superclasses=model.superclasses,
-        network_digest=model.network.digest(),
+        like.classes,
+        like.link,
+        train_counts=like.train_counts,
+        superclasses=like.superclasses,
+        network_digest=like.network_digest,
     )
     with writer:
-        for numbers, scores in work.labelled_batches():
-            quality = work.quality_of(numbers)
-            if work.makes_sets:
-                work.count(model.decide(scores, quality=quality)[1])
-            target = None if work.target is None else work.target[numbers]
-            writer.append(scores, target, [ids[row] for row in numbers.tolist()], quality)
+        for rows in work.scored_rows(ids):
+            writer.append(*rows)
 
 
-def _conclude(work: _Work, out: Path | None, to_scores: bool) -> None:
+def _conclude(work: Work, out: Path | None, to_scores: bool) -> None:
     """Print what was skipped, and one line on what was done."""
     seconds = max(time.monotonic() - work.started, 1e-9)
     for line in problem_lines([*work.left_out, *work.problems], SHOWN):

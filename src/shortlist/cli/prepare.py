@@ -15,6 +15,7 @@ from shortlist.files import similar_paths
 from shortlist.links import Softmax
 from shortlist.predictions import Predictions
 from shortlist.predictions.arrays import labels_beside
+from shortlist.predictions.parts import MANIFEST, is_parts_folder
 from shortlist.sets import SetRule, SizeSummary, bound_cost, parse_rule
 from shortlist.sets.gates import SHARPNESS
 from shortlist.sets.origin import origin_of
@@ -40,7 +41,7 @@ class Reading:
     def load(self, path: Path) -> Predictions:
         """The predictions of one file. Its link must be known: it is never guessed."""
         check_there(path)
-        if path.is_dir():
+        if path.is_dir() and not is_parts_folder(path):
             raise InputError(f"{path}: expected a file of scores, got a folder: write one with shortlist predict")
         found: list[str] = []
         names = None if self.classes is None else read_class_names(self.classes)
@@ -112,11 +113,14 @@ def _parameters_as_options() -> Iterator[None]:
 
 
 def check_there(path: Path) -> None:
-    """Raise an error unless this is a file, or the folder of a run or of a classifier."""
+    """Raise an error unless this is a file, or the folder of a run, of a classifier or of parts of scores."""
     if not path.exists():
         raise InputError(f"{path}: there is no such file or folder{similar_paths(path)}")
-    if path.is_dir() and run_at(path) is None and not (path / "config.json").is_file():
-        raise InputError(f"{path}: expected a file of scores or the folder of a run, got a folder without recipe.json")
+    if path.is_dir() and run_at(path) is None and not (path / "config.json").is_file() and not is_parts_folder(path):
+        raise InputError(
+            f"{path}: expected a file of scores or the folder of a run, got a folder without recipe.json (and without "
+            f"{MANIFEST}, which a folder of parts of scores has)"
+        )
 
 
 def check_quality(path: Path, rule: SetRule, predictions: Predictions) -> None:
@@ -130,7 +134,7 @@ def check_quality(path: Path, rule: SetRule, predictions: Predictions) -> None:
 
 def looks_like_probabilities(predictions: Predictions) -> bool:
     """Whether scores with the link softmax are probabilities already, judging by some rows."""
-    head = predictions.scores[:100].float()
+    head = predictions.rows(slice(0, 100)).scores.float()
     if not isinstance(predictions.link, Softmax) or predictions.num_classes < 2 or not len(head):
         return False
     return bool((head >= 0).all() and ((head.sum(1) - 1).abs() < 1e-2).all())
@@ -249,7 +253,7 @@ def _rule(text: str, predictions: Predictions, seed: int) -> SetRule:
 def _fit_all(waiting: list[Prepared], rows: Predictions) -> None:
     for one in waiting:
         one.rule.check_reads(rows)
-        if one.rule.needs_labels and rows.target is None:
+        if one.rule.needs_labels and rows.without_rows().target is None:
             raise InputError(
                 f"{one.rule.text} is fitted on labelled rows, got rows without labels: name their array or column "
                 "with --target-key, or call it target"
@@ -301,9 +305,10 @@ def check_alike(fitted_on: Path, rows: Predictions, path: Path, predictions: Pre
 
 def check_same_labels(fitted_on: Path, rows: Predictions, path: Path, predictions: Predictions) -> None:
     """Raise an error if one file has exactly one label per row and the other any number."""
-    if rows.target is None or predictions.target is None:
+    targets = [one.without_rows().target for one in (rows, predictions)]
+    kinds = ["one label" if is_single_label(target) else "any number of labels" for target in targets if target is not None]
+    if len(kinds) < 2:
         return
-    kinds = ["one label" if is_single_label(target) else "any number of labels" for target in (rows.target, predictions.target)]
     if kinds[0] != kinds[1]:
         raise InputError(
             f"{fitted_on} has {kinds[0]} per row and {path} has {kinds[1]}: what is fitted on one does not apply to the other"
@@ -324,7 +329,10 @@ def shares_rows(first: Predictions, second: Predictions) -> bool:
     if _named(first) and _named(second):
         return not set(first.ids or ()).isdisjoint(second.ids or ())
     columns = torch.linspace(0, first.num_classes - 1, min(64, first.num_classes)).long()
-    rows = [{row.tobytes() for row in part.scores[:, columns].float().numpy()} for part in (first, second)]
+    rows = [
+        {row.tobytes() for block in part.blocks() for row in block.scores[:, columns].float().numpy()}
+        for part in (first, second)
+    ]
     # Saturated scores can make different rows look the same, so a few in common prove nothing.
     return len(rows[0] & rows[1]) > 0.5 * min(len(part) for part in rows)
 

@@ -319,7 +319,8 @@ def wanted_totals(
         bounded: whether only totals are wanted whose size does not depend on the number of rows, as rows in several places need
             it: nothing is kept of single rows, and mAP over classes is that of histograms.
     """
-    names = [name for name, total in TOTALS.items() if total.defined(predictions, rule is not None)]
+    form = predictions.without_rows()
+    names = [name for name, total in TOTALS.items() if total.defined(form, rule is not None)]
     left_out = {"top_hits"} if only is None else TOTALS.keys() - only
     if predictions.train_counts is None:
         left_out |= {"group_sizes", "first_hits"}
@@ -327,10 +328,10 @@ def wanted_totals(
         left_out |= {"superclass_hits", "superclass_top", "superclass_nodes", "superclass_answers"}
     if rule is None or rule.gate is None:
         left_out |= {"gate"}
-    if predictions.quality is None:
+    if form.quality is None:
         left_out |= {"quality"}
     # With one class there is one pair a row, as with one label: the exact test of calibration needs no flips.
-    several = predictions.target is not None and not is_single_label(predictions.target) and predictions.num_classes > 1
+    several = form.target is not None and not is_single_label(form.target) and predictions.num_classes > 1
     left_out |= {"top_pairs"} if several else {"residuals"}
     if top_n is None:
         left_out |= {"top_n", "top_n_moments", "top_n_counts"}
@@ -345,4 +346,4 @@ def wanted_totals(
 
 def keeps_scores(predictions: Predictions) -> bool:
     """Whether mAP over classes is computed exactly, from every score."""
-    return predictions.scores.numel() <= EXACT_ENTRIES or predictions.link is None
+    return len(predictions) * predictions.num_classes <= EXACT_ENTRIES or predictions.link is None

@@ -125,14 +125,15 @@ class ShardedWriter:
         return {path.name: path.stat().st_size for path in self.folder.glob(PART)}
 
     def write(
-        self, number: int, rows: Predictions | Iterable[Predictions], problems: Sequence[tuple[str, str, str]] = ()
+        self, number: int, rows: Predictions | Iterable[Predictions], problems: Iterable[tuple[str, str, str]] = ()
     ) -> None:
         """Write one part, from any process; a part that is there is replaced.
 
         Args:
             number: of the part, from 0.
             rows: blocks of rows, none if none could be read; their scores, labels, names and quality count.
-            problems: for each row of the part that could not be read its name, the kind of problem, and a sentence.
+            problems: for each row of the part that could not be read its name, the kind of problem, and a sentence; they are
+                asked for once all blocks were, so that they may be noticed on the way.
         """
         if not 0 <= number < len(self.manifest.items):
             raise InputError(f"number: expected one of {counted(len(self.manifest.items), 'part')}, got {number}")
@@ -140,13 +141,14 @@ class ShardedWriter:
         writing.mkdir(exist_ok=True)
         with work_folder(writing / name) as place:
             count = self._write_rows(place / name, [rows] if isinstance(rows, Predictions) else rows)
-            part = Part(name, count, (place / name).stat().st_size, sha256_of(place / name), len(problems))
+            noted = [list(map(str, problem)) for problem in problems]
+            part = Part(name, count, (place / name).stat().st_size, sha256_of(place / name), len(noted))
             flush(place / name)
             # Together, so that the receipt is that of the file even if two processes write the same part.
             with folder_lock(writing, PATIENCE):
                 (place / name).replace(self.folder / name)
                 flush(self.folder)
-                receipt = asdict(part) | {"problems": [list(problem) for problem in problems]}
+                receipt = asdict(part) | {"problems": noted}
                 write_text(self._receipt_path(number), json.dumps(receipt, ensure_ascii=False))
 
     def _write_rows(self, path: Path, blocks: Iterable[Predictions]) -> int:

@@ -100,7 +100,7 @@ def log_odds(predictions: Predictions) -> Floats:
 
 def _exact_type(predictions: Predictions) -> "np.dtype[Any]":
     """float32 if it holds the log odds without loss, as for a sigmoid of float32 scores; otherwise float64."""
-    lossless = isinstance(predictions.link, Sigmoid) and predictions.scores.dtype != torch.float64
+    lossless = isinstance(predictions.link, Sigmoid) and predictions.without_rows().scores.dtype != torch.float64
     return np.dtype(np.float32 if lossless else np.float64)
 
 
