@@ -76,6 +76,10 @@ def calibrated(values, target):
     return metrics.average_k_accuracy(probs, labels, 2, calibration=values)
 
 
+def slab_coverage(values, target):
+    return metrics.worst_slab_coverage(values, target, np.arange(float(len(values)))[:, None], directions=3)
+
+
 def inverse(values, target):
     return links.Softmax().scores(torch.as_tensor(values))
 
@@ -136,6 +140,7 @@ DOORS: dict[str, Door] = {
     **both("set_precision", "sets"),
     **both("size_stratified_coverage", "sets"),
     **both("class_coverage_gap", "sets", alpha=0.1),
+    "worst_slab_coverage": Door(slab_coverage, "sets", "sets"),
     **both("top_k_accuracy", "scores", k=2),
     **both("average_k_accuracy", "scores", k=2, empty="error"),
     **both("average_k_accuracy", "probabilities", k=2, prior=PRIOR, empty="error"),

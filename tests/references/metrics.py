@@ -284,6 +284,19 @@ def class_coverage_gap(sets, target, alpha):
     return mean(abs(share - (1 - alpha)) for share in by_class if not math.isnan(share))
 
 
+def lowest_slab(sets, target, features, share, vectors):
+    """The lowest coverage of any slab {low ≤ features · v ≤ high} with the share of the rows, trying them all."""
+    lowest = math.inf
+    for v in vectors:
+        places = [round(float(row @ v), 9) for row in features]
+        for low, high in itertools.combinations_with_replacement(sorted(set(places)), 2):
+            rows = [i for i, place in enumerate(places) if low <= place <= high]
+            hits = [float(sets[i, j]) for i in rows for j in labels_of(target, i)]
+            if len(rows) >= share * len(features) and hits:
+                lowest = min(lowest, mean(hits))
+    return lowest
+
+
 def calibration_statistic(probs, target, bins, over):
     """Σ over bins of (right - expected)² / Σ p (1 - p)."""
     total = 0.0

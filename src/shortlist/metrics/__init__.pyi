@@ -24,6 +24,7 @@ from .retrieval import (
 from .retrieval_scores import QueryScores as QueryScores, RetrievalScores as RetrievalScores
 from .significance import CalibrationTest as CalibrationTest, calibration_test as calibration_test
 from .sizes import empty_rate as empty_rate, set_precision as set_precision, set_size as set_size
+from .slabs import worst_slab_coverage as worst_slab_coverage
 from .smooth import smooth_calibration_error as smooth_calibration_error
 from .strata import class_coverage_gap as class_coverage_gap, size_stratified_coverage as size_stratified_coverage
 from .streaming import (
