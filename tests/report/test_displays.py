@@ -11,6 +11,7 @@ import torch
 from matplotlib.figure import Figure
 
 from shortlist.report import (
+    CoverageBySize,
     EvaluationDisplay,
     GroupSizeHistogram,
     Lorenz,
@@ -25,11 +26,12 @@ from shortlist.report.confusions import ConfusionMatrix
 from shortlist.report.evaluating import EvaluationPanels
 from shortlist.report.page import DISPLAYS
 from shortlist.report.style import themed_svg
-from shortlist.sets import threshold, top_k
+from shortlist.sets import aps, threshold, top_k
 from tests.report.cases import COUNTS, draw, measured
 
 COLUMNS = {
     SizeHistogram: ["name", "size", "rows", "share"],
+    CoverageBySize: ["name", "size", "rows", "share", "coverage", "low", "high"],
     GroupSizeHistogram: ["name", "group", "size", "rows", "share"],
     SizeCoverage: ["name", "kind", "size", "coverage"],
     Reliability: ["name", "over", "bin", "pairs", "confidence", "frequency", "low", "high"],
@@ -321,6 +323,7 @@ def test_displays_leave_out_what_they_cannot_show(single, many, unlabelled):
     shown = {kind: [e.name for e in kind([single, many, unlabelled]).evaluations] for kind in DISPLAYS}
     assert shown == {
         SizeHistogram: ["trees", "woods", "new"],
+        CoverageBySize: ["trees", "woods"],
         GroupSizeHistogram: ["trees"],
         SizeCoverage: ["trees", "woods"],
         Reliability: ["trees", "woods"],
@@ -330,6 +333,19 @@ def test_displays_leave_out_what_they_cannot_show(single, many, unlabelled):
     }
     assert Reliability(measured(link=None)).evaluations == []
     assert SizeCoverage(measured(link=None)).frame()["kind"].unique().tolist() == ["top-k", "rule"]
+
+
+def test_coverage_by_size_draws_the_sizes_that_enough_rows_have_and_the_coverage_asked_for():
+    evaluation = evaluate(draw(rows=300), aps(0.2).fit(draw(rows=300, seed=1)))
+    display = CoverageBySize(evaluation)
+    frame, ax = display.frame(), display.plot()
+    drawn = frame[frame["rows"] >= 20]
+    assert [label.get_text() for label in ax.get_xticklabels()] == drawn["size"].tolist()
+    shown = [points.get_offsets()[0][1] for points in ax.collections]
+    assert shown == pytest.approx(drawn["coverage"].tolist())
+    assert ax.get_ylim()[0] < drawn["low"].min()
+    assert 0.8 in [round(line.get_ydata()[0], 6) for line in ax.lines if line.get_linestyle() == ":"]
+    assert not CoverageBySize(measured(rows=400, rule=top_k(2))).tells
 
 
 def test_one_giant_set_does_not_flatten_the_histogram():

@@ -209,6 +209,10 @@ def test_plots_that_have_nothing_to_show_are_left_out():
     assert matrices["several"] == 2
     assert matrices["many"] == matrices["none"] == 0
     drawn = {name: [title for title in titles if title != "Confused classes"] for name, titles in drawn.items()}
+    # Where several sizes have enough rows.
+    by_size = {name: titles.count("Coverage by set size") for name, titles in drawn.items()}
+    assert (by_size["many"], by_size["single"], by_size["none"], by_size["no link"]) == (1, 0, 0, 0)
+    drawn = {name: [title for title in titles if title != "Coverage by set size"] for name, titles in drawn.items()}
     assert drawn["single"] == ["Set sizes", "Coverage against set size", "Reliability", "Set sizes by shot group", "Long tail"]
     assert drawn["many"] == ["Set sizes", "Coverage against set size", "Reliability", "Long tail"]
     assert drawn["none"] == ["Set sizes", "Long tail"]

@@ -14,6 +14,7 @@ from shortlist.evaluation.column_groups import column_numbers
 from shortlist.evaluation.confusion import Confusions
 from shortlist.evaluation.galleries import Exhibit, Gallery
 from shortlist.evaluation.shots import ShotGroup, measured_groups
+from shortlist.evaluation.size_strata import SizeStratum, size_strata
 from shortlist.evaluation.superclasses import superclass_columns
 from shortlist.evaluation.tally import BINS
 from shortlist.metrics import Curve, calibration_definition
@@ -57,6 +58,7 @@ class Evaluation:
         galleries: rows worth looking at, and why.
         confusions: which classes are confused, where labels are known.
         lookup: finds what the rule answered for given rows.
+        slab: finds the slab of the probabilities that the rule covers worst; labels found in it, and labels.
         ids: of the rows; None if they are numbered.
         source: what plots of the scores alone call it, whatever the rule.
         details: where scores and rule come from.
@@ -87,6 +89,7 @@ class Evaluation:
     superclasses: tuple[str, ...] | None = None
     confusions: Confusions | None = None
     lookup: Callable[[Tensor], list[Exhibit]] | None = None
+    slab: Callable[[], tuple[float, float]] | None = None
     ids: Sequence[str] | None = None
     columns: Mapping[str, Array] = field(default_factory=dict)
 
@@ -229,6 +232,22 @@ class Evaluation:
         import pandas as pd
 
         return pd.DataFrame(self.superclass_numbers() or {"superclass": []}).set_index("superclass")
+
+    def size_strata(self) -> list[SizeStratum]:
+        """What was measured about the rows with sets of the same size, or nearly; none without labels or a rule."""
+        return size_strata(self.sizes, self.totals["size_hits"]) if "size_hits" in self.totals else []
+
+    def by_size(self) -> "pd.DataFrame":
+        """The same as a data frame, one row a stratum, with the columns of :meth:`SizeStratum.record`."""
+        import pandas as pd
+
+        records = [stratum.record() for stratum in self.size_strata()]
+        return pd.DataFrame(records, columns=list(records[0]) if records else ["size"]).set_index("size")
+
+    @cached_property
+    def worst_slab(self) -> tuple[float, float] | None:
+        """Labels found and labels in the slab of the probabilities that is covered worst; None where it was not looked for."""
+        return None if self.slab is None else self.slab()
 
     @cached_property
     def rank_curve(self) -> Curve | None:

@@ -14,6 +14,7 @@ from shortlist.evaluation.row_lookup import RowLookup
 from shortlist.evaluation.superclasses import superclasses_of
 from shortlist.evaluation.tallies import Tally
 from shortlist.evaluation.tally import BINS, Block, keeps_scores, wanted_totals
+from shortlist.evaluation.worst_slab import FEWEST_ROWS, WorstSlab
 from shortlist.metrics import mean_average_precision
 from shortlist.metrics.accuracy import check_edges
 from shortlist.metrics.ranking import binned_precision, binned_precision_bounds
@@ -116,6 +117,7 @@ def measure(
         superclasses=superclasses,
         confusions=confusions if only is None and predictions.target is not None else None,
         lookup=lookup if only is None else None,
+        slab=_slab(predictions, rule) if only is None else None,
         ids=predictions.ids,
         columns=columns,
     )
@@ -131,6 +133,12 @@ def _columns_by(predictions: Predictions, rule: SetRule | None, by: Sequence[str
     if rule is not None and rule.column is not None:
         names |= {rule.column: None}
     return {name: predictions.columns[name] for name in names}
+
+
+def _slab(predictions: Predictions, rule: SetRule | None) -> WorstSlab | None:
+    """What finds the worst slab, of enough rows with labels and probabilities."""
+    known = predictions.target is not None and predictions.link is not None and len(predictions) >= FEWEST_ROWS
+    return WorstSlab(predictions, rule) if known and rule is not None else None
 
 
 def _checked_shots(predictions: Predictions, shots: Sequence[int] | None) -> tuple[int, ...] | None:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from torch import Tensor
 
 from shortlist.evaluation.calibration_quantities import CALIBRATION
+from shortlist.evaluation.coverage_quantities import CONDITIONAL
 from shortlist.evaluation.evaluation import Evaluation
 from shortlist.evaluation.gate_quantities import GATE, QUALITY
 from shortlist.evaluation.quantity import GROUPS, HEADLINE, LONG_TAIL, Quantity, always, known
@@ -247,10 +248,8 @@ OUTLIERS = tuple(
     )
 )
 
-QUANTITIES: dict[str, Quantity] = {
-    quantity.name: quantity
-    for quantity in (*SETS, *GATE, *FEW_TO_MANY, *SUPERCLASSES, *RANKING, *CALIBRATION, *QUASIBINARY, *OUTLIERS, *QUALITY)
-}
+ALL = (*SETS, *CONDITIONAL, *GATE, *FEW_TO_MANY, *SUPERCLASSES, *RANKING, *CALIBRATION, *QUASIBINARY, *OUTLIERS, *QUALITY)
+QUANTITIES: dict[str, Quantity] = {quantity.name: quantity for quantity in ALL}
 
 
 def defined(evaluation: Evaluation) -> Iterator[tuple[Quantity, float]]:

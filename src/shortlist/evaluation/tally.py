@@ -15,10 +15,13 @@ from shortlist.links import Link, Quasibinary
 from shortlist.links.fitted import FittedLink
 from shortlist.metrics.accuracy import class_hits, shot_groups, superclass_hits
 from shortlist.metrics.binned_pairs import bins_by, row_moments, row_residuals, rows_in_bins
-from shortlist.metrics.calibration import pairs, width_bins
+from shortlist.metrics.calibration import pairs, usual_pairs, width_bins
 from shortlist.metrics.curves import rank_counts, size_histograms
 from shortlist.metrics.outliers import row_scores
+from shortlist.metrics.proper import LARGEST_LOSS, right_mass, squared_errors
 from shortlist.metrics.ranking import example_sums, precision_histograms, top_counts
+from shortlist.metrics.smooth import residual_sums
+from shortlist.metrics.strata import size_hits
 from shortlist.predictions import Predictions
 from shortlist.row_order import count_rows, first_largest
 from shortlist.sets import SetRule, top_k
@@ -29,7 +32,6 @@ BINS = 15
 EXACT_ENTRIES = 2**25
 PRECISION_BINS = 512
 SMALL = 60.0  # -log p from which p is computed from log-odds
-LARGEST_ODDS = 745.0
 HITS, LABELS, SIZE, TOP_1, CHECKSUM = range(5)  # of the total ``outcomes``
 
 
@@ -211,7 +213,7 @@ def _log_loss(block: Block) -> Tensor:
 
 def _finite_odds(odds: Tensor) -> Tensor:
     """Log-odds in float64; those of a probability of exactly 0 or 1 as of the smallest number above 0."""
-    return odds.double().nan_to_num(posinf=LARGEST_ODDS, neginf=-LARGEST_ODDS)
+    return odds.double().nan_to_num(posinf=LARGEST_LOSS, neginf=-LARGEST_LOSS)
 
 
 def _outliers(block: Block) -> Tensor:
@@ -262,6 +264,7 @@ def _moments_by_row(over: Literal["all"] | None) -> Callable[[Block], Tensor]:
 TOTALS: Mapping[str, Total] = {
     "sizes": Total(_sizes, sets=True, labels=False),
     "hits": Total(lambda block: class_hits(block.answers, block.target), sets=True),
+    "size_hits": Total(lambda block: size_hits(block.answers, block.target)[:2], sets=True),
     "moments": Total(_moments, sets=True),
     "group_sizes": Total(_group_sizes, sets=True),
     "gate": Total(gate_counts, sets=True, labels=False),
@@ -290,6 +293,9 @@ TOTALS: Mapping[str, Total] = {
         by_row=True,
     ),
     "top_n_counts": Total(lambda block: top_counts(block.probs, block.target, block.n)),
+    "right_mass": Total(lambda block: right_mass(block.probs, block.target, block.bins), probabilities=True),
+    "smooth": Total(lambda block: residual_sums(block.probs, block.target, usual_pairs(block.target)), probabilities=True),
+    "squared_errors": Total(lambda block: squared_errors(block.probs, block.target), probabilities=True),
     "log_loss": Total(_log_loss, probabilities=True),
     "outliers": Total(_outliers, probabilities=True, single=False, by_row=True),
     "quality": Total(_quality, single=False, by_row=True),

@@ -39,5 +39,6 @@ from .reliability import (
 )
 from .retrieval_plots import QueryReliability as QueryReliability, RetrievalByLength as RetrievalByLength
 from .sheet import contact_sheet as contact_sheet
+from .size_coverage import CoverageBySize as CoverageBySize
 from .table import Table as Table
 from .training_plots import TrainingCurves as TrainingCurves

@@ -33,6 +33,7 @@ from shortlist.report.pictures import PagePictures
 from shortlist.report.promises import promise_table, promises
 from shortlist.report.published import Comparison
 from shortlist.report.reliability import PairReliability, Reliability, TopNReliability, same_bins
+from shortlist.report.size_coverage import CoverageBySize
 from shortlist.report.style import themed_svg
 from shortlist.report.templates import source_of, template
 from shortlist.report.training_plots import History, TrainingCurves
@@ -40,6 +41,7 @@ from shortlist.versions import version_of
 
 DISPLAYS: tuple[type[EvaluationDisplay], ...] = (
     SizeHistogram,
+    CoverageBySize,
     SizeCoverage,
     Reliability,
     PairReliability,
