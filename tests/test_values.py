@@ -205,6 +205,9 @@ DOORS: dict[str, Door] = {
     "Beta": fit_link(links.Beta),
     "Isotonic": fit_link(links.Isotonic),
     "VennAbers": fit_link(links.VennAbers),
+    "VectorScaling": fit_link(links.VectorScaling),
+    "Dirichlet": fit_link(links.Dirichlet),
+    "choose_link": Door(lambda v, t: links.choose_link(v, t, folds=2), "finite", "scores", empty="error"),
     "Identity": Door(as_identity, "probabilities", "scores", labels=False, empty="sets"),
     "Softmax": Door(inverse, "probabilities", labels=False, empty="sets"),
     "measure": Door(measured, "finite", "scores", empty="error"),
@@ -228,7 +231,7 @@ EXCUSED = {
     links: {
         # NaN in, NaN out: tests/links/test_far_scores.py; Quasibinary.update ignores what is not finite
         "LDAM", "SPA", "AssumeNegative", "FocalRecovery", "Sigmoid", "SoftmaxFocalRecovery", "SparseTop", "Quasibinary",
-        "Link", "link_from_config", "parse_link",
+        "Link", "link_from_config", "parse_link", "Candidate", "LinkChoice",
     },
     shift: {
         "compared",  # of predictions

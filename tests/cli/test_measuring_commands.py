@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from shortlist import Predictions
+from shortlist.links import choose_link
 from shortlist.links.choice import CALIBRATIONS
 from shortlist.metrics import calibration_error, shot_coverage, top_n_f1
 from shortlist.report import evaluate
@@ -258,6 +259,20 @@ def test_calibrate_writes_the_same_scores_with_a_link_fitted_on_the_other_file(m
         assert errors[1] < errors[0]
 
 
+@pytest.mark.parametrize("asked", [("--method", "auto"), ("--link", "auto")])
+def test_calibrate_chooses_a_link_and_shows_what_it_tried(asked, run, old, new, tmp_path):
+    out = tmp_path / "chosen.safetensors"
+    outcome = run("calibrate", new, "--on", old, "--out", out, *asked)
+    assert outcome.code == 0
+    labelled = Predictions.load(old)
+    expected = choose_link(labelled.scores, labelled.target, labelled.link)
+    lines = [line.split() for line in outcome.out.splitlines()[1 : 1 + len(expected.candidates)]]
+    assert {line[0] for line in lines} == {one.name for one in expected.candidates}
+    assert [line[0] for line in lines if line[-1] == "chosen"] == [expected.chosen]
+    part = Predictions.load(out)
+    torch.testing.assert_close(part.probs(), expected.link.probs(part.scores))
+
+
 def test_calibrate_refuses_unlabelled_rows_other_classes_and_unknown_methods(fails, old, new, tmp_path):
     bare, fewer, renamed = (tmp_path / f"{name}.safetensors" for name in ("bare", "fewer", "renamed"))
     Predictions(torch.zeros(3, 5), link="softmax").save(bare)
@@ -267,7 +282,7 @@ def test_calibrate_refuses_unlabelled_rows_other_classes_and_unknown_methods(fai
     assert "without labels" in fails("calibrate", new, "--on", bare, "--out", out)
     assert "has 4 classes" in fails("calibrate", new, "--on", fewer, "--out", out)
     refused = fails("calibrate", new, "--on", old, "--out", out, "-m", "plat")
-    assert f"{', '.join(CALIBRATIONS)}, got 'plat'" in refused
+    assert f"{', '.join(CALIBRATIONS)}, auto, got 'plat'" in refused
     assert "name their classes differently" in fails("calibrate", new, "--on", renamed, "--out", out, "-m", "platt")
     assert not out.exists()
 

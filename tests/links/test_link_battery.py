@@ -12,6 +12,7 @@ from shortlist.links import (
     SPA,
     AssumeNegative,
     Beta,
+    Dirichlet,
     FocalRecovery,
     Identity,
     Isotonic,
@@ -23,6 +24,7 @@ from shortlist.links import (
     SoftmaxFocalRecovery,
     SparseTop,
     Temperature,
+    VectorScaling,
     VennAbers,
     link_from_config,
     parse_link,
@@ -54,9 +56,13 @@ LEARNT = {
     "isotonic": Isotonic,
     "isotonic without pseudo-counts": lambda: Isotonic(pseudo_counts=0),
     "venn-abers": VennAbers,
+    "vector-scaling": VectorScaling,
+    "dirichlet": Dirichlet,
+    "dirichlet of platt": lambda: Dirichlet(ready("platt, one label a row")),
     "isotonic of platt": lambda: Isotonic(ready("platt")),
 }
-FORMS = [*MADE, *LEARNT, *(f"{name}, one label a row" for name in LEARNT)]
+ONE_LABEL = ["vector-scaling", "dirichlet", "dirichlet of platt"]
+FORMS = [*MADE, *(name for name in LEARNT if name not in ONE_LABEL), *(f"{name}, one label a row" for name in LEARNT)]
 
 
 def data(single, classes=CLASSES):
@@ -74,7 +80,7 @@ def ready(name, classes=CLASSES):
         return MADE[plain](classes) if plain == "ldam" else MADE[plain]()  # it has a margin for each class
     link = LEARNT[plain]()
     learn = link.update if isinstance(link, Quasibinary) else link.fit
-    learn(*data(name != plain, classes))
+    learn(*data(name != plain or plain in ONE_LABEL, classes))
     return link
 
 
@@ -182,7 +188,8 @@ def test_empty_batch_has_empty_probabilities(link):
 
 
 @pytest.mark.parametrize(
-    "name", [*MADE, *(name for name in LEARNT if name not in ("isotonic of platt", "temperature of softmax"))]
+    "name",
+    [*MADE, *(name for name in LEARNT if name not in ("isotonic of platt", "temperature of softmax", "dirichlet of platt"))],
 )
 def test_one_class_is_enough(name):
     link = ready(name, classes=1)
@@ -257,7 +264,7 @@ def test_text_round_trip(text):
     assert parse_link(repr(link)).config() == link.config()
 
 
-@pytest.mark.parametrize("text", ["temperature", "platt", "beta", "isotonic", "venn-abers"])
+@pytest.mark.parametrize("text", ["temperature", "platt", "beta", "isotonic", "venn-abers", "vector-scaling", "dirichlet"])
 def test_a_name_makes_no_fitted_link(text):
     with pytest.raises(InputError, match=f"shortlist calibrate --method {text}"):
         parse_link(text)
@@ -332,14 +339,16 @@ def test_a_part_of_the_fitted_numbers_is_refused(name):
             link_from_config(link.config(), part)
 
 
-@pytest.mark.parametrize("name", ["temperature", "platt", "beta", "isotonic", "isotonic of platt", "venn-abers"])
+@pytest.mark.parametrize(
+    "name", ["temperature", "platt", "beta", "isotonic of platt", "venn-abers", "vector-scaling", "dirichlet"]
+)
 def test_a_fitted_link_without_its_numbers_is_refused(name):
     link = ready(name)
     with pytest.raises(InputError, match=rf"^link {link.kind}: .* missing: fit it again$"):
         link_from_config(link.config(), {})
 
 
-@pytest.mark.parametrize("make", [Quasibinary, Temperature, Platt, Beta, Isotonic, VennAbers])
+@pytest.mark.parametrize("make", [Quasibinary, Temperature, Platt, Beta, Isotonic, VennAbers, VectorScaling, Dirichlet])
 def test_a_link_before_its_fit_comes_back_as_such(make):
     back = link_from_config(make().config(), {})
     assert type(back) is make

@@ -165,3 +165,18 @@ def venn_abers(x: Floats, y: NDArray[np.bool_], point: float) -> tuple[float, fl
         points, levels = pool_adjacent_violators(np.append(x, point), np.append(y.astype(float), outcome))
         found.append(float(levels[points == point][0]))
     return found[0], found[1]
+
+
+def softmax_regression_objective(
+    scale: float, weight: Floats, intercept: Floats, logs: Floats, target: NDArray[np.int64], penalty: float
+) -> float:
+    """-Σ log softmax((scale I + W) log p + b)_y + penalty/2 (100 Σ W_jj² + 1000 Σ_{i≠j} W_ij² + 10 Σ b_j²)."""
+    total = 0.0
+    for row, label in zip(logs, target, strict=True):
+        z = [scale * x + math.fsum(w * y for w, y in zip(line, row, strict=True)) for x, line in zip(row, weight, strict=True)]
+        z = [value + b for value, b in zip(z, intercept, strict=True)]
+        top = max(z)
+        total += top + math.log(math.fsum(math.exp(value - top) for value in z)) - z[label]
+    own = math.fsum(weight[j, j] ** 2 for j in range(len(weight)))
+    others = math.fsum((weight**2).ravel()) - own
+    return total + penalty / 2 * (100 * own + 1000 * others + 10 * math.fsum(intercept**2))

@@ -26,7 +26,8 @@ def calibrate(
             "--method",
             "-m",
             metavar="METHOD",
-            help="temperature (the default for scores), platt, beta, isotonic, venn-abers; a classifier: also none (default).",
+            help="temperature (the default for scores), platt, beta, vector-scaling, dirichlet, isotonic, venn-abers, or auto: "
+            "the best of them by cross-validation (also as --link auto); for a classifier also none (its default).",
         ),
     ] = None,
     rule: Annotated[

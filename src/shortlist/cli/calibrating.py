@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from shortlist.cli.console import say, show, warn
+from shortlist.cli.linking import AUTO, METHODS, fitted_link
 from shortlist.cli.outputs import check_outputs
 from shortlist.cli.prepare import Reading, check_alike, check_apart, check_there
 from shortlist.cli.recalibrate import holds_classifier, recalibrate
 from shortlist.errors import InputError
-from shortlist.links.choice import CALIBRATIONS
 from shortlist.metrics import calibration_definition, calibration_error
 from shortlist.predictions import Predictions
 from shortlist.predictions.arrays import labels_beside
@@ -35,7 +35,9 @@ def calibrate(
     """
     check_there(scores)
     folder = holds_classifier(scores)
-    known = [*CALIBRATIONS, "none"] if folder else list(CALIBRATIONS)
+    if link == AUTO and method in (None, AUTO):  # it names the link that is fitted, not the one that scores come with
+        method, link = AUTO, None
+    known = [*METHODS, "none"] if folder else list(METHODS)
     method = method or ("none" if folder else "temperature")
     if method not in known:
         raise InputError(f"--method: {expected_one_of(method, known)}, got {method!r}")
@@ -46,7 +48,7 @@ def calibrate(
         for flag, wanted in (("--same-rows", same_rows), ("--overwrite", overwrite)):
             if wanted:
                 raise InputError(f"{flag} applies only to score files, got a classifier")
-        return recalibrate(scores, out, on, CALIBRATIONS.get(method), rule, network)
+        return recalibrate(scores, out, on, None if method == "none" else method, rule, network)
     if network is not None:
         raise InputError("--network applies only to a classifier, got a file of scores")
     if rule is not None:
@@ -66,7 +68,7 @@ def calibrate(
         warn(f"{scores}: fitted and measured on the same rows, so that errors look smaller than they are")
     else:
         check_apart(on, labelled, scores, predictions)
-    fitted = CALIBRATIONS[method](labelled.link).fit(labelled.scores, labelled.target)
+    fitted = fitted_link(method, labelled.link, labelled)
     calibrated = predictions.with_link(fitted)
     calibrated.save(out)
     if predictions.target is not None and predictions.link is not None:

@@ -7,13 +7,13 @@ from pathlib import Path
 import torch
 
 from shortlist.cli.console import noticed, say, warn
+from shortlist.cli.linking import fitted_link
 from shortlist.cli.outputs import check_outside_runs
 from shortlist.cli.predicting import load_classifier
 from shortlist.cli.prepare import check_alike, check_quality, check_same_labels, check_there
 from shortlist.cli.runs import run_at
 from shortlist.errors import InputError
 from shortlist.files import check_new_folder
-from shortlist.links import Link
 from shortlist.links.fitted import FittedLink
 from shortlist.models import Classifier
 from shortlist.predictions import Predictions
@@ -26,7 +26,7 @@ def holds_classifier(path: Path) -> bool:
 
 
 def recalibrate(
-    path: Path, out: Path, on: Path | None, kind: type[FittedLink] | None, rule: str | None, network: str | None = None
+    path: Path, out: Path, on: Path | None, method: str | None, rule: str | None, network: str | None = None
 ) -> None:
     """Fit the link on one half of the rows and the rule on the other, and write the classifier to a new folder.
 
@@ -36,7 +36,7 @@ def recalibrate(
     check_new_folder(out)
     classifier = load_classifier(path, network=network)
     old = copy.deepcopy(classifier.rule)
-    if kind is None and rule is not None and on is None and run_at(path) is None:
+    if method is None and rule is not None and on is None and run_at(path) is None:
         bare = Predictions(
             torch.empty(0, len(classifier.classes)), train_counts=classifier.train_counts, superclasses=classifier.superclasses
         )
@@ -44,9 +44,11 @@ def recalibrate(
         if not chosen.needs_fit:
             classifier.with_rule(chosen).save(out)
             return say(f"rule {rule}, which needs no fit", f"the classifier → {out}")
-    for_link, for_rule = _rows(path, on, classifier, both=kind is not None)
-    if kind is not None:
-        classifier = classifier.with_link(_fitted(kind, classifier.link, for_link))
+    for_link, for_rule = _rows(path, on, classifier, both=method is not None)
+    if method is not None:
+        old_link = classifier.link
+        base = old_link.base if isinstance(old_link, FittedLink) else old_link
+        classifier = classifier.with_link(fitted_link(method, base, for_link))
     found: list[str] = []
     read = for_rule.with_link(classifier.link)
     with noticed(found):
@@ -56,7 +58,7 @@ def recalibrate(
     classifier.with_rule(chosen).save(out)
     for warning in found:
         warn(warning)
-    if kind is not None:
+    if method is not None:
         say(f"link {classifier.link!r}, fitted on {len(for_link):,} rows")
     how = f"fitted on {len(for_rule):,} rows" if chosen.needs_fit else "which needs no fit"
     say(f"rule {chosen.text}, {how}: {chosen.guarantee}", f"the classifier → {out}")
@@ -105,9 +107,3 @@ def _rows(path: Path, on: Path | None, classifier: Classifier, both: bool) -> tu
             if run is not None:
                 check_same_labels(on, part, path, run.predictions("val"))
     return parts
-
-
-def _fitted(kind: type[FittedLink], old: Link | None, rows: Predictions) -> Link:
-    """The new link, fitted on top of the base of the old one."""
-    base = old.base if isinstance(old, FittedLink) else old
-    return kind(base).fit(rows.scores, rows.target)  # type: ignore[arg-type]

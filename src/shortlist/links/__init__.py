@@ -18,12 +18,16 @@ quasibinary    exp(v) / running normaliser                          zero, one or
 temperature    softmax or sigmoid of v / T, T fitted                recalibrating any of the above
 platt          sigmoid of slope·log-odds + intercept, per label     the same
 beta           the same of log p and log(1 - p) separately          the same
+vector-scaling softmax of weight·log p + intercept, per label       one label per row
+dirichlet      softmax of W log p + intercept                       the same
 isotonic       non-decreasing map of the log-odds, per label        the same, with many rows
 venn-abers     isotonic with the row itself, per label              the same, with a guarantee
 ============== ==================================================== =========================================
 """
 
 from shortlist.links.beta import Beta
+from shortlist.links.choice import Candidate, LinkChoice, choose_link
+from shortlist.links.dirichlet import Dirichlet, VectorScaling
 from shortlist.links.fixed import AssumeNegative, Identity, Sigmoid, Softmax
 from shortlist.links.link import Link, link_from_config
 from shortlist.links.per_label import Isotonic, Platt
@@ -39,10 +43,13 @@ __all__ = [
     "SPA",
     "AssumeNegative",
     "Beta",
+    "Candidate",
+    "Dirichlet",
     "FocalRecovery",
     "Identity",
     "Isotonic",
     "Link",
+    "LinkChoice",
     "Platt",
     "Quasibinary",
     "Sigmoid",
@@ -50,7 +57,9 @@ __all__ = [
     "SoftmaxFocalRecovery",
     "SparseTop",
     "Temperature",
+    "VectorScaling",
     "VennAbers",
+    "choose_link",
     "link_from_config",
     "parse_link",
 ]
