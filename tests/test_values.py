@@ -189,6 +189,7 @@ DOORS: dict[str, Door] = {
     **rule_doors("pac", lambda: sets.pac(sets.lac(0.1), 0.1), "scores"),
     **rule_doors("raps, tuned", lambda: sets.raps(0.1, "auto"), "probabilities"),
     "nested": Door(lambda v, t: sets.nested(sets.lac(0.1).fit(v, t, keep=True), [0.2])[0](v), "scores", empty="error"),
+    **rule_doors("learn_then_test", lambda: sets.learn_then_test({"recall": 0.999}, 0.999), "probabilities"),
     "CrossConformal": Door(folded, "scores", empty="error"),
     "fit_shards": Door(lambda v, t: sets.fit_shards(sets.lac(0.1), [(v, t)]), "scores", empty="error"),
     "CoverageStream": Door(lambda v, t: sets.CoverageStream(sets.aps(0.1), v, t), "probabilities", empty="error"),
@@ -223,10 +224,10 @@ EXCUSED = {
         "Batches", "BoundCost", "Constraint", "CumulativeMass", "AverageError", "AverageSize", "ErrorPerClass",
         "FittedThreshold", "Gate", "GivenLevel", "Groups", "InterpolatedError", "LabelList", "LabelObjective", "Level", "Mass",
         "MassAbove", "Ordering", "Prefix", "Probability", "Rank", "Risk", "SetRule", "Size", "SizeSummary",
-        "PacError", "PacRisk", "SurestNode", "TunedMass",  # parts of rules
+        "PacError", "PacRisk", "SurestNode", "Tested", "TunedMass",  # parts of rules
         "FitState", "merged",  # answers of rows that were checked
         "ClassLaws", "CoverageLaw", "class_laws", "coverage_law",  # of numbers of rows
-        "parse_rule", "register_modifier", "register_rule", "rule_from_record",
+        "parse_rule", "register_modifier", "register_row_loss", "register_rule", "rule_from_record",
     },
     links: {
         # NaN in, NaN out: tests/links/test_far_scores.py; Quasibinary.update ignores what is not finite

@@ -16,6 +16,7 @@ from shortlist.sets.gates import Gate
 from shortlist.sets.groups import Groups
 from shortlist.sets.hierarchy import SurestNode
 from shortlist.sets.high_probability import PacError, PacRisk, pac
+from shortlist.sets.learn_then_test import Tested, learn_then_test, register_row_loss
 from shortlist.sets.lists import LabelList, label_lists
 from shortlist.sets.multilabel import LabelObjective, Risk
 from shortlist.sets.orderings import GivenLevel, Ordering, Probability
@@ -84,6 +85,7 @@ __all__ = [
     "SizeStream",
     "SizeSummary",
     "SurestNode",
+    "Tested",
     "TunedMass",
     "aps",
     "average_k",
@@ -99,6 +101,7 @@ __all__ = [
     "interpolated",
     "label_lists",
     "lac",
+    "learn_then_test",
     "mass",
     "merged",
     "nested",
@@ -108,6 +111,7 @@ __all__ = [
     "per_label",
     "raps",
     "register_modifier",
+    "register_row_loss",
     "register_rule",
     "risk_control",
     "rule_from_record",

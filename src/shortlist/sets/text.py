@@ -7,7 +7,7 @@ from typing import Any
 
 from shortlist.checks import as_typed
 from shortlist.errors import InputError
-from shortlist.sets import by_group, high_probability, rules  # noqa: F401 (register our own)
+from shortlist.sets import by_group, high_probability, learn_then_test, rules  # noqa: F401 (register our own)
 from shortlist.sets.groups import PREDICTED
 from shortlist.sets.registry import (
     AUTO,
