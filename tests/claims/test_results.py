@@ -5,11 +5,13 @@ import multiprocessing
 import os
 import resource
 import signal
+from dataclasses import replace
 
 import pytest
 
-from shortlist.claims.experiment import Arm, Experiment
+from shortlist.claims.experiment import Arm, Experiment, data_digest
 from shortlist.claims.results import Result, Results, by_seed
+from shortlist.claims.running import missing_tasks, run_tasks
 from shortlist.errors import InputError
 
 from .made_up import EXPERIMENT, GOOD, broken, shifted
@@ -51,6 +53,28 @@ def test_results_of_a_changed_arm_are_not_used(tmp_path):
     assert len(results.of(EXPERIMENT)) == 1
     changed = Experiment(EXPERIMENT.id, "", {**GOOD, "high": Arm(shifted, {"level": 2.5})}, seeds=3)
     assert results.of(changed) == []
+
+
+def test_results_of_other_data_are_neither_used_nor_mixed(tmp_path):
+    folder = tmp_path / "mulan"
+    (folder / "scene").mkdir(parents=True)
+    (folder / "scene" / "scene-train.arff").write_text("a")
+    needing = replace(EXPERIMENT, data="mulan", seeds=2)
+    experiments, arms = {needing.id: needing}, {needing.id: ["high"]}
+    results = Results(tmp_path / "claims.jsonl")
+    tasks = missing_tasks(experiments, arms, results, data=tmp_path)
+    assert [task.seed for task in tasks] == [0, 1]
+    assert run_tasks(tasks, results) == []
+    assert missing_tasks(experiments, arms, results, data=tmp_path) == []
+    (folder / "scene" / "scene-train.arff").write_text("b")
+    data_digest.cache_clear()
+    again = missing_tasks(experiments, arms, results, data=tmp_path)
+    assert [task.seed for task in again] == [0, 1]
+    assert len(results.of(needing)) == 2
+    run_tasks(again[:1], results)
+    assert [one.seed for one in results.of(needing)] == [0]  # seed 1 was measured on other data
+    results.append(result(seed=5, experiment=needing))  # of a version that did not record the data
+    assert [one.seed for one in results.of(needing)] == [0, 5]
 
 
 def test_the_last_result_of_an_arm_and_seed_counts(tmp_path):

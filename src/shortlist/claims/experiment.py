@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -78,11 +79,26 @@ class Experiment:
             )
 
 
+# By data: the files that are read, below its folder.
+FILES: Mapping[Data, tuple[str, ...]] = {"none": (), "cifar100": ("*.bin", "*.txt"), "mulan": ("*/*.arff", "*/*.xml")}
 # By data: what the folder that holds them has to contain, and the folders below --data to look in.
 LAYOUTS: Mapping[Data, tuple[str, tuple[str, ...]]] = {
     "cifar100": ("fine_label_names.txt", ("cifar-100-binary", "cifar100", "cifar100/cifar-100-binary", ".")),
     "mulan": ("scene", ("mulan", ".")),
 }
+
+
+@lru_cache
+def data_digest(data: Data, folder: Path | None) -> str:
+    """Digest of the names and contents of the files of these data, computed once; empty where none are needed."""
+    if folder is None:
+        return ""
+    found = hashlib.sha256()
+    for path in sorted(path for pattern in FILES[data] for path in folder.glob(pattern)):
+        with path.open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        found.update(f"{path.relative_to(folder).as_posix()} {content}\n".encode())
+    return found.hexdigest()[:DIGITS]
 
 
 def lacking(experiment: Experiment, root: Path | None) -> str | None:

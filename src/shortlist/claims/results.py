@@ -33,6 +33,7 @@ class Result:
         date: day, ISO 8601.
         commit: of the code, if it ran from a clone.
         versions: of the packages.
+        data: digest of the data that it was measured on; empty where none were needed, or where it was not recorded.
     """
 
     experiment: str
@@ -46,6 +47,7 @@ class Result:
     date: str = ""
     commit: str | None = None
     versions: Mapping[str, str | None] = field(default_factory=dict)
+    data: str = ""
 
 
 class Results:
@@ -114,16 +116,20 @@ class Results:
             time.sleep(WAIT)
 
     def of(self, experiment: Experiment) -> list[Result]:
-        """The results of an experiment as it is now, from its first seed on; of several for one arm and seed, the last."""
+        """The results of an experiment as it is now, from its first seed on; of several for one arm and seed, the last.
+
+        All are of the same data: those of the last result that names its data, and those that do not.
+        """
         wanted = {name: arm.fingerprint for name, arm in experiment.arms.items()}
-        found = {
-            (result.arm, result.seed): result
+        own = [
+            result
             for result in self
             if result.experiment == experiment.id
             and wanted.get(result.arm) == result.fingerprint
             and result.seed >= experiment.first_seed
-        }
-        return list(found.values())
+        ]
+        named = [result.data for result in own if result.data]
+        return list({(result.arm, result.seed): result for result in own if result.data in ("", *named[-1:])}.values())
 
 
 def by_seed(results: Iterable[Result]) -> dict[int, Measured]:
@@ -137,7 +143,7 @@ def by_seed(results: Iterable[Result]) -> dict[int, Measured]:
 def _parsed(line: str) -> Result:
     """The result in a line; raises ValueError or TypeError if it is none, or one of its values is of another kind."""
     found = Result(**json.loads(line))
-    texts = (found.experiment, found.arm, found.fingerprint, found.machine, found.date)
+    texts = (found.experiment, found.arm, found.fingerprint, found.machine, found.date, found.data)
     numbers = (found.seconds, found.cpu_seconds, *dict(found.numbers).values())
     if not all(isinstance(text, str) for text in texts) or type(found.seed) is not int:
         raise ValueError("expected texts and a whole seed")

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from shortlist.claims.experiment import Arm, Experiment, folder_of
+from shortlist.claims.experiment import Arm, Experiment, data_digest, folder_of
 from shortlist.claims.results import Result, Results, plain
 from shortlist.errors import InputError, ShortlistWarning
 
@@ -30,6 +30,7 @@ class Task:
         arm: the arm.
         seed: the seed.
         folder: folder of its data, if it needs any.
+        data: digest of these data.
     """
 
     experiment: str
@@ -37,6 +38,7 @@ class Task:
     arm: Arm
     seed: int
     folder: Path | None = None
+    data: str = ""
 
     def __str__(self) -> str:
         return f"{self.experiment}, {self.name}, seed {self.seed}"
@@ -71,12 +73,16 @@ def missing_tasks(
         seeds: how many, instead of those of the experiment.
         data: the folder that holds the data.
     """
-    done = {name: {(result.arm, result.seed) for result in results.of(experiments[name])} for name in arms}
     folders = {name: folder_of(experiments[name].data, data) for name in arms}
+    of_data = {name: data_digest(experiments[name].data, folder) for name, folder in folders.items()}
+    done = {
+        name: {(result.arm, result.seed) for result in results.of(experiments[name]) if result.data in ("", of_data[name])}
+        for name in arms
+    }
     first = {name: experiments[name].first_seed for name in arms}
     last = {name: first[name] + (seeds or experiments[name].seeds) for name in arms}
     return [
-        Task(name, arm, experiments[name].arms[arm], seed, folders[name])
+        Task(name, arm, experiments[name].arms[arm], seed, folders[name], of_data[name])
         for seed in range(max(last.values(), default=0))
         for name, wanted in arms.items()
         if first[name] <= seed < last[name]
@@ -159,6 +165,7 @@ def run_task(task: Task) -> Result | Failure:
         plain(numbers),
         seconds=round(time.perf_counter() - start, 3),
         cpu_seconds=round(time.process_time() - processor, 3),
+        data=task.data,
     )
 
 
