@@ -34,6 +34,7 @@ PACKAGES = [  # those that come first document the names that several export
     "shortlist.retrieval",
     "shortlist.claims",
     "shortlist.web",
+    "shortlist.cluster",
     "shortlist.sklearn",
     "shortlist.errors",
 ]

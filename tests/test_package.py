@@ -16,6 +16,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 ROOMS = (
     "claims",
     "cli",
+    "cluster",
     "data",
     "data.votes",
     "evaluation",
@@ -36,7 +37,7 @@ ROOMS = (
     "web",
 )
 PUBLIC = ["shortlist", *(f"shortlist.{room}" for room in ROOMS)]
-HEAVY = ["torchmetrics", "matplotlib", "pandas", "pyarrow", "sklearn", "scipy", "jinja2", "typer", "PIL"]
+HEAVY = ["torchmetrics", "matplotlib", "pandas", "pyarrow", "sklearn", "scipy", "jinja2", "typer", "PIL", "ray"]
 
 
 def loaded(statement):
@@ -54,6 +55,16 @@ def test_using_sets_and_metrics_loads_neither_pictures_nor_tables():
     found = loaded("import shortlist.metrics, shortlist.sets; shortlist.Predictions; shortlist.metrics.set_size")
     assert "torch" in found
     assert found.isdisjoint(HEAVY)
+
+
+def test_ray_is_loaded_by_work_on_a_cluster_alone():
+    rooms = ", ".join(name for name in PUBLIC if name != "shortlist.cli")
+    found = loaded(f"import {rooms}; import shortlist.cli.deciding, shortlist.cluster.measuring, shortlist.cluster.pooling")
+    assert "shortlist.cluster.connecting" in found
+    assert "ray" not in found
+    for path in FILES:
+        imports = any(line.strip().startswith(("import ray", "from ray")) for line in path.read_text("utf-8").splitlines())
+        assert not imports or path.parent.name == "cluster", path
 
 
 def test_importing_losses_does_not_load_the_compiler():

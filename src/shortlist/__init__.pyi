@@ -1,5 +1,6 @@
 from . import (
     claims as claims,
+    cluster as cluster,
     data as data,
     evaluation as evaluation,
     kernels as kernels,

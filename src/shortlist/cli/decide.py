@@ -34,6 +34,9 @@ def sets(
         ),
     ] = None,
     as_json: options.Json = False,
+    engine: options.EngineName = "local",
+    address: options.Address = None,
+    workers: options.Workers = None,
     strict: options.Strict = False,
 ) -> None:
     """Turn scores into sets of labels: for each row, labels with their probabilities, most probable first."""
@@ -65,6 +68,9 @@ def evaluate(
     ] = None,
     as_json: options.Json = False,
     as_csv: options.Csv = False,
+    engine: options.EngineName = "local",
+    address: options.Address = None,
+    workers: options.Workers = None,
     strict: options.Strict = False,
 ) -> None:
     """Measure the sets of a rule on labelled scores: coverage, size, calibration; several files or rules side by side."""

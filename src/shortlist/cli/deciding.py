@@ -1,15 +1,17 @@
 """What ``shortlist sets`` and ``shortlist evaluate`` do: from scores on disk to sets and numbers."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from shortlist import cluster
 from shortlist.cli.console import Bar, emit, say, show
+from shortlist.cli.engines import Engine
 from shortlist.cli.measuring import finish, measured_all, settings_of
 from shortlist.cli.outputs import check_outputs
 from shortlist.cli.prepare import Fitting, Prepared, Reading, columns_read, prepare_all
@@ -23,6 +25,9 @@ from shortlist.sets import SetRule, class_laws, coverage_law
 from shortlist.sets.lists import Describer, LabelList, check_list_path, list_writer, lists_of
 from shortlist.sets.sizes import SizeSummary
 from shortlist.words import counted
+
+if TYPE_CHECKING:
+    from shortlist.cluster import Pool
 
 SHOWN = 10
 
@@ -44,6 +49,9 @@ def sets(
     classes: Path | None,
     save_rule: Path | None,
     as_json: bool,
+    engine: str,
+    address: str | None,
+    workers: int | None,
     strict: bool,
 ) -> None:
     """Turn scores into sets of labels: for each row, labels with their probabilities, most probable first."""
@@ -54,11 +62,12 @@ def sets(
         if as_json:
             raise InputError("expected --out or --json, got both: --json writes to standard output")
     check_outputs([out, save_rule], [scores, *(calibration or ()), *([Path(rule)] if rule else ()), classes])
-    fitting = Fitting([rule] if rule else [], calibration or (), split, seed, same_rows)
+    fitting = Fitting([rule] if rule else [], calibration or (), split, seed, same_rows, Engine(engine, address, workers))
     columns = columns_read([rule] if rule else [])
     reading = Reading(scores_key, target_key, link, ids_key, quality_key, no_label, classes, columns)
-    (prepared,) = prepare_all([scores], reading, fitting)
-    listed = _write_lists(prepared, out, as_json)
+    with fitting.engine.pool() as pool:
+        (prepared,) = prepare_all([scores], reading, fitting, pool)
+        listed = _write_lists(prepared, out, as_json, pool)
     size = SizeSummary.of(listed.counts)
     prepared.check_size(size)
     if save_rule is not None:
@@ -82,17 +91,17 @@ class _Listed:
     first: list[LabelList] = field(default_factory=list)
 
 
-def _write_lists(prepared: Prepared, out: Path | None, as_json: bool) -> _Listed:
+def _write_lists(prepared: Prepared, out: Path | None, as_json: bool, pool: "Pool | None") -> _Listed:
     """Write the sets to the file, to standard output as JSON lines, or show the first few."""
     predictions, rule = prepared.predictions, prepared.rule
     listed = _Listed(torch.zeros(predictions.num_classes + 1, dtype=torch.float64))
     called, columns = "probs" if predictions.link is not None else "scores", Describer(rule, predictions.superclasses).columns
     writer = nullcontext(_emit_lists if as_json else None) if out is None else list_writer(out, called, columns)
     with Bar("sets", len(predictions)) as bar, writer as write:
-        for found, lists in lists_of(predictions, rule):
+        for sizes, lists in _lists(prepared, pool):
             if write is not None:
                 write(lists)
-            listed.counts += count_rows(found).bincount(minlength=len(listed.counts))
+            listed.counts += sizes.bincount(minlength=len(listed.counts))
             listed.refused += sum(one.refused for one in lists)
             listed.first += lists[: SHOWN - len(listed.first)]
             bar.at(int(listed.counts.sum()))
@@ -101,6 +110,15 @@ def _write_lists(prepared: Prepared, out: Path | None, as_json: bool) -> _Listed
         if len(predictions) > SHOWN:
             say(f"… and {len(predictions) - SHOWN:,} more rows: write all of them with --out sets.parquet, .jsonl or .csv")
     return listed
+
+
+def _lists(prepared: Prepared, pool: "Pool | None") -> Iterator[tuple[torch.Tensor, list[LabelList]]]:
+    """The sizes and lists of the sets, a block of rows at a time."""
+    if pool is not None:
+        yield from cluster.list_sets(pool, prepared.rows, prepared.rule)
+        return
+    for sets, lists in lists_of(prepared.predictions, prepared.rule):
+        yield count_rows(sets), lists
 
 
 def _emit_lists(lists: Iterable[LabelList]) -> None:
@@ -128,6 +146,9 @@ def evaluate(
     per_class: Path | None,
     as_json: bool,
     as_csv: bool,
+    engine: str,
+    address: str | None,
+    workers: int | None,
     strict: bool,
 ) -> None:
     """Measure the sets of a rule on labelled scores: coverage, size, calibration; several files or rules side by side."""
@@ -136,11 +157,12 @@ def evaluate(
     if per_class is not None and per_class.suffix != ".csv":
         raise InputError(f"--per-class: expected a name that ends in .csv, got {per_class}")
     check_outputs([per_class], [*scores, *(calibration or ()), classes])
-    fitting = Fitting(rule or [], calibration or (), split, seed, same_rows)
+    fitting = Fitting(rule or [], calibration or (), split, seed, same_rows, Engine(engine, address, workers))
     settings = settings_of(calibration_bins, top_n, shots) | {"by": by or ()}
     reading = Reading(scores_key, target_key, link, quality_key=quality_key, no_label=no_label, classes=classes)
     reading = replace(reading, columns=columns_read(rule, by))
-    prepared, evaluations = measured_all(scores, reading, fitting, settings)
+    with fitting.engine.pool() as pool:
+        prepared, evaluations = measured_all(scores, reading, fitting, settings, pool=pool)
     if per_class is not None:
         _write_classes(evaluations, per_class)
     if as_json:

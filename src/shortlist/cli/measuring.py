@@ -1,19 +1,24 @@
 """Measuring predictions with rules, as the commands ``evaluate`` and ``report`` do, and what they say at the end."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from shortlist import cluster
 from shortlist.checks import whole
 from shortlist.cli.console import Bar, Outcome, say, warn
 from shortlist.cli.prepare import Fitting, Prepared, Reading, note_different_rows, prepare_all
+from shortlist.cluster.rows import Rows
 from shortlist.errors import InputError
 from shortlist.evaluation import Evaluation, measure
 from shortlist.evaluation.measuring import MOST_BINS
 from shortlist.metrics.accuracy import check_edges
 from shortlist.report import HumanSets
 from shortlist.words import shown
+
+if TYPE_CHECKING:
+    from shortlist.cluster import Pool
 
 
 def settings_of(bins: int, top_n: int | None, shots: str | None) -> dict[str, Any]:
@@ -41,18 +46,20 @@ def measured_all(
     settings: dict[str, Any],
     called: str | None = None,
     people: HumanSets | None = None,
+    pool: "Pool | None" = None,
 ) -> tuple[list[Prepared], list[Evaluation]]:
     """Every file with every rule, measured with these settings.
 
     ``called`` replaces the name of a single file. Where people answered some of the rows, only these are measured.
     """
-    prepared = prepare_all(paths, reading, fitting)
+    prepared = prepare_all(paths, reading, fitting, pool)
     if people is not None:
         for one in prepared:
             rows = f"{len(people.ids):,} of {len(one.predictions):,} rows"
             one.notes.append(f"{one.name}: measured on the {rows} that people answered")
             try:
                 one.predictions = people.answered(one.predictions)
+                one.rows = Rows.of(one.predictions)
             except InputError as error:
                 if fitting.split is None:
                     raise
@@ -66,8 +73,11 @@ def measured_all(
         if settings["shots"] is not None and one.predictions.train_counts is None:
             raise InputError(f"--shots: {one.name} does not hold the number of training examples of each class (train_counts)")
         with Bar(f"measuring {one.name}", len(one.predictions)) as bar:
-            found = measure(one.predictions, one.rule, name=one.name, source=one.source, progress=bar.at, **settings)
-            evaluations.append(found)
+            keywords = {"name": one.name, "source": one.source, "progress": bar.at, **settings}
+            if pool is None:
+                evaluations.append(measure(one.predictions, one.rule, **keywords))
+            else:
+                evaluations.append(cluster.measure(pool, one.rows, one.rule, **keywords))
         if one.predictions.without_rows().target is None:
             one.warnings.append(f"{one.name}: the file has no labels, so only sizes are measured")
         one.check_size(evaluations[-1].size)

@@ -121,6 +121,26 @@ Classes: TypeAlias = Annotated[
         help="Names of the classes for files that lack them: one name a line in the order of the scores, or a JSON list.",
     ),
 ]
+EngineName: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="ENGINE",
+        help="Where the work is done: local, or ray, by workers on a Ray cluster (extra: cluster), with the same result.",
+    ),
+]
+Address: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        metavar="HOST:PORT",
+        help="With --engine ray: the cluster to join; by default RAY_ADDRESS, or one that is started on this machine.",
+    ),
+]
+Workers: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--workers", metavar="N", help="With --engine ray: number of workers; by default one for each CPU or GPU."),
+]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
 CalibrationBins: TypeAlias = Annotated[
     int,

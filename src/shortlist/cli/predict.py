@@ -53,6 +53,9 @@ def predict(
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Number of pictures per batch.")] = 256,
     quality: Annotated[str | None, typer.Option("--quality", metavar="NAME", help=QUALITY)] = None,
     rows_per_part: Annotated[int | None, typer.Option("--rows-per-part", min=1, metavar="N", help=ROWS_PER_PART)] = None,
+    engine: options.EngineName = "local",
+    address: options.Address = None,
+    workers: options.Workers = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON lines to standard output.")] = False,
 ) -> None:
     """Predict sets of labels for new pictures or rows, or write their scores."""

@@ -4,14 +4,17 @@ import json
 import time
 from itertools import chain
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from shortlist.checks import one_of
 from shortlist.cli.console import emit, noticed, say, show, warn
+from shortlist.cli.engines import Engine
 from shortlist.cli.networks import networks_by_option
 from shortlist.cli.outputs import check_outputs, named_paths
+from shortlist.cli.predict_on_cluster import model_for_workers, write_on_cluster
 from shortlist.cli.predict_page import check_page, write_page
 from shortlist.cli.predict_parts import check_folder, is_folder_name, write_parts
 from shortlist.cli.predict_rule import with_other_rule
@@ -26,7 +29,7 @@ from shortlist.errors import InputError
 from shortlist.files import similar_paths
 from shortlist.models import Classifier
 from shortlist.models.artefact import is_classifier
-from shortlist.models.heads import HEAD_NAMES
+from shortlist.models.heads import HEAD_NAMES, HeadName
 from shortlist.models.quality import quality_for
 from shortlist.predictions import Predictions, PredictionsWriter
 from shortlist.report import Table
@@ -55,12 +58,18 @@ def predict(
     batch_size: int,
     quality: str | None,
     rows_per_part: int | None,
+    engine: str,
+    address: str | None,
+    workers: int | None,
     as_json: bool,
 ) -> None:
     """Predict sets of labels for new pictures or rows, or write their scores."""
+    who = Engine(engine, address, workers)
     to_folder = out is not None and is_folder_name(out)
     if out is not None and out.suffix not in (*LISTS, *SCORES) and not to_folder:
         raise InputError(f"--out: expected the name of a folder, or one that ends in {', '.join((*LISTS, *SCORES))}, got {out}")
+    if who.name != "local" and not to_folder:
+        raise InputError("--engine ray: expected --out FOLDER, for scores in parts that workers write")
     if out is not None and to_folder:
         check_folder(out)
     elif rows_per_part is not None:
@@ -87,6 +96,9 @@ def predict(
     wanted = _quality(model, quality, to_scores)
     check_outputs([out, html], [classifier, *named_paths(pictures), None if rule is None else Path(rule)])
     work = _opened(model, pictures, split, batch_size, wanted)
+    if out is not None and to_folder and who.name != "local":
+        there = model_for_workers(classifier_folder(classifier), device, cast(HeadName | None, head), network)
+        return write_on_cluster(out, there, work, rows_per_part, who)
     if out is not None and to_folder:
         if not write_parts(work, out, rows_per_part, {"head": head or "the classifier's own"}):
             return say(f"all parts are there already, {counted(len(Predictions.load(out)), 'row')} → {out}")

@@ -1,15 +1,19 @@
 """From options to predictions and a fitted rule: the first step of ``sets``, ``evaluate`` and ``report``."""
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from shortlist import cluster
+from shortlist.cli.class_files import read_class_names
 from shortlist.cli.console import Bar, noticed, warn
+from shortlist.cli.engines import LOCAL, Engine
 from shortlist.cli.runs import run_at
+from shortlist.cluster.rows import Rows
 from shortlist.errors import InputError
 from shortlist.files import similar_paths
 from shortlist.links import Softmax
@@ -21,6 +25,9 @@ from shortlist.sets.gates import SHARPNESS
 from shortlist.sets.origin import origin_of
 from shortlist.sets.text import column_in
 from shortlist.tensors import is_single_label
+
+if TYPE_CHECKING:
+    from shortlist.cluster import Pool
 
 KEYS = ("scores_key", "target_key", "ids_key", "quality_key", "no_label")
 
@@ -44,10 +51,8 @@ class Reading:
         if path.is_dir() and not is_parts_folder(path):
             raise InputError(f"{path}: expected a file of scores, got a folder: write one with shortlist predict")
         found: list[str] = []
-        names = None if self.classes is None else read_class_names(self.classes)
         with noticed(found), _parameters_as_options():
-            keys = {name: getattr(self, name) for name in KEYS}
-            predictions = Predictions.load(path, link=self.link, classes=names, columns=self.columns, **keys)
+            predictions = Predictions.load(path, **self._keywords())
         for sentence in found:
             warn(f"{path}: {sentence}")
         if predictions.link is None and self.link is None:
@@ -58,6 +63,14 @@ class Reading:
         if looks_like_probabilities(predictions):
             warn(f"{path}: the scores look like probabilities, but the link is softmax; if they are, pass --link identity")
         return predictions
+
+    def _keywords(self) -> dict[str, Any]:
+        names = None if self.classes is None else read_class_names(self.classes)
+        return {"link": self.link, "classes": names, "columns": self.columns} | {name: getattr(self, name) for name in KEYS}
+
+    def rows(self, path: Path) -> Rows:
+        """The same file, as the workers of a cluster open it."""
+        return Rows.at(path, **self._keywords())
 
     def check_labels_apart(self, paths: Sequence[Path], calibration: Sequence[Path]) -> None:
         """Raise an error if one .npy file of labels would be taken for those of rows to fit on and of other rows."""
@@ -82,21 +95,6 @@ def columns_read(rules: Sequence[str] | None, by: Sequence[str] | None = None) -
         column = SetRule.load(saved).column if saved.suffix == ".safetensors" else column_in(text)
         found += [] if column is None else [column]
     return tuple(dict.fromkeys(found))
-
-
-def read_class_names(path: Path) -> list[str]:
-    """The names of classes in a file: one a line, or a JSON list."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        names = json.loads(text) if path.suffix.lower() == ".json" else [line.strip() for line in text.splitlines()]
-    except (OSError, ValueError, RecursionError) as error:
-        what = "there is no such file" if isinstance(error, FileNotFoundError) else "it cannot be read"
-        raise InputError(f"--classes: expected a text file with one name a line, or a JSON list, got {path}: {what}") from error
-    while names and names[-1] == "":
-        names.pop()
-    if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
-        raise InputError(f"--classes: expected a name on every line of {path}, got {'none' if not names else 'other values'}")
-    return names
 
 
 @contextmanager
@@ -149,6 +147,7 @@ class Fitting:
     split: float | None = None
     seed: int = 0
     same_rows: bool = False
+    engine: Engine = LOCAL
 
     def __post_init__(self) -> None:
         ways = [
@@ -170,6 +169,7 @@ class Prepared:
     source: str  # the name of the file
     predictions: Predictions
     rule: SetRule
+    rows: Rows  # the predictions, as the workers of a cluster open them
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -180,11 +180,11 @@ class Prepared:
             self.warnings.append(f"{self.name}: {shift}")
 
 
-def prepare_all(paths: Sequence[Path], reading: Reading, fitting: Fitting) -> list[Prepared]:
+def prepare_all(paths: Sequence[Path], reading: Reading, fitting: Fitting, pool: "Pool | None" = None) -> list[Prepared]:
     """Every file with every rule, fitted; calibration files belong to the files of scores in order.
 
     The folder of a run stands for its test predictions and its calibration predictions, and, if no rule is given, for the rule
-    of its classifier.
+    of its classifier. Rules are fitted by the workers of the pool, if there is one.
     """
     files = fitting.calibration
     if files and len(files) != len(paths):
@@ -202,7 +202,7 @@ def prepare_all(paths: Sequence[Path], reading: Reading, fitting: Fitting) -> li
         calibration = files[n] if files else None if run is None else run.calibration_path
         shown = name if len(paths) > 1 or run is not None else ""
         rules: Sequence[str | SetRule] = fitting.rules or ([run.rule] if run is not None else [])
-        found += _prepare(scores, shown, rules, reading, fitting, calibration)
+        found += _prepare(scores, shown, rules, reading, fitting, calibration, pool)
     return found
 
 
@@ -213,6 +213,7 @@ def _prepare(
     reading: Reading,
     fitting: Fitting,
     calibration: Path | None,
+    pool: "Pool | None",
 ) -> list[Prepared]:
     """One file with every rule, fitted if it has to be."""
     predictions = reading.load(path)
@@ -225,7 +226,7 @@ def _prepare(
         remarks: list[str] = []
         with noticed(remarks):
             rule = _rule(given, predictions, fitting.seed) if isinstance(given, str) else given
-        found.append(Prepared(called, name or path.stem, predictions, rule, warnings=remarks))
+        found.append(Prepared(called, name or path.stem, predictions, rule, reading.rows(path), warnings=remarks))
     for one in found:
         check_quality(path, one.rule, predictions)
     waiting = [one for one in found if one.rule.needs_fit and not one.rule.fitted]
@@ -235,12 +236,13 @@ def _prepare(
             one.rule.check_origin(predictions)
     if fitting.split is not None:
         first, rest = predictions.split_rows(fitting.split, seed=fitting.seed)
-        _fit_all(waiting, predictions.rows(first))  # freed before the rest is read, so that a large file is in memory only once
-        predictions = predictions.rows(rest)
+        # Freed before the rest is read, so that a large file is in memory only once.
+        _fit_all(waiting, predictions.rows(first), found[0].rows.only(first), pool)
+        predictions, rows = predictions.rows(rest), found[0].rows.only(rest)
         for one in found:
-            one.predictions = predictions
+            one.predictions, one.rows = predictions, rows
     elif waiting:
-        _fit_all(waiting, _calibration_rows(waiting[0], path, reading, fitting, calibration))
+        _fit_all(waiting, *_calibration_rows(waiting[0], path, reading, fitting, calibration), pool)
     return found
 
 
@@ -250,7 +252,7 @@ def _rule(text: str, predictions: Predictions, seed: int) -> SetRule:
     return parse_rule(text, prior=lambda: predictions.prior, generator=seed, superclasses=predictions.superclasses)
 
 
-def _fit_all(waiting: list[Prepared], rows: Predictions) -> None:
+def _fit_all(waiting: list[Prepared], rows: Predictions, there: Rows, pool: "Pool | None") -> None:
     for one in waiting:
         one.rule.check_reads(rows)
         if one.rule.needs_labels and rows.without_rows().target is None:
@@ -259,19 +261,22 @@ def _fit_all(waiting: list[Prepared], rows: Predictions) -> None:
                 "with --target-key, or call it target"
             )
         with noticed(one.warnings), Bar("calibrating", len(rows)) as bar:
-            one.rule.fit(rows, progress=bar.at)
+            if pool is None:
+                one.rule.fit(rows, progress=bar.at)
+            else:
+                cluster.fit(pool, one.rule, there, progress=bar.at)
         if one.rule.most is not None or one.rule.least:
             one.notes.append(f"{one.rule.text} on the calibration rows: {bound_cost(one.rule, rows).sentence()}")
 
 
 def _calibration_rows(
     prepared: Prepared, path: Path, reading: Reading, fitting: Fitting, calibration: Path | None
-) -> Predictions:
+) -> tuple[Predictions, Rows]:
     predictions = prepared.predictions
     if fitting.same_rows:
         prepared.warnings.append(f"{prepared.name}: fitted and measured on the same rows, so errors look smaller than they are")
     if calibration is None and fitting.same_rows:
-        return predictions
+        return predictions, prepared.rows
     if calibration is None:
         raise InputError(
             f"{prepared.rule.text} needs calibration rows: pass --calibration FILE, or --split 0.5 to use half of {path}"
@@ -281,7 +286,7 @@ def _calibration_rows(
     check_alike(calibration, rows, path, predictions)
     if not fitting.same_rows:
         check_apart(calibration, rows, path, predictions)
-    return rows
+    return rows, reading.rows(calibration)
 
 
 def check_alike(fitted_on: Path, rows: Predictions, path: Path, predictions: Predictions) -> None:

@@ -61,6 +61,9 @@ def report(
     picture_mb: Annotated[
         float, typer.Option("--picture-mb", metavar="MB", help="Megabytes of the page that all pictures together may take.")
     ] = PICTURE_MB,
+    engine: options.EngineName = "local",
+    address: options.Address = None,
+    workers: options.Workers = None,
     strict: options.Strict = False,
 ) -> None:
     """Write one self-contained HTML page about the sets of a rule; several files or rules are compared."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from shortlist.checks import number
 from shortlist.cli.console import say
+from shortlist.cli.engines import Engine
 from shortlist.cli.measuring import finish, measured_all, settings_of
 from shortlist.cli.outputs import check_outputs, named_paths
 from shortlist.cli.prepare import Fitting, Prepared, Reading, columns_read, short_names
@@ -45,6 +46,9 @@ def report(
     pictures: str | None,
     no_pictures: bool,
     picture_mb: float,
+    engine: str,
+    address: str | None,
+    workers: int | None,
     strict: bool,
 ) -> None:
     """Write one self-contained HTML page about the sets of a rule; several files or rules are compared."""
@@ -69,10 +73,12 @@ def report(
     out = out or (Path(REPORT) if own is None else own.report_path)
     check_outputs([out], [*scores, *(calibration or ()), human, classes, *named_paths([pictures] if pictures else [])])
     people = None if human is None else read_human_sets(human)
-    fitting = Fitting(rule or [], calibration or (), split, seed, same_rows)
+    fitting = Fitting(rule or [], calibration or (), split, seed, same_rows, Engine(engine, address, workers))
     reading = Reading(scores_key, target_key, link, ids_key, quality_key, no_label, classes, columns_read(rule, by))
     settings = settings_of(calibration_bins, top_n, shots) | {"by": by or ()}
-    prepared, evaluations = measured_all(scores, reading, fitting, settings, None if own is None else own.recipe.name, people)
+    called = None if own is None else own.recipe.name
+    with fitting.engine.pool() as pool:
+        prepared, evaluations = measured_all(scores, reading, fitting, settings, called, people, pool)
     remarks = [text for one in prepared for text in one.notes]
     remarks += _comparisons(scores, prepared, fitting, reading)
     if own is not None:

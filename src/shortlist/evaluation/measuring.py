@@ -7,13 +7,12 @@ from torch import Tensor
 
 from shortlist.checks import whole
 from shortlist.errors import InputError
-from shortlist.evaluation.confusion import Confusions
 from shortlist.evaluation.evaluation import Evaluation
-from shortlist.evaluation.galleries import Picker, galleries_of
+from shortlist.evaluation.galleries import galleries_of
+from shortlist.evaluation.looking import Found, Looking
 from shortlist.evaluation.row_lookup import RowLookup
 from shortlist.evaluation.superclasses import superclasses_of
-from shortlist.evaluation.tallies import Tally
-from shortlist.evaluation.tally import BINS, Block, keeps_scores, wanted_totals
+from shortlist.evaluation.tally import BINS, keeps_scores, wanted_totals
 from shortlist.evaluation.worst_slab import FEWEST_ROWS, WorstSlab
 from shortlist.metrics import mean_average_precision
 from shortlist.metrics.accuracy import check_edges
@@ -42,6 +41,7 @@ def measure(
     top_n: int | None = None,
     shots: Sequence[int] | None = None,
     by: Sequence[str] = (),
+    across: Callable[[Looking], Found] | None = None,
 ) -> Evaluation:
     """Apply a fitted rule to predictions and measure its sets and the probabilities behind them.
 
@@ -60,6 +60,7 @@ def measure(
             ``(10, 50, 500, 2000)`` has five groups; by default few (< 20), medium (20–100) and many (> 100). Needs
             ``train_counts``.
         by: columns of the predictions by whose values :meth:`Evaluation.by_column` counts; that of the rule is added.
+        across: makes the pass over the rows, where other processes make it; by default it is made here.
 
     >>> from shortlist.sets import threshold
     >>> predictions = Predictions([[0.7, 0.3], [0.6, 0.4]], target=[0, 1], link="identity")
@@ -77,37 +78,33 @@ def measure(
         rule.check_origin(predictions)
     superclasses = superclasses_of(predictions, rule)
     groups = None if superclasses is None else superclass_numbers(superclasses).to(predictions.scores.device)
-    tally = Tally(tuple(wanted_totals(predictions, rule, only, top_n)))
-    picker = Picker(predictions.num_classes, predictions.link is not None)
-    confusions = Confusions(predictions.num_classes)
-    kept: list[Probs] = []
-    sets_of = None if rule is None else rule.in_blocks()
-    with torch.no_grad():
-        for rows in predictions.blocks():
-            probs = rows.plausibility()
-            sets = None if sets_of is None or rule is None else sets_of(probs, rows.scores, rows.quality, rule.groups_in(rows))
-            accepted = None if rule is None or rule.gate is None else rule.gate.accepts(probs, rows.quality)
-            if only is None:
-                picker.add(probs, sets, rows.target, tally.rows)
-                if rows.target is not None:
-                    confusions.add(probs, sets, rows.target, tally.rows)
-            block = Block(rows, probs, sets, k, calibration_bins, top_n, accepted, shots, groups)
-            tally = tally.merge(Tally.of(block, tally.names, tally.rows))
-            if "examples" in tally.names and keeps_scores(predictions):
-                kept.append(probs)
-            progress(tally.rows)
-    lookup, totals = RowLookup(predictions, rule), tally.totals
+    names = tuple(wanted_totals(predictions, rule, only, top_n))
+    looking = Looking(
+        totals=names,
+        rule=rule,
+        classes=predictions.num_classes,
+        probabilities=predictions.link is not None,
+        everything=only is None,
+        keeps="examples" in names and keeps_scores(predictions),
+        k=k,
+        bins=calibration_bins,
+        top_n=top_n,
+        shots=shots,
+        groups=groups,
+    )
+    found = looking.at(predictions.blocks(), progress=progress) if across is None else across(looking)
+    lookup, totals = RowLookup(predictions, rule), found.tally.totals
     return Evaluation(
         name=name,
         rule=rule,
         classes=tuple(predictions.class_names),
         single_label=predictions.target is None or is_single_label(predictions.target),
         labelled=predictions.target is not None,
-        rows=tally.rows,
+        rows=found.tally.rows,
         totals=totals,
-        mean_average_precision=_mean_average_precision(predictions, totals, kept) if "examples" in tally.names else {},
+        mean_average_precision=_mean_average_precision(predictions, totals, found.probs) if "examples" in names else {},
         train_counts=predictions.train_counts,
-        galleries=() if only is not None else galleries_of(picker, lookup),
+        galleries=() if only is not None else galleries_of(found.picker, lookup),
         source=source or name,
         details=_details(predictions, rule),
         notes=[] if rule is None else [*rule.notes],
@@ -115,7 +112,7 @@ def measure(
         top_n=top_n,
         shots=shots,
         superclasses=superclasses,
-        confusions=confusions if only is None and predictions.target is not None else None,
+        confusions=found.confusions if only is None and predictions.target is not None else None,
         lookup=lookup if only is None else None,
         slab=_slab(predictions, rule) if only is None else None,
         ids=predictions.ids,

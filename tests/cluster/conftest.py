@@ -1,0 +1,30 @@
+"""One cluster of four logical CPUs for all tests that need one: two for the workers that they share, two for commands."""
+
+import pytest
+
+from tests.cluster.stand_in import StandIn
+
+
+@pytest.fixture(scope="session")
+def ray():
+    from shortlist.cluster import session
+
+    with session(cpus=4) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def workers(ray):
+    from shortlist.cluster import Pool
+
+    found = Pool(ray, 2)
+    yield found
+    found.close()
+
+
+@pytest.fixture(params=["stand-in", pytest.param("ray", marks=pytest.mark.slow)])
+def some(request):
+    """Workers of a stand-in, of which many die; or those of Ray."""
+    from shortlist.cluster import Pool
+
+    return Pool(StandIn(deaths=0.05)) if request.param == "stand-in" else request.getfixturevalue("workers")

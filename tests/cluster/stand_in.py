@@ -1,0 +1,100 @@
+"""A stand-in for Ray in one process, whose workers die at random moments, so that a pool can be tested by the hundred."""
+
+import random
+import types
+from dataclasses import dataclass, field
+
+
+class RayError(Exception):
+    pass
+
+
+class RayTaskError(RayError):
+    def __init__(self, cause):
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+@dataclass(eq=False)
+class Call:
+    """A call of a method of an actor; its answer is known once it was run."""
+
+    actor: "Actor"
+    method: str
+    given: tuple
+    done: bool = False
+    answer: object = None
+    error: Exception | None = None
+
+
+@dataclass(eq=False)
+class Actor:
+    ray: "StandIn"
+    worker: object
+    dead: bool = False
+    calls: list = field(default_factory=list)
+
+    def __getattr__(self, name):
+        def remote(*given):
+            call = Call(self, name, given)
+            self.calls.append(call)
+            return call
+
+        return types.SimpleNamespace(remote=remote)
+
+
+class StandIn:
+    """What a pool uses of Ray.
+
+    Args:
+        seed: of the moments and of the victims.
+        deaths: how often a worker dies while it runs a call, before what the call does or after it, and before it is answered.
+        cpus: of the cluster.
+    """
+
+    def __init__(self, seed=0, deaths=0.0, cpus=3):
+        self.draws, self.deaths, self.cpus, self.died = random.Random(seed), deaths, cpus, 0
+        self.exceptions = types.SimpleNamespace(RayError=RayError, RayTaskError=RayTaskError)
+
+    def cluster_resources(self):
+        return {"CPU": float(self.cpus)}
+
+    def put(self, value):
+        return value
+
+    def remote(self, kind):
+        return types.SimpleNamespace(options=lambda **_: types.SimpleNamespace(remote=lambda: Actor(self, kind())))
+
+    def kill(self, actor):
+        actor.dead = True
+        for call in actor.calls:
+            call.done, call.error = True, RayError("the actor is dead")
+
+    def wait(self, calls, num_returns=1, timeout=None):
+        while not any(call.done for call in calls):
+            actors = list({id(call.actor): call.actor for call in calls if not call.done}.values())
+            self._run(self.draws.choice(actors))
+        return [self.draws.choice([call for call in calls if call.done])], []
+
+    def get(self, call):
+        if call.error is not None:
+            raise call.error
+        return call.answer
+
+    def _run(self, actor):
+        call = actor.calls[0]
+        dies = self.draws.random() < self.deaths
+        if dies and self.draws.random() < 0.5:
+            return self._died(actor)
+        try:
+            call.answer = getattr(actor.worker, call.method)(*call.given)
+        except Exception as error:
+            call.error = RayTaskError(error)
+        if dies:
+            return self._died(actor)
+        call.done = True
+        actor.calls.remove(call)
+
+    def _died(self, actor):
+        self.died += 1
+        self.kill(actor)
