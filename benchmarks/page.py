@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from benchmarks import gpu_page
+from benchmarks import gpu_page, peers_table
 from benchmarks.results_files import foot, newest, ratio
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
@@ -55,6 +55,7 @@ def text() -> str:
     parts = [
         HEAD,
         _glance(),
+        peers_table.section(),
         *(_race(name, title) for name, title in TITLES.items()),
         *map(_costs, AGAINST_FIRST),
         gpu_page.section(),
