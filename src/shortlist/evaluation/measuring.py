@@ -77,7 +77,7 @@ def measure(
         rule.check_reads(predictions)
         rule.check_origin(predictions)
     superclasses = superclasses_of(predictions, rule)
-    groups = None if superclasses is None else superclass_numbers(superclasses).to(predictions.scores.device)
+    groups = None if superclasses is None else superclass_numbers(superclasses).to(predictions.without_rows().scores.device)
     names = tuple(wanted_totals(predictions, rule, only, top_n))
     looking = Looking(
         totals=names,
