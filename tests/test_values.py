@@ -225,6 +225,7 @@ EXCUSED = {
         "FittedThreshold", "Gate", "GivenLevel", "Groups", "InterpolatedError", "LabelList", "LabelObjective", "Level", "Mass",
         "MassAbove", "Ordering", "Prefix", "Probability", "Rank", "Risk", "SetRule", "Size", "SizeSummary",
         "PacError", "PacRisk", "SurestNode", "Tested", "TunedMass",  # parts of rules
+        "effective_sample_size",  # of weights: tests/sets/test_weights.py
         "FitState", "merged",  # answers of rows that were checked
         "ClassLaws", "CoverageLaw", "class_laws", "coverage_law",  # of numbers of rows
         "parse_rule", "register_modifier", "register_row_loss", "register_rule", "rule_from_record",

@@ -331,3 +331,13 @@ def beta_binomial(rows, first, second):
         return Fraction(math.factorial(a - 1) * math.factorial(b - 1), math.factorial(a + b - 1))
 
     return [math.comb(rows, k) * beta(k + first, rows - k + second) / beta(first, second) for k in range(rows + 1)]
+
+
+def weighted_quantile(scores, weights, new, alpha):
+    """The smallest score up to which there is a share 1 - alpha of all weight, the new row's included; infinite if none."""
+    weights = [Fraction(float(weight)) for weight in weights]
+    needed = (1 - Fraction(str(alpha))) * (sum(weights) + Fraction(float(new)))
+    for score in sorted(set(scores)):
+        if sum(weight for one, weight in zip(scores, weights, strict=True) if one <= score) >= needed:
+            return score
+    return np.inf

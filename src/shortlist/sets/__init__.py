@@ -49,6 +49,7 @@ from shortlist.sets.storage import rule_from_record
 from shortlist.sets.streams import CoverageStream
 from shortlist.sets.text import parse_rule
 from shortlist.sets.tuned_mass import TunedMass
+from shortlist.sets.weighting import effective_sample_size
 
 __all__ = [
     "AverageError",
@@ -95,6 +96,7 @@ __all__ = [
     "class_laws",
     "classwise",
     "coverage_law",
+    "effective_sample_size",
     "fit_shards",
     "floor",
     "gate",

@@ -24,7 +24,12 @@ class SetsInBlocks:
         self._rule, self._draws = rule, rule.ordering.row_draws()
 
     def __call__(
-        self, probs: Tensor, scores: Tensor | None = None, quality: Tensor | None = None, groups: Array | None = None
+        self,
+        probs: Tensor,
+        scores: Tensor | None = None,
+        quality: Tensor | None = None,
+        groups: Array | None = None,
+        weights: Tensor | None = None,
     ) -> Sets:
         """The sets of a block of values that have been checked already.
 
@@ -33,14 +38,18 @@ class SetsInBlocks:
             scores: what the probabilities were computed from, if that is known: a randomised rule draws by these.
             quality: (N,), if the gate compares rows by it.
             groups: the group of each row, (N,), if there is a threshold for each.
+            weights: what each row counts for, (N,), if each is compared with the threshold for its weight.
         """
-        return self._rule.gated(probs, self._rule.bounded(probs, self.unbounded(probs, scores, groups)), quality)
+        return self._rule.gated(probs, self._rule.bounded(probs, self.unbounded(probs, scores, groups, weights)), quality)
 
-    def unbounded(self, probs: Tensor, scores: Tensor | None = None, groups: Array | None = None) -> Sets:
+    def unbounded(
+        self, probs: Tensor, scores: Tensor | None = None, groups: Array | None = None, weights: Tensor | None = None
+    ) -> Sets:
         """The same before the cap, the floor and the gate."""
         if self._draws is None:
-            return self._rule.unbounded(probs, None, groups)
-        return self._rule.unbounded(probs, self._draws(probs if scores is None else scores).to(probs.device), groups)
+            return self._rule.unbounded(probs, None, groups, weights)
+        draws = self._draws(probs if scores is None else scores).to(probs.device)
+        return self._rule.unbounded(probs, draws, groups, weights)
 
 
 def measured(rule: SetRule, batches: Batches) -> SizeSummary | None:

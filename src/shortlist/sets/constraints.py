@@ -150,19 +150,21 @@ def drawn(values: Values, draws: CalibrationDraws) -> Values:
     return replace(values, values=values.values - taken)
 
 
-def check_threshold(threshold: Tensor, constraint: Constraint, classes: int | None = None) -> None:
+def check_threshold(threshold: Tensor, constraint: Constraint, classes: int | None = None, *, by_class: bool = False) -> None:
     """Raise an error unless this can be the threshold of the constraint: float64, one number or one for each class, no NaN.
 
     Args:
         threshold: one that was loaded, or that a constraint returned.
         constraint: whose threshold it is.
         classes: the number of classes, if it is known.
+        by_class: whether there is one for each class because calibration rows count by class, whatever the constraint says.
     """
+    per_class = True if by_class else constraint.per_class
     if threshold.dtype != torch.float64:
         raise InputError(f"threshold: expected float64, got {shape_of(threshold)}")
-    shapes = [shape for shape, per_class in (("()", False), ("(C,)", True)) if constraint.per_class in (None, per_class)]
+    shapes = [shape for shape, several in (("()", False), ("(C,)", True)) if per_class in (None, several)]
     wrong_length = threshold.ndim == 1 and classes is not None and len(threshold) != classes
-    if threshold.ndim > 1 or constraint.per_class not in (None, threshold.ndim == 1) or wrong_length:
+    if threshold.ndim > 1 or per_class not in (None, threshold.ndim == 1) or wrong_length:
         known = "" if classes is None else f" for {classes} classes"
         raise InputError(f"threshold: expected float64 {' or '.join(shapes)}{known}, got {shape_of(threshold)}")
     if threshold.isnan().any():

@@ -222,7 +222,7 @@ def class_laws(rule: SetRule | None) -> ClassLaws | None:
 
 
 def _promises(rule: SetRule | None, kind: type[AverageError]) -> TypeGuard["_Conformal"]:
-    """Whether a fitted rule has a constraint of exactly this kind, no cap, and one group."""
-    if rule is None or not rule.fitted or rule.groups is not None:
+    """Whether a fitted rule has a constraint of exactly this kind, no cap, and all rows count alike."""
+    if rule is None or not rule.fitted or rule.groups is not None or rule.weighting.kind is not None:
         return False
     return type(rule.constraint) is kind and rule.most is None

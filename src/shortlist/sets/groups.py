@@ -127,25 +127,6 @@ class Groups(Fitted):
         groups = counted(len(names), "group")
         return (f"{short:,} of {groups} have fewer than {least:,} calibration rows{what}: they have the {which}",)
 
-    def select(self, ordering: Ordering, probs: Probs, limits: Tensor, codes: Tensor, draws: Tensor | None) -> Sets:
-        """The labels within the threshold of the group of each row.
-
-        Args:
-            ordering: of the rule.
-            probs: (N, C).
-            limits: what values are compared with, for each group and last the common one.
-            codes: the number of the group of each row.
-            draws: one for each row, if the ordering draws any.
-        """
-        if draws is None and (row_draws := ordering.row_draws()) is not None:
-            draws = row_draws(probs).to(probs.device)
-        sets = torch.empty(probs.shape, dtype=torch.bool, device=probs.device)
-        for code in codes.unique().tolist():
-            rows = (codes == code).nonzero().squeeze(1).to(probs.device)
-            drawn = () if draws is None else (draws[rows],)
-            sets[rows] = ordering.select(probs[rows], limits[code].to(probs.device), *drawn)
-        return sets
-
     def codes(self, groups: Any, probs: Probs) -> Tensor:
         """The number of the group of each row, int64 (N,); that after the last for rows of no known group."""
         if not len(probs):
@@ -217,3 +198,23 @@ def needs_groups(what: str, column: str) -> InputError:
 def _spread(enough: Tensor, common: Tensor) -> Tensor:
     """Whether there are enough rows, for every threshold."""
     return enough.expand(common.shape)
+
+
+def select_by_group(ordering: Ordering, probs: Probs, limits: Tensor, codes: Tensor, draws: Tensor | None) -> Sets:
+    """The labels within the threshold of the group of each row.
+
+    Args:
+        ordering: of the rule.
+        probs: (N, C).
+        limits: what values are compared with, for each group and last the common one.
+        codes: the number of the group of each row.
+        draws: one for each row, if the ordering draws any.
+    """
+    if draws is None and (row_draws := ordering.row_draws()) is not None:
+        draws = row_draws(probs).to(probs.device)
+    sets = torch.empty(probs.shape, dtype=torch.bool, device=probs.device)
+    for code in codes.unique().tolist():
+        rows = (codes == code).nonzero().squeeze(1).to(probs.device)
+        drawn = () if draws is None else (draws[rows],)
+        sets[rows] = ordering.select(probs[rows], limits[code].to(probs.device), *drawn)
+    return sets

@@ -30,8 +30,8 @@ def keep_values(rule: SetRule, rows: Batches) -> None:
     """Put the values of the calibration rows into a rule that was just fitted on them, in increasing order."""
     if type(rule.constraint) not in CONFORMAL:
         raise InputError(f"keep: expected a conformal rule (lac, aps, raps, pas, sure-node, classwise), got {rule.text}")
-    if rule.groups is not None:
-        raise InputError(f"keep: expected a rule with one threshold for all rows, without groups, got {rule.text}")
+    if rule.groups is not None or rule.weighting.kind is not None:
+        raise InputError(f"keep: expected a rule with one threshold for all rows, without groups and weights, got {rule.text}")
     if rule.ordering.generator is not None:
         raise InputError(f"keep: expected {rule.text} with a seed, whose draws can be repeated, got a generator")
     if not rows.repeatable:

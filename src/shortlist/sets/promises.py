@@ -10,6 +10,7 @@ from shortlist.sets.constraints import Constraint
 from shortlist.sets.gates import Gate
 from shortlist.sets.groups import Groups
 from shortlist.sets.orderings import Ordering
+from shortlist.sets.weighting import MEANINGS, Weighting, of_votes
 
 
 class Promises(Fitted):
@@ -19,6 +20,7 @@ class Promises(Fitted):
     constraint: Constraint
     gate: Gate | None
     groups: Groups | None
+    weighting: Weighting
     least: int
     most: int | None
     threshold: Tensor | None
@@ -88,7 +90,10 @@ class Promises(Fitted):
     @property
     def guarantee(self) -> str:
         """What the rule promises, and on what assumption, in one sentence."""
-        parts = [self.constraint.guarantee.removesuffix(".")]
+        kind, level = self.weighting.kind, getattr(self.constraint, "level", None)
+        parts = [self.constraint.guarantee.removesuffix(".") if kind != "votes" or level is None else of_votes(level)]
+        if kind is not None and kind != "votes":
+            parts.append(MEANINGS[kind])
         if self.ordering.promise and self.constraint.takes_draws:
             parts.append(self.ordering.promise)
         if self.groups is not None:

@@ -1,6 +1,7 @@
 """SetRule: the labels within a threshold, the threshold chosen by a constraint, the size kept within bounds."""
 
 import warnings
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,12 +19,14 @@ from shortlist.sets.bounds import bounded, checked_bounds
 from shortlist.sets.constraints import Constraint, check_threshold
 from shortlist.sets.gates import Gate, answered, needs_quality
 from shortlist.sets.group_search import fit_by_group
-from shortlist.sets.groups import Groups, needs_groups
+from shortlist.sets.groups import Groups, needs_groups, select_by_group
 from shortlist.sets.hints import notes_on_mass, warn_of_scale
 from shortlist.sets.in_rounds import FittedInRounds
 from shortlist.sets.orderings import Ordering
 from shortlist.sets.origin import check_same_origin, origin_of
 from shortlist.sets.sizes import SizeSummary
+from shortlist.sets.weighted_fit import fit_weighted
+from shortlist.sets.weighting import Weighting, Weights, as_weights, checked_weights, votes_among
 from shortlist.tensors import Array, Sets, as_tensor
 
 if TYPE_CHECKING:
@@ -73,7 +76,7 @@ class SetRule(FittedInRounds):
         if not isinstance(constraint, Constraint):
             raise InputError(f"constraint: expected a Constraint, got {type(constraint).__name__}")
         self.text, self.ordering, self.constraint, self.gate = text, ordering, constraint, gate
-        self.groups = groups
+        self.groups, self.weighting = groups, Weighting()
         self.least, self.most = checked_bounds(least, most)
         self.notes, self.calibrated, self.origin, self.fitted_labels = (), None, None, None
         fixed = constraint.fixed()
@@ -87,6 +90,8 @@ class SetRule(FittedInRounds):
         *,
         quality: Any = None,
         groups: Any = None,
+        weights: Any = None,
+        class_weights: Any = None,
         progress: Progress | None = None,
         keep: bool = False,
     ) -> Self:
@@ -102,10 +107,14 @@ class SetRule(FittedInRounds):
             probs: probabilities (N, C) as a tensor, an array, a data frame or a nested list; predictions; batches of
                 ``probs``, ``(probs, target)``, ``(probs, target, quality)`` or ``(probs, target, quality, groups)``, such as a
                 ``DataLoader``; or a function that starts a new pass over batches.
-            target: labels of the rows of a matrix, if the rule needs them.
+            target: labels of the rows of a matrix, if the rule needs them; or votes for each label, float (N, C), also beside
+                predictions: every label that has votes then counts by its share of them.
             quality: one number for each row of a matrix, if the gate compares rows by it.
             groups: the group of each row of a matrix, texts or numbers, if the rule has a threshold for each; an empty text is
                 a row whose group is not known.
+            weights: what each row counts for, numbers from 0, (N,): how much more often rows like it are among new rows than
+                among the calibration rows. Conformal rules and average-k take them.
+            class_weights: the same by class, (C,), where new rows differ in the shares of their classes.
             progress: callback, called with the number of rows read so far; every pass over the rows starts from 0.
             keep: whether a conformal rule keeps the values of its calibration rows, for :meth:`p_values`; saved with the rule.
         """
@@ -113,14 +122,19 @@ class SetRule(FittedInRounds):
             check_no_quality(quality, probs)
             check_no_groups(groups, probs)
             self.check_reads(probs)
+        target, votes = votes_among(target)
         kind = {"probabilities": self.needs_probabilities, "widen": self.needs_fit}
         from shortlist.sets.p_values import keep_values
 
         batches = Batches(probs, target, progress, quality=quality, groups=groups, column=self.column, **kind)
+        check_same_rows(probs, weights, "weights")
+        known = batches.whole if batches.whole is not None else probs.scores if isinstance(probs, Predictions) else None
+        shape = None if known is None else (len(known), known.shape[1])
+        counted = checked_weights(weights, class_weights, votes, batches.names, shape)
         if batches.whole is not None and self.chooses_threshold and not self.needs_probabilities:
             warn_of_scale(batches.whole)
         with self.whole_or_not():
-            self._fit(batches, probs)
+            self._fit(batches, probs, counted)
             self.kept = self.kept_labels = None
             if flag("keep", keep):
                 keep_values(self, batches)
@@ -129,7 +143,7 @@ class SetRule(FittedInRounds):
                 warnings.warn(f"{self.text}: {note}", ShortlistWarning, stacklevel=3)
         return self
 
-    def _fit(self, rows: Batches, probs: Source) -> None:
+    def _fit(self, rows: Batches, probs: Source, weights: Weights | None) -> None:
         from shortlist.sets.blocks import measured
 
         batches = rows
@@ -137,21 +151,27 @@ class SetRule(FittedInRounds):
             self.gate.fit(batches)
             batches = answered(batches, self.gate, one_label=self.constraint.one_label)
         if self.chooses_threshold:
-            self._choose_threshold(batches, probs.device if isinstance(probs, Tensor) else torch.device("cpu"))
-        self.calibrated = measured(self, batches) if batches.repeatable or not self.needs_fit else None
+            self._choose_threshold(batches, probs.device if isinstance(probs, Tensor) else torch.device("cpu"), weights)
+        known = weights is None and (batches.repeatable or not self.needs_fit)  # sizes on other rows say nothing about new ones
+        self.calibrated = measured(self, batches) if known else None
         if self.calibrated is not None and not self.notes:
             self.notes = notes_on_mass(self.ordering, self.constraint, batches, self.threshold, self.calibrated)
         self.origin = None  # a rule without a fit goes with any link and any number of classes
         if self.needs_fit:
             self.origin = {"classes": batches.classes, **origin_of(probs, rows.names)}
 
-    def _choose_threshold(self, batches: Batches, device: torch.device) -> None:
-        if self.groups is None:
+    def _choose_threshold(self, batches: Batches, device: torch.device, weights: Weights | None) -> None:
+        if weights is not None:
+            if self.gate is not None or self.groups is not None:
+                raise InputError(f"weights: expected a rule without a gate and without groups, got {self.text}")
+            found = fit_weighted(self.constraint, self.ordering, batches, weights, self.weighting)
+        elif self.groups is None:
+            self.weighting.keep(None)
             found = self.constraint.fit(self.ordering, batches)
         else:
             found = fit_by_group(self.groups, self.constraint, self.ordering, batches)
         threshold = as_tensor(found.threshold, "threshold").double()
-        check_threshold(threshold, self.constraint, batches.classes)
+        check_threshold(threshold, self.constraint, batches.classes, by_class=self.weighting.kind == "classes")
         self.threshold, self.notes, self.fitted_labels = threshold.to(device), tuple(found.notes), found.labels
 
     def check_reads(self, predictions: Predictions) -> None:
@@ -188,7 +208,7 @@ class SetRule(FittedInRounds):
         return None if self.calibrated is None or self.gate is not None else reached.shift_from(self.calibrated)
 
     @torch.no_grad()
-    def forward(self, probs: Any, quality: Any = None, groups: Any = None) -> Any:
+    def forward(self, probs: Any, quality: Any = None, groups: Any = None, weights: Any = None) -> Any:
         """The sets, bool (N, C).
 
         Args:
@@ -197,6 +217,8 @@ class SetRule(FittedInRounds):
             quality: one number for each row, (N,), if the gate compares rows by it; predictions bring their own.
             groups: the group of each row, N texts or numbers, if the rule has a threshold for each; predictions bring their
                 own. Rows of other groups than the calibration rows are answered by the common threshold, with a warning.
+            weights: what each row counts for, (N,), if the rule was fitted with weights: each is then compared with the
+                threshold for its own weight. By default a new row counts as much as the heaviest calibration row.
 
         Returns:
             A tensor for a tensor and for predictions, a data frame for a pandas data frame, otherwise a numpy array.
@@ -206,7 +228,8 @@ class SetRule(FittedInRounds):
             check_no_groups(groups, probs)
             self.check_reads(probs)
             self.check_origin(probs)
-            return self.in_blocks()(as_probs(probs.plausibility()), probs.scores, probs.quality, self.groups_in(probs))
+            own = None if weights is None else as_weights(weights, shape=(len(probs),))
+            return self.in_blocks()(as_probs(probs.plausibility()), probs.scores, probs.quality, self.groups_in(probs), own)
         values = as_probs(probs)
         check_same_rows(probs, quality, "quality")
         quality = None if quality is None else as_quality(quality, len(values))
@@ -218,7 +241,9 @@ class SetRule(FittedInRounds):
         check_values(values, "probabilities" if self.needs_probabilities else "scores")
         if self.chooses_threshold and not self.needs_probabilities:
             warn_of_scale(values)
-        sets = self.sets(values, quality=quality, groups=groups)
+        check_same_rows(probs, weights, "weights")
+        own = None if weights is None else as_weights(weights, shape=(len(values),))
+        sets = self.in_blocks()(values, None, quality, groups, own)
         if isinstance(probs, Tensor):
             return sets
         if hasattr(probs, "columns") and hasattr(probs, "index"):
@@ -231,14 +256,14 @@ class SetRule(FittedInRounds):
         if fitted_on is not None and probs.ndim == 2 and probs.shape[1] != fitted_on:
             raise InputError(f"probs: {self.text} was fitted on {fitted_on} classes, got {probs.shape[1]}")
 
-    def predict(self, probs: Any, quality: Any = None, groups: Any = None) -> Any:
+    def predict(self, probs: Any, quality: Any = None, groups: Any = None, weights: Any = None) -> Any:
         """The sets, bool (N, C): the same as calling the rule.
 
         >>> from shortlist.sets import top_k
         >>> top_k(2).predict([[0.2, 0.5, 0.3]])
         array([[False,  True,  True]])
         """
-        return self(probs, quality, groups)
+        return self(probs, quality, groups, weights)
 
     def in_blocks(self) -> "SetsInBlocks":
         """A function that gives the sets of rows that come a block at a time, the same as those of all rows in one call."""
@@ -259,7 +284,9 @@ class SetRule(FittedInRounds):
         """
         return self.gated(probs, self.bounded(probs, self.unbounded(probs, draws, groups)), quality)
 
-    def unbounded(self, probs: Tensor, draws: Tensor | None = None, groups: Array | None = None) -> Sets:
+    def unbounded(
+        self, probs: Tensor, draws: Tensor | None = None, groups: Array | None = None, weights: Tensor | None = None
+    ) -> Sets:
         """The sets before the cap, the floor and the gate."""
         threshold = self.fitted_buffer("threshold")
         if threshold.ndim and len(threshold) != probs.shape[1]:
@@ -269,7 +296,11 @@ class SetRule(FittedInRounds):
         if self.groups is not None:
             every = torch.cat([self.groups.fitted_buffer("thresholds").to(threshold.device), threshold[None]])
             codes = self.groups.codes(groups, probs)
-            return self.groups.select(self.ordering, probs, self.constraint.limit(every), codes, draws)
+            return select_by_group(self.ordering, probs, self.constraint.limit(every), codes, draws)
+        if weights is not None:
+            level = getattr(self.constraint, "level", Fraction(1))
+            limits, codes = self.weighting.limits(weights, level, self.ordering.worst())
+            return select_by_group(self.ordering, probs, self.constraint.limit(limits), codes, draws)
         drawn = () if draws is None else (draws,)  # an ordering that draws nothing need not know of draws
         return self.ordering.select(probs, self.constraint.limit(threshold).to(probs.device), *drawn)
 
@@ -323,6 +354,7 @@ class SetRule(FittedInRounds):
             "most": self.most,
             "gate": None if self.gate is None else self.gate.config(),
             "groups": None if self.groups is None else self.groups.config(),
+            "weighting": self.weighting.kind,
             "tensors": sorted(self.state_dict()),
             "notes": list(self.notes),
             "origin": self.origin,

@@ -21,6 +21,7 @@ from shortlist.sets.prefixes import CumulativeMass
 from shortlist.sets.registry import DETERMINISTIC
 from shortlist.sets.rule import SetRule
 from shortlist.sets.sizes import SizeSummary
+from shortlist.sets.weighting import Weighting
 from shortlist.tensors import shape_of
 from shortlist.words import listed, shown
 
@@ -59,7 +60,8 @@ def rule_from_record(record: Any, tensors: Mapping[str, Tensor]) -> SetRule:
         rule.notes, rule.origin = _notes(record["notes"]), _origin(record["origin"])
         rule.calibrated = None if record["calibrated"] is None else SizeSummary.from_record(record["calibrated"])
         if rule.threshold is not None:
-            check_threshold(rule.threshold, rule.constraint, None if rule.origin is None else rule.origin["classes"])
+            classes, by_class = None if rule.origin is None else rule.origin["classes"], rule.weighting.kind == "classes"
+            check_threshold(rule.threshold, rule.constraint, classes, by_class=by_class)
         rule.fitted_labels = _labels(record.get("labels"), rule.threshold)
     except InputError as error:
         raise InputError(f"rule {text}: {error}") from error
@@ -72,7 +74,9 @@ def _built(record: Mapping[str, Any], text: str) -> SetRule:
     least, most = whole(0)("least", record["least"]), record["most"]
     most = None if most is None else whole(0)("most", most)
     ordering, constraint = Ordering.from_config(record["ordering"]), Constraint.from_config(record["constraint"])
-    return SetRule(text, ordering, constraint, least, most, _gate(record.get("gate")), _groups(record.get("groups")))
+    rule = SetRule(text, ordering, constraint, least, most, _gate(record.get("gate")), _groups(record.get("groups")))
+    rule.weighting = Weighting(record.get("weighting"))
+    return rule
 
 
 def _as_written_now(text: str, rule: SetRule) -> str:
@@ -116,6 +120,7 @@ def _fill(rule: SetRule, names: Any, tensors: Mapping[str, Tensor]) -> None:
     _check_kept(rule.kept, rule.kept_labels)
     if rule.gate is not None:
         rule.gate.check_threshold()
+    rule.weighting.check_buffers()
     if rule.groups is not None:
         rule.groups.check_buffers(rule.threshold)
 

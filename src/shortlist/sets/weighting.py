@@ -1,0 +1,267 @@
+"""Weights: calibration rows that count more or less, because new rows are distributed in another way; and votes for labels.
+
+A conformal threshold is a quantile of calibration scores. Where new rows look different from calibration rows, a row counts
+by the ratio of the two densities at it, and the new row itself counts too (Tibshirani, Barber, Candès, Ramdas, "Conformal
+prediction under covariate shift", 2019). Where they differ in the shares of the classes, a row counts by the ratio of the
+shares of its class, and a label is compared with the threshold for its own weight (Podkopaev, Ramdas, "Distribution-free
+uncertainty quantification for classification under label shift", 2021). Where a row has votes instead of a label, each
+label counts by its share of the votes (Stutz, Roy, Matejovicova, Strachan, Cemgil, Doucet, "Conformal prediction under
+ambiguous ground truth", 2023, in the limit of many draws).
+
+Weights are counted in whole multiples of 2⁻⁴⁰ of the largest, so that sums are exact, and equal weights are equal.
+"""
+
+import math
+from fractions import Fraction
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shortlist.class_names import by_class
+from shortlist.errors import InputError
+from shortlist.fitting import Fitted
+from shortlist.tensors import Array, as_tensor, shape_of
+
+BITS = 40
+Kind: TypeAlias = Literal["rows", "classes", "votes"]
+KINDS = ("rows", "classes", "votes")
+MEANINGS: dict[Kind, str] = {
+    "rows": "calibration rows count by their weights: this holds for new rows distributed as the calibration rows times the "
+    "weight, as far as the weights are right",
+    "classes": "calibration rows count by the weight of their class: this holds for new rows whose classes have shares changed "
+    "by these weights and look the same otherwise, as far as the weights are right",
+}
+
+
+def of_votes(level: Fraction) -> str:
+    """What a conformal rule promises that was fitted on votes, without the full stop."""
+    asked, least = 1 - float(level), max(0.0, 1 - 2 * float(level))
+    return (
+        f"The set of a new row contains a label drawn from its votes with a probability near {asked:g}, and of at least "
+        f"{least:g} whatever the votes, on average over rows and calibration sets, if new rows and calibration rows are "
+        "exchangeable"
+    )
+
+
+class Weights(NamedTuple):
+    """What calibration rows count by; None where they count alike.
+
+    Args:
+        rows: float64 (N,).
+        classes: float64 (C,).
+        votes: the share of each label, float64 (N, C).
+    """
+
+    rows: Tensor | None = None
+    classes: Tensor | None = None
+    votes: Tensor | None = None
+
+    @property
+    def kind(self) -> Kind | None:
+        """What the rule guarantees with them."""
+        if self.votes is not None:
+            return "votes"
+        return "rows" if self.rows is not None else None if self.classes is None else "classes"
+
+
+def as_weights(values: Any, name: str = "weights", shape: tuple[int, ...] | None = None) -> Tensor:
+    """Finite numbers from 0, not all 0, as float64.
+
+    >>> as_weights([2, 0.5])
+    tensor([2.0000, 0.5000], dtype=torch.float64)
+    """
+    values = np.asarray(values) if isinstance(values, list | tuple) else values
+    found = as_tensor(values, name)
+    if found.is_complex() or found.dtype == torch.bool or (shape is not None and found.shape != shape):
+        wanted = "numbers" if shape is None else f"numbers {shape}"
+        raise InputError(f"{name}: expected {wanted}, got {shape_of(found)}")
+    found = found.detach().double().cpu()
+    wrong = ~(found.isfinite() & (found >= 0))
+    if bool(wrong.any()):
+        place = tuple(wrong.nonzero()[0].tolist())
+        raise InputError(f"{name}: expected finite numbers from 0, got {found[place].item()} at {place[0]}")
+    if found.numel() and not bool((found > 0).any()):
+        raise InputError(f"{name}: expected a number above 0, got only zeros")
+    return found
+
+
+def as_votes(votes: Any) -> Tensor:
+    """The share of each label among the votes for each row, float64 (N, C)."""
+    found = as_weights(votes, "votes")
+    if found.ndim != 2:
+        raise InputError(f"votes: expected the votes for each label of each row, (N, C), got {shape_of(found)}")
+    total = found.sum(1, keepdim=True)
+    if bool((total == 0).any()):
+        raise InputError(f"votes: expected a vote for every row, got none for row {int((total == 0).nonzero()[0, 0])}")
+    return found / total
+
+
+def votes_among(target: Any) -> tuple[Any, Any]:
+    """The labels and the votes, one of which a target is: votes are real numbers (N, C)."""
+    if target is None or isinstance(target, str):
+        return target, None
+    found = np.asarray(target) if isinstance(target, list | tuple) else target
+    kind = getattr(found, "values", found) if hasattr(found, "columns") else found
+    real = kind.is_floating_point() if isinstance(kind, Tensor) else getattr(getattr(kind, "dtype", None), "kind", "") == "f"
+    return (None, kind) if real and kind.ndim == 2 else (target, None)
+
+
+def checked_weights(
+    rows: Any, classes: Any, votes: Any, names: Any = None, shape: tuple[int, int] | None = None
+) -> Weights | None:
+    """The weights that were given; None if all rows count alike.
+
+    Args:
+        rows: a number for each row.
+        classes: a number for each class, or by the names of the classes.
+        votes: those for each label of each row.
+        names: of the classes, if they are known.
+        shape: the number of rows and classes, if it is known.
+    """
+    own = None if rows is None else as_weights(rows)
+    if shape is not None and own is not None and own.ndim == 1 and len(own) != shape[0]:
+        raise InputError(f"weights: expected one for each of {shape[0]:,} rows, got {len(own):,}")
+    if own is not None and own.ndim != 1:
+        raise InputError(f"weights: expected one number for each row, (N,), got {shape_of(own)}")
+    shares = None if classes is None else as_weights(by_class("class_weights", classes, names), "class_weights")
+    if shares is not None and shares.ndim != 1:
+        raise InputError(f"class_weights: expected one number for each class, (C,), got {shape_of(shares)}")
+    if shape is not None and shares is not None and len(shares) != shape[1]:
+        raise InputError(f"class_weights: expected one for each of {shape[1]} classes, got {len(shares)}")
+    own, shares = (None if part is None or bool((part == part[:1]).all()) else part for part in (own, shares))
+    if shares is not None and (own is not None or votes is not None):
+        raise InputError("class_weights: expected them alone, got weights of rows or votes as well")
+    found = Weights(own, shares, None if votes is None else as_votes(votes))
+    return None if found.kind is None else found
+
+
+def effective_sample_size(weights: Any) -> float:
+    """How many rows of equal weight these are worth, ``(Σ w)² / Σ w²`` (Kish, "Survey sampling", 1965).
+
+    >>> effective_sample_size([1, 1, 1, 1]), effective_sample_size([9, 1])
+    (4.0, 1.2195121951219512)
+    """
+    found = as_weights(weights)
+    return float(found.sum() ** 2 / (found**2).sum()) if found.numel() else 0.0
+
+
+class Scale(NamedTuple):
+    """How weights become whole numbers.
+
+    Args:
+        exponent: a weight is multiplied by two to this power, and rounded.
+    """
+
+    exponent: int
+
+    @staticmethod
+    def of(largest: float, count: int) -> "Scale":
+        """The scale at which the sum of so many weights fits into 63 bits."""
+        return Scale(min(BITS, 62 - max(1, count).bit_length()) - math.frexp(largest)[1])
+
+    def whole(self, weights: Array) -> Array:
+        """The weights as whole numbers."""
+        found: Array = np.rint(np.ldexp(weights, self.exponent)).astype(np.int64)
+        return found
+
+    def one(self, weight: float) -> int:
+        """One weight, however large."""
+        exact = Fraction(weight) * Fraction(2) ** self.exponent
+        return math.floor(exact + Fraction(1, 2))
+
+
+class Ladder(NamedTuple):
+    """Values from the most plausible on, each once, and the weight up to each.
+
+    Args:
+        values: float64 (n,).
+        sums: int64 (n,).
+    """
+
+    values: Array
+    sums: Array
+
+    @staticmethod
+    def of(values: Array, weights: Array, descending: bool) -> "Ladder":
+        """The ladder of values with whole weights."""
+        distinct, where = np.unique(values, return_inverse=True)
+        totals = np.zeros(len(distinct), np.int64)
+        np.add.at(totals, where, weights)
+        ordered, totals = (distinct[::-1], totals[::-1]) if descending else (distinct, totals)
+        return Ladder(ordered.astype(np.float64), totals.cumsum())
+
+    @property
+    def total(self) -> int:
+        """The weight of all values."""
+        return int(self.sums[-1]) if len(self.sums) else 0
+
+    def quantiles(self, level: Fraction, new: list[int], worst: float) -> Array:
+        """The first value up to which there is a share 1 - level of all weight, the new row's included, for each of these.
+
+        ``Σ_{i ≤ place} w_i ≥ (1 - α) (Σ_i w_i + w)``; the worst value where even all rows fall short.
+        """
+        needed = [math.ceil((1 - level) * (self.total + weight)) for weight in new]
+        reached = np.array([min(one, self.total + 1) for one in needed], np.int64)
+        places = np.searchsorted(self.sums, reached)
+        found: Array = np.append(self.values, worst)[places]
+        return found
+
+
+class Weighting(Fitted):
+    """What a rule keeps of the weights that it was fitted with, for new rows that bring a weight of their own.
+
+    Attributes:
+        kind: what the calibration rows counted by; None if they counted alike.
+        values: of the calibration rows, from the most plausible on; None unless there is one threshold for all labels.
+        sums: the weight up to each, whole numbers.
+        exponent: of the scale of these.
+    """
+
+    kind: Kind | None
+    values: Tensor | None
+    sums: Tensor | None
+    exponent: Tensor | None
+
+    def __init__(self, kind: Kind | None = None) -> None:
+        super().__init__()
+        if kind is not None and kind not in KINDS:
+            raise InputError(f"weighting: expected rows, classes or votes, got {kind!r}")
+        self.kind = kind
+        for name in ("values", "sums", "exponent"):
+            self.register_buffer(name, None)
+
+    def keep(self, kind: Kind | None, ladder: Ladder | None = None, scale: Scale | None = None) -> None:
+        """Keep a ladder, or forget that there was one."""
+        self.kind, self.values, self.sums, self.exponent = kind, None, None, None
+        if ladder is not None and scale is not None:
+            self.values, self.sums = torch.from_numpy(ladder.values.copy()), torch.from_numpy(ladder.sums)
+            self.exponent = torch.tensor(scale.exponent)
+
+    def limits(self, weights: Tensor, level: Fraction, worst: float) -> tuple[Tensor, Tensor]:
+        """The thresholds for these weights of new rows, each once, and the place of that of each row."""
+        if self.values is None or self.sums is None or self.exponent is None:
+            raise InputError(
+                "weights: expected a rule with one threshold that was fitted with weights of rows, or with votes: fit it with "
+                "weights, or leave those of new rows out"
+            )
+        scale = Scale(int(self.exponent))
+        distinct, places = weights.unique(return_inverse=True)
+        ladder = Ladder(self.values.cpu().numpy(), self.sums.cpu().numpy())
+        found = ladder.quantiles(level, [scale.one(weight) for weight in distinct.tolist()], worst)
+        limits, where = np.unique(found, return_inverse=True)
+        return torch.from_numpy(limits), torch.from_numpy(where)[places]
+
+    def check_buffers(self) -> None:
+        """Raise an error unless what was loaded belongs together."""
+        held = (self.values, self.sums, self.exponent)
+        if all(part is None for part in held):
+            return
+        kinds = (torch.float64, torch.int64, torch.int64)
+        if any(part is None or part.dtype != kind for part, kind in zip(held, kinds, strict=True)):
+            raise InputError("weighting: expected values, sums and their exponent together")
+        assert self.values is not None
+        assert self.sums is not None
+        if self.values.ndim != 1 or self.values.shape != self.sums.shape or bool((self.sums.diff() < 0).any()):
+            raise InputError("weighting: expected a sum that grows for each value")
