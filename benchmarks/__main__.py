@@ -72,7 +72,7 @@ ON_A_GPU = {
     "linear_losses": linear_losses,
     "epoch_time": epoch_time,
 }
-WITH_A_PATH = ("cifar100", "gradient_sparsity", "open_set", "retrieval_methods")  # need data that are not here
+WITH_A_PATH = ("cifar100", "gradient_sparsity", "links", "open_set", "retrieval_methods")  # need data that are not here
 
 names = sys.argv[1:] or [*BENCHMARKS, "page"]
 if names[:2] == ["--device", "cuda"]:
