@@ -54,6 +54,25 @@ def test_each_group_has_the_answers_of_a_fit_on_its_own_rows(least, needed):
     assert rule.groups.rows.tolist() == [(site == name).sum() for name in sorted(SITES)]
 
 
+@pytest.mark.parametrize("modifier", ["pac:0.2", "classwise", "interpolated:0.5", "cap:2", "floor:1"])
+def test_groups_stay_whatever_comes_after_them(modifier):
+    probs, target, site = garden()
+    new, _, new_site = garden(60, seed=1)
+    after = quiet(parse_rule(f"lac:0.2,by:site,{modifier}"), probs, target, groups=site)
+    before = quiet(parse_rule(f"lac:0.2,{modifier},by:site"), probs, target, groups=site)
+    np.testing.assert_array_equal(after.predict(new, groups=new_site), before.predict(new, groups=new_site))
+    assert torch.equal(after.groups.thresholds, before.groups.thresholds)
+
+
+@pytest.mark.parametrize("text", ["lac:0.2", "lac:0.2,by:predicted"])
+def test_groups_that_would_be_ignored_are_refused(text):
+    probs, target, site = garden()
+    with pytest.raises(InputError, match="groups: expected None"):
+        parse_rule(text).fit(probs, target, groups=site)
+    with pytest.raises(InputError, match="groups: expected None"):
+        quiet(parse_rule(text), probs, target).predict(probs, groups=site)
+
+
 @pytest.mark.parametrize(
     "text", ["average-k:1.5", "aps:0.2:deterministic", "aps:0.2:random", "lac:0.2,cap:2,floor:1", "risk-control:recall:0.2"]
 )

@@ -181,5 +181,4 @@ def pac(rule: SetRule, delta: float = 0.05) -> SetRule:
         made = PacRisk(rule.constraint.risk, rule.constraint.alpha, delta)
     else:
         raise InputError(f"pac: expected a conformal rule (lac, aps, raps, pas, sure-node) or risk-control, got {rule.text}")
-    gate = rule.gate and rule.gate.twin()
-    return SetRule(f"{rule.text},pac:{made.delta!s}", rule.ordering.twin(), made, rule.least, rule.most, gate)
+    return rule.under(f"pac:{made.delta!s}", made)

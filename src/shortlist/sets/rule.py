@@ -122,6 +122,7 @@ class SetRule(FittedInRounds):
             check_no_quality(quality, probs)
             check_no_groups(groups, probs)
             self.check_reads(probs)
+        self._check_wants(groups)
         target, votes = votes_among(target)
         kind = {"probabilities": self.needs_probabilities, "widen": self.needs_fit}
         from shortlist.sets.p_values import keep_values
@@ -195,6 +196,12 @@ class SetRule(FittedInRounds):
         """The group of each of these rows, if the rule has groups that are a column."""
         return None if self.column is None else predictions.columns.get(self.column)
 
+    def _check_wants(self, groups: Any) -> None:
+        """Raise an error if groups are given to a rule that would ignore them."""
+        if groups is not None and self.column is None:
+            how = "their most probable labels are the groups" if self.groups is not None else f"add them with {self.text},by:…"
+            raise InputError(f"groups: expected None, because {self.text} has no threshold for each of them, got some: {how}")
+
     def _say_unknown(self, groups: Any, rows: int) -> None:
         sentence = None if self.groups is None or groups is None else self.groups.unknown(groups, rows)
         if sentence:
@@ -230,6 +237,7 @@ class SetRule(FittedInRounds):
             self.check_origin(probs)
             own = None if weights is None else as_weights(weights, shape=(len(probs),))
             return self.in_blocks()(as_probs(probs.plausibility()), probs.scores, probs.quality, self.groups_in(probs), own)
+        self._check_wants(groups)
         values = as_probs(probs)
         check_same_rows(probs, quality, "quality")
         quality = None if quality is None else as_quality(quality, len(values))
@@ -331,6 +339,11 @@ class SetRule(FittedInRounds):
         rule.text, rule.gate = f"{self.text},{gate.text}", gate
         rule._forget()  # of other rows
         return rule
+
+    def under(self, text: str, constraint: Constraint) -> "SetRule":
+        """The same rule with another constraint, not fitted yet."""
+        gate, groups = self.gate and self.gate.twin(), self.groups and self.groups.twin()
+        return SetRule(f"{self.text},{text}", self.ordering.twin(), constraint, self.least, self.most, gate, groups)
 
     def by_group(self, groups: Groups) -> "SetRule":
         """The same rule with a threshold for each of these groups."""

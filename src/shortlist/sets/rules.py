@@ -229,7 +229,7 @@ def classwise(rule: SetRule) -> SetRule:
     Vovk, "Conditional validity of inductive conformal predictors", 2012.
     """
     constraint = _conformal(rule, "classwise")
-    return _with(rule, "classwise", ErrorPerClass(constraint.alpha))
+    return rule.under("classwise", ErrorPerClass(constraint.alpha))
 
 
 @register_modifier("interpolated", "weight")
@@ -241,7 +241,7 @@ def interpolated(rule: SetRule, weight: float) -> SetRule:
     constraint = _conformal(rule, "interpolated")
     if type(rule.ordering) is not Probability or rule.needs_prior:
         raise InputError(f"interpolated: expected lac, whose thresholds lie between 0 and 1, got {rule.text}")
-    return _with(rule, f"interpolated:{weight!s}", InterpolatedError(constraint.alpha, weight=weight))
+    return rule.under(f"interpolated:{weight!s}", InterpolatedError(constraint.alpha, weight=weight))
 
 
 @register_rule("risk-control", "risk", "alpha", texts=("risk",))
@@ -358,15 +358,3 @@ def _conformal(rule: SetRule, name: str) -> AverageError:
     if type(rule.constraint) is not AverageError:
         raise InputError(f"{name}: expected a conformal rule (lac, aps, raps, pas), got {rule.text}")
     return rule.constraint
-
-
-def _with(rule: SetRule, text: str, constraint: ErrorPerClass) -> SetRule:
-    return SetRule(
-        f"{rule.text},{text}",
-        rule.ordering.twin(),
-        constraint,
-        rule.least,
-        rule.most,
-        rule.gate and rule.gate.twin(),
-        rule.groups and rule.groups.twin(),
-    )
