@@ -35,6 +35,7 @@ from benchmarks import (
     retrieval_table,
     searching,
     serving,
+    situations,
     sizes,
     sizes_table,
     thresholds,
@@ -61,6 +62,7 @@ BENCHMARKS = {
     "retrieval_map": retrieval_map,
     "loss_levels": loss_levels,
     "sizes": sizes,
+    "situations": situations,
 }
 LARGE = {"searching": searching, "serving": serving}  # 10 GB of temporary files; three minutes of load
 ON_A_GPU = {
@@ -90,6 +92,7 @@ for name in names:
         retrieval_table.write()
         claims_page.write()
         sizes_table.write()
+        situations.write()
     elif name in BENCHMARKS | ON_A_GPU | LARGE:
         (BENCHMARKS | ON_A_GPU | LARGE)[name].run()
     elif name in WITH_A_PATH:
