@@ -12,7 +12,7 @@ endif
 # Modules are compiled once, not in each of the many processes that tests start, also where the environment says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install demo test chromium slow fuzz lint types imports docs check benchmarks clean
+.PHONY: install demo test chromium slow ray fuzz lint types imports docs check benchmarks clean
 
 install: $(STAMP)
 
@@ -35,6 +35,10 @@ chromium:
 
 slow: $(STAMP) chromium
 	$(BIN)/python -m pytest -n auto -m slow tests
+
+# Starts Ray on this machine, which wants it quiet; the other tests of the cluster have a stand-in whose workers die at random.
+ray: $(STAMP)
+	$(BIN)/python -m pytest -m ray tests/cluster
 
 # Tries to break the library for so long; a failure is printed with the command that repeats it.
 FUZZ_SECONDS ?= 600

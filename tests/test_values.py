@@ -224,7 +224,7 @@ EXCUSED = {
         "Batches", "BoundCost", "Constraint", "CumulativeMass", "AverageError", "AverageSize", "ErrorPerClass",
         "FittedThreshold", "Gate", "GivenLevel", "Groups", "InterpolatedError", "LabelList", "LabelObjective", "Level", "Mass",
         "MassAbove", "Ordering", "Prefix", "Probability", "Rank", "Risk", "SetRule", "Size", "SizeSummary",
-        "PacError", "PacRisk", "SurestNode", "Tested", "TunedMass",  # parts of rules
+        "PacError", "PacRisk", "SurestNode", "SeveralRisks", "TunedMass",  # parts of rules
         "effective_sample_size",  # of weights: tests/sets/test_weights.py
         "FitState", "merged",  # answers of rows that were checked
         "ClassLaws", "CoverageLaw", "class_laws", "coverage_law",  # of numbers of rows

@@ -45,6 +45,9 @@ def evil(tmp_path):
     files = {name: tmp_path / f"{name}{EVIL}{suffix}" for name, suffix in (("new", ".npz"), ("old", ".npz"), ("text", ".txt"))}
     for seed, name in enumerate(("old", "new")):
         draw(60, seed=seed, many=True, classes=CLASSES, ids=f"row{EVIL}").save(files[name])
+    for seed, name in enumerate(("before", "after")):  # one label a row
+        files[name] = tmp_path / f"{name}{EVIL}.npz"
+        draw(60, seed=seed, classes=CLASSES, ids=f"row{EVIL}").save(files[name])
     files["none"] = tmp_path / f"none{EVIL}"
     files["text"].write_text("x")
     columns = files["columns"] = tmp_path / f"columns{EVIL}.csv"
@@ -89,6 +92,18 @@ CALLS = {
         ("calibrate", f["new"], "--on", f["old"], "-m", "platt", "--out", f["none"].with_suffix(".npz")),
         ("calibrate", f["new"], "--on", f["old"], "-m", EVIL, "--out", "x.npz"),
         ("calibrate", f["none"], "--out", "x.npz"),
+    ],
+    "shares": lambda f: [
+        ("shares", f["after"], "-c", f["before"]),
+        ("shares", f["after"], "-c", f["none"]),
+        ("shares", f["text"], "-c", f["before"]),
+        ("shares", f["after"], "-c", f["before"], "--method", EVIL),
+    ],
+    "watch": lambda f: [
+        ("sets", f["after"], "-r", "lac:0.2", "-c", f["before"], "--save-rule", f["none"].with_suffix(".safetensors")),
+        ("watch", f["none"].with_suffix(".safetensors"), f["after"], "--reference", f["before"]),
+        ("watch", f["none"].with_suffix(".safetensors"), f["none"]),
+        ("watch", f["text"], f["after"]),
     ],
     "data votes": lambda f: [
         ("data", "votes", f["votes"], "-r", "majority", "--out", f["none"].with_suffix(".csv")),

@@ -18,6 +18,7 @@ WRITES = {
     "sets rule": lambda out: ("sets", "new.npz", "-r", "lac:0.1", "-c", "old.npz", "--save-rule", f"{out}.safetensors"),
     "report": lambda out: ("report", "new.npz", "-r", "top-k:1", "--out", f"{out}.html"),
     "calibrate": lambda out: ("calibrate", "new.npz", "--on", "old.npz", "--out", f"{out}.npz"),
+    "shares": lambda out: ("shares", "new.npz", "-c", "old.npz", "--out", f"{out}.npz"),
     "data votes": lambda out: ("data", "votes", "votes.csv", "-r", "majority", "--out", f"{out}.csv"),
     "data votes users": lambda out: ("data", "votes", "votes.csv", "-r", "majority", "--users", f"{out}.parquet"),
     "data sheet": lambda out: ("data", "sheet", "pictures", "--out", f"{out}.png"),
@@ -35,6 +36,7 @@ WRITES = {
     "demo": lambda out: ("demo", "--scores", "--out", out),
 }
 READ_ONLY = ("evaluate", "data info", "recipes", "index info")  # commands that write nothing
+CONTINUED = ("watch",)  # a file that is written again: test_watch_command tries it
 IN_PLACE = ("index add", "index delete", "index compact")  # commands that change an index
 BY_SQLITE = ("serve",)  # a file that SQLite opens: test_serve_command tries it
 
@@ -64,7 +66,7 @@ def here(tmp_path):
 def test_every_command_that_writes_is_tried():
     assert {" ".join(name.split()[:2]) if name.split()[0] in ("data", "index") else name.split()[0] for name in WRITES} | set(
         READ_ONLY
-    ) | set(IN_PLACE) | set(BY_SQLITE) == set(commands())
+    ) | set(IN_PLACE) | set(CONTINUED) | set(BY_SQLITE) == set(commands())
 
 
 def snapshot(folder):

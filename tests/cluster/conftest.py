@@ -22,7 +22,7 @@ def workers(ray):
     found.close()
 
 
-@pytest.fixture(params=["stand-in", pytest.param("ray", marks=pytest.mark.slow)])
+@pytest.fixture(params=["stand-in", pytest.param("ray", marks=pytest.mark.ray)])
 def some(request):
     """Workers of a stand-in, of which many die; or those of Ray."""
     from shortlist.cluster import Pool

@@ -14,7 +14,7 @@ def files(tmp_path):
     return tmp_path / "old.safetensors", tmp_path / "new.safetensors"
 
 
-@pytest.mark.slow
+@pytest.mark.ray
 def test_sets_evaluate_and_report_write_the_same(run, files, tmp_path, ray):
     old, new = files
     for command, *given in (

@@ -98,7 +98,7 @@ def test_errors_are_those_of_one_process(tmp_path, some):
         cluster.fit(some, lac(0.1), there)
 
 
-@pytest.mark.slow
+@pytest.mark.ray
 def test_a_worker_killed_at_any_moment_changes_nothing(workers):
     rows, _ = small(False, rows=4000)
     whole, draws = lac(0.1).fit(rows), random.Random(0)
@@ -111,7 +111,7 @@ def test_a_worker_killed_at_any_moment_changes_nothing(workers):
         timer.join()
 
 
-@pytest.mark.slow
+@pytest.mark.ray
 def test_a_task_that_kills_its_workers_is_named(workers, monkeypatch):
     monkeypatch.setattr("shortlist.cluster.pooling.ATTEMPTS", 1)
     with pytest.raises(InputError, match=r"task 0: 1 workers died while they were at it"):

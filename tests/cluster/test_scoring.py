@@ -147,7 +147,7 @@ def test_the_command_writes_a_folder_that_others_read(run, fails, place, tmp_pat
     assert fails(*command, "scores.parquet", "--engine", "ray").startswith("--engine ray: expected --out FOLDER")
 
 
-@pytest.mark.slow
+@pytest.mark.ray
 def test_real_workers_write_the_same_and_may_be_killed(place, tmp_path, ray):
     rows, model = table(n=400), Model(place / "features", "cpu")
     how = {"batch_size": 5, "rows_per_part": 5}

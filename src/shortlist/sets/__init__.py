@@ -16,7 +16,7 @@ from shortlist.sets.gates import Gate
 from shortlist.sets.groups import Groups
 from shortlist.sets.hierarchy import SurestNode
 from shortlist.sets.high_probability import PacError, PacRisk, pac
-from shortlist.sets.learn_then_test import Tested, learn_then_test, register_row_loss
+from shortlist.sets.learn_then_test import SeveralRisks, learn_then_test, register_row_loss
 from shortlist.sets.lists import LabelList, label_lists
 from shortlist.sets.multilabel import LabelObjective, Risk
 from shortlist.sets.orderings import GivenLevel, Ordering, Probability
@@ -82,11 +82,11 @@ __all__ = [
     "Rank",
     "Risk",
     "SetRule",
+    "SeveralRisks",
     "Size",
     "SizeStream",
     "SizeSummary",
     "SurestNode",
-    "Tested",
     "TunedMass",
     "aps",
     "average_k",

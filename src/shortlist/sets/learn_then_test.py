@@ -88,7 +88,7 @@ def register_row_loss(name: str, *, grows: bool = False, binary: bool = False) -
 
 
 @dataclass
-class Tested(Constraint):
+class SeveralRisks(Constraint):
     """Every expected loss is at most its level, in a share 1 - δ of the calibrations."""
 
     kind = "learn-then-test"
@@ -195,7 +195,7 @@ def learn_then_test(losses: Mapping[str, Any] | str, delta: float = 0.05) -> Set
     'learn-then-test:recall=0.1+precision=0.3:0.05'
     """
     found = dict(losses) if isinstance(losses, Mapping) else _parsed(losses)
-    constraint = Tested(list(found), list(found.values()), delta)
+    constraint = SeveralRisks(list(found), list(found.values()), delta)
     levels = "+".join(f"{name}={level!s}" for name, level in zip(constraint.losses, constraint.levels, strict=True))
     return SetRule(f"learn-then-test:{levels}:{constraint.delta!s}", Probability(), constraint)
 
