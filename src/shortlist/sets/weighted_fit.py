@@ -46,7 +46,7 @@ def fit_weighted(
             f"{getattr(type(constraint), 'kind', type(constraint).__name__)}"
         )
     if weights.kind == "votes" and not isinstance(constraint, AverageError):
-        raise InputError("votes: expected a conformal rule, which is fitted on labels: average-k needs none")
+        raise InputError("target: expected a conformal rule, which is fitted on labels: average-k needs none")
     if not batches.repeatable:
         raise InputError("probs: expected rows that can be read more than once with weights, got an iterator")
     if not ordering.in_rounds:
@@ -124,7 +124,7 @@ def _entries(
     if weights.votes is not None:
         shares = _rows_of(weights.votes, batch, "votes")
         if shares.shape[1] != batch.probs.shape[1]:
-            raise InputError(f"votes: expected those for {batch.probs.shape[1]} classes, got {shares.shape[1]}")
+            raise InputError(f"target: expected votes for {batch.probs.shape[1]} classes, got {shares.shape[1]}")
         target = shares > 0
     else:
         target = batch.labels.cpu()

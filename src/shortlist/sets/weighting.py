@@ -91,10 +91,11 @@ def as_votes(votes: Any) -> Tensor:
     """The share of each label among the votes for each row, float64 (N, C)."""
     found = as_weights(votes, "votes")
     if found.ndim != 2:
-        raise InputError(f"votes: expected the votes for each label of each row, (N, C), got {shape_of(found)}")
+        raise InputError(f"target: expected the votes for each label of each row, (N, C), got {shape_of(found)}")
     total = found.sum(1, keepdim=True)
     if bool((total == 0).any()):
-        raise InputError(f"votes: expected a vote for every row, got none for row {int((total == 0).nonzero()[0, 0])}")
+        row = int((total == 0).nonzero()[0, 0])
+        raise InputError(f"target: expected labels, or a vote in every row, got none for row {row}")
     return found / total
 
 
