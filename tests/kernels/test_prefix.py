@@ -63,7 +63,7 @@ def test_values_at_labels_are_those_of_sorted_rows(shape, dtype, name, device):
 def test_sets_are_those_of_sorted_rows_at_every_threshold(shape, dtype, name, device):
     probs, ordering = random_probs(*shape, device, dtype), ORDERINGS[name]
     draws = torch.linspace(0, 0.99, len(probs), dtype=torch.float64, device=device)[:, None] if name == "randomised" else None
-    values = plain(lambda: ordering._drawn_values(probs, draws))
+    values = plain(lambda: ordering.drawn(probs, draws))
     exact = values.flatten()[:: max(1, values.numel() // 3)].tolist()  # labels exactly at the threshold
     for threshold in [-1e-9, 0.9, torch.inf, *exact]:
         given = torch.tensor(threshold, dtype=torch.float64, device=device)

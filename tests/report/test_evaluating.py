@@ -82,7 +82,7 @@ def test_it_shows_as_a_table_with_definitions():
     found = shortlist.evaluate(PROBS, LABELS, "threshold:0.3", name="<mine>", top_n=2)
     heading, *lines = repr(found).splitlines()
     assert heading == "<mine>: 80 rows, 4 classes, rule threshold:0.3"
-    first = ["coverage", "macro_coverage", "size", "empty", "top1", "calibration_top"]
+    first = ["coverage", "macro_coverage", "size", "empty", "size_stratified", "top1", "calibration_top"]
     groups = {
         "sets": ["size_sd"],
         "ranking": ["f1_top_n"],

@@ -87,7 +87,7 @@ def ranges(rows: int, workers: int, step: int = 1) -> Iterator[tuple[int, int]]:
     """Ranges of rows, a few for each worker, which begin at multiples of ``step``.
 
     >>> list(ranges(9, 1, step=2))
-    [(0, 2), (2, 4), (4, 6), (6, 8), (8, 9)]
+    [(0, 4), (4, 8), (8, 9)]
     """
     length = step * max(1, -(-rows // (step * workers * RANGES_PER_WORKER)))
     for start in range(0, rows, length):
