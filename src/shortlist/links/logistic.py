@@ -28,6 +28,7 @@ def fit_logistic(features: Tensor, outcome: Tensor, name: str) -> Tensor:
     spread = torch.where(useful, spread, 1.0)
     x = torch.where(useful[:, None], (features - centre[:, None]) / spread[:, None], 0.0)
     x = torch.cat([x, torch.ones_like(x[:1])])
+    moves = torch.cat([useful, torch.ones_like(useful[:1])])
     weights = x.new_zeros(len(x), x.shape[2])
     weights[-1] = torch.logit(outcome.mean(0))
     for _ in range(STEPS):
@@ -38,6 +39,7 @@ def fit_logistic(features: Tensor, outcome: Tensor, name: str) -> Tensor:
         curvature = torch.einsum("nl,jnl,knl->ljk", p * (1 - p), x, x) / len(outcome)
         # The pseudo-inverse: features may be constant, or multiples of each other.
         step = torch.einsum("ljk,kl->jl", torch.linalg.pinv(curvature, hermitian=True), gradient)
+        step = torch.where(moves, step, 0.0)  # on some processors the pseudo-inverse leaves 1e-17 where it should be 0
         weights = weights - _length(x, outcome, weights, step) * step
     else:
         if gradient.abs().amax() > 1e-8:
