@@ -363,7 +363,7 @@ def test_a_gpu_without_room_is_said_in_words(fails, made, leaves, monkeypatch):
     monkeypatch.setattr(Network, "label_scores", full)
     assert (
         fails("predict", made / "pictures", leaves)
-        == "the GPU has too little memory for 256 pictures at once: reduce --batch-size"
+        == "the GPU has too little memory for 256 pictures at once: choose a smaller batch size"
     )
 
 

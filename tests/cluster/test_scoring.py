@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 from contextlib import nullcontext
 
 import numpy as np
@@ -11,9 +12,9 @@ import torch
 
 from shortlist import Predictions, cluster
 from shortlist.cluster import Pool
-from shortlist.cluster.scoring import Model, score
 from shortlist.data import PictureFiles, Split
 from shortlist.errors import InputError
+from shortlist.runs.part_scoring import Saved, score_parts
 from tests.cli.conftest import fails, run
 from tests.cluster.stand_in import StandIn
 from tests.models.classifiers import image, of_features, of_pictures
@@ -58,10 +59,10 @@ def content(folder):
 
 
 def test_parts_hold_the_scores_of_the_classifier(place, tmp_path):
-    rows, model = table(), Model(place / "features", "cpu")
-    written, problems = score(tmp_path / "scores", model, rows, batch_size=5, rows_per_part=10)
+    rows, model = table(), Saved(place / "features", "cpu")
+    done = score_parts(tmp_path / "scores", model, rows, batch_size=5, rows_per_part=10)
     found = Predictions.load(tmp_path / "scores")
-    assert (written, problems, len(list((tmp_path / "scores").glob("part-*.parquet")))) == (61, [], 7)
+    assert (done.rows, done.problems, len(list((tmp_path / "scores").glob("part-*.parquet")))) == (61, [], 7)
     whole = model.load().predictions(rows, batch_size=5)
     assert torch.equal(found.scores, whole.scores)
     assert torch.equal(found.target, rows.target)
@@ -71,61 +72,84 @@ def test_parts_hold_the_scores_of_the_classifier(place, tmp_path):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_workers_and_the_process_that_hands_out_may_die_at_any_moment(place, tmp_path, seed):
-    rows, model, draws = table(), Model(place / "features", "cpu"), random.Random(seed)
+    rows, model, draws = table(), Saved(place / "features", "cpu"), random.Random(seed)
     how = {"batch_size": 5, "rows_per_part": 5}
-    score(tmp_path / "calm", model, rows, **how)
+    score_parts(tmp_path / "calm", model, rows, **how)
     for _ in range(3):  # each of which is killed
-        left = draws.randrange(6)
+        left = draws.randrange(5)
 
         def stop(done, left=left):
-            if done >= 10 * left:
+            if done >= 5 * left:  # of thirteen parts
                 raise Killed
 
         with pytest.raises(Killed):
-            score(tmp_path / "scores", model, rows, **how, pool=Pool(StandIn(draws.random(), deaths=0.2)), progress=stop)
+            score_parts(
+                tmp_path / "scores", model, rows, **how, each=Pool(StandIn(draws.random(), deaths=0.2)).each, progress=stop
+            )
     ray = StandIn(seed, deaths=0.2)
-    assert score(tmp_path / "scores", model, rows, **how, pool=Pool(ray)) == (61, [])
+    assert score_parts(tmp_path / "scores", model, rows, **how, each=Pool(ray).each).problems == []
     assert content(tmp_path / "scores") == content(tmp_path / "calm")
 
 
 def test_what_is_written_is_not_computed_again(place, tmp_path, monkeypatch):
-    rows, model = table(), Model(place / "features", "cpu")
-    score(tmp_path / "scores", model, rows, batch_size=5)
-    monkeypatch.setattr("shortlist.cluster.scoring.Scoring.__call__", None)
-    score(tmp_path / "scores", model, rows, batch_size=5)
+    rows, model = table(), Saved(place / "features", "cpu")
+    assert score_parts(tmp_path / "scores", model, rows, batch_size=5).rows == 61
+    monkeypatch.setattr("shortlist.runs.part_scoring.Scoring.__call__", None)
+    assert score_parts(tmp_path / "scores", model, rows, batch_size=5).rows == 0
 
 
 def test_pictures_that_cannot_be_read_are_listed_and_the_others_are_there(place, tmp_path):
-    rows, model = leaves(place), Model(place / "pictures", "cpu")
-    written, problems = score(tmp_path / "scores", model, rows, batch_size=3, rows_per_part=6)
-    assert written == 18
-    assert [problem.kind for problem in problems] == ["unreadable picture"] * 2
+    rows, model = leaves(place), Saved(place / "pictures", "cpu")
+    done = score_parts(tmp_path / "scores", model, rows, batch_size=3, rows_per_part=6)
+    assert done.rows == 18
+    assert [problem.kind for problem in done.problems] == ["unreadable picture"] * 2
     listed = pq.read_table(tmp_path / "scores" / "problems.parquet").to_pylist()
     assert [(one["part"], one["id"]) for one in listed] == [(0, "04.png"), (1, "11.png")]
     found = Predictions.load(tmp_path / "scores")
     assert list(found.ids) == [f"{n:02}" for n in range(20) if n not in (4, 11)]
     ray = StandIn(1, deaths=0.3)
-    score(tmp_path / "again", model, rows, batch_size=3, rows_per_part=6, pool=Pool(ray))
+    score_parts(tmp_path / "again", model, rows, batch_size=3, rows_per_part=6, each=Pool(ray).each)
     assert content(tmp_path / "again") == content(tmp_path / "scores")
 
 
+def test_workers_go_on_with_what_one_process_began(run, place, tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "pool", lambda *_, **__: nullcontext(Pool(StandIn(deaths=0.1))))
+    command = ("predict", place / "pictures", place / "leaves", "--device", "cpu", "--rows-per-part", 4, "--out")
+    for folder in ("scores", "calm"):
+        assert run(*command, folder).code == 0
+    for number in (1, 3):
+        (tmp_path / "scores" / f"part-{number:05}.parquet").unlink()
+    assert "3 of 5 parts are there already" in run(*command, "scores", "--engine", "ray").err
+    assert content(tmp_path / "scores") == content(tmp_path / "calm")
+
+
+def test_a_picture_that_was_replaced_is_noticed(fails, run, place, tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "pool", lambda *_, **__: nullcontext(Pool(StandIn())))
+    copied = tmp_path / "leaves"
+    shutil.copytree(place / "leaves", copied)
+    command = ("predict", place / "pictures", copied, "--device", "cpu", "--rows-per-part", 4, "--engine", "ray", "--out")
+    assert run(*command, "scores").code == 0
+    shutil.copy(copied / "06.png", copied / "05.png")
+    assert "the rows of part-00001.parquet have changed" in fails(*command, "scores")
+
+
 def test_other_rows_and_another_classifier_are_refused(place, tmp_path):
-    rows, model = table(), Model(place / "features", "cpu")
-    score(tmp_path / "scores", model, rows, batch_size=5)
+    rows, model = table(), Saved(place / "features", "cpu")
+    score_parts(tmp_path / "scores", model, rows, batch_size=5)
     for other in (table(seed=1), table(n=60)):
         with pytest.raises(InputError, match="the rows of part-00000.parquet have changed"):
-            score(tmp_path / "scores", model, other, batch_size=5)
+            score_parts(tmp_path / "scores", model, other, batch_size=5)
     with pytest.raises(InputError, match="batch size '5', got '6'"):
-        score(tmp_path / "scores", model, rows, batch_size=6, rows_per_part=16385)
+        score_parts(tmp_path / "scores", model, rows, batch_size=6, rows_per_part=16385)
     with pytest.raises(InputError, match="rows: expected some, got none"):
-        score(tmp_path / "none", model, rows.rows(torch.arange(0)))
+        score_parts(tmp_path / "none", model, rows.rows(torch.arange(0)))
 
 
 def test_labels_that_the_classifier_does_not_know_are_left_out(place, tmp_path):
     rows, known = table(n=9), torch.arange(9) % 4 > 0
-    written, problems = score(tmp_path / "scores", Model(place / "features", "cpu"), rows, known=known, batch_size=5)
-    assert written == 6
-    assert [problem.where for problem in problems] == ["row 0", "row 4", "row 8"]
+    done = score_parts(tmp_path / "scores", Saved(place / "features", "cpu"), rows, known=known, batch_size=5)
+    assert done.rows == 6
+    assert [problem.where for problem in done.problems] == ["row 0", "row 4", "row 8"]
     assert list(Predictions.load(tmp_path / "scores").ids) == [rows.ids[n] for n in known.nonzero()[:, 0].tolist()]
 
 
@@ -138,20 +162,20 @@ def test_the_command_writes_a_folder_that_others_read(run, fails, place, tmp_pat
     outcome = run(*command, "scores", "--engine", "ray")
     assert outcome.code == 0, outcome.err
     assert "18 rows of scores" in outcome.err
-    assert "2 of the 20 pictures are left out: see scores/problems.parquet" in outcome.err
+    assert "skipped 2 of the 20 pictures, which could not be read" in outcome.err
     assert run(*command, "one.safetensors").code == 0
     found, whole = Predictions.load(tmp_path / "scores"), Predictions.load(tmp_path / "one.safetensors")
     assert torch.equal(found.scores, whole.scores)
     assert list(found.ids) == list(whole.ids)
-    assert "18 rows of scores" in run(*command, "scores", "--engine", "ray").err  # again
+    assert "all parts are there already, 18 rows" in run(*command, "scores", "--engine", "ray").err
     assert fails(*command, "scores.parquet", "--engine", "ray").startswith("--engine ray: expected --out FOLDER")
 
 
 @pytest.mark.ray
 def test_real_workers_write_the_same_and_may_be_killed(place, tmp_path, ray):
-    rows, model = table(n=400), Model(place / "features", "cpu")
+    rows, model = table(n=400), Saved(place / "features", "cpu")
     how = {"batch_size": 5, "rows_per_part": 5}
-    score(tmp_path / "calm", model, rows, **how)
+    score_parts(tmp_path / "calm", model, rows, **how)
     pool, draws = Pool(ray, 2), np.random.default_rng(0)
     kills = sorted(draws.choice(np.arange(50, 350, 5), 3, replace=False))
 
@@ -161,7 +185,8 @@ def test_real_workers_write_the_same_and_may_be_killed(place, tmp_path, ray):
             member = next(member for member in pool._members if member.begun)
             os.kill(ray.get(member.actor.begin.remote(1)), 9)
 
-    assert score(tmp_path / "scores", model, rows, **how, pool=pool, progress=kill) == (400, [])
+    done = score_parts(tmp_path / "scores", model, rows, **how, each=pool.each, progress=kill)
+    assert (done.rows, done.problems) == (400, [])
     pool.close()
     assert not kills
     assert content(tmp_path / "scores") == content(tmp_path / "calm")

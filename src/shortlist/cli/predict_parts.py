@@ -1,21 +1,18 @@
-"""``shortlist predict --out scores/``: scores in a folder of parts, which a second run continues."""
+"""``shortlist predict --out scores/``: scores in a folder of parts, written here or by workers; a second run continues it."""
 
-from collections.abc import Iterator
-from functools import partial
+import os
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
-import torch
-
 from shortlist.cli.console import Bar, say
-from shortlist.cli.prediction_work import Work, none_read
+from shortlist.cli.engines import Engine
+from shortlist.cli.prediction_work import Work
 from shortlist.errors import InputError
-from shortlist.predictions import Predictions, ShardedWriter
+from shortlist.models.heads import HeadName
 from shortlist.predictions.parts import is_parts_folder
-from shortlist.training.fingerprint import fingerprint
+from shortlist.runs.part_scoring import Each, Loaded, Saved, here, score_parts
 from shortlist.words import counted
-
-PART_SCORES = 2**24  # 64 MB of float32
-FEWEST_ROWS, MOST_ROWS = 256, 2**14  # of a part: what a kill costs at most
 
 
 def is_folder_name(out: Path) -> bool:
@@ -32,53 +29,58 @@ def check_folder(out: Path) -> None:
         raise InputError(f"--out: expected a new or empty folder, or one of parts of scores, got {came}: {out}")
 
 
-def write_parts(work: Work, out: Path, rows_per_part: int | None, settings: dict[str, str]) -> bool:
+def write_parts(work: Work, out: Path, rows_per_part: int | None, engine: Engine, saved: Saved) -> bool:
     """Score the parts that are not there yet; false if all were.
 
     Args:
         work: the rows; counts and problems are added to it.
         out: the folder.
-        rows_per_part: by default as many as make 64 MB, from 256 to 16,384.
-        settings: what scores depend on besides the rows and the network.
+        rows_per_part: see :func:`shortlist.runs.part_scoring.score_parts`.
+        engine: who does the work.
+        saved: the classifier as workers load it.
     """
-    rows = rows_per_part or min(max(PART_SCORES // len(work.model.classes), FEWEST_ROWS), MOST_ROWS)
-    spans = [(start, min(start + rows, len(work.rows))) for start in range(0, len(work.rows), rows)]
-    if not spans:
+    if not len(work.rows):
         raise InputError(f"expected {work.things} to score, got none")
-    ids, items = work.names(), [_identity(work, *span) for span in spans]
-    with ShardedWriter(out, work.like(), items, settings={**settings, "rows per part": str(rows)}) as writer:
-        missing = writer.missing
-        if missing and len(missing) < len(spans):
-            say(f"{len(spans) - len(missing):,} of {counted(len(spans), 'part')} are there already")
-        with Bar(work.things, sum(spans[number][1] - spans[number][0] for number in missing)) as bar:
-            before = 0
-            for number in missing:
-                start, stop = spans[number]
-                part = work.part(start, stop, partial(_show, bar, before))
-                blocks = (
-                    Predictions(scores.cpu(), target, ids=names, quality=quality)
-                    for scores, target, names, quality in part.scored_rows(ids[start:stop])
-                )
-                writer.write(number, blocks, _noted(None if number else work, part))
-                work.add(part)
-                before += stop - start
-        if len(missing) == len(spans) and not work.done:
-            raise none_read(work)
-        writer.finish()
-    return bool(missing)
+    classes = None if work.target is None else work.model.classes
+    rows = replace(work.rows, target=work.target, ids=work.names(), posterior=None, classes=classes)
+    missing = 0
+    with ExitStack() as opened:
+        pool = opened.enter_context(engine.pool(gpus_per_worker=1.0 if saved.device == "cuda" else 0.0))
+        each: Each = here if pool is None else pool.each
+        if pool is not None:
+            work.device = counted(pool.size, "worker")
+        bars: list[Bar] = []
+
+        def begun(parts: int, of: int, rows: int) -> None:
+            nonlocal missing
+            missing = parts
+            if 0 < parts < of:
+                say(f"{of - parts:,} of {counted(of, 'part')} are there already")
+            bars.append(opened.enter_context(Bar(work.things, rows)))
+
+        done = score_parts(
+            out,
+            Loaded(work.model) if pool is None else saved,
+            rows,
+            known=work.known,
+            before=work.left_out,
+            batch_size=work.batch_size,
+            quality=work.wanted,
+            rule=work.model.rule if work.makes_sets else None,
+            rows_per_part=rows_per_part,
+            each=each,
+            threads=None if pool is None else pool.cpus,
+            settings={"head": saved.head or "the classifier's own"},
+            begun=begun,
+            progress=lambda rows: bars[0].at(rows),
+        )
+    work.done += done.rows
+    work.problems += done.problems
+    if done.sizes is not None:
+        work.counts += done.sizes
+    return missing > 0
 
 
-def _show(bar: Bar, before: int, done: int) -> None:
-    bar.at(before + done)
-
-
-def _identity(work: Work, start: int, stop: int) -> str:
-    """Digest of the names, labels and contents of some rows."""
-    return fingerprint({"rows": work.rows.rows(torch.arange(start, stop))}, work.labels).digest
-
-
-def _noted(work: Work | None, part: Work) -> Iterator[tuple[str, str, str]]:
-    """Rows that are not written, and why, once the part has been read; with the first part, those that the source left out."""
-    before = [] if work is None else [problem for problem in work.left_out if problem.left_out]
-    for problem in [*before, *part.problems, *part.left_out]:
-        yield problem.where, problem.kind, problem.what
+def saved_classifier(folder: Path, device: str, head: HeadName | None, network: str | None) -> Saved:
+    """The classifier as workers load it."""
+    return Saved(folder.absolute(), device, head, network, os.getcwd())

@@ -14,11 +14,10 @@ from shortlist.cli.console import emit, noticed, say, show, warn
 from shortlist.cli.engines import Engine
 from shortlist.cli.networks import networks_by_option
 from shortlist.cli.outputs import check_outputs, named_paths
-from shortlist.cli.predict_on_cluster import model_for_workers, write_on_cluster
 from shortlist.cli.predict_page import check_page, write_page
-from shortlist.cli.predict_parts import check_folder, is_folder_name, write_parts
+from shortlist.cli.predict_parts import check_folder, is_folder_name, saved_classifier, write_parts
 from shortlist.cli.predict_rule import with_other_rule
-from shortlist.cli.prediction_work import Work, none_read
+from shortlist.cli.prediction_work import Work
 from shortlist.cli.row_labels import labels_for
 from shortlist.cli.runs import run_at
 from shortlist.data.dataset import Dataset
@@ -34,6 +33,7 @@ from shortlist.models.quality import quality_for
 from shortlist.predictions import Predictions, PredictionsWriter
 from shortlist.report import Table
 from shortlist.report.answers import MOST_CARDS
+from shortlist.runs.part_scoring import none_read
 from shortlist.sets.gates import SHARPNESS
 from shortlist.sets.lists import LabelList, list_writer
 from shortlist.sets.sizes import SizeSummary
@@ -41,7 +41,6 @@ from shortlist.words import counted, printable, quoted
 
 SHOWN = 10
 NAMED = 5  # files of a folder that turned out to be something else
-UNKNOWN_LABEL = "row with an unknown label"
 LISTS, SCORES = (".jsonl", ".csv"), (".safetensors", ".npz", ".parquet")
 
 
@@ -80,7 +79,7 @@ def predict(
         raise InputError(f"--out: expected a name for a file, got the folder {out}")
     to_scores = out is not None and (to_folder or out.suffix in SCORES)
     check_page(html, to_scores)
-    found = load_classifier(classifier, _device(device), network)
+    found = load_classifier(classifier, _device(device, who), network)
     model = of_head(found, head)
     if rule is not None:
         model = with_other_rule(model, classifier, rule)
@@ -96,11 +95,9 @@ def predict(
     wanted = _quality(model, quality, to_scores)
     check_outputs([out, html], [classifier, *named_paths(pictures), None if rule is None else Path(rule)])
     work = _opened(model, pictures, split, batch_size, wanted)
-    if out is not None and to_folder and who.name != "local":
-        there = model_for_workers(classifier_folder(classifier), device, cast(HeadName | None, head), network)
-        return write_on_cluster(out, there, work, rows_per_part, who)
     if out is not None and to_folder:
-        if not write_parts(work, out, rows_per_part, {"head": head or "the classifier's own"}):
+        saved = saved_classifier(classifier_folder(classifier), device, cast(HeadName | None, head), network)
+        if not write_parts(work, out, rows_per_part, who, saved):
             return say(f"all parts are there already, {counted(len(Predictions.load(out)), 'row')} → {out}")
         return _conclude(work, out, to_scores)
     _begin(work)
@@ -170,9 +167,12 @@ def _what_is_in(folder: Path) -> str:
     return f"one with {', '.join(printable(entry.name) for entry in entries[:NAMED])}{more}" if entries else "an empty one"
 
 
-def _device(name: str) -> str:
+def _device(name: str, engine: Engine) -> str:
+    """The device of this process; what workers use is theirs."""
     if name not in ("auto", "cpu", "cuda"):
         raise InputError(f"--device: expected auto, cpu or cuda, got {name!r}")
+    if engine.name != "local":
+        return "cpu"
     if name == "cuda" and not torch.cuda.is_available():
         raise InputError("--device: cuda was requested, but torch found no GPU: use --device cpu, or leave it out")
     return "cuda" if name != "cpu" and torch.cuda.is_available() else "cpu"
@@ -188,14 +188,14 @@ def _opened(model: Classifier, texts: list[str], split: str | None, batch_size: 
     left_out = [problem for problem in dataset.problems if problem.kind != LABELS_NOT_USED]
     if reason is not None:
         say(reason)
-    return Work(model, rows, batch_size, wanted, target, known, left_out, labels=dataset.classes)
+    return Work(model, rows, batch_size, wanted, target, known, left_out)
 
 
 def _begin(work: Work) -> None:
     """Score the first batch; nothing is written before that works."""
     first = next(work.batches, None)
     if first is None:
-        raise none_read(work)
+        raise none_read(work.model, len(work.rows), work.problems)
     work.batches = chain([first], work.batches)
 
 

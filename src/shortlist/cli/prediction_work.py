@@ -1,27 +1,22 @@
 """The rows that ``shortlist predict`` classifies: scored a batch at a time, with what is noticed on the way."""
 
-import copy
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
-from shortlist.checks import check_finite
 from shortlist.cli.console import Bar, say
 from shortlist.data.dataset import Split
 from shortlist.data.problems import LEFT_OUT, Problem
-from shortlist.errors import InputError
 from shortlist.models import Classifier
 from shortlist.models.quality import RowQuality
 from shortlist.predictions import Predictions
 from shortlist.row_order import count_rows
+from shortlist.runs.part_scoring import UNKNOWN_LABEL, checked_batches, form_of, things
 from shortlist.sets.lists import Describer, LabelList, label_lists
 from shortlist.tensors import Scores, Target
-from shortlist.training.failures import is_out_of_memory
-
-UNKNOWN_LABEL = "row with an unknown label"
 
 
 @dataclass
@@ -37,8 +32,6 @@ class Work:
     left_out: list[Problem] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
-    labels: Sequence[str] = ()  # the classes of the dataset
-    progress: Callable[[int], None] | None = None  # called with the number of rows done, instead of a bar
 
     def __post_init__(self) -> None:
         self.counts = torch.zeros(len(self.model.classes) + 1, dtype=torch.float64)  # of sets, by their size
@@ -49,27 +42,15 @@ class Work:
     @property
     def things(self) -> str:
         """What the rows are, in messages."""
-        return "pictures" if self.model.inputs.is_pictures else "rows"
+        return things(self.model)
 
     def _scored(self) -> Iterator[tuple[Tensor, Scores]]:
         """Row numbers and scores; unreadable pictures are noted and left out."""
         with Bar(self.things, len(self.rows)) as bar:
-            at = self.progress or bar.at
-            try:
-                scored = self.model.score_batches(
-                    self.rows, batch_size=self.batch_size, problems=self.problems, quality=self.quality
-                )
-                for numbers, scores in scored:
-                    check_finite(scores)
-                    self.done += len(numbers)
-                    yield numbers, scores
-                    at(int(numbers[-1]) + 1)
-            except RuntimeError as error:
-                if not is_out_of_memory(error):
-                    raise
-                raise InputError(
-                    f"the GPU has too little memory for {self.batch_size} {self.things} at once: reduce --batch-size"
-                ) from None
+            for numbers, scores in checked_batches(self.model, self.rows, self.batch_size, self.problems, self.quality):
+                self.done += len(numbers)
+                yield numbers, scores
+                bar.at(int(numbers[-1]) + 1)
 
     def lists(self) -> Iterator[list[LabelList]]:
         """The sets as lists, a batch at a time."""
@@ -101,19 +82,6 @@ class Work:
             if kept.any():
                 yield numbers[kept], scores[kept.to(scores.device)]
 
-    def part(self, start: int, stop: int, progress: Callable[[int], None]) -> "Work":
-        """The same for some of the rows, which are scored by themselves."""
-        here = torch.arange(start, stop)
-        target, known = (None if column is None else column[here] for column in (self.target, self.known))
-        return Work(self.model, self.rows.rows(here), self.batch_size, self.wanted, target, known, progress=progress)
-
-    def add(self, part: "Work") -> None:
-        """Add the counts and problems of a part."""
-        self.counts += part.counts
-        self.done += part.done
-        self.left_out += part.left_out
-        self.problems += part.problems
-
     def scored_rows(self, ids: Sequence[str]) -> Iterator[tuple[Scores, Target | None, list[str], Tensor | None]]:
         """Scores, labels, names and quality of the labelled rows; the rule, if there is one, gives the sizes of their sets."""
         for numbers, scores in self.labelled_batches():
@@ -132,18 +100,7 @@ class Work:
 
     def like(self) -> Predictions:
         """Predictions without rows that say what all rows hold."""
-        model = self.model
-        return Predictions(
-            torch.empty(0, len(model.classes)),
-            None if self.target is None else self.target[:0],
-            model.classes,
-            None if model.link is None else copy.deepcopy(model.link).cpu(),
-            (),
-            model.train_counts,
-            model.superclasses,
-            model.network.digest(),
-            None if self.quality is None else (),
-        )
+        return form_of(self.model, self.target, self.quality is not None)
 
     @property
     def describer(self) -> Describer:
@@ -164,9 +121,3 @@ class Work:
     def count(self, sets: Tensor) -> None:
         """Count the sets by their size."""
         self.counts += count_rows(sets).bincount(minlength=len(self.counts))
-
-
-def none_read(work: Work) -> InputError:
-    """The error that not one row could be read."""
-    cause = f"; the first is {work.problems[0]}" if work.problems else ""
-    return InputError(f"none of the {len(work.rows):,} {work.things} could be read{cause}")
