@@ -1,5 +1,7 @@
 """Pictures by row number: in memory, in files, in a column of bytes."""
 
+import pickle
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -71,6 +73,15 @@ def test_an_absent_file_and_absent_bytes_are_refused(tmp_path):
         PictureBytes(pa.array([None, b""], pa.binary())).decode(0)
     with pytest.raises(PictureError, match="not a picture"):
         PictureBytes(pa.array([None, b""], pa.binary())).decode(1)
+
+
+def test_another_process_is_sent_only_the_pictures_that_it_needs():
+    column = pa.chunked_array([[bytes(1000)] * 50, [b"first", b"second"]], pa.binary())
+    sent = pickle.dumps(PictureBytes(column).rows(torch.tensor([51, 50])))
+    assert len(sent) < 1500
+    found = pickle.loads(sent)
+    assert (found.ids, found.column.to_pylist()) == (["51", "50"], [b"second", b"first"])
+    assert found.rows(torch.tensor([1])).places.tolist() == [1]
 
 
 @pytest.mark.parametrize(

@@ -299,6 +299,13 @@ def test_parquet_has_a_column_a_class_up_to_a_thousand_and_lists_beyond(tmp_path
         assert pq.read_schema(tmp_path / "a.parquet").names == names
 
 
+@pytest.mark.parametrize("classes", [100, 1100])
+def test_parquet_takes_four_bytes_for_a_float(tmp_path, classes):
+    scores = torch.randn(400_000 // classes, classes, generator=torch.Generator().manual_seed(0))
+    Predictions(scores).save(tmp_path / "scores.parquet")
+    assert (tmp_path / "scores.parquet").stat().st_size < 4.5 * scores.numel()
+
+
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_given_link_replaces_the_one_of_the_file(tmp_path, suffix):
     path = tmp_path / f"a{suffix}"

@@ -50,3 +50,9 @@ class PictureBytes(Pictures):
         """Only these rows, in this order; the bytes stay where they are."""
         rows = row_numbers(rows)
         return PictureBytes(self.column, [self.ids[row] for row in rows.tolist()], self.places[rows])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs: the bytes of these pictures, without those of others in the column."""
+        import pyarrow as pa
+
+        return {"column": self.column.take(pa.array(self.places.numpy())), "ids": self.ids, "places": torch.arange(len(self))}

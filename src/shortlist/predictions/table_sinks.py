@@ -19,6 +19,7 @@ from shortlist.predictions.tables import HEADER, PREFIX
 from shortlist.tensors import BLOCK_ENTRIES, is_single_label
 
 COLUMN_PER_CLASS = 1000
+SCORES = "scores"  # the column of lists, beyond that
 
 
 class ParquetSink(Sink):
@@ -31,7 +32,9 @@ class ParquetSink(Sink):
         self._waiting: list[pa.Table] = []
         schema = self._table(self._no_rows()).schema
         self._schema = schema.with_metadata({HEADER: json.dumps(header_record(header, kind)).encode()})
-        self._writer = pq.ParquetWriter(path, self._schema)
+        # Scores hardly repeat: a dictionary makes files larger and several times slower, and nobody asks for their range.
+        others = [leaf for name in schema.names if not is_score(name) for leaf in (name, f"{name}.list.element")]
+        self._writer = pq.ParquetWriter(path, self._schema, use_dictionary=others, write_statistics=others)
         self._group = max(1, BLOCK_ENTRIES // max(1, kind.classes))  # rows
 
     def _no_rows(self) -> Predictions:
@@ -77,8 +80,13 @@ class ParquetSink(Sink):
             by_class = np.ascontiguousarray(scores.numpy().T)
             columns |= {PREFIX + name: pa.array(values) for name, values in zip(self._names, by_class, strict=True)}
         else:
-            columns["scores"] = pa.FixedSizeListArray.from_arrays(pa.array(scores.numpy().reshape(-1)), scores.shape[1])
+            columns[SCORES] = pa.FixedSizeListArray.from_arrays(pa.array(scores.numpy().reshape(-1)), scores.shape[1])
         return pa.table(columns)
+
+
+def is_score(name: str) -> bool:
+    """Whether a column of a table that we write holds scores."""
+    return name == SCORES or name.startswith(PREFIX)
 
 
 def _target_column(target: Tensor, names: Sequence[str] | None) -> pa.Array:
