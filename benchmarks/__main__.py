@@ -7,9 +7,11 @@ import sys
 
 from benchmarks import (
     big_file,
+    capacity,
     cifar_table,
     claims_page,
     classifying,
+    cluster_overhead,
     conformal,
     decoding,
     epoch_time,
@@ -64,7 +66,12 @@ BENCHMARKS = {
     "sizes": sizes,
     "situations": situations,
 }
-LARGE = {"searching": searching, "serving": serving}  # 10 GB of temporary files; three minutes of load
+LARGE = {
+    "searching": searching,  # 10 GB of temporary files
+    "serving": serving,  # three minutes of load
+    "cluster_overhead": cluster_overhead,  # these two start Ray
+    "capacity": capacity,
+}
 ON_A_GPU = {
     "flora_limit": flora_limit,
     "training_loop": training_loop,
@@ -93,6 +100,8 @@ for name in names:
         claims_page.write()
         sizes_table.write()
         situations.write()
+        capacity.write()
+        cluster_overhead.write()
     elif name in BENCHMARKS | ON_A_GPU | LARGE:
         (BENCHMARKS | ON_A_GPU | LARGE)[name].run()
     elif name in WITH_A_PATH:
