@@ -68,6 +68,16 @@ def test_platt_of_separable_data_is_finite():
     assert link.intercept.item() == pytest.approx(intercept, abs=1e-4)
 
 
+@pytest.mark.parametrize("link", [Platt, Beta], ids=lambda link: link.kind)
+def test_rounding_of_log_odds_is_not_fitted(link):
+    random = torch.Generator().manual_seed(3)
+    row = torch.randn(1, 5, generator=random, dtype=torch.float64)
+    scores = row + torch.randn(60, 1, generator=random, dtype=torch.float64)  # one softmax for all rows, up to rounding
+    found = link().fit(scores, torch.randint(0, 5, (60,), generator=random))
+    other = scores + torch.tensor([1.0, 0.0, 0.0, 0.0, 0.0])
+    torch.testing.assert_close(found.probs(other), found.probs(scores), rtol=0, atol=1e-9)
+
+
 def test_platt_of_a_constant_score_is_the_smoothed_share():
     marks = np.array([[True], [False], [False], [False]])
     link = Platt().fit(np.full((4, 1), 0.7), marks)

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import shutil
+from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
@@ -105,7 +106,7 @@ def test_rows_blocks_and_halves_are_those_of_the_whole(tmp_path, monkeypatch, fe
     monkeypatch.setattr(sharded, "FEW_ENTRIES", few)  # selections are read at once, or stay in the files
     whole = rows(form, quality=True, link="softmax", columns=COLUMNS)
     found = Predictions.load(write(tmp_path / "scores", whole))
-    chosen = [[], [0], [9, 0, 4, 3], [-1, 2], torch.arange(10) % 2 == 0, slice(3, 8), slice(0, 0), [1, 1]]
+    chosen = [[], [0], [9, 0, 4, 3], [-1, 2], torch.arange(10) % 2 == 0, slice(3, 8), slice(0, 0), [1, 1], [9, 0, 9, 5]]
     for index in chosen:
         assert_same(found.rows(index), whole.rows(index))
         assert_same(found.rows(slice(2, 10)).rows([3, 0]), whole.rows(slice(2, 10)).rows([3, 0]))
@@ -122,6 +123,24 @@ def test_rows_blocks_and_halves_are_those_of_the_whole(tmp_path, monkeypatch, fe
     assert [len(shard) for shard in found.shards] == [4, 5, 1]
     with pytest.raises(InputError, match="rows: .*below 10"):
         found.rows([10])
+
+
+@pytest.mark.parametrize("few", [10**9, 1])
+@pytest.mark.parametrize("stored", [False, True])
+def test_what_is_given_for_the_rows_of_a_folder(tmp_path, monkeypatch, few, stored):
+    monkeypatch.setattr(sharded, "FEW_ENTRIES", few)
+    whole = rows(quality=stored, link="softmax", **({"columns": COLUMNS} if stored else {}))
+    found = Predictions.load(write(tmp_path / "scores", whole))
+    more = {"weight": [f"{row}" for row in range(10)], "late": list(range(10))}
+    found, whole = (one.with_columns(more).with_quality(torch.arange(10.0)) for one in (found, whole))
+    assert_same(found, whole)
+    assert_same(found.without_rows(), whole.without_rows())
+    for index in ([9, 0, 4, 3], slice(3, 8), [9, 0, 9, 5], slice(0, 0)):
+        assert_same(found.rows(index), whole.rows(index))
+    assert_same(found.shards[1], whole.rows(slice(4, 9)))
+    assert_same(replace(found, scores=whole.scores + 1), replace(whole, scores=whole.scores + 1))
+    found.save(tmp_path / "again.parquet")
+    assert_same(Predictions.load(tmp_path / "again.parquet"), whole)
 
 
 def test_shards_of_a_half(tmp_path, monkeypatch):

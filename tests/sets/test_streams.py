@@ -204,6 +204,20 @@ def test_a_resumed_stream_goes_on_bit_for_bit(how, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["stream.safetensors"]
 
 
+def test_rows_that_wait_keep_their_precision(tmp_path):
+    probs, target = rows(30, 11)
+    new, labels = (part.astype(kind) for part, kind in zip(rows(40, 12), (np.float32, np.int64), strict=True))
+    calm, saved = (CoverageStream(pas(0.3, PRIOR), probs, target, step=0.1, window=5) for _ in range(2))
+    for stream in (calm, saved):
+        stream.answer(new, ids=range(40))
+        stream.answer(probs[:1])  # in double precision
+    saved.save(tmp_path / "stream.safetensors")
+    resumed = CoverageStream.load(tmp_path / "stream.safetensors")
+    for stream in (calm, resumed):
+        stream.learn(range(40), labels)
+    assert resumed.reference.ordered.tolist() == calm.reference.ordered.tolist()
+
+
 def test_damaged_files_are_refused(tmp_path):
     probs, target = rows(40, 11)
     stream = CoverageStream(lac(0.2), probs, target, experts=True)

@@ -7,6 +7,7 @@ from torch.nn.functional import softplus
 from shortlist.errors import NotConvergedError
 
 STEPS, HALVINGS = 100, 40
+ROUNDING = 1e-12  # differences that are a smaller share of a feature say nothing: weights would fit the rounding of log-odds
 
 
 def smoothed(marks: Tensor) -> Tensor:
@@ -19,12 +20,12 @@ def fit_logistic(features: Tensor, outcome: Tensor, name: str) -> Tensor:
     """Weights and intercept, float64 (K + 1, L), that maximise the likelihood of each column.
 
     Args:
-        features: float64 (K, n, L); the weight of one that is constant is 0.
+        features: float64 (K, n, L); the weight of one that is constant, up to rounding, is 0.
         outcome: float64 (n, L), above 0 and below 1.
         name: the link, for the message.
     """
     centre, spread = features.mean(1), features.std(1, correction=0)
-    useful = spread > 0
+    useful = spread > ROUNDING * features.abs().amax(1)
     spread = torch.where(useful, spread, 1.0)
     x = torch.where(useful[:, None], (features - centre[:, None]) / spread[:, None], 0.0)
     x = torch.cat([x, torch.ones_like(x[:1])])

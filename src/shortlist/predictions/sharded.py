@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from shortlist.links import Link, link_from_config
 from shortlist.predictions.checks import check_names
-from shortlist.predictions.columns import joined
+from shortlist.predictions.columns import as_columns, joined, taken
 from shortlist.predictions.part_files import PartFiles
 from shortlist.predictions.record import Predictions
 from shortlist.predictions.tables import room
@@ -31,7 +32,11 @@ class ShardedPredictions(Predictions):
     _files: PartFiles
     _numbers: Array | None
     _form: Predictions
-    _quality: Tensor | None
+    _given: "_Given"
+
+    def __new__(cls, *fields: Any, **named: Any) -> Predictions:  # type: ignore[misc]
+        """Predictions in memory: what ``dataclasses.replace`` makes of these with other fields."""
+        return Predictions(*fields, **named)
 
     @staticmethod
     def open(where: str | Path) -> "ShardedPredictions":
@@ -53,7 +58,7 @@ class ShardedPredictions(Predictions):
             () if kind.quality else None,
             {name: joined([], what) for name, what in kind.columns},
         )
-        return _view(files, form, None)
+        return _view(files, form, None, _Given())
 
     def verify(self) -> None:
         """Read all parts and compare their checksums; an error names the first that is damaged."""
@@ -62,11 +67,10 @@ class ShardedPredictions(Predictions):
     @property
     def shards(self) -> list[Predictions]:
         """The rows of each part, in order; parts without rows are left out."""
-        starts = self._files.starts
-        if self._numbers is None:
-            return [self._view_of(np.arange(*ends)) for ends in pairwise(starts) if ends[0] < ends[1]]
-        ends = np.flatnonzero(np.diff(np.searchsorted(starts, self._numbers, side="right"))) + 1
-        return [self._view_of(numbers) for numbers in np.split(self._numbers, ends) if len(numbers)]
+        numbers = self._chosen(slice(None))
+        ends = np.flatnonzero(np.diff(np.searchsorted(self._files.starts, numbers, side="right"))) + 1
+        cuts = pairwise([0, *ends.tolist(), len(numbers)])
+        return [self._view_of(numbers[start:end], slice(start, end)) for start, end in cuts if start < end]
 
     def __len__(self) -> int:
         return len(self._files) if self._numbers is None else len(self._numbers)
@@ -104,8 +108,8 @@ class ShardedPredictions(Predictions):
     @property
     def quality(self) -> Tensor | None:
         """The quality of all rows."""
-        if self._quality is not None or self._form.quality is None:
-            return self._quality
+        if self._given.quality is not None or self._form.quality is None:
+            return self._given.quality
         return self._column("quality", self._form.quality)
 
     @property
@@ -113,9 +117,12 @@ class ShardedPredictions(Predictions):
         """What else is known of all rows."""
         known: dict[str, Array] | None = self.__dict__.get("_columns")
         if known is None:
-            parts = [] if not self._form.columns else [stored.columns for stored in self._files.without_scores()]
-            every = {name: joined([part[name] for part in parts], like.dtype.kind) for name, like in self._form.columns.items()}
-            known = every if self._numbers is None else {name: column[self._numbers] for name, column in every.items()}
+            stored = {name: like for name, like in self._form.columns.items() if name not in self._given.columns}
+            parts = [] if not stored else [part.columns for part in self._files.without_scores()]
+            every = {name: joined([part[name] for part in parts], like.dtype.kind) for name, like in stored.items()}
+            found = every if self._numbers is None else {name: column[self._numbers] for name, column in every.items()}
+            both = {**found, **self._given.columns}
+            known = {name: both[name] for name in self._form.columns}
             self.__dict__["_columns"] = known
         return known
 
@@ -154,17 +161,21 @@ class ShardedPredictions(Predictions):
 
     def with_link(self, link: Link | str | None) -> "ShardedPredictions":
         """The same scores with another link, by which values are checked when they are read."""
-        return self._with(self._form.with_link(link), self._quality)
+        return _view(self._files, self._form.with_link(link), self._numbers, self._given)
 
     def with_quality(self, quality: object) -> "ShardedPredictions":
         """The same rows with another quality: one number per row, or None."""
         from shortlist.predictions.checks import as_quality
 
         values = None if quality is None else as_quality(quality, len(self))
-        return self._with(self._form.with_quality(None if quality is None else ()), values)
+        form = self._form.with_quality(None if quality is None else ())
+        return _view(self._files, form, self._numbers, self._given._replace(quality=values))
 
-    def _with(self, form: Predictions, quality: Tensor | None) -> "ShardedPredictions":
-        return _view(self._files, form, self._numbers, quality)
+    def with_columns(self, columns: Any) -> "ShardedPredictions":
+        """The same rows with these columns besides those that they have, which stay in the files."""
+        found = as_columns(columns, len(self))
+        form = self._form.with_columns({name: column[:0] for name, column in found.items()})
+        return _view(self._files, form, self._numbers, self._given._replace(columns={**self._given.columns, **found}))
 
     def _chosen(self, index: Tensor | slice) -> Array:
         """The numbers in the folder of some rows."""
@@ -178,38 +189,65 @@ class ShardedPredictions(Predictions):
     def _rows(self, index: Tensor | slice) -> Predictions:
         numbers = self._chosen(index)
         if len(numbers) * self.num_classes > FEW_ENTRIES:
-            return self._view_of(numbers, None if self._quality is None else self._quality[index])
+            return self._view_of(numbers, index)
         return self._gathered(index)
 
-    def _view_of(self, numbers: Array, quality: Tensor | None = None) -> "ShardedPredictions":
-        return _view(self._files, self._form, numbers, quality)
+    def _view_of(self, numbers: Array, index: Tensor | slice) -> "ShardedPredictions":
+        """These rows of the files, which are those of this index here."""
+        return _view(self._files, self._form, numbers, self._given.rows(index))
 
     def _gathered(self, index: Tensor | slice) -> Predictions:
         """These rows in memory, in this order."""
         numbers = self._chosen(index)
         order = None if (np.diff(numbers) >= 0).all() else np.argsort(numbers, kind="stable")
         found = [rows for _, rows in self._files.rows(numbers if order is None else numbers[order], self.link)]
-        rows = _together(found, self._form, numbers if order is None else numbers[order])
+        rows = _together(found, self._form, numbers if order is None else numbers[order], self._given)
         if order is not None:
+            named = rows.ids is not None
             rows = rows.rows(torch.from_numpy(np.argsort(order)))
-        if self._quality is not None:
-            object.__setattr__(rows, "quality", self._quality[index])
+            if not named:  # rows that are there twice have no names, and their places in the order are none
+                object.__setattr__(rows, "ids", None)
+        given = self._given.rows(index)
+        both = {**rows.columns, **given.columns}
+        columns = {name: both[name] for name in self._form.columns}
+        object.__setattr__(rows, "columns", columns)
+        if given.quality is not None:
+            object.__setattr__(rows, "quality", given.quality)
         return rows
 
 
-def _view(files: PartFiles, form: Predictions, numbers: Array | None, quality: Tensor | None = None) -> ShardedPredictions:
+class _Given(NamedTuple):
+    """What was given for the rows in place of what the files hold, or beside it.
+
+    Args:
+        quality: float64 (N,); None leaves that of the files.
+        columns: of all rows, by name.
+    """
+
+    quality: Tensor | None = None
+    columns: Mapping[str, Array] = MappingProxyType({})
+
+    def rows(self, index: Tensor | slice) -> "_Given":
+        """The same of these rows."""
+        return _Given(None if self.quality is None else self.quality[index], taken(self.columns, index))
+
+
+def _view(files: PartFiles, form: Predictions, numbers: Array | None, given: _Given) -> ShardedPredictions:
     """Predictions of these rows of the files, all by default."""
     found = object.__new__(ShardedPredictions)
     columns = ("classes", "link", "train_counts", "superclasses", "network_digest")
     fields = {name: getattr(form, name) for name in columns}
-    fields |= {"_files": files, "_form": form, "_numbers": numbers, "_quality": quality}
+    fields |= {"_files": files, "_form": form, "_numbers": numbers, "_given": given}
     for name, value in fields.items():
         object.__setattr__(found, name, value)
     return found
 
 
-def _together(parts: Sequence[Predictions], form: Predictions, numbers: Array) -> Predictions:
-    """The rows of all parts, with what is known about their columns; without names their numbers are their names."""
+def _together(parts: Sequence[Predictions], form: Predictions, numbers: Array, given: _Given) -> Predictions:
+    """The rows of all parts, with what is known about their columns; without names their numbers are their names.
+
+    What was given is left out.
+    """
     found = object.__new__(Predictions)
     ids = [name for part in parts for name in part.ids or ()]
     if form.ids is None:
@@ -218,11 +256,13 @@ def _together(parts: Sequence[Predictions], form: Predictions, numbers: Array) -
     fields: dict[str, Any] = {name: getattr(form, name) for name in columns}
     fields["ids"] = tuple(ids) if len(set(ids)) == len(numbers) else None  # rows that are there twice have no names
     for name in ("scores", "target", "quality"):
-        like = getattr(form, name)
+        like = getattr(form, name) if name != "quality" or given.quality is None else None
         every = [] if like is None else [getattr(part, name) for part in parts]
         fields[name] = like if not every else every[0] if len(every) == 1 else torch.cat(every)
     fields["columns"] = {
-        name: joined([part.columns[name] for part in parts], like.dtype.kind) for name, like in form.columns.items()
+        name: joined([part.columns[name] for part in parts], like.dtype.kind)
+        for name, like in form.columns.items()
+        if name not in given.columns
     }
     for name, value in fields.items():
         object.__setattr__(found, name, value)

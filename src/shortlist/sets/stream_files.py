@@ -16,6 +16,7 @@ from shortlist.sets.stream_levels import Experts, Reference
 from shortlist.sets.streams import CoverageStream, Pending, check_follows
 
 FORMAT = "shortlist-stream/1"
+DTYPES = {"float16": torch.float16, "float32": torch.float32, "float64": torch.float64}
 COUNTS = ("labelled", "missed", "delay", "forgotten", "rows")
 
 
@@ -37,6 +38,7 @@ def save_coverage(stream: CoverageStream, path: str | Path) -> None:
         "experts": None if stream.experts is None else stream.experts.steps.tolist(),
         "ids": list(stream.waiting),
         "told": [row.labelled for row in waiting],
+        "dtypes": [str(row.probs.dtype).removeprefix("torch.") for row in waiting],  # stacked, all have the widest
     }
     write_state(stream.rule, numbers, tensors, path, FORMAT)
 
@@ -60,9 +62,10 @@ def load_coverage(path: str | Path) -> CoverageStream:
                 tensors[f"experts.{name}"].numpy().copy() for name in ("levels", "weights")
             )
         stream.waiting = {}
-        for row, (name, told) in enumerate(zip(numbers["ids"], numbers["told"], strict=True)):
+        kinds = numbers.get("dtypes", [None] * len(numbers["ids"]))  # earlier files have none
+        for row, (name, told, kind) in enumerate(zip(numbers["ids"], numbers["told"], kinds, strict=True)):
             probs, inside = (tensors[f"waiting.{part}"][row].clone() for part in ("probs", "inside"))
-            stream.waiting[name] = Pending(probs, inside, whole(0)("told", told))
+            stream.waiting[name] = Pending(probs.to(DTYPES[kind] if kind else probs.dtype), inside, whole(0)("told", told))
         return stream
 
 
