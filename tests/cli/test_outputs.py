@@ -8,6 +8,7 @@ import pytest
 
 from shortlist.cli.outputs import check_outputs, named_paths
 from shortlist.errors import InputError
+from shortlist.predictions import ShardedWriter
 from tests.cli.conftest import draw
 from tests.cli.test_unwritable import snapshot
 from tests.data.drawings import write_picture
@@ -149,3 +150,14 @@ def test_no_command_overwrites_a_file_in_a_folder_that_it_reads(name, made, run,
 def test_a_demo_may_be_repeated(made, run):
     for _ in range(2):
         assert run("demo", "--scores", "--out", "demo").code == 0
+
+
+@pytest.mark.parametrize("name", ["part-00000.parquet", "part-9.parquet", "manifest.json", "problems.parquet"])
+def test_parts_of_a_folder_are_never_outputs_of_another_command(tmp_path, name):
+    whole = predictions(4, seed=0)
+    with ShardedWriter(tmp_path / "scores", whole, ["all"]) as writer:
+        writer.write(0, whole)
+        writer.finish()
+    with pytest.raises(InputError, match=f"{name} is part of the scores"):
+        check_outputs([tmp_path / "scores" / name], [])
+    check_outputs([tmp_path / "scores" / "report.html", tmp_path / name], [])

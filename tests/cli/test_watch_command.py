@@ -5,7 +5,7 @@ import json
 import pytest
 
 from shortlist import Predictions
-from shortlist.sets import lac, top_k
+from shortlist.sets import by, lac, top_k
 from tests.cli.conftest import draw
 
 
@@ -60,3 +60,21 @@ def test_what_does_not_fit_is_refused(fails, rule, old, new, tmp_path):
     assert "watches another rule than" in fails("watch", rule, new, "--state", state)
     assert "there is no such file" in fails("watch", rule, "nowhere.parquet", "--reference", new)
     assert "cannot read a rule" in fails("watch", new, new)
+
+
+def test_a_rule_with_groups_reads_their_column(run, tmp_path):
+    old, new = (draw(seed=seed).with_columns({"site": [f"{row % 3}" for row in range(300)]}) for seed in (0, 1))
+    for name, rows in (("old", old), ("new", new)):
+        rows.save(tmp_path / f"{name}.safetensors")
+    rule = by(lac(0.2), "site").fit(old)
+    rule.save(tmp_path / "by.safetensors")
+    outcome = run(
+        "watch", tmp_path / "by.safetensors", tmp_path / "new.safetensors", "--reference", tmp_path / "old.safetensors"
+    )
+    assert outcome.code == 0
+    missed = 300 - int(rule(new)[range(300), new.target].sum())
+    assert f"coverage {1 - missed / 300:.1%} on 300" in outcome.err
+    draw(seed=2).save(tmp_path / "bare.safetensors")
+    outcome = run("watch", tmp_path / "by.safetensors", tmp_path / "bare.safetensors")
+    assert outcome.code == 1
+    assert "bare.safetensors: columns: expected 'site'" in outcome.err

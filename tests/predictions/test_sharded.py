@@ -143,6 +143,15 @@ def test_what_is_given_for_the_rows_of_a_folder(tmp_path, monkeypatch, few, stor
     assert_same(Predictions.load(tmp_path / "again.parquet"), whole)
 
 
+def test_columns_of_a_folder_may_be_asked_for(tmp_path):
+    folder = write(tmp_path / "scores", rows(columns=COLUMNS))
+    assert Predictions.load(folder, columns=["visit", "site"]).columns["visit"].tolist() == COLUMNS["visit"]
+    with pytest.raises(InputError, match="columns: .*'visits'.*'weight'"):
+        Predictions.load(folder, columns=["site", "visits"])
+    with pytest.raises(InputError, match="no_label"):
+        Predictions.load(folder, columns=["site"], no_label="-1")
+
+
 def test_shards_of_a_half(tmp_path, monkeypatch):
     monkeypatch.setattr(sharded, "FEW_ENTRIES", 1)
     whole = rows()

@@ -1,4 +1,4 @@
-"""What a command may write: nothing that it reads, nothing that belongs to a run, a classifier or an index."""
+"""What a command may write: nothing that it reads, nothing of a run, a classifier, an index or a folder of parts."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -8,6 +8,7 @@ from pathlib import Path
 from shortlist.data.sources import path_and_options
 from shortlist.errors import InputError
 from shortlist.models import artefact
+from shortlist.predictions.parts import is_part_file
 from shortlist.retrieval.manifest import is_index_file
 from shortlist.training.run_folder import (
     CHECKPOINT,
@@ -28,7 +29,8 @@ OWN_FILES = (RECIPE, METRICS, CHECKPOINT, FAILED_BATCH, ROWS, RESULTS, OPTIMUM, 
 
 
 def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[Path | None]) -> None:
-    """Raise an error if an output would overwrite an input, a file of a run, of a classifier or of an index, or another output.
+    """Raise an error if an output would overwrite an input, a file of a run, of a classifier, of an
+    index or of a folder of parts, or another output.
 
     A command may read any file of a folder that it is given, so a file that exists there is never replaced; new ones may be
     written, and the report of a run may be written again.
@@ -56,7 +58,7 @@ def named_paths(texts: Sequence[str]) -> list[Path]:
 
 
 def check_outside_runs(path: Path) -> None:
-    """Raise an error if an output would be a file of a run, a classifier or an index, or be inside the classifier of a run."""
+    """Raise an error if an output would belong to a run, a classifier, an index or a folder of parts."""
     for place in (path.absolute(), path.resolve()):  # a run may contain links, and a link may lead into a run
         for folder in place.parents:
             inside = place.relative_to(folder)
@@ -64,6 +66,10 @@ def check_outside_runs(path: Path) -> None:
                 raise InputError(f"{path} is part of the run in {folder}, which only training writes: choose another name")
         if place.name in artefact.OWN_FILES and artefact.is_classifier(place.parent):
             raise InputError(f"{path} is part of the classifier in {place.parent}: choose another name")
+        if is_part_file(place):
+            raise InputError(
+                f"{path} is part of the scores in {place.parent}, which only what wrote the folder writes: choose another name"
+            )
         if is_index_file(place):
             raise InputError(
                 f"{path} is part of the index in {place.parent}, which only shortlist index writes: choose another name"

@@ -1,5 +1,6 @@
 """From options to predictions and a fitted rule: the first step of ``sets``, ``evaluate`` and ``report``."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -106,7 +107,7 @@ def _parameters_as_options() -> Iterator[None]:
         text = str(error)
         for name in KEYS:
             text = text.replace(name, f"--{name.replace('_', '-')}")
-        text = text.replace("classes: expected", "--classes: expected")
+        text = re.sub(r"(?<!-)classes: expected", "--classes: expected", text)
         raise InputError(text) from error
 
 

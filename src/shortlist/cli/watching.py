@@ -35,8 +35,13 @@ def watch(
     if state is not None and state.suffix != ".safetensors":
         raise InputError(f"--state: expected a name that ends in .safetensors, got {state}")
     check_outputs([state], [rule, *new, *([reference] if reference else ()), classes])
-    reading = Reading(scores_key, target_key, link, ids_key, classes=classes)
-    watched = _begun(rule, reference, state, level, reading)
+    check_there(rule)
+    run = run_at(rule)
+    fitted = SetRule.load(rule) if run is None else run.rule
+    columns = () if fitted.column is None else (fitted.column,)
+    reading = Reading(scores_key, target_key, link, ids_key, classes=classes, columns=columns)
+    calibration = None if run is None else run.calibration_path
+    watched = _begun(rule, fitted, reference, calibration, state, level, reading)
     seen = {name for name, _ in watched.sources}
     for path in new:
         if str(path) in seen:
@@ -56,11 +61,26 @@ def watch(
         raise typer.Exit(Outcome.WARNED)
 
 
-def _begun(path: Path, reference: Path | None, state: Path | None, level: float, reading: Reading) -> Watch:
-    """The watch in the file of the state, or a new one."""
-    check_there(path)
-    run = run_at(path)
-    rule = SetRule.load(path) if run is None else run.rule
+def _begun(
+    path: Path,
+    rule: SetRule,
+    reference: Path | None,
+    calibration: Path | None,
+    state: Path | None,
+    level: float,
+    reading: Reading,
+) -> Watch:
+    """The watch in the file of the state, or a new one.
+
+    Args:
+        path: of the rule, for messages.
+        rule: fitted.
+        reference: the rows that were named to compare with.
+        calibration: those of the run that the rule is of, if no others were named.
+        state: the file of a watch, which may be new.
+        level: of a new watch.
+        reading: how files of scores are read.
+    """
     if state is not None and state.exists():
         watched = Watch.load(state)
         if watched.rule.record() != rule.record() or not _same_threshold(watched.rule, rule):
@@ -68,7 +88,7 @@ def _begun(path: Path, reference: Path | None, state: Path | None, level: float,
         if reference is not None:
             say(f"{state} has its reference rows already: {reference} is not read")
         return watched
-    rows = reference if reference is not None or run is None else run.calibration_path
+    rows = calibration if reference is None else reference
     if rows is None:
         say("without --reference, new rows are compared with earlier ones only")
     return Watch(rule, None if rows is None else reading.load(rows), level=level)

@@ -189,6 +189,11 @@ def is_parts_folder(path: str | Path) -> bool:
     return (Path(path) / MANIFEST).is_file()
 
 
+def is_part_file(path: Path) -> bool:
+    """Whether a file of this name would be part of a folder of parts that is there."""
+    return (path.name in (MANIFEST, PROBLEMS, WRITING) or path.match(PART)) and is_parts_folder(path.parent)
+
+
 def check_parts(where: str, manifest: Manifest, sizes: Mapping[str, int]) -> tuple[Part, ...]:
     """The parts of a finished folder; an error unless every one is there in its size, and no other.
 

@@ -7,7 +7,7 @@ programs are read by the names of their arrays or columns; nothing is guessed fr
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -87,13 +87,16 @@ def _load_folder(
 ) -> Predictions:
     from shortlist.predictions.sharded import ShardedPredictions
 
-    if keys != Keys():
-        name = next(field.name for field in fields(keys) if getattr(keys, field.name) is not None)
+    if (others := replace(keys, columns=())) != Keys():
+        name = next(field.name for field in fields(keys) if getattr(others, field.name) not in (None, ()))
         name = name if name == "no_label" else f"{name}_key"
         raise InputError(f"{name}: expected None, as a folder of parts says what its columns are, got one for {where}")
     if classes is not None:
         raise InputError(f"classes: expected None, as a folder of parts names its classes, got some for {where}")
     found = ShardedPredictions.open(where)
+    known = found.without_rows().columns
+    if missing := next((name for name in keys.columns if name not in known), None):
+        raise InputError(f"{where}: columns: expected {missing!r}, found {quoted(list(known)) if known else 'none'}")
     return found if link is None else found.with_link(link)
 
 

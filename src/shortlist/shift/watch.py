@@ -140,7 +140,7 @@ class Watch:
                 raise InputError("rows: expected scores with a link, which the classes and their probabilities follow from")
             self.names = rows.classes or self.names
         found, sets_of = [], self.rule.in_blocks()
-        for batch in Batches(rows, target, probabilities=True).whole_rows():
+        for batch in Batches(rows, target, probabilities=True, column=self.rule.column).whole_rows():
             if not self.ranks:
                 self.ranks = {name: Ranks(size) for name, size in sizes_of(batch.probs.shape[1]).items()}
             if (classes := len(self.ranks["class"].counts)) != batch.probs.shape[1]:
@@ -150,7 +150,10 @@ class Watch:
 
     def _signals(self, batch: Batch, sets_of: Any) -> Rows:
         probs, scores = batch.probs.cpu(), batch.scores
-        parts = [sets_of(probs[rows], None if scores is None else scores[rows]) for rows in blocks_of(probs)]
+        parts = [
+            sets_of(probs[rows], *(None if part is None else part[rows] for part in (scores, batch.quality, batch.groups)))
+            for rows in blocks_of(probs)
+        ]
         sets: Tensor = torch.cat(parts)
         target = batch.target
         if target is None or not is_single_label(target):
