@@ -61,6 +61,22 @@ def test_a_classifier_alone_is_served_without_references(served, tmp_path):
     assert answer.status_code == 200
     assert answer.json()["query"]["project"] == "trees"
     assert (tmp_path / "votes.sqlite").exists()  # in the working folder: nothing is written into a classifier
+    site.watching.settle()
+    assert client.get("/v1/watch").json()["photographs"] == 1
+    site.close()
+    assert len(list(tmp_path.glob("watch-*/watch.safetensors"))) == 1
+
+
+def test_the_watch_is_a_switch_and_a_second_server_says_that_it_does_not_watch(served, tmp_path):
+    fitted(of_pictures(), "lac:0.2").save(tmp_path / "trees")
+    _, site, _ = served(tmp_path / "trees", "--no-watch")
+    assert site.watched() == {"watching": False}
+    assert not list(tmp_path.glob("watch-*"))
+    _, first, outcome = served(tmp_path / "trees")
+    assert "watch" not in outcome.err
+    _, second, outcome = served(tmp_path / "trees")
+    assert "not watched" in outcome.err
+    assert (first.watched()["watching"], second.watched()) == (True, {"watching": False})
 
 
 def test_beyond_loopback_it_warns_loudly_and_draws_a_key(served, tmp_path):

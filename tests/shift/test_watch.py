@@ -184,3 +184,55 @@ def test_nothing_is_nothing_and_one_row_is_one():
     several = Watch(top_k(2))
     several.add(*(np.full((4, 5), 0.3), np.eye(5, dtype=bool)[:4]))  # several labels a row: no coverage
     assert several.coverage is None
+
+
+def test_labels_that_come_later_are_the_same_bets_and_dated_by_the_rows_so_far():
+    probs, target = rows(300, 0)
+    rule = lac(0.1).fit(probs, target)
+    watch = Watch(rule, probs)
+    new, labels = rows(500, 1, trust=1.0)
+    wrong = rows(500, 2, trust=0.3)[1]
+    watch.add(new[:250])
+    assert watch.add_labels(new[:250], labels[:250]) == []
+    assert (watch.rows, watch.labelled, watch.reference_labelled) == (250, 250, 0)
+    watch.add(new[250:])
+    assert watch.labelled == 250
+    (alarm,) = watch.add_labels(new[250:], wrong[250:])
+    assert alarm.signal == "label"
+    assert alarm.since in (250, 500)  # how many rows had come with a label
+    covered = float(sl.metrics.coverage(rule(new), np.concatenate([labels[:250], wrong[250:]])))
+    assert watch.coverage[0] == pytest.approx(covered)
+
+
+def test_labels_that_come_later_raise_false_alarms_as_rarely_as_stated():
+    """At most 20 % / 4 of 40 watches; more than 7 would be a chance of 1 in 700. Without rows or a reference, too."""
+    false = 0
+    for seed in range(40):
+        probs, target = rows(150, seed)
+        watch = Watch(top_k(2), level=0.2)
+        for start in range(0, 150, 30):
+            watch.add_labels(probs[start : start + 30], target[start : start + 30])
+        assert watch.rows == 0
+        false += bool(watch.alarms)
+    assert false <= 7
+
+
+def test_labels_that_come_later_do_not_depend_on_their_division_and_must_be_there(tmp_path):
+    probs, target = rows(90, 3)
+    whole, parts = Watch(top_k(2), probs), Watch(top_k(2), probs)
+    whole.add_labels(probs, target)
+    for start, stop in ((0, 1), (1, 60), (60, 90)):
+        parts.add_labels(probs[start:stop], target[start:stop])
+        parts.save(tmp_path / "watch.safetensors")
+        parts = Watch.load(tmp_path / "watch.safetensors")
+    assert parts.capital == whole.capital
+    assert parts.coverage == whole.coverage
+    with pytest.raises(InputError, match="target"):
+        whole.add_labels(probs)
+
+
+def test_rows_of_one_name_are_numbered_together():
+    watch = Watch(top_k(2), *rows(50, 0))
+    for n in range(4):
+        watch.add(rows(10, n)[0], name="monday" if n < 3 else "tuesday")
+    assert watch.sources == [("monday", 0), ("tuesday", 30)]

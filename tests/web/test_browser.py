@@ -16,7 +16,8 @@ from shortlist import Predictions
 from shortlist.retrieval import Index
 from shortlist.web.app import make_app
 from shortlist.web.votes import Vote
-from tests.web.site import NAMES, jpeg, made
+from shortlist.web.watching import open_watch
+from tests.web.site import NAMES, jpeg, made, squares
 
 pytestmark = pytest.mark.slow
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -43,6 +44,7 @@ def served(tmp_path):
     scores = Predictions(np.array([[2.0, -2.0], [-2.0, 2.0]]), classes=["fork", "knife"], link="sigmoid", ids=["<u>a</u>", "b"])
     index = Index.build(scores, tmp_path / "index")
     with made(tmp_path, index=index) as site:
+        site.watching = open_watch(site.identifier.classifier, site.votes.path, lambda: None)
         server = uvicorn.Server(uvicorn.Config(make_app(site), "127.0.0.1", 0, log_level="error", lifespan="off"))
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
@@ -196,6 +198,26 @@ def test_the_review_is_done_by_keyboard(opened, served):
     page.wait_for_load_state("networkidle")
     page.keyboard.press("s")
     until(page, "document.querySelector('#status').textContent.includes('Nothing needs eyes')")
+
+
+def test_the_review_says_whether_the_photographs_have_changed(opened, served):
+    site, _ = served
+    page = opened()
+    ask(page, RED)
+    page = opened("/review")
+    page.wait_for_selector("#watch:not([hidden])")
+    assert "Nothing has changed on 1 rows" in page.inner_text("#watch")
+    assert page.locator("#watch .note").count() == 0
+    model = site.identifier.classifier
+    for images in (squares(120, seed=8)[0], squares(120, seed=9)[0] // 3 + 80):
+        for scores in model.predictions(images).scores:
+            site.watching.asked(scores)
+    site.watching.settle()
+    page = opened("/review", viewport={"width": 360, "height": 800})
+    page.wait_for_selector("#watch .note")
+    assert "of the photographs of 20" in page.inner_text("#watch")
+    assert "fit the rule again" in page.inner_text("#watch")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
 def test_search_finds_rows_and_explains_errors(opened):

@@ -42,6 +42,13 @@ def serve(
         list[str] | None,
         typer.Option("--allow-host", metavar="NAME", help="Further name under which the server may be addressed; repeatable."),
     ] = None,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch/--no-watch",
+            help="Watch whether the photographs are like the calibration rows; the review says so. Kept beside the votes.",
+        ),
+    ] = True,
     network: options.NetworkPath = None,
 ) -> None:
     """Start a page that identifies photographs, shows similar pictures, and collects votes."""

@@ -15,8 +15,11 @@ from shortlist.errors import InputError
 if TYPE_CHECKING:
     from shortlist.data.dataset import Split
     from shortlist.models import Classifier
+    from shortlist.predictions import Predictions
+    from shortlist.training.run_folder import RunFolder
     from shortlist.web.opening import Comparison
     from shortlist.web.site import Site
+    from shortlist.web.watching import Watching
 
 NEEDED = ("starlette", "uvicorn", "python_multipart")
 
@@ -30,6 +33,7 @@ def serve(
     votes: Path | None,
     key: str | None,
     allow_host: list[str] | None,
+    watch: bool,
     network: str | None,
 ) -> None:
     """Start a page that identifies photographs, shows similar pictures, and collects votes."""
@@ -39,6 +43,7 @@ def serve(
     torch.set_num_threads(1)  # threads of one network would wait, spinning, for each other while others decode
     classifier = load_classifier(run, network=network)
     site = _site(run, classifier, references, index, votes, host, key, allow_host or [])
+    site.watching = _watching(run, classifier, site.votes.path) if watch else None
     _listen(site, host, port)
 
 
@@ -95,6 +100,27 @@ def _site(
         index=opened,
         asks=RateLimit(None if inside else 2, 30),
     )
+
+
+def _watching(path: Path, classifier: "Classifier", votes: Path) -> "Watching | None":
+    """The watch on what is answered; None, with a warning, where the rule cannot be watched or another server watches."""
+    from shortlist.web.watching import open_watch
+
+    run = run_at(path)
+    try:
+        found = open_watch(classifier, votes, lambda: _calibration(run, classifier))
+    except InputError as error:
+        warn(f"the photographs are not watched: {error}")
+        return None
+    for alarm in found.watch.alarms:
+        warn(alarm.sentence)
+    return found
+
+
+def _calibration(run: "RunFolder | None", classifier: "Classifier") -> "Predictions | None":
+    from shortlist.predictions import Predictions
+
+    return None if run is None else Predictions.load(run.calibration_path).with_link(classifier.link)
 
 
 def _compared(path: Path, classifier: "Classifier", rows: "Split", required: bool) -> "Comparison | None":

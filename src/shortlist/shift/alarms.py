@@ -53,7 +53,8 @@ def described(watch: "Watch", signal: str, start: int) -> Alarm:
 
 
 def _place(watch: "Watch", row: int) -> str:
-    name, first = next((name, first) for name, first in reversed(watch.sources) if first <= row)
+    found = ((name, first) for name, first in reversed(watch.sources) if first <= row)
+    name, first = next(found, ("the stream", 0))  # there may be labels and no rows yet
     return f"row {row - first} of {name}"
 
 

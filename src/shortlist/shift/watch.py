@@ -83,11 +83,44 @@ class Watch:
         """
         before = len(self.alarms)
         read = self._read(rows, target)
-        if read:
-            self.sources.append((name or "the stream", self.rows))
+        source = name or "the stream"
+        if read and (not self.sources or self.sources[-1][0] != source):  # rows of one name are numbered together
+            self.sources.append((source, self.rows))
         for found in read:
             self._bet(found)
             self._note(found)
+        return self.alarms[before:]
+
+    def add_labels(self, rows: Source, target: Any = None) -> list[Alarm]:
+        """Take labels that come later than their rows, in the order in which they come; the rows are not counted again.
+
+        Where people choose which rows get a label, these rows are no sample of all of them. Give the reference no labels then:
+        each label is compared with those before it only.
+
+        Args:
+            rows: the labelled rows: predictions, probabilities (N, C), or batches of them.
+            target: the labels of a matrix; predictions and batches bring their own.
+
+        Returns:
+            The new alarms.
+
+        >>> import numpy as np
+        >>> from shortlist.sets import lac
+        >>> probs, target = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]]), [0, 0, 1]
+        >>> watch = Watch(lac(0.5).fit(probs, target))
+        >>> watch.add(probs), watch.add_labels(probs[1:], [0, 0]), watch
+        ([], [], Watch(lac:0.5, 3 rows, 2 labels, no alarm))
+        """
+        before = len(self.alarms)
+        read = self._read(rows, target)
+        if any(found.label is None for found in read):
+            raise InputError("target: expected one label for each row, got none, or several")
+        for found in read:
+            assert found.label is not None
+            for place, uniform in zip(found.label, shuffles(len(SIGNALS), self.labelled, len(found)), strict=True):
+                self._bet_on_label(int(place), float(uniform), self.rows - 1)
+            self._note_labels(found, [self.rows] * len(found))
+        self._raise_alarms()
         return self.alarms[before:]
 
     @property
@@ -190,10 +223,16 @@ class Watch:
     def _note(self, found: Rows) -> None:
         """Keep what messages need of the newest rows, and raise alarms."""
         self.recent = np.concatenate([self.recent, found.unlabelled])[-RECENT:]
+        self._note_labels(found, range(self.rows - len(found), self.rows))
+        self._raise_alarms()
+
+    def _note_labels(self, found: Rows, numbers: Sequence[int]) -> None:
         if found.label is not None and found.missed is not None:
             self.labelled, self.missed = self.labelled + len(found), self.missed + int(found.missed.sum())
-            new = zip(range(self.rows - len(found), self.rows), found.label.tolist(), found.missed.tolist(), strict=True)
+            new = zip(numbers, found.label.tolist(), found.missed.tolist(), strict=True)
             self.label_rows = [*self.label_rows, *new][-RECENT:]
+
+    def _raise_alarms(self) -> None:
         known = {alarm.signal for alarm in self.alarms}
         peaks = [*self.bets["unlabelled"].peak, *self.bets["label"].peak]
         since = [*self.bets["unlabelled"].since, self.label_since]

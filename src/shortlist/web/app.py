@@ -62,6 +62,7 @@ def make_app(site: Site) -> ASGIApp:
         Route("/openapi.json", _of(site, description)),
         Route("/v1/token", _of(site, token)),
         Route("/v1/classes", _of(site, classes)),
+        Route("/v1/watch", _of(site, watch)),
         Route("/v1/search", _of(site, search)),
         Route("/v1/review", _of(site, review)),
         Route("/v1/review/{name}", _of(site, review_answer)),
@@ -219,6 +220,12 @@ async def search(site: Site, request: Request) -> Response:
 def _check_key(site: Site, request: Request) -> None:
     if not site.access.may_review(request.headers):
         raise HTTPException(403, "expected the key of this server, Authorization: Bearer KEY")
+
+
+async def watch(site: Site, request: Request) -> Response:
+    """``GET /v1/watch``: whether the photographs are like the calibration rows; if not, since when, and what to do."""
+    _check_key(site, request)
+    return JSONResponse(await run_in_threadpool(site.watched))
 
 
 async def review(site: Site, request: Request) -> Response:

@@ -25,6 +25,7 @@ def description(project: str) -> dict[str, Any]:
             "/v1/votes": {"post": _vote()},
             "/v1/search": {"get": _search()},
             "/v1/review": {"get": _review()},
+            "/v1/watch": {"get": _watch()},
             "/v1/classes": {"get": _plain("The names of all classes.", _object(classes=_list(TEXT)))},
             "/v1/token": {"get": _plain("The token that votes need.", _object(token=TEXT, needsKey=FLAG))},
             "/healthz": {"get": _plain("Whether the server works.", _object(status=TEXT, model=TEXT, references=WHOLE))},
@@ -121,6 +122,19 @@ def _search() -> dict[str, Any]:
         "summary": "Rows of the index for which a query is most probably true.",
         "parameters": asked,
         "responses": _answers("200", "The rows, most probable first.", found),
+    }
+
+
+def _watch() -> dict[str, Any]:
+    alarm = _object(signal=TEXT, since=TEXT, change=TEXT, advice=TEXT)
+    coverage = _object(share=NUMBER, low=NUMBER, high=NUMBER)
+    told = {"photographs": WHOLE, "labels": WHOLE, "alarms": _list(alarm), "changes": WHOLE, "sentences": _list(TEXT)}
+    found = _object(watching=FLAG)
+    found["properties"] |= {**told, "coverage": _or_null(coverage), "promised": _or_null(NUMBER)}
+    return {
+        "summary": "Whether the photographs are like the calibration rows; if not, since when, and what to do.",
+        "security": [{}, {"key": []}],
+        "responses": _answers("200", "What the watch says; only that there is none, if there is none.", found),
     }
 
 

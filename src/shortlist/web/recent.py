@@ -12,16 +12,17 @@ LONGEST = 3600.0  # seconds
 
 @dataclass(frozen=True)
 class Recent:
-    """An answer, as JSON text, with the bytes of the photographs that it is for."""
+    """An answer, as JSON text, with the bytes of the photographs that it is for, and of the scores of the first of them."""
 
     contents: Sequence[bytes]
     answer: bytes
     given: float
+    scores: bytes | None = None
 
     @property
     def size(self) -> int:
         """Bytes."""
-        return sum(map(len, self.contents)) + len(self.answer)
+        return sum(map(len, self.contents)) + len(self.answer) + len(self.scores or b"")
 
 
 class RecentAnswers:
@@ -45,9 +46,9 @@ class RecentAnswers:
         self._answers: OrderedDict[str, Recent] = OrderedDict()
         self._lock, self.bytes = threading.Lock(), 0
 
-    def add(self, name: str, contents: Sequence[bytes], answer: bytes) -> None:
+    def add(self, name: str, contents: Sequence[bytes], answer: bytes, scores: bytes | None = None) -> None:
         """Remember an answer."""
-        new = Recent(contents, answer, self._clock())
+        new = Recent(contents, answer, self._clock(), scores)
         with self._lock:
             self._answers[name] = new
             self.bytes += new.size

@@ -18,7 +18,7 @@ from shortlist.predictions import Predictions
 from shortlist.sets import SetRule
 from shortlist.tensors import is_single_label
 from shortlist.training.fingerprint import contents
-from shortlist.web.votes import Observation
+from shortlist.web.votes import Observation, Vote
 
 Reason: TypeAlias = Literal["disagreement", "large set", "suspected label"]
 REASONS: tuple[Reason, ...] = ("disagreement", "large set", "suspected label")
@@ -65,6 +65,19 @@ class Item:
     reason: Reason
     value: float
     sentence: str
+
+
+def agreed(votes: Sequence[Vote]) -> str | None:
+    """What people agree on: a label, or "" for none of the classes; None if they do not, or are too few.
+
+    Args:
+        votes: the last one of each person.
+
+    >>> agreed([Vote("Ann", "label", "ash"), Vote("Bob", "label", "ash"), Vote("Cy", "unsure")])
+    'ash'
+    """
+    said = Counter(vote.label or "" for vote in votes if vote.choice != "unsure")
+    return next(iter(said)) if len(said) == 1 and max(said.values()) >= ENOUGH else None
 
 
 def row_name(rows: Split, row: int, data: str = "") -> str:
@@ -141,7 +154,7 @@ def _item(one: Observation, voter: str | None) -> Item | None:
     if against:
         named = " and ".join(sorted(label or "none of these" for label in said))
         return Item(one.id, "disagreement", disagreement, f"Votes for {named}: {against}.")
-    if said and max(said.values()) >= ENOUGH:
+    if agreed(one.votes) is not None:
         return None  # settled
     size = int(one.answer.get("rule", {}).get("size", 0))
     doubts = sum(vote.choice == "unsure" for vote in one.votes)

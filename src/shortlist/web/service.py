@@ -35,10 +35,17 @@ class Compared:
 
 @dataclass(frozen=True)
 class Answer:
-    """An identification, with the references of its candidates by their place among the classes."""
+    """An identification, with the references of its candidates by their place among the classes.
+
+    Args:
+        identification: what was found.
+        references: by class.
+        scores: of the first photograph, (C,), for the watch.
+    """
 
     identification: Identification
     references: Mapping[int, Compared] = field(default_factory=dict)
+    scores: Tensor | None = None
 
 
 class Identifier:
@@ -101,8 +108,12 @@ class Identifier:
             scores, embedded = score_and_embed(self.classifier.network, batch)
             embeddings = tuple(embedded.split(sizes))
         quality = None if self._quality is None else torch.as_tensor(self._quality(batch)).double().split(sizes)
-        found = identify(self.classifier, scores.split(sizes), quality)
-        return [Answer(one, self._compared(one, where)) for one, where in zip(found, embeddings, strict=True)]
+        parts = scores.split(sizes)
+        found = identify(self.classifier, parts, quality)
+        return [
+            Answer(one, self._compared(one, where), part[0].clone())
+            for one, where, part in zip(found, embeddings, parts, strict=True)
+        ]
 
     def _compared(self, found: Identification, embeddings: Tensor | None) -> dict[int, Compared]:
         """References of the set and, if there is room, of the candidates after it."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 
 from shortlist.data.dataset import Split
 from shortlist.data.decoding import PictureError
@@ -20,11 +21,12 @@ from shortlist.web import api
 from shortlist.web.budgets import Budget
 from shortlist.web.recent import RecentAnswers
 from shortlist.web.reference_pictures import QUALITY, SIDES, ReferencePictures
-from shortlist.web.review import Item, Suspect, queue
+from shortlist.web.review import Item, Suspect, agreed, queue
 from shortlist.web.safety import Access, RateLimit
 from shortlist.web.service import Answer, Identifier
 from shortlist.web.uploads import KEPT_QUALITY, KEPT_SIDE, MOST_READ, Photograph, check_uploads, encoded_anew, jpeg, read_upload
 from shortlist.web.votes import UPLOAD, Observation, Vote, VoteStore, voter_name
+from shortlist.web.watching import Watching
 from shortlist.words import did_you_mean, shown
 
 DECODERS = 4  # threads: requests that wait for them hold none of those that answer others
@@ -48,6 +50,7 @@ class Site:
         suspected: rows whose labels are probably wrong, for the review.
         held_out: the splits that these rows are of.
         index: what the search box searches, if anything.
+        watching: the watch on what is answered, if there is one.
         asks: the rate of questions of one client.
         decisions: the rate of votes of one client.
         recent: answers that may be voted on.
@@ -62,6 +65,7 @@ class Site:
     suspected: Sequence[Suspect] = ()
     held_out: Mapping[str, Split] = field(default_factory=dict)
     index: Index | None = None
+    watching: Watching | None = None
     asks: RateLimit = field(default_factory=lambda: RateLimit(None))
     decisions: RateLimit = field(default_factory=lambda: RateLimit(10, 60))
     recent: RecentAnswers = field(default_factory=RecentAnswers)
@@ -93,7 +97,11 @@ class Site:
         name = secrets.token_hex(8)
         described = self._described(name, photographs, answer)
         text = json.dumps(described, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-        self.recent.add(name, [one.content for one in photographs], text)
+        scores = None
+        if self.watching is not None and answer.scores is not None:
+            self.watching.asked(answer.scores)
+            scores = answer.scores.float().numpy().tobytes()
+        self.recent.add(name, [one.content for one in photographs], text, scores)
         return text
 
     def _described(self, name: str, photographs: Sequence[Photograph], answer: Answer) -> dict[str, Any]:
@@ -113,13 +121,32 @@ class Site:
         # Whoever votes first on an answer is taken for the one who asked, which the votes decide; others review.
         given = Vote(vote.voter, vote.choice, vote.label, author=origin == UPLOAD)
         self.votes.vote(name, given, model=self.identifier.model_digest)
+        self._watch_label(name)
+
+    def _watch_label(self, name: str) -> None:
+        """Tell the watch what people agree on, once for every answer of this network."""
+        if self.watching is None or not self.identifier.classifier.single_label:
+            return
+        label = agreed(self.votes.votes_on(name))
+        if not label or (taken := self.votes.take_scores(name, model=self.identifier.model_digest)) is None:
+            return
+        self.watching.labelled(torch.frombuffer(bytearray(taken), dtype=torch.float32), self.classes.index(label))
+
+    def watched(self) -> dict[str, Any]:
+        """What the watch says of the photographs so far."""
+        return {"watching": False} if self.watching is None else self.watching.report()
 
     def _to_keep(self, name: str) -> Observation:
         """What a first vote on an answer, or on a suspected row, keeps."""
         model, asked = self.identifier.model_digest, self.recent.find(name)
         if asked is not None:
             return Observation(
-                name, UPLOAD, model, json.loads(asked.answer), [encoded_anew(content) for content in asked.contents]
+                name,
+                UPLOAD,
+                model,
+                json.loads(asked.answer),
+                [encoded_anew(content) for content in asked.contents],
+                scores=asked.scores,
             )
         suspect = self._suspect(name)
         picture = self._row_jpeg(suspect, KEPT_SIDE, KEPT_QUALITY)
@@ -204,4 +231,6 @@ class Site:
         """Answer what is waiting, and close the files."""
         self._decoders.shutdown(cancel_futures=True)
         self.identifier.close()
+        if self.watching is not None:
+            self.watching.close()
         self.votes.close()

@@ -37,6 +37,9 @@ CREATE TABLE IF NOT EXISTS votes (
     number INTEGER PRIMARY KEY, observation TEXT NOT NULL REFERENCES observations (id), voter TEXT NOT NULL,
     choice TEXT NOT NULL, label TEXT, author INTEGER NOT NULL, model TEXT NOT NULL, created REAL NOT NULL
 ) STRICT;
+CREATE TABLE IF NOT EXISTS scores (
+    observation TEXT PRIMARY KEY REFERENCES observations (id), scores BLOB NOT NULL
+) STRICT;
 CREATE INDEX IF NOT EXISTS votes_by_observation ON votes (observation);
 """
 # The author of photographs is whoever first voted on them as one: a file may hold two, of servers that did not decide it while
@@ -47,6 +50,10 @@ WITH authors AS (SELECT observation, voter, MIN(number) FROM votes WHERE author 
 SELECT votes.observation, votes.voter, choice, label, authors.voter IS votes.voter
 FROM votes LEFT JOIN authors ON authors.observation = votes.observation
 WHERE number IN (SELECT MAX(number) FROM votes GROUP BY observation, voter) ORDER BY number
+"""
+LAST_ON = """
+SELECT observation, voter, choice, label, author FROM votes
+WHERE number IN (SELECT MAX(number) FROM votes WHERE observation = ? GROUP BY voter) ORDER BY number
 """
 
 
@@ -92,6 +99,7 @@ class Observation:
         pictures: the photographs, JPEG; empty where they were not asked for.
         votes: the last vote of each person.
         created: seconds since 1970.
+        scores: of the first photograph, float32, for a watch that takes them when people agree on a label.
     """
 
     id: str
@@ -101,6 +109,7 @@ class Observation:
     pictures: Sequence[bytes] = ()
     votes: Sequence[Vote] = ()
     created: float = field(default_factory=time.time)
+    scores: bytes | None = None
 
 
 class VoteStore:
@@ -168,6 +177,8 @@ class VoteStore:
             if connection.execute("INSERT OR IGNORE INTO observations VALUES (?, ?, ?, ?, ?)", row).rowcount:
                 pictures = [(observation.id, place, jpeg) for place, jpeg in enumerate(observation.pictures)]
                 connection.executemany("INSERT INTO pictures VALUES (?, ?, ?)", pictures)
+                if observation.scores is not None:
+                    connection.execute("INSERT INTO scores VALUES (?, ?)", (observation.id, observation.scores))
 
     def vote(self, observation: str, vote: Vote, *, model: str) -> None:
         """Add a vote on photographs that are kept; of all who vote as their author, the first is."""
@@ -185,6 +196,23 @@ class VoteStore:
         """Where photographs that are kept are from; None if they are not kept."""
         found = self._rows("SELECT origin FROM observations WHERE id = ?", observation)
         return str(found[0][0]) if found else None
+
+    def votes_on(self, observation: str) -> list[Vote]:
+        """The last vote of each person on photographs that are kept."""
+        return [
+            Vote(voter, choice, label, bool(author)) for _, voter, choice, label, author in self._rows(LAST_ON, observation)
+        ]
+
+    def take_scores(self, observation: str, *, model: str) -> bytes | None:
+        """The scores that are kept with an answer of this network, once: a second call finds none."""
+        with self._transaction() as connection:
+            found = connection.execute(
+                "SELECT scores FROM scores JOIN observations ON observation = id WHERE id = ? AND model = ?",
+                (observation, model),
+            ).fetchone()
+            if found is not None:
+                connection.execute("DELETE FROM scores WHERE observation = ?", (observation,))
+        return None if found is None else bytes(found[0])
 
     def observations(self, *, pictures: bool = False) -> list[Observation]:
         """Everything that was voted on, oldest first."""

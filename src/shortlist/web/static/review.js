@@ -13,10 +13,18 @@ async function load() {
   const name = find("voter").value.trim();
   try {
     items = (await read(`/v1/review?voter=${encodeURIComponent(name)}`)).items.filter((item) => !seen.has(item.id));
-    await next();
+    await Promise.all([next(), watch()]);
   } catch (error) {
     showError(error);
   }
+}
+
+async function watch() {
+  const told = await read("/v1/watch");
+  if (!told.watching) return;
+  const kind = (place) => (place < told.changes ? "note" : "muted small");
+  find("watch").replaceChildren(...told.sentences.map((text, place) => element("p", { class: kind(place) }, sentence(text))));
+  find("watch").hidden = false;
 }
 
 async function next() {
