@@ -269,3 +269,26 @@ def test_keep_top_of_long_rows(classes, n):
 
 def test_keep_top_of_no_rows():
     assert keep_top(torch.zeros(0, 1000), 3).shape == (0, 1000)
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.bfloat16])
+@pytest.mark.parametrize("floor", [False, True])
+def test_few_values_in_one_batch_have_wide_digits_and_the_same_cut(dtype, floor, monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    values = torch.randn(40, 5, generator=generator).to(dtype)
+    values[:10] = values[10:20]  # ties
+    values[3, :4] = torch.tensor([0.0, -0.0, torch.inf, -torch.inf]).to(dtype)
+    asked = []
+    count = rounds.Counter.add
+    monkeypatch.setattr(rounds.Counter, "add", lambda self, given: asked.append(self.asked.widths) or count(self, given))
+    bits = 8 * (4 if dtype == torch.bfloat16 else values.element_size())
+    for m in range(values.numel() + 1):
+        sample, found = values[::7] if floor else None, []
+        for few in (2**14, 0):
+            monkeypatch.setattr(rounds, "FEW", few)
+            asked.clear()
+            found.append(cut_largest(Source(values, 40), lambda rows, m=m: m, sample=sample, share=m / values.numel()))
+            if few and 0 < m < values.numel() and not floor:
+                assert asked == [(min(32, bits),), (32, 32)][: max(1, bits // 32)]
+        assert found[0] == found[1]
+        assert found[0].kept == by_sorting(values, m)

@@ -18,6 +18,7 @@ from shortlist.errors import InputError
 from shortlist.tensors import Array
 
 WIDE, NARROW = 16, 8  # bits of a digit
+WIDEST = 32  # of values that are so few that sorting them takes less than another round
 # A round may count this many different digits, so that a message stays small: beyond, digits are narrow.
 MOST_BINS = 2**18
 
@@ -100,6 +101,10 @@ class BitCounts:
         """The same first round for counts that are not sent: digits are wide, and rounds are few."""
         return replace(self, widths=(WIDE,), small=False)
 
+    def of_few(self, bits: int) -> "BitCounts":
+        """The same first round with the widest digits, for a few values of this many bits, without groups, that are all here."""
+        return replace(self, widths=(min(WIDEST, bits),))
+
     def merge(self, other: "BitCounts") -> "BitCounts":
         """The counts of the values of both; exact, and the same in any order."""
         if not self._same_round(other):
@@ -181,7 +186,8 @@ class BitCounts:
         codes = np.unique(codes.astype(np.uint64))
         occurring = np.isin(self.codes, codes)
         few = not self.small or min(int(self.counts[occurring, 0].sum()), len(codes) << WIDE) <= MOST_BINS
-        width = min(WIDE if few else NARROW, self.bits - sum(self.widths))
+        wide = WIDE if self.small else self.widths[0]
+        width = min(wide if few else NARROW, self.bits - sum(self.widths))
         before = self.larger(codes + np.uint64(1), codes >> self._digit)
         groups, totals = self._by_group() if self.first else (self.groups, self.totals)
         following = replace(

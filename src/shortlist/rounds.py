@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import TypeVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from shortlist.tensors import Array, row_blocks
 CHUNK = 2**18  # values counted at once, small enough for the processor's cache
 # Values kept in memory by a search over values that can be read again: at most 16 MB for any number of them.
 KEPT_CANDIDATES = 2**21
+FEW = 2**14  # values of which sorting takes less than another round of counting
 TURNED = 2**24  # values of a matrix whose columns are groups that are turned at once, so that groups are together
 ROOM = 2**23  # codes below it are looked up in a table of 32 MB
 
@@ -201,8 +203,11 @@ def in_rounds(
     """
     kept, fresh = Kept(limited=repeatable), True
     while True:
+        source = read() if fresh or kept.values is None else kept.values
+        if asked.first and not asked.small:
+            asked, source = _of_few(asked, source)
         counter = Counter(asked)
-        for values in read() if fresh or kept.values is None else kept.values:
+        for values in source:
             some = values.from_floor(asked.floor)
             counter.add(some)
             if fresh:
@@ -212,6 +217,19 @@ def in_rounds(
             return found
         fresh = found.first  # again, without a floor that was too high
         kept, asked = Kept(limited=repeatable) if fresh else kept, found
+
+
+def _of_few(asked: BitCounts, source: Iterable[Values]) -> tuple[BitCounts, Iterable[Values]]:
+    """The first round with the widest digits if the source has one batch of few values without groups; the source as well."""
+    batches = iter(source)
+    head = list(islice(batches, 1))
+    few = bool(head) and 0 < head[0].values.numel() <= FEW and head[0].groups is None and head[0].marks is None
+    head += list(islice(batches, 1)) if few else []
+    if not few or len(head) > 1:
+        return asked, chain(head, batches)
+    # bfloat16 is counted as float32
+    bits = max(8 * head[0].values.element_size(), 32 if head[0].values.dtype == torch.bfloat16 else 0)
+    return asked.of_few(bits), head
 
 
 class Kept:

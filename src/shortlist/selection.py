@@ -69,7 +69,7 @@ def cut_largest(
 
     return in_rounds(
         values,
-        first_round(floor=None if sample is None else floor_of(sample, share)),
+        first_round(floor=None if sample is None else floor_of(sample, share)).kept_here(),
         lambda counts: cut_or_next(counts, wanted(counts.rows)),
     )
 
