@@ -52,6 +52,17 @@ def gathered(values: Tensor) -> Tensor:
     return torch.stack(parts)
 
 
+def all_rows(values: Tensor, fill: float) -> Tensor:
+    """The values (N,) of all processes one after the other, with gradient; shorter ones are filled up to the longest."""
+    if processes() == 1:
+        return values
+    lengths = gathered(torch.tensor(len(values), device=values.device))
+    longest = int(lengths.max())
+    own = torch.nn.functional.pad(values, (0, longest - len(values)), value=fill)
+    grid = torch.cat([own[None] if n == rank() else own.new_zeros(1, longest) for n in range(processes())])
+    return total(grid).flatten()
+
+
 def decided_by_first(answers: list[bool]) -> list[bool]:
     """The answers of the first process, in every process."""
     if processes() == 1:

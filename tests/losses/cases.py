@@ -31,8 +31,16 @@ IGNORING = {
     "expected_positive_loss",
     "role_loss",
     "average_k_loss",
+    "conformal_training_loss",
 }
-COUPLED = {"expected_positive_loss", "role_loss", "average_k_loss", "two_way_loss", "quasibinary_loss"}
+COUPLED = {
+    "expected_positive_loss",
+    "role_loss",
+    "average_k_loss",
+    "conformal_training_loss",
+    "two_way_loss",
+    "quasibinary_loss",
+}
 HINGES = {"topk_hinge_loss", "convex_topk_hinge_loss", "calibrated_topk_hinge_loss", "noised_topk_hinge_loss"}
 FUNCTIONS = [name for name in losses.__all__ if name.endswith(("_loss", "_penalty"))]
 
@@ -98,6 +106,11 @@ class Case:
     @property
     def coupled(self):
         return self.name in COUPLED
+
+    @property
+    def halves(self):
+        """Whether rows at even places are used for something else than those at odd places."""
+        return self.name == "conformal_training_loss"
 
     @property
     def stops_gradients(self):
@@ -167,6 +180,10 @@ CASES = [
     Case("role_loss", {"k": 1.5, "weight": 0.3}, per_call=("estimates",)),
     *(Case("average_k_loss", {"k": k}, per_call=("proposal_scores",)) for k in (1, 1.5, CLASSES)),
     Case("average_k_loss", {"k": 2, "alpha": 0.3}, per_call=("proposal_scores",)),
+    Case("conformal_training_loss"),
+    Case("conformal_training_loss", {"alpha": 0.3, "temperature": 0.1, "size_weight": 0.5, "target_size": 0, "spread": 0}),
+    Case("conformal_training_loss", {"alpha": 0.5, "temperature": 0.3, "target_size": 1.5, "spread": 0.4}),
+    Case("conformal_training_loss", {"alpha": 0.3, "size_weight": 0}),
     Case("binary_cross_entropy_loss", takes="many"),
     Case("asymmetric_focal_loss", takes="many"),
     Case("asymmetric_focal_loss", {"gamma_pos": 1.0, "gamma_neg": 0.5}, takes="many"),

@@ -146,7 +146,9 @@ def test_the_module_equals_the_function(case):
 @every_loss
 def test_permuted_classes_and_rows_have_the_same_loss_and_the_permuted_gradient(case):
     batch = draw(case)
-    rows, classes = torch.tensor([4, 0, 5, 2, 1, 3]), torch.tensor([3, 1, 4, 0, 2])
+    # Conformal training calibrates on even places and predicts odd ones: rows change places within their half.
+    rows = torch.tensor([4, 3, 0, 5, 2, 1] if case.halves else [4, 0, 5, 2, 1, 3])
+    classes = torch.tensor([3, 1, 4, 0, 2])
     value, gradients = case.with_gradients(batch)
     permuted, others = case.with_gradients(batch.taken(rows, classes))
     assert_close(permuted, value, rtol=1e-12, atol=1e-12)

@@ -76,6 +76,24 @@ def test_outlier_losses_cost_labelled_rows_nothing_and_the_others_least_where_al
     assert (each(random) > tied + 1e-6).all()
 
 
+@shows("nothing", "ConformalTrainingLoss")
+@pytest.mark.parametrize("temperature", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize("alpha", [0.05, 0.15])
+def test_conformal_training_costs_least_where_all_scores_tie_if_every_label_has_to_be_in_the_set(alpha, temperature):
+    """Law (0.5, 0.3, 0.2): an error of 0.15 leaves out no label; where all lie at the threshold, sets are smallest."""
+    _, labels = batch_of_labels([(0.5, 0.3, 0.2)], 20)
+    halves = labels.repeat_interleave(2)  # the same labels at even and at odd places
+
+    def risk(row):
+        rows = row.expand(len(halves), -1)
+        return losses.conformal_training_loss(rows, halves, alpha=alpha, temperature=temperature, spread=0.0).item()
+
+    tied = risk(tensor([0.0, 0.0, 0.0]))
+    random = tensor(np.random.default_rng(0).normal(size=(200, 3)) * 2)
+    assert min(risk(row) for row in random) > tied + 1e-3
+    assert risk(tensor([0.1, 0.0, 0.0])) > tied + 1e-3
+
+
 @pytest.mark.parametrize(("k", "wrong"), [(1, [(3,)]), (2, [(0, 3)])])
 @pytest.mark.parametrize(("smoothing", "epsilon"), [("noised", 0.0), ("soft", 0.01), ("expected", 0.01)])
 def test_noised_hinge_with_class_margins_tells_the_largest_products_of_margin_and_probability(k, wrong, smoothing, epsilon):

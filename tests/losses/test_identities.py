@@ -32,6 +32,28 @@ def same(found, expected):
     assert_close(results[0], results[1], rtol=1e-11, atol=1e-12)
 
 
+def test_conformal_training_without_smoothness_counts_misses_and_labels_beyond_one():
+    """Of sharp sets it is the share of labels missed, and the mean number of labels beyond the first, by a plain count."""
+    batch = torch.cat([SCORES, 0.7 * SCORES.flip(0)])
+    labels = torch.cat([LABELS, LABELS.roll(1)])
+    log_probs = batch.log_softmax(1)
+    ordered = log_probs[::2].gather(1, labels[::2, None]).flatten().sort(descending=True).values
+    threshold = ordered[math.ceil((len(ordered) + 1) * 0.6) - 1]
+    sets = log_probs[1::2] > threshold - 1e-9
+    missed = (~sets.gather(1, labels[1::2, None])).double().mean()
+    beyond = (sets.sum(1) - 1).clamp(min=0).double().mean()
+    found = losses.conformal_training_loss(batch, labels, alpha=0.4, temperature=1e-9, size_weight=0.3, spread=0.0)
+    assert missed > 0
+    assert beyond > 0
+    assert_close(found.exp(), missed + 0.3 * beyond)
+
+
+def test_conformal_training_needs_a_row_of_each_kind():
+    assert losses.conformal_training_loss(SCORES[:1], LABELS[:1]) == 0
+    alone = torch.tensor([LABELS[0], *[-100] * (ROWS - 1)])
+    assert losses.conformal_training_loss(SCORES, alone) == 0
+
+
 def test_cross_entropy_is_torchs():
     same(lambda s: losses.cross_entropy_loss(s, LABELS), lambda s: functional.cross_entropy(s, LABELS))
 

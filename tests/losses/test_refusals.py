@@ -115,6 +115,13 @@ REFUSED = {
     "expected_positive_loss": {"k": ABOVE_0, "beta": FROM_0},
     "role_loss": {"k": ABOVE_0, "weight": FROM_0},
     "average_k_loss": {"k": [0.5, *ABOVE_0], "alpha": FROM_0},
+    "conformal_training_loss": {
+        "alpha": [1.0, *ABOVE_0],
+        "temperature": ABOVE_0,
+        "size_weight": FROM_0,
+        "target_size": FROM_0,
+        "spread": FROM_0,
+    },
     "asymmetric_focal_loss": {"gamma_pos": FROM_0, "gamma_neg": FROM_0, "shift": [1.0, *FROM_0], "detach_weight": []},
     "spa_loss": {"b_pos": NEVER, "b_neg": NEVER, "zeta_pos": ABOVE_0, "k_pos": ABOVE_0, "zeta_neg": ABOVE_0, "k_neg": ABOVE_0},
     "two_way_loss": {"positive_temperature": ABOVE_0, "negative_temperature": ABOVE_0},

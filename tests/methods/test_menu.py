@@ -71,6 +71,7 @@ def test_parameters_have_the_values_of_the_papers():
     assert (tail["epsilon"], tail["samples"], tail["max_margin"], tail["scale"]) == (0.01, 5, 0.2, 60)
     assert (find_method("ldam").parameters["max_margin"], find_method("ldam").parameters["scale"]) == (0.2, 40)
     assert find_method("average-k").parameters["alpha"] == 0.3
+    assert find_method("conformal-training").parameters == {"alpha": 0.01, "temperature": 1, "size_weight": 1}
     assert list(find_method("spa").parameters.values()) == [1, 1, 0, 5, 3, 1]
     assert find_method("asy").parameters == {"gamma_pos": 0, "gamma_neg": 4, "shift": 0.05, "probabilities": "recovered"}
     assert find_method("role").parameters["estimates_rate"] == 1

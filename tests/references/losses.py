@@ -219,6 +219,32 @@ def average_k_loss(scores, labels, proposal_scores, k, alpha=1.0):
     return mean(cross_entropy_loss(proposal_scores, labels)) + mean(true) + alpha * (mean(positive) + mean(rest))
 
 
+def conformal_threshold(values, alpha, spread):
+    """The mean of the ordered values, weighted by a normal density around rank ⌈(m + 1)(1 - α)⌉, at most m."""
+    m = len(values)
+    rank = min(math.ceil((m + 1) * (1 - Fraction(str(alpha)))), m)
+    weights = [math.exp(-(((place - rank) / spread) ** 2) / 2) if spread else place == rank for place in range(1, m + 1)]
+    ordered = sorted(values, reverse=True)
+    return math.fsum(w * v for w, v in zip(weights, ordered, strict=True)) / math.fsum(weights)
+
+
+def conformal_training_loss(scores, labels, alpha=0.01, temperature=1.0, size_weight=1.0, target_size=1.0, spread=1.0):
+    """log mean over odd rows of 1 - C_y + w (Σ C - κ)+, C = σ((log p - τ)/T), τ from the even rows; 0 without odd rows."""
+    rows = [(log_softmax(row), y) for row, (y,) in zip(scores, labels, strict=True)]
+    if len(rows) < 2:
+        return 0.0
+    threshold = conformal_threshold([row[y] for row, y in rows[::2]], alpha, spread)
+    logs = []
+    for row, y in rows[1::2]:
+        away = sorted(((v - threshold) / temperature for v in row), reverse=True)
+        logs.append(-softplus((row[y] - threshold) / temperature))
+        # 1 - C of the largest is σ(-away), which keeps its digits where C is nearly 1.
+        excess = math.fsum([1 - target_size, -sigmoid(-away[0]), *(sigmoid(v) for v in away[1:])])
+        if excess > 0 and size_weight > 0:
+            logs.append(math.log(size_weight * excess))
+    return log_sum_exp(logs) - math.log(len(rows[1::2]))
+
+
 @each_row
 def binary_cross_entropy_loss(row, own):
     return mean(softplus(-v) if j in own else softplus(v) for j, v in enumerate(row))

@@ -17,7 +17,7 @@ from tests.training.small import CLASSES, dataset, recipe, run, weights
 
 SINGLE = ["cross-entropy", "average-k", "ldam", "focal", "calibrated-topk"]
 MULTI = ["bce", "spa-label-pair", "softmax-uniform"]
-COUPLED = ["expected-positive", "role", "quasibinary", "two-way"]
+COUPLED = ["conformal-training", "expected-positive", "role", "quasibinary", "two-way"]
 
 
 @pytest.fixture

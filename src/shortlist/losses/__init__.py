@@ -16,6 +16,7 @@ assume_negative_loss        one observed                         probabilities  
 expected_positive_loss      one observed                         order          sigmoid
 role_loss                   one observed                         nothing        sigmoid
 average_k_loss              one observed, two heads              average-k set  softmax
+conformal_training_loss     one                                  nothing        softmax
 binary_cross_entropy_loss   any number                           probabilities  sigmoid
 asymmetric_focal_loss       any number                           probabilities  focal-recovery
 spa_loss                    any number                           probabilities  spa
@@ -32,6 +33,7 @@ For very many classes, :func:`loss_of_linear` computes a linear head and its los
 """
 
 from shortlist.losses.average_k import AverageKLoss, average_k_loss
+from shortlist.losses.conformal import ConformalTrainingLoss, conformal_training_loss
 from shortlist.losses.hinges import (
     CalibratedTopkHingeLoss,
     ConvexTopkHingeLoss,
@@ -79,6 +81,7 @@ __all__ = [
     "BinaryCrossEntropyLoss",
     "CalibratedTopkHingeLoss",
     "ConfidenceOutlierLoss",
+    "ConformalTrainingLoss",
     "ConvexTopkHingeLoss",
     "CrossEntropyLoss",
     "ExpectedPositiveLoss",
@@ -106,6 +109,7 @@ __all__ = [
     "calibrated_topk_hinge_loss",
     "class_margins",
     "confidence_outlier_loss",
+    "conformal_training_loss",
     "convex_topk_hinge_loss",
     "cross_entropy_loss",
     "expected_positive_loss",

@@ -34,6 +34,7 @@ class Method:
         head_kind: the name of its head.
         needs_counts: whether the loss needs the number of training examples of each class.
         sets_of_k: whether it is trained for sets of exactly k labels, rather than k on average or any number.
+        rule: the rule it is trained for, as text with its parameters in braces; by default one that follows from the above.
 
     >>> method = find_method("average-k", k=5, alpha=0.3)
     >>> method.head(features=512, classes=100)
@@ -56,6 +57,7 @@ class Method:
     head_kind: str = "linear"
     needs_counts: bool = False
     sets_of_k: bool = False
+    rule: str = ""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Methods are copied and pickled by name."""
@@ -218,6 +220,15 @@ _ALL = (
         "Garcin 2023",
         {"k": 5, "alpha": 0.3},
         head="two-head",
+    ),
+    _method(
+        "conformal-training",
+        "small conformal sets; calibrates in each batch",
+        "one",
+        losses.ConformalTrainingLoss,
+        "Stutz 2022",
+        {"alpha": 0.01, "temperature": 1.0, "size_weight": 1.0},
+        rule="lac:{alpha}",
     ),
     _method("bce", "independent sigmoids", "any", losses.BinaryCrossEntropyLoss),
     _method("softmax", "one softmax; shares of the labels of a row", "any", losses.CrossEntropyLoss, "Liao, Table III"),

@@ -36,6 +36,8 @@ def default_rule(recipe: Recipe, classes: int) -> str:
     'top-k:3'
     """
     method, k = recipe.chosen_method, min(recipe.k_for(classes), classes)
+    if method.rule:
+        return method.rule.format(**method.parameters)
     if method.sets_of_k:
         return f"top-k:{round(k)}"
     return "threshold:0.5" if method.labels == "any" or recipe.labels == "any" else f"average-k:{k:g}"
