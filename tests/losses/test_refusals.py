@@ -38,7 +38,7 @@ def make(name, **changed):
         torch.zeros(ROWS + 1, dtype=torch.int64),
         torch.zeros(ROWS),
         torch.zeros(ROWS, 1, dtype=torch.int64),
-        torch.zeros(ROWS, CLASSES),
+        torch.full((ROWS, CLASSES), 2.0),  # shares are below 1
         torch.zeros(ROWS, CLASSES, dtype=torch.int64),
         torch.zeros(ROWS, CLASSES + 1, dtype=torch.bool),
         torch.zeros(ROWS, dtype=torch.bool),

@@ -15,7 +15,7 @@ from shortlist.losses.average_k import AverageKLoss
 from shortlist.losses.head_gradients import ChunkedHead, Features, with_gradients
 from shortlist.losses.linear_average_k import average_k_of_chunks
 from shortlist.losses.loss import Loss, RowTerm
-from shortlist.losses.rows import integer_target
+from shortlist.losses.rows import integer_target, soft_target
 from shortlist.processes import processes
 from shortlist.tensors import Scores, Target, by_device, check_tensor, shape_of, uncompiled
 
@@ -75,7 +75,8 @@ def loss_of_linear(
     step = optional(whole(1))("rows_at_once", rows_at_once)
     kind = _score_dtype(inputs)
     scores = inputs.new_empty((), dtype=kind).expand(len(inputs), len(weights[0]))  # a shape, without memory
-    target = None if target is None else integer_target(scores, target)
+    if target is not None and soft_target(scores, target, one_label=False) is None:
+        target = integer_target(scores, target)
     chunks = list(_chunks(scores, step))
     reduction = getattr(loss, "reduction", "mean")
     if reduction == "none":

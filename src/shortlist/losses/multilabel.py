@@ -16,7 +16,7 @@ from shortlist.kernels.partials import asymmetric_focal_means, spa_means
 from shortlist.links import SPA, FocalRecovery, Link, Sigmoid
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss, softplus
-from shortlist.losses.rows import any_labels, reduce_labels
+from shortlist.losses.rows import any_labels, expected_of_labels, reduce_labels, soft_target
 from shortlist.tensors import Reduction, Scores, Target, one_hot, reduce, working
 
 
@@ -40,6 +40,10 @@ def _mean_over_labels(
     **keywords: Any,
 ) -> Tensor:
     """The mean over labels of the two partial losses, or the kernel that computes it, with the keywords of both."""
+    if (shares := soft_target(scores, target, one_label=False)) is not None:
+        present, absent = partials(working(scores), **keywords)
+        sums = expected_of_labels(shares, present) + expected_of_labels(1 - shares, absent)
+        return reduce_labels(sums / scores.shape[1], reduction, scores)
     target = any_labels(scores, target)
     if fused("partials", scores):
         return reduce(fused_means(scores, target, **keywords), reduction)
@@ -62,7 +66,7 @@ def binary_cross_entropy_loss(scores: Scores, target: Target, *, reduction: Redu
 
     Args:
         scores: (N, C).
-        target: bool (N, C), or integers (N,).
+        target: bool (N, C), integers (N,), or shares (N, C): how probable each label is, and the loss its expectation.
         reduction: "mean" (over rows and labels), "sum" (over rows) or "none".
 
     Shape: (N, C), (N, C) or (N,) → scalar, or (N,) with ``reduction="none"``.
@@ -140,7 +144,7 @@ def asymmetric_focal_loss(
 
     Args:
         scores: (N, C).
-        target: bool (N, C), or integers (N,).
+        target: bool (N, C), integers (N,), or shares (N, C): how probable each label is, and the loss its expectation.
         gamma_pos: exponent for present labels; default 0.
         gamma_neg: exponent for absent labels; default 4.
         shift: absent labels with a smaller sigmoid cost nothing; default 0.
@@ -233,7 +237,7 @@ def spa_loss(
 
     Args:
         scores: (N, C).
-        target: bool (N, C), or integers (N,).
+        target: bool (N, C), integers (N,), or shares (N, C): how probable each label is, and the loss its expectation.
         zeta_pos: divides the loss of present labels.
         k_pos: slope of that loss.
         b_pos: shift of that loss.

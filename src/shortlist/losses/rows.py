@@ -5,7 +5,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from shortlist.checks import LARGEST_COUNT, Check, check_each_class, check_labels_now, labels_fit, optional, per_class, whole
+from shortlist.checks import (
+    LARGEST_COUNT,
+    SLACK,
+    Check,
+    check_each_class,
+    check_labels_now,
+    labels_fit,
+    optional,
+    per_class,
+    whole,
+)
 from shortlist.errors import InputError
 from shortlist.processes import total
 from shortlist.tensors import (
@@ -46,6 +56,36 @@ def integer_target(scores: Scores, target: Target, name: str = "scores") -> Targ
     target = as_target(target)
     check_target(scores, target, name)
     return target
+
+
+def soft_target(scores: Scores, target: Target, *, one_label: bool) -> Tensor | None:
+    """The shares of the labels of each row, (N, C), in the precision of the loss; None if the target is labels or marks.
+
+    Args:
+        scores: (N, C).
+        target: of which floating point (N, C) are shares: how probable each label is, or how many of the votes it got.
+        one_label: whether every row has one label, so that its shares sum to 1.
+    """
+    if not isinstance(target, Tensor) or not target.is_floating_point() or target.ndim != 2:
+        return None
+    check_scores(scores)
+    if target.shape != scores.shape:
+        raise InputError(f"target: expected shares {tuple(scores.shape)} like scores, got {shape_of(target)}")
+    if target.device != scores.device:
+        raise InputError(f"target is on {target.device} and scores on {scores.device}: move one to the other")
+    if target.device.type == "cpu" and not torch.compiler.is_compiling():
+        _check_shares(target, one_label)
+    return target.detach().to(working(scores).dtype)
+
+
+def _check_shares(target: Tensor, one_label: bool) -> None:
+    outside = ~((target >= -SLACK) & (target <= 1 + SLACK))
+    if outside.any():
+        raise InputError(f"target: expected shares from 0 to 1, got {target[outside][0].item():g}: divide votes by their sum")
+    sums = target.double().sum(1)
+    wrong = (sums - 1).abs() > SLACK
+    if one_label and wrong.any():
+        raise InputError(f"target: expected shares that sum to 1 in each row, got a sum of {sums[wrong][0].item():g}")
 
 
 def labelled_rows(scores: Scores, target: Target, ignore_index: int) -> tuple[Labels, Scores]:
@@ -156,6 +196,11 @@ def class_weight(weight: Tensor | None, scores: Scores) -> Tensor | None:
 def excess(rival: Tensor, true: Tensor) -> Tensor:
     """``rival - true``, (N,); infinite if the true class is ruled out (-inf), even if its rivals are too."""
     return torch.where((rival == -torch.inf) & (true == -torch.inf), 0.0, rival) - true
+
+
+def expected_of_labels(shares: Tensor, values: Tensor) -> Tensor:
+    """``Σ_j shares_j · values_j`` of each row, (N,); a label without a share costs nothing, however much it would."""
+    return (shares * torch.where(shares == 0, 0.0, values)).sum(1)
 
 
 def check_no_weight(weight: Tensor | None, target: Target) -> None:

@@ -1,7 +1,8 @@
 """Losses for one label per row: cross-entropy and its relatives.
 
 Shapes: scores (N, C), target integers (N,). Cross-entropy also takes bool (N, C): the labels of a row share it equally, and a
-row without labels has loss 0. Papers: Lin et al. 2017 (focal), Cao et al. 2019 (LDAM).
+row without labels has loss 0. Cross-entropy and focal also take the shares of the labels of each row, floating point (N, C).
+Papers: Lin et al. 2017 (focal), Cao et al. 2019 (LDAM).
 """
 
 from typing import Any
@@ -21,10 +22,12 @@ from shortlist.losses.rows import (
     check_no_weight,
     class_weight,
     counted_rows,
+    expected_of_labels,
     integer_target,
     reduce_labels,
     reduce_rows,
     single_labels,
+    soft_target,
 )
 from shortlist.tensors import Reduction, Scores, Target, as_tensor, is_single_label, shape_of, working
 
@@ -42,13 +45,14 @@ def cross_entropy_loss(
 
     .. math:: -\log \mathrm{softmax}_{target}(scores)
 
-    With a bool target, the mean of that over the row's labels; 0 for a row without labels.
+    With a bool target, the mean of that over the row's labels; 0 for a row without labels. With shares, its
+    expectation under them.
 
     Elicits: probabilities; with several labels per row, the expected share of each among the row's labels. Link: softmax.
 
     Args:
         scores: (N, C).
-        target: integers (N,), or bool (N, C).
+        target: integers (N,), bool (N, C), or shares (N, C) that sum to 1 in each row.
         weight: (C,), a weight for each class, which multiplies the loss of its rows; the mean is divided by their sum. Only
             with one label per row.
         ignore_index: rows with this label count neither in the loss nor in its mean.
@@ -59,6 +63,10 @@ def cross_entropy_loss(
     >>> cross_entropy_loss(torch.tensor([[2.0, 1.0, 0.0]]), torch.tensor([1]))
     tensor(1.4076)
     """
+    if (shares := soft_target(scores, target, one_label=True)) is not None:
+        check_no_weight(weight, target)
+        costs = -torch.log_softmax(working(scores), dim=1)
+        return reduce_labels(expected_of_labels(shares, costs), reduction, scores)
     target = integer_target(scores, target)
     if not is_single_label(target):
         check_no_weight(weight, target)
@@ -110,31 +118,41 @@ def focal_loss(
 
     Args:
         scores: (N, C).
-        target: integers (N,).
+        target: integers (N,), or shares (N, C) that sum to 1 in each row: the expectation under them.
         gamma: exponent of the down-weighting; 0 is cross-entropy.
-        weight: (C,), a weight for each class, which multiplies the loss of its rows; the mean is divided by their sum.
+        weight: (C,), a weight for each class, which multiplies the loss of its rows; the mean is divided by their sum. Only
+            with one label per row.
         ignore_index: rows with this label count neither in the loss nor in its mean.
         reduction: "mean", "sum" or "none".
 
-    Shape: (N, C), (N,) → scalar, or (N,) with ``reduction="none"``.
+    Shape: (N, C), (N,) or (N, C) → scalar, or (N,) with ``reduction="none"``.
 
     >>> focal_loss(torch.tensor([[2.0, 1.0, 0.0]]), torch.tensor([1]), gamma=2.0)
     tensor(0.8029)
 
     Lin, Goyal, Girshick, He, Dollár, "Focal loss for dense object detection", 2017.
     """
+    if (shares := soft_target(scores, target, one_label=True)) is not None:
+        check_no_weight(weight, target)
+        costs = -torch.log_softmax(working(scores), dim=1)
+        costs = _focal(torch.where(shares == 0, 0.0, costs), gamma)
+        return reduce_labels(expected_of_labels(shares, costs), reduction, scores)
     target = single_labels(scores, target, ignore_index)
     if takes_cross_entropy(scores, gamma=gamma):
         weight = class_weight(weight, scores)
         return fused_cross_entropy(scores, target, gamma=gamma, weight=weight, ignore_index=ignore_index, reduction=reduction)
     labels, scores = counted_rows(scores, target, ignore_index)
-    loss = _cross_entropy(scores, labels.target)
-    if gamma != 0:
-        # (1 - p)^γ has an infinite slope at p = 1 for γ < 1; the slope of the product there is 0.
-        certain = loss <= 0
-        doubt = -torch.expm1(-torch.where(certain, 1.0, loss))
-        loss = torch.where(certain, 0.0, doubt**gamma * loss)
-    return reduce_rows(loss, labels, weight, reduction, scores)
+    return reduce_rows(_focal(_cross_entropy(scores, labels.target), gamma), labels, weight, reduction, scores)
+
+
+def _focal(loss: Tensor, gamma: float) -> Tensor:
+    """``(1 - p)^γ · loss`` of a loss ``-log p``, of any shape."""
+    if gamma == 0:
+        return loss
+    # (1 - p)^γ has an infinite slope at p = 1 for γ < 1; the slope of the product there is 0.
+    certain = loss <= 0
+    doubt = -torch.expm1(-torch.where(certain, 1.0, loss))
+    return torch.where(certain, 0.0, doubt**gamma * loss)
 
 
 class FocalLoss(Loss):

@@ -12,14 +12,17 @@ from shortlist.losses.rows import (
     Labels,
     check_no_weight,
     class_weight,
+    expected_of_labels,
     integer_target,
     labelled_rows,
+    reduce_labels,
     reduce_rows,
     reduce_weighted,
     single_labels,
+    soft_target,
 )
 from shortlist.operators.sparse_top import project
-from shortlist.tensors import Reduction, Scores, Target, is_single_label, one_hot, working
+from shortlist.tensors import Reduction, Scores, Target, is_single_label, one_hot, pick, working
 
 
 @domains(**WEIGHTING)
@@ -45,7 +48,7 @@ def sparse_top_loss(
 
     Args:
         scores: (N, C).
-        target: integers (N,), or bool (N, C).
+        target: integers (N,), bool (N, C), or shares (N, C) that sum to 1 in each row: the expectation under them.
         weight: (C,), a weight for each class, which multiplies the loss of its rows; the mean is divided by their sum. Only
             with one label per row.
         ignore_index: rows with this label count neither in the loss nor in its mean.
@@ -58,6 +61,9 @@ def sparse_top_loss(
 
     Garcin, thesis, section 6.2; Martins, Astudillo, 2016.
     """
+    if (shares := soft_target(scores, target, one_label=True)) is not None:
+        check_no_weight(weight, target)
+        return reduce_labels(_soft_row_losses(working(scores), shares), reduction, scores)
     target = integer_target(scores, target)
     if not is_single_label(target):
         check_no_weight(weight, target)
@@ -78,6 +84,13 @@ def _fused(scores: Scores, target: Target, weight: Tensor | None, ignore_index: 
         target = single_labels(scores, target, ignore_index)
     weight = class_weight(weight, scores)
     return reduce_weighted(*sparse_top_loss_rows(scores, target, weight, ignore_index), reduction)
+
+
+def _soft_row_losses(scores: Scores, shares: Tensor) -> Tensor:
+    """The loss of the largest score, and how far below it the scores are that share the row: no term is below 0."""
+    top = scores.detach().argmax(1)
+    behind = pick(scores, top)[:, None] - scores
+    return _row_losses(scores, one_hot(top, scores.shape[1])) + expected_of_labels(shares, behind)
 
 
 def _row_losses(scores: Scores, marks: Tensor) -> Tensor:
