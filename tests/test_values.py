@@ -348,6 +348,8 @@ def test_labels_out_of_range_are_refused(name, label):
 def test_labels_of_another_form_are_refused(name, change):
     door = DOORS[name]
     values, target = good(door.kind, door.many)
+    if name == "gate.fit" and change(target).dtype == float:
+        pytest.skip("real numbers (N, C) are votes; to a gate, rows without votes are those without a label")
     refuses(door, values, change(target), "target: ")
 
 

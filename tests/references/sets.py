@@ -335,9 +335,9 @@ def beta_binomial(rows, first, second):
 
 def weighted_quantile(scores, weights, new, alpha):
     """The smallest score up to which there is a share 1 - alpha of all weight, the new row's included; infinite if none."""
-    weights = [Fraction(float(weight)) for weight in weights]
+    weights = [weight if isinstance(weight, Fraction) else Fraction(float(weight)) for weight in weights]
     needed = (1 - Fraction(str(alpha))) * (sum(weights) + Fraction(float(new)))
     for score in sorted(set(scores)):
-        if sum(weight for one, weight in zip(scores, weights, strict=True) if one <= score) >= needed:
+        if sum((weight for one, weight in zip(scores, weights, strict=True) if one <= score), Fraction(0)) >= needed:
             return score
     return np.inf

@@ -189,7 +189,7 @@ class InterpolatedError(ErrorPerClass):
             return found
         per_class, common = found[0][:-1], float(found[0][-1])
         always = int((per_class == ordering.worst()).sum())
-        mixed = self._mixed(per_class.clamp(min=0), max(common, 0.0))
+        mixed = self.mixed(per_class, torch.tensor([common], dtype=torch.float64))
         notes = (f"{always} of {len(per_class)} classes have too few rows: their own threshold counts as 0",) if always else ()
         return FittedThreshold(mixed, notes)
 
@@ -199,10 +199,18 @@ class InterpolatedError(ErrorPerClass):
             raise InputError("interpolated: expected lac, whose thresholds lie between 0 and 1")
         return super().first_counts(ordering, sample)
 
-    def _mixed(self, per_class: Tensor, common: float) -> Tensor:
-        """The thresholds in between, rounded down: rounded up, a label that lies exactly at one would be left out."""
-        weight, shared = decimal("weight", self.weight), Fraction(common)
-        exact = [weight * Fraction(own) + (1 - weight) * shared for own in per_class.tolist()]
+    def mixed(self, per_class: Tensor, common: Tensor) -> Tensor:
+        """The thresholds in between, rounded down: rounded up, a label that lies exactly at one would be left out.
+
+        Args:
+            per_class: the threshold of each class, (C,); an infinite one counts as 0.
+            common: of all, (1,), or (C,) where it depends on the class.
+        """
+        weight, pairs = (
+            decimal("weight", self.weight),
+            zip(per_class.tolist(), common.expand(len(per_class)).tolist(), strict=True),
+        )
+        exact = [weight * Fraction(max(own, 0.0)) + (1 - weight) * Fraction(max(shared, 0.0)) for own, shared in pairs]
         rounded = [(float(value), value) for value in exact]
         return torch.tensor(
             [near if near <= value else math.nextafter(near, -math.inf) for near, value in rounded], dtype=torch.float64

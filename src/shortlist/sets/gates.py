@@ -18,8 +18,10 @@ from shortlist.errors import InputError
 from shortlist.fitting import Fitted
 from shortlist.leading_bits import BitCounts, first_round, ranked
 from shortlist.predictions.checks import as_quality
-from shortlist.rounds import Values, in_rounds
+from shortlist.rounds import Values, as_array, in_rounds
 from shortlist.sets.batches import Batch, Batches
+from shortlist.sets.ladder import Ladder, Scale
+from shortlist.sets.weighting import Weights
 from shortlist.tensors import Probs, Target, is_single_label, shape_of
 
 RowMeasure: TypeAlias = Literal["confidence", "any-label"]
@@ -114,8 +116,17 @@ class Gate(Fitted):
             return as_quality(quality, len(probs)).to(probs.device)
         return row_measure(probs, self.by)
 
-    def fit(self, batches: Batches) -> None:
-        """Take the ``⌈(n + 1) · refuse⌉``-th smallest number of the n rows without a label as the threshold."""
+    def fit(self, batches: Batches, weights: Tensor | None = None) -> None:
+        """Take the ``⌈(n + 1) · refuse⌉``-th smallest number of the n rows without a label as the threshold.
+
+        Args:
+            batches: calibration rows with and without a label.
+            weights: what each of all rows counts for, float64 (N,): the threshold is then the first number up to which there is
+                a share ``refuse`` of the weight of the rows without a label and of a new row as heavy as the heaviest.
+        """
+        if weights is not None:
+            self.threshold = self._weighted(batches, weights)
+            return
         read = lambda: map(self.values, batches.whole_rows())  # noqa: E731
         self.threshold = in_rounds(read, first_round(), self.step, repeatable=batches.repeatable)
 
@@ -138,6 +149,23 @@ class Gate(Fitted):
         if not counts.resolved:
             return counts.opening(counts.codes[place])
         return torch.tensor(counts.values()[place[0]], dtype=torch.float64)
+
+    def _weighted(self, batches: Batches, weights: Tensor) -> Tensor:
+        found, own = [], []
+        for batch in batches.whole_rows():
+            found.append(as_array(self.values(batch).values))
+            own.append(Weights(weights).of_rows(batch.row_numbers)[~has_label(batch.labels).cpu()].numpy())
+        values, counted = np.concatenate([np.zeros(0), *found]), np.concatenate([np.zeros(0), *own])
+        heaviest = float(weights.max())
+        scale = Scale.of(heaviest, len(values))
+        ladder = Ladder.of(values, scale.whole(counted), descending=False)
+        [threshold] = ladder.quantiles(1 - decimal("refuse", self.refuse), [scale.one(heaviest)], np.inf)
+        if threshold == np.inf:
+            raise InputError(
+                f"{self.text}: expected calibration rows without a label worth at least {self.fewest_rows:,} as heavy as the "
+                f"heaviest row, got {counted.sum() / heaviest:,.1f}"
+            )
+        return torch.tensor(threshold, dtype=torch.float64)
 
     def config(self) -> dict[str, Any]:
         """The parameters, as JSON holds them."""

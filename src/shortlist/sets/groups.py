@@ -100,15 +100,17 @@ class Groups(Fitted):
         """The number of calibration rows from which a group has a threshold of its own."""
         return constraint.fewest_rows if self.least is None else self.least
 
-    def guarantee(self, constraint: Constraint) -> str:
+    def guarantee(self, constraint: Constraint, *, weighted: bool = False) -> str:
         """What is promised for the groups, as the end of a sentence."""
         value = "each most probable label" if self.predicted else f"each value of {self.column}"
+        worth = "calibration rows worth at least" if weighted else "at least"
+        rows = "of equal weight" if weighted else "calibration rows"
         return (
-            f"this holds among the rows of {value} with at least {self.least_rows(constraint):,} calibration rows; the others "
+            f"this holds among the rows of {value} with {worth} {self.least_rows(constraint):,} {rows}; the others "
             "are answered by the threshold of all rows, and nothing is promised for them by themselves"
         )
 
-    def take(self, found: "Mapping[str, Found]", common: Tensor, least: int) -> tuple[str, ...]:
+    def take(self, found: "Mapping[str, Found]", common: Tensor, least: int, *, weighted: bool = False) -> tuple[str, ...]:
         """Keep the thresholds of the groups, the common one where there are too few rows, and say how many these are."""
         names = sorted(found)
         longest = np.array([name.encode() for name in names], dtype=bytes)
@@ -125,7 +127,12 @@ class Groups(Fitted):
         what = "" if not common.ndim else " of some label"
         which = "common threshold there" if common.ndim else "common threshold"
         groups = counted(len(names), "group")
-        return (f"{short:,} of {groups} have fewer than {least:,} calibration rows{what}: they have the {which}",)
+        rows = (
+            f"calibration rows worth fewer than {least:,} of equal weight"
+            if weighted
+            else f"fewer than {least:,} calibration rows"
+        )
+        return (f"{short:,} of {groups} have {rows}{what}: they have the {which}",)
 
     def codes(self, groups: Any, probs: Probs) -> Tensor:
         """The number of the group of each row, int64 (N,); that after the last for rows of no known group."""

@@ -6,7 +6,7 @@ are in ``prefixes.py``.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -20,10 +20,22 @@ from shortlist.sets.kinds import RulePart
 from shortlist.tensors import Probs, Sets, Target, as_tensor, blocks_of, is_single_label, pick, shape_of, working
 
 if TYPE_CHECKING:
-    from shortlist.sets.batches import Batches
+    from shortlist.sets.batches import Batch, Batches
 
 NEAR = 2**18  # entries compared at once, so that they are still in the processor's cache
 SMALLEST_PRIOR = 1e-30  # p / prior still fits into float32
+
+
+class Weighed(NamedTuple):
+    """What calibration rows count for, as whole numbers.
+
+    Args:
+        of: the number of each row of a batch, int64 (N,).
+        new: that of a new row.
+    """
+
+    of: "Callable[[Batch], Tensor]"
+    new: int
 
 
 class Ordering(RulePart, Fitted):
@@ -57,12 +69,13 @@ class Ordering(RulePart, Fitted):
     promise: str = ""
     in_rounds: ClassVar[bool] = True
 
-    def tuned(self, batches: "Batches", rank: "Callable[[int], int]") -> "Batches":
+    def tuned(self, batches: "Batches", rank: Callable[[int], int], weighed: Weighed | None = None) -> "Batches":
         """Choose what the ordering leaves open on some of the calibration rows; returns the others, all by default.
 
         Args:
             batches: all calibration rows.
             rank: the conformal rank among n values, a function of n.
+            weighed: what each row counts for; as much as a new row by default.
         """
         return batches
 

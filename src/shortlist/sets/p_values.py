@@ -2,40 +2,53 @@
 
 The p-value of a label is the share of values at least as extreme as its own, among those of the calibration rows and itself:
 ``(1 + #{calibration values at least as extreme}) / (n + 1)``. A conformal rule returns exactly the labels whose p-value exceeds
-α, so the values of one fit give the sets for every α.
+α, so the values of one fit give the sets for every α. Where rows count by weights, so do they here (Tibshirani, Barber, Candès,
+Ramdas, "Conformal prediction under covariate shift", 2019).
 
 Vovk, Gammerman, Shafer, "Algorithmic learning in a random world", 2005, section 2.2.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from fractions import Fraction
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from shortlist.checks import check_values
 from shortlist.errors import InputError, NotFittedError
 from shortlist.predictions import Predictions
+from shortlist.row_names import check_same_rows
 from shortlist.sets.batches import Batches, as_probs
 from shortlist.sets.conformal import AverageError, ErrorPerClass, conformal_rank
 from shortlist.sets.constraints import values_of_rows
 from shortlist.sets.gates import answered
+from shortlist.sets.groups import ALL
+from shortlist.sets.ladder import Ladder
 from shortlist.sets.rule import SetRule
+from shortlist.sets.weighted_fit import Search, fit_gate, gathered
+from shortlist.sets.weighted_rows import most_voted, relabelled
+from shortlist.sets.weighting import Weights, as_weights
 from shortlist.tensors import blocks_of
 
 CONFORMAL = (AverageError, ErrorPerClass)
 
 
-def keep_values(rule: SetRule, rows: Batches) -> None:
+def keep_values(rule: SetRule, rows: Batches, weights: Weights | None) -> None:
     """Put the values of the calibration rows into a rule that was just fitted on them, in increasing order."""
     if type(rule.constraint) not in CONFORMAL:
         raise InputError(f"keep: expected a conformal rule (lac, aps, raps, pas, sure-node, classwise), got {rule.text}")
-    if rule.groups is not None or rule.weighting.kind is not None:
-        raise InputError(f"keep: expected a rule with one threshold for all rows, without groups and weights, got {rule.text}")
+    if rule.groups is not None:
+        raise InputError(f"keep: expected a rule with one threshold for all rows, without groups, got {rule.text}")
     if rule.ordering.generator is not None:
         raise InputError(f"keep: expected {rule.text} with a seed, whose draws can be repeated, got a generator")
     if not rows.repeatable:
         raise InputError("keep: expected rows that can be read twice, such as a matrix or a function that starts a pass")
+    if weights is not None:
+        rows = rows if rule.gate is None else fit_gate(rule.gate, rule.constraint, rows, weights)
+        _keep_weighted(rule, rows, weights)
+        return
     rows = rows if rule.gate is None else answered(rows, rule.gate, one_label=rule.constraint.one_label)
     rows = rule.ordering.calibrating(rows)
     found = list(values_of_rows(rule.constraint, rule.ordering, rows)())
@@ -46,8 +59,22 @@ def keep_values(rule: SetRule, rows: Batches) -> None:
     rule.kept_labels = torch.cat(groups)[order] if groups else None
 
 
+def _keep_weighted(rule: SetRule, rows: Batches, weights: Weights) -> None:
+    """The same with what each value counts for, in whole numbers."""
+    if weights.votes is not None:
+        rows = relabelled(rows, lambda batch: most_voted(batch, weights))
+    entries = gathered(rule.constraint, rule.ordering, rule.ordering.calibrating(rows), weights)[ALL]
+    search = Search.among(rule.constraint, rule.ordering, entries, weights, rows.classes or 0)
+    order = np.argsort(entries.values, kind="stable")
+    rule.kept = torch.from_numpy(entries.values[order].astype(np.float64))
+    rule.kept_weights = torch.from_numpy(search.scale.whole(entries.weights[order]))
+    rule.kept_new = torch.tensor(search.new)
+    if rule.constraint.per_class:
+        rule.kept_labels = torch.from_numpy(entries.labels[order])
+
+
 @torch.no_grad()
-def p_values(rule: SetRule, probs: Any) -> Any:
+def p_values(rule: SetRule, probs: Any, weights: Any = None) -> Any:
     """See :meth:`SetRule.p_values`."""
     _check_kept(rule)
     if isinstance(probs, Predictions):
@@ -59,12 +86,15 @@ def p_values(rule: SetRule, probs: Any) -> Any:
     rule.check_classes(matrix)
     if not isinstance(probs, Predictions):
         check_values(matrix, "probabilities" if rule.needs_probabilities else "scores")
+    check_same_rows(probs, weights, "weights")
+    own = None if weights is None else rule.weighting.whole(as_weights(weights, shape=(len(matrix),)))
     found = torch.empty(matrix.shape, dtype=torch.float64, device=matrix.device)
     draws = rule.ordering.row_draws()
     for block in blocks_of(matrix):
         values = rule.ordering.drawn(matrix[block], None if draws is None else draws(matrix[block])).double()
         for column, sample in _samples(rule, matrix.shape[1]):
-            found[block, column] = _shares(values[:, column].contiguous(), sample.to(values.device), rule.ordering.descending)
+            new = sample.new if own is None else own[block, None]
+            found[block, column] = _shares(values[:, column].contiguous(), sample, new, rule.ordering.descending)
     if isinstance(probs, Tensor | Predictions):
         return found
     if hasattr(probs, "columns") and hasattr(probs, "index"):
@@ -97,28 +127,66 @@ def _at(rule: SetRule, alpha: Any) -> SetRule:
     other.constraint = type(rule.constraint)(alpha)
     old, new = f":{rule.constraint.alpha!s}", f":{other.constraint.alpha!s}"
     other.text = rule.text.replace(old, new, 1) if old in rule.text else f"{rule.text} at {alpha!s}"
-    cuts = []
-    for _, sample in _samples(rule, 1 if not rule.threshold.ndim else len(rule.threshold)):
-        rank, n = conformal_rank(len(sample), other.constraint.level), len(sample)
-        cuts.append(rule.ordering.worst() if rank > n else float(sample[n - rank if rule.ordering.descending else rank - 1]))
+    worst, level = rule.ordering.worst(), other.constraint.level
+    cuts = [cut for _, sample in _samples(rule, rule.threshold.numel()) for cut in sample.quantiles(level, rule, worst)]
     threshold = torch.tensor(cuts if rule.threshold.ndim else cuts[0], dtype=torch.float64, device=rule.threshold.device)
     other.threshold, other.notes, other.calibrated = threshold, (), None
     return other
 
 
-def _samples(rule: SetRule, classes: int) -> list[tuple[slice, Tensor]]:
+class _Sample(NamedTuple):
+    """Kept values in increasing order, with the weight up to each, from 0, and that of a new row.
+
+    Args:
+        values: (n,).
+        weights: whole numbers (n,); None where all rows count alike.
+        new: of a new row, (1,), or for each column.
+    """
+
+    values: Tensor
+    weights: Tensor | None
+    new: Tensor
+
+    def up_to(self, places: Tensor) -> Tensor:
+        """The weight of so many of the first values."""
+        if self.weights is None:
+            return places
+        sums = torch.cat([torch.zeros_like(self.weights[:1]), self.weights.cumsum(0)])
+        return sums.to(places.device)[places]
+
+    def quantiles(self, level: Fraction, rule: SetRule, worst: float) -> list[float]:
+        """The conformal quantile for each weight of new rows."""
+        descending = rule.ordering.descending
+        if self.weights is None:
+            rank, n = conformal_rank(len(self.values), level), len(self.values)
+            return [worst if rank > n else float(self.values[n - rank if descending else rank - 1])]
+        ladder = Ladder.of(self.values.cpu().numpy(), self.weights.cpu().numpy(), descending)
+        return [float(one) for one in ladder.quantiles(level, self.new.tolist(), worst)]
+
+
+def _samples(rule: SetRule, classes: int) -> list[tuple[slice, _Sample]]:
     """The kept values for each column, or for all columns together."""
     assert rule.kept is not None
+    one = torch.ones(1, dtype=torch.int64) if rule.kept_new is None else rule.kept_new
     if rule.kept_labels is None:
-        return [(slice(None), rule.kept)]
-    return [(slice(label, label + 1), rule.kept[rule.kept_labels == label]) for label in range(classes)]
+        return [(slice(None), _Sample(rule.kept, rule.kept_weights, one))]
+    found = []
+    for label in range(classes):
+        own = rule.kept_labels == label
+        weights, new = None if rule.kept_weights is None else rule.kept_weights[own], one if len(one) == 1 else one[[label]]
+        found.append((slice(label, label + 1), _Sample(rule.kept[own], weights, new)))
+    return found
 
 
-def _shares(values: Tensor, sample: Tensor, descending: bool) -> Tensor:
-    """``(1 + #{sample at least as extreme}) / (n + 1)`` for each value; smaller is more extreme where larger is plausible."""
-    n = len(sample)
-    extreme = torch.searchsorted(sample, values, right=True) if descending else n - torch.searchsorted(sample, values)
-    return (1 + extreme).double() / (n + 1)
+def _shares(values: Tensor, sample: _Sample, new: Tensor, descending: bool) -> Tensor:
+    """``(new + weight of sample at least as extreme) / (new + weight)``; smaller is more extreme where larger is plausible."""
+    ordered, n = sample.values.to(values.device), torch.tensor(len(sample.values), device=values.device)
+    total, new = sample.up_to(n), new.to(values.device)
+    if descending:
+        extreme = sample.up_to(torch.searchsorted(ordered, values, right=True))
+    else:
+        extreme = total - sample.up_to(torch.searchsorted(ordered, values))
+    return (new + extreme).double() / (new + total).double()
 
 
 def _check_kept(rule: SetRule) -> None:

@@ -10,7 +10,10 @@ from shortlist.sets.constraints import Constraint
 from shortlist.sets.gates import Gate
 from shortlist.sets.groups import Groups
 from shortlist.sets.orderings import Ordering
-from shortlist.sets.weighting import MEANINGS, Weighting, of_votes
+from shortlist.sets.weighting import MEANINGS, Weighting
+
+# Values of the calibration rows, if they are asked for: in order, with their labels, their weights, and that of a new row.
+KEPT = ("kept", "kept_labels", "kept_weights", "kept_new")
 
 
 class Promises(Fitted):
@@ -26,12 +29,18 @@ class Promises(Fitted):
     threshold: Tensor | None
     kept: Tensor | None
     kept_labels: Tensor | None
+    kept_weights: Tensor | None
+    kept_new: Tensor | None
     text: str
 
     def __init__(self) -> None:
         super().__init__()
-        for name in ("kept", "kept_labels"):  # values of the calibration rows, if they are asked for
+        for name in KEPT:
             self.register_buffer(name, None)
+
+    def forget_kept(self) -> None:
+        """Keep no values of calibration rows."""
+        self.kept = self.kept_labels = self.kept_weights = self.kept_new = None
 
     @property
     def needs_fit(self) -> bool:
@@ -90,14 +99,14 @@ class Promises(Fitted):
     @property
     def guarantee(self) -> str:
         """What the rule promises, and on what assumption, in one sentence."""
-        kind, level = self.weighting.kind, getattr(self.constraint, "level", None)
-        parts = [self.constraint.guarantee.removesuffix(".") if kind != "votes" or level is None else of_votes(level)]
-        if kind is not None and kind != "votes":
+        kind = self.weighting.kind
+        parts = [self.constraint.guarantee.removesuffix(".")]
+        if kind is not None:
             parts.append(MEANINGS[kind])
         if self.ordering.promise and self.constraint.takes_draws:
             parts.append(self.ordering.promise)
         if self.groups is not None:
-            parts.append(self.groups.guarantee(self.constraint))
+            parts.append(self.groups.guarantee(self.constraint, weighted=kind not in (None, "votes")))
         if self.most is not None:
             parts.append(f"the cap of {self.most} may remove labels")
         if self.least:
@@ -106,15 +115,17 @@ class Promises(Fitted):
             parts.append(f"all this for the rows that are answered: {self.gate.guarantee}")
         return "; ".join(parts) + "."
 
-    def p_values(self, probs: Any) -> Any:
+    def p_values(self, probs: Any, weights: Any = None) -> Any:
         """The p-value of every label, float64 (N, C), of a conformal rule that was fitted with ``keep=True``.
 
         It is the share of values at least as extreme as that of the label, among those of the calibration rows and itself:
         ``(1 + #{calibration values at least as extreme}) / (n + 1)``. Before the cap, the floor and the gate, a label is in the
         set if and only if its p-value exceeds alpha. Class by class, values are compared with those of the rows of that class.
+        Where calibration rows count by weights, so do these shares, and the new row counts by its own weight.
 
         Args:
             probs: as for the rule itself; the answer has the same form.
+            weights: as for the rule itself: by default a new row counts as much as the heaviest calibration row.
 
         >>> from shortlist.sets import lac
         >>> rule = lac(0.5).fit([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]], [0, 1, 1], keep=True)
@@ -125,7 +136,7 @@ class Promises(Fitted):
         from shortlist.sets.rule import SetRule
 
         assert isinstance(self, SetRule)
-        return p_values(self, probs)
+        return p_values(self, probs, weights)
 
     def __repr__(self) -> str:
         threshold = self._buffers["threshold"]

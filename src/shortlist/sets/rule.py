@@ -17,7 +17,7 @@ from shortlist.row_names import check_same_rows
 from shortlist.sets.batches import Batches, Progress, Source, as_probs, check_no_groups, check_no_quality
 from shortlist.sets.bounds import bounded, checked_bounds
 from shortlist.sets.constraints import Constraint, check_threshold
-from shortlist.sets.gates import Gate, answered, needs_quality
+from shortlist.sets.gates import Gate, needs_quality
 from shortlist.sets.group_search import fit_by_group
 from shortlist.sets.groups import Groups, needs_groups, select_by_group
 from shortlist.sets.hints import notes_on_mass, warn_of_scale
@@ -25,7 +25,7 @@ from shortlist.sets.in_rounds import FittedInRounds
 from shortlist.sets.orderings import Ordering
 from shortlist.sets.origin import check_same_origin, origin_of
 from shortlist.sets.sizes import SizeSummary
-from shortlist.sets.weighted_fit import fit_weighted
+from shortlist.sets.weighted_fit import check_takes, fit_gate, fit_weighted, without_votes
 from shortlist.sets.weighting import Weighting, Weights, as_weights, checked_weights, votes_among
 from shortlist.tensors import Array, Sets, as_tensor
 
@@ -113,7 +113,7 @@ class SetRule(FittedInRounds):
             groups: the group of each row of a matrix, texts or numbers, if the rule has a threshold for each; an empty text is
                 a row whose group is not known.
             weights: what each row counts for, numbers from 0, (N,): how much more often rows like it are among new rows than
-                among the calibration rows. Conformal rules and average-k take them.
+                among the calibration rows. Conformal rules, risk control and average-k take them.
             class_weights: the same by class, (C,), where new rows differ in the shares of their classes.
             progress: callback, called with the number of rows read so far; every pass over the rows starts from 0.
             keep: whether a conformal rule keeps the values of its calibration rows, for :meth:`p_values`; saved with the rule.
@@ -131,14 +131,16 @@ class SetRule(FittedInRounds):
         check_same_rows(probs, weights, "weights")
         known = batches.whole if batches.whole is not None else probs.scores if isinstance(probs, Predictions) else None
         shape = None if known is None else (len(known), known.shape[1])
-        counted = checked_weights(weights, class_weights, votes, batches.names, shape)
+        gated = self.gate is not None
+        counted = checked_weights(weights, class_weights, votes, batches.names, shape, some_without=gated)
+        check_takes(self.text, self.constraint, self.gate, batches, counted)
         if batches.whole is not None and self.chooses_threshold and not self.needs_probabilities:
             warn_of_scale(batches.whole)
         with self.whole_or_not():
             self._fit(batches, probs, counted)
-            self.kept = self.kept_labels = None
+            self.forget_kept()
             if flag("keep", keep):
-                keep_values(self, batches)
+                keep_values(self, batches, counted)
             for note in self.notes:
                 # One frame up is the wrapper that torch.no_grad puts around this method, the next is the caller.
                 warnings.warn(f"{self.text}: {note}", ShortlistWarning, stacklevel=3)
@@ -147,25 +149,25 @@ class SetRule(FittedInRounds):
     def _fit(self, rows: Batches, probs: Source, weights: Weights | None) -> None:
         from shortlist.sets.blocks import measured
 
-        batches = rows
-        if self.gate is not None:
-            self.gate.fit(batches)
-            batches = answered(batches, self.gate, one_label=self.constraint.one_label)
+        batches = rows if self.gate is None else fit_gate(self.gate, self.constraint, rows, weights)
         if self.chooses_threshold:
             self._choose_threshold(batches, probs.device if isinstance(probs, Tensor) else torch.device("cpu"), weights)
+        else:
+            self.weighting.keep(None if weights is None else weights.kind)
+        if weights is not None:
+            weights.check_rows(rows.rows)
         known = weights is None and (batches.repeatable or not self.needs_fit)  # sizes on other rows say nothing about new ones
         self.calibrated = measured(self, batches) if known else None
         if self.calibrated is not None and not self.notes:
             self.notes = notes_on_mass(self.ordering, self.constraint, batches, self.threshold, self.calibrated)
         self.origin = None  # a rule without a fit goes with any link and any number of classes
         if self.needs_fit:
-            self.origin = {"classes": batches.classes, **origin_of(probs, rows.names)}
+            self.origin = {"classes": rows.classes, **origin_of(probs, rows.names)}
 
     def _choose_threshold(self, batches: Batches, device: torch.device, weights: Weights | None) -> None:
+        weights = weights if self.constraint.needs_labels or self.gate is None else without_votes(weights)
         if weights is not None:
-            if self.gate is not None or self.groups is not None:
-                raise InputError(f"weights: expected a rule without a gate and without groups, got {self.text}")
-            found = fit_weighted(self.constraint, self.ordering, batches, weights, self.weighting)
+            found = fit_weighted(self.constraint, self.ordering, batches, weights, self.weighting, self.groups)
         elif self.groups is None:
             self.weighting.keep(None)
             found = self.constraint.fit(self.ordering, batches)
@@ -353,6 +355,7 @@ class SetRule(FittedInRounds):
         return rule
 
     def _forget(self) -> None:
+        self.weighting.keep(None)
         if self.chooses_threshold:
             self._buffers["threshold"], self.origin, self.fitted_labels = None, None, None
         self.calibrated = None

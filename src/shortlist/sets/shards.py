@@ -228,7 +228,9 @@ def finish(rule: SetRule, state: FitState) -> None:
                 least = rule.groups.least_rows(rule.constraint)
                 rule.notes += rule.groups.take(known.groups, ready.threshold, least)
             rule.fitted_labels = None if known.labels is None else torch.from_numpy(known.labels)
-        rule.calibrated, rule.kept, rule.kept_labels = _summary(state), None, None
+        rule.calibrated = _summary(state)
+        rule.forget_kept()
+        rule.weighting.keep(None)
         if rule.calibrated is not None and not rule.notes and state.sizes.single == rule.calibrated.rows:
             rule.notes = mass_note(rule.constraint, rule.threshold, rule.calibrated, state.sizes.single, state.sizes.right)
         rule.origin = state.origin if rule.needs_fit else None

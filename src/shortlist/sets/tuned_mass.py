@@ -10,6 +10,7 @@ from shortlist.errors import InputError
 from shortlist.row_order import count_rows
 from shortlist.sets.batches import Batch, Batches
 from shortlist.sets.draws import CalibrationDraws, digest_of
+from shortlist.sets.orderings import Weighed
 from shortlist.sets.prefixes import CumulativeMass, Randomized, ranks
 from shortlist.tensors import Probs, Target, is_single_label
 
@@ -41,16 +42,18 @@ class TunedMass(CumulativeMass):
     def __init__(self, generator: Any = None, randomized: Randomized = None, penalty: float = 0.0, k_reg: int = 0):
         super().__init__(penalty, k_reg, generator, randomized)
 
-    def tuned(self, batches: Batches, rank: Callable[[int], int]) -> Batches:
+    def tuned(self, batches: Batches, rank: Callable[[int], int], weighed: Weighed | None = None) -> Batches:
         """As declared by :class:`Ordering`: the penalty is chosen on a fifth of the rows; returns the others."""
         if not batches.repeatable:
             raise InputError(
                 "probs: expected rows that can be read twice, because the penalty is chosen on a part of them first: pass a "
                 "matrix, predictions or a function that starts a new pass; got an iterator"
             )
-        found = [_part(batch, chosen=True) for batch in batches.whole_rows()]
-        rows = sum(len(part.probs) for part in found)
-        if not rows or rank(rows) > rows:
+        found = [part for batch in batches.whole_rows() if len((part := _part(batch, chosen=True)).probs)]
+        weights = [torch.ones(len(part.probs), dtype=torch.int64) if weighed is None else weighed.of(part) for part in found]
+        new = 1 if weighed is None else weighed.new
+        rows, total = sum(map(len, weights)), sum(int(part.sum()) for part in weights)
+        if not rows or rank(total + new - 1) > total:
             raise InputError(
                 f"probs: expected more calibration rows: a fifth of them, to choose the penalty on, is {rows}, too few for a "
                 "threshold; or give the penalty, raps:ALPHA:0.01:5"
@@ -59,7 +62,8 @@ class TunedMass(CumulativeMass):
             torch.cat([part.probs for part in found]),
             torch.cat([part.labels for part in found]),
             torch.cat([part.row_numbers for part in found]),
-            rank(rows),
+            torch.cat(weights),
+            rank(total + new - 1),
         )
         return self.calibrating(batches)
 
@@ -71,10 +75,10 @@ class TunedMass(CumulativeMass):
 
         return Batches(rest, probabilities=batches.probabilities, widen=batches.widen)
 
-    def _choose(self, probs: Probs, target: Target, numbers: Tensor, rank: int) -> None:
+    def _choose(self, probs: Probs, target: Target, numbers: Tensor, weights: Tensor, reached: int) -> None:
         if not is_single_label(target):
             raise InputError("target: expected one label a row, to choose the penalty of raps on, got many labels")
-        self.k_reg = int(ranks(probs, target).flatten().sort().values[rank - 1])
+        self.k_reg = int(_first_reaching(ranks(probs, target).flatten(), weights, reached))
         shares = CalibrationDraws.of(digest_of(probs, target, numbers), self._start, None).shares(numbers).to(probs.device)
         own = probs.gather(1, target[:, None]).double().squeeze(1)
         whole = None if self.row_draws() is None else torch.ones_like(own)[:, None]
@@ -82,8 +86,15 @@ class TunedMass(CumulativeMass):
         for penalty in PENALTIES:
             candidate = CumulativeMass(penalty, self.k_reg)
             values = candidate.at_labels(probs, target) - (0.0 if whole is None else shares * own)
-            sizes.append(int(count_rows(candidate.select(probs, values.sort().values[rank - 1], whole)).sum()))
+            counts = count_rows(candidate.select(probs, _first_reaching(values, weights, reached), whole))
+            sizes.append(float((counts.cpu().double() * weights).sum()))
         self.penalty = PENALTIES[sizes.index(min(sizes))]
+
+
+def _first_reaching(values: Tensor, weights: Tensor, reached: int) -> Tensor:
+    """The smallest value up to which the weights reach this sum."""
+    order = values.argsort(stable=True)
+    return values[order[int(torch.searchsorted(weights[order.cpu()].cumsum(0), reached))]]
 
 
 def _part(batch: Batch, *, chosen: bool) -> Batch:

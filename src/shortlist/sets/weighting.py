@@ -6,14 +6,13 @@ prediction under covariate shift", 2019). Where they differ in the shares of the
 shares of its class, and a label is compared with the threshold for its own weight (Podkopaev, Ramdas, "Distribution-free
 uncertainty quantification for classification under label shift", 2021). Where a row has votes instead of a label, each
 label counts by its share of the votes (Stutz, Roy, Matejovicova, Strachan, Cemgil, Doucet, "Conformal prediction under
-ambiguous ground truth", 2023, in the limit of many draws).
-
-Weights are counted in whole multiples of 2⁻⁴⁰ of the largest, so that sums are exact, and equal weights are equal.
+ambiguous ground truth", 2023, in the limit of many draws). The share of the votes for a row that its set misses is a loss
+between 0 and 1 that falls as sets grow, and the new row counts as one that misses all: so the bound is that of conformal risk
+control (Angelopoulos, Bates, Fisch, Lei, Schuster, "Conformal risk control", 2022, theorem 1, with weights section 4.1).
 """
 
-import math
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -22,27 +21,20 @@ from torch import Tensor
 from shortlist.class_names import by_class
 from shortlist.errors import InputError
 from shortlist.fitting import Fitted
-from shortlist.tensors import Array, as_tensor, shape_of
+from shortlist.sets.ladder import Ladder, Scale
+from shortlist.tensors import as_tensor, shape_of
 
-BITS = 40
-Kind: TypeAlias = Literal["rows", "classes", "votes"]
-KINDS = ("rows", "classes", "votes")
+BOTH: Final = "rows and votes"
+Kind: TypeAlias = Literal["rows", "classes", "votes", "rows and votes"]
+KINDS = ("rows", "classes", "votes", BOTH)
 MEANINGS: dict[Kind, str] = {
     "rows": "calibration rows count by their weights: this holds for new rows distributed as the calibration rows times the "
     "weight, as far as the weights are right",
     "classes": "calibration rows count by the weight of their class: this holds for new rows whose classes have shares changed "
     "by these weights and look the same otherwise, as far as the weights are right",
+    "votes": "the label of a row is one that is drawn from its votes",
 }
-
-
-def of_votes(level: Fraction) -> str:
-    """What a conformal rule promises that was fitted on votes, without the full stop."""
-    asked, least = 1 - float(level), max(0.0, 1 - 2 * float(level))
-    return (
-        f"The set of a new row contains a label drawn from its votes with a probability near {asked:g}, and of at least "
-        f"{least:g} whatever the votes, on average over rows and calibration sets, if new rows and calibration rows are "
-        "exchangeable"
-    )
+MEANINGS[BOTH] = f"{MEANINGS['votes']}, and {MEANINGS['rows']}"
 
 
 class Weights(NamedTuple):
@@ -62,8 +54,37 @@ class Weights(NamedTuple):
     def kind(self) -> Kind | None:
         """What the rule guarantees with them."""
         if self.votes is not None:
-            return "votes"
+            return "votes" if self.rows is None else BOTH
         return "rows" if self.rows is not None else None if self.classes is None else "classes"
+
+    def of_rows(self, numbers: Tensor) -> Tensor:
+        """The weights of these rows, float64 (n,)."""
+        return torch.ones(len(numbers), dtype=torch.float64) if self.rows is None else _at(self.rows, numbers, "weights")
+
+    def votes_of(self, numbers: Tensor) -> Tensor:
+        """The shares of the labels among the votes for these rows, float64 (n, C)."""
+        assert self.votes is not None
+        return _at(self.votes, numbers, "votes")
+
+    def check_rows(self, rows: int) -> None:
+        """Raise an error unless there is a weight, and there are votes, for each of so many rows."""
+        for name, part in (("weights", self.rows), ("votes", self.votes)):
+            if part is not None and len(part) != rows:
+                raise InputError(f"{name}: expected one for each of {rows:,} rows, got {len(part):,}")
+
+    def of_new_rows(self, classes: int) -> Tensor:
+        """What a new row counts for: with each label as much as that, (C,), else as the heaviest calibration row, (1,)."""
+        if self.classes is not None:
+            if len(self.classes) != classes:
+                raise InputError(f"class_weights: expected one for each of {classes} classes, got {len(self.classes)}")
+            return self.classes
+        return torch.ones(1, dtype=torch.float64) if self.rows is None else self.rows.max()[None]
+
+
+def _at(part: Tensor, numbers: Tensor, name: str) -> Tensor:
+    if len(numbers) and int(numbers.max()) >= len(part):
+        raise InputError(f"{name}: expected one for each row, got {len(part):,} for at least {int(numbers.max()) + 1:,}")
+    return part[numbers.cpu()]
 
 
 def as_weights(values: Any, name: str = "weights", shape: tuple[int, ...] | None = None) -> Tensor:
@@ -87,16 +108,16 @@ def as_weights(values: Any, name: str = "weights", shape: tuple[int, ...] | None
     return found
 
 
-def as_votes(votes: Any) -> Tensor:
-    """The share of each label among the votes for each row, float64 (N, C)."""
+def as_votes(votes: Any, *, some_without: bool = False) -> Tensor:
+    """The share of each label among the votes for each row, float64 (N, C); all 0 where there may be rows without votes."""
     found = as_weights(votes, "votes")
     if found.ndim != 2:
         raise InputError(f"target: expected the votes for each label of each row, (N, C), got {shape_of(found)}")
     total = found.sum(1, keepdim=True)
-    if bool((total == 0).any()):
+    if bool((total == 0).any()) and not some_without:
         row = int((total == 0).nonzero()[0, 0])
         raise InputError(f"target: expected labels, or a vote in every row, got none for row {row}")
-    return found / total
+    return found / torch.where(total > 0, total, 1.0)
 
 
 def votes_among(target: Any) -> tuple[Any, Any]:
@@ -110,7 +131,13 @@ def votes_among(target: Any) -> tuple[Any, Any]:
 
 
 def checked_weights(
-    rows: Any, classes: Any, votes: Any, names: Any = None, shape: tuple[int, int] | None = None
+    rows: Any,
+    classes: Any,
+    votes: Any,
+    names: Any = None,
+    shape: tuple[int, int] | None = None,
+    *,
+    some_without: bool = False,
 ) -> Weights | None:
     """The weights that were given; None if all rows count alike.
 
@@ -120,6 +147,7 @@ def checked_weights(
         votes: those for each label of each row.
         names: of the classes, if they are known.
         shape: the number of rows and classes, if it is known.
+        some_without: whether there may be rows without votes, which have no label.
     """
     own = None if rows is None else as_weights(rows)
     if shape is not None and own is not None and own.ndim == 1 and len(own) != shape[0]:
@@ -134,7 +162,7 @@ def checked_weights(
     own, shares = (None if part is None or bool((part == part[:1]).all()) else part for part in (own, shares))
     if shares is not None and (own is not None or votes is not None):
         raise InputError("class_weights: expected them alone, got weights of rows or votes as well")
-    found = Weights(own, shares, None if votes is None else as_votes(votes))
+    found = Weights(own, shares, None if votes is None else as_votes(votes, some_without=some_without))
     return None if found.kind is None else found
 
 
@@ -145,69 +173,10 @@ def effective_sample_size(weights: Any) -> float:
     (4.0, 1.2195121951219512)
     """
     found = as_weights(weights)
-    return float(found.sum() ** 2 / (found**2).sum()) if found.numel() else 0.0
-
-
-class Scale(NamedTuple):
-    """How weights become whole numbers.
-
-    Args:
-        exponent: a weight is multiplied by two to this power, and rounded.
-    """
-
-    exponent: int
-
-    @staticmethod
-    def of(largest: float, count: int) -> "Scale":
-        """The scale at which the sum of so many weights fits into 63 bits."""
-        return Scale(min(BITS, 62 - max(1, count).bit_length()) - math.frexp(largest)[1])
-
-    def whole(self, weights: Array) -> Array:
-        """The weights as whole numbers."""
-        found: Array = np.rint(np.ldexp(weights, self.exponent)).astype(np.int64)
-        return found
-
-    def one(self, weight: float) -> int:
-        """One weight, however large."""
-        exact = Fraction(weight) * Fraction(2) ** self.exponent
-        return math.floor(exact + Fraction(1, 2))
-
-
-class Ladder(NamedTuple):
-    """Values from the most plausible on, each once, and the weight up to each.
-
-    Args:
-        values: float64 (n,).
-        sums: int64 (n,).
-    """
-
-    values: Array
-    sums: Array
-
-    @staticmethod
-    def of(values: Array, weights: Array, descending: bool) -> "Ladder":
-        """The ladder of values with whole weights."""
-        distinct, where = np.unique(values, return_inverse=True)
-        totals = np.zeros(len(distinct), np.int64)
-        np.add.at(totals, where, weights)
-        ordered, totals = (distinct[::-1], totals[::-1]) if descending else (distinct, totals)
-        return Ladder(ordered.astype(np.float64), totals.cumsum())
-
-    @property
-    def total(self) -> int:
-        """The weight of all values."""
-        return int(self.sums[-1]) if len(self.sums) else 0
-
-    def quantiles(self, level: Fraction, new: list[int], worst: float) -> Array:
-        """The first value up to which there is a share 1 - level of all weight, the new row's included, for each of these.
-
-        ``Σ_{i ≤ place} w_i ≥ (1 - α) (Σ_i w_i + w)``; the worst value where even all rows fall short.
-        """
-        needed = [math.ceil((1 - level) * (self.total + weight)) for weight in new]
-        reached = np.array([min(one, self.total + 1) for one in needed], np.int64)
-        places = np.searchsorted(self.sums, reached)
-        found: Array = np.append(self.values, worst)[places]
-        return found
+    if not found.numel():
+        return 0.0
+    found = found / found.max()  # squares of tiny or huge ones would be 0 or infinite
+    return float(found.sum() ** 2 / (found**2).sum())
 
 
 class Weighting(Fitted):
@@ -228,7 +197,7 @@ class Weighting(Fitted):
     def __init__(self, kind: Kind | None = None) -> None:
         super().__init__()
         if kind is not None and kind not in KINDS:
-            raise InputError(f"weighting: expected rows, classes or votes, got {kind!r}")
+            raise InputError(f"weighting: expected rows, classes, votes or both, got {kind!r}")
         self.kind = kind
         for name in ("values", "sums", "exponent"):
             self.register_buffer(name, None)
@@ -240,13 +209,17 @@ class Weighting(Fitted):
             self.values, self.sums = torch.from_numpy(ladder.values.copy()), torch.from_numpy(ladder.sums)
             self.exponent = torch.tensor(scale.exponent)
 
+    def whole(self, weights: Tensor) -> Tensor:
+        """These weights of new rows in the whole numbers of the calibration rows, float64."""
+        if self.exponent is None:
+            raise _no_ladder()
+        scale = Scale(int(self.exponent))
+        return torch.tensor([float(scale.one(weight)) for weight in weights.tolist()], dtype=torch.float64)
+
     def limits(self, weights: Tensor, level: Fraction, worst: float) -> tuple[Tensor, Tensor]:
         """The thresholds for these weights of new rows, each once, and the place of that of each row."""
         if self.values is None or self.sums is None or self.exponent is None:
-            raise InputError(
-                "weights: expected a rule with one threshold that was fitted with weights of rows, or with votes: fit it with "
-                "weights, or leave those of new rows out"
-            )
+            raise _no_ladder()
         scale = Scale(int(self.exponent))
         distinct, places = weights.unique(return_inverse=True)
         ladder = Ladder(self.values.cpu().numpy(), self.sums.cpu().numpy())
@@ -266,3 +239,10 @@ class Weighting(Fitted):
         assert self.sums is not None
         if self.values.ndim != 1 or self.values.shape != self.sums.shape or bool((self.sums.diff() < 0).any()):
             raise InputError("weighting: expected a sum that grows for each value")
+
+
+def _no_ladder() -> InputError:
+    return InputError(
+        "weights: expected a rule with one threshold that was fitted with weights of rows, or with votes: fit it with "
+        "weights, or leave those of new rows out"
+    )

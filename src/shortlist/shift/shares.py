@@ -135,23 +135,27 @@ def class_shares(
     return ClassShares(found[0], np.minimum(low, found[0]), np.maximum(high, found[0]), old, len(rows), method)
 
 
-def thinned(weights: Any, seed: int = 0) -> Tensor:
+def thinned(weights: Any, seed: int = 0, largest: float | None = None) -> Tensor:
     """Which rows to keep so that those kept are as if drawn with these weights, bool (N,): each with probability w / max w.
 
-    A rule that is fitted on the rows kept has its guarantee for new rows with these weights. Of n rows, n · mean w / max w are
-    kept on average.
+    A rule that is fitted on the rows kept has its guarantee for new rows with these weights, also one for every calibration
+    (``pac``, ``learn_then_test``). Of n rows, n · mean w / max w are kept on average.
 
     Args:
         weights: numbers from 0, one for each row: ``shares.weights[labels]``, or those of :func:`input_weights`.
         seed: of the draw.
+        largest: the largest weight that a row can have, where that is known: the rows kept are then exactly as if drawn with
+            these weights, and there may be fewer. By default the largest of these.
 
-    von Neumann, "Various techniques used in connection with random digits", 1951 (rejection).
+    von Neumann, "Various techniques used in connection with random digits", 1951 (rejection); Park, Dobriban, Lee, Bastani,
+    "PAC prediction sets under covariate shift", 2022.
     """
     values = np.asarray(weights, np.float64)
     if values.ndim != 1 or not len(values) or not np.isfinite(values).all() or (values < 0).any() or not values.max() > 0:
         raise InputError(f"weights: expected finite numbers from 0, one for each row and not all 0, got {shown(weights)}")
+    top = float(values.max()) if largest is None else float(number(least=float(values.max()))("largest", largest))
     drawn = np.random.default_rng(whole(0)("seed", seed)).uniform(size=len(values))
-    return torch.from_numpy(drawn * values.max() < values)
+    return torch.from_numpy(drawn * top < values)
 
 
 def effective_size(weights: Any) -> float:
