@@ -10,6 +10,8 @@ import pytest
 from shortlist.claims.experiment import Arm, Experiment, folder_of
 from shortlist.claims.results import Results, by_seed
 from shortlist.claims.running import missing_tasks, run_tasks
+from shortlist.cluster import Pool
+from tests.cluster.stand_in import StandIn
 
 from .made_up import EXPERIMENT, GOOD, broken, crashing, endless, interrupted, patient
 
@@ -75,6 +77,18 @@ def test_a_failure_loses_nothing_of_the_others(results, jobs):
     assert {one.sentence.partition(":")[0] for one in failures} == {"level", "ZeroDivisionError"}
     assert sorted((one.arm, one.seed) for one in results) == [("high", 0), ("high", 1), ("low", 0), ("low", 1)]
     assert seen == [(number, 8) for number in range(1, 9)]
+
+
+def test_workers_of_a_cluster_find_the_same_and_name_their_machine(results, monkeypatch):
+    monkeypatch.setattr("shortlist.claims.running.machine", lambda: "here")
+    pool = Pool(StandIn(seed=2, deaths=0.2))
+    mixed = Experiment("mixed", "", {"broken": Arm(broken), **GOOD}, seeds=3)
+    failures = run_tasks(tasks_of(mixed, results), results, each=pool.each)
+    assert sorted(one.task.seed for one in failures if one.task.name == "broken") == [0, 1, 2]
+    found = by_seed(results.of(mixed))
+    assert {seed: found[seed]["high"]["score"] for seed in found} == {0: 2.0, 1: 2.1, 2: 2.2}
+    assert {result.machine for result in results} == {"here"}
+    assert len(list(results)) == 6
 
 
 def test_ctrl_c_keeps_what_is_done(results):

@@ -1,15 +1,18 @@
 """``shortlist reproduce``: lists claims, runs what is missing, prints verdicts."""
 
 import json
+from contextlib import nullcontext
 from types import MappingProxyType
 
 import pytest
 
+from shortlist import cluster
 from shortlist.claims import menu
 from shortlist.claims.experiment import Arm, Experiment
 from shortlist.claims.results import Results
 from shortlist.cli import reproducing
 from tests.claims.made_up import CLAIM, EXPERIMENT, GOOD, broken
+from tests.cluster.stand_in import StandIn
 
 
 @pytest.fixture
@@ -52,6 +55,15 @@ def test_what_is_missing_is_run_and_judged(run, made_up, tmp_path):
     again = run("reproduce", "--quick", "--results", "found.jsonl")
     assert "to do" not in again.err
     assert again.out.split()[:12] == outcome.out.split()[:12]
+
+
+def test_workers_run_what_is_missing(run, fails, made_up, tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "pool", lambda *_, **__: nullcontext(cluster.Pool(StandIn(deaths=0.1))))
+    outcome = run("reproduce", "--quick", "--results", "found.jsonl", "--engine", "ray")
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.splitlines()[1].split()[:3] == ["made-up-higher", "made-up", "holds"]
+    assert len(list(Results(tmp_path / "found.jsonl"))) == 6
+    assert fails("reproduce", "--quick", "--engine", "ray", "--jobs", 2).startswith("--jobs applies only to --engine local")
 
 
 def test_one_seed_is_open(run, made_up):

@@ -29,7 +29,7 @@ class Result:
         numbers: by name.
         seconds: wall-clock time.
         cpu_seconds: processor time.
-        machine: processor, cores and accelerator.
+        machine: processor, cores and accelerator, of the worker on a cluster.
         date: day, ISO 8601.
         commit: of the code, if it ran from a clone.
         versions: of the packages.

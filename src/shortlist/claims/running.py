@@ -6,12 +6,12 @@ import platform
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from shortlist.claims.experiment import Arm, Experiment, data_digest, folder_of
 from shortlist.claims.results import Result, Results, plain
@@ -50,6 +50,16 @@ class Failure:
 
     task: Task
     sentence: str
+
+
+class Each(Protocol):
+    """Does a job for each of some tasks: :meth:`shortlist.cluster.Pool.each`, say."""
+
+    def __call__(
+        self, job: "Callable[[Task], Result | Failure]", tasks: Iterable[Task]
+    ) -> "Iterator[tuple[int, Result | Failure]]":
+        """The answers in any order, each with the place of its task."""
+        ...
 
 
 # Called after each task with the number of tasks done, their total, and what came of it.
@@ -91,7 +101,9 @@ def missing_tasks(
     ]
 
 
-def run_tasks(tasks: Sequence[Task], results: Results, *, jobs: int = 1, report: Report | None = None) -> list[Failure]:
+def run_tasks(
+    tasks: Sequence[Task], results: Results, *, jobs: int = 1, report: Report | None = None, each: Each | None = None
+) -> list[Failure]:
     """Run tasks and append their results as they come; those that fail are returned, and lose nothing of the others.
 
     Ctrl-C keeps what is done.
@@ -101,6 +113,7 @@ def run_tasks(tasks: Sequence[Task], results: Results, *, jobs: int = 1, report:
         results: where results are appended.
         jobs: processes at a time; 1 runs in this process.
         report: called after each task.
+        each: runs the tasks, in place of processes of this machine: the workers of a cluster.
     """
     failures: list[Failure] = []
     about = _provenance()
@@ -109,11 +122,16 @@ def run_tasks(tasks: Sequence[Task], results: Results, *, jobs: int = 1, report:
         if isinstance(found, Failure):
             failures.append(found)
         else:
-            found = replace(found, **about)
+            found = replace(found, **about | {"machine": found.machine or about["machine"]})
             results.append(found)
         if report is not None:
             report(number, len(tasks), found)
 
+    if each is not None:
+        there = [replace(task, folder=None if task.folder is None else task.folder.absolute()) for task in tasks]
+        for number, (_, answer) in enumerate(each(run_task_there, there), 1):
+            done(number, answer)
+        return failures
     if jobs == 1:
         for number, task in enumerate(tasks, 1):
             done(number, run_task(task))
@@ -167,6 +185,12 @@ def run_task(task: Task) -> Result | Failure:
         cpu_seconds=round(time.process_time() - processor, 3),
         data=task.data,
     )
+
+
+def run_task_there(task: Task) -> Result | Failure:
+    """The same by a worker of a cluster, whose machine the result names."""
+    found = run_task(task)
+    return replace(found, machine=machine()) if isinstance(found, Result) else found
 
 
 def _quiet() -> None:

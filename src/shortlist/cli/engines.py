@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import click
+
 from shortlist.checks import whole
 from shortlist.errors import InputError
 from shortlist.words import did_you_mean
@@ -56,6 +58,20 @@ class Engine:
             if name is None:
                 raise
             raise InputError(PARAMETERS[name] + text.removeprefix(name)) from error
+
+    @contextmanager
+    def trainers(self, device: str) -> "Iterator[Pool | None]":
+        """Context with workers that train on this device, with a GPU each if it is ``cuda``; None if the work is done here."""
+        with self.pool(gpus_per_worker=float(device == "cuda")) as found:
+            if found is not None and device == "auto" and found.ray.cluster_resources().get("GPU"):
+                raise InputError("--device: the cluster has GPUs: expected cuda, one for each worker, or cpu, got auto")
+            yield found
+
+
+def imported_modules() -> tuple[str, ...]:
+    """The modules that ``--import`` named, which workers must import too."""
+    context = click.get_current_context(silent=True)
+    return () if context is None else tuple(context.find_root().params.get("imports") or ())
 
 
 LOCAL = Engine()

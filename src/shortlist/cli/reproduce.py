@@ -32,5 +32,8 @@ def reproduce(
         Path | None, typer.Option("--data", metavar="FOLDER", help="Folder that holds cifar-100-binary and mulan.")
     ] = None,
     as_json: options.Json = False,
+    engine: options.EngineName = "local",
+    address: options.Address = None,
+    workers: options.Workers = None,
 ) -> None:
     """Measure what the papers claim: train what is missing in the results, and say what holds, what fails, what is open."""

@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from shortlist.claims.menu import EXPERIMENTS, find_claims, verdicts
 from shortlist.claims.results import Result, Results
 from shortlist.claims.running import Failure, missing_tasks, run_tasks
 from shortlist.cli.console import Outcome, emit, overwrite, say, show, warn
+from shortlist.cli.engines import Engine
 from shortlist.errors import InputError
 from shortlist.recipes.published import PAPERS
 from shortlist.report import Table
@@ -29,8 +32,14 @@ def reproduce(
     results: Path,
     data: Path | None,
     as_json: bool,
+    engine: str,
+    address: str | None,
+    workers: int | None,
 ) -> None:
     """Measure what the papers claim: train what is missing in the results, and say what holds, what fails, what is open."""
+    where = Engine(engine, address, workers)
+    if jobs > 1 and where.name != "local":
+        raise InputError("--jobs applies only to --engine local: expected --workers")
     chosen = find_claims(claims or [])
     if listed:
         _list(chosen, as_json)
@@ -39,7 +48,7 @@ def reproduce(
         raise InputError(f"--data: expected a folder, got {str(data)!r}")
     found = Results(results)
     tasks = missing_tasks(EXPERIMENTS, _arms(chosen, quick, data), found, seeds=seeds, data=data)
-    failures = _run(tasks, found, jobs)
+    failures = _run(tasks, found, jobs, where)
     judged = [verdict for claim in chosen for verdict in verdicts(claim, found, quick=quick) if verdict.n]
     if as_json:
         emit(json.dumps([_record(verdict) for verdict in judged], indent=2, ensure_ascii=False) + "\n")
@@ -77,7 +86,7 @@ def _arms(claims: Sequence[Claim], quick: bool, data: Path | None) -> dict[str, 
     return arms
 
 
-def _run(tasks: Sequence[Any], results: Results, jobs: int) -> list[Failure]:
+def _run(tasks: Sequence[Any], results: Results, jobs: int, engine: Engine) -> list[Failure]:
     def report(number: int, total: int, found: Result | Failure) -> None:
         if isinstance(found, Failure):
             warn(f"{found.task}: {found.sentence}")
@@ -88,7 +97,9 @@ def _run(tasks: Sequence[Any], results: Results, jobs: int) -> list[Failure]:
         results.check_writable()
         say(f"{counted(len(tasks), 'run')} to do, results in {results.path}")
     try:
-        return run_tasks(tasks, results, jobs=jobs, report=report)
+        with engine.pool() if tasks else nullcontext() as pool:
+            each = None if pool is None else partial(pool.each, ahead=1)
+            return run_tasks(tasks, results, jobs=jobs, report=report, each=each)
     except KeyboardInterrupt:
         say(f"stopped: what is done is in {results.path}; the same command continues")
         raise typer.Exit(Outcome.STOPPED) from None

@@ -14,7 +14,7 @@ from shortlist.errors import InputError
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
-AHEAD = 2  # tasks that a worker holds: it begins the next one at once
+AHEAD = 2  # tasks that a worker usually holds: it begins the next one at once
 ATTEMPTS = 8  # of a task whose workers die; then it is the task that kills them
 FIRST_WORKER_WITHIN = 300.0  # seconds that a busy cluster has to start one worker
 
@@ -72,7 +72,7 @@ class Pool:
         self._members, self._running = [], {}
 
     def each(
-        self, job: Callable[[Task], Answer], tasks: Iterable[Task], within: int | None = None
+        self, job: Callable[[Task], Answer], tasks: Iterable[Task], within: int | None = None, *, ahead: int = AHEAD
     ) -> Iterator[tuple[int, Answer]]:
         """The answers as they come, each with the place of its task; tasks are taken as workers get free.
 
@@ -82,6 +82,7 @@ class Pool:
             job: a function that workers can import, or a value with a ``__call__``.
             tasks: what it is called with.
             within: how many tasks may be taken from the oldest one without an answer on; any number by default.
+            ahead: how many tasks a worker holds; 1 where tasks take long, so that none waits behind another one.
         """
         waiting: deque[tuple[int, Task, int]] = deque()
         coming = enumerate(tasks)
@@ -89,14 +90,14 @@ class Pool:
         self._fill()
         try:
             while True:
-                wanted = max(1, sum(AHEAD - len(member.holds) for member in self._members if member.begun)) - len(waiting)
+                wanted = max(1, sum(ahead - len(member.holds) for member in self._members if member.begun)) - len(waiting)
                 open_places = [*(place for place, _, _ in waiting), *(given.place for given in self._given)]
                 if within is not None and open_places:
                     wanted = min(wanted, min(open_places) + within - taken)
                 for place, task in islice(coming, max(0, wanted)):
                     waiting.append((place, task, 0))
                     taken += 1
-                self._hand_out(sent, waiting)
+                self._hand_out(sent, waiting, ahead)
                 if not waiting and not self._given:
                     return
                 found = self._next(waiting)
@@ -130,9 +131,9 @@ class Pool:
         self._running[actor.begin.remote(self.cpus)] = member
         return member
 
-    def _hand_out(self, job: Any, waiting: deque[tuple[int, Any, int]]) -> None:
+    def _hand_out(self, job: Any, waiting: deque[tuple[int, Any, int]], ahead: int) -> None:
         """Give tasks to workers that hold the fewest."""
-        for least in range(AHEAD):
+        for least in range(ahead):
             for member in self._members:
                 if waiting and member.begun and len(member.holds) == least:
                     place, task, attempts = waiting.popleft()
