@@ -7,7 +7,10 @@ torch is loaded.
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from types import FrameType
+
+RESTARTS = "TORCHELASTIC_RESTART_COUNT"  # how often a launcher has started the processes of this machine before
 
 
 def usable_cores() -> int:
@@ -37,13 +40,44 @@ def launcher_store() -> tuple[str, int, int] | None:
     return os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), int(os.environ["RANK"])
 
 
+def launch_variables(rank: int, places: Sequence[str], port: int, attempt: int) -> dict[str, str]:
+    """The variables of one of several processes that train as one, as a launcher sets them; of one alone, only the attempt.
+
+    Args:
+        rank: the number of the process.
+        places: the address of each process; processes of one machine are next to each other.
+        port: a free port on the machine of the first process.
+        attempt: how often all of them have been started before.
+
+    >>> launch_variables(2, ["10.0.0.1", "10.0.0.2", "10.0.0.2"], 29400, 0)["LOCAL_RANK"]
+    '1'
+    """
+    again = {RESTARTS: str(attempt)}
+    if len(places) == 1:
+        return again
+    here = places[rank]
+    numbers = {
+        "RANK": rank,
+        "WORLD_SIZE": len(places),
+        "LOCAL_RANK": rank - places.index(here),
+        "LOCAL_WORLD_SIZE": places.count(here),
+        "MASTER_PORT": port,
+    }
+    return again | {"MASTER_ADDR": places[0]} | {name: str(number) for name, number in numbers.items()}
+
+
 def may_replace_another() -> bool:
     """Whether a launcher may have started this process in the place of one that ended a moment ago.
 
     The launcher of one machine says so. On several machines a launcher counts only the failures on its own.
     """
-    restarted = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    restarted = int(os.environ.get(RESTARTS, "0")) > 0
     return restarted or launched_processes() > local_processes(launched_processes())
+
+
+def take_the_place_of_another() -> None:
+    """Say that this process may have been started in the place of one that ended a moment ago."""
+    os.environ.setdefault(RESTARTS, "1")
 
 
 def cores_per_process() -> int:

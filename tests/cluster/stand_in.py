@@ -55,6 +55,20 @@ class StandIn:
     def __init__(self, seed=0, deaths=0.0, cpus=3):
         self.draws, self.deaths, self.cpus, self.died = random.Random(seed), deaths, cpus, 0
         self.exceptions = types.SimpleNamespace(RayError=RayError, RayTaskError=RayTaskError)
+        self.rooms = []  # placement groups that are held
+        strategy = types.SimpleNamespace(PlacementGroupSchedulingStrategy=lambda room, number: (room, number))
+        self.util = types.SimpleNamespace(
+            placement_group=self._room,
+            remove_placement_group=self.rooms.remove,
+            scheduling_strategies=strategy,
+            get_node_ip_address=lambda: "127.0.0.1",
+        )
+
+    def _room(self, shares, strategy):
+        needed = sum(share["CPU"] for share in shares)
+        room = types.SimpleNamespace(wait=lambda _: needed <= self.cpus)
+        self.rooms.append(room)
+        return room
 
     def cluster_resources(self):
         return {"CPU": float(self.cpus)}
@@ -76,7 +90,11 @@ class StandIn:
             self._run(self.draws.choice(actors))
         return [self.draws.choice([call for call in calls if call.done])], []
 
-    def get(self, call):
+    def get(self, call, timeout=None):
+        if isinstance(call, list):
+            return [self.get(one) for one in call]
+        while not call.done:
+            self._run(call.actor)
         if call.error is not None:
             raise call.error
         return call.answer

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from shortlist.errors import InputError
-from shortlist.recipes import TuningResult, tune, tuning
+from shortlist.recipes import TuningResult, trials, tune
 from shortlist.training import train
 from tests.recipes.searches import NAMES, RECIPE, VALUES, Killed, lines, search
 
@@ -27,8 +27,8 @@ def test_killed_between_the_end_of_a_trial_and_its_line(tmp_path, monkeypatch):
         written.extend([path.name] if path.name == "trials.jsonl" else [])
         whole(path, text)
 
-    whole = tuning.write_text
-    monkeypatch.setattr(tuning, "write_text", dies)
+    whole = trials.write_text
+    monkeypatch.setattr(trials, "write_text", dies)
     with pytest.raises(Killed):
         search(tmp_path / "s")
     monkeypatch.undo()

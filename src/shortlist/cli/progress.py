@@ -126,8 +126,10 @@ class TrainingBar(Callback):
         self.heading = ""
 
     def training_started(self, steps: int, steps_per_epoch: int, rows: int, done: int) -> None:
-        """Show the progress bar."""
+        """Show the progress bar; that of an attempt before this one is removed."""
         self.print_heading()
+        if self.progress is not None:
+            self.progress.stop()
         self._rows, self._done, self._per_epoch, self._since = rows, done, steps_per_epoch, time.monotonic()
         self._estimate = TimeEstimate(steps, done)
         if done and done < steps:

@@ -97,14 +97,19 @@ def train(
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard/--no-tensorboard", help="Also write curves for TensorBoard, if it is installed.")
     ] = True,
+    engine: options.EngineName = "local",
+    address: options.Address = None,
+    workers: options.Workers = None,
 ) -> None:
     """Train a classifier that answers with sets of labels, calibrate and test it, and write a report."""
     if network is not None and backbone is not None:
         raise InputError("expected --network or --backbone, got both: --network replaces the backbone")
     if resume not in (None, ALONE, "auto"):
         raise InputError(f"--resume: expected nothing after it, or auto, got {resume!r}")
+    from shortlist.cli.engines import Engine
     from shortlist.cli.training import changes, requested_job, run_training
 
+    where = Engine(engine, address, workers)
     given = {
         "method": method,
         "k": k,
@@ -117,7 +122,7 @@ def train(
     }
     how: bool | Literal["auto"] = "auto" if resume == "auto" else resume is not None
     job = requested_job(data, recipe, changes(given, settings), out, resume=how)
-    run_training(job, resume=how, device=device, tensorboard=tensorboard, network=network)
+    run_training(job, resume=how, device=device, tensorboard=tensorboard, network=network, engine=where)
 
 
 def recipes(

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from shortlist.cli.console import Bar, emit, say, show, warn
+from shortlist.cli.engines import LOCAL, Engine, imported_modules
 from shortlist.cli.networks import networks_by_option
 from shortlist.cli.progress import TrainingBar
 from shortlist.cli.runs import resumable
@@ -14,7 +16,7 @@ from shortlist.machine import is_first_process
 from shortlist.recipes import all_recipes, find_recipe, published_numbers
 from shortlist.recipes.published_tables import published_tables
 from shortlist.report import Table, headline
-from shortlist.runs import Job, resolve_job, train_job
+from shortlist.runs import Job, Run, resolve_job, train_job
 from shortlist.training import Recipe
 from shortlist.training.beginning import Resume
 from shortlist.training.run_folder import RunFolder
@@ -44,13 +46,22 @@ def changes(given: dict[str, Any], settings: Sequence[str] | None) -> dict[str, 
     return found
 
 
-def run_training(job: Job, *, resume: Resume, device: str, tensorboard: bool = True, network: str | None = None) -> None:
+def run_training(
+    job: Job,
+    *,
+    resume: Resume,
+    device: str,
+    tensorboard: bool = True,
+    network: str | None = None,
+    engine: Engine = LOCAL,
+) -> None:
     """Train and show the result; of several processes, only the first prints."""
+    how = {"resume": resume, "tensorboard": tensorboard, "network": network}
     with networks_by_option(), resumable("train", job.folder, RunFolder(job.folder).how_to_resume):
-        _train_and_show(job, resume=resume, device=device, tensorboard=tensorboard, network=network)
+        _train_and_show(job, device, engine, **how)
 
 
-def _train_and_show(job: Job, **how: Any) -> None:
+def _train_and_show(job: Job, device: str, engine: Engine, **how: Any) -> None:
     recipe, bars = job.recipe, dict[str, Bar]()
 
     def reading(name: str, done: int, total: int) -> None:
@@ -58,22 +69,35 @@ def _train_and_show(job: Job, **how: Any) -> None:
             bar.print_heading()
         bars.setdefault(name, Bar(f"reading {name}", total)).at(done)
         if done == total:
-            bars[name].__exit__(None, None, None)
+            bars.pop(name).__exit__(None, None, None)  # they may be read again, after a worker has died
 
     heading = f"training {how['network'] or recipe.backbone} with {recipe.method} on {recipe.data}, in {job.folder}"
     with TrainingBar(recipe.epochs, heading) as bar:
-        run, trained = train_job(job, callback=bar, progress=reading, **how)
-    if not trained.is_main_process:
+        run = _trained(job, device, engine, callback=bar, progress=reading, **how)
+    if run is None:
         return
-    evaluation = run.evaluate()
-    show(headline(evaluation).transposed())
+    show(headline(run.evaluate()).transposed())
     distance = run.distance_to_optimum()
     if distance is not None:
-        say(distance.sentence(recipe.k_for(len(trained.classifier.classes))))
-    for remark in dict.fromkeys(trained.remarks):
+        say(distance.sentence(recipe.k_for(run.predictions().num_classes)))
+    for remark in dict.fromkeys(run.remarks):
         if remark not in bar.messages:
             warn(remark)
     say(f"classifier: {run.classifier_path}", f"report: {run.report_path}")
+
+
+def _trained(job: Job, device: str, engine: Engine, **how: Any) -> Run | None:
+    """The run, trained here or by workers; None in other processes than the first."""
+    if engine.name == "local":
+        run, trained = train_job(job, device=device, **how)
+        return run if trained.is_main_process else None
+    from shortlist.cluster.training import check_begins, train_job as train_job_by_workers
+
+    check_begins(job, how["network"], how["resume"])  # before Ray is started, which takes a while
+    with engine.trainers(device) as pool:
+        assert pool is not None
+        # Each worker opens the data for itself, as each process of a launcher does.
+        return train_job_by_workers(pool, replace(job, dataset=None), imports=imported_modules(), **how)
 
 
 def show_recipes(name: str | None, *, as_json: bool) -> None:

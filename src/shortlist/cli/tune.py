@@ -33,11 +33,27 @@ def tune(
         Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Folder of the search; runs/tune-NAME by default.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the search in --out.")] = False,
+    halving: Annotated[
+        int | None,
+        typer.Option(
+            "--halving",
+            metavar="N",
+            help="Stop the worse trials early: in each of several rounds, only the best one in N goes on.",
+        ),
+    ] = None,
     device: DeviceName = "auto",
     as_json: options.Json = False,
+    engine: options.EngineName = "local",
+    address: options.Address = None,
+    workers: options.Workers = None,
 ) -> None:
     """Search over a grid of settings and choose the best on validation rows; every trial is a run of its own."""
-    from shortlist.cli.tuning import run_search
+    from shortlist.checks import whole
+    from shortlist.cli.engines import Engine
+    from shortlist.cli.tuning import SearchOptions, run_search
 
+    if halving is not None:
+        whole(2)("--halving", halving)
     given = {"method": method, "k": k, "rule": rule, "epochs": epochs, "backbone": backbone, "seed": seed}
-    run_search(data, recipe, given, settings, grid, out, resume=resume, device=device, as_json=as_json)
+    how = SearchOptions(resume, device, halving, Engine(engine, address, workers))
+    run_search(data, recipe, given, settings, grid, out, how, as_json=as_json)

@@ -4,17 +4,37 @@ import json
 import math
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from shortlist.cli.console import emit, say, show
+from shortlist.cli.engines import Engine, imported_modules
 from shortlist.cli.progress import TrialLines
 from shortlist.cli.runs import resumable
 from shortlist.cli.training import changes, requested_job
-from shortlist.recipes import parse_grid, tune as search
-from shortlist.recipes.tuning import TUNING, search_in, trials_in
+from shortlist.recipes import TuningResult, parse_grid, tune as search
+from shortlist.recipes.trials import trials_in
+from shortlist.recipes.tuning import TUNING, halving_in, search_in
 from shortlist.runs import Job
 from shortlist.runs.job import apply_settings
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How to search.
+
+    Args:
+        resume: continue the search in the folder.
+        device: as for ``train``.
+        halving: see :func:`shortlist.recipes.tune`.
+        engine: who trains.
+    """
+
+    resume: bool
+    device: Any
+    halving: int | None
+    engine: Engine
 
 
 def run_search(
@@ -24,9 +44,8 @@ def run_search(
     settings: Sequence[str] | None,
     grid: Sequence[str] | None,
     out: Path | None,
+    how: SearchOptions,
     *,
-    resume: bool,
-    device: Any,
     as_json: bool,
 ) -> None:
     """Search, or continue a search, and show the trials.
@@ -38,11 +57,10 @@ def run_search(
         settings: settings given with ``--set``.
         grid: the values to try, as texts; the grid of the recipe by default.
         out: the folder of the search.
-        resume: continue the search in the folder.
-        device: as for ``train``.
+        how: to search.
         as_json: print the trials as JSON.
     """
-    wanted = changes(given, settings)
+    wanted, resume = changes(given, settings), how.resume
     if resume and data is None and recipe is None and out is not None:
         job = Job(apply_settings(search_in(out)[0], wanted), out)
     else:
@@ -53,22 +71,27 @@ def run_search(
         values = {"rule": (job.recipe.rule,), **values}  # a rule that was typed does not follow k, as for train
     if resume and values is None:
         values = search_in(folder)[1]
+    halving = halving_in(folder) if resume and how.halving is None else how.halving
+    chosen = {"grid": values, "resume": resume, "callback": TrialLines(), "halving": halving}
     with resumable("tune", folder, lambda reached: _how_to_resume(folder)):
-        found = search(
-            job.recipe,
-            folder,
-            grid=values,
-            resume=resume,
-            device=device,
-            callback=TrialLines(),
-            dataset=job.dataset,
-        )
+        found = _searched(job, folder, how, chosen)
     if as_json:
         emit(json.dumps([trial.record() for trial in found.trials], indent=2, ensure_ascii=False) + "\n")
     else:
         show(found.table())
     best = ", ".join(f"{name} {value}" for name, value in found.best.values.items())
     say(f"best on validation: {best}, in {folder / found.best.folder}")
+
+
+def _searched(job: Job, folder: Path, how: SearchOptions, chosen: dict[str, Any]) -> TuningResult:
+    """What was found, by trials here or by workers."""
+    if how.engine.name == "local":
+        return search(job.recipe, folder, device=how.device, dataset=job.dataset, **chosen)
+    with how.engine.trainers(how.device) as pool:
+        from shortlist.cluster import tune as search_by_workers
+
+        assert pool is not None
+        return search_by_workers(pool, job.recipe, folder, imports=imported_modules(), **chosen)
 
 
 def _how_to_resume(folder: Path) -> str:

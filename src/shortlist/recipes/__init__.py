@@ -3,7 +3,8 @@
 from shortlist.recipes.grids import paper_values, parse_grid
 from shortlist.recipes.menu import all_recipes, find_recipe
 from shortlist.recipes.published import Published, published_numbers
-from shortlist.recipes.tuning import Trial, TuningResult, tune
+from shortlist.recipes.trials import Trial
+from shortlist.recipes.tuning import TuningResult, tune
 
 __all__ = [
     "Published",

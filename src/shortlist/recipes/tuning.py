@@ -3,109 +3,39 @@
 ========================= =======================================================================================
 tuning.json               the recipe, the grid and a digest of the data
 rows.safetensors          fingerprint of every row of the data, to tell what has changed when the search is resumed
-trials.jsonl              one line per finished trial: its values, its validation result, its folder
+trials.jsonl              one line per finished trial, in the order of the grid: its values, its validation result, its folder
 trial-000, trial-001, …   the run of each trial, as :func:`~shortlist.training.train` writes it
 ========================= =======================================================================================
 """
 
 import json
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from shortlist.checks import Check, number as number_check, optional, text, whole
+from shortlist.checks import whole
 from shortlist.data.adapters import as_dataset
 from shortlist.errors import InputError
 from shortlist.files import write_text
 from shortlist.locks import locked_folder
 from shortlist.machine import launched_processes
-from shortlist.recipes.grids import MANY, checked_grid, trial_recipes, written
+from shortlist.recipes.grids import MANY, checked_grid, trial_recipes
+from shortlist.recipes.halving import Round, going_on, rounds_of
+from shortlist.recipes.trial_runs import Each, Elsewhere, Ended, Here, Train, TrialJob, TrialTask, one_after_another
+from shortlist.recipes.trials import Trial, best_of, measured_trial, trials_in, write_trials
 from shortlist.report.table import Table
-from shortlist.training.callbacks import Callback, Callbacks
+from shortlist.training.callbacks import Callback
 from shortlist.training.fingerprint import DataFingerprint, fingerprint
-from shortlist.training.monitor import Monitor
 from shortlist.training.recipe import PATH, Recipe
 from shortlist.training.run_folder import ROWS, RunFolder, data_changed
-from shortlist.words import listed, shown
 
 if TYPE_CHECKING:
     from shortlist.training.devices import Device
-    from shortlist.training.run import TrainingResult
 
-TUNING, TRIALS = "tuning.json", "trials.jsonl"
+TUNING = "tuning.json"
 FORMAT = "shortlist-tuning/1"
-Train: TypeAlias = Callable[..., "TrainingResult"]
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One combination of the grid and its validation result.
-
-    Args:
-        folder: name of the folder of its run, inside that of the search.
-        values: the values of the settings that are searched over.
-        monitor: the validation metric that trials are compared by; None for a failed trial.
-        value: its best value over the epochs.
-        epoch: the epoch with this value.
-        metrics: all validation metrics of that epoch; those that :class:`~shortlist.training.monitor.Monitor` breaks ties by
-            decide between trials of equal value.
-        seconds: training time, over all epochs.
-        failed: the error message of a failed trial, else None.
-    """
-
-    folder: str
-    values: Mapping[str, Any]
-    monitor: str | None = None
-    value: float | None = None
-    epoch: int | None = None
-    seconds: float | None = None
-    failed: str | None = None
-    metrics: Mapping[str, float] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        # JSON has lists for tuples.
-        values = {name: tuple(value) if isinstance(value, list) else value for name, value in self.values.items()}
-        object.__setattr__(self, "values", MappingProxyType(values))
-        object.__setattr__(self, "metrics", MappingProxyType(dict(self.metrics)))
-
-    @staticmethod
-    def from_record(record: Any) -> "Trial":
-        """The trial that was read from a file; an error names what cannot be part of one."""
-        if not isinstance(record, dict) or record.keys() != CHECKS.keys():
-            raise InputError(f"trial: expected {listed(list(CHECKS))}, got {shown(record)}")
-        return Trial(**{name: check(name, record[name]) for name, check in CHECKS.items()})
-
-    def record(self) -> dict[str, Any]:
-        """The trial as plain values, for JSON."""
-        return {part.name: getattr(self, part.name) for part in fields(self)} | {
-            "values": dict(self.values),
-            "metrics": dict(self.metrics),
-        }
-
-
-def _values(name: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InputError(f"{name}: expected values by name, got {shown(value)}")
-    return value
-
-
-def _numbers(name: str, value: Any) -> dict[str, float]:
-    return {str(key): number_check()(f"{name}[{key!r}]", found) for key, found in _values(name, value).items()}
-
-
-CHECKS: Mapping[str, Check] = {
-    "folder": text,
-    "values": _values,
-    "monitor": optional(text),
-    "value": optional(number_check()),
-    "epoch": optional(whole(1)),
-    "seconds": optional(number_check(least=0)),
-    "failed": optional(text),
-    "metrics": _numbers,
-}
 
 
 @dataclass(frozen=True)
@@ -129,8 +59,12 @@ class TuningResult:
             [trial.folder, *(trial.values[name] for name in names), trial.value, trial.epoch, trial.seconds, trial.failed or ""]
             for trial in self.trials
         ]
+        columns = ["trial", *names, str(self.best.monitor), "epoch", "seconds", "failed"]
         formats = ["", *[""] * len(names), ".4f", "", ".1f", ""]
-        return Table(["trial", *names, str(self.best.monitor), "epoch", "seconds", "failed"], rows, formats)
+        if any(trial.stopped is not None for trial in self.trials):
+            rows = [[*row, trial.stopped] for row, trial in zip(rows, self.trials, strict=True)]
+            columns, formats = [*columns, "stopped after"], [*formats, ""]
+        return Table(columns, rows, formats)
 
 
 def tune(
@@ -143,6 +77,9 @@ def tune(
     callback: Callback | None = None,
     train: Train | None = None,
     dataset: Any = None,
+    halving: int | None = None,
+    each: Each | None = None,
+    imports: Sequence[str] = (),
 ) -> TuningResult:
     """Train every combination of a grid and find the one with the best validation value.
 
@@ -159,6 +96,10 @@ def tune(
         callback: notified as each trial proceeds.
         train: the function that trains; :func:`~shortlist.training.train` by default.
         dataset: used in place of the recipe's data; anything that :func:`~shortlist.data.as_dataset` takes.
+        halving: stop the worse trials early: in each of several rounds, only one in so many goes on (see
+            :mod:`shortlist.recipes.halving`). None trains all to their end.
+        each: runs the trials, in place of this process: ``Pool.each`` of a cluster, see :func:`shortlist.cluster.tune`.
+        imports: modules that workers import first.
 
     >>> import tempfile
     >>> recipe = Recipe("tiny", "flora:species=6,genera=2,train=64,val=32,test=32,size=8", backbone="plain-8", epochs=1)
@@ -178,36 +119,41 @@ def tune(
     checked = checked_grid(recipe.grid if grid is None else grid, recipe)
     opened = None if dataset is None else as_dataset(dataset)
     wanted = trial_recipes(recipe, checked, MANY if opened is None else len(opened.classes))
-    search = _Search(folder, recipe, checked, wanted, device, callback, train, opened)
+    plan = [] if halving is None else rounds_of(wanted, whole(2)("halving", halving))
+    search = _Search(folder, recipe, checked, wanted, device, callback, train, opened, halving, plan, each, tuple(imports))
     search.check_folder(resume)
     with locked_folder(folder):
         search.check_folder(resume)  # again, now that no other process can write to it
         trials = search.run()
-    best = _best(trials)
+    best = best_of(trial for trial in trials if trial.stopped is None)
+    if best is None:
+        failed = next(trial for trial in trials if trial.failed is not None)
+        every = "every trial" if halving is None else "every trial that was not stopped"
+        raise InputError(f"{every} failed; the first, {failed.folder}, with: {failed.failed}")
     return TuningResult(tuple(trials), best, wanted[trials.index(best)])
 
 
 def search_in(folder: str | Path) -> tuple[Recipe, dict[str, tuple[Any, ...]]]:
     """The recipe and the grid of the search in a folder."""
+    found = _description(folder)
+    recipe = Recipe.from_record(found.get("recipe", {}))
+    return recipe, {name: tuple(values) if isinstance(values, list) else () for name, values in found["grid"].items()}
+
+
+def halving_in(folder: str | Path) -> int | None:
+    """The factor by which the search in a folder halves, if it does."""
+    found = _description(folder).get("halving")
+    return None if found is None else whole(2)("halving", found)
+
+
+def _description(folder: str | Path) -> dict[str, Any]:
     described = Path(folder) / TUNING
     if not described.exists():
         raise InputError(f"{folder} holds no search to resume: check the folder, or begin a search without resuming")
     found = _read_json(described)
     if not isinstance(found, dict) or found.get("format") != FORMAT or not isinstance(found.get("grid"), dict):
         raise InputError(f"cannot read {described}: expected a search of the format {FORMAT}")
-    recipe = Recipe.from_record(found.get("recipe", {}))
-    return recipe, {name: tuple(values) if isinstance(values, list) else () for name, values in found["grid"].items()}
-
-
-def trials_in(folder: str | Path) -> list[Trial]:
-    """The finished trials of the search in a folder."""
-    path = Path(folder) / TRIALS
-    if not path.exists():
-        return []
-    try:
-        return [Trial.from_record(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"cannot read {path}: {error}; choose another folder") from error
+    return found
 
 
 class _Search:
@@ -223,11 +169,22 @@ class _Search:
         callback: Callback | None,
         train: Train | None,
         dataset: Any,
+        halving: int | None,
+        plan: Sequence[Round],
+        each: Each | None,
+        imports: tuple[str, ...],
     ):
         self.folder, self.recipe, self.grid, self.wanted = folder, recipe, grid, wanted
         self.device, self.callback, self.train = device, callback, train
-        self._dataset = dataset
+        self.halving, self.plan, self.each, self.imports = halving, plan, each, imports
+        self._given = self._dataset = dataset
+        self._digest = ""
         self._messages: set[str] = set()
+        names = [f"trial-{number:03d}" for number in range(len(wanted))]
+        self._tasks = {
+            name: TrialTask(name, f"trial {number} of {len(wanted)}", {key: one.settings()[key] for key in grid}, one)
+            for number, (name, one) in enumerate(zip(names, wanted, strict=True), 1)
+        }
 
     def check_folder(self, resume: bool) -> None:
         """Raise an error unless the folder is new or, to resume, holds this search."""
@@ -255,6 +212,9 @@ class _Search:
                 f"{self.folder} holds a search over another grid ({_listed(self.grid)} here, {_listed(grid)} there): "
                 "resume it with its own grid, or choose another folder"
             )
+        halving = halving_in(self.folder)
+        if halving != self.halving:
+            raise InputError(f"halving: expected {halving}, as the search in {self.folder} began, got {self.halving}")
 
     def run(self) -> list[Trial]:
         """Train all trials that have not succeeded yet, in the order of the grid."""
@@ -263,113 +223,106 @@ class _Search:
         if new:
             self._describe()
         try:
-            if self._dataset is None and not all(name in found for name in self._names()):
+            if self._dataset is None and not all(name in found for name in self._tasks):
                 self._dataset = as_dataset(self.recipe.data)  # opened once for all trials
             if self._dataset is not None:
-                self._check_data(fingerprint(self._dataset.splits, self._dataset.classes, self._dataset.superclasses))
+                data = fingerprint(self._dataset.splits, self._dataset.classes, self._dataset.superclasses)
+                self._check_data(data)
+                self._digest = data.digest
         except BaseException:
             if new:
                 (self.folder / TUNING).unlink()
             raise
-        for number, (name, wanted) in enumerate(zip(self._names(), self.wanted, strict=True), 1):
-            if name in found:
-                continue
-            values = {setting: wanted.settings()[setting] for setting in self.grid}
-            self._say(f"trial {number} of {len(self.wanted)}: {written(values)}")
-            found[name] = self._trial(name, values, wanted)
-            self._write([found[other] for other in self._names() if other in found])
-        return [found[name] for name in self._names()]
+        job = self._job()
+        for one in self.plan:
+            self._pause(job, found, one)
+        waiting = [task for name, task in self._tasks.items() if name not in found]
+        for ended in self._run(job, waiting):
+            self._record(found, ended.trial)
+        return [found[name] for name in self._tasks]
+
+    def _job(self) -> TrialJob:
+        if self.each is None:
+            return Here(self.folder, self.device, self._dataset, self.train, self.callback)
+        source = self.recipe.data if self._given is None else self._given
+        folder = self.folder.absolute()
+        return Elsewhere(folder, self.device, source, self._digest, self.train, os.getcwd(), self.imports)
+
+    def _run(self, job: TrialJob, tasks: Sequence[TrialTask]) -> Iterator[Ended]:
+        """Run some trials, and say what came of them."""
+        for place, ended in (self.each or one_after_another)(job, tasks):
+            new = [sentence for sentence in ended.of_data if sentence not in self._messages]
+            self._messages.update(new)
+            trial = ended.trial
+            if self.each is not None:
+                reached = "" if trial.value is None else f" ({trial.monitor} {trial.value:.4f}, epoch {trial.epoch})"
+                new += [tasks[place].described + reached, *ended.messages]
+            for sentence in new:
+                self._say(sentence)
+            if trial.failed is not None:
+                self._say(f"{trial.folder} failed: {trial.failed}")
+            yield ended
+
+    def _pause(self, job: TrialJob, found: dict[str, Trial], one: Round) -> None:
+        """Let all trials that are still there come to a pause, and stop the worse of them."""
+        if any(trial.stopped == one.until for trial in found.values()):
+            return  # decided before the search was interrupted
+        waiting = [
+            replace(task, until=one.until)
+            for name, task in self._tasks.items()
+            if name not in found and len(RunFolder(self.folder / name).history) < one.until
+        ]
+        for ended in self._run(job, waiting):
+            if not ended.paused or ended.trial.failed is not None:
+                self._record(found, ended.trial)
+        there = [self._reached(name, one.until) for name in self._tasks if name not in found or found[name].is_whole]
+        kept = going_on(there, one.keep)
+        worse = [trial for trial in there if trial.folder not in kept and trial.folder not in found]
+        for trial in worse:
+            self._say(f"{trial.folder} is stopped after epoch {one.until}: {len(kept)} of {len(there)} go on")
+        if worse:
+            found |= {trial.folder: replace(trial, stopped=one.until) for trial in worse}
+            self._write(found)
+
+    def _reached(self, name: str, until: int) -> Trial:
+        """What a trial had reached after this epoch, as its run recorded it."""
+        history = [line for line in RunFolder(self.folder / name).history if line["epoch"] <= until]
+        return measured_trial(name, self._tasks[name].values, history)
+
+    def _record(self, found: dict[str, Trial], trial: Trial) -> None:
+        found[trial.folder] = trial
+        self._write(found)
+
+    def _write(self, found: Mapping[str, Trial]) -> None:
+        """The lines of all trials that have ended, in the order of the grid, whoever ended first."""
+        write_trials(self.folder, [found[name] for name in self._tasks if name in found])
 
     def _describe(self, **more: Any) -> None:
-        record = {"format": FORMAT, "recipe": self.recipe.record(), "grid": _plain(self.grid), **more}
+        halving = {} if self.halving is None else {"halving": self.halving}
+        record = {"format": FORMAT, "recipe": self.recipe.record(), "grid": _plain(self.grid), **halving, **more}
         write_text(self.folder / TUNING, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
 
     def _check_data(self, data: DataFingerprint) -> None:
         """Raise an error if the data are not those that the search began with; those of a new search are recorded."""
         record = _read_json(self.folder / TUNING).get("data")
-        if record is None and not any(map(RunFolder.holds_run, map(self.folder.joinpath, self._names()))):
+        if record is None and not any(map(RunFolder.holds_run, map(self.folder.joinpath, self._tasks))):
             data.save(self.folder / ROWS)
             self._describe(data=data.record())
         elif not isinstance(record, dict) or record.get("digest") != data.digest:
             raise data_changed(self.folder, "search", data)
 
-    def _names(self) -> list[str]:
-        return [f"trial-{number:03d}" for number in range(len(self.wanted))]
-
-    def _trial(self, name: str, values: Mapping[str, Any], wanted: Recipe) -> Trial:
-        place = self.folder / name
-        begun = RunFolder.holds_run(place)  # interrupted, or finished but not yet recorded
-        try:
-            callback = None if self.callback is None else _Once(self.callback, self._messages)
-            trained = self._train()(wanted, place, resume=begun, device=self.device, callback=callback, dataset=self._dataset)
-        except InputError as error:
-            self._say(f"{name} failed: {error}")
-            return Trial(name, values, failed=str(error))
-        return _measured(name, values, trained.history)
-
-    def _train(self) -> Train:
-        if self.train is not None:
-            return self.train
-        from shortlist.training.run import train  # imports accelerate, which listing recipes does not need
-
-        return train
-
     def _say(self, sentence: str) -> None:
         if self.callback is not None:
             self.callback.message(sentence)
 
-    def _write(self, trials: Sequence[Trial]) -> None:
-        lines = [json.dumps(_plain(trial.record()), ensure_ascii=False) for trial in trials]
-        write_text(self.folder / TRIALS, "".join(line + "\n" for line in lines))
-
     def _ended(self) -> dict[str, Trial]:
-        """The successful trials, by the name of their folder."""
-        return {trial.folder: trial for trial in trials_in(self.folder) if trial.failed is None}
+        """The trials that are not run again, by the name of their folder.
 
-
-class _Once(Callbacks):
-    """Passes on the messages of a trial, except those about the data that earlier trials have already given."""
-
-    def __init__(self, callback: Callback, messages: set[str]):
-        super().__init__(callback)
-        self.messages, self.begun = messages, False
-
-    def training_started(self, steps: int, steps_per_epoch: int, rows: int, done: int) -> None:
-        """Messages from here on are about this trial."""
-        self.begun = True
-        super().training_started(steps, steps_per_epoch, rows, done)
-
-    def message(self, sentence: str) -> None:
-        """Pass it on; only once if it is about the data."""
-        if self.begun or sentence not in self.messages:
-            super().message(sentence)
-        if not self.begun:
-            self.messages.add(sentence)
-
-
-def _measured(name: str, values: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> Trial:
-    """The trial with the result of its best epoch."""
-    seconds = round(sum(line.get("seconds") or 0.0 for line in history), 3)
-    best = next((line for line in reversed(history) if line.get("best")), None)
-    if best is None:
-        return Trial(
-            name, values, seconds=seconds, failed="the validation metric was NaN in every epoch: lower lr, or set clip=1"
-        )
-    measured = {key: value for key, value in best["metrics"].items() if value is not None and math.isfinite(value)}
-    return Trial(name, values, str(best["monitor"]), float(best["value"]), int(best["epoch"]), seconds, metrics=measured)
-
-
-def _best(trials: Sequence[Trial]) -> Trial:
-    """The trial with the best value; of equals the first of those that the tie breakers of the monitor prefer."""
-    best: Trial | None = None
-    for trial in trials:
-        if trial.value is not None and trial.monitor is not None:
-            monitor = Monitor(trial.monitor, 1, None)
-            if monitor.better(trial.metrics, None if best is None else best.metrics):
-                best = trial
-    if best is None:
-        raise InputError(f"every trial failed; the first, {trials[0].folder}, with: {trials[0].failed}")
-    return best
+        Those that failed are tried again, unless others have been stopped since: who goes on was decided without them.
+        """
+        trials = trials_in(self.folder)
+        decided = any(trial.stopped is not None for trial in trials)
+        return {trial.folder: trial for trial in trials if trial.failed is None or decided}
 
 
 def _read_json(path: Path) -> Any:

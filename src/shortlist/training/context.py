@@ -20,6 +20,7 @@ class TrainingContext:
         checkpoint_seconds: minimum time between checkpoints.
         validation_batch: rows per batch in validation.
         data: digest of the data, which checkpoints keep.
+        until: the epoch after which training pauses, if it is not the last.
     """
 
     accelerator: Accelerator
@@ -28,6 +29,7 @@ class TrainingContext:
     checkpoint_seconds: float = 30.0
     validation_batch: int = 1024
     data: str = ""
+    until: int | None = None
 
     @property
     def dtype(self) -> torch.dtype | None:

@@ -1,6 +1,7 @@
 """Ctrl-C and SIGTERM in training: the current step finishes and a checkpoint is saved; a second Ctrl-C stops immediately.
 
-Before training begins, a process that waits for others has nothing to save and ends at once.
+Before training begins, a process that waits for others has nothing to save and ends at once. A training in a thread receives no
+signals; it is asked to stop by a call.
 """
 
 import signal
@@ -36,6 +37,10 @@ class Terminated(SystemExit):
         return self.message
 
 
+class Paused(Exception):
+    """Training has reached the epoch at which it was to pause, and its checkpoint is saved."""
+
+
 @dataclass
 class StopRequest:
     """Whether training was asked to stop, and by which signal."""
@@ -50,6 +55,16 @@ class StopRequest:
     def exception(self, message: str) -> Interrupted | Terminated:
         """What to raise once the checkpoint is saved."""
         return Terminated(message) if self.by is signal.SIGTERM else Interrupted(message)
+
+
+_listening: list[StopRequest] = []  # those of the trainings of this process that are under way
+
+
+def ask_to_stop(by: signal.Signals) -> bool:
+    """Ask the trainings of this process to stop, as this signal would; whether there are any."""
+    for stop in _listening:
+        stop.by = stop.by or by
+    return bool(_listening)
 
 
 @contextmanager
@@ -73,9 +88,11 @@ def deferred_signals() -> Iterator[StopRequest]:
         before[signal.SIGCHLD] = signal.getsignal(signal.SIGCHLD)
     for number in deferred:
         signal.signal(number, _asking(stop))
+    _listening.append(stop)
     try:
         yield stop
     finally:
+        _listening.remove(stop)
         for number, handler in before.items():
             if (number in deferred or number not in usual) and handler is not None:
                 signal.signal(number, handler)

@@ -34,7 +34,7 @@ from shortlist.training.failures import (
 from shortlist.training.fused_head import uses_fused_head
 from shortlist.training.gradients import GradientWatch
 from shortlist.training.history import normalizer_entry
-from shortlist.training.interruption import Interrupted, StopRequest, Terminated, deferred_signals
+from shortlist.training.interruption import Interrupted, Paused, StopRequest, Terminated, deferred_signals
 from shortlist.training.loaded_data import check_readable
 from shortlist.training.model_state import ModelState
 from shortlist.training.monitor import Monitor
@@ -47,7 +47,6 @@ from shortlist.training.scoring import score_rows
 
 MOST_NAMED = 10  # unreadable pictures that are reported by name
 MOST_OVERFLOWS = 50  # float16 steps in a row that overflow; the scale, which begins at 2**16, is halved after each
-
 
 Step: TypeAlias = tuple[list[MicroBatch], list[Batch]]  # the micro-batches of a step, and their rows
 
@@ -117,14 +116,13 @@ class Loop:
         self.network.train()
         self._clock = time.perf_counter()
         ready = self._batches(state.step, self.steps)
+        self._leave_if_asked(stop)
         while (found := self._next(stop, ready)) is not None:
             self._step_or_leave(stop, *found)
             state.step += 1
             if state.step % epoch_steps == 0 and self._end_epoch(state.step // epoch_steps):
                 break
-            if self._should_stop(stop):
-                self.save()
-                raise self._stopped(stop)
+            self._leave_if_asked(stop)
             if time.monotonic() - last_saved >= self.context.checkpoint_seconds:
                 self.save()
                 last_saved = time.monotonic()
@@ -132,6 +130,13 @@ class Loop:
         self.save()
         if self._should_stop(stop):
             raise self._stopped(stop)
+
+    def _leave_if_asked(self, stop: StopRequest) -> None:
+        """Save a checkpoint and leave, after a signal or the epoch at which to pause."""
+        until = self.context.until
+        if self._should_stop(stop) or (until is not None and self.state.step >= until * self.sampler.steps_per_epoch):
+            self.save()
+            raise self._stopped(stop) if stop.requested else Paused(f"paused after epoch {until} of {self.recipe.epochs}")
 
     def _should_stop(self, stop: StopRequest) -> bool:
         """Whether to stop here; of several processes the first decides, because it writes the checkpoint."""
@@ -142,11 +147,9 @@ class Loop:
         try:
             return next(ready, None)
         except RuntimeError as error:
-            # A signal that asks to stop may have reached the workers as well.
-            if not is_worker_death(error) or not self._should_stop(stop):
-                raise
-            self.save()
-            raise self._stopped(stop) from error
+            if is_worker_death(error):  # a signal that asks to stop may have reached the workers as well
+                self._leave_if_asked(stop)
+            raise
 
     def _step_or_leave(self, stop: StopRequest, parts: list[MicroBatch], batches: list[Batch]) -> None:
         """Take a step; if the first process has stopped, the others fail while waiting for it and stop too."""
@@ -179,7 +182,8 @@ class Loop:
         # Dropout and noise of losses are functions of the seed, the step and the process: there is no random state to save.
         own = step * accelerator.num_processes + accelerator.process_index
         seed_step(derived_seed(self.recipe.seed, Purpose.TRAINING_STEP, own), accelerator.device)
-        before = BufferSnapshot(self._running_modules()) if self.recipe.skip_nonfinite else None
+        link = [] if self.criterion.link is None else [self.criterion.link]
+        before = BufferSnapshot([self.network, *link]) if self.recipe.skip_nonfinite else None  # of running statistics
         full = False
         try:
             loss = self._gradient(step, parts, batches)
@@ -282,10 +286,6 @@ class Loop:
                 save_failed_batch(path, {"inputs": batch.inputs, "target": batch.target, "rows": batch.rows})
             raise nonfinite_step(step + 1, loss, gradient, path, self.state.skipped - 1)
         self.context.callback.message(f"{nonfinite(step + 1, loss, gradient)}; the step is skipped")
-
-    def _running_modules(self) -> list[nn.Module]:
-        """The modules that keep running statistics."""
-        return [self.network] if self.criterion.link is None else [self.network, self.criterion.link]
 
     def _too_large(self, rows: int, batch: Batch) -> InputError:
         accelerator = self.context.accelerator

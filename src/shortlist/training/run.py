@@ -12,6 +12,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
+from shortlist.checks import whole
 from shortlist.data.adapters import as_dataset
 from shortlist.data.dataset import TRAIN, Split
 from shortlist.errors import InputError, ShortlistWarning
@@ -87,6 +88,7 @@ def train(
     network: GivenNetwork | None = None,
     inputs: InputSpec | None = None,
     tensorboard: bool = False,
+    until: int | None = None,
 ) -> TrainingResult:
     """Train, calibrate and measure a classifier; everything goes into the folder.
 
@@ -114,6 +116,8 @@ def train(
         inputs: what the network reads; by default its own, or derived from the data: the recipe's size, and the mean and
             standard deviation of the training rows.
         tensorboard: also write curves for TensorBoard, if it is installed.
+        until: pause after this epoch, unless it is the last: a checkpoint is saved and
+            :class:`~shortlist.training.interruption.Paused` raised. Resumed, the training goes on as if it had not paused.
 
     >>> import tempfile
     >>> recipe = Recipe("tiny", "flora:species=6,genera=2,train=64,val=32,test=32,size=8", backbone="plain-8", epochs=1)
@@ -126,6 +130,8 @@ def train(
         raise InputError(f"data: recipe {recipe.name} needs a path ({wanted}): give it with recipe.with_path(path)")
     recipe, inputs = _sized(recipe, network, inputs)
     resume = flag_or_auto("resume", resume)
+    if until is not None:
+        whole(1)("until", until)
     run = RunFolder(folder)
     writes = is_first_process()  # the others neither lock the folder nor write to it
     if writes:
@@ -147,7 +153,7 @@ def train(
         _report(callbacks, loaded.remarks, loaded.remarks if warned else ())
         if loaded.redrawn and writes:
             run.record_rows(fingerprint(loaded.splits, data.dataset.classes, data.dataset.superclasses))
-        context = TrainingContext(accelerator, run, callbacks, checkpoint_seconds, data=digest)
+        context = TrainingContext(accelerator, run, callbacks, checkpoint_seconds, data=digest, until=until)
         loop = _prepared(recipe, data, loaded, context, network)
         if network is not None and run.checkpoint_path.exists():
             check_same_network(run, loop.network)
