@@ -9,7 +9,7 @@ import torch
 from scipy import stats
 
 from shortlist.errors import InputError, ShortlistWarning
-from shortlist.sets import SetRule, aps, cap, classwise, coverage_law, gate, lac, pac, parse_rule, risk_control, top_k
+from shortlist.sets import PacError, SetRule, aps, cap, classwise, coverage_law, gate, lac, pac, parse_rule, risk_control, top_k
 from shortlist.sets.high_probability import errors_allowed, loss_allowed
 from tests.references import sets as ref
 
@@ -25,6 +25,15 @@ def test_the_errors_that_are_allowed_are_those_of_the_binomial_law(alpha, delta)
             allowed = m if probability <= delta else allowed
         assert errors_allowed(n, alpha, delta) == allowed, n
     assert errors_allowed(3, Fraction(1, 2), Fraction(1, 8)) == 0
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.1, 0.2, 0.5, 0.75, 0.9])
+@pytest.mark.parametrize("delta", [0.001, 0.05, 0.1, 0.25, 0.64, 0.81])
+def test_the_fewest_rows_are_those_from_which_an_error_is_allowed(alpha, delta):
+    fewest = PacError(alpha, delta).fewest_rows
+    assert errors_allowed(fewest, Fraction(str(alpha)), Fraction(str(delta))) >= 0
+    assert errors_allowed(fewest - 1, Fraction(str(alpha)), Fraction(str(delta))) == -1
+    assert PacError("1e-300", delta).fewest_rows > 10**297
 
 
 @pytest.mark.parametrize("n", [29, 50, 500, 5000])

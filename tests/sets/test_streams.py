@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from shortlist.data.flora import Flora
 from shortlist.errors import InputError
-from shortlist.sets import CoverageStream, SizeStream, aps, average_k, cap, classwise, floor, gate, lac, pas, raps
+from shortlist.sets import CoverageStream, SizeStream, aps, average_k, by, cap, classwise, floor, gate, lac, pas, raps
 from tests.references import streams as ref
 
 CLASSES = 4
@@ -256,6 +256,7 @@ def test_damaged_files_are_refused(tmp_path):
         (floor(lac(0.1)), "without cap, floor and gate"),
         (gate(lac(0.1), 0.5), "without cap, floor and gate"),
         (aps(0.1, randomized=True), "draws nothing at random"),
+        (by(lac(0.1), "site"), "one threshold for all rows.*lac:0.1,by:site"),
     ],
 )
 def test_rules_that_cannot_follow_are_refused(rule, words):

@@ -202,3 +202,13 @@ def test_under_shifted_classes_the_weighted_rule_covers_where_the_plain_rule_doe
             found.append(quiet(lac(0.1), probs, target, **given)(new)[np.arange(1500), labels].mean())
     assert np.mean(weighted) > 0.9 - 0.02
     assert np.mean(plain) < 0.8
+
+
+def test_class_weights_go_by_the_names_of_predictions():
+    random = np.random.default_rng(0)
+    probs, target = random.dirichlet(np.ones(3), 60), random.integers(0, 3, 60)
+    named = Predictions(probs, target, ["ash", "elm", "oak"], "identity")
+    rule = lac(0.2).fit(named, class_weights={"oak": 5, "ash": 1, "elm": 2})
+    assert torch.equal(rule.threshold, lac(0.2).fit(probs, target, class_weights=[1, 2, 5]).threshold)
+    with pytest.raises(InputError, match="none for .oak."):
+        lac(0.2).fit(named, class_weights={"fir": 5, "ash": 1, "elm": 2})

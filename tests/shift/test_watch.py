@@ -236,3 +236,26 @@ def test_rows_of_one_name_are_numbered_together():
     for n in range(4):
         watch.add(rows(10, n)[0], name="monday" if n < 3 else "tuesday")
     assert watch.sources == [("monday", 0), ("tuesday", 30)]
+
+
+def test_the_place_in_a_stream_that_comes_in_batches_is_counted_from_its_start():
+    watch = Watch(top_k(1), rows(300, 0)[0])
+    for start in range(0, 200, 10):
+        watch.add(rows(10, start + 1)[0])
+    for start in range(0, 600, 10):
+        watch.add(rows(10, start + 1, flat=20.0)[0])
+    alarm = watch.alarms[0]
+    assert alarm.since > 100
+    assert alarm.place == f"row {alarm.since} of the stream"
+    assert watch.sources == [("the stream", 0)]
+
+
+def test_rows_of_other_classes_are_refused_and_change_nothing():
+    probs, _ = rows(20, 0)
+    watch = Watch(top_k(1))
+    with pytest.raises(InputError):
+        watch.add([probs[:5, :3] / 2, np.full((1, 3), np.nan)])
+    watch.add(Predictions(probs, classes=list("abcde"), link="identity"))
+    with pytest.raises(InputError, match="column 0 was 'a' and is 'b'"):
+        watch.add(Predictions(probs, classes=list("bacde"), link="identity"))
+    assert (watch.rows, watch.names) == (20, tuple("abcde"))

@@ -29,6 +29,7 @@ from shortlist.sets.rule import SetRule
 from shortlist.words import shown
 
 CLOSE = 1e-9  # relative distance of probabilities below which they are compared in fractions
+MOST_EXACT = 10_000  # rows up to which it takes no time to compare them in fractions
 SAFE = 1e-12  # share of a solution in floating point that is given up, far more than its rounding
 
 
@@ -109,7 +110,11 @@ class PacError(AverageError):
     @property
     def fewest_rows(self) -> int:
         """The number of rows from which the threshold leaves a label out."""
-        return math.ceil(math.log(self.chance) / math.log(1 - self.level))
+        needed = math.log(self.chance) / math.log1p(-self.level)
+        nearest = round(needed)
+        if abs(needed - nearest) > CLOSE * needed or nearest > MOST_EXACT:
+            return math.ceil(needed)
+        return nearest if (1 - self.level) ** nearest <= self.chance else nearest + 1
 
     def step(self, ordering: Ordering, counts: BitCounts, classes: int) -> BitCounts | FittedThreshold:
         """The value beyond which as many calibration rows lie as :func:`errors_allowed` says."""

@@ -131,8 +131,9 @@ class SetRule(FittedInRounds):
         check_same_rows(probs, weights, "weights")
         known = batches.whole if batches.whole is not None else probs.scores if isinstance(probs, Predictions) else None
         shape = None if known is None else (len(known), known.shape[1])
+        names = probs.classes if isinstance(probs, Predictions) else batches.names
         gated = self.gate is not None
-        counted = checked_weights(weights, class_weights, votes, batches.names, shape, some_without=gated)
+        counted = checked_weights(weights, class_weights, votes, names, shape, some_without=gated)
         check_takes(self.text, self.constraint, self.gate, batches, counted)
         if batches.whole is not None and self.chooses_threshold and not self.needs_probabilities:
             warn_of_scale(batches.whole)

@@ -47,6 +47,8 @@ class SizeStream:
             raise InputError(
                 f"rule: expected one without cap, floor and gate, which would break the guarantee, got {rule.text}"
             )
+        if rule.groups is not None:
+            raise InputError(f"rule: expected one threshold for all rows, got {rule.text}: start a stream for each group")
         if not isinstance(rule.ordering, Probability):
             raise InputError(f"rule: expected average_k on probabilities, got {rule.text}")
         self.rule, self.step = rule.twin(), float(number(above=0)("step", step))

@@ -247,6 +247,8 @@ def check_follows(rule: Any) -> None:
         raise InputError(f"rule: expected one with a single conformal threshold (lac, pas, aps, raps), got {came}")
     if rule.least or rule.most is not None or rule.gate is not None:
         raise InputError(f"rule: expected one without cap, floor and gate, which break the guarantee, got {rule.text}")
+    if rule.groups is not None:
+        raise InputError(f"rule: expected one threshold for all rows, got {rule.text}: start a stream for each group")
     if not rule.ordering.in_rounds:
         raise InputError(f"rule: expected one whose ordering is given, got {rule.text}")
     if rule.ordering.randomized:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import number
+from shortlist.class_names import other_column
 from shortlist.errors import InputError
 from shortlist.predictions import Predictions
 from shortlist.sets import Batches, SetRule
@@ -22,6 +23,7 @@ from shortlist.tensors import Array, blocks_of, is_single_label
 from shortlist.words import shown
 
 RECENT = 2000  # rows that messages speak of
+STREAM = "the stream"  # what messages call rows without a name
 
 
 class Watch:
@@ -83,7 +85,7 @@ class Watch:
         """
         before = len(self.alarms)
         read = self._read(rows, target)
-        source = name or "the stream"
+        source = name or STREAM
         if read and (not self.sources or self.sources[-1][0] != source):  # rows of one name are numbered together
             self.sources.append((source, self.rows))
         for found in read:
@@ -171,14 +173,23 @@ class Watch:
             self.rule.check_origin(rows)
             if rows.link is None:
                 raise InputError("rows: expected scores with a link, which the classes and their probabilities follow from")
-            self.names = rows.classes or self.names
+            place = other_column(self.names, rows.classes)
+            if place is not None and self.names is not None and rows.classes is not None:
+                raise InputError(
+                    f"rows: expected the classes of the rows before: column {place} was {self.names[place]!r} and is "
+                    f"{rows.classes[place]!r} here"
+                )
         found, sets_of = [], self.rule.in_blocks()
+        classes = None if not self.ranks else len(self.ranks["class"].counts)
         for batch in Batches(rows, target, probabilities=True, column=self.rule.column).whole_rows():
-            if not self.ranks:
-                self.ranks = {name: Ranks(size) for name, size in sizes_of(batch.probs.shape[1]).items()}
-            if (classes := len(self.ranks["class"].counts)) != batch.probs.shape[1]:
+            classes = classes or batch.probs.shape[1]
+            if classes != batch.probs.shape[1]:
                 raise InputError(f"rows: expected {classes} classes, got {batch.probs.shape[1]}")
             found += [self._signals(batch, sets_of)] if len(batch.probs) else []
+        if not self.ranks and classes is not None:
+            self.ranks = {name: Ranks(size) for name, size in sizes_of(classes).items()}
+        if isinstance(rows, Predictions):
+            self.names = rows.classes or self.names
         return found
 
     def _signals(self, batch: Batch, sets_of: Any) -> Rows:
