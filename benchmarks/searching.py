@@ -77,7 +77,9 @@ def by_command(path: Path, text: str) -> None:
     subprocess.run([sys.executable, "-m", "shortlist", "search", text, str(path)], capture_output=True, check=True)
 
 
-def race(setting: str, contenders: dict[str, Callable[[int], Any]], rounds: int, more: dict[str, Any]) -> dict[str, float]:
+def race(
+    setting: str, contenders: dict[str, Callable[[int], Any]], rounds: int, more: dict[str, Any], benchmark: str = "searching"
+) -> dict[str, float]:
     """Each with the query of its round, which it has been asked once before; ours is the first."""
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for turn in range(rounds + 1):  # the first warms up
@@ -96,7 +98,7 @@ def race(setting: str, contenders: dict[str, Callable[[int], Any]], rounds: int,
         }
         for name, seconds in times.items()
     }
-    record("searching", setting, {"rounds": rounds, "contenders": found, **more})
+    record(benchmark, setting, {"rounds": rounds, "contenders": found, **more})
     print(setting, {name: f"{n['median_ms']:.1f} ms, x {n['ratio']:.1f}" for name, n in found.items()}, more, flush=True)
     return {name: n["median_ms"] for name, n in found.items()}
 

@@ -102,7 +102,7 @@ class BitCounts:
         return replace(self, widths=(WIDE,), small=False)
 
     def of_few(self, bits: int) -> "BitCounts":
-        """The same first round with the widest digits, for few values of this many bits, without groups, that are all here."""
+        """The same first round with the widest digits, for few values of this many bits, without groups, all of them here."""
         return replace(self, widths=(min(WIDEST, bits),))
 
     def merge(self, other: "BitCounts") -> "BitCounts":

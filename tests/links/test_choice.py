@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from shortlist.errors import InputError
-from shortlist.links import SPA, Beta, Identity, Platt, Sigmoid, Softmax, Temperature, choose_link
-from shortlist.links.choice import CALIBRATIONS, _compared
+from shortlist.links import SPA, Beta, FocalRecovery, Identity, Platt, Sigmoid, Softmax, Temperature, choose_link
+from shortlist.links.choice import CALIBRATIONS, _compared, unfitted
 
 
 def draw(seed=0, rows=150, classes=3, *, single=True):
@@ -109,3 +109,33 @@ def test_division_and_seed_are_checked():
         choose_link(scores, target, folds=1)
     with pytest.raises(InputError, match="seed"):
         choose_link(scores, target, seed=-1)
+
+
+def focal(n=300, seed=0):
+    """Scores at the minimiser of the asymmetric focal loss, of log-odds that a line maps to the true ones, and labels."""
+    generator = torch.Generator().manual_seed(seed)
+    scores = 2 * torch.randn(n, 3, generator=generator) - 2
+    return scores, torch.rand(n, 3, generator=generator) < (1.5 * scores + 1).sigmoid()
+
+
+def test_platt_scaling_of_the_focal_loss_starts_from_the_sigmoid_alone():
+    scores, target = focal()
+    base = FocalRecovery(0, 4, 0.05)
+    found = unfitted("platt", base, single=False).fit(scores, target)
+    assert torch.equal(found.probs(scores), Platt(Sigmoid()).fit(scores, target).probs(scores))
+    for name, kind in CALIBRATIONS.items():
+        if name != "platt":
+            assert isinstance(unfitted(name, base, single=False), kind)
+            assert unfitted(name, base, single=False).base is base
+    assert unfitted("platt", base, single=True).base is base
+    assert unfitted("platt", SPA(), single=False).base.kind == "spa"
+    assert unfitted("platt", None, single=False).base is None
+
+
+def test_the_choice_tries_what_it_fits():
+    scores, target = focal(2000)
+    found = choose_link(scores, target, FocalRecovery(0, 4, 0.05))
+    by_name = {one.name: one.loss for one in found.candidates}
+    assert by_name["platt"] == pytest.approx({one.name: one.loss for one in choose_link(scores, target).candidates}["platt"])
+    assert found.chosen == "platt"
+    assert found.link.base.kind == "sigmoid"

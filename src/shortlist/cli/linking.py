@@ -4,9 +4,10 @@ import math
 
 from shortlist.cli.console import show
 from shortlist.links import Link, LinkChoice, choose_link
-from shortlist.links.choice import CALIBRATIONS
+from shortlist.links.choice import CALIBRATIONS, unfitted
 from shortlist.predictions import Predictions
 from shortlist.report import Table
+from shortlist.tensors import is_single_label
 
 AUTO = "auto"
 METHODS = (*CALIBRATIONS, AUTO)
@@ -16,7 +17,7 @@ def fitted_link(method: str, base: Link | None, rows: Predictions) -> Link:
     """The link of this name, fitted on the rows; with ``auto`` the best of all, after a table of them."""
     assert rows.target is not None
     if method != AUTO:
-        return CALIBRATIONS[method](base).fit(rows.scores, rows.target)
+        return unfitted(method, base, single=is_single_label(rows.target)).fit(rows.scores, rows.target)
     choice = choose_link(rows.scores, rows.target, base)
     show(candidates(choice))
     return choice.link

@@ -1,8 +1,9 @@
 """Which link to fit: the candidates by name, and the choice between them by cross-validation."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from shortlist.links.fitted import FittedLink
 from shortlist.links.fixed import Sigmoid, Softmax
 from shortlist.links.link import Link
 from shortlist.links.per_label import Isotonic, Platt
+from shortlist.links.recovery import FocalRecovery
 from shortlist.links.temperature import Temperature
 from shortlist.links.venn_abers import VennAbers
 from shortlist.tensors import Scores, Target, as_target, as_tensor, is_single_label, pick
@@ -29,6 +31,25 @@ CALIBRATIONS: Mapping[str, type[FittedLink]] = {
 ONE_LABEL = (VectorScaling, Dirichlet)  # they are a softmax
 MOST_CLASSES = 100  # of Dirichlet calibration, which has a number for each pair
 MOST_ENTRIES = 2_000_000  # of Venn–Abers, whose fit takes a dozen microseconds for each row and label
+
+
+def unfitted(name: str, base: Link | None, *, single: bool) -> FittedLink:
+    """The link of this name, to be fitted on top of a base, which stays as it is in all cases but one.
+
+    Platt scaling of scores of the asymmetric focal loss starts from the sigmoid: log-odds by :class:`FocalRecovery` are
+    stretched at the lower end, to minus infinity if there is a shift, and no line through them fits both ends.
+
+    Args:
+        name: one of :data:`CALIBRATIONS`.
+        base: the link of the loss; None for softmax or sigmoid.
+        single: whether every row has exactly one label.
+
+    >>> from shortlist.links import FocalRecovery
+    >>> [unfitted(name, FocalRecovery(0, 4, 0.05), single=False).base for name in ("platt", "beta")]
+    [sigmoid, focal-recovery:0:4:0.05]
+    """
+    kind = CALIBRATIONS[name]
+    return kind(Sigmoid() if kind is Platt and isinstance(base, FocalRecovery) and not single else base)
 
 
 @dataclass(frozen=True)
@@ -105,13 +126,14 @@ def choose_link(
     order = torch.randperm(len(scores), generator=torch.Generator().manual_seed(seed))
     parts = [order[fold::folds].sort().values.to(scores.device) for fold in range(folds)]
     found: dict[str, Tensor | str] = {"none": torch.cat([_losses(base, scores[part], target[part]) for part in parts])}
+    single = is_single_label(target)
     for name, kind in CALIBRATIONS.items():
         if _suits(kind, scores, target):
-            found[name] = _cross_validated(kind, base, scores, target, parts)
+            found[name] = _cross_validated(partial(unfitted, name, base, single=single), scores, target, parts)
     candidates = _compared(found)
     # A base that gives a true label probability 0 has an infinite loss, behind by more than any error.
     chosen = next(one.name for one in candidates if one.behind == 0 or one.behind <= one.error < math.inf)
-    link = base if chosen == "none" else CALIBRATIONS[chosen](base).fit(scores, target)
+    link = base if chosen == "none" else unfitted(chosen, base, single=single).fit(scores, target)
     return LinkChoice(link, chosen, candidates)
 
 
@@ -138,14 +160,14 @@ def _suits(kind: type[FittedLink], scores: Scores, target: Target) -> bool:
     return kind is not Dirichlet or scores.shape[1] <= MOST_CLASSES
 
 
-def _cross_validated(kind: type[FittedLink], base: Link, scores: Scores, target: Target, parts: list[Tensor]) -> Tensor | str:
+def _cross_validated(make: Callable[[], FittedLink], scores: Scores, target: Target, parts: list[Tensor]) -> Tensor | str:
     """The losses of the rows of each part by a link fitted on the others, or why it could not be fitted."""
     found = []
     for part in parts:
         rest = torch.ones(len(scores), dtype=torch.bool, device=scores.device)
         rest[part] = False
         try:
-            link = kind(base).fit(scores[rest], target[rest])
+            link = make().fit(scores[rest], target[rest])
         except NotConvergedError as error:
             return str(error)
         found.append(_losses(link, scores[part], target[part]))

@@ -10,7 +10,7 @@ import torch
 from shortlist.data.dataset import TRAIN, Split
 from shortlist.errors import NotConvergedError, ShortlistWarning
 from shortlist.links import Link
-from shortlist.links.choice import CALIBRATIONS
+from shortlist.links.choice import unfitted
 from shortlist.models.classifier import Classifier
 from shortlist.models.network import Network
 from shortlist.predictions import Predictions
@@ -45,7 +45,8 @@ def fit_link(recipe: Recipe, base: Link | None, validation: Predictions, remarks
     if wanted == "none":
         return base
     try:
-        return CALIBRATIONS[wanted](base).fit(validation.scores, validation.target)
+        single = is_single_label(validation.target)
+        return unfitted(wanted, base, single=single).fit(validation.scores, validation.target)
     except NotConvergedError as error:
         remarks.append(f"the scores could not be calibrated: {error}")
         return base
