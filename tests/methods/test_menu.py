@@ -71,7 +71,8 @@ def test_parameters_have_the_values_of_the_papers():
     assert (tail["epsilon"], tail["samples"], tail["max_margin"], tail["scale"]) == (0.01, 5, 0.2, 60)
     assert (find_method("ldam").parameters["max_margin"], find_method("ldam").parameters["scale"]) == (0.2, 40)
     assert find_method("average-k").parameters["alpha"] == 0.3
-    assert find_method("conformal-training").parameters == {"alpha": 0.01, "temperature": 1, "size_weight": 1}
+    conformal = {"conformal_weight": 0.5, "alpha": 0.1, "temperature": 1, "size_weight": 1}
+    assert find_method("conformal-training").parameters == conformal
     assert list(find_method("spa").parameters.values()) == [1, 1, 0, 5, 3, 1]
     assert find_method("asy").parameters == {"gamma_pos": 0, "gamma_neg": 4, "shift": 0.05, "probabilities": "recovered"}
     assert find_method("role").parameters["estimates_rate"] == 1
@@ -121,6 +122,17 @@ def test_the_label_pair_penalty_of_a_method_reads_the_links_log_odds():
     odds = loss.link().log_odds(scores)
     expected = losses.spa_loss(scores, target) + 0.7 * losses.label_pair_penalty(odds, target)
     torch.testing.assert_close(loss(scores, target), expected, rtol=1e-12, atol=0)
+
+
+def test_conformal_training_is_added_to_cross_entropy():
+    scores = torch.randn(8, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    target = torch.arange(8) % 5
+    given = {"alpha": 0.3, "temperature": 0.5, "size_weight": 0.2}
+    found = find_method("conformal-training", conformal_weight=0.7, **given).loss()(scores, target)
+    labels = [[label] for label in target.tolist()]
+    conformal = ref.conformal_training_loss(scores.tolist(), labels, **given)
+    expected = sum(ref.cross_entropy_loss(scores.tolist(), labels)) / 8 + 0.7 * conformal
+    assert float(found) == pytest.approx(expected, rel=1e-10)
 
 
 PAIRS = {"bce-label-pair": "bce", "focal-label-pair": "focal-multilabel", "asymmetric-label-pair": "asy"}

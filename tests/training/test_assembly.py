@@ -153,7 +153,7 @@ def test_only_what_does_not_converge_is_a_remark(monkeypatch):
     ("noised-topk", {"parameters": {"k": 3}}, 100, "top-k:3"),
     ("topk-hinge", {}, 3, "top-k:3"),
     ("noised-topk-imbalanced", {}, 100, "top-k:5"),
-    ("conformal-training", {}, 100, "lac:0.01"),
+    ("conformal-training", {}, 100, "lac:0.1"),
     ("conformal-training", {"parameters": {"alpha": 0.2}}, 3, "lac:0.2"),
     ("bce", {}, 100, "threshold:0.5"),
     ("quasibinary", {}, 100, "threshold:0.5"),

@@ -130,6 +130,10 @@ def _with_pairs(make_loss: Maker) -> Maker:
     return make
 
 
+def _conformal(*, conformal_weight: float, **parameters: Any) -> Loss:
+    return PenalisedLoss(losses.CrossEntropyLoss(), losses.ConformalTrainingLoss(**parameters), conformal_weight)
+
+
 def _with_outliers(term: type[Loss]) -> Maker:
     def make(*, outlier_weight: float) -> Loss:
         return PenalisedLoss(losses.CrossEntropyLoss(), term(), outlier_weight)
@@ -223,11 +227,11 @@ _ALL = (
     ),
     _method(
         "conformal-training",
-        "small conformal sets; calibrates in each batch",
+        "cross-entropy and small conformal sets",
         "one",
-        losses.ConformalTrainingLoss,
+        _conformal,
         "Stutz 2022",
-        {"alpha": 0.01, "temperature": 1.0, "size_weight": 1.0},
+        {"conformal_weight": 0.5, "alpha": 0.1, "temperature": 1.0, "size_weight": 1.0},
         rule="lac:{alpha}",
     ),
     _method("bce", "independent sigmoids", "any", losses.BinaryCrossEntropyLoss),
