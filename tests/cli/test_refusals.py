@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from shortlist import Predictions
-from shortlist.cli.prepare import shares_rows
+from shortlist.cli.alike import shares_rows
 from tests.cli.conftest import draw
 
 PROGRAM = Path(sys.executable).with_name("shortlist")

@@ -45,6 +45,8 @@ def calibrate(
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
     target_key: options.TargetKey = None,
+    weights_key: options.WeightsKey = None,
+    votes_key: options.VotesKey = None,
 ) -> None:
     """Fit a link on labelled scores and write a file of scores with it: the scores stay, their probabilities improve.
 

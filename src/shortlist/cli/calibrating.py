@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+from shortlist.cli.alike import check_alike, check_apart
 from shortlist.cli.console import say, show, warn
+from shortlist.cli.counting import CountKeys
 from shortlist.cli.linking import AUTO, METHODS, fitted_link
 from shortlist.cli.outputs import check_outputs
-from shortlist.cli.prepare import Reading, check_alike, check_apart, check_there
+from shortlist.cli.prepare import Reading, check_there
 from shortlist.cli.recalibrate import holds_classifier, recalibrate
 from shortlist.errors import InputError
 from shortlist.metrics import calibration_definition, calibration_error
@@ -27,6 +29,8 @@ def calibrate(
     link: str | None,
     scores_key: str | None,
     target_key: str | None,
+    weights_key: str | None,
+    votes_key: str | None,
 ) -> None:
     """Fit a link on labelled scores and write a file of scores with it: the scores stay, their probabilities improve.
 
@@ -37,6 +41,7 @@ def calibrate(
     folder = holds_classifier(scores)
     if link == AUTO and method in (None, AUTO):  # it names the link that is fitted, not the one that scores come with
         method, link = AUTO, None
+    counts = CountKeys(weights_key, votes_key)
     known = [*METHODS, "none"] if folder else list(METHODS)
     method = method or ("none" if folder else "temperature")
     if method not in known:
@@ -48,7 +53,9 @@ def calibrate(
         for flag, wanted in (("--same-rows", same_rows), ("--overwrite", overwrite)):
             if wanted:
                 raise InputError(f"{flag} applies only to score files, got a classifier")
-        return recalibrate(scores, out, on, None if method == "none" else method, rule, network)
+        return recalibrate(scores, out, on, None if method == "none" else method, rule, network, counts)
+    if counts:
+        raise InputError("--weights-key and --votes-key apply only to the rule of a classifier or a run, got a file of scores")
     if network is not None:
         raise InputError("--network applies only to a classifier, got a file of scores")
     if rule is not None:

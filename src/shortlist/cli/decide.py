@@ -25,6 +25,8 @@ def sets(
     target_key: options.TargetKey = None,
     ids_key: options.IdsKey = None,
     quality_key: options.QualityKey = None,
+    weights_key: options.WeightsKey = None,
+    votes_key: options.VotesKey = None,
     no_label: options.NoLabel = None,
     classes: options.Classes = None,
     save_rule: Annotated[
@@ -54,6 +56,8 @@ def evaluate(
     scores_key: options.ScoresKey = None,
     target_key: options.TargetKey = None,
     quality_key: options.QualityKey = None,
+    weights_key: options.WeightsKey = None,
+    votes_key: options.VotesKey = None,
     no_label: options.NoLabel = None,
     classes: options.Classes = None,
     calibration_bins: options.CalibrationBins = options.BINS,

@@ -11,6 +11,7 @@ import torch
 
 from shortlist import cluster
 from shortlist.cli.console import Bar, emit, say, show
+from shortlist.cli.counting import CountKeys
 from shortlist.cli.engines import Engine
 from shortlist.cli.measuring import finish, measured_all, settings_of
 from shortlist.cli.outputs import check_outputs
@@ -45,6 +46,8 @@ def sets(
     target_key: str | None,
     ids_key: str | None,
     quality_key: str | None,
+    weights_key: str | None,
+    votes_key: str | None,
     no_label: str | None,
     classes: Path | None,
     save_rule: Path | None,
@@ -64,7 +67,8 @@ def sets(
     check_outputs([out, save_rule], [scores, *(calibration or ()), *([Path(rule)] if rule else ()), classes])
     fitting = Fitting([rule] if rule else [], calibration or (), split, seed, same_rows, Engine(engine, address, workers))
     columns = columns_read([rule] if rule else [])
-    reading = Reading(scores_key, target_key, link, ids_key, quality_key, no_label, classes, columns)
+    counts = CountKeys(weights_key, votes_key)
+    reading = Reading(scores_key, target_key, link, ids_key, quality_key, no_label, classes, columns, counts)
     with fitting.engine.pool() as pool:
         (prepared,) = prepare_all([scores], reading, fitting, pool)
         listed = _write_lists(prepared, out, as_json, pool)
@@ -137,6 +141,8 @@ def evaluate(
     scores_key: str | None,
     target_key: str | None,
     quality_key: str | None,
+    weights_key: str | None,
+    votes_key: str | None,
     no_label: str | None,
     classes: Path | None,
     calibration_bins: int,
@@ -160,7 +166,7 @@ def evaluate(
     fitting = Fitting(rule or [], calibration or (), split, seed, same_rows, Engine(engine, address, workers))
     settings = settings_of(calibration_bins, top_n, shots) | {"by": by or ()}
     reading = Reading(scores_key, target_key, link, quality_key=quality_key, no_label=no_label, classes=classes)
-    reading = replace(reading, columns=columns_read(rule, by))
+    reading = replace(reading, columns=columns_read(rule, by), counts=CountKeys(weights_key, votes_key))
     with fitting.engine.pool() as pool:
         prepared, evaluations = measured_all(scores, reading, fitting, settings, pool=pool)
     if per_class is not None:

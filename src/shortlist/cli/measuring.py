@@ -7,8 +7,9 @@ import typer
 
 from shortlist import cluster
 from shortlist.checks import whole
+from shortlist.cli.alike import note_different_rows
 from shortlist.cli.console import Bar, Outcome, say, warn
-from shortlist.cli.prepare import Fitting, Prepared, Reading, note_different_rows, prepare_all
+from shortlist.cli.prepare import Fitting, Prepared, Reading, prepare_all
 from shortlist.cluster.rows import Rows
 from shortlist.errors import InputError
 from shortlist.evaluation import Evaluation, measure

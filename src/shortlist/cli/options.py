@@ -95,6 +95,24 @@ QualityKey: TypeAlias = Annotated[
         "by default quality.",
     ),
 ]
+WeightsKey: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--weights-key",
+        metavar="NAME",
+        help="Array or column that holds what each calibration row counts for: how much more often rows like it are among new "
+        "rows than among these.",
+    ),
+]
+VotesKey: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--votes-key",
+        metavar="NAME",
+        help="Votes for each label of the calibration rows, which the rule is fitted on in place of their labels: an array of "
+        ".npz or .safetensors, (rows, classes), or votes_* for one column a class.",
+    ),
+]
 By: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from shortlist import cluster
+from shortlist.cli.alike import check_alike, check_apart
 from shortlist.cli.class_files import read_class_names
 from shortlist.cli.console import Bar, noticed, warn
+from shortlist.cli.counting import MISSING, Counted, CountKeys, by_option
 from shortlist.cli.engines import LOCAL, Engine
 from shortlist.cli.runs import run_at
 from shortlist.cluster.rows import Rows
@@ -23,9 +23,7 @@ from shortlist.predictions.arrays import labels_beside
 from shortlist.predictions.parts import MANIFEST, is_parts_folder
 from shortlist.sets import SetRule, SizeSummary, bound_cost, parse_rule
 from shortlist.sets.gates import SHARPNESS
-from shortlist.sets.origin import origin_of
 from shortlist.sets.text import column_in
-from shortlist.tensors import is_single_label
 
 if TYPE_CHECKING:
     from shortlist.cluster import Pool
@@ -45,6 +43,7 @@ class Reading:
     no_label: str | None = None
     classes: Path | None = None
     columns: tuple[str, ...] = ()
+    counts: CountKeys = field(default_factory=CountKeys)
 
     def load(self, path: Path) -> Predictions:
         """The predictions of one file. Its link must be known: it is never guessed."""
@@ -53,7 +52,7 @@ class Reading:
             raise InputError(f"{path}: expected a file of scores, got a folder: write one with shortlist predict")
         found: list[str] = []
         with noticed(found), _parameters_as_options():
-            predictions = Predictions.load(path, **self._keywords())
+            predictions = self._loaded(path)
         for sentence in found:
             warn(f"{path}: {sentence}")
         if predictions.link is None and self.link is None:
@@ -64,6 +63,25 @@ class Reading:
         if looks_like_probabilities(predictions):
             warn(f"{path}: the scores look like probabilities, but the link is softmax; if they are, pass --link identity")
         return predictions
+
+    def _loaded(self, path: Path) -> Predictions:
+        """With the columns of weights, if the file has them: only calibration rows need them."""
+        if self.counts.columns:
+            try:
+                return Predictions.load(path, **self._keywords() | {"columns": (*self.columns, *self.counts.columns)})
+            except InputError as error:
+                if MISSING not in str(error):
+                    raise
+        return Predictions.load(path, **self._keywords())
+
+    def counted(self, path: Path, rows: Predictions) -> Counted:
+        """What the rows of a file count for."""
+
+        def again(path: Path, columns: tuple[str, ...]) -> Predictions:
+            with noticed([]):  # was said when it was read first
+                return Predictions.load(path, **self._keywords() | {"columns": columns})
+
+        return self.counts.of(path, rows, again)
 
     def _keywords(self) -> dict[str, Any]:
         names = None if self.classes is None else read_class_names(self.classes)
@@ -231,6 +249,8 @@ def _prepare(
     for one in found:
         check_quality(path, one.rule, predictions)
     waiting = [one for one in found if one.rule.needs_fit and not one.rule.fitted]
+    if reading.counts and not waiting:
+        raise InputError("--weights-key and --votes-key: expected a rule that is fitted here, got none")
     for one in found:
         one.warnings += [f"{one.rule.text}: {note}" for note in one.rule.notes]
         if one.rule.fitted and one.rule.needs_fit:
@@ -238,7 +258,8 @@ def _prepare(
     if fitting.split is not None:
         first, rest = predictions.split_rows(fitting.split, seed=fitting.seed)
         # Freed before the rest is read, so that a large file is in memory only once.
-        _fit_all(waiting, predictions.rows(first), found[0].rows.only(first), pool)
+        counted = reading.counted(path, predictions).rows(first)
+        _fit_all(waiting, predictions.rows(first), found[0].rows.only(first), counted, pool)
         predictions, rows = predictions.rows(rest), found[0].rows.only(rest)
         for one in found:
             one.predictions, one.rows = predictions, rows
@@ -253,17 +274,19 @@ def _rule(text: str, predictions: Predictions, seed: int) -> SetRule:
     return parse_rule(text, prior=lambda: predictions.prior, generator=seed, superclasses=predictions.superclasses)
 
 
-def _fit_all(waiting: list[Prepared], rows: Predictions, there: Rows, pool: "Pool | None") -> None:
+def _fit_all(waiting: list[Prepared], rows: Predictions, there: Rows, counted: Counted, pool: "Pool | None") -> None:
+    if counted and pool is not None:
+        raise InputError("--weights-key and --votes-key: expected --engine local, got ray: such rows have to be in one place")
     for one in waiting:
         one.rule.check_reads(rows)
-        if one.rule.needs_labels and rows.without_rows().target is None:
+        if one.rule.needs_labels and counted.votes is None and rows.without_rows().target is None:
             raise InputError(
                 f"{one.rule.text} is fitted on labelled rows, got rows without labels: name their array or column "
                 "with --target-key, or call it target"
             )
-        with noticed(one.warnings), Bar("calibrating", len(rows)) as bar:
+        with noticed(one.warnings), Bar("calibrating", len(rows)) as bar, by_option():
             if pool is None:
-                one.rule.fit(rows, progress=bar.at)
+                one.rule.fit(rows, progress=bar.at, **counted.keywords())
             else:
                 cluster.fit(pool, one.rule, there, progress=bar.at)
         if one.rule.most is not None or one.rule.least:
@@ -272,12 +295,12 @@ def _fit_all(waiting: list[Prepared], rows: Predictions, there: Rows, pool: "Poo
 
 def _calibration_rows(
     prepared: Prepared, path: Path, reading: Reading, fitting: Fitting, calibration: Path | None
-) -> tuple[Predictions, Rows]:
+) -> tuple[Predictions, Rows, Counted]:
     predictions = prepared.predictions
     if fitting.same_rows:
         prepared.warnings.append(f"{prepared.name}: fitted and measured on the same rows, so errors look smaller than they are")
     if calibration is None and fitting.same_rows:
-        return predictions, prepared.rows
+        return predictions, prepared.rows, reading.counted(path, predictions)
     if calibration is None:
         raise InputError(
             f"{prepared.rule.text} needs calibration rows: pass --calibration FILE, or --split 0.5 to use half of {path}"
@@ -287,104 +310,7 @@ def _calibration_rows(
     check_alike(calibration, rows, path, predictions)
     if not fitting.same_rows:
         check_apart(calibration, rows, path, predictions)
-    return rows, reading.rows(calibration)
-
-
-def check_alike(fitted_on: Path, rows: Predictions, path: Path, predictions: Predictions) -> None:
-    """Raise an error unless both files have the same classes in the same order and the same link, and come from one network."""
-    if rows.num_classes != predictions.num_classes:
-        raise InputError(f"{fitted_on} has {rows.num_classes} classes and {path} has {predictions.num_classes}")
-    check_same_labels(fitted_on, rows, path, predictions)
-    if rows.classes and predictions.classes and rows.classes != predictions.classes:
-        raise InputError(f"{fitted_on} and {path} name their classes differently, or in another order")
-    if origin_of(rows)["link"] != origin_of(predictions)["link"]:
-        raise InputError(
-            f"{fitted_on} has the link {rows.link!r} and {path} has {predictions.link!r}: what is fitted on one does not apply "
-            "to the other; give both the same link"
-        )
-    if rows.network_digest and predictions.network_digest and rows.network_digest != predictions.network_digest:
-        raise InputError(
-            f"{fitted_on} holds scores of another network than that of {path}: what is fitted on one does not apply to the "
-            "other; write scores of the same classifier with shortlist predict"
-        )
-
-
-def check_same_labels(fitted_on: Path, rows: Predictions, path: Path, predictions: Predictions) -> None:
-    """Raise an error if one file has exactly one label per row and the other any number."""
-    targets = [one.without_rows().target for one in (rows, predictions)]
-    kinds = ["one label" if is_single_label(target) else "any number of labels" for target in targets if target is not None]
-    if len(kinds) < 2:
-        return
-    if kinds[0] != kinds[1]:
-        raise InputError(
-            f"{fitted_on} has {kinds[0]} per row and {path} has {kinds[1]}: what is fitted on one does not apply to the other"
-        )
-
-
-def check_apart(fitted_on: Path, rows: Predictions, path: Path, predictions: Predictions) -> None:
-    """Raise an error if the rows to measure on are those to fit on."""
-    if fitted_on.samefile(path) or shares_rows(rows, predictions):
-        raise InputError(
-            f"{fitted_on} and {path} share rows: results on the rows that something was fitted on look better than they are; "
-            "pass other rows, or --same-rows to accept that"
-        )
-
-
-def shares_rows(first: Predictions, second: Predictions) -> bool:
-    """Whether two files have rows in common, judging by their ids, or by whether most scores are the same."""
-    if _named(first) and _named(second):
-        return not set(first.ids or ()).isdisjoint(second.ids or ())
-    columns = torch.linspace(0, first.num_classes - 1, min(64, first.num_classes)).long()
-    rows = [
-        {row.tobytes() for block in part.blocks() for row in block.scores[:, columns].float().numpy()}
-        for part in (first, second)
-    ]
-    # Saturated scores can make different rows look the same, so a few in common prove nothing.
-    return len(rows[0] & rows[1]) > 0.5 * min(len(part) for part in rows)
-
-
-def note_different_rows(prepared: Sequence[Prepared]) -> None:
-    """Add a note to each file whose rows are not those of the first one, judging by ids and labels."""
-    first = prepared[0]
-    noted = {first.source}
-    for one in prepared[1:]:
-        difference = "" if one.source in noted else _difference(first.predictions, one.predictions)
-        noted.add(one.source)
-        if difference:
-            one.notes.append(
-                f"{one.source} and {first.source} have different rows ({difference}): compare their numbers with care"
-            )
-
-
-def _difference(first: Predictions, second: Predictions) -> str:
-    """How the rows of two files differ; empty if they seem to be the same."""
-    if len(first) != len(second):
-        return f"{len(second):,} and {len(first):,}"
-    target = second.target
-    if _named(first) and _named(second):
-        places = {name: row for row, name in enumerate(second.ids or ())}
-        order = [places[name] for name in first.ids or () if name in places]
-        if len(order) < len(first):
-            return f"{len(order):,} of {len(first):,} are in both"
-        target = None if target is None else target[torch.tensor(order)]
-    if first.target is None or target is None:
-        return ""
-    if first.classes and second.classes and first.classes != second.classes:  # labels are compared by name
-        from shortlist.data.class_lists import target_among
-
-        try:
-            target = target_among(target, second.classes, first.classes)
-        except InputError:
-            return "labels of other classes"
-    if first.target.shape != target.shape:
-        return ""
-    relabelled = int((first.target != target).reshape(len(first), -1).any(1).sum())
-    return f"{relabelled:,} of {len(first):,} have other labels" if relabelled else ""
-
-
-def _named(predictions: Predictions) -> bool:
-    """Whether the ids distinguish rows of different files: plain numbers, which start again in every file, do not."""
-    return bool(predictions.ids) and not all(name.isdigit() for name in predictions.ids or ())
+    return rows, reading.rows(calibration), reading.counted(calibration, rows)
 
 
 def short_names(paths: Sequence[Path]) -> list[str]:

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import torch
 
+from shortlist.cli.alike import check_alike, check_same_labels
 from shortlist.cli.console import noticed, say, warn
+from shortlist.cli.counting import ALIKE, Counted, CountKeys, by_option
 from shortlist.cli.linking import fitted_link
 from shortlist.cli.outputs import check_outside_runs
 from shortlist.cli.predicting import load_classifier
-from shortlist.cli.prepare import check_alike, check_quality, check_same_labels, check_there
+from shortlist.cli.prepare import check_quality, check_there
 from shortlist.cli.runs import run_at
 from shortlist.errors import InputError
 from shortlist.files import check_new_folder
@@ -26,7 +28,13 @@ def holds_classifier(path: Path) -> bool:
 
 
 def recalibrate(
-    path: Path, out: Path, on: Path | None, method: str | None, rule: str | None, network: str | None = None
+    path: Path,
+    out: Path,
+    on: Path | None,
+    method: str | None,
+    rule: str | None,
+    network: str | None = None,
+    counts: CountKeys = ALIKE,
 ) -> None:
     """Fit the link on one half of the rows and the rule on the other, and write the classifier to a new folder.
 
@@ -36,6 +44,8 @@ def recalibrate(
     check_new_folder(out)
     classifier = load_classifier(path, network=network)
     old = copy.deepcopy(classifier.rule)
+    if counts and on is None:
+        raise InputError("--on: expected labelled scores with what --weights-key and --votes-key name, got none")
     if method is None and rule is not None and on is None and run_at(path) is None:
         bare = Predictions(
             torch.empty(0, len(classifier.classes)), train_counts=classifier.train_counts, superclasses=classifier.superclasses
@@ -44,17 +54,17 @@ def recalibrate(
         if not chosen.needs_fit:
             classifier.with_rule(chosen).save(out)
             return say(f"rule {rule}, which needs no fit", f"the classifier → {out}")
-    for_link, for_rule = _rows(path, on, classifier, both=method is not None)
+    for_link, for_rule, counted = _rows(path, on, classifier, counts, both=method is not None)
     if method is not None:
         old_link = classifier.link
         base = old_link.base if isinstance(old_link, FittedLink) else old_link
         classifier = classifier.with_link(fitted_link(method, base, for_link))
     found: list[str] = []
     read = for_rule.with_link(classifier.link)
-    with noticed(found):
+    with noticed(found), by_option():
         chosen = _chosen(rule, old, read)
         check_quality(on or path, chosen, read)
-        chosen.fit(read)
+        chosen.fit(read, **counted.keywords())
     classifier.with_rule(chosen).save(out)
     for warning in found:
         warn(warning)
@@ -75,8 +85,11 @@ def _chosen(text: str | None, old: SetRule | None, rows: Predictions) -> SetRule
     return old
 
 
-def _rows(path: Path, on: Path | None, classifier: Classifier, both: bool) -> tuple[Predictions, Predictions]:
-    run = run_at(path)
+def _rows(
+    path: Path, on: Path | None, classifier: Classifier, counts: CountKeys, both: bool
+) -> tuple[Predictions, Predictions, Counted]:
+    """The rows for the link, those for the rule, and what these count for."""
+    run, counted = run_at(path), Counted()
     if on is None and run is None:
         raise InputError("--on: expected labelled scores of this classifier, as shortlist predict writes them, got none")
     if on is None and run is not None:
@@ -90,14 +103,18 @@ def _rows(path: Path, on: Path | None, classifier: Classifier, both: bool) -> tu
         assert on is not None
         check_there(on)
         whole = Predictions.load(on)
-        if whole.target is None:
+        if whole.target is None and (both or counts.votes is None):
             raise InputError(f"{on}: expected labelled scores to fit on, got a file without labels")
         if run is not None and whole.ids is not None and (trained := run.count_trained(whole.ids)):
             warn(
                 f"{trained:,} of the {len(whole):,} rows in {on} were training rows of {path}: what is fitted on them promises "
                 "too much"
             )
-        parts = whole.split(0.5) if both else (whole, whole)
+        counted = counts.of(on, whole, lambda path, columns: Predictions.load(path, columns=columns))
+        parts = whole, whole
+        if both:
+            first, second = whole.split_rows(0.5)
+            parts, counted = (whole.rows(first), whole.rows(second)), counted.rows(second)
     for part in parts:
         if tuple(part.class_names) != classifier.classes:
             raise InputError(f"{on or path}: expected scores of this classifier, got other classes")
@@ -106,4 +123,4 @@ def _rows(path: Path, on: Path | None, classifier: Classifier, both: bool) -> tu
             check_alike(on, part, path, replace(part, link=link, network_digest=classifier.network.digest()))
             if run is not None:
                 check_same_labels(on, part, path, run.predictions("val"))
-    return parts
+    return *parts, counted

@@ -37,6 +37,8 @@ def report(
     by: options.By = None,
     ids_key: options.IdsKey = None,
     quality_key: options.QualityKey = None,
+    weights_key: options.WeightsKey = None,
+    votes_key: options.VotesKey = None,
     no_label: options.NoLabel = None,
     classes: options.Classes = None,
     human: Annotated[

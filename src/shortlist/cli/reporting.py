@@ -5,6 +5,7 @@ from typing import Any
 
 from shortlist.checks import number
 from shortlist.cli.console import say
+from shortlist.cli.counting import CountKeys
 from shortlist.cli.engines import Engine
 from shortlist.cli.measuring import finish, measured_all, settings_of
 from shortlist.cli.outputs import check_outputs, named_paths
@@ -39,6 +40,8 @@ def report(
     by: list[str] | None,
     ids_key: str | None,
     quality_key: str | None,
+    weights_key: str | None,
+    votes_key: str | None,
     no_label: str | None,
     classes: Path | None,
     human: Path | None,
@@ -74,7 +77,8 @@ def report(
     check_outputs([out], [*scores, *(calibration or ()), human, classes, *named_paths([pictures] if pictures else [])])
     people = None if human is None else read_human_sets(human)
     fitting = Fitting(rule or [], calibration or (), split, seed, same_rows, Engine(engine, address, workers))
-    reading = Reading(scores_key, target_key, link, ids_key, quality_key, no_label, classes, columns_read(rule, by))
+    counts = CountKeys(weights_key, votes_key)
+    reading = Reading(scores_key, target_key, link, ids_key, quality_key, no_label, classes, columns_read(rule, by), counts)
     settings = settings_of(calibration_bins, top_n, shots) | {"by": by or ()}
     called = None if own is None else own.recipe.name
     with fitting.engine.pool() as pool:

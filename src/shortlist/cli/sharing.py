@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
+from shortlist.cli.alike import check_alike
 from shortlist.cli.console import emit, say, show
 from shortlist.cli.outputs import check_outputs
-from shortlist.cli.prepare import Reading, check_alike
+from shortlist.cli.prepare import Reading
 from shortlist.errors import InputError
 from shortlist.report import Table
 from shortlist.shift import class_shares, effective_size
