@@ -1,8 +1,13 @@
 """One cluster of four logical CPUs for all tests that need one: two for the workers that they share, two for commands."""
 
+import os
+
 import pytest
 
 from tests.cluster.stand_in import StandIn
+
+# Ray ends workers when the machine has little memory left, whoever takes it: here other tests and programs may.
+os.environ.setdefault("RAY_memory_monitor_refresh_ms", "0")
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,17 @@
 """Errors of a cluster that is not there, in a sentence and at once."""
 
 import socket
+import subprocess
 import sys
 import time
+import types
 
 import numpy as np
 import pytest
 import torch
 
 from shortlist.cluster import Rows, session
+from shortlist.cluster.connecting import _connect
 from shortlist.cluster.rows import ranges
 from shortlist.errors import InputError
 from shortlist.predictions import Predictions
@@ -35,6 +38,28 @@ def test_an_address_where_nothing_listens_is_refused_at_once(monkeypatch):
     with pytest.raises(InputError, match=f"nothing answers at {address}.*ray start --head"), session():
         pass
     assert time.monotonic() - started < 60  # Ray alone would try for many minutes
+
+
+def test_what_a_start_that_failed_has_left_behind_is_ended_before_the_next_one(monkeypatch, tmp_path):
+    started, alive = [], []
+
+    def init(**_):
+        alive.append([one.pid for one in started if one.poll() is None])
+        code = "import time; time.sleep(600)"
+        started.append(subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "raylet")]))
+        if len(started) < 3:
+            raise RuntimeError("too slow")
+
+    slow = types.SimpleNamespace(init=init, shutdown=lambda: None, __file__=str(tmp_path / "__init__.py"))
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])  # is none of Ray's
+    try:
+        _connect(slow, {"num_cpus": 1})
+        assert alive == [[], [], []]
+        assert [one.poll() is None for one in (*started, other)] == [False, False, True, True]
+    finally:
+        for one in (*started, other):
+            one.kill()
+            one.wait()
 
 
 def test_rows_are_the_same_wherever_they_are_opened(tmp_path):

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from shortlist.checks import whole
@@ -20,13 +20,22 @@ from shortlist.machine import usable_cores
 ADDRESS = "RAY_ADDRESS"  # the variable in which Ray itself looks
 FOLDER = "RAY_TMPDIR"
 ANSWER_WITHIN = 5.0  # seconds; left alone, Ray tries an address where nothing listens for many minutes
-STARTS = 3  # Ray gives its processes 30 seconds to begin
+STARTS = 5  # Ray gives its processes 30 seconds to begin, which a busy machine may need more than once
+ENDS_WITHIN = 10.0  # seconds; a process that was killed is waited for
 SHORT_FOLDERS = "/tmp"  # paths of sockets may have about 100 characters
 STORE = 2**29  # bytes of shared memory; blocks of scores pass through it, rows at rest never do
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent to anybody
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0",
+}
+PATIENT = {  # a process that a busy machine lets wait is slow, not dead
+    "RAY_raylet_start_wait_time_s": "120",
+    "RAY_worker_register_timeout_seconds": "300",
+    "RAY_gcs_server_request_timeout_seconds": "120",
+    "RAY_gcs_rpc_server_connect_timeout_s": "60",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "120",
+    "RAY_health_check_timeout_ms": "60000",
 }
 
 
@@ -68,6 +77,7 @@ def session(address: str | None = None, *, cpus: int | None = None) -> Iterator[
 def _connect(ray: Any, settings: dict[str, Any]) -> None:
     """Join or start a cluster. A start that a busy machine was too slow for is tried again."""
     for attempt in range(STARTS):
+        before = _processes(ray)
         with quiet():
             try:
                 ray.init(**settings, log_to_driver=False, logging_level="ERROR", namespace="shortlist")
@@ -75,10 +85,34 @@ def _connect(ray: Any, settings: dict[str, Any]) -> None:
             except Exception as error:  # of many kinds, Ray's own among them
                 reason = _first_line(error)
         _leave(ray)
+        _end(ray, but=before)
         if "address" in settings:
             raise InputError(f"address: Ray at {settings['address']} could not be joined: {reason}")
         if attempt == STARTS - 1:
             raise InputError(f"Ray could not be started on this machine: {reason}")
+
+
+def _processes(ray: Any) -> set[int]:
+    """The processes of Ray's that this one has started."""
+    folder, found = os.path.dirname(ray.__file__), set()
+    psutil = importlib.import_module("psutil")  # comes with Ray
+    for child in psutil.Process().children():
+        with suppress(psutil.Error):
+            if any(folder in argument for argument in child.cmdline()):
+                found.add(child.pid)
+    return found
+
+
+def _end(ray: Any, but: set[int]) -> None:
+    """End what a start that failed has left behind: Ray forgets it, and it would be in the way of the next one."""
+    psutil = importlib.import_module("psutil")
+    for pid in _processes(ray) - but:
+        with suppress(psutil.Error):
+            child = psutil.Process(pid)
+            for process in [*child.children(recursive=True), child]:
+                with suppress(psutil.Error):
+                    process.kill()
+            child.wait(ENDS_WITHIN)
 
 
 def _leave(ray: Any) -> None:
@@ -89,7 +123,7 @@ def _leave(ray: Any) -> None:
 
 def ray_module(name: str) -> Any:
     """A module of Ray; an error says how to install it."""
-    for variable, value in QUIET.items():
+    for variable, value in (QUIET | PATIENT).items():
         os.environ.setdefault(variable, value)
     with quiet():
         try:
