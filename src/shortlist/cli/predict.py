@@ -11,7 +11,7 @@ from shortlist.cli.commands import written_in
 ClassifierPath = Annotated[Path, typer.Argument(metavar="CLASSIFIER", help="The folder of a classifier, or of its run.")]
 PICTURES = (
     "Picture files and folders of pictures; or a table (.csv, .tsv, .parquet, .npz), with or without labels; or a dataset, "
-    "NAME:PATH, such as folders:leaves."
+    "NAME:PATH, such as folders:leaves; or an address of pictures or of Parquet files that hold them, such as s3://bucket/leaves."
 )
 OUT = (
     "Write the sets to a .jsonl or .csv file, or the scores to a .safetensors, .npz or .parquet file, for shortlist sets, "

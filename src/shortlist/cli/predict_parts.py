@@ -22,6 +22,11 @@ def is_folder_name(out: Path) -> bool:
 
 def check_folder(out: Path) -> None:
     """Raise an error unless parts can be written there: before the work rather than after it."""
+    if out.parts and len(out.parts[0]) > 2 and out.parts[0].endswith(":"):  # s3://bucket/scores; two letters are a drive
+        raise InputError(
+            f"--out: expected a folder that is here or mounted, got the address {out}: parts are locked, and renamed when they "
+            "are whole, which object stores cannot do"
+        )
     if is_parts_folder(out) or not out.exists():
         return
     if not out.is_dir() or any(not entry.name.startswith(".") for entry in out.iterdir()):

@@ -151,6 +151,8 @@ def open_dataset(
     Traceback (most recent call last):
     shortlist.errors.InputError: cifar1000:pictures: there is no such folder or file, nor is it NAME:PATH; similar names: ...
     """
+    if found := _address(source, require_labels, split):
+        return found
     if not require_labels and (paths := _picture_paths(source)):
         return _pictures(paths, split)
     text = _one_text(source)
@@ -206,6 +208,24 @@ def _one_text(source: PathText | Sequence[PathText]) -> str:
             f"source: expected one path or text, got {len(source):,}: several files can only be read with require_labels=False"
         )
     return os.fspath(source[0])
+
+
+def _address(source: PathText | Sequence[PathText], require_labels: bool, split: str | None) -> Dataset | None:
+    """The pictures at an address, if that is what was given."""
+    texts = [os.fspath(text) for text in ([source] if isinstance(source, str | os.PathLike) else source)]
+    if not any("://" in text for text in texts):
+        return None
+    from shortlist.data.readers.addresses import check_alone, is_address, read_address
+
+    if not any(map(is_address, texts)):
+        return None
+    text = check_alone(texts)
+    if require_labels or split is not None:
+        raise InputError(
+            f"{printable(text)}: expected a folder or a file of this machine, or of a file system that is mounted, got an "
+            "address, from which pictures are read without labels and splits"
+        )
+    return read_address(text)
 
 
 def _picture_paths(source: PathText | Sequence[PathText]) -> list[str]:

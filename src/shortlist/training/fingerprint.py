@@ -20,6 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 from torch import Tensor
 
+from shortlist.data.addressed import AddressedPictures
 from shortlist.data.dataset import Split
 from shortlist.data.feature_names import is_unnamed
 from shortlist.data.picture_bytes import PictureBytes
@@ -211,9 +212,21 @@ def contents(inputs: Pictures | Tensor) -> Numbers:
         return _numbers(row.contiguous().view(torch.uint8).numpy().data for row in rows.detach().cpu().flatten(1))
     if isinstance(inputs, PictureBytes):
         return _numbers(inputs.column[int(place)].as_py() or b"" for place in inputs.places)
+    if isinstance(inputs, AddressedPictures):
+        return np.fromiter((_addressed(inputs, row) for row in range(len(inputs))), dtype=np.uint64)
     if isinstance(inputs, PictureFiles | PictureBoxes):
         return np.fromiter((_file(inputs.path(row)) for row in range(len(inputs))), dtype=np.uint64)
     return np.zeros(len(inputs), dtype=np.uint64)
+
+
+def _addressed(pictures: AddressedPictures, row: int) -> int:
+    """The same number as for a file of these bytes."""
+    try:
+        content = pictures.content(row)
+    except OSError:
+        return MISSING
+    ends = content if len(content) <= WHOLE else content[:ENDS] + content[-ENDS:]
+    return _number(len(content).to_bytes(8, "little") + ends)
 
 
 def _file(path: Path) -> int:

@@ -1,0 +1,101 @@
+"""Pictures at an address that Arrow knows, such as ``s3://bucket/leaves``: a folder, or Parquet files that hold them."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from posixpath import basename, relpath
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as file_systems
+import pyarrow.parquet as pq
+import torch
+
+from shortlist.data.addressed import AddressedPictures
+from shortlist.data.dataset import ALL, Dataset, Split
+from shortlist.data.picture_bytes import PictureBytes
+from shortlist.data.picture_kinds import is_picture_name
+from shortlist.data.problems import first_of
+from shortlist.data.readers.columns import find_column
+from shortlist.data.readers.file_kinds import PARQUET_SUFFIXES
+from shortlist.data.readers.picture_table import pictures_of_column
+from shortlist.errors import InputError
+from shortlist.words import printable, quoted
+
+ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://")
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is an address rather than a path.
+
+    >>> is_address("s3://bucket/leaves"), is_address("folders:leaves"), is_address("c:/leaves")
+    (True, False, False)
+    """
+    return ADDRESS.match(text) is not None
+
+
+def read_address(address: str) -> Dataset:
+    """All pictures at an address, in one split without labels.
+
+    A folder stands for all pictures below it, at any depth, in the order of their names, or, if there are none, for its Parquet
+    files, each row a picture in a column of bytes or of ``{bytes, path}``. Hidden files and folders are left out.
+
+    Args:
+        address: ``s3://…``, ``gs://…``, ``file:///…`` and what else :meth:`pyarrow.fs.FileSystem.from_uri` takes.
+    """
+    system, path, files = _files_at(address)
+    name = basename(path.rstrip("/")) or "pictures"
+    tables = [file for file in files if file.lower().endswith(PARQUET_SUFFIXES)]
+    pictures = [file for file in files if is_picture_name(file)] or ([] if tables else files if files == [path] else [])
+    if pictures:
+        ids = [f"{address.rstrip('/')}/{relpath(file, path)}" if file != path else address for file in pictures]
+        return Dataset(name, [], {ALL: Split(AddressedPictures(system, pictures, ids), None, ids)})
+    if not tables:
+        raise InputError(f"{printable(address)}: expected pictures, or Parquet files that hold them, got none")
+    columns = [_column(system, file) for file in tables]
+    try:
+        found = pictures_of_column(pa.chunked_array(chunk for one in columns for chunk in one.chunks), "pictures", Path())
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{printable(address)}: expected tables with columns of one type ({error})") from error
+    if not isinstance(found.pictures, PictureBytes):
+        raise InputError(f"{printable(address)}: expected a column with the bytes of pictures, got one of paths")
+    there = torch.from_numpy(np.flatnonzero(~found.absent))
+    if not len(there):
+        raise InputError(f"{printable(address)}: expected pictures, got none{first_of(found.failures)}")
+    split = Split(found.pictures, None, list(found.ids)).rows(there)
+    return Dataset(name, [], {ALL: split}, problems=found.failures)
+
+
+def _files_at(address: str) -> tuple[Any, str, list[str]]:
+    """The file system of an address, the path on it, and the files there, by name; hidden ones are left out."""
+    try:
+        system, path = file_systems.FileSystem.from_uri(address)
+        info = system.get_file_info(path)
+        if info.type == file_systems.FileType.NotFound:
+            raise InputError(f"{printable(address)}: there is nothing at this address")
+        if info.type == file_systems.FileType.File:
+            return system, path, [path]
+        inside = system.get_file_info(file_systems.FileSelector(path, recursive=True))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputError(f"{printable(address)} cannot be read: {str(error).partition(chr(10))[0]}") from error
+    files = [one.path for one in inside if one.type == file_systems.FileType.File]
+    shown = [file for file in files if not any(part.startswith(".") for part in relpath(file, path).split("/"))]
+    return system, path, sorted(shown)
+
+
+def _column(system: Any, path: str) -> Any:
+    """The column of pictures of a Parquet file."""
+    try:
+        names = pq.read_schema(path, filesystem=system).names
+        name = find_column(names, "path", None, basename(path), required=True)
+        return pq.read_table(path, columns=[name], filesystem=system).column(name)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{printable(path)} cannot be read: {str(error).partition(chr(10))[0]}") from error
+
+
+def check_alone(texts: Sequence[str]) -> str:
+    """The address among some texts; it must be the only one."""
+    if len(texts) > 1:
+        raise InputError(f"an address must be given alone, got {quoted(texts)}")
+    return texts[0]
