@@ -47,6 +47,9 @@ def calibrate(
     target_key: options.TargetKey = None,
     weights_key: options.WeightsKey = None,
     votes_key: options.VotesKey = None,
+    engine: options.EngineName = "local",
+    address: options.Address = None,
+    workers: options.Workers = None,
 ) -> None:
     """Fit a link on labelled scores and write a file of scores with it: the scores stay, their probabilities improve.
 

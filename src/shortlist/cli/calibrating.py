@@ -5,6 +5,7 @@ from pathlib import Path
 from shortlist.cli.alike import check_alike, check_apart
 from shortlist.cli.console import say, show, warn
 from shortlist.cli.counting import CountKeys
+from shortlist.cli.engines import Engine
 from shortlist.cli.linking import AUTO, METHODS, fitted_link
 from shortlist.cli.outputs import check_outputs
 from shortlist.cli.prepare import Reading, check_there
@@ -31,12 +32,16 @@ def calibrate(
     target_key: str | None,
     weights_key: str | None,
     votes_key: str | None,
+    engine: str,
+    address: str | None,
+    workers: int | None,
 ) -> None:
     """Fit a link on labelled scores and write a file of scores with it: the scores stay, their probabilities improve.
 
     For a classifier (or the folder of a run), the link, the set rule or both are fitted again, and the classifier is written to
     a new folder.
     """
+    who = Engine(engine, address, workers)
     check_there(scores)
     folder = holds_classifier(scores)
     if link == AUTO and method in (None, AUTO):  # it names the link that is fitted, not the one that scores come with
@@ -53,7 +58,7 @@ def calibrate(
         for flag, wanted in (("--same-rows", same_rows), ("--overwrite", overwrite)):
             if wanted:
                 raise InputError(f"{flag} applies only to score files, got a classifier")
-        return recalibrate(scores, out, on, None if method == "none" else method, rule, network, counts)
+        return recalibrate(scores, out, on, None if method == "none" else method, rule, network, who, counts)
     if counts:
         raise InputError("--weights-key and --votes-key apply only to the rule of a classifier or a run, got a file of scores")
     if network is not None:
@@ -68,14 +73,15 @@ def calibrate(
     reading = Reading(scores_key, target_key, link)
     reading.check_labels_apart([scores], [on])
     predictions, labelled = reading.load(scores), reading.load(on)
-    if labelled.target is None:
+    if labelled.without_rows().target is None:
         raise InputError(f"{on}: expected labelled scores to fit the link on, got a file without labels")
     check_alike(on, labelled, scores, predictions)
     if same_rows:
         warn(f"{scores}: fitted and measured on the same rows, so that errors look smaller than they are")
     else:
         check_apart(on, labelled, scores, predictions)
-    fitted = fitted_link(method, labelled.link, labelled)
+    with who.pool() as pool:
+        fitted = fitted_link(method, labelled.link, labelled, pool, reading.rows(on))
     calibrated = predictions.with_link(fitted)
     calibrated.save(out)
     if predictions.target is not None and predictions.link is not None:

@@ -37,6 +37,13 @@ class Counted:
         """Those of these rows."""
         return Counted(*(None if part is None else part[index] for part in (self.weights, self.votes)))
 
+    def check_in_one_place(self, pool: object) -> None:
+        """Raise an error if workers are to fit on them."""
+        if self and pool is not None:
+            raise InputError(
+                "--weights-key and --votes-key: expected --engine local, got ray: such rows have to be in one place"
+            )
+
     def keywords(self) -> dict[str, Any]:
         """For :meth:`SetRule.fit`."""
         return {"target": self.votes, "weights": self.weights} if self else {}

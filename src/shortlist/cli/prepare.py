@@ -275,8 +275,7 @@ def _rule(text: str, predictions: Predictions, seed: int) -> SetRule:
 
 
 def _fit_all(waiting: list[Prepared], rows: Predictions, there: Rows, counted: Counted, pool: "Pool | None") -> None:
-    if counted and pool is not None:
-        raise InputError("--weights-key and --votes-key: expected --engine local, got ray: such rows have to be in one place")
+    counted.check_in_one_place(pool)
     for one in waiting:
         one.rule.check_reads(rows)
         if one.rule.needs_labels and counted.votes is None and rows.without_rows().target is None:

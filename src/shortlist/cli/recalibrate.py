@@ -1,19 +1,22 @@
 """Fit the link or the rule of a classifier again: the same weights, other probabilities and sets."""
 
 import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
+from shortlist import cluster
 from shortlist.cli.alike import check_alike, check_same_labels
 from shortlist.cli.console import noticed, say, warn
 from shortlist.cli.counting import ALIKE, Counted, CountKeys, by_option
+from shortlist.cli.engines import LOCAL, Engine
 from shortlist.cli.linking import fitted_link
 from shortlist.cli.outputs import check_outside_runs
 from shortlist.cli.predicting import load_classifier
 from shortlist.cli.prepare import check_quality, check_there
 from shortlist.cli.runs import run_at
+from shortlist.cluster.rows import Rows
 from shortlist.errors import InputError
 from shortlist.files import check_new_folder
 from shortlist.links.fitted import FittedLink
@@ -34,11 +37,13 @@ def recalibrate(
     method: str | None,
     rule: str | None,
     network: str | None = None,
+    engine: Engine = LOCAL,
     counts: CountKeys = ALIKE,
 ) -> None:
     """Fit the link on one half of the rows and the rule on the other, and write the classifier to a new folder.
 
-    For a run, the link is fitted on its validation rows and the rule on its calibration rows, unless ``on`` names others.
+    For a run, the link is fitted on its validation rows and the rule on its calibration rows, unless ``on`` names others. Both
+    are fitted by the workers of the engine, if it has some.
     """
     check_outside_runs(out)
     check_new_folder(out)
@@ -55,22 +60,27 @@ def recalibrate(
             classifier.with_rule(chosen).save(out)
             return say(f"rule {rule}, which needs no fit", f"the classifier → {out}")
     for_link, for_rule, counted = _rows(path, on, classifier, counts, both=method is not None)
-    if method is not None:
-        old_link = classifier.link
-        base = old_link.base if isinstance(old_link, FittedLink) else old_link
-        classifier = classifier.with_link(fitted_link(method, base, for_link))
     found: list[str] = []
-    read = for_rule.with_link(classifier.link)
-    with noticed(found), by_option():
-        chosen = _chosen(rule, old, read)
-        check_quality(on or path, chosen, read)
-        chosen.fit(read, **counted.keywords())
+    with engine.pool() as pool:
+        counted.check_in_one_place(pool)
+        if method is not None:
+            old_link = classifier.link
+            base = old_link.base if isinstance(old_link, FittedLink) else old_link
+            classifier = classifier.with_link(fitted_link(method, base, for_link.here, pool, for_link.there))
+        read = for_rule.here.with_link(classifier.link)
+        with noticed(found), by_option():
+            chosen = _chosen(rule, old, read)
+            check_quality(on or path, chosen, read)
+            if pool is None:
+                chosen.fit(read, **counted.keywords())
+            else:
+                cluster.fit(pool, chosen, for_rule.there.linked(classifier.link))
     classifier.with_rule(chosen).save(out)
     for warning in found:
         warn(warning)
     if method is not None:
-        say(f"link {classifier.link!r}, fitted on {len(for_link):,} rows")
-    how = f"fitted on {len(for_rule):,} rows" if chosen.needs_fit else "which needs no fit"
+        say(f"link {classifier.link!r}, fitted on {len(for_link.here):,} rows")
+    how = f"fitted on {len(for_rule.here):,} rows" if chosen.needs_fit else "which needs no fit"
     say(f"rule {chosen.text}, {how}: {chosen.guarantee}", f"the classifier → {out}")
 
 
@@ -85,9 +95,15 @@ def _chosen(text: str | None, old: SetRule | None, rows: Predictions) -> SetRule
     return old
 
 
-def _rows(
-    path: Path, on: Path | None, classifier: Classifier, counts: CountKeys, both: bool
-) -> tuple[Predictions, Predictions, Counted]:
+@dataclass(frozen=True)
+class _Part:
+    """Rows to fit on, as this process reads them and as the workers of a cluster open them."""
+
+    here: Predictions
+    there: Rows
+
+
+def _rows(path: Path, on: Path | None, classifier: Classifier, counts: CountKeys, both: bool) -> tuple[_Part, _Part, Counted]:
     """The rows for the link, those for the rule, and what these count for."""
     run, counted = run_at(path), Counted()
     if on is None and run is None:
@@ -98,12 +114,13 @@ def _rows(
                 "the run has no calibration rows: the rule is fitted on the validation rows, which chose the epoch, so "
                 "that its guarantee does not hold exactly"
             )
-        parts = run.predictions("val"), Predictions.load(run.calibration_path)
+        files = (run.predictions_path("val"), run.calibration_path)
+        parts = [_Part(Predictions.load(file), Rows.at(file)) for file in files]
     else:
         assert on is not None
         check_there(on)
         whole = Predictions.load(on)
-        if whole.target is None and (both or counts.votes is None):
+        if whole.without_rows().target is None and (both or counts.votes is None):
             raise InputError(f"{on}: expected labelled scores to fit on, got a file without labels")
         if run is not None and whole.ids is not None and (trained := run.count_trained(whole.ids)):
             warn(
@@ -111,11 +128,13 @@ def _rows(
                 "too much"
             )
         counted = counts.of(on, whole, lambda path, columns: Predictions.load(path, columns=columns))
-        parts = whole, whole
+        every = _Part(whole, Rows.at(on))
+        parts = [every, every]
         if both:
             first, second = whole.split_rows(0.5)
-            parts, counted = (whole.rows(first), whole.rows(second)), counted.rows(second)
-    for part in parts:
+            parts = [_Part(whole.rows(chosen), every.there.only(chosen)) for chosen in (first, second)]
+            counted = counted.rows(second)
+    for part in (one.here for one in parts):
         if tuple(part.class_names) != classifier.classes:
             raise InputError(f"{on or path}: expected scores of this classifier, got other classes")
         if on is not None:
@@ -123,4 +142,4 @@ def _rows(
             check_alike(on, part, path, replace(part, link=link, network_digest=classifier.network.digest()))
             if run is not None:
                 check_same_labels(on, part, path, run.predictions("val"))
-    return *parts, counted
+    return parts[0], parts[1], counted

@@ -13,6 +13,7 @@ from shortlist.errors import InputError
 from shortlist.words import counted, printable, sized
 
 if TYPE_CHECKING:
+    from shortlist.cli.prepare import Reading
     from shortlist.predictions import Predictions
     from shortlist.retrieval import Index, Reason, Results
     from shortlist.retrieval.columns import Thumbnails
@@ -43,16 +44,28 @@ def build(
     pictures: PicturesFolder = None,
     thumbnails: ThumbnailSide = None,
     columns: ColumnsFile = None,
+    engine: options.EngineName = "local",
+    address: options.Address = None,
+    workers: options.Workers = None,
 ) -> None:
     """Build an index from a file of scores."""
+    from shortlist.cli.engines import Engine
     from shortlist.retrieval import Index
 
+    who = Engine(engine, address, workers)
     _check_outputs([index], [])
-    predictions = _load(scores, scores_key, ids_key, link, classes)
+    reading, path = _reading(scores, scores_key, ids_key, link, classes)
+    predictions = reading.load(path)
     given, made_from = _columns(predictions, columns, pictures, thumbnails, known={})
     found: list[str] = []
-    with Bar("indexing", len(predictions)) as bar, noticed(found):
-        made = Index.build(predictions, index, columns=given, thumbnails=made_from, progress=bar.at)
+    with who.pool() as pool, Bar("indexing", len(predictions)) as bar, noticed(found):
+        if pool is None:
+            made = Index.build(predictions, index, columns=given, thumbnails=made_from, progress=bar.at)
+        else:
+            from shortlist.cluster import build_index
+
+            there = reading.rows(path)
+            made = build_index(pool, there, index, columns=given, thumbnails=made_from, progress=bar.at)
     _warn_of_unreadable(made_from)
     for sentence in found:
         warn(sentence)
@@ -76,7 +89,8 @@ def add(
 ) -> None:
     """Add the rows of a file of scores with the same classes and the same link."""
     opened = _open(index)
-    predictions = _load(scores, scores_key, ids_key, link, classes)
+    reading, path = _reading(scores, scores_key, ids_key, link, classes)
+    predictions = reading.load(path)
     given, made_from = _columns(predictions, columns, pictures, thumbnails, known=opened.columns)
     with Bar("indexing", len(predictions)) as bar:
         replaced = opened.add(predictions, columns=given, thumbnails=made_from, replace=replace, progress=bar.at)
@@ -258,14 +272,15 @@ def _open(path: Path) -> "Index":
     return Index.open(path)
 
 
-def _load(
-    path: Path, scores_key: str | None, ids_key: str | None, link: str | None, classes: Path | None = None
-) -> "Predictions":
+def _reading(
+    path: Path, scores_key: str | None, ids_key: str | None, link: str | None, classes: Path | None
+) -> "tuple[Reading, Path]":
+    """How scores are read, and where they are."""
     from shortlist.cli.prepare import Reading
     from shortlist.cli.runs import run_at
 
     run = run_at(path)
-    return Reading(scores_key, None, link, ids_key, classes=classes).load(path if run is None else run.predictions_path())
+    return Reading(scores_key, None, link, ids_key, classes=classes), path if run is None else run.predictions_path()
 
 
 def _columns(

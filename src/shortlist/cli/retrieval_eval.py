@@ -25,5 +25,8 @@ def retrieval_eval(
         typer.Option("--reliability", help="Plot stated probability against frequency: .svg, .png or .pdf."),
     ] = None,
     as_json: options.Json = False,
+    engine: options.EngineName = "local",
+    address: options.Address = None,
+    workers: options.Workers = None,
 ) -> None:
     """Measure retrieval by combined queries: some labels present, others absent."""

@@ -5,12 +5,14 @@ import json
 from pathlib import Path
 
 from shortlist.cli.console import Bar, emit, say, show, warn
+from shortlist.cli.engines import Engine
 from shortlist.cli.outputs import check_outputs
 from shortlist.cli.prepare import Reading, looks_like_probabilities, short_names
 from shortlist.cli.runs import run_at
 from shortlist.errors import InputError
 from shortlist.metrics import RetrievalScores, evaluate_retrieval, logs_of
 from shortlist.predictions import Predictions
+from shortlist.query_rankings.asking import Across, on_all_cores
 from shortlist.query_rankings.sampling import NORMAL_95
 from shortlist.report import Table
 from shortlist.report.display import SUFFIXES
@@ -29,6 +31,9 @@ def retrieval_eval(
     plot: Path | None,
     reliability: Path | None,
     as_json: bool,
+    engine: str,
+    address: str | None,
+    workers: int | None,
 ) -> None:
     """Measure retrieval by combined queries: some labels present, others absent."""
     for name, path in (("--plot", plot), ("--reliability", reliability)):
@@ -36,11 +41,14 @@ def retrieval_eval(
             raise InputError(f"{name}: expected a name that ends in {', '.join(SUFFIXES)}, got {path}")
     check_outputs([plot, reliability], scores)
     _check_different(scores)
+    who = Engine(engine, address, workers)
     reading, found, asked = Reading(scores_key, target_key, link), {}, set()
-    for name, path in zip(short_names(scores), scores, strict=True):
-        predictions = _load(path, reading)
-        asked.add(_fingerprint(predictions))
-        found[name] = _evaluated(predictions, name, longest, most, sample, seed)
+    with who.pool() as pool:
+        across = on_all_cores if pool is None else pool.in_order
+        for name, path in zip(short_names(scores), scores, strict=True):
+            predictions = _load(path, reading)
+            asked.add(_fingerprint(predictions))
+            found[name] = _evaluated(predictions, name, across, max_length=longest, most=most, sample=sample, seed=seed)
     if as_json:
         emit(json.dumps({name: one.to_json() for name, one in found.items()}, ensure_ascii=False) + "\n")
     else:
@@ -60,7 +68,7 @@ def _load(path: Path, reading: Reading) -> Predictions:
     return predictions
 
 
-def _evaluated(predictions: Predictions, name: str, longest: int, most: int, sample: int, seed: int) -> RetrievalScores:
+def _evaluated(predictions: Predictions, name: str, across: Across, **asked: int) -> RetrievalScores:
     with Bar(name, 1) as bar:
 
         def progress(done: int, total: int) -> None:
@@ -68,9 +76,7 @@ def _evaluated(predictions: Predictions, name: str, longest: int, most: int, sam
             bar.at(done)
 
         yes, no = logs_of(predictions)
-        return evaluate_retrieval(
-            yes, no, predictions.target, max_length=longest, most=most, sample=sample, seed=seed, progress=progress
-        )
+        return evaluate_retrieval(yes, no, predictions.target, progress=progress, across=across, **asked)
 
 
 def _check(predictions: Predictions, path: Path) -> None:

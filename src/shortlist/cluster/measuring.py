@@ -8,8 +8,6 @@ from torch import Tensor
 
 from shortlist.cluster.pooling import Pool
 from shortlist.cluster.rows import Rows, block_rows, ranges
-from shortlist.cluster.worker import opened
-from shortlist.errors import InputError
 from shortlist.evaluation import Evaluation, measure as measure_here
 from shortlist.evaluation.looking import Found, Looking
 from shortlist.predictions import Predictions
@@ -98,7 +96,7 @@ def measure(
             progress(found.tally.rows)
         return found
 
-    return measure_here(_whole(rows), rule, across=across, **keywords)
+    return measure_here(rows.whole(), rule, across=across, **keywords)
 
 
 @dataclass(frozen=True)
@@ -121,16 +119,8 @@ def list_sets(pool: Pool, rows: Rows | Predictions, rule: SetRule) -> Iterator[t
         rule: fitted, or one that needs no fit.
     """
     rows = rows if isinstance(rows, Rows) else Rows.of(rows)
-    whole = _whole(rows)
+    whole = rows.whole()
     rule.check_reads(whole)
     rule.check_origin(whole)
     for blocks in pool.in_order(_Listing(rows, rule), ranges(len(rows), pool.size)):
         yield from blocks
-
-
-def _whole(rows: Rows) -> Predictions:
-    """All rows, as this process opens them."""
-    if not len(rows):
-        raise InputError("rows: expected some, got none")
-    every = opened(rows.key, rows.open_it)
-    return every if rows.chosen is None else rows.part(0, len(rows))

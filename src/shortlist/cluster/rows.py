@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from shortlist.cluster.worker import opened
+from shortlist.errors import InputError
+from shortlist.links import Link
 from shortlist.predictions import Predictions
 from shortlist.tensors import BLOCK_ENTRIES, Array
 
@@ -56,10 +58,21 @@ class Rows:
         numbers = chosen.numpy() if self.chosen is None else self.chosen[chosen.numpy()]
         return replace(self, key=uuid.uuid4().hex, chosen=numbers)
 
+    def linked(self, link: Link | None) -> "Rows":
+        """The same rows with another link."""
+        return replace(self, key=uuid.uuid4().hex, open_it=partial(_linked, self.open_it, link))
+
     def part(self, first: int, last: int) -> Predictions:
         """A range of the rows; what they are in stays open in this process."""
         every = opened(self.key, self.open_it)
         return every.rows(slice(first, last) if self.chosen is None else torch.from_numpy(self.chosen[first:last]))
+
+    def whole(self) -> Predictions:
+        """All rows, as this process opens them; an error if there are none."""
+        if not len(self):
+            raise InputError("rows: expected some, got none")
+        every = opened(self.key, self.open_it)
+        return every if self.chosen is None else self.part(0, len(self))
 
     def __len__(self) -> int:
         return len(opened(self.key, self.open_it)) if self.chosen is None else len(self.chosen)
@@ -72,6 +85,10 @@ class Rows:
     def classes(self) -> int:
         """The number of classes."""
         return opened(self.key, self.open_it).num_classes
+
+
+def _linked(open_it: Callable[[], Predictions], link: Link | None) -> Predictions:
+    return open_it().with_link(link)
 
 
 def _numpy(values: Tensor | None) -> Array | None:

@@ -54,13 +54,17 @@ class FittedLink(Link):
         if len(scores) == 0:
             raise InputError(f"scores: expected labelled rows to fit {self.kind} on, got none")
         with self.whole_or_not(), torch.no_grad():
-            self.single = is_single_label(target)
-            if not self.chosen:
-                self.base = _default(self.single)()
+            self._begin(is_single_label(target))
             self._fitted_base().check_names(names)
             self._fit(self._fitted_base()._checked(scores), target)
             self.fitted_names = names
         return self
+
+    def _begin(self, single: bool) -> None:
+        """Note whether each row has one label, and choose the base by it if none was given."""
+        self.single = single
+        if not self.chosen:
+            self.base = _default(single)()
 
     def _fit(self, scores: Scores, target: Target) -> None:
         raise NotImplementedError(f"{type(self).__name__} does not implement _fit")

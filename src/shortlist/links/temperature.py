@@ -1,17 +1,21 @@
 """Temperature scaling: one number that makes all probabilities more or less confident."""
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Self, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from shortlist.checks import check_rows
 from shortlist.errors import NotConvergedError
 from shortlist.links.fitted import Base, FittedLink
 from shortlist.links.fixed import Sigmoid, Softmax
 from shortlist.tensors import Probs, Scores, Target, is_single_label, pick, row_blocks
 
+Slope: TypeAlias = tuple[float, float]  # the first and the second derivative
+Pair: TypeAlias = tuple[Tensor, Tensor]
 CLOSE = 1e-8  # a relative step of Newton's method that leaves an error of about its square
 
 
@@ -49,6 +53,37 @@ class Temperature(FittedLink):
         scale = best_scale(lambda rows: self._scores_of_base(scores[rows]).double(), target, scores.shape, self.exclusive)
         self.temperature = torch.tensor(1 / scale, dtype=torch.float64, device=scores.device)
 
+    def fit_from(self, slopes: "Callable[[Temperature, float], Iterable[Slope]]", single: bool) -> Self:
+        """Fit to rows that are elsewhere, as :meth:`fit` does where they are here; if that fails, it stays as it was.
+
+        Args:
+            slopes: gives :meth:`slope` of each block of the rows, in their order, for this link and a scale. Blocks are those
+                of :func:`~shortlist.tensors.row_blocks`.
+            single: whether each row has one label.
+        """
+        with self.whole_or_not():
+            self._begin(single)
+
+            def slope(scale: float) -> Slope:
+                return _sum(slopes(self, scale))
+
+            self.temperature = torch.tensor(1 / _root(slope), dtype=torch.float64)
+        return self
+
+    def slope(self, scores: Scores, target: Target, scale: float) -> Slope:
+        """What a block of rows adds to the first and second derivative of the negative log-likelihood in the scale 1/T.
+
+        Args:
+            scores: finite numbers (n, C).
+            target: int64 (n,) or bool (n, C), as in the fit that began.
+            scale: 1/T.
+        """
+        check_rows(scores, target, kind="finite", name="scores")
+        prepared, slopes = _ways(self.exclusive)
+        with torch.no_grad():
+            values = self._scores_of_base(self._fitted_base()._checked(scores)).double()
+            return _block_slope(slopes(*prepared(values, target), scale))
+
     @property
     def exclusive(self) -> bool:
         """Whether the probabilities of a row are one softmax, rather than a sigmoid each."""
@@ -85,25 +120,40 @@ def best_scale(values: Callable[[slice], Tensor], target: Target, shape: torch.S
         shape: of the scores of all rows.
         exclusive: whether the probabilities of a row are one softmax, rather than a sigmoid each.
     """
-    prepared, slopes = (_below_best, _softmax_slopes) if exclusive else (_wrong_side, _sigmoid_slopes)
+    prepared, slopes = _ways(exclusive)
     blocks = list(row_blocks(*shape))
 
-    def block(rows: slice) -> tuple[Tensor, Tensor]:
+    def block(rows: slice) -> Pair:
         return prepared(values(rows), target[rows])
 
     kept = [block(rows) for rows in blocks] if len(blocks) == 1 else None  # what is little is not prepared again
 
-    def slope(scale: float) -> tuple[float, float]:
-        first = second = 0.0
-        for i, rows in enumerate(blocks):
-            part = slopes(*(block(rows) if kept is None else kept[i]), scale)
-            first, second = first + float(part[0]), second + float(part[1])
-        return first, second
+    def slope(scale: float) -> Slope:
+        given = (block(rows) if kept is None else kept[i] for i, rows in enumerate(blocks))
+        return _sum(_block_slope(slopes(*one, scale)) for one in given)
 
     return _root(slope)
 
 
-def _below_best(scores: Scores, target: Target) -> tuple[Tensor, Tensor]:
+def _ways(exclusive: bool) -> tuple[Callable[[Tensor, Target], Pair], Callable[[Tensor, Tensor, float], Pair]]:
+    """What a block of rows is made into once, and the slopes of its rows, looked up when they are used."""
+    return (_below_best, _softmax_slopes) if exclusive else (_wrong_side, _sigmoid_slopes)
+
+
+def _block_slope(rows: Pair) -> Slope:
+    """The sums over the rows of a block, by one thread: the same number wherever and by however many threads it is computed."""
+    first, second = (float(np.sum(part.cpu().numpy())) for part in rows)
+    return first, second
+
+
+def _sum(blocks: Iterable[Slope]) -> Slope:
+    first = second = 0.0
+    for one in blocks:
+        first, second = first + one[0], second + one[1]
+    return first, second
+
+
+def _below_best(scores: Scores, target: Target) -> Pair:
     """How far each score is below the best of its row, and the same of the labels, their mean if they are several."""
     scores = scores - scores.amax(1, keepdim=True)
     if is_single_label(target):
@@ -113,28 +163,28 @@ def _below_best(scores: Scores, target: Target) -> tuple[Tensor, Tensor]:
     return scores[known], torch.where(target, scores, 0.0).sum(1)[known] / labels[known]
 
 
-def _softmax_slopes(scores: Scores, own: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-    """First and second derivative of the cross-entropy of softmax in the scale 1/T, summed over rows."""
+def _softmax_slopes(scores: Scores, own: Tensor, scale: float) -> Pair:
+    """First and second derivative of the cross-entropy of softmax in the scale 1/T, of each row."""
     weights = (scores * scale).exp_() if scale < math.inf else (scores == 0).to(scores)
     total = weights.sum(1)
     weighted = weights.mul_(scores)
     mean, square = weighted.sum(1) / total, torch.einsum("nc,nc->n", weighted, scores) / total
-    return (mean - own).sum(), (square - mean**2).sum()
+    return mean - own, square - mean**2
 
 
-def _wrong_side(scores: Scores, target: Target) -> tuple[Tensor, Tensor]:
+def _wrong_side(scores: Scores, target: Target) -> Pair:
     """How far each score is on the wrong side of 0, and its square."""
     wrong = torch.where(target, -scores, scores)
     return wrong, wrong**2
 
 
-def _sigmoid_slopes(wrong: Tensor, square: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-    """The same for independent sigmoids, summed over rows and labels."""
+def _sigmoid_slopes(wrong: Tensor, square: Tensor, scale: float) -> Pair:
+    """The same for independent sigmoids, summed over the labels of each row."""
     missed = torch.sigmoid(wrong * scale) if scale < math.inf else (wrong > 0).to(wrong)
-    return (missed * wrong).sum(), (missed * (1 - missed) * square).sum()
+    return (missed * wrong).sum(1), (missed * (1 - missed) * square).sum(1)
 
 
-def _root(slope: Callable[[float], tuple[float, float]]) -> float:
+def _root(slope: Callable[[float], Slope]) -> float:
     """The scale above 0 where an increasing slope crosses zero.
 
     The search begins at 0, where the scores of a row count alike, so that it takes the same steps in whatever unit they are.

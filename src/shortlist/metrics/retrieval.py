@@ -20,7 +20,7 @@ from shortlist.errors import InputError
 from shortlist.metrics.inputs import checked
 from shortlist.metrics.retrieval_scores import RetrievalScores, scores_of
 from shortlist.predictions import Predictions
-from shortlist.query_rankings.asking import Progress as BatchProgress, Table, ask, ask_all, count_queries
+from shortlist.query_rankings.asking import Across, Progress as BatchProgress, Table, ask, ask_all, count_queries, on_all_cores
 from shortlist.query_rankings.ranking import Floats
 from shortlist.query_rankings.sampling import Stratum, frame_of, shares
 from shortlist.query_rankings.totals import Totals
@@ -115,6 +115,7 @@ def evaluate_retrieval(
     sample: int = 10_000,
     seed: int = 0,
     progress: Progress | None = None,
+    across: Across = on_all_cores,
 ) -> RetrievalScores:
     """Measure retrieval by combined queries: mean average precision, precision at 10 and reliability, by query length.
 
@@ -132,6 +133,7 @@ def evaluate_retrieval(
         sample: number of queries drawn of each longer length.
         seed: seed of the samples.
         progress: callback, called with the number of queries done and their total.
+        across: does the work: :meth:`shortlist.cluster.Pool.in_order`, or by default this process.
 
     >>> eta = np.array([[0.9, 0.2], [0.6, 0.7], [0.7, 0.1]])
     >>> found = evaluate_retrieval(np.log(eta), np.log(1 - eta), np.array([[True, False], [True, True], [False, False]]))
@@ -150,7 +152,7 @@ def evaluate_retrieval(
     table = _table(logs[0], logs[1], target)
     counts = _counts(table.classes, max_length)
     full = sum(total <= most for total in itertools.accumulate(counts))
-    strata = _strata(table, len(counts), full, sample, seed, progress)
+    strata = _strata(table, len(counts), full, sample, seed, progress, across)
     return RetrievalScores(
         scores_of(strata),
         tuple(scores_of(_of_length(strata, length), length) for length in range(1, len(counts) + 1)),
@@ -218,7 +220,15 @@ def _table(log_yes: Floats, log_no: Floats, target: Target) -> Table:
     return Table(np.ascontiguousarray(logs), np.stack([marks.T, ~marks.T], axis=1).reshape(2 * classes, rows))
 
 
-def _strata(table: Table, longest: int, full: int, sample: int, seed: int, progress: Progress | None) -> list[Stratum]:
+def _strata(
+    table: Table,
+    longest: int,
+    full: int,
+    sample: int,
+    seed: int,
+    progress: Progress | None,
+    across: Across = on_all_cores,
+) -> list[Stratum]:
     """Ask all queries of lengths up to ``full``, and a sample of each longer kind."""
     marks = table.truths[::2].T
     frames, numbers = [], []
@@ -229,13 +239,13 @@ def _strata(table: Table, longest: int, full: int, sample: int, seed: int, progr
     done = None if progress is None else _counter(progress, sum(_counts(table.classes, full)) + sum(numbers))
     found = [
         Stratum(present, absent, kind.drawn, kind)
-        for (present, absent), kind in (ask_all(table, full, done) if full else Totals()).items()
+        for (present, absent), kind in (ask_all(table, full, done, across) if full else Totals()).items()
     ]
     for frame, number in zip(frames, numbers, strict=True):
         # A generator for each kind, so that the draws of one do not depend on the number of draws of another.
         generator = np.random.default_rng([seed, frame.present, frame.absent])
         queries = frame.all() if number == frame.size else frame.draw(number, generator)
-        kind = ask(table, queries, frame.present, done).kind(frame.present, frame.absent)
+        kind = ask(table, queries, frame.present, done, across).kind(frame.present, frame.absent)
         found.append(Stratum(frame.present, frame.absent, frame.size, kind))
     return sorted(found, key=lambda one: (one.present + one.absent, one.present))
 

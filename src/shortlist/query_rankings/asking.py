@@ -9,8 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -63,49 +62,120 @@ def count_queries(classes: int, length: int) -> int:
     return int(math.comb(classes, length) * (2**length - 1))
 
 
-def ask_all(table: Table, longest: int, progress: Progress | None = None) -> Totals:
+@dataclass(frozen=True)
+class Below:
+    """All queries that begin with these labels; for an empty head, the queries of one label.
+
+    Args:
+        head: the first labels.
+        longest: maximum number of labels in a query.
+        queries: how many these are.
+    """
+
+    head: tuple[int, ...]
+    longest: int
+    queries: int
+
+    def ask(self, table: Table) -> Totals:
+        """Rank them."""
+        return _below(table, self.head, self.longest)
+
+
+@dataclass(frozen=True)
+class Given:
+    """A list of queries.
+
+    Args:
+        columns: (n, length).
+        present: number of labels that each asks for.
+    """
+
+    columns: Ints
+    present: int
+
+    @property
+    def queries(self) -> int:
+        """How many these are."""
+        return len(self.columns)
+
+    def ask(self, table: Table) -> Totals:
+        """Rank them."""
+        return _ask_part(table, self.columns, self.present)
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A job: rank some queries among the rows of a table."""
+
+    table: Table
+
+    def __call__(self, task: Below | Given) -> Totals:
+        """The totals of the task."""
+        return task.ask(self.table)
+
+
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
+
+
+class Across(Protocol):
+    """Does a job for each of some tasks."""
+
+    def __call__(self, job: Callable[[Task], Answer], tasks: Sequence[Task]) -> Iterator[Answer]:
+        """The answers, in the order of the tasks."""
+        ...
+
+
+def on_all_cores(job: Callable[[Task], Answer], tasks: Sequence[Task]) -> Iterator[Answer]:
+    """Do a job for each task by threads of this process."""
+    with ThreadPoolExecutor(max(1, min(torch.get_num_threads(), len(tasks)))) as pool:
+        futures = [pool.submit(job, task) for task in tasks]
+        try:
+            for future in futures:
+                yield future.result()
+        finally:
+            for future in futures:
+                future.cancel()
+
+
+def ask_all(table: Table, longest: int, progress: Progress | None = None, across: Across = on_all_cores) -> Totals:
     """Rank every query of up to ``longest`` labels that some row satisfies.
 
     Args:
         table: the rows.
         longest: maximum number of labels in a query.
         progress: callback, called with the number of queries that were just completed.
+        across: does the work.
     """
     heads: list[tuple[int, ...]] = [()]
     if longest >= 3:  # many short tasks keep every core busy until the end
         heads += itertools.combinations(range(table.classes), 2)
     elif longest == 2:
         heads += [(label,) for label in range(table.classes - 1)]
-    tasks = [(partial(_below, table, head, longest), _count_below(table.classes, head, longest)) for head in heads]
-    total = _run(tasks, progress)
+    tasks = [Below(head, longest, _count_below(table.classes, head, longest)) for head in heads]
+    total = _run(table, tasks, progress, across)
     for length in range(1, longest + 1):
         for present in range(1, length + 1):
             total.kind(present, length - present).drawn = math.comb(table.classes, length) * math.comb(length, present)
     return total
 
 
-def ask(table: Table, queries: Ints, present: int, progress: Progress | None = None) -> Totals:
+def ask(table: Table, queries: Ints, present: int, progress: Progress | None = None, across: Across = on_all_cores) -> Totals:
     """Rank the queries, (n, length) columns with ``present`` labels asked for each, that some row satisfies."""
     step = table.at_once(TRUTH_BLOCK)
-    parts = [queries[start : start + step] for start in range(0, len(queries), step)]
-    total = _run([(partial(_ask_part, table, part, present), len(part)) for part in parts], progress)
+    tasks = [Given(queries[start : start + step], present) for start in range(0, len(queries), step)]
+    total = _run(table, tasks, progress, across)
     total.kind(present, queries.shape[1] - present).drawn = len(queries)
     return total
 
 
-def _run(tasks: Sequence[tuple[Callable[[], Totals], int]], progress: Progress | None) -> Totals:
-    """Run the tasks on all cores; totals are added in task order, so that the number of threads does not change a digit."""
+def _run(table: Table, tasks: Sequence[Below | Given], progress: Progress | None, across: Across) -> Totals:
+    """Add the totals in task order, so that who does the work, and how many do, does not change a digit."""
     total = Totals()
-    with ThreadPoolExecutor(max(1, min(torch.get_num_threads(), len(tasks)))) as pool:
-        futures = [pool.submit(task) for task, _ in tasks]
-        try:
-            for future, (_, queries) in zip(futures, tasks, strict=True):
-                total.add(future.result())
-                if progress is not None:
-                    progress(queries)
-        finally:
-            for future in futures:
-                future.cancel()
+    for task, found in zip(tasks, across(Asking(table), tasks), strict=True):
+        total.add(found)
+        if progress is not None:
+            progress(task.queries)
     return total
 
 

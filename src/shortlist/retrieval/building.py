@@ -1,21 +1,31 @@
 """From predictions to segments: the link turns scores into log odds once, here, in float64."""
 
+import copy
+import shutil
+import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import torch
 
 from shortlist.errors import InputError
+from shortlist.files import flush
 from shortlist.links import Sigmoid
 from shortlist.predictions import Predictions
 from shortlist.predictions.checks import check_storable
 from shortlist.retrieval.columns import THUMBNAIL, Columns, Kinds, Thumbnails, column_arrays
-from shortlist.retrieval.manifest import SegmentEntry
+from shortlist.retrieval.manifest import SEGMENT_NAME, SegmentEntry
 from shortlist.retrieval.parquet import Floats
 from shortlist.retrieval.segments import SegmentWriter, group_rows
+
+if TYPE_CHECKING:
+    from shortlist.data.problems import Problem
+
+SEGMENT_GROUPS = 4  # groups of a segment that is one of many
 
 
 def check_predictions(predictions: Predictions) -> None:
@@ -56,6 +66,67 @@ class RowColumns:
         """The values of these rows."""
         found = {name: array.slice(places.start, len(places)) for name, array in self.arrays.items()}
         return found if self.thumbnails is None else {**found, THUMBNAIL: self.thumbnails.make(places)}
+
+    def part(self, places: range) -> "RowColumns":
+        """Those of these rows, with problems of their own."""
+        found = copy.copy(self)
+        chosen = pa.array(places, pa.int64())
+        found.arrays = {name: array.take(chosen) for name, array in self.arrays.items()}
+        if self.thumbnails is not None:
+            images = self.thumbnails.images.rows(torch.tensor(places))
+            found.thumbnails = replace(self.thumbnails, images=images, problems=[])
+        return found
+
+
+@dataclass(frozen=True)
+class SegmentTask:
+    """Rows that become a segment of their own.
+
+    Args:
+        name: of the segment.
+        first: number of its first row.
+        last: number of the row after its last.
+        columns: that come with the rows.
+    """
+
+    name: str
+    first: int
+    last: int
+    columns: RowColumns
+
+
+def segment_tasks(rows: int, classes: int, columns: RowColumns) -> Iterator[SegmentTask]:
+    """Segments of whole groups, so that several processes can write an index; they depend on the rows alone."""
+    length = SEGMENT_GROUPS * group_rows(classes)
+    for number, first in enumerate(range(0, rows, length), start=1):
+        last = min(first + length, rows)
+        yield SegmentTask(SEGMENT_NAME % number, first, last, columns.part(range(first, last)))
+
+
+@dataclass(frozen=True)
+class Segmenting:
+    """A job: write a segment; its entry of the manifest, and problems with images.
+
+    Args:
+        folder: of all segments, without a manifest so far.
+        part: predictions of a range of rows.
+    """
+
+    folder: Path
+    part: Callable[[int, int], Predictions]
+
+    def __call__(self, task: SegmentTask) -> "tuple[SegmentEntry, list[Problem]]":
+        """Write the files aside: whoever was taken for dead and writes the same segment does not meet them."""
+        aside = self.folder / uuid.uuid4().hex
+        aside.mkdir()
+        try:
+            entry = write_segment(self.part(task.first, task.last), aside, task.name, task.first, task.columns)
+            for name in (entry.logs, entry.records):
+                flush(aside / name)
+                (aside / name).replace(self.folder / name)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+        return entry, [] if task.columns.thumbnails is None else task.columns.thumbnails.problems
 
 
 def write_segment(

@@ -16,7 +16,7 @@ from shortlist.locks import folder_lock
 from shortlist.retrieval import changes
 from shortlist.retrieval.columns import KINDS, Columns
 from shortlist.retrieval.engines import Candidates, Engine, find_engine
-from shortlist.retrieval.manifest import Manifest, is_exclusive, state_stamp
+from shortlist.retrieval.manifest import SEGMENT_NAME, Manifest, SegmentEntry, is_exclusive, state_stamp
 from shortlist.retrieval.parquet import RowNumbers, as_indices
 from shortlist.retrieval.query import Query, Reason, check_n
 from shortlist.retrieval.results import Result, Results
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 Progress = Callable[[int], None]
 MOST_THREADS = 8
 RANKED_AT_ONCE = 16_384  # candidates; there are seldom more than a few dozen
-SEGMENT_NAME = "%06d"
 
 
 class Index:
@@ -68,6 +67,7 @@ class Index:
         columns: Columns | None = None,
         thumbnails: "Thumbnails | None" = None,
         progress: Progress | None = None,
+        across: "Callable[[Path, RowColumns], list[SegmentEntry]] | None" = None,
     ) -> "Index":
         """Build an index of these rows in a new folder.
 
@@ -78,15 +78,23 @@ class Index:
                 missing. They are returned with results. The page of results links to ``path`` and shows ``thumbnail``, a JPEG.
             thumbnails: makes the column ``thumbnail`` from the images of the rows.
             progress: callback, called with the number of rows written so far.
+            across: writes all segments elsewhere, as :func:`shortlist.cluster.build_index` does; by default one is written
+                here.
         """
         from shortlist.retrieval.building import RowColumns, check_predictions, write_segment
 
         check_predictions(predictions)
         given = RowColumns(columns, thumbnails, predictions, {})
         with folder_written_whole(path) as folder:
-            entry = write_segment(predictions, folder, SEGMENT_NAME % 1, 0, given, progress)
+            if across is None:
+                entries = [write_segment(predictions, folder, SEGMENT_NAME % 1, 0, given, progress)]
+            else:
+                entries = across(folder, given)
             assert predictions.link is not None
-            Manifest(tuple(predictions.class_names), predictions.link.fingerprint()).with_segment(entry).write(folder)
+            manifest = Manifest(tuple(predictions.class_names), predictions.link.fingerprint())
+            for entry in entries:
+                manifest = manifest.with_segment(entry)
+            manifest.write(folder)
         return cls(path)
 
     @property

@@ -12,6 +12,7 @@ from shortlist.files import flush, system_reason, written_whole
 
 NAME = "index.json"
 FORMAT = 1
+SEGMENT_NAME = "%06d"
 # The names that files may have: a manifest may come from others, and must not lead outside its folder.
 NUMBER, DELETED = re.compile(r"[0-9]+"), re.compile(r"deleted-[0-9]+\.parquet")
 OWN = re.compile(r"index\.json|(logs|rows|deleted)-[0-9]+\.parquet")
