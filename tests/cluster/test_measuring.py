@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from shortlist import cluster
-from shortlist.errors import InputError
+from shortlist.errors import InputError, NotConvergedError
 from shortlist.evaluation import measure
+from shortlist.links import Temperature
 from shortlist.predictions import Predictions
 from shortlist.sets import average_k, gate, lac, risk_control, top_k
 from shortlist.sets.lists import lists_of
@@ -66,6 +67,24 @@ def test_an_evaluation_is_that_of_one_process(many, some):
     rule = (gate(risk_control("recall", 0.5), 0.2) if many else lac(0.1)).fit(rows)
     same(cluster.measure(some, rows, rule), measure(rows, rule))
     assert cluster.measure(some, rows).numbers().keys() == measure(rows).numbers().keys()
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_temperature_is_that_of_one_process(many, some):
+    rows = wide()
+    if many:
+        noise = torch.randn(rows.scores.shape, generator=torch.Generator().manual_seed(1))
+        rows = Predictions(rows.scores, rows.scores > noise, link="sigmoid")
+    whole = Temperature().fit(rows.scores, rows.target)
+    found = cluster.fit_temperature(some, Temperature(), rows)
+    assert torch.equal(found.temperature, whole.temperature)
+    assert found.config() == whole.config()
+    odd = Predictions(torch.eye(3), torch.arange(3), link="softmax")
+    with pytest.raises(NotConvergedError, match="every label ranks first"):
+        cluster.fit_temperature(some, found, odd)
+    assert torch.equal(found.temperature, whole.temperature)  # as it was
+    with pytest.raises(InputError, match="rows: expected labels to fit a link on"):
+        cluster.fit_temperature(some, Temperature(), Predictions(torch.eye(3), link="softmax"))
 
 
 def test_files_and_some_of_their_rows_are_opened_by_the_workers(tmp_path, some):

@@ -233,3 +233,16 @@ def test_scores_that_are_all_but_certain_take_little_more(top, monkeypatch):
     probs = link.probs(scores).numpy()
     assert (probs * scores).sum() == pytest.approx(scores[np.arange(len(target)), target].sum(), rel=1e-9)  # stationary
     assert len(asked) <= 16, asked
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_sums_over_rows_do_not_depend_on_the_number_of_threads(single):
+    scores, target = (torch.as_tensor(part) for part in draw(5, 100_000, 3, single=single))
+    link, before, found = Temperature().fit(scores, target), torch.get_num_threads(), set()
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            found.add(tuple(link.slope(scores, target, scale) for scale in (0.3, 0.7, 1.1)))
+    finally:
+        torch.set_num_threads(before)
+    assert len(found) == 1
