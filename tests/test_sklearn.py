@@ -22,6 +22,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from shortlist.data import Flora
 from shortlist.errors import InputError
 from shortlist.sets import SetRule, aps, average_k, lac, pas, risk_control, threshold, top_k
 from shortlist.sets.conformal import AverageError
@@ -45,8 +46,8 @@ def test_every_law_of_scikit_learn_holds(estimator, check):
 
 
 def by_hand(rule, X, y, *, share=0.25, seed=0, C=1.0):
-    """The recipe in four lines: set rows aside by class, fit on the others, fit the rule on those set aside."""
-    fit_X, held_X, fit_y, held_y = train_test_split(X, y, test_size=share, random_state=seed, stratify=y)
+    """The recipe in four lines: set rows aside at random, fit on the others, fit the rule on those set aside."""
+    fit_X, held_X, fit_y, held_y = train_test_split(X, y, test_size=share, random_state=seed)
     model = logistic(C=C, random_state=0).fit(fit_X, fit_y)
     rule.fit(model.predict_proba(held_X), np.searchsorted(model.classes_, held_y))
     return model, rule
@@ -137,7 +138,7 @@ def test_a_cost_is_a_number_from_0(cost):
 def test_weights_reach_the_estimator_and_leave_the_calibration_alone():
     weight = np.linspace(0.1, 5, len(Y))
     model = SetClassifier(logistic(), rule="lac:0.1", random_state=0).fit(X, Y, sample_weight=weight)
-    first, held = train_test_split(np.arange(len(Y)), test_size=0.25, random_state=0, stratify=Y)
+    first, held = train_test_split(np.arange(len(Y)), test_size=0.25, random_state=0)
     by_hand = logistic(random_state=model.estimator_.random_state).fit(X[first], Y[first], sample_weight=weight[first])
     np.testing.assert_array_equal(model.predict_proba(X), by_hand.predict_proba(X))
     assert model.rule_.threshold == lac(0.1).fit(by_hand.predict_proba(X[held]), Y[held]).threshold
@@ -538,3 +539,15 @@ def test_rows_that_are_named_are_in_one_order():
     for take in (model.fit, model.score, lambda *rows: coverage_scorer(model, *rows)):
         with pytest.raises(ValueError, match="y: expected the rows in their order, got 'leaf 59' in row 0"):
             take(frame, labels[::-1])
+
+
+def test_the_coverage_is_that_of_the_rule_with_ten_rows_a_class():
+    """100 fits on 200 rows: 90.2 % on average, with a standard error of 0.5; drawn by class it was 87.5 %. 3.4 errors below."""
+    found = []
+    for seed in range(100):
+        rows, labels, _ = Flora(species=20, genera=6, abundance="balanced").measurements(1000, seed=seed + 1)
+        table, target = rows.numpy(), labels.numpy()
+        model = SetClassifier(LogisticRegression(max_iter=50), "lac:0.1", random_state=seed).fit(table[:200], target[:200])
+        sets = model.predict_set(table[200:])
+        found.append(sets[np.arange(800), np.searchsorted(model.classes_, target[200:])].mean())
+    assert np.mean(found) > 0.885

@@ -67,7 +67,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     >>> model.predict_set(X[:1])
     array([[ True, False, False]])
     >>> coverage_scorer(model, X, y), round(model.score(X, y), 3)
-    (1.0, 0.853)
+    (1.0, 0.847)
     """
 
     def __init__(
@@ -234,17 +234,15 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         return known
 
     def _held_out(self, y: Array) -> tuple[Array, Array]:
-        """The rows to fit the estimator on and those held out; by class if every class can be in both."""
+        """The rows to fit the estimator on and those held out, drawn at random.
+
+        Not by class: a class that has few rows by chance would have few on both sides, hard to learn and seldom counted, and
+        new rows of it are as many as ever. With ten rows a class that cost 2.5 points of coverage.
+        """
         share = self.calibration
         if isinstance(share, str) or not 0 < share < 1:
             raise ValueError(f"calibration: expected a share between 0 and 1 or 'prefit', got {share!r}")
-        stratify = None
-        if not self._multi_label:
-            counts = np.unique(y, return_counts=True)[1]
-            room = min(share, 1 - share) * len(y)
-            stratify = y if counts.min() >= 2 and room >= len(counts) else None
-        rows = np.arange(len(y))
-        return tuple(train_test_split(rows, test_size=share, random_state=self.random_state, stratify=stratify))
+        return tuple(train_test_split(np.arange(len(y)), test_size=share, random_state=self.random_state))
 
     def _new_rule(self, y: Array) -> SetRule:
         """A copy of the rule to fit: scikit-learn estimators never change their parameters."""
