@@ -33,10 +33,12 @@ from benchmarks import (
     page,
     peers,
     prediction,
+    query_kinds,
     retrieval_map,
     retrieval_table,
     searching,
     serving,
+    shifts,
     situations,
     sizes,
     sizes_table,
@@ -65,8 +67,10 @@ BENCHMARKS = {
     "loss_levels": loss_levels,
     "sizes": sizes,
     "situations": situations,
+    "shifts": shifts,
 }
 LARGE = {
+    "query_kinds": query_kinds,
     "searching": searching,  # 10 GB of temporary files
     "serving": serving,  # three minutes of load
     "cluster_overhead": cluster_overhead,  # these two start Ray
@@ -81,7 +85,14 @@ ON_A_GPU = {
     "linear_losses": linear_losses,
     "epoch_time": epoch_time,
 }
-WITH_A_PATH = ("cifar100", "gradient_sparsity", "links", "open_set", "retrieval_methods")  # need data that are not here
+WITH_A_PATH = (
+    "cifar100",
+    "gradient_sparsity",
+    "label_links",
+    "links",
+    "open_set",
+    "retrieval_methods",
+)  # need data that are not here
 
 names = sys.argv[1:] or [*BENCHMARKS, "page"]
 if names[:2] == ["--device", "cuda"]:
@@ -100,6 +111,7 @@ for name in names:
         claims_page.write()
         sizes_table.write()
         situations.write()
+        shifts.write()
         capacity.write()
         cluster_overhead.write()
     elif name in BENCHMARKS | ON_A_GPU | LARGE:

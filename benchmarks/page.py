@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from benchmarks import gpu_page, links_table, peers_table
+from benchmarks import gpu_page, label_links_table, links_table, peers_table, query_kinds_table
 from benchmarks.results_files import foot, newest, ratio
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
@@ -69,7 +69,9 @@ def text() -> str:
         _vote_accuracy(),
         _big_file(),
         _searching(),
+        query_kinds_table.section(),
         links_table.section(),
+        label_links_table.section(),
         _serving(),
         _imports(),
     ]

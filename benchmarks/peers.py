@@ -1,4 +1,4 @@
-"""Conformal rules side by side with those of mapie and crepes: coverage, sizes, the worst class, the worst size, and time.
+"""Conformal rules beside those of mapie, crepes and nonconformist: coverage, sizes, the worst class, the worst size, and time.
 
 The same probabilities, the same 20 seeded splits, an error of 10 %. ``SHORTLIST_SCORES`` names a folder with probabilities of
 two networks on the test rows of CIFAR-10 (``predictions``, ``ground_truth`` in ``*.npz``); without it Flora alone is measured.
@@ -50,6 +50,20 @@ def by_mapie(score: str, **more: Any) -> Contender:
     return run
 
 
+def by_nonconformist() -> Contender:
+    def run(fit: np.ndarray, labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        from nonconformist.base import ClassifierAdapter
+        from nonconformist.icp import IcpClassifier
+        from nonconformist.nc import ClassifierNc, InverseProbabilityErrFunc
+
+        rule = IcpClassifier(ClassifierNc(ClassifierAdapter(Given(fit.shape[1])), InverseProbabilityErrFunc()), smoothing=False)
+        rule.fit(fit, labels)
+        rule.calibrate(fit, labels)
+        return np.asarray(rule.predict(rows, significance=ALPHA))
+
+    return run
+
+
 def by_crepes() -> Contender:
     def run(fit: np.ndarray, labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
         from crepes import WrapClassifier
@@ -62,7 +76,12 @@ def by_crepes() -> Contender:
 
 
 CONTENDERS: dict[str, dict[str, Contender]] = {
-    "LAC": {"shortlist `lac:0.1`": ours("lac:0.1"), "mapie": by_mapie("lac"), "crepes": by_crepes()},
+    "LAC": {
+        "shortlist `lac:0.1`": ours("lac:0.1"),
+        "mapie": by_mapie("lac"),
+        "crepes": by_crepes(),
+        "nonconformist": by_nonconformist(),
+    },
     "APS": {
         "shortlist `aps:0.1`": ours("aps:0.1"),
         "shortlist `aps:0.1:random`": ours("aps:0.1:random"),
