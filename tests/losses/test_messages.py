@@ -29,7 +29,13 @@ def test_a_target_that_is_no_tensor_is_named(target):
 
 def test_zeros_and_ones_that_are_no_booleans_get_a_hint():
     with pytest.raises(InputError, match=r"target\.bool\(\)"):
-        losses.spa_loss(SCORES, MARKS.float())
+        losses.two_way_loss(SCORES, MARKS.float())
+    with pytest.raises(InputError, match=r"sum to 1 in each row, got a sum of \d.*target\.bool\(\)"):
+        losses.cross_entropy_loss(SCORES, (MARKS | MARKS.flip(0)).float())
+
+
+def test_zeros_and_ones_are_shares_where_a_loss_takes_them():
+    assert torch.equal(losses.spa_loss(SCORES, MARKS.float()), losses.spa_loss(SCORES, MARKS))
 
 
 def test_labels_that_count_from_1_get_a_hint():

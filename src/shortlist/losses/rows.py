@@ -85,7 +85,10 @@ def _check_shares(target: Tensor, one_label: bool) -> None:
     sums = target.double().sum(1)
     wrong = (sums - 1).abs() > SLACK
     if one_label and wrong.any():
-        raise InputError(f"target: expected shares that sum to 1 in each row, got a sum of {sums[wrong][0].item():g}")
+        raise InputError(
+            f"target: expected shares that sum to 1 in each row, got a sum of {sums[wrong][0].item():g}; if it holds zeros and "
+            "ones, give target.bool()"
+        )
 
 
 def labelled_rows(scores: Scores, target: Target, ignore_index: int) -> tuple[Labels, Scores]:
