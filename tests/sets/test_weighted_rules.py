@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from shortlist.errors import InputError, ShortlistWarning
-from shortlist.sets import SetRule, nested, parse_rule
+from shortlist.sets import SetRule, by, fit_shards, nested, parse_rule
 from tests.references import sets as ref, weighted_sets as weighted
 
 pytestmark = pytest.mark.filterwarnings("ignore::shortlist.errors.ShortlistWarning")
@@ -268,7 +268,8 @@ def test_a_gate_needs_enough_weight_without_labels():
 
 
 P_VALUES = [("lac:0.2", {}), ("aps:0.2:deterministic", {}), ("lac:0.2", {"class_weights": [1, 2, 0.5, 3]}),
-            ("lac:0.3,classwise", {}), ("aps:0.2", {}), ("raps:0.2:auto", {})]  # fmt: skip
+            ("lac:0.3,classwise", {}), ("lac:0.3,classwise", {"class_weights": [1, 2, 0.5, 3]}), ("aps:0.2", {}),
+            ("raps:0.2:auto", {})]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "given"), P_VALUES)
@@ -326,3 +327,14 @@ def test_the_penalty_of_raps_is_chosen_by_weight():
     assert found["deep"] == found["plain"] == 7
     votes = np.eye(8)[target]
     assert parse_rule("raps:0.1:auto").fit(probs, votes, weights=np.where(deep, 0.001, 1)).ordering.k_reg == 2
+
+
+def test_rows_in_several_places_have_labels_and_count_alike():
+    data = rows()
+    rule = fitted("lac:0.2", data, "one", weights=data.weights, keep=True)
+    assert "by their weights" not in by(rule, "site").guarantee
+    fit_shards(rule, [(data.probs[:20], data.target[:20]), (data.probs[20:], data.target[20:])])
+    assert rule.guarantee == parse_rule("lac:0.2").guarantee
+    assert set(rule.state_dict()) == {"threshold"}
+    with pytest.raises(InputError, match="target: expected int64 .*, or bool"):
+        fit_shards(rule, [(data.probs, data.votes)])
