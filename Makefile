@@ -36,7 +36,8 @@ chromium:
 slow: $(STAMP) chromium
 	$(BIN)/python -m pytest -n auto -m slow tests
 
-# Starts Ray on this machine, which wants it quiet; the other tests of the cluster have a stand-in whose workers die at random.
+# Starts Ray on this machine, one test after the other. Not part of `check`: where many programs run, Ray can be too slow to start
+# (its agent has a fixed time to begin). Most tests of the cluster have a stand-in, whose workers die at random.
 ray: $(STAMP)
 	$(BIN)/python -m pytest -m ray tests/cluster
 

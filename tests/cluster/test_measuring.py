@@ -122,6 +122,7 @@ def test_a_worker_killed_at_any_moment_changes_nothing(workers):
     rows, _ = small(False, rows=4000)
     whole, draws = lac(0.1).fit(rows), random.Random(0)
     for _ in range(3):
+        list(workers.each(abs, range(4)))  # at least one worker has begun, whoever died in the tests before
         begun = [member.actor for member in workers._members if member.begun]
         victim = workers.ray.get(begun[0].begin.remote(1))
         timer = threading.Timer(draws.uniform(0, 0.05), os.kill, (victim, signal.SIGKILL))
