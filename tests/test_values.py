@@ -238,7 +238,7 @@ EXCUSED = {
     shift: {
         "compared",  # of predictions
         "Alarm", "ClassShares", "InputWeights", "Watch", "coverage_interval",  # answers, the class behind `watch`, counts
-        "effective_size", "thinned",  # weights
+        "thinned",  # weights
     },
     evaluation: {"evaluate_shards", "Evaluation", "Quantity", "ShotGroup", "card_numbers", "validation_numbers"},  # records
 }  # fmt: skip

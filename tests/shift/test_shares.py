@@ -8,8 +8,8 @@ from shortlist import Predictions
 from shortlist.data.flora import Flora
 from shortlist.errors import InputError
 from shortlist.links import Identity, Softmax
-from shortlist.sets import average_k, lac
-from shortlist.shift import ClassShares, class_shares, effective_size, input_weights, thinned
+from shortlist.sets import average_k, effective_sample_size, lac
+from shortlist.shift import ClassShares, class_shares, input_weights, thinned
 from tests.references import shift as ref
 
 OLD, NEW = np.array([0.5, 0.3, 0.2]), np.array([0.1, 0.2, 0.7])
@@ -135,7 +135,7 @@ def test_inputs_that_shift_are_weighted():
     exact = np.exp(0.7 * old[:, 0])
     np.testing.assert_allclose(found.weights, exact / exact.mean(), rtol=0.25)
     assert found.weights.mean() == pytest.approx(1)
-    assert found.effective == pytest.approx(effective_size(exact), rel=0.1)
+    assert found.effective == pytest.approx(effective_sample_size(exact), rel=0.1)
     plain = lac(0.12).fit(before, labels).predict(probs)
     assert plain[range(6000), later].mean() < 0.82
     kept = thinned(found.weights)

@@ -10,7 +10,8 @@ from shortlist.cli.outputs import check_outputs
 from shortlist.cli.prepare import Reading
 from shortlist.errors import InputError
 from shortlist.report import Table
-from shortlist.shift import class_shares, effective_size
+from shortlist.sets import effective_sample_size
+from shortlist.shift import class_shares
 from shortlist.tensors import is_single_label
 
 COLUMNS = ["class", "old", "new", "low", "high", "weight"]
@@ -47,7 +48,7 @@ def shares(
     else:
         show(Table(COLUMNS, [[row[0], *(f"{value:.4g}" for value in row[1:])] for row in table]))
     if old.target is not None and is_single_label(old.target):
-        effective = effective_size(found.weights[old.target.numpy()])
+        effective = effective_sample_size(found.weights[old.target.numpy()])
         say(f"the {len(old):,} calibration rows count like {effective:,.0f} among rows with these shares")
     if out is not None:
         found.reweight(rows).save(out)

@@ -8,7 +8,7 @@ from shortlist.shift.alarms import Alarm
 from shortlist.shift.comparison import compared
 from shortlist.shift.coverage import coverage_interval
 from shortlist.shift.inputs import InputWeights, input_weights
-from shortlist.shift.shares import ClassShares, class_shares, effective_size, thinned
+from shortlist.shift.shares import ClassShares, class_shares, thinned
 from shortlist.shift.watch import Watch, watch
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "class_shares",
     "compared",
     "coverage_interval",
-    "effective_size",
     "input_weights",
     "thinned",
     "watch",

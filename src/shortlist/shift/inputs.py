@@ -7,7 +7,7 @@ import numpy as np
 
 from shortlist.checks import check_values, number, whole
 from shortlist.errors import InputError
-from shortlist.shift.shares import effective_size
+from shortlist.sets import effective_sample_size
 from shortlist.tensors import Array, as_tensor, check_scores
 
 STEPS = 100
@@ -70,7 +70,7 @@ def input_weights(
         odds[part == fold] = _log_odds(seen, later, old[part == fold], penalty) - np.log(len(later) / len(seen))
     weights = np.exp(odds - odds.max())
     weights /= weights.mean()
-    effective = effective_size(weights)
+    effective = effective_sample_size(weights)
     if effective < least:
         raise InputError(
             f"calibration: {len(old)} rows count like {effective:.0f} among the new ones, at least {least:g} are needed: they "

@@ -158,18 +158,6 @@ def thinned(weights: Any, seed: int = 0, largest: float | None = None) -> Tensor
     return torch.from_numpy(drawn * top < values)
 
 
-def effective_size(weights: Any) -> float:
-    """How many rows of equal weight tell as much: ``(Σ w)² / Σ w²``.
-
-    >>> effective_size([1.0, 1.0, 1.0, 1.0]), effective_size([1.0, 0.0, 0.0, 0.0])
-    (4.0, 1.0)
-
-    Kish, "Survey sampling", 1965.
-    """
-    values = np.asarray(weights, np.float64)
-    return float(values.sum() ** 2 / (values**2).sum())
-
-
 def _by_likelihood(rows: Array, old_rows: Array, counts: Array, old_counts: Array) -> tuple[Array, Array]:
     """Shares for all rows and for each sample, (B + 1, C), by expectation maximisation side by side; and the old shares."""
     _check_sums(rows)
