@@ -212,3 +212,13 @@ def test_class_weights_go_by_the_names_of_predictions():
     assert torch.equal(rule.threshold, lac(0.2).fit(probs, target, class_weights=[1, 2, 5]).threshold)
     with pytest.raises(InputError, match="none for .oak."):
         lac(0.2).fit(named, class_weights={"fir": 5, "ash": 1, "elm": 2})
+
+
+@pytest.mark.parametrize("exponent", [2**62, -(10**6)])
+def test_a_damaged_scale_is_refused_rather_than_computed_with(exponent):
+    random = np.random.default_rng(0)
+    rule = lac(0.2).fit(random.dirichlet(np.ones(3), 60), random.integers(0, 3, 60), weights=random.uniform(size=60))
+    rule.weighting.check_buffers()
+    rule.weighting.exponent = torch.tensor(exponent)
+    with pytest.raises(InputError, match="exponent"):
+        rule.weighting.check_buffers()

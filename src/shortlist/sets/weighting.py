@@ -24,6 +24,7 @@ from shortlist.fitting import Fitted
 from shortlist.sets.ladder import Ladder, Scale
 from shortlist.tensors import as_tensor, shape_of
 
+LARGEST_EXPONENT = 1200  # that of the smallest number above 0 is 1074, and a scale has 40 bits beside it
 BOTH: Final = "rows and votes"
 Kind: TypeAlias = Literal["rows", "classes", "votes", "rows and votes"]
 KINDS = ("rows", "classes", "votes", BOTH)
@@ -239,6 +240,8 @@ class Weighting(Fitted):
         assert self.sums is not None
         if self.values.ndim != 1 or self.values.shape != self.sums.shape or bool((self.sums.diff() < 0).any()):
             raise InputError("weighting: expected a sum that grows for each value")
+        if self.exponent is None or self.exponent.ndim or abs(int(self.exponent)) > LARGEST_EXPONENT:
+            raise InputError("weighting: expected the exponent of a scale of floating-point numbers, got another")
 
 
 def _no_ladder() -> InputError:
