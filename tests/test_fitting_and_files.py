@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 from torch import nn
 
 import shortlist
@@ -569,3 +571,20 @@ def test_a_message_names_what_lies_beside_a_missing_path(tmp_path, typed, told):
     for name in ("leaves", "elm-average-k", ".hidden"):
         (tmp_path / name).mkdir()
     assert files.similar_paths(tmp_path / typed) == told.format(tmp_path)
+
+
+def test_equal_tensor_files_have_equal_bytes_whatever_their_texts_say(tmp_path):
+    path, tensors = tmp_path / "file.safetensors", {"b": torch.arange(3), "a": torch.ones(2, 2)}
+    texts = {name: f'{name} \x01\x7f \\ " é 🌿 \u2028 \n' for name in "fedcbagé"}
+    found = set()
+    for _ in range(20):
+        save_file(tensors, path, metadata=texts)
+        before = path.stat().st_size
+        files.order_header(path)
+        assert path.stat().st_size == before
+        found.add(path.read_bytes())
+    assert len(found) == 1
+    with safe_open(path, framework="pt") as file:
+        assert file.metadata() == texts
+        assert torch.equal(file.get_tensor("a"), tensors["a"])
+        assert torch.equal(file.get_tensor("b"), tensors["b"])

@@ -5,6 +5,7 @@ The hidden folder is locked by the process that writes, so that the next one can
 
 import errno
 import glob
+import json
 import os
 import re
 import secrets
@@ -265,6 +266,22 @@ def contains(path: str | Path, sought: bytes) -> bool:
     """
     with Path(path).open("rb") as file:
         return any(sought in block for block in iter(lambda: file.read(SCANNED_BLOCK), b""))
+
+
+def order_header(path: Path) -> None:
+    """Put the texts in the header of a safetensors file into the order of their names, so that equal files have equal bytes.
+
+    The library writes them in an order that changes from one file to the next.
+    """
+    with path.open("r+b") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+        texts = header.get("__metadata__", {})
+        header["__metadata__"] = {name: texts[name] for name in sorted(texts)}
+        ordered = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode().ljust(length)
+        if len(ordered) == length:  # it says the same; were it longer, the tensors would have to move
+            file.seek(8)
+            file.write(ordered)
 
 
 def write_text(path: str | Path, text: str) -> None:

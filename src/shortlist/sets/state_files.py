@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from shortlist.errors import InputError
-from shortlist.files import written_whole
+from shortlist.files import order_header, written_whole
 from shortlist.sets.rule import SetRule
 from shortlist.sets.storage import rule_from_record
 from shortlist.words import shown
@@ -34,6 +34,7 @@ def write_state(rule: SetRule, numbers: Mapping[str, Any], tensors: Mapping[str,
     with written_whole(path) as temporary:
         try:
             save_file({**own, **tensors}, temporary, metadata=header)
+            order_header(temporary)
         except SafetensorError as error:  # a full disk, most likely
             raise InputError(f"cannot write {path}: {error}") from error
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from shortlist.checks import whole
 from shortlist.errors import InputError
-from shortlist.files import written_whole
+from shortlist.files import order_header, written_whole
 from shortlist.sets.constraints import Constraint, check_threshold
 from shortlist.sets.gates import Gate
 from shortlist.sets.groups import Groups
@@ -166,6 +166,7 @@ def save_rule(rule: SetRule, path: str | Path) -> None:
     with written_whole(path) as temporary:
         try:
             save_file(state, temporary, metadata=header)
+            order_header(temporary)
         except SafetensorError as error:  # a full disk, most likely
             raise InputError(f"cannot write {path}: {error}") from error
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from shortlist.checks import Check, flag, optional, whole
 from shortlist.errors import InputError
-from shortlist.files import PlaceError, written_whole
+from shortlist.files import PlaceError, order_header, written_whole
 from shortlist.training.history import checked_history, number_or_nan
 from shortlist.training.recipe import Recipe
 from shortlist.words import counted, listed, shown
@@ -129,6 +129,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     try:
         with written_whole(path) as temporary:
             save_file(_separate(checkpoint.tensors), temporary, metadata=header)
+            order_header(temporary)
             with temporary.open("rb") as file:
                 os.fsync(file.fileno())
     except (SafetensorError, OSError) as error:

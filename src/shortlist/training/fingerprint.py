@@ -26,7 +26,7 @@ from shortlist.data.feature_names import is_unnamed
 from shortlist.data.picture_bytes import PictureBytes
 from shortlist.data.pictures import PictureArray, PictureBoxes, PictureFiles, Pictures
 from shortlist.errors import InputError
-from shortlist.files import written_whole
+from shortlist.files import order_header, written_whole
 from shortlist.tensors import Target, is_single_label, row_blocks
 from shortlist.words import counted, listed, quoted
 
@@ -92,6 +92,7 @@ class DataFingerprint:
         """Write the fingerprint."""
         with written_whole(path) as temporary:
             save_file({name: getattr(self, name) for name in COLUMNS}, temporary, {"format": FORMAT, "names": self._names()})
+            order_header(temporary)
 
     @staticmethod
     def load(path: Path) -> "DataFingerprint":
