@@ -40,6 +40,7 @@ from benchmarks import (
     serving,
     shifts,
     situations,
+    size_heads,
     sizes,
     sizes_table,
     thresholds,
@@ -68,6 +69,7 @@ BENCHMARKS = {
     "sizes": sizes,
     "situations": situations,
     "shifts": shifts,
+    "size_heads": size_heads,
 }
 LARGE = {
     "query_kinds": query_kinds,
@@ -112,6 +114,7 @@ for name in names:
         sizes_table.write()
         situations.write()
         shifts.write()
+        size_heads.write()
         capacity.write()
         cluster_overhead.write()
     elif name in BENCHMARKS | ON_A_GPU | LARGE:

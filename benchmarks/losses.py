@@ -87,6 +87,7 @@ def _every_loss() -> None:
         "expected_positive_loss": {"k": 5},
         "role_loss": {"k": 5, "estimates": torch.zeros(ROWS, 1081, requires_grad=True)},
         "conformal_training_loss": {},
+        "cardinality_aware_loss": {"size_scores": torch.zeros(ROWS, 4, requires_grad=True)},
         "average_k_loss": {"k": 5, "proposal_scores": scores.detach().clone().requires_grad_()},
     }
     several = ("sparse_top_loss", "binary_cross_entropy_loss", "asymmetric_focal_loss", "spa_loss", "two_way_loss")

@@ -5,6 +5,7 @@ A check of a parameter is a function ``(name, value) → value``: it returns the
 such checks, so that a domain can be declared once and used wherever the parameter appears.
 """
 
+import itertools
 import json
 import math
 import numbers
@@ -70,6 +71,23 @@ def whole(least: int = 0, most: int = LARGEST_COUNT) -> Callable[[str, Any], int
         if not _fits(value, least, -math.inf, math.inf, most) or int(value) != value:
             raise InputError(f"{name}: expected {wanted}, got {shown(value)}")
         return int(value)
+
+    return check
+
+
+def increasing(least: int = 0) -> Callable[[str, Any], tuple[int, ...]]:
+    """Whole numbers, each larger than the one before, as a tuple.
+
+    >>> increasing(least=1)("sizes", [1, 2, 5])
+    (1, 2, 5)
+    """
+
+    def check(name: str, value: Any) -> tuple[int, ...]:
+        given = tuple(value) if isinstance(value, list | tuple) else ()
+        whole_ones = [_fits(one, least, -math.inf, math.inf, LARGEST_COUNT) and int(one) == one for one in given]
+        if not given or not all(whole_ones) or any(one >= other for one, other in itertools.pairwise(given)):
+            raise InputError(f"{name}: expected increasing whole numbers from {least}, got {shown(value)}")
+        return tuple(map(int, given))
 
     return check
 

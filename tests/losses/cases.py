@@ -12,8 +12,9 @@ from shortlist import losses
 from tests.references import losses as ref
 
 ROWS, CLASSES = 6, 5
-# Keywords of a call, not of a constructor; of these, a gradient flows to the first two.
-PER_CALL = ("proposal_scores", "estimates", "noise", "generator", "log_normalizer")
+# Keywords of a call, not of a constructor; of these, a gradient flows to the first three.
+PER_CALL = ("proposal_scores", "estimates", "size_scores", "noise", "generator", "log_normalizer")
+WITH_GRADIENT = PER_CALL[:3]
 # Keywords of a constructor that only the state of training uses.
 OF_STATE = ("estimates_rate",)
 # Losses for one label per row: they take ignore_index, and class weights unless they couple rows.
@@ -31,6 +32,7 @@ IGNORING = {
     "expected_positive_loss",
     "role_loss",
     "average_k_loss",
+    "cardinality_aware_loss",
     "conformal_training_loss",
 }
 COUPLED = {
@@ -47,6 +49,11 @@ FUNCTIONS = [name for name in losses.__all__ if name.endswith(("_loss", "_penalt
 
 def camel(name):
     return "".join(part[0].upper() + part[1:] for part in name.split("_"))
+
+
+def by_class(name, values, classes):
+    """The values of a tensor with one column a class, of these classes; size scores have one column a size."""
+    return values if name == "size_scores" else values[..., classes]
 
 
 @dataclass(frozen=True)
@@ -66,13 +73,13 @@ class Batch:
         target = self.target
         if target is not None:
             target = torch.argsort(classes)[target[rows]] if target.ndim == 1 else target[rows][:, classes]
-        per_call = {n: v[..., rows, :][..., classes] if v.ndim else v for n, v in self.per_call.items()}
+        per_call = {n: by_class(n, v[..., rows, :], classes) if v.ndim else v for n, v in self.per_call.items()}
         per_class = {n: v[classes] for n, v in self.per_class.items()}
         return Batch(self.scores[rows][:, classes], target, per_call, per_class)
 
     def leaves(self):
         """The tensors to which a gradient flows, fresh and asking for one, by name."""
-        named = {"scores": self.scores, **{n: v for n, v in self.per_call.items() if n in PER_CALL[:2]}}
+        named = {"scores": self.scores, **{n: v for n, v in self.per_call.items() if n in WITH_GRADIENT}}
         return {name: value.detach().clone().requires_grad_() for name, value in named.items()}
 
     def put(self, scores, **per_call):
@@ -121,6 +128,8 @@ class Case:
     def least_classes(self):
         if self.name in HINGES:
             return self.keywords["k"] + 1
+        if self.name == "cardinality_aware_loss":
+            return max(self.keywords["sizes"])
         return math.ceil(self.keywords["k"]) if self.name in ("smooth_topk_hinge_loss", "average_k_loss") else 1
 
     def loss(self, batch, **keywords):
@@ -180,6 +189,8 @@ CASES = [
     Case("role_loss", {"k": 1.5, "weight": 0.3}, per_call=("estimates",)),
     *(Case("average_k_loss", {"k": k}, per_call=("proposal_scores",)) for k in (1, 1.5, CLASSES)),
     Case("average_k_loss", {"k": 2, "alpha": 0.3}, per_call=("proposal_scores",)),
+    *(Case("cardinality_aware_loss", {"sizes": s}, per_call=("size_scores",)) for s in ((1, 2, 4), (3,), (2, CLASSES))),
+    Case("cardinality_aware_loss", {"sizes": (1, 3), "size_weight": 0.2, "size_cost": "linear"}, per_call=("size_scores",)),
     Case("conformal_training_loss"),
     Case("conformal_training_loss", {"alpha": 0.3, "temperature": 0.1, "size_weight": 0.5, "target_size": 0, "spread": 0}),
     Case("conformal_training_loss", {"alpha": 0.5, "temperature": 0.3, "target_size": 1.5, "spread": 0.4}),
@@ -218,7 +229,7 @@ def draw(case, *, rows=ROWS, classes=CLASSES, seed=0, spread=1.5):
         if rows > 2:
             marks[0], marks[1] = False, True
         target = torch.from_numpy(marks)
-    shapes = {"noise": (3, rows, classes), "log_normalizer": ()}
+    shapes = {"noise": (3, rows, classes), "log_normalizer": (), "size_scores": (rows, len(case.keywords.get("sizes", ())))}
     per_call = {name: torch.tensor(random.standard_normal(shapes.get(name, scores.shape))) for name in case.per_call}
     per_class = {name: torch.from_numpy(random.uniform(0.1, 0.5, size=classes)) for name in case.per_class}
     return Batch(torch.from_numpy(scores), target, per_call, per_class)

@@ -58,6 +58,27 @@ def test_the_link_gives_the_law_of_one_label_back(name, law):
     torch.testing.assert_close(loss.link().probs(best[None])[0], tensor(law), rtol=0, atol=1e-6)
 
 
+@shows("probabilities", "CardinalityAwareLoss")
+@pytest.mark.parametrize("size_cost", ["log", "linear"])
+@pytest.mark.parametrize("law", LAWS)
+def test_the_two_heads_of_a_cardinality_aware_loss_give_the_law_and_the_cheapest_size_back(law, size_cost):
+    sizes, size_weight = (1, 2, 3), 0.1
+    loss = losses.CardinalityAwareLoss(sizes=sizes, size_weight=size_weight, size_cost=size_cost, reduction="none")
+    labels, start = torch.arange(4), [*np.log(law), 0, 0, 0]  # the sets jump where the order of the labels changes
+
+    def risk(both):
+        scores, size_scores = (part.expand(4, -1) for part in both.split([4, 3]))
+        return (loss(scores, labels, size_scores=size_scores) * tensor(law)).sum()
+
+    best, choices = minimiser(risk, 7, start=start).split([4, 3])
+    torch.testing.assert_close(loss.link().probs(best[None])[0], tensor(law), rtol=0, atol=1e-6)
+    cost = {"log": np.log, "linear": float}[size_cost]
+    expected = [1 - sum(sorted(law, reverse=True)[:size]) + size_weight * cost(size) for size in sizes]
+    worth = 1 - tensor(expected) / (1 + size_weight * cost(3))
+    torch.testing.assert_close(choices.softmax(0), worth / worth.sum(), rtol=0, atol=1e-6)
+    assert sizes[choices.argmax()] == sizes[int(np.argmin(expected))]
+
+
 @pytest.mark.parametrize("name", ["focal 2.0", "focal 5.0", "ldam 3.0", "ldam 30.0"])
 def test_a_softmax_does_not_read_focal_and_ldam(name):
     loss, law = ONE_LABEL[name], LAWS[0]

@@ -115,6 +115,11 @@ REFUSED = {
     "expected_positive_loss": {"k": ABOVE_0, "beta": FROM_0},
     "role_loss": {"k": ABOVE_0, "weight": FROM_0},
     "average_k_loss": {"k": [0.5, *ABOVE_0], "alpha": FROM_0},
+    "cardinality_aware_loss": {
+        "sizes": [(), (0, 2), (2, 1), (2, 2), (1.5, 3), (1, math.nan), "12", 4, None],
+        "size_weight": FROM_0,
+        "size_cost": ["cubic", None],
+    },
     "conformal_training_loss": {
         "alpha": [1.0, *ABOVE_0],
         "temperature": ABOVE_0,
@@ -192,6 +197,11 @@ def test_a_hinge_needs_one_more_class_than_k(name):
 def test_no_set_is_larger_than_the_classes(name):
     with pytest.raises(InputError, match=f"^k: expected at most the {CLASSES} classes of scores, got {CLASSES + 1}"):
         call(name, k=CLASSES + 1)
+
+
+def test_sizes_of_sets_are_at_most_the_classes():
+    with pytest.raises(InputError, match=f"^sizes: expected at most the {CLASSES} classes of scores, got {CLASSES + 1}"):
+        call("cardinality_aware_loss", sizes=(1, 2, CLASSES + 1))
 
 
 PARTNERS = [case for case in CASES if case.per_call]

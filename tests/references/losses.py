@@ -219,6 +219,23 @@ def average_k_loss(scores, labels, proposal_scores, k, alpha=1.0):
     return mean(cross_entropy_loss(proposal_scores, labels)) + mean(true) + alpha * (mean(positive) + mean(rest))
 
 
+def set_cost(row, y, size, size_weight, size_cost):
+    """A miss of the label among the ``size`` highest scores costs 1, the set ``size_weight`` times its log or its size."""
+    members = sorted(range(len(row)), key=lambda j: (-row[j], j))[:size]
+    return (y not in members) + size_weight * (math.log(size) if size_cost == "log" else size)
+
+
+def cardinality_aware_loss(scores, labels, size_scores, sizes, size_weight=0.05, size_cost="log"):
+    """Cross-entropy, and Σ_j (1 - c_j / m) times that of choosing size j; m is the cost of a miss with the largest size."""
+    out = []
+    for row, choices, (y,) in zip(scores, size_scores, labels, strict=True):
+        most = 1 + size_weight * (math.log(max(sizes)) if size_cost == "log" else max(sizes))
+        worth = [1 - set_cost(row, y, size, size_weight, size_cost) / most for size in sizes]
+        choosing = -math.fsum(w * v for w, v in zip(worth, log_softmax(list(choices)), strict=True))
+        out.append(-log_softmax(row)[y] + choosing)
+    return out
+
+
 def conformal_threshold(values, alpha, spread):
     """The mean of the ordered values, weighted by a normal density around rank ⌈(m + 1)(1 - α)⌉, at most m."""
     m = len(values)

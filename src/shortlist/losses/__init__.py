@@ -16,6 +16,7 @@ assume_negative_loss        one observed                         probabilities  
 expected_positive_loss      one observed                         order          sigmoid
 role_loss                   one observed                         nothing        sigmoid
 average_k_loss              one observed, two heads              average-k set  softmax
+cardinality_aware_loss      one, a head for sizes                probabilities  softmax
 conformal_training_loss     one                                  nothing        softmax
 binary_cross_entropy_loss   any number                           probabilities  sigmoid
 asymmetric_focal_loss       any number                           probabilities  focal-recovery
@@ -33,6 +34,7 @@ For very many classes, :func:`loss_of_linear` computes a linear head and its los
 """
 
 from shortlist.losses.average_k import AverageKLoss, average_k_loss
+from shortlist.losses.cardinality import CardinalityAwareLoss, cardinality_aware_loss
 from shortlist.losses.conformal import ConformalTrainingLoss, conformal_training_loss
 from shortlist.losses.hinges import (
     CalibratedTopkHingeLoss,
@@ -80,6 +82,7 @@ __all__ = [
     "AverageKLoss",
     "BinaryCrossEntropyLoss",
     "CalibratedTopkHingeLoss",
+    "CardinalityAwareLoss",
     "ConfidenceOutlierLoss",
     "ConformalTrainingLoss",
     "ConvexTopkHingeLoss",
@@ -107,6 +110,7 @@ __all__ = [
     "average_k_loss",
     "binary_cross_entropy_loss",
     "calibrated_topk_hinge_loss",
+    "cardinality_aware_loss",
     "class_margins",
     "confidence_outlier_loss",
     "conformal_training_loss",
