@@ -34,12 +34,12 @@ chromium:
 	  { apt-get update -q && apt-get install -y -q --no-install-recommends chromium; }
 
 slow: $(STAMP) chromium
-	$(BIN)/python -m pytest -n auto -m slow tests
+	$(BIN)/python -m pytest -n auto -m 'slow and not ray' tests
 
-# Starts Ray on this machine, one test after the other. Not part of `check`: where many programs run, Ray can be too slow to start
-# (its agent has a fixed time to begin). Most tests of the cluster have a stand-in, whose workers die at random.
+# Starts Ray on this machine, one test after the other and after everything else: where many programs run, Ray can be too slow to
+# start (its agent has a fixed time to begin).
 ray: $(STAMP)
-	$(BIN)/python -m pytest -m ray tests/cluster
+	$(BIN)/python -m pytest -m ray --durations=10 tests/cluster
 
 # Tries to break the library for so long; a failure is printed with the command that repeats it.
 FUZZ_SECONDS ?= 600
@@ -59,7 +59,7 @@ imports: $(STAMP)
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict -q
 
-check: lint types imports test slow docs
+check: lint types imports test slow docs ray
 
 benchmarks: $(STAMP)
 	$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt -e '.[peers]'
