@@ -50,9 +50,12 @@ class StandIn:
         seed: of the moments and of the victims.
         deaths: how often a worker dies while it runs a call, before what the call does or after it, and before it is answered.
         cpus: of the cluster.
+        machines: the CPUs and GPUs of each of several machines, in place of ``cpus``.
     """
 
-    def __init__(self, seed=0, deaths=0.0, cpus=3):
+    def __init__(self, seed=0, deaths=0.0, cpus=3, machines=()):
+        self.machines = [{"CPU": float(cpu), "GPU": float(gpu)} for cpu, gpu in machines or [(cpus, 0)]]
+        cpus = sum(there["CPU"] for there in self.machines)
         self.draws, self.deaths, self.cpus, self.died = random.Random(seed), deaths, cpus, 0
         self.exceptions = types.SimpleNamespace(RayError=RayError, RayTaskError=RayTaskError)
         self.rooms = []  # placement groups that are held
@@ -71,7 +74,10 @@ class StandIn:
         return room
 
     def cluster_resources(self):
-        return {"CPU": float(self.cpus)}
+        return {kind: total for kind in ("CPU", "GPU") if (total := sum(there[kind] for there in self.machines))}
+
+    def nodes(self):
+        return [{"Alive": True, "Resources": {kind: n for kind, n in there.items() if n}} for there in self.machines]
 
     def put(self, value):
         return value

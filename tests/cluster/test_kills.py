@@ -129,7 +129,7 @@ def test_the_command_is_killed_ten_times(place, tmp_path, ray):
         finished.append(parts(folder))
         wait_until(lambda: not workers_here(), "workers go on without the command")
     with started() as program:
-        out, err = program.communicate()
+        _, err = program.communicate()
     assert program.returncode == 0, err
     assert finished[-1] > finished[0]
     assert "parts are there already" in err

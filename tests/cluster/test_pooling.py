@@ -60,6 +60,20 @@ def test_little_is_taken_ahead(seed):
         assert len(taken) <= done + 1 + 2 * 2 * pool.size
 
 
+@pytest.mark.parametrize(
+    ("machines", "gpus", "cpus", "workers"),
+    [
+        ([(16, 4), (8, 0), (32, 2)], 1, 4, 6),
+        ([(16, 4), (8, 0), (32, 2)], 0.5, 2, 12),
+        ([(16, 4), (8, 0), (32, 2)], 0, 1, 56),
+        ([(2, 4)], 1, 1, 2),
+    ],
+)
+def test_a_worker_with_a_gpu_has_the_cpus_beside_it(machines, gpus, cpus, workers):
+    pool = Pool(StandIn(machines=machines), gpus=gpus)
+    assert (pool.cpus, pool.size) == (cpus, workers)
+
+
 def test_a_cluster_without_room_is_refused():
     with pytest.raises(InputError, match="workers: expected a cluster with 4 CPUs for each, got 3 CPUs and 0 GPUs"):
         Pool(StandIn(), cpus=4)

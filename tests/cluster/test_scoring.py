@@ -171,6 +171,13 @@ def test_the_command_writes_a_folder_that_others_read(run, fails, place, tmp_pat
     assert fails(*command, "scores.parquet", "--engine", "ray").startswith("--engine ray: expected --out FOLDER")
 
 
+def test_a_cluster_with_gpus_wants_to_know_whether_they_are_used(fails, place, monkeypatch, tmp_path):
+    monkeypatch.setattr(cluster, "pool", lambda *_, **__: nullcontext(Pool(StandIn(machines=[(3, 1)]))))
+    command = ("predict", place / "pictures", place / "leaves", "--engine", "ray", "--out", tmp_path / "scores")
+    assert fails(*command).startswith("--device: the cluster has GPUs: expected cuda")
+    assert not (tmp_path / "scores").exists()
+
+
 @pytest.mark.ray
 def test_real_workers_write_the_same_and_may_be_killed(place, tmp_path, ray):
     rows, model = table(n=400), Saved(place / "features", "cpu")

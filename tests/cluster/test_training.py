@@ -88,8 +88,7 @@ def test_wrong_options_are_refused_before_ray_is_started(fails, here, monkeypatc
 
 
 def test_a_cluster_with_gpus_wants_to_know_whether_they_are_used(fails, here, monkeypatch):
-    ray = StandIn()
-    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 3.0, "GPU": 2.0})
+    ray = StandIn(machines=[(3, 2)])
     monkeypatch.setattr(cluster, "pool", lambda *_, **__: nullcontext(Pool(ray, 1)))
     with pytest.raises(InputError, match=r"gpus_per_worker: expected 1 or 0 for workers that train together, got 0\.5"):
         cluster.train(Pool(ray, 1, gpus=0.5), TINY, folder="new", **SETTINGS)

@@ -50,7 +50,7 @@ def write_parts(work: Work, out: Path, rows_per_part: int | None, engine: Engine
     rows = replace(work.rows, target=work.target, ids=work.names(), posterior=None, classes=classes)
     missing = 0
     with ExitStack() as opened:
-        pool = opened.enter_context(engine.pool(gpus_per_worker=1.0 if saved.device == "cuda" else 0.0))
+        pool = opened.enter_context(engine.pool_on(saved.device))
         each: Each = here if pool is None else pool.each
         if pool is not None:
             work.device = counted(pool.size, "worker")

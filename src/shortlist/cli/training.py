@@ -94,7 +94,7 @@ def _trained(job: Job, device: str, engine: Engine, **how: Any) -> Run | None:
     from shortlist.cluster.training import check_begins, train_job as train_job_by_workers
 
     check_begins(job, how["network"], how["resume"])  # before Ray is started, which takes a while
-    with engine.trainers(device) as pool:
+    with engine.pool_on(device) as pool:
         assert pool is not None
         # Each worker opens the data for itself, as each process of a launcher does.
         return train_job_by_workers(pool, replace(job, dataset=None), imports=imported_modules(), **how)

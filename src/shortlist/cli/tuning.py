@@ -87,7 +87,7 @@ def _searched(job: Job, folder: Path, how: SearchOptions, chosen: dict[str, Any]
     """What was found, by trials here or by workers."""
     if how.engine.name == "local":
         return search(job.recipe, folder, device=how.device, dataset=job.dataset, **chosen)
-    with how.engine.trainers(how.device) as pool:
+    with how.engine.pool_on(how.device) as pool:
         from shortlist.cluster import tune as search_by_workers
 
         assert pool is not None

@@ -11,6 +11,7 @@ from shortlist.checks import whole
 from shortlist.cluster.connecting import session
 from shortlist.cluster.worker import Worker
 from shortlist.errors import InputError
+from shortlist.machine import usable_cores
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
@@ -44,12 +45,14 @@ class Pool:
     Args:
         ray: the module, connected.
         workers: the number of workers; by default one for each CPU of the cluster, or for each GPU where they use one.
-        cpus: logical CPUs of each worker, which are also its threads.
+        cpus: logical CPUs of each worker, which are also its threads; by default one, or with a GPU as many as a machine has
+            for each of its GPUs, because pictures are decoded by them.
         gpus: GPUs of each worker.
     """
 
-    def __init__(self, ray: Any, workers: int | None = None, *, cpus: int = 1, gpus: float = 0):
-        self.ray, self.cpus, self.gpus = ray, whole(1)("cpus", cpus), gpus
+    def __init__(self, ray: Any, workers: int | None = None, *, cpus: int | None = None, gpus: float = 0):
+        cpus = _cpus_beside(ray, gpus) if cpus is None else whole(1)("cpus", cpus)
+        self.ray, self.cpus, self.gpus = ray, cpus, gpus
         there = ray.cluster_resources()
         room = int(there.get("CPU", 1)) // cpus
         if gpus:
@@ -206,22 +209,34 @@ class Pool:
 
 @contextmanager
 def pool(
-    address: str | None = None, *, workers: int | None = None, cpus_per_worker: int = 1, gpus_per_worker: float = 0
+    address: str | None = None, *, workers: int | None = None, cpus_per_worker: int | None = None, gpus_per_worker: float = 0
 ) -> Iterator[Pool]:
     """Context with workers on a cluster, which is joined or started as by :func:`session`.
 
     Args:
         address: of a running cluster.
         workers: their number. A cluster that is started here gets as many CPUs as they need.
-        cpus_per_worker: logical CPUs of each, which are also its threads.
+        cpus_per_worker: logical CPUs of each, which are also its threads; see :class:`Pool`.
         gpus_per_worker: GPUs of each.
     """
-    with session(address, cpus=None if workers is None else whole(1)("workers", workers) * cpus_per_worker) as ray:
+    cpus = None if workers is None else whole(1)("workers", workers) * (cpus_per_worker or 1)
+    if cpus is not None and gpus_per_worker and cpus_per_worker is None:
+        cpus = max(cpus, usable_cores())  # to be shared among them
+    with session(address, cpus=cpus) as ray:
         found = Pool(ray, workers, cpus=cpus_per_worker, gpus=gpus_per_worker)
         try:
             yield found
         finally:
             found.close()
+
+
+def _cpus_beside(ray: Any, gpus: float) -> int:
+    """The CPUs of the machine that has the fewest for so many of its GPUs; 1 for workers without a GPU."""
+    if not gpus:
+        return 1
+    machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    shares = [int(there.get("CPU", 0) * gpus / there["GPU"]) for there in machines if there.get("GPU")]
+    return max(1, min(shares, default=1))
 
 
 def _first_line(error: BaseException) -> str:
