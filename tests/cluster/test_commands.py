@@ -1,7 +1,11 @@
 """Commands with ``--engine ray`` write what they write without it."""
 
 import json
+import re
+import shlex
+import shutil
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +15,7 @@ from shortlist.links import Temperature
 from shortlist.retrieval import Index
 from tests.cli.conftest import NAMES, draw, fails, run
 from tests.cluster.stand_in import StandIn
-from tests.models.classifiers import fitted, image, labels, of_features, rows
+from tests.models.classifiers import fitted, image, labels, of_features, of_pictures, rows
 
 __all__ = ["fails", "run"]
 
@@ -132,6 +136,30 @@ def test_a_command_starts_workers_of_its_own(run, files, ray):
     old, new = files
     command = ("evaluate", new, "-r", "lac:0.1", "-c", old, "--json")
     assert run(*command, "--engine", "ray", "--workers", 2) == run(*command)
+
+
+def test_the_three_commands_of_the_page_do_the_same(run, tmp_path, monkeypatch):
+    """On a laptop, on one machine with workers, on a cluster: the same numbers from the same pictures."""
+    fitted(of_pictures()).save(tmp_path / "runs" / "leaves")
+    for number in range(40):
+        place = tmp_path / "pictures" / ("ash", "birch", "elm", "oak")[number % 4]
+        place.mkdir(parents=True, exist_ok=True)
+        image(seed=number).save(place / f"{number}.png")
+    page = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text()
+    blocks = re.findall(r"```bash\n(.*?)```", page.partition("## Three sizes")[2], flags=re.DOTALL)[:3]
+    monkeypatch.setattr(cluster, "pool", lambda *_, **__: nullcontext(Pool(StandIn(deaths=0.1))))
+    answers = []
+    for block in blocks:
+        here = block.replace("/shared/", "").replace("--device cuda", "--device cpu").replace("average-k:5", "average-k:2")
+        commands = [shlex.split(line) for line in here.splitlines() if line.startswith("shortlist ")]
+        assert [command[1] for command in commands] == ["predict", "evaluate"]
+        for _, *command in commands:
+            outcome = run(*command)
+            assert outcome.code == 0, outcome.err
+        answers.append(outcome.out)
+        shutil.rmtree(tmp_path / "scores")
+    assert "coverage" in answers[0]
+    assert answers == [answers[0]] * 3
 
 
 def test_options_of_a_cluster_are_checked(fails, files):
