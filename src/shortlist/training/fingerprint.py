@@ -23,6 +23,7 @@ from torch import Tensor
 from shortlist.data.addressed import AddressedPictures
 from shortlist.data.dataset import Split
 from shortlist.data.feature_names import is_unnamed
+from shortlist.data.parquet_pictures import ParquetPictures
 from shortlist.data.picture_bytes import PictureBytes
 from shortlist.data.pictures import PictureArray, PictureBoxes, PictureFiles, Pictures
 from shortlist.errors import InputError
@@ -174,7 +175,9 @@ def fingerprint(
         None if superclasses is None else tuple(superclasses),
         tuple(splits),
         **{name: np.concatenate([*empty, *parts]) for name, parts in columns.items()},
-        identified=all(isinstance(split.inputs, Tensor | PictureArray | PictureBytes) for split in splits.values()),
+        identified=all(
+            isinstance(split.inputs, Tensor | PictureArray | PictureBytes | ParquetPictures) for split in splits.values()
+        ),
         features=next((tuple(one.feature_names) for one in splits.values() if not is_unnamed(one.feature_names)), ()),
     )
 
@@ -213,6 +216,8 @@ def contents(inputs: Pictures | Tensor) -> Numbers:
         return _numbers(row.contiguous().view(torch.uint8).numpy().data for row in rows.detach().cpu().flatten(1))
     if isinstance(inputs, PictureBytes):
         return _numbers(inputs.column[int(place)].as_py() or b"" for place in inputs.places)
+    if isinstance(inputs, ParquetPictures):
+        return _numbers(inputs.content(row) or b"" for row in range(len(inputs)))
     if isinstance(inputs, AddressedPictures):
         return np.fromiter((_addressed(inputs, row) for row in range(len(inputs))), dtype=np.uint64)
     if isinstance(inputs, PictureFiles | PictureBoxes):

@@ -12,6 +12,7 @@ import torch
 from shortlist import Predictions
 from shortlist.data import PictureError, PictureFiles, open_dataset
 from shortlist.data.addressed import AddressedPictures
+from shortlist.data.parquet_pictures import ParquetPictures
 from shortlist.data.readers.addresses import read_address
 from shortlist.errors import InputError
 from shortlist.training.fingerprint import contents
@@ -80,6 +81,59 @@ def test_parquet_files_hold_pictures_one_after_the_other(leaves, tmp_path, form)
     assert all(np.array_equal(pixels(split.inputs, row), pixels(plain, row)) for row in range(3))
     assert split.ids == (["0", "1", "2"] if form == "bytes" else ["0-0.png", "0-1.png", "1-0.png"])
     assert [problem.where for problem in dataset.problems] == ["3" if form == "bytes" else "1-1.png"]
+    (here,) = open_dataset(shards, require_labels=False).splits.values()
+    assert here.ids == split.ids
+    assert np.array_equal(contents(here.inputs), contents(split.inputs))
+    assert not np.array_equal(contents(here.inputs)[:1], contents(here.inputs)[1:2])
+
+
+def shards_of(folder, sizes, group=4):
+    """Parquet files of so many rows of bytes, every seventh row without any."""
+    folder.mkdir()
+    content = [None if row % 7 == 6 else b"picture %d" % row for row in range(sum(sizes))]
+    for number, size in enumerate(sizes):
+        rows = content[sum(sizes[:number]) :][:size]
+        table = pa.table({"image": pa.array(rows, pa.binary())})
+        pq.write_table(table, folder / f"{number}.parquet", row_group_size=group)
+    return content, [str(folder / f"{number}.parquet") for number in range(len(sizes))]
+
+
+def test_bytes_are_read_a_row_group_at_a_time(tmp_path, monkeypatch):
+    content, paths = shards_of(tmp_path / "shards", [9, 0, 5, 17])
+    read = []
+    whole = ParquetPictures._read
+    monkeypatch.setattr(ParquetPictures, "_read", lambda self, group: read.append(group) or whole(self, group))
+    pictures = ParquetPictures.open(pyarrow.fs.LocalFileSystem(), paths, ["image"] * 4)
+    assert read == []
+    assert pictures.absent().tolist() == [one is None for one in content]
+    assert [group.rows for group in read] == [4, 1, 4, 4]  # others have as many bytes as rows, by their statistics
+    read.clear()
+    assert [pictures.content(row) for row in range(len(content))] == content
+    assert len(read) == len(set(read)) == len(pictures.groups) == 10
+    random = np.random.default_rng(0)
+    for size in (0, 1, 5, 40):
+        chosen = random.integers(len(content), size=size)
+        some = pictures.rows(torch.from_numpy(chosen))
+        sent = pickle.dumps(some)
+        assert b"picture " not in sent  # no bytes of any
+        for found in (some, pickle.loads(sent), pickle.loads(pickle.dumps(pickle.loads(sent)))):
+            assert found.ids == [str(row) for row in chosen]
+            assert [found.content(row) for row in range(size)] == [content[row] for row in chosen]
+            assert found.absent().tolist() == [content[row] is None for row in chosen]
+    one = pickle.loads(pickle.dumps(pictures.rows(torch.tensor([30, 29]))))
+    assert (one.paths, [(group.file, group.number) for group in one.groups]) == (paths[3:], [(0, 3), (0, 4)])
+
+
+def test_row_groups_without_statistics_are_looked_into(tmp_path):
+    pq.write_table(pa.table({"image": [b"a", None]}), tmp_path / "x.parquet", write_statistics=False)
+    pictures = ParquetPictures.open(pyarrow.fs.LocalFileSystem(), [str(tmp_path / "x.parquet")], ["image"])
+    assert pictures.absent().tolist() == [False, True]
+    with pytest.raises(PictureError, match="there are no bytes"):
+        pictures.decode(1)
+    (tmp_path / "x.parquet").unlink()
+    gone = pickle.loads(pickle.dumps(pictures))
+    with pytest.raises(PictureError, match=r"x\.parquet"):
+        gone.decode(0)
 
 
 def test_what_is_no_place_of_pictures_is_refused(leaves, tmp_path):
@@ -96,7 +150,7 @@ def test_what_is_no_place_of_pictures_is_refused(leaves, tmp_path):
     with pytest.raises(InputError, match="expected pictures, or Parquet files that hold them, got none"):
         read_address((leaves / "only").as_uri())
     pq.write_table(pa.table({"path": ["a.jpg"]}), leaves / "only" / "paths.parquet")
-    with pytest.raises(InputError, match="expected a column with the bytes of pictures, got one of paths"):
+    with pytest.raises(InputError, match="path: expected the bytes of pictures, or {bytes, path}, got string"):
         read_address((leaves / "only").as_uri())
     with pytest.raises(InputError, match="an address must be given alone"):
         open_dataset([leaves.as_uri(), str(leaves)], require_labels=False)

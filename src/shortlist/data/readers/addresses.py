@@ -14,12 +14,12 @@ import torch
 
 from shortlist.data.addressed import AddressedPictures
 from shortlist.data.dataset import ALL, Dataset, Split
-from shortlist.data.picture_bytes import PictureBytes
+from shortlist.data.parquet_pictures import ParquetPictures
 from shortlist.data.picture_kinds import is_picture_name
-from shortlist.data.problems import first_of
+from shortlist.data.problems import Problem, first_of
 from shortlist.data.readers.columns import find_column
 from shortlist.data.readers.file_kinds import PARQUET_SUFFIXES
-from shortlist.data.readers.picture_table import pictures_of_column
+from shortlist.data.readers.picture_table import ABSENT
 from shortlist.errors import InputError
 from shortlist.words import printable, quoted
 
@@ -53,18 +53,30 @@ def read_address(address: str) -> Dataset:
         return Dataset(name, [], {ALL: Split(AddressedPictures(system, pictures, ids), None, ids)})
     if not tables:
         raise InputError(f"{printable(address)}: expected pictures, or Parquet files that hold them, got none")
-    columns = [_column(system, file) for file in tables]
+    return _pictures_in(system, tables, name, address)
+
+
+def read_parquet_folder(folder: str | Path) -> Dataset | None:
+    """The pictures in the Parquet files of a folder of this machine, as at its address; None if there are no such files."""
+    system, _, files = _files_at(Path(folder).resolve().as_uri())
+    tables = [file for file in files if file.lower().endswith(PARQUET_SUFFIXES)]
+    return _pictures_in(system, tables, basename(Path(folder).resolve()), str(folder)) if tables else None
+
+
+def _pictures_in(system: Any, tables: Sequence[str], name: str, where: str) -> Dataset:
+    """The rows of Parquet files that hold pictures."""
     try:
-        found = pictures_of_column(pa.chunked_array(chunk for one in columns for chunk in one.chunks), "pictures", Path())
-    except pa.ArrowInvalid as error:
-        raise InputError(f"{printable(address)}: expected tables with columns of one type ({error})") from error
-    if not isinstance(found.pictures, PictureBytes):
-        raise InputError(f"{printable(address)}: expected a column with the bytes of pictures, got one of paths")
-    there = torch.from_numpy(np.flatnonzero(~found.absent))
+        pictures = ParquetPictures.open(system, tables, [_column(system, file) for file in tables])
+        absent = pictures.absent()
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{printable(where)} cannot be read: {str(error).partition(chr(10))[0]}") from error
+    except InputError as error:
+        raise InputError(f"{printable(where)}: {error}") from None
+    problems = [Problem(ABSENT, pictures.ids[row], "has no bytes: left out") for row in np.flatnonzero(absent).tolist()]
+    there = torch.from_numpy(np.flatnonzero(~absent))
     if not len(there):
-        raise InputError(f"{printable(address)}: expected pictures, got none{first_of(found.failures)}")
-    split = Split(found.pictures, None, list(found.ids)).rows(there)
-    return Dataset(name, [], {ALL: split}, problems=found.failures)
+        raise InputError(f"{printable(where)}: expected pictures, got none{first_of(problems)}")
+    return Dataset(name, [], {ALL: Split(pictures, None, pictures.ids).rows(there)}, problems=problems)
 
 
 def _files_at(address: str) -> tuple[Any, str, list[str]]:
@@ -84,14 +96,13 @@ def _files_at(address: str) -> tuple[Any, str, list[str]]:
     return system, path, sorted(shown)
 
 
-def _column(system: Any, path: str) -> Any:
-    """The column of pictures of a Parquet file."""
+def _column(system: Any, path: str) -> str:
+    """The name of the column of pictures of a Parquet file."""
     try:
         names = pq.read_schema(path, filesystem=system).names
-        name = find_column(names, "path", None, basename(path), required=True)
-        return pq.read_table(path, columns=[name], filesystem=system).column(name)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{printable(path)} cannot be read: {str(error).partition(chr(10))[0]}") from error
+    return str(find_column(names, "path", None, basename(path), required=True))
 
 
 def check_alone(texts: Sequence[str]) -> str:

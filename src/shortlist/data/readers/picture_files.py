@@ -8,6 +8,7 @@ from shortlist.data.dataset import ALL, Dataset, Split
 from shortlist.data.names import is_utf8
 from shortlist.data.pictures import PictureFiles
 from shortlist.data.problems import LEFT_OUT, Problem, first_of
+from shortlist.data.readers.addresses import read_parquet_folder
 from shortlist.data.readers.class_folders import FolderWalk
 from shortlist.data.readers.file_kinds import ARRAY_SUFFIX, TABLE_SUFFIXES
 from shortlist.errors import InputError
@@ -20,8 +21,9 @@ NAMED = 3  # paths in a message
 def read_picture_files(paths: Sequence[str | Path]) -> Dataset:
     """All pictures of these files and folders, in one split without labels.
 
-    A folder stands for all pictures below it, at any depth, in the order of their names. Hidden files and folders are left
-    out. A file that is named by itself is read whatever its suffix. Each picture is read once.
+    A folder stands for all pictures below it, at any depth, in the order of their names, or, if there are none, for the rows
+    of its Parquet files that hold pictures. Hidden files and folders are left out. A file that is named by itself is read
+    whatever its suffix. Each picture is read once.
 
     Args:
         paths: files and folders.
@@ -48,6 +50,8 @@ def read_picture_files(paths: Sequence[str | Path]) -> Dataset:
             else:
                 found[place] = path
     if not found:
+        if len(texts) == 1 and os.path.isdir(texts[0]) and (inside := read_parquet_folder(texts[0])) is not None:
+            return inside
         raise InputError(
             f"{listed([printable(text) for text in texts], NAMED)}: expected pictures, got none{first_of(problems)}"
         )
