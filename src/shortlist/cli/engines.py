@@ -61,7 +61,7 @@ class Engine:
 
     @contextmanager
     def pool_on(self, device: str) -> "Iterator[Pool | None]":
-        """Context with workers for networks on this device, with a GPU each if it is ``cuda``; None if the work is done here."""
+        """As :meth:`pool`, with workers for networks on this device: with a GPU each if it is ``cuda``."""
         with self.pool(gpus_per_worker=float(device == "cuda")) as found:
             if found is not None and device == "auto" and found.ray.cluster_resources().get("GPU"):
                 raise InputError("--device: the cluster has GPUs: expected cuda, one for each worker, or cpu, got auto")
