@@ -62,7 +62,9 @@ def test_every_loss_is_on_the_menu():
         parts = [loss.loss, loss.penalty] if isinstance(loss, PenalisedLoss) else [loss]
         made |= {type(part).__name__ for part in parts}
     every = {name for name in losses.__all__ if name.endswith(("Loss", "Penalty"))} - {"Loss", "PenalisedLoss"}
-    assert made == every
+    # A method has one of our heads, and none of them scores the sizes of sets.
+    assert every - made == {"CardinalityAwareLoss"}
+    assert made <= every
 
 
 def test_parameters_have_the_values_of_the_papers():
