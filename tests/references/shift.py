@@ -66,3 +66,9 @@ def black_box(probs, target, new, classes, soft):
     for answer, label in zip(answers(probs), target, strict=True):
         confusion[:, label] += answer / len(target)
     return np.linalg.solve(confusion, answers(new).mean(0))
+
+
+def effective_with_missing(weights, missing):
+    """Kish's number of rows, where a share of the whole weight lies on one row that is not there."""
+    shares = [*((1 - missing) * weight / sum(weights) for weight in weights), missing]
+    return sum(shares) ** 2 / sum(share**2 for share in shares)

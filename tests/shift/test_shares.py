@@ -145,9 +145,36 @@ def test_inputs_that_shift_are_weighted():
 
 def test_rows_too_different_are_refused():
     random = np.random.default_rng(0)
-    with pytest.raises(InputError, match="500 rows count like .* among the new ones, at least 100 are needed"):
+    with pytest.raises(InputError, match="500 rows count like .* among the new ones, .* at least 100 are needed"):
         input_weights(random.normal(0, 1, (500, 2)), random.normal(5, 1, (500, 2)))
     assert input_weights(random.normal(0, 1, (500, 2)), random.normal(5, 1, (500, 2)), least=0).effective < 100
+
+
+@pytest.mark.parametrize(("n", "features", "penalty"), [(600, 1, 1.0), (600, 10, 1.0), (1500, 2, 1e-3)])
+def test_rows_further_away_than_refused_ones_are_refused(n, features, penalty):
+    """Rows that a regression separates have tiny weights of nearly one size, which look like no shift."""
+    random = np.random.default_rng(0)
+    old, later = random.normal(size=(2, n, features))
+    away = np.eye(features)[0]
+    accepted = []
+    for shift in (0, 0.5, 1, 2, 3, 4, 6, 8, 10, 20, 50, 200):
+        try:
+            accepted.append(input_weights(old, later + shift * away, penalty=penalty).missing == 0)
+        except InputError:
+            accepted.append(None)
+    assert accepted[:3] == [True] * 3
+    assert accepted[4:] == [None] * 8  # N(0, 1) and N(3, 1): n rows are worth n / exp(9)
+
+
+@pytest.mark.parametrize(("share", "refused"), [(0.0, False), (0.04, False), (0.3, True), (0.9, True)])
+def test_new_rows_that_look_like_no_calibration_row_are_missing(share, refused):
+    random = np.random.default_rng(0)
+    old, later = random.normal(size=(2, 3000, 1))
+    later[: round(share * 3000)] += 30
+    found = input_weights(old, later, least=0)
+    assert found.missing == pytest.approx(share, abs=0.05)
+    assert found.effective == pytest.approx(ref.effective_with_missing(found.weights, found.missing))
+    assert (found.effective < 100) == refused
 
 
 def test_same_rows_have_equal_weights():

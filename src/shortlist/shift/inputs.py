@@ -11,6 +11,7 @@ from shortlist.sets import effective_sample_size
 from shortlist.tensors import Array, as_tensor, check_scores
 
 STEPS = 100
+ERRORS = 3  # standard errors by which the mean ratio of densities may fall short of 1 by chance
 
 
 @dataclass(frozen=True)
@@ -19,13 +20,16 @@ class InputWeights:
 
     Args:
         weights: (N,), 1 on average.
-        effective: how many rows of equal weight tell as much.
+        effective: how many rows of equal weight tell as much; the missing part of the new rows counts as one more row.
         rows: the number of new rows.
+        missing: the share of the new rows that look like no calibration row, beyond what chance explains. Sets can miss the
+            labels of all these.
     """
 
     weights: Array
     effective: float
     rows: int
+    missing: float = 0.0
 
 
 def input_weights(
@@ -35,13 +39,16 @@ def input_weights(
 
     A logistic regression learns to tell the two kinds of rows apart; the odds that a row is new, times the ratio of their
     numbers, estimate how much denser new rows are there. The odds of a calibration row come from a regression that has not seen
-    it. The assumption is that rows that look alike have labels alike, and the estimate is as good as the regression.
+    it. The assumption is that rows that look alike have labels alike, and the estimate is as good as the regression. The ratio
+    averages 1 over calibration rows that are found wherever new rows are; what it falls short of that is the share of new rows
+    for which no calibration row speaks.
 
     Args:
         calibration: features (N, D) of the calibration rows: embeddings, log-probabilities, or any that tell rows apart.
         new: the same of new rows, without labels.
         folds: how many parts the calibration rows are divided into.
-        penalty: of the squared coefficients, for standardised features; larger values bring the weights nearer to 1.
+        penalty: of the squared coefficients, for standardised features; larger values bring the weights nearer to 1, and hide
+            what is missing.
         least: the effective number of rows below which the weights are refused.
         seed: of the division into folds.
 
@@ -69,14 +76,28 @@ def input_weights(
         seen = old[part != fold]
         odds[part == fold] = _log_odds(seen, later, old[part == fold], penalty) - np.log(len(later) / len(seen))
     weights = np.exp(odds - odds.max())
+    missing = _missing(odds)
     weights /= weights.mean()
-    effective = effective_sample_size(weights)
+    effective = effective_sample_size(np.append(weights * ((1 - missing) / len(weights)), missing))
     if effective < least:
+        unlike = f", {missing:.1%} of which look like none of them" if missing else ""
         raise InputError(
-            f"calibration: {len(old)} rows count like {effective:.0f} among the new ones, at least {least:g} are needed: they "
-            "are too different to re-weight; label some new rows, or pass least= to accept it"
+            f"calibration: {len(old)} rows count like {effective:.0f} among the new ones{unlike}, at least {least:g} are "
+            "needed: they are too different to re-weight; label some new rows, or pass least= to accept it"
         )
-    return InputWeights(weights, effective, len(later))
+    return InputWeights(weights, effective, len(later), missing)
+
+
+def _missing(log_ratios: Array) -> float:
+    """What the mean ratio of densities falls short of 1, beyond a chance of the calibration rows.
+
+    Rows that a regression separates perfectly have ratios near 0 that are nearly equal: their sizes alone look like no shift.
+    """
+    largest = float(log_ratios.max())
+    relative = np.exp(log_ratios - largest)
+    log_mean = largest + float(np.log(relative.mean()))
+    error = float(relative.std() / relative.mean()) / len(relative) ** 0.5
+    return max(0.0, 1 - float(np.exp(min(log_mean, 0.0))) * (1 + ERRORS * error))
 
 
 def _log_odds(old: Array, new: Array, asked: Array, penalty: float) -> Array:
