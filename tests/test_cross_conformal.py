@@ -46,6 +46,21 @@ def test_rules_that_do_not_belong_together_are_refused():
         CrossConformal([rule, rule]).p_values([[[0.5, 0.5]]])
 
 
+def test_folds_whose_rows_count_differently_are_refused():
+    """The p-value of a fold is a count of its rows, from which those of all folds are added up."""
+    probs, target, votes = np.full((9, 2), 0.5), [0] * 9, np.eye(2)[[0] * 9]
+    plain = lac(0.2).fit(probs, target, keep=True)
+    for other in (
+        lac(0.2).fit(probs, target, weights=[2, *[1] * 8], keep=True),
+        lac(0.2).fit(probs, target, class_weights=[1, 2], keep=True),
+        lac(0.2).fit(probs, votes, keep=True),
+    ):
+        with pytest.raises(InputError, match="rules: expected folds whose rows count alike, got weights or votes"):
+            CrossConformal([plain, other])
+    equal = lac(0.2).fit(probs, target, weights=[3] * 9, keep=True)
+    assert CrossConformal([plain, equal]).rows == 18
+
+
 def test_coverage_is_at_least_1_minus_2_alpha_and_near_1_minus_alpha():
     """A law of two normal classes, 40 rows, 60 repetitions of 100 new rows.
 

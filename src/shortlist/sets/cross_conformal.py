@@ -27,7 +27,7 @@ class CrossConformal:
 
     Args:
         rules: the same rule, fitted with ``keep=True`` on each fold, each with probabilities from a model that was fitted
-            without the fold; without a gate.
+            without the fold; without a gate, and without weights or votes: the folds count rows.
 
     >>> from shortlist.sets import lac
     >>> probs = [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.3, 0.7]]
@@ -44,6 +44,11 @@ class CrossConformal:
             raise InputError(f"rules: expected at least two rules, one for each fold, got {len(rules)}")
         if len({rule.text for rule in rules}) > 1 or any(rule.gate is not None for rule in rules):
             raise InputError(f"rules: expected the same rule for each fold, without a gate, got {rules[0].text}")
+        if any(rule.kept_weights is not None for rule in rules):
+            raise InputError(
+                "rules: expected folds whose rows count alike, got weights or votes: fit each fold without them, or one rule "
+                "with them on rows held out"
+            )
         self.rules = list(rules)
 
     @property
