@@ -1,6 +1,7 @@
 """``shortlist shares``: a table, machine-readable forms, and the new rows re-weighted."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -31,6 +32,15 @@ def test_the_shares_are_those_of_the_library(run, old, tilted):
     np.testing.assert_allclose([row["high"] for row in found], expected.high)
     assert found[0]["low"] > found[0]["old"]
     assert "the 300 calibration rows count like " in outcome.err
+
+
+def test_json_has_no_nan(run, old, tilted, monkeypatch):
+    """A share that could not be told is null."""
+    found = class_shares(Predictions.load(tilted), Predictions.load(old), resamples=2)
+    broken = replace(found, low=found.low * np.nan, high=found.high * np.nan)
+    monkeypatch.setattr("shortlist.cli.sharing.class_shares", lambda *rows, **settings: broken)
+    rows = json.loads(run("shares", tilted, "-c", old, "--json").out, parse_constant=pytest.fail)
+    assert {(row["low"], row["high"]) for row in rows} == {(None, None)}
 
 
 def test_a_table_and_rows_for_the_new_shares(run, old, tilted, tmp_path):

@@ -58,6 +58,23 @@ def test_known_shares_are_found_with_their_intervals(method):
     assert outside <= 4
 
 
+def test_samples_without_the_only_row_of_a_class_give_it_the_share_0():
+    """The one row that is sure of class 2 is left out of (1 - 1 / n)^n, a third, of the samples."""
+    random = np.random.default_rng(0)
+    before, probs = random.dirichlet(np.ones(3), 60), np.eye(3)[[*random.integers(2, size=20), 2]]
+    found = class_shares(probs, before, confidence=0.5, resamples=40, seed=3)
+    drawn = np.random.default_rng(3).multinomial(21, np.full(21, 1 / 21), 40)
+    drawn_before = np.random.default_rng(4).multinomial(60, np.full(60, 1 / 60), 40)
+    assert 5 < (drawn[:, 20] == 0).sum() < 25
+    samples = [
+        ref.expectation_maximisation(np.repeat(probs, new, 0), np.repeat(before, old, 0).mean(0), steps=200)
+        for new, old in zip(drawn, drawn_before, strict=True)
+    ]
+    np.testing.assert_allclose(found.low, np.quantile(samples, 0.25, axis=0), atol=1e-4)
+    np.testing.assert_allclose(found.high, np.maximum(np.quantile(samples, 0.75, axis=0), found.shares), atol=1e-4)
+    assert found.low[2] == 0
+
+
 def test_batches_and_predictions_are_the_same_rows():
     _, labels, before = blobs(100, OLD, 0)
     probs = blobs(90, NEW, 1)[2]

@@ -5,6 +5,7 @@ what the terminal shows. Here they become escapes, whoever prints; only data in 
 """
 
 import enum
+import json
 import os
 import sys
 import time
@@ -164,6 +165,24 @@ def emit(text: str) -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that closing it does not fail as well
         raise typer.Exit(Outcome.DONE) from None
+
+
+def emit_json(*values: Any, indent: int | None = None) -> None:
+    """Write each value as JSON on a line of its own; null in place of NaN, which JSON does not have.
+
+    >>> emit_json({"shares": [0.5, float("nan")]}, ["oak", None])
+    {"shares": [0.5, null]}
+    ["oak", null]
+    """
+    emit("".join(json.dumps(_without_nan(one), indent=indent, ensure_ascii=False) + "\n" for one in values))
+
+
+def _without_nan(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _without_nan(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(entry) for entry in value]
+    return None if isinstance(value, float) and value != value else value
 
 
 class Bar:

@@ -1,6 +1,5 @@
 """What ``shortlist data`` does: describe a dataset, draw a sheet of its pictures, build a benchmark."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 import typer
 
-from shortlist.cli.console import Bar, Outcome, emit, noticed, say, show, warn
+from shortlist.cli.console import Bar, Outcome, emit_json, noticed, say, show, warn
 from shortlist.cli.outputs import check_outputs, check_outside_runs, named_paths
 from shortlist.data.building import build_benchmark
 from shortlist.data.dataset import Dataset
@@ -50,7 +49,7 @@ def info(
         problems += more
         warned += duplicates
     if as_json:
-        emit(json.dumps(_record(dataset, problems), ensure_ascii=False, indent=2) + "\n")
+        emit_json(_record(dataset, problems), indent=2)
     else:
         say(summary_line(dataset))
         for note in dataset.notes:

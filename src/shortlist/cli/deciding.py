@@ -1,6 +1,5 @@
 """What ``shortlist sets`` and ``shortlist evaluate`` do: from scores on disk to sets and numbers."""
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from shortlist import cluster
-from shortlist.cli.console import Bar, emit, say, show
+from shortlist.cli.console import Bar, emit, emit_json, say, show
 from shortlist.cli.counting import CountKeys
 from shortlist.cli.engines import Engine
 from shortlist.cli.measuring import finish, measured_all, settings_of
@@ -127,7 +126,7 @@ def _lists(prepared: Prepared, pool: "Pool | None") -> Iterator[tuple[torch.Tens
 
 def _emit_lists(lists: Iterable[LabelList]) -> None:
     for row in lists:
-        emit(json.dumps(row.record(), ensure_ascii=False) + "\n")
+        emit_json(row.record())
 
 
 def evaluate(
@@ -180,7 +179,7 @@ def evaluate(
             | {"by": {name: evaluation.by_column(name).reset_index().to_dict("records") for name in evaluation.columns}}
             for one, evaluation in zip(prepared, evaluations, strict=True)
         ]
-        emit(json.dumps(_without_nan(answer), indent=2, ensure_ascii=False) + "\n")
+        emit_json(answer, indent=2)
     elif as_csv:
         numbers = [evaluation.numbers() | _shot_columns(evaluation) for evaluation in evaluations]
         columns = list(dict.fromkeys(name for row in numbers for name in row))
@@ -223,12 +222,3 @@ def _shot_columns(evaluation: Evaluation) -> dict[str, Any]:
     """The numbers of each shot group as columns, such as ``shots_11-50_macro_coverage``."""
     records = [group.record() for group in evaluation.shot_groups()]
     return {f"shots_{one['group']}_{name}": value for one in records for name, value in one.items() if name != "group"}
-
-
-def _without_nan(value: object) -> object:
-    """The value with null in place of NaN, which JSON does not have."""
-    if isinstance(value, dict):
-        return {name: _without_nan(entry) for name, entry in value.items()}
-    if isinstance(value, list):
-        return [_without_nan(entry) for entry in value]
-    return None if isinstance(value, float) and value != value else value

@@ -1,6 +1,5 @@
 """What ``shortlist predict`` does: sets or scores of new pictures and rows."""
 
-import json
 import time
 from itertools import chain
 from pathlib import Path
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 
 from shortlist.checks import one_of
-from shortlist.cli.console import emit, noticed, say, show, warn
+from shortlist.cli.console import emit_json, noticed, say, show, warn
 from shortlist.cli.engines import Engine
 from shortlist.cli.networks import networks_by_option
 from shortlist.cli.outputs import check_outputs, named_paths
@@ -233,7 +232,7 @@ def _write_sets(work: Work, out: Path | None, as_json: bool) -> list[LabelList]:
     for lists in work.lists():
         shown += lists[: MOST_CARDS - len(shown)]
         if as_json:
-            emit("".join(json.dumps(row.record(), ensure_ascii=False) + "\n" for row in lists))
+            emit_json(*(row.record() for row in lists))
         first += lists[: SHOWN - len(first)]
     if not as_json:
         show(Table([work.things.removesuffix("s"), "labels"], [[row.id, row.text()] for row in first]))

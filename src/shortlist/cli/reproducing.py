@@ -1,6 +1,5 @@
 """What ``shortlist reproduce`` does: measure what the papers claim, and give verdicts."""
 
-import json
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
@@ -15,7 +14,7 @@ from shortlist.claims.experiment import lacking
 from shortlist.claims.menu import EXPERIMENTS, find_claims, verdicts
 from shortlist.claims.results import Result, Results
 from shortlist.claims.running import Failure, missing_tasks, run_tasks
-from shortlist.cli.console import Outcome, emit, overwrite, say, show, warn
+from shortlist.cli.console import Outcome, emit_json, overwrite, say, show, warn
 from shortlist.cli.engines import Engine
 from shortlist.errors import InputError
 from shortlist.recipes.published import PAPERS
@@ -51,7 +50,7 @@ def reproduce(
     failures = _run(tasks, found, jobs, where)
     judged = [verdict for claim in chosen for verdict in verdicts(claim, found, quick=quick) if verdict.n]
     if as_json:
-        emit(json.dumps([_record(verdict) for verdict in judged], indent=2, ensure_ascii=False) + "\n")
+        emit_json([_record(verdict) for verdict in judged], indent=2)
     else:
         show(table_of(judged))
     if failures:
@@ -61,7 +60,7 @@ def reproduce(
 def _list(claims: Sequence[Claim], as_json: bool) -> None:
     if as_json:
         keys = ("id", "paper", "table", "sentence", "experiments")
-        emit(json.dumps([{key: getattr(claim, key) for key in keys} for claim in claims], indent=2, ensure_ascii=False) + "\n")
+        emit_json([{key: getattr(claim, key) for key in keys} for claim in claims], indent=2)
         return
     rows = [[claim.id, _source(claim), claim.sentence, ", ".join(claim.experiments)] for claim in claims]
     show(Table(["claim", "source", "says", "experiments"], rows))

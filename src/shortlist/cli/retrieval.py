@@ -1,6 +1,5 @@
 """``shortlist index`` and ``shortlist search``: build and search an index of scored rows."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shortlist.cli import options
-from shortlist.cli.console import Bar, Outcome, emit, noticed, say, show, warn
+from shortlist.cli.console import Bar, Outcome, emit, emit_json, noticed, say, show, warn
 from shortlist.errors import InputError
 from shortlist.words import counted, printable, sized
 
@@ -147,7 +146,7 @@ def info(
     damaged = opened.check() if check else []
     if as_json:
         more = {"damaged": damaged} if check else {}
-        emit(json.dumps({**found, "classes": list(opened.classes), **more}, ensure_ascii=False) + "\n")
+        emit_json({**found, "classes": list(opened.classes), **more})
     else:
         shown = {**found, "columns": ", ".join(found["columns"]) or "none", "link": link_text(found["link"])}
         shown["size"] = sized(shown.pop("bytes"))
@@ -198,7 +197,7 @@ def search(
     if html is not None:
         _write_page(found, html, len(opened))
     if as_json:
-        emit("".join(json.dumps(result.to_json(), ensure_ascii=False) + "\n" for result in found))
+        emit_json(*(result.to_json() for result in found))
     elif html is None:
         _show(found)
     for sentence in found.damaged:

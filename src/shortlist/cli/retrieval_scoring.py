@@ -1,10 +1,9 @@
 """What ``shortlist retrieval-eval`` does: all queries of several labels, ranked and counted."""
 
 import hashlib
-import json
 from pathlib import Path
 
-from shortlist.cli.console import Bar, emit, say, show, warn
+from shortlist.cli.console import Bar, emit_json, say, show, warn
 from shortlist.cli.engines import Engine
 from shortlist.cli.outputs import check_outputs
 from shortlist.cli.prepare import Reading, looks_like_probabilities, short_names
@@ -50,7 +49,7 @@ def retrieval_eval(
             asked.add(_fingerprint(predictions))
             found[name] = _evaluated(predictions, name, across, max_length=longest, most=most, sample=sample, seed=seed)
     if as_json:
-        emit(json.dumps({name: one.to_json() for name, one in found.items()}, ensure_ascii=False) + "\n")
+        emit_json({name: one.to_json() for name, one in found.items()})
     else:
         show(_table(found))
     _check_comparable(found, asked)

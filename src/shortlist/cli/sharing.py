@@ -1,11 +1,10 @@
 """What ``shortlist shares`` does: the shares of the classes among new rows, and probabilities for them."""
 
-import json
 from pathlib import Path
 from typing import Any, cast
 
 from shortlist.cli.alike import check_alike
-from shortlist.cli.console import emit, say, show
+from shortlist.cli.console import emit, emit_json, say, show
 from shortlist.cli.outputs import check_outputs
 from shortlist.cli.prepare import Reading
 from shortlist.errors import InputError
@@ -42,7 +41,7 @@ def shares(
     values = zip(rows.class_names, found.old, found.shares, found.low, found.high, found.weights, strict=True)
     table = [[name, *map(float, numbers)] for name, *numbers in values]
     if as_json:
-        emit(json.dumps([dict(zip(COLUMNS, row, strict=True)) for row in table], indent=2, ensure_ascii=False) + "\n")
+        emit_json([dict(zip(COLUMNS, row, strict=True)) for row in table], indent=2)
     elif as_csv:
         emit(Table(COLUMNS, table).csv())
     else:

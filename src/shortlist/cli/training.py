@@ -1,12 +1,11 @@
 """What ``shortlist train`` and ``shortlist recipes`` do, apart from their options, which need neither torch nor the data."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from shortlist.cli.console import Bar, emit, say, show, warn
+from shortlist.cli.console import Bar, emit, emit_json, say, show, warn
 from shortlist.cli.engines import LOCAL, Engine, imported_modules
 from shortlist.cli.networks import networks_by_option
 from shortlist.cli.progress import TrainingBar
@@ -104,13 +103,13 @@ def show_recipes(name: str | None, *, as_json: bool) -> None:
     """Print the list of recipes, or one of them."""
     if name is None:
         if as_json:
-            emit(json.dumps([_record(recipe) for recipe in all_recipes()], indent=2, ensure_ascii=False) + "\n")
+            emit_json([_record(recipe) for recipe in all_recipes()], indent=2)
         else:
             show(Table(["recipe", "method", "summary"], [[one.name, one.method, one.summary] for one in all_recipes()]))
         return
     recipe = find_recipe(name)
     if as_json:
-        emit(json.dumps(_record(recipe), indent=2, ensure_ascii=False) + "\n")
+        emit_json(_record(recipe), indent=2)
         return
     settings = recipe.settings()
     show(Table(["setting", "value"], [[key, "–" if value is None else str(value)] for key, value in settings.items()]))

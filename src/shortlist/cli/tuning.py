@@ -1,6 +1,5 @@
 """What ``shortlist tune`` does, apart from its options, which need neither torch nor the data."""
 
-import json
 import math
 import shlex
 from collections.abc import Mapping, Sequence
@@ -8,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shortlist.cli.console import emit, say, show
+from shortlist.cli.console import emit_json, say, show
 from shortlist.cli.engines import Engine, imported_modules
 from shortlist.cli.progress import TrialLines
 from shortlist.cli.runs import resumable
@@ -76,7 +75,7 @@ def run_search(
     with resumable("tune", folder, lambda reached: _how_to_resume(folder)):
         found = _searched(job, folder, how, chosen)
     if as_json:
-        emit(json.dumps([trial.record() for trial in found.trials], indent=2, ensure_ascii=False) + "\n")
+        emit_json([trial.record() for trial in found.trials], indent=2)
     else:
         show(found.table())
     best = ", ".join(f"{name} {value}" for name, value in found.best.values.items())

@@ -1,6 +1,5 @@
 """What ``shortlist watch`` does: one watch over files of scores, in their order, which may go on another day."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import torch
 import typer
 
-from shortlist.cli.console import Outcome, emit, say, warn
+from shortlist.cli.console import Outcome, emit_json, say, warn
 from shortlist.cli.outputs import check_outputs
 from shortlist.cli.prepare import Reading, check_there
 from shortlist.cli.runs import run_at
@@ -52,7 +51,7 @@ def watch(
     if state is not None:
         watched.save(state)
     if as_json:
-        emit(json.dumps(_record(watched), indent=2, ensure_ascii=False) + "\n")
+        emit_json(_record(watched), indent=2)
     for alarm in watched.alarms:
         warn(alarm.sentence)
     for sentence in watched.sentences()[len(watched.alarms) :]:

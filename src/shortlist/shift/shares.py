@@ -172,7 +172,10 @@ def _climbed(rows: Array, old: Array, shares: Array, counts: Array, close: float
     """Shares (B, C) from which a step of expectation maximisation moves none by more than a little."""
     for _ in range(STEPS):
         density = rows @ (shares / old).T  # (N, B)
-        after = shares / old * ((counts.T / density).T @ rows) / len(rows)
+        # a row outside a sample counts 0, also where it alone shows a class that the sample gives the share 0
+        after = (
+            shares / old * (np.divide(counts.T, density, out=np.zeros_like(density), where=counts.T > 0).T @ rows) / len(rows)
+        )
         moved, shares = np.abs(after - shares).max(), after
         if moved < close:
             break
