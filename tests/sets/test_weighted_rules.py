@@ -296,6 +296,23 @@ def test_a_label_is_in_the_set_if_and_only_if_its_weighted_p_value_exceeds_alpha
         assert torch.equal(other.threshold, expected.threshold)
 
 
+@pytest.mark.parametrize("text", ["lac:0.2,classwise", "aps:0.2:deterministic,classwise"])
+@pytest.mark.parametrize("given", ["weights", "class_weights", "votes"])
+def test_a_class_without_calibration_rows_has_the_p_value_1(text, given):
+    """The new row is all the weight of its class, and is in every set; other classes are as without it."""
+    data = rows(6, 60)
+    data.target[data.target == 3] = 0
+    data.votes[:, 3], data.votes[:, 0] = 0, data.votes[:, 0] + 1
+    weights = {"weights": {"weights": data.weights}, "class_weights": {"class_weights": [1, 2, 3, 4]}, "votes": {}}[given]
+    rule = fitted(text, data, "votes" if given == "votes" else "one", keep=True, **weights)
+    found = rule.p_values(data.new)
+    assert (found[:, 3] == 1).all()
+    assert (found[:, :3] < 1).any(0).all()
+    np.testing.assert_array_equal(found > 0.2, rule.predict(data.new))
+    [other] = nested(rule, [0.2])
+    assert torch.equal(other.threshold, rule.threshold)
+
+
 def test_weighted_p_values_are_those_of_the_definition(tmp_path):
     data = rows(6, 60)
     own = np.linspace(0, 5, 30)

@@ -151,7 +151,7 @@ class _Sample(NamedTuple):
         """The weight of so many of the first values."""
         if self.weights is None:
             return places
-        sums = torch.cat([torch.zeros_like(self.weights[:1]), self.weights.cumsum(0)])
+        sums = torch.cat([self.weights.new_zeros(1), self.weights.cumsum(0)])  # also where a class has no calibration row
         return sums.to(places.device)[places]
 
     def quantiles(self, level: Fraction, rule: SetRule, worst: float) -> list[float]:
