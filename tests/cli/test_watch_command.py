@@ -5,7 +5,9 @@ import json
 import pytest
 
 from shortlist import Predictions
+from shortlist.predictions import ShardedWriter
 from shortlist.sets import by, lac, top_k
+from shortlist.shift import Watch
 from tests.cli.conftest import draw
 
 
@@ -49,13 +51,59 @@ def test_a_watch_goes_on_where_it_stopped(run, rule, old, new, odd, tmp_path):
     assert {alarm["signal"] for alarm in whole["alarms"]} >= {"confidence"}
 
 
+def test_files_are_known_by_their_content(run, rule, old, new, odd, tmp_path):
+    state = tmp_path / "state.safetensors"
+    run("watch", rule, new, "--reference", old, "--state", state)
+    copy = tmp_path / "copy.safetensors"
+    copy.write_bytes(new.read_bytes())
+    spelt = tmp_path / ".." / tmp_path.name / new.name
+    outcome = run("watch", rule, spelt, copy, "--state", state, "--json")
+    assert json.loads(outcome.out)["rows"] == 300
+    assert outcome.err.count(f"was watched before, as {new}, and is passed over") == 2
+    new.write_bytes(odd.read_bytes())
+    outcome = run("watch", rule, new, odd, "--state", state, "--json")
+    assert json.loads(outcome.out)["rows"] == 600
+    assert f"{new} has another content than the file of this name that was watched before" in outcome.err
+    assert f"{odd} was watched before, as {new} (2), and is passed over" in outcome.err
+    assert [name for name, _ in Watch.load(state).sources] == [str(new), f"{new} (2)"]
+
+
+def test_files_of_a_state_without_contents_are_known_by_their_names(run, rule, old, new, odd, tmp_path):
+    state = tmp_path / "state.safetensors"
+    run("watch", rule, new, "--reference", old, "--state", state)
+    watched = Watch.load(state)
+    watched.contents = {}
+    watched.save(state)
+    outcome = run("watch", rule, new, odd, "--state", state, "--json")
+    assert "new.safetensors was watched before and is passed over" in outcome.err
+    assert json.loads(outcome.out)["rows"] == 600
+
+
+def test_a_folder_of_parts_is_known_by_its_files(run, rule, new, tmp_path):
+    rows, state = Predictions.load(new), tmp_path / "state.safetensors"
+    for name in ("june", "july"):
+        with ShardedWriter(tmp_path / name, rows, ["first", "second"]) as writer:
+            for number, part in enumerate((rows.rows(slice(0, 100)), rows.rows(slice(100, 300)))):
+                writer.write(number, [part])
+            writer.finish()
+    outcome = run("watch", rule, tmp_path / "june", tmp_path / "july", "--state", state, "--json")
+    assert json.loads(outcome.out)["rows"] == 300
+
+
+def test_another_level_than_that_of_the_state_is_refused(run, fails, rule, new, odd, tmp_path):
+    state = tmp_path / "state.safetensors"
+    assert json.loads(run("watch", rule, new, "--state", state, "--level", "0.05", "--json").out)["level"] == 0.05
+    assert "--level: " in fails("watch", rule, odd, "--state", state, "--level", "0.2")
+    assert "watches at 0.05, got 0.2" in fails("watch", rule, odd, "--state", state, "--level", "0.2")
+    for given in ([], ["--level", "0.05"]):
+        assert json.loads(run("watch", rule, odd, "--state", state, *given, "--json").out)["level"] == 0.05
+
+
 def test_what_does_not_fit_is_refused(fails, rule, old, new, tmp_path):
     assert "--state: expected a name that ends in .safetensors" in fails("watch", rule, new, "--state", "s.json")
     other = tmp_path / "other.safetensors"
     top_k(2).save(other)
     state = tmp_path / "state.safetensors"
-    from shortlist.shift import Watch
-
     Watch(top_k(2)).save(state)
     assert "watches another rule than" in fails("watch", rule, new, "--state", state)
     assert "there is no such file" in fails("watch", rule, "nowhere.parquet", "--reference", new)

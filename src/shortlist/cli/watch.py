@@ -33,8 +33,9 @@ def watch(
         ),
     ] = None,
     level: Annotated[
-        float, typer.Option("--level", metavar="P", help="The probability that there is ever a false alarm.")
-    ] = 0.01,
+        float | None,
+        typer.Option("--level", metavar="P", help="The probability that there is ever a false alarm, of a new watch: 0.01."),
+    ] = None,
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
     target_key: options.TargetKey = None,

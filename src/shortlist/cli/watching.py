@@ -1,6 +1,8 @@
 """What ``shortlist watch`` does: one watch over files of scores, in their order, which may go on another day."""
 
+import hashlib
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from shortlist.cli.runs import run_at
 from shortlist.errors import InputError
 from shortlist.sets import SetRule
 from shortlist.shift import Watch
+from shortlist.shift.watch import LEVEL
 
 
 def watch(
@@ -21,7 +24,7 @@ def watch(
     new: list[Path],
     reference: Path | None,
     state: Path | None,
-    level: float,
+    level: float | None,
     link: str | None,
     scores_key: str | None,
     target_key: str | None,
@@ -41,13 +44,8 @@ def watch(
     reading = Reading(scores_key, target_key, link, ids_key, classes=classes, columns=columns)
     calibration = None if run is None else run.calibration_path
     watched = _begun(rule, fitted, reference, calibration, state, level, reading)
-    seen = {name for name, _ in watched.sources}
     for path in new:
-        if str(path) in seen:
-            say(f"{path} was watched before and is passed over")
-            continue
-        watched.add(reading.load(path), name=str(path))
-        seen.add(str(path))
+        _add(watched, path, reading)
     if state is not None:
         watched.save(state)
     if as_json:
@@ -60,13 +58,45 @@ def watch(
         raise typer.Exit(Outcome.WARNED)
 
 
+def _add(watched: Watch, path: Path, reading: Reading) -> None:
+    """Watch the rows of a file unless its content was watched before, under whatever name."""
+    check_there(path)
+    content, name = _digest(path), str(path)
+    before = watched.contents.get(content)
+    if before is not None:
+        say(f"{path} was watched before{'' if before == name else f', as {before},'} and is passed over")
+        return
+    names = {source for source, _ in watched.sources} | set(watched.contents.values())
+    if name in names:
+        if name not in watched.contents.values():  # in a state from before contents were kept
+            say(f"{path} was watched before and is passed over")
+            return
+        say(f"{path} has another content than the file of this name that was watched before: all its rows are new ones")
+        name = next(again for n in count(2) if (again := f"{name} ({n})") not in names)
+    watched.add(reading.load(path), name=name)
+    watched.contents[content] = name
+
+
+def _digest(path: Path) -> str:
+    """Of the content of a file, or of the files in a folder of parts and their names."""
+    found = hashlib.blake2b()
+    try:
+        for file in sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]:
+            with file.open("rb") as opened:
+                found.update((file.name if path.is_dir() else "").encode(errors="surrogateescape") + b"\0")
+                found.update(hashlib.file_digest(opened, "blake2b").digest())
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from error
+    return found.hexdigest()[:32]
+
+
 def _begun(
     path: Path,
     rule: SetRule,
     reference: Path | None,
     calibration: Path | None,
     state: Path | None,
-    level: float,
+    level: float | None,
     reading: Reading,
 ) -> Watch:
     """The watch in the file of the state, or a new one.
@@ -77,20 +107,24 @@ def _begun(
         reference: the rows that were named to compare with.
         calibration: those of the run that the rule is of, if no others were named.
         state: the file of a watch, which may be new.
-        level: of a new watch.
+        level: of a new watch; None for the usual one, or that of the state.
         reading: how files of scores are read.
     """
     if state is not None and state.exists():
         watched = Watch.load(state)
         if watched.rule.record() != rule.record() or not _same_threshold(watched.rule, rule):
             raise InputError(f"--state: {state} watches another rule than {path}: name another file")
+        if level is not None and level != watched.level:
+            raise InputError(
+                f"--level: {state} watches at {watched.level:g}, got {level:g}: leave it out, or name another file"
+            )
         if reference is not None:
             say(f"{state} has its reference rows already: {reference} is not read")
         return watched
     rows = calibration if reference is None else reference
     if rows is None:
         say("without --reference, new rows are compared with earlier ones only")
-    return Watch(rule, None if rows is None else reading.load(rows), level=level)
+    return Watch(rule, None if rows is None else reading.load(rows), level=LEVEL if level is None else level)
 
 
 def _same_threshold(one: SetRule, other: SetRule) -> bool:

@@ -22,6 +22,7 @@ from shortlist.shift.signals import SIGNALS, UNLABELLED, Rows, shuffles, signals
 from shortlist.tensors import Array, blocks_of, is_single_label
 from shortlist.words import shown
 
+LEVEL = 0.01  # the probability of a false alarm
 RECENT = 2000  # rows that messages speak of
 STREAM = "the stream"  # what messages call rows without a name
 
@@ -51,7 +52,7 @@ class Watch:
     Gammerman, "Retrain or not retrain: conformal test martingales for change-point detection", 2021.
     """
 
-    def __init__(self, rule: SetRule, reference: Source | None = None, target: Any = None, *, level: float = 0.01):
+    def __init__(self, rule: SetRule, reference: Source | None = None, target: Any = None, *, level: float = LEVEL):
         if not isinstance(rule, SetRule):
             raise InputError(f"rule: expected a set rule, got {shown(rule)}")
         if rule.needs_fit and not rule.fitted:
@@ -63,6 +64,7 @@ class Watch:
         self.reference_labelled = self.reference_missed = 0
         self.alarms: list[Alarm] = []
         self.sources: list[tuple[str, int]] = []  # names, and the number of their first row
+        self.contents: dict[str, str] = {}  # the names of files that were watched, by a digest of their content
         self.bets = {"unlabelled": Bets(len(UNLABELLED)), "label": Bets(1)}
         self.ranks: dict[str, Ranks] = {}
         self.recent = np.empty((0, len(UNLABELLED)), np.int64)
@@ -263,7 +265,7 @@ class Watch:
         return f"Watch({self.rule.text}, {self.rows} rows, {self.labelled} labels, {noticed})"
 
 
-def watch(rule: SetRule, reference: Source, *new: Source, level: float = 0.01) -> Watch:
+def watch(rule: SetRule, reference: Source, *new: Source, level: float = LEVEL) -> Watch:
     """Watch new rows, one file or batch after the other: what :class:`Watch` says of them.
 
     Args:

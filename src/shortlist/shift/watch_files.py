@@ -28,6 +28,7 @@ def save_watch(watch: Watch, path: str | Path) -> None:
         "level": watch.level,
         "alarms": [asdict(alarm) for alarm in watch.alarms],
         "sources": watch.sources,
+        "contents": watch.contents,
         "names": None if watch.names is None else list(watch.names),
         "label_rows": watch.label_rows,
     }
@@ -43,6 +44,7 @@ def load_watch(path: str | Path) -> Watch:
             setattr(watch, name, whole(0)(name, numbers[name]))
         watch.alarms = [Alarm(**alarm) for alarm in numbers["alarms"]]
         watch.sources = [(name, whole(0)("sources", row)) for name, row in numbers["sources"]]
+        watch.contents = {str(content): str(name) for content, name in numbers.get("contents", {}).items()}
         watch.names = numbers["names"]
         watch.label_rows = [(row, place, bool(missed)) for row, place, missed in numbers["label_rows"]]
         watch.recent = tensors["recent"].numpy().reshape(-1, len(UNLABELLED)).copy()
