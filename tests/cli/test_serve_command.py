@@ -76,7 +76,10 @@ def test_the_watch_is_a_switch_and_a_second_server_says_that_it_does_not_watch(s
     assert "watch" not in outcome.err
     _, second, outcome = served(tmp_path / "trees")
     assert "not watched" in outcome.err
-    assert (first.watched()["watching"], second.watched()) == (True, {"watching": False})
+    assert (first.watched()["watching"], second.watched()["watching"]) == (True, False)
+    (sentence,) = second.watched()["sentences"]
+    assert sentence.startswith("the photographs are not watched: ")
+    assert sentence in " ".join(outcome.err.split())
 
 
 def test_beyond_loopback_it_warns_loudly_and_draws_a_key(served, tmp_path):

@@ -46,6 +46,19 @@ def capital_against(error, missed):
     return found
 
 
+def capital_against_mean(mean, shares):
+    """Of the even mixture of bets (g / mean)^x ((1 - g) / (1 - mean))^(1 - x) over all g, on shares x from 0 to 1."""
+    guesses = (np.arange(5_000) + 0.5) / 5_000
+    logs = sum(x * np.log(guesses / mean) + (1 - x) * np.log((1 - guesses) / (1 - mean)) for x in shares)
+    return float(np.log(np.mean(np.exp(logs - logs.max()))) + logs.max())
+
+
+def deciding(values, allowed):
+    """The highest threshold at which no more than this share of these values of a row's labels is below; none misses none."""
+    thresholds = [t for t in values if sum(value < t for value in values) <= allowed * len(values)]
+    return max(thresholds, default=math.inf)
+
+
 def expectation_maximisation(probs, old, steps=2000):
     """Saerens, Latinne, Decaestecker 2002: the new shares of the classes."""
     shares = np.array(old, float)

@@ -1,6 +1,7 @@
 """Bets: the literal capital, densities that integrate to one, and Ville's bound."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from shortlist.errors import InputError
 from shortlist.shift import coverage_interval
 from shortlist.shift.betting import Bets, Ranks
-from shortlist.shift.signals import places, probability_at
+from shortlist.shift.signals import deciding, places, probability_at
 from tests.references import shift as ref
 
 
@@ -104,8 +105,42 @@ def test_the_interval_holds_the_truth_at_all_moments():
     assert refuted <= 59
 
 
+@pytest.mark.parametrize("level", [0.01, 0.2])
+def test_the_interval_of_a_mean_holds_what_the_bets_have_not_refuted(level):
+    shares = np.random.default_rng(7).choice([0, 1 / 3, 0.5, 1], 40, p=[0.6, 0.2, 0.15, 0.05])
+    low, high = coverage_interval(float(shares.sum()), 40, level)
+    for recall in np.linspace(0.01, 0.99, 40):
+        assert (low < recall < high) == (ref.capital_against_mean(1 - recall, shares) < -math.log(level))
+
+
+@pytest.mark.parametrize("values", [[0, 1], [0, 0.5, 1], [0.1, 0.3]])
+def test_the_interval_holds_the_mean_of_shares_at_all_moments(values):
+    """Ville: outside at some moment in at most 20 % of 200 histories; more than 59 would be a chance of 1 in 2,000."""
+    random = np.random.default_rng(8)
+    refuted = 0
+    for drawn in random.choice(values, (200, 150)):
+        missed = np.cumsum(drawn)
+        ends = (coverage_interval(float(missed[n]), n + 1, 0.2) for n in range(0, 150, 10))
+        refuted += any(not low <= 1 - np.mean(values) <= high for low, high in ends)
+    assert refuted <= 59
+
+
+@pytest.mark.parametrize("descending", [True, False])
+@pytest.mark.parametrize("allowed", [Fraction(0), Fraction(1, 3), Fraction("0.1"), Fraction("0.5")])
+def test_the_value_that_decides_the_loss_of_a_row(allowed, descending):
+    random = np.random.default_rng(9)
+    sizes = random.integers(0, 12, 60)
+    values = random.integers(1, 9, sizes.sum()) / 8.0
+    rows = np.split(values, sizes.cumsum()[:-1])
+    found = deciding(values, sizes, allowed, descending=descending)
+    if descending:
+        assert found.tolist() == [ref.deciding(row, allowed) for row in rows]
+    else:  # smaller ones are more plausible, and 0 is the most plausible of all
+        assert found.tolist() == [-ref.deciding(-row, allowed) if len(row) else 0 for row in rows]
+
+
 def test_an_interval_of_no_rows_is_everything():
     assert coverage_interval(0, 0) == (0, 1)
-    for values in ((3, 2), (-1, 2), (0.5, 2), (0, 2, 0), (0, 2, 1)):
+    for values in ((3, 2), (-1, 2), (2.1, 2), (0, 2, 0), (0, 2, 1)):
         with pytest.raises(InputError, match="missed|level"):
             coverage_interval(*values)

@@ -182,8 +182,8 @@ def test_nothing_is_nothing_and_one_row_is_one():
     watch.add([[0.5, 0.2, 0.1, 0.1, 0.1]], [0])
     assert (watch.rows, watch.labelled, watch.missed) == (1, 1, 0)
     several = Watch(top_k(2))
-    several.add(*(np.full((4, 5), 0.3), np.eye(5, dtype=bool)[:4]))  # several labels a row: no coverage
-    assert several.coverage is None
+    several.add(*(np.full((4, 5), 0.3), np.eye(5, dtype=bool)[:4]))  # several labels a row: recall, and no coverage
+    assert (several.coverage, several.recall[0]) == (None, 0.5)
 
 
 def test_labels_that_come_later_are_the_same_bets_and_dated_by_the_rows_so_far():

@@ -262,3 +262,15 @@ def test_nothing_is_cut_off_at_three_widths(opened, tmp_path, name):
         "[...document.querySelectorAll('button')].filter(b => b.offsetParent && b.offsetHeight < 44).map(b => b.textContent)"
     )
     assert small == []
+
+
+def test_the_review_says_why_nothing_is_watched(opened, served):
+    site, _ = served
+    watching, site.watching = site.watching, None
+    site.unwatched = "the photographs are not watched: this rule has a gate"
+    try:
+        page = opened("/review")
+        page.wait_for_selector("#watch .note")
+        assert "The photographs are not watched: this rule has a gate" in page.inner_text("#watch")
+    finally:
+        site.watching, site.unwatched = watching, None

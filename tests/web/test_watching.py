@@ -155,6 +155,27 @@ def test_rules_that_cannot_be_watched_are_told(tmp_path):
         open_watch(gated, tmp_path / "votes.sqlite", lambda: None)
 
 
+def test_why_nothing_is_watched_is_said(tmp_path, client, site):
+    site.unwatched = "the photographs are not watched: this rule has a gate"
+    found = client.get("/v1/watch").json()
+    check(found, *described(client))
+    assert found == {"watching": False, "sentences": [site.unwatched]}
+
+
+def test_groups_that_follow_from_the_photograph_are_watched(tmp_path):
+    with watched(tmp_path, calibration(), rule="lac:0.2,by:predicted") as (site, client):
+        ask(client, RED)
+        found = told(site, client)
+        assert (found["photographs"], len(found["sentences"])) == (1, 1)
+
+
+def test_votes_are_no_labels_of_photographs_that_may_have_several(tmp_path):
+    with watched(tmp_path) as (site, client):
+        site.watching._single = False
+        ask(client, RED)
+        assert told(site, client)["sentences"][1].startswith("labels are not watched: ")
+
+
 def test_a_disk_that_is_full_is_told_and_answers_go_on(tmp_path, monkeypatch):
     def full(self, path):
         raise InputError("no space left")
@@ -194,6 +215,8 @@ def test_more_than_can_wait_is_passed_over(tmp_path, monkeypatch):
         site.watching.settle()
         assert site.watching.passed_over > 0
         assert site.watching.watch.rows == 20 - site.watching.passed_over
+        told = f"{site.watching.passed_over} photographs came while too many waited, and were not watched"
+        assert site.watching.report()["sentences"][-1] == told
 
 
 def test_without_a_watch_nothing_is_said_or_kept(tmp_path, client, site):

@@ -43,7 +43,8 @@ def serve(
     torch.set_num_threads(1)  # threads of one network would wait, spinning, for each other while others decode
     classifier = load_classifier(run, network=network)
     site = _site(run, classifier, references, index, votes, host, key, allow_host or [])
-    site.watching = _watching(run, classifier, site.votes.path) if watch else None
+    if watch:
+        site.watching, site.unwatched = _watching(run, classifier, site.votes.path)
     _listen(site, host, port)
 
 
@@ -102,19 +103,20 @@ def _site(
     )
 
 
-def _watching(path: Path, classifier: "Classifier", votes: Path) -> "Watching | None":
-    """The watch on what is answered; None, with a warning, where the rule cannot be watched or another server watches."""
+def _watching(path: Path, classifier: "Classifier", votes: Path) -> "tuple[Watching | None, str | None]":
+    """The watch on what is answered; or why there is none, where the rule cannot be watched or another server watches."""
     from shortlist.web.watching import open_watch
 
     run = run_at(path)
     try:
         found = open_watch(classifier, votes, lambda: _calibration(run, classifier))
     except InputError as error:
-        warn(f"the photographs are not watched: {error}")
-        return None
+        told = f"the photographs are not watched: {error}"
+        warn(told)
+        return None, told
     for alarm in found.watch.alarms:
         warn(alarm.sentence)
-    return found
+    return found, None
 
 
 def _calibration(run: "RunFolder | None", classifier: "Classifier") -> "Predictions | None":

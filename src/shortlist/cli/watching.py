@@ -133,7 +133,7 @@ def _same_threshold(one: SetRule, other: SetRule) -> bool:
 
 
 def _record(watched: Watch) -> dict[str, Any]:
-    coverage = watched.coverage
+    found = {"coverage": watched.coverage, "recall": watched.recall}
     return {
         "rule": watched.rule.text,
         "rows": watched.rows,
@@ -141,5 +141,8 @@ def _record(watched: Watch) -> dict[str, Any]:
         "level": watched.level,
         "alarms": [asdict(alarm) for alarm in watched.alarms],
         "capital": watched.capital,
-        "coverage": None if coverage is None else dict(zip(("share", "low", "high"), coverage, strict=True)),
+        **{
+            name: None if known is None else dict(zip(("share", "low", "high"), known, strict=True))
+            for name, known in found.items()
+        },
     }

@@ -80,7 +80,8 @@ def _label(watch: "Watch", old: Array, new: Array, start: int) -> str:
     labelled = watch.labelled + watch.reference_labelled - len(missed)
     before = 1 - (watch.missed + watch.reference_missed - sum(missed)) / max(1, labelled)
     now = 1 - sum(missed) / max(1, len(missed))
-    return f"coverage is {now:.1%} of {len(missed):,} labelled rows" + (f" ({before:.1%} before)" if labelled > 0 else "")
+    compared = f" ({before:.1%} before)" if labelled > 0 else ""
+    return f"{'recall' if watch.several else 'coverage'} is {now:.1%} of {len(missed):,} labelled rows{compared}"
 
 
 def _median(counts: Array) -> float:

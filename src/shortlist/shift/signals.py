@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from shortlist.row_order import count_rows
-from shortlist.tensors import Array
+from shortlist.tensors import Array, is_single_label
 
 SIGNALS = ("confidence", "size", "class", "label")
 UNLABELLED = SIGNALS[:3]
@@ -30,34 +31,63 @@ class Rows:
 
     Args:
         unlabelled: confidence, size and class, int64 (N, 3).
-        label: the place of the true label, int64 (N,); None without labels.
-        missed: whether the set lacks it, bool (N,); None without labels.
+        label: the place of the value that decides whether the label is found, int64 (N,); None without labels.
+        missed: the share of its labels that the set of a row lacks, 0 or 1 for one label, float64 (N,); None without labels.
+        several: whether a row may have several labels.
     """
 
     unlabelled: Array
     label: Array | None = None
     missed: Array | None = None
+    several: bool = False
 
     def __len__(self) -> int:
         return len(self.unlabelled)
 
 
-def signals(probs: Tensor, sets: Tensor, values: Tensor | None = None, target: Tensor | None = None) -> Rows:
-    """The signals of a block of rows.
-
-    Args:
-        probs: (N, C).
-        sets: their sets, bool (N, C).
-        values: the ordering at the labels, (N,); None without labels.
-        target: the labels, int64 (N,).
-    """
+def signals(probs: Tensor, sets: Tensor) -> Rows:
+    """The signals of a block of rows without labels, (N, C) and their sets, bool (N, C)."""
     largest = probs.double().max(1)
     columns = [places(largest.values.numpy()), count_rows(sets).numpy(), largest.indices.numpy()]
-    found = np.stack(columns, axis=1).astype(np.int64)
-    if values is None or target is None:
-        return Rows(found)
-    missed = ~sets.gather(1, target[:, None]).squeeze(1)
-    return Rows(found, places(values.double().numpy()), missed.numpy())
+    return Rows(np.stack(columns, axis=1).astype(np.int64))
+
+
+def missed_shares(sets: Tensor, target: Tensor) -> Array:
+    """The share of its labels that the set of each row lacks, float64 (N,); 0 for a row without labels.
+
+    >>> sets = torch.tensor([[True, False, False], [True, True, False]])
+    >>> missed_shares(sets, torch.tensor([1, 1])), missed_shares(sets, torch.tensor([[True, True, True], [False] * 3])).round(2)
+    (array([1., 0.]), array([0.67, 0.  ]))
+    """
+    if is_single_label(target):
+        found: Array = (~sets.gather(1, target[:, None]).squeeze(1)).double().numpy()
+        return found
+    found = ((target & ~sets).sum(1).double() / target.sum(1).clamp(min=1)).numpy()
+    return found
+
+
+def deciding(values: Array, sizes: Array, allowed: Fraction, *, descending: bool) -> Array:
+    """The value at the label of each row that decides whether the row misses more than the allowed share of its labels.
+
+    Of m labels, ``⌊m · allowed⌋`` may be missed, so it is that of the least plausible label after these: a threshold beyond it
+    makes the loss of the row exceed what is allowed. A row without labels has the most plausible value there is.
+
+    Args:
+        values: the ordering at the labels, row by row, float64.
+        sizes: the number of labels of each row, int64 (N,).
+        allowed: the share of its labels that a row may miss, from 0 and below 1.
+        descending: whether larger values are more plausible.
+
+    >>> deciding(np.array([0.9, 0.2, 0.5, 0.7]), np.array([3, 0, 1]), Fraction(1, 3), descending=True)
+    array([0.5, inf, 0.7])
+    """
+    rows = np.repeat(np.arange(len(sizes)), sizes)
+    ordered = values[np.lexsort((values if descending else -values, rows))]
+    skipped = sizes * allowed.numerator // allowed.denominator
+    found = np.full(len(sizes), np.inf if descending else 0.0)
+    some = sizes > 0
+    found[some] = ordered[(sizes.cumsum() - sizes + skipped)[some]]
+    return found
 
 
 def places(values: Array) -> Array:

@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,22 @@ from shortlist.errors import InputError
 from shortlist.predictions import Predictions
 from shortlist.sets import Batches, SetRule
 from shortlist.sets.batches import Batch, Source
+from shortlist.sets.multilabel import Risk
 from shortlist.shift.alarms import Alarm, described
 from shortlist.shift.betting import Bets, Ranks
 from shortlist.shift.coverage import coverage_interval
-from shortlist.shift.signals import SIGNALS, UNLABELLED, Rows, shuffles, signals, sizes_of
-from shortlist.tensors import Array, blocks_of, is_single_label
+from shortlist.shift.signals import (
+    SIGNALS,
+    UNLABELLED,
+    Rows,
+    deciding,
+    missed_shares,
+    places,
+    shuffles,
+    signals,
+    sizes_of,
+)
+from shortlist.tensors import Array, Target, blocks_of, is_single_label
 from shortlist.words import shown
 
 LEVEL = 0.01  # the probability of a false alarm
@@ -31,9 +44,13 @@ class Watch:
     """Watches rows as they come, in batches or files, with or without labels, and says when they are not what they were.
 
     Four things are watched: how sure the classifier is (``confidence``), the ``size`` of the set, the most probable ``class``,
-    and, where labels come, how plausible the rule finds the true ``label``, which decides the coverage. Each is bet on by a
-    conformal test martingale against the reference rows and all rows so far (:mod:`shortlist.shift.betting`). If all rows are
-    exchangeable, the probability that there is ever an alarm, however long the watch, is at most ``level``.
+    and, where labels come, how plausible the rule finds the true ``label``, which decides the coverage. Where rows have several
+    labels, that is the value which decides the recall: that of the least plausible of them, after those that risk control at
+    alpha may miss (``⌊m · alpha⌋`` of m labels); or, where each label has a threshold of its own, the share that was found.
+
+    Each is bet on by a conformal test martingale against the reference rows and all rows so far
+    (:mod:`shortlist.shift.betting`). If all rows are exchangeable, the probability that there is ever an alarm, however long
+    the watch, is at most ``level``.
 
     Args:
         rule: fitted, or one that needs no fit.
@@ -46,7 +63,8 @@ class Watch:
         alarms: what has been noticed so far, the first for each signal.
         rows: how many rows have been watched.
         labelled: how many of them had labels.
-        missed: how many of these labels their sets lacked.
+        missed: how many of these labels their sets lacked; where rows have several labels, the sum of the shares of them.
+        several: whether rows have several labels; None before the first label.
 
     Vovk, Nouretdinov, Gammerman, "Testing exchangeability on-line", 2003; Vovk, Petej, Nouretdinov, Ahlberg, Carlsson,
     Gammerman, "Retrain or not retrain: conformal test martingales for change-point detection", 2021.
@@ -58,17 +76,21 @@ class Watch:
         if rule.needs_fit and not rule.fitted:
             raise InputError(f"rule: expected a fitted rule, got {rule.text}: fit it on calibration rows first")
         if rule.gate is not None or rule.ordering.generator is not None:
-            raise InputError(f"rule: expected one without a gate or a generator of random numbers, got {rule.text}")
+            raise InputError(
+                "rule: expected one without a gate, since rows that it refuses have no set to compare, and without a generator "
+                f"of random numbers, got {rule.text}: watch the rule that is behind the gate"
+            )
         self.rule, self.level = rule, float(number(above=0, below=1)("level", level))
-        self.rows = self.labelled = self.missed = 0
-        self.reference_labelled = self.reference_missed = 0
+        self.rows = self.labelled = self.reference_labelled = 0
+        self.missed = self.reference_missed = 0.0
+        self.several: bool | None = None
         self.alarms: list[Alarm] = []
         self.sources: list[tuple[str, int]] = []  # names, and the number of their first row
         self.contents: dict[str, str] = {}  # the names of files that were watched, by a digest of their content
         self.bets = {"unlabelled": Bets(len(UNLABELLED)), "label": Bets(1)}
         self.ranks: dict[str, Ranks] = {}
         self.recent = np.empty((0, len(UNLABELLED)), np.int64)
-        self.label_rows: list[tuple[int, int, bool]] = []  # the newest labelled rows: number, place of the label, missed
+        self.label_rows: list[tuple[int, int, float]] = []  # the newest labelled rows: number, place of the label, missed
         self.label_since = 0  # the row at which the capital bet on labels was the smallest
         self.names: Sequence[str] | None = None
         for found in () if reference is None else self._read(reference, target):
@@ -118,7 +140,7 @@ class Watch:
         before = len(self.alarms)
         read = self._read(rows, target)
         if any(found.label is None for found in read):
-            raise InputError("target: expected one label for each row, got none, or several")
+            raise InputError("target: expected labels for every row, got none")
         for found in read:
             assert found.label is not None
             for place, uniform in zip(found.label, shuffles(len(SIGNALS), self.labelled, len(found)), strict=True):
@@ -129,11 +151,19 @@ class Watch:
 
     @property
     def coverage(self) -> tuple[float, float, float] | None:
-        """The coverage of the labelled rows so far and its interval; None before the first label.
+        """The coverage of the labelled rows so far and its interval; None before the first label, or if rows have several.
 
         If labels are in their sets with one fixed probability, it is in the interval at every moment with probability
         1 - ``level``.
         """
+        return None if self.several else self._found()
+
+    @property
+    def recall(self) -> tuple[float, float, float] | None:
+        """The same for rows with several labels: the mean share of its labels that the set of a row holds; None for others."""
+        return self._found() if self.several else None
+
+    def _found(self) -> tuple[float, float, float] | None:
         if not self.labelled:
             return None
         low, high = coverage_interval(self.missed, self.labelled, self.level)
@@ -146,13 +176,14 @@ class Watch:
         return {name: math.exp(min(float(peak), 700)) for name, peak in zip(SIGNALS, peaks, strict=True)}
 
     def sentences(self) -> list[str]:
-        """One line for each alarm; one that says that nothing was noticed, otherwise; and the coverage, if it is known."""
+        """One line for each alarm; one that says that nothing was noticed, otherwise; and coverage or recall, if known."""
         found = [alarm.sentence for alarm in self.alarms]
         if not found:
             found = [f"nothing has changed on {self.rows:,} rows (false alarms: {self.level:.2%} of such watches)"]
-        if self.coverage is not None:
-            share, low, high = self.coverage
-            found.append(f"coverage {share:.1%} on {self.labelled:,} labelled rows ({low:.1%} to {high:.1%})")
+        if (known := self._found()) is not None:
+            share, low, high = known
+            what = "recall" if self.several else "coverage"
+            found.append(f"{what} {share:.1%} on {self.labelled:,} labelled rows ({low:.1%} to {high:.1%})")
         return found
 
     def save(self, path: str | Path) -> None:
@@ -188,11 +219,20 @@ class Watch:
             if classes != batch.probs.shape[1]:
                 raise InputError(f"rows: expected {classes} classes, got {batch.probs.shape[1]}")
             found += [self._signals(batch, sets_of)] if len(batch.probs) else []
+        several = self._kind_of_labels(found)
         if not self.ranks and classes is not None:
             self.ranks = {name: Ranks(size) for name, size in sizes_of(classes).items()}
         if isinstance(rows, Predictions):
             self.names = rows.classes or self.names
+        self.several = several
         return found
+
+    def _kind_of_labels(self, read: list[Rows]) -> bool | None:
+        """Whether rows have several labels; an error if these have another kind of labels than those before."""
+        kinds = {found.several for found in read if found.label is not None} | ({self.several} - {None})
+        if len(kinds) > 1:
+            raise InputError("target: expected labels as before, got one label a row in some, and several a row in others")
+        return next(iter(kinds), None)
 
     def _signals(self, batch: Batch, sets_of: Any) -> Rows:
         probs, scores = batch.probs.cpu(), batch.scores
@@ -201,11 +241,24 @@ class Watch:
             for rows in blocks_of(probs)
         ]
         sets: Tensor = torch.cat(parts)
-        target = batch.target
-        if target is None or not is_single_label(target):
-            return signals(probs, sets)
-        target = target.cpu()
-        return signals(probs, sets, self.rule.ordering.at_labels(probs, target).clamp(min=0), target)
+        found = signals(probs, sets)
+        if batch.target is None:
+            return found
+        target = batch.target.cpu()
+        several = not is_single_label(target)
+        return replace(found, label=self._places(probs, sets, target), missed=missed_shares(sets, target), several=several)
+
+    def _places(self, probs: Tensor, sets: Tensor, target: Target) -> Array:
+        """The place of what decides whether the rule finds the labels of each row."""
+        several = not is_single_label(target)
+        if several and self.rule.fitted_buffer("threshold").ndim:  # values of different labels do not compare
+            return places(1 - missed_shares(sets, target))
+        values = self.rule.ordering.at_labels(probs, target).clamp(min=0).double().numpy()
+        if not several:
+            return places(values)
+        constraint, sizes = self.rule.constraint, target.sum(1).numpy()
+        allowed = constraint.level if isinstance(constraint, Risk) else Fraction(0)
+        return places(deciding(values, sizes, allowed, descending=self.rule.ordering.descending))
 
     def _refer(self, found: Rows) -> None:
         for name, values in zip(UNLABELLED, found.unlabelled.T, strict=True):
@@ -213,7 +266,7 @@ class Watch:
         if found.label is not None and found.missed is not None:
             self.ranks["label"].add(found.label)
             self.reference_labelled += len(found)
-            self.reference_missed += int(found.missed.sum())
+            self.reference_missed = _added(self.reference_missed, found.missed)
 
     def _bet(self, found: Rows) -> None:
         uniforms = [shuffles(n, self.rows, len(found)) for n in range(len(SIGNALS))]
@@ -241,7 +294,7 @@ class Watch:
 
     def _note_labels(self, found: Rows, numbers: Sequence[int]) -> None:
         if found.label is not None and found.missed is not None:
-            self.labelled, self.missed = self.labelled + len(found), self.missed + int(found.missed.sum())
+            self.labelled, self.missed = self.labelled + len(found), _added(self.missed, found.missed)
             new = zip(numbers, found.label.tolist(), found.missed.tolist(), strict=True)
             self.label_rows = [*self.label_rows, *new][-RECENT:]
 
@@ -263,6 +316,13 @@ class Watch:
     def __repr__(self) -> str:
         noticed = ", ".join(alarm.signal for alarm in self.alarms) or "no alarm"
         return f"Watch({self.rule.text}, {self.rows} rows, {self.labelled} labels, {noticed})"
+
+
+def _added(total: float, shares: Array) -> float:
+    """The sum, one number after the other, so that it does not depend on how rows were divided."""
+    for share in shares.tolist():
+        total += share
+    return total
 
 
 def watch(rule: SetRule, reference: Source, *new: Source, level: float = LEVEL) -> Watch:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from shortlist.checks import whole
+from shortlist.checks import flag, number, optional, whole
 from shortlist.sets.state_files import damage_named, read_state, write_state
 from shortlist.shift.alarms import Alarm
 from shortlist.shift.betting import Ranks
@@ -14,7 +14,8 @@ from shortlist.shift.signals import SIGNALS, UNLABELLED
 from shortlist.shift.watch import Watch
 
 FORMAT = "shortlist-watch/1"
-COUNTS = ("rows", "labelled", "missed", "reference_labelled", "reference_missed", "label_since")
+COUNTS = ("rows", "labelled", "reference_labelled", "label_since")
+SUMS = ("missed", "reference_missed")
 
 
 def save_watch(watch: Watch, path: str | Path) -> None:
@@ -24,7 +25,8 @@ def save_watch(watch: Watch, path: str | Path) -> None:
     for name, bets in watch.bets.items():
         tensors |= {f"bets.{name}.{part}": torch.from_numpy(np.ascontiguousarray(v)) for part, v in bets.state().items()}
     numbers = {
-        **{name: getattr(watch, name) for name in COUNTS},
+        **{name: getattr(watch, name) for name in (*COUNTS, *SUMS)},
+        "several": watch.several,
         "level": watch.level,
         "alarms": [asdict(alarm) for alarm in watch.alarms],
         "sources": watch.sources,
@@ -42,11 +44,15 @@ def load_watch(path: str | Path) -> Watch:
         watch = Watch(rule, level=numbers["level"])
         for name in COUNTS:
             setattr(watch, name, whole(0)(name, numbers[name]))
+        for name in SUMS:
+            setattr(watch, name, float(number(least=0)(name, numbers[name])))
+        older = False if watch.labelled + watch.reference_labelled else None  # files from when each row had one label
+        watch.several = optional(flag)("several", numbers.get("several", older))
         watch.alarms = [Alarm(**alarm) for alarm in numbers["alarms"]]
         watch.sources = [(name, whole(0)("sources", row)) for name, row in numbers["sources"]]
         watch.contents = {str(content): str(name) for content, name in numbers.get("contents", {}).items()}
         watch.names = numbers["names"]
-        watch.label_rows = [(row, place, bool(missed)) for row, place, missed in numbers["label_rows"]]
+        watch.label_rows = [(row, place, float(missed)) for row, place, missed in numbers["label_rows"]]
         watch.recent = tensors["recent"].numpy().reshape(-1, len(UNLABELLED)).copy()
         for name, bets in watch.bets.items():
             bets.restore({part: tensors[f"bets.{name}.{part}"].numpy() for part in bets.state()})

@@ -134,7 +134,7 @@ def _watch() -> dict[str, Any]:
     return {
         "summary": "Whether the photographs are like the calibration rows; if not, since when, and what to do.",
         "security": [{}, {"key": []}],
-        "responses": _answers("200", "What the watch says; only that there is none, if there is none.", found),
+        "responses": _answers("200", "What the watch says; if there is none, only that, and why where one was wanted.", found),
     }
 
 

@@ -51,6 +51,7 @@ class Site:
         held_out: the splits that these rows are of.
         index: what the search box searches, if anything.
         watching: the watch on what is answered, if there is one.
+        unwatched: why there is none, if one was wanted.
         asks: the rate of questions of one client.
         decisions: the rate of votes of one client.
         recent: answers that may be voted on.
@@ -66,6 +67,7 @@ class Site:
     held_out: Mapping[str, Split] = field(default_factory=dict)
     index: Index | None = None
     watching: Watching | None = None
+    unwatched: str | None = None
     asks: RateLimit = field(default_factory=lambda: RateLimit(None))
     decisions: RateLimit = field(default_factory=lambda: RateLimit(10, 60))
     recent: RecentAnswers = field(default_factory=RecentAnswers)
@@ -134,7 +136,9 @@ class Site:
 
     def watched(self) -> dict[str, Any]:
         """What the watch says of the photographs so far."""
-        return {"watching": False} if self.watching is None else self.watching.report()
+        if self.watching is not None:
+            return self.watching.report()
+        return {"watching": False} | ({} if self.unwatched is None else {"sentences": [self.unwatched]})
 
     def _to_keep(self, name: str) -> Observation:
         """What a first vote on an answer, or on a suspected row, keeps."""

@@ -25,6 +25,7 @@ from shortlist.models import Classifier
 from shortlist.predictions import Predictions
 from shortlist.shift import Watch
 from shortlist.tensors import Scores
+from shortlist.words import counted
 
 SECONDS = 1.0  # between two times that the watch is written
 MOST_WAITING = 1024  # rows that are not watched yet; while there are more, new ones are passed over
@@ -96,7 +97,7 @@ class Watching:
     def __init__(self, watch: Watch, path: Path, classifier: Classifier, lock: ExitStack | None = None):
         self.watch, self.path, self.passed_over = watch, path, 0
         self.trouble: str | None = None  # why it could not be written, or a row not be watched
-        self._classes, self._link = tuple(classifier.classes), classifier.link
+        self._classes, self._link, self._single = tuple(classifier.classes), classifier.link, classifier.single_label
         self._lock, self._held = threading.Lock(), lock or ExitStack()
         self._waiting: queue.Queue[Seen | None] = queue.Queue(MOST_WAITING)
         self._thread = threading.Thread(target=self._work, name="watch", daemon=True)
@@ -119,7 +120,7 @@ class Watching:
     def report(self) -> dict[str, Any]:
         """What the watch says, as JSON types."""
         with self._lock:
-            watch, trouble = self.watch, self.trouble
+            watch = self.watch
             coverage, changes = watch.coverage, changes_of(watch)
             return {
                 "watching": True,
@@ -132,8 +133,17 @@ class Watching:
                 "coverage": None if coverage is None else dict(zip(("share", "low", "high"), coverage, strict=True)),
                 "promised": None if watch.rule.alpha is None else 1 - watch.rule.alpha,
                 "changes": len(changes),
-                "sentences": [*changes, *watch.sentences()[len(watch.alarms) :], *([trouble] if trouble else [])],
+                "sentences": [*changes, *watch.sentences()[len(watch.alarms) :], *self._left_out()],
             }
+
+    def _left_out(self) -> Iterator[str]:
+        """A sentence for each thing that is not watched."""
+        if not self._single:
+            yield "labels are not watched: a vote names one label of a photograph, which may have several"
+        if self.passed_over:
+            yield f"{counted(self.passed_over, 'photograph')} came while too many waited, and were not watched"
+        if self.trouble:
+            yield self.trouble
 
     def settle(self) -> None:
         """Wait until everything that was added is watched."""

@@ -21,8 +21,8 @@ async function load() {
 
 async function watch() {
   const told = await read("/v1/watch");
-  if (!told.watching) return;
-  const kind = (place) => (place < told.changes ? "note" : "muted small");
+  if (!told.sentences) return;
+  const kind = (place) => (!told.watching || place < told.changes ? "note" : "muted small");
   find("watch").replaceChildren(...told.sentences.map((text, place) => element("p", { class: kind(place) }, sentence(text))));
   find("watch").hidden = false;
 }
