@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.stats import binom
 
 from shortlist import Predictions
 from shortlist.data.flora import Flora
@@ -45,17 +46,39 @@ def test_confusions_are_inverted_as_literally(method):
 
 
 @pytest.mark.parametrize("method", ["em", "black-box", "soft"])
-def test_known_shares_are_found_with_their_intervals(method):
-    """99 % intervals of three shares in 10 samples: more than 4 outside would be a chance below 1 in 1,000."""
-    outside = 0
-    for seed in range(10):
-        _, labels, before = blobs(600, OLD, 10 + seed)
-        found = class_shares(blobs(600, NEW, 30 + seed)[2], before, labels, method=method, confidence=0.99)
-        assert np.abs(found.shares - NEW).max() < 0.15
-        outside += ((found.low > NEW) | (found.high < NEW)).sum()
+def test_known_shares_are_in_their_intervals_as_often_as_stated(method):
+    """One interval of 95 % from each of 400 independent samples: more than 35 misses would be a chance of 1 in 1,000.
+
+    So would be fewer than 8, of intervals that are wider than stated.
+    """
+    missed = 0
+    for seed in range(400):
+        _, labels, before = blobs(300, OLD, 2 * seed)
+        found = class_shares(blobs(300, NEW, 2 * seed + 1)[2], before, labels, method=method, resamples=39)
         assert (found.low <= found.shares).all()
         assert (found.shares <= found.high).all()
-    assert outside <= 4
+        one = seed % 3
+        missed += not found.low[one] <= NEW[one] <= found.high[one]
+    assert binom.ppf(0.001, 400, 0.05) <= missed <= binom.ppf(0.999, 400, 0.05)
+
+
+@pytest.mark.parametrize("method", ["em", "black-box", "soft"])
+def test_known_shares_are_found(method):
+    _, labels, before = blobs(3000, OLD, 10)
+    assert np.abs(class_shares(blobs(3000, NEW, 30)[2], before, labels, method=method).shares - NEW).max() < 0.05
+
+
+def test_there_are_as_many_samples_as_the_confidence_needs():
+    """Of 199 samples the smallest and the largest are an interval of 99 %."""
+    _, labels, before = blobs(200, OLD, 0)
+    new = blobs(200, NEW, 1)[2]
+    wide, same, narrow = (
+        class_shares(new, before, labels, method="soft", confidence=confidence, resamples=resamples)
+        for confidence, resamples in ((0.99, None), (0.995, 199), (0.95, 199))
+    )
+    np.testing.assert_allclose(wide.low, same.low)
+    np.testing.assert_allclose(wide.high, same.high)
+    assert (wide.low < narrow.low).all()
 
 
 def test_samples_without_the_only_row_of_a_class_give_it_the_share_0():

@@ -1,5 +1,6 @@
 """Shift of labels: the shares of the classes among new rows without labels, and probabilities and rows re-weighted by them."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -19,6 +20,7 @@ from shortlist.words import shown
 
 Method = Literal["em", "black-box", "soft"]
 STEPS = 5000
+SAMPLES = 100
 CLOSE = 1e-9  # change of a share in one step, below which expectation maximisation stops
 CLOSE_SAMPLES = 1e-5  # the same for bootstrap samples, which start at the estimate
 SMALLEST = 1e-9  # share of a class, so that no probability becomes exactly 0
@@ -84,7 +86,7 @@ def class_shares(
     *,
     method: Method = "em",
     confidence: float = 0.95,
-    resamples: int = 100,
+    resamples: int | None = None,
     seed: int = 0,
 ) -> ClassShares:
     """Estimate the shares of the classes among new rows that have no labels.
@@ -99,8 +101,10 @@ def class_shares(
             probabilities of the calibration rows. ``"black-box"`` inverts the confusions of the most probable class on the
             calibration rows, and needs their labels, but no calibrated probabilities; ``"soft"`` does so with probabilities in
             place of the most probable class. What these cannot tell stays as it was.
-        confidence: of the intervals, which are quantiles over bootstrap samples of both kinds of rows.
-        resamples: how many samples.
+        confidence: of the intervals, which are quantiles over bootstrap samples of both kinds of rows: of B samples the
+            ``(B + 1) · (1 - confidence) / 2``-th from either end.
+        resamples: how many samples; by default 100, or as many as the confidence needs, ``2 / (1 - confidence) - 1`` (199 for
+            0.99). With fewer the intervals reach from the smallest to the largest, and hold less often.
         seed: of the samples.
 
     >>> random = np.random.default_rng(0)
@@ -118,7 +122,7 @@ def class_shares(
     """
     one_of("em", "black-box", "soft")("method", method)
     confidence = float(number(above=0, below=1)("confidence", confidence))
-    resamples, seed = whole(2)("resamples", resamples), whole(0)("seed", seed)
+    resamples, seed = _samples(resamples, confidence), whole(0)("seed", seed)
     rows, old_rows = _probs_of(new), _probs_of(calibration)
     if rows.shape[1] != old_rows.shape[1]:
         raise InputError(f"new: expected {old_rows.shape[1]} classes, got {rows.shape[1]}")
@@ -131,8 +135,13 @@ def class_shares(
         labels = _labels_of(calibration, target)
         found, old = _by_confusion(rows, old_rows, labels, *counts, soft=method == "soft")
     tail = (1 - confidence) / 2
-    low, high = np.quantile(found[1:], [tail, 1 - tail], axis=0)
+    # Plain quantiles interpolate towards the middle: of 100 samples, intervals of 95 % would hold in 93 %.
+    low, high = np.quantile(found[1:], [tail, 1 - tail], axis=0, method="weibull")
     return ClassShares(found[0], np.minimum(low, found[0]), np.maximum(high, found[0]), old, len(rows), method)
+
+
+def _samples(resamples: int | None, confidence: float) -> int:
+    return max(SAMPLES, math.ceil(2 / (1 - confidence)) - 1) if resamples is None else whole(2)("resamples", resamples)
 
 
 def thinned(weights: Any, seed: int = 0, largest: float | None = None) -> Tensor:
