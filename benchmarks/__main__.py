@@ -47,6 +47,7 @@ from benchmarks import (
     training_loop,
     transforms,
     votes,
+    watches,
 )
 
 BENCHMARKS = {
@@ -70,6 +71,7 @@ BENCHMARKS = {
     "situations": situations,
     "shifts": shifts,
     "size_heads": size_heads,
+    "watches": watches,
 }
 LARGE = {
     "query_kinds": query_kinds,
@@ -115,6 +117,7 @@ for name in names:
         situations.write()
         shifts.write()
         size_heads.write()
+        watches.write()
         capacity.write()
         cluster_overhead.write()
     elif name in BENCHMARKS | ON_A_GPU | LARGE:
