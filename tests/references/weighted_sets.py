@@ -59,6 +59,38 @@ def interpolated_cuts(probs, target, weights, new, alpha, weight):
     return weight * np.maximum(per_class, 0) + (1 - weight) * max(common, 0)
 
 
+def label_gain(right, returned, positives, objective, level):
+    """How good a threshold is that returns this weight, this part of it with the label; None if it does not do."""
+    if not right:
+        return None
+    if objective == "f1":
+        return 2 * right / (returned + positives)
+    if objective == "recall":
+        return 1 if right / positives >= Fraction(str(level)) else None
+    return right if right / returned >= Fraction(str(level)) else None
+
+
+def label_cuts(probs, target, weights, objective, level=None):
+    """One threshold a label: every value of a row that counts is tried, the highest of the best, half way to the next below."""
+    target = np.asarray(target)
+    marks = shares_of(target, probs.shape[1])
+    if target.dtype == bool:
+        marks = [[Fraction(int(mark)) for mark in row] for row in target]
+    counted, cuts = exact(weights), []
+    for j in range(probs.shape[1]):
+        rows = [(float(probs[i, j]), counted[i], counted[i] * marks[i][j]) for i in range(len(probs)) if counted[i]]
+        positives, best, kept = sum(own for _, _, own in rows), None, np.inf
+        for cut in sorted({value for value, _, _ in rows}, reverse=True):
+            returned = sum(weight for value, weight, _ in rows if value >= cut)
+            gain = label_gain(sum(own for value, _, own in rows if value >= cut), returned, positives, objective, level)
+            if gain is not None and (best is None or gain > best):
+                best, kept = gain, cut
+        below = max((value for value, _, _ in rows if value < kept), default=kept)
+        middle = (kept + below) / 2
+        cuts.append(-np.inf if objective == "recall" and not positives else middle if middle > below else kept)
+    return np.array(cuts)
+
+
 def worth(weights):
     """Kish's effective number of rows."""
     weights = exact(weights)

@@ -78,6 +78,13 @@ CASES = [
     ("risk-control:recall:0.2", "one", lambda d: weighted.risk_cut(d.probs, d.target, d.weights, 3.7, 0.2)),
     ("risk-control:recall:0.2", "many", lambda d: weighted.risk_cut(d.probs, d.many, d.weights, 3.7, 0.2)),
     ("risk-control:recall:0.2", "votes", lambda d: weighted.risk_cut(d.probs, d.votes, d.weights, 3.7, 0.2)),
+    ("per-label:f1", "one", lambda d: weighted.label_cuts(d.probs, d.target, d.weights, "f1")),
+    ("per-label:f1", "many", lambda d: weighted.label_cuts(d.probs, d.many, d.weights, "f1")),
+    ("per-label:f1", "votes", lambda d: weighted.label_cuts(d.probs, d.votes, d.weights, "f1")),
+    ("per-label:precision:0.6", "many", lambda d: weighted.label_cuts(d.probs, d.many, d.weights, "precision", 0.6)),
+    ("per-label:precision:0.6", "votes", lambda d: weighted.label_cuts(d.probs, d.votes, d.weights, "precision", 0.6)),
+    ("per-label:recall:0.7", "many", lambda d: weighted.label_cuts(d.probs, d.many, d.weights, "recall", 0.7)),
+    ("per-label:recall:0.7", "votes", lambda d: weighted.label_cuts(d.probs, d.votes, d.weights, "recall", 0.7)),
     ("lac:0.2,by:site", "one", lambda d: of_groups(d, "one", 0.2, 4)),
     ("lac:0.2,by:site", "votes", lambda d: of_groups(d, "votes", 0.2, 4)),
     ("lac:0.2,by:site:12", "one", lambda d: of_groups(d, "one", 0.2, 12)),
@@ -117,6 +124,9 @@ def test_votes_without_weights_are_weights_of_one(text, kind, reference):
         "lac:0.3,classwise": lambda: -weighted.class_quantiles(-data.probs, data.votes, data.weights, 1, 0.3),
         "lac:0.3,interpolated:0.25": lambda: weighted.interpolated_cuts(data.probs, data.votes, data.weights, 1, 0.3, 0.25),
         "risk-control:recall:0.2": lambda: weighted.risk_cut(data.probs, data.votes, data.weights, 1, 0.2),
+        "per-label:f1": lambda: weighted.label_cuts(data.probs, data.votes, data.weights, "f1"),
+        "per-label:precision:0.6": lambda: weighted.label_cuts(data.probs, data.votes, data.weights, "precision", 0.6),
+        "per-label:recall:0.7": lambda: weighted.label_cuts(data.probs, data.votes, data.weights, "recall", 0.7),
         "lac:0.2,by:site": lambda: of_groups(data, "votes", 0.2, 4),
     }[text]()
     assert thresholds(rule) == pytest.approx(expected, abs=1e-15)
@@ -188,7 +198,8 @@ def test_each_new_row_may_bring_its_own_weight(kind):
 def test_one_vote_a_row_is_a_label():
     data = rows()
     one_hot = np.eye(4)[data.target] * 3
-    for text in ("lac:0.2", "lac:0.3,classwise", "lac:0.3,interpolated:0.25", "risk-control:recall:0.2", "lac:0.2,by:site"):
+    for text in ("lac:0.2", "lac:0.3,classwise", "lac:0.3,interpolated:0.25", "risk-control:recall:0.2", "lac:0.2,by:site",
+                 "per-label:f1", "per-label:precision:0.6", "per-label:recall:0.7"):  # fmt: skip
         for given in ({}, {"weights": data.weights}):
             data.votes = one_hot
             assert thresholds(fitted(text, data, "votes", **given)) == pytest.approx(

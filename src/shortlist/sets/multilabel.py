@@ -143,12 +143,14 @@ class LabelObjective(Constraint):
         thresholds = np.where(positives > 0, np.inf, -np.inf if self.objective == "recall" else np.inf)
         every = 0
         if len(places):
-            thresholds[counts.bins.groups[places]] = found = _halfway(counts, places)
+            values = counts.values()
+            thresholds[counts.bins.groups[places]] = found = halfway(values[places], values[_next_lower(counts, places)])
             returned = counts.bins.above[places, 0] + counts.bins.counts[places, 0]
             every = int(((returned == counts.rows) & (found > -np.inf)).sum())
-        return FittedThreshold(torch.from_numpy(thresholds), self._notes(thresholds, every, counts.rows))
+        return FittedThreshold(torch.from_numpy(thresholds), self.notes_on(thresholds, every, counts.rows))
 
-    def _notes(self, thresholds: Array, every: int, rows: int) -> tuple[str, ...]:
+    def notes_on(self, thresholds: Array, every: int, rows: int) -> tuple[str, ...]:
+        """What the user should know about these thresholds, of which so many are passed by every calibration row."""
         labels = len(thresholds)
         notes = []
         if never := int((thresholds == np.inf).sum()):
@@ -207,11 +209,9 @@ def _next_lower(counts: BitCounts, places: Array) -> Array:
     return found
 
 
-def _halfway(counts: BitCounts, places: Array) -> Array:
+def halfway(cuts: Array, following: Array) -> Array:
     """Between these values and the next below them, so that rounding differences in another run of the model lose no label."""
-    values = counts.values()
-    cuts, following = values[places], values[_next_lower(counts, places)]
     with np.errstate(all="ignore"):
-        middle = ((cuts.astype(np.float64) + following.astype(np.float64)) / 2).astype(values.dtype)
+        middle = ((cuts.astype(np.float64) + following.astype(np.float64)) / 2).astype(cuts.dtype)
     found = np.where(middle > following, middle, cuts).astype(np.float64)
-    return np.minimum(found, float(np.finfo(values.dtype).max))  # infinite would be never
+    return np.minimum(found, float(np.finfo(cuts.dtype).max))  # infinite would be never

@@ -113,7 +113,8 @@ class SetRule(FittedInRounds):
             groups: the group of each row of a matrix, texts or numbers, if the rule has a threshold for each; an empty text is
                 a row whose group is not known.
             weights: what each row counts for, numbers from 0, (N,): how much more often rows like it are among new rows than
-                among the calibration rows. Conformal rules, risk control and average-k take them.
+                among the calibration rows. Conformal rules, risk control, per-label and
+                average-k take them.
             class_weights: the same by class, (C,), where new rows differ in the shares of their classes.
             progress: callback, called with the number of rows read so far; every pass over the rows starts from 0.
             keep: whether a conformal rule keeps the values of its calibration rows, for :meth:`p_values`; saved with the rule.

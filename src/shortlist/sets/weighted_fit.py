@@ -16,13 +16,14 @@ from shortlist.sets.gates import Gate, answered
 from shortlist.sets.group_search import check_in_rounds
 from shortlist.sets.groups import ALL, Found, Groups
 from shortlist.sets.ladder import Ladder, Scale
-from shortlist.sets.multilabel import Risk
+from shortlist.sets.multilabel import LabelObjective, Risk
 from shortlist.sets.orderings import Ordering, Weighed
+from shortlist.sets.weighted_labels import label_thresholds
 from shortlist.sets.weighted_rows import Entries, calibration_draws, entries_of, most_voted, relabelled
 from shortlist.sets.weighting import Weighting, Weights
 from shortlist.tensors import Array
 
-TAKEN = (AverageError, ErrorPerClass, InterpolatedError, Risk, AverageSize)
+TAKEN = (AverageError, ErrorPerClass, InterpolatedError, Risk, AverageSize, LabelObjective)
 NEAR = 0.02  # labels on average, from which a note says that an average size was missed
 
 
@@ -37,7 +38,7 @@ def check_takes(text: str, constraint: Constraint, gate: Gate | None, batches: B
     fixed = constraint.fixed() is not None
     if weights.rows is not None and fixed and gate is None:
         raise InputError(f"weights: expected none for {text}, which is not fitted, got some")
-    if weights.classes is not None and (fixed or type(constraint) in (AverageSize, Risk)):
+    if weights.classes is not None and (fixed or type(constraint) in (AverageSize, Risk, LabelObjective)):
         raise InputError(
             f"class_weights: expected a conformal rule (lac, aps, raps, pas, sure-node, classwise, interpolated), got {text}: "
             "pass weights of rows"
@@ -148,6 +149,8 @@ class Search(NamedTuple):
         rows = len(np.unique(entries.rows))
         if isinstance(self.constraint, AverageSize):
             return Found(self.average_size(entries).threshold.tolist(), int(entries.worth()), rows)
+        if isinstance(self.constraint, LabelObjective):
+            return Found(self.of_labels(entries).threshold.tolist(), int(entries.worth()), rows)
         found = self.thresholds(entries)
         if type(self.constraint) is ErrorPerClass:
             worth = np.array([int(entries.of_label(label).worth()) for label in range(self.classes)])
@@ -156,6 +159,13 @@ class Search(NamedTuple):
         counted = np.where(strict & (found == self.ordering.worst()), 0, worth).tolist()
         single = len(found) == 1 and not self.constraint.per_class
         return Found(float(found[0]) if single else found.tolist(), counted[0] if single else counted, rows)
+
+    def of_labels(self, entries: Entries) -> FittedThreshold:
+        """The best threshold of each label by the weight that is returned."""
+        assert isinstance(self.constraint, LabelObjective)
+        assert entries.marked is not None
+        whole, marked = self.scale.whole(entries.weights), self.scale.whole(entries.marked)
+        return label_thresholds(self.constraint, entries, whole, marked, self.classes)
 
     def average_size(self, entries: Entries) -> FittedThreshold:
         """The midpoint between the values where the weight of what is returned comes nearest to k a row; below if equal."""
@@ -217,9 +227,13 @@ def _common(search: Search, entries: Entries, weights: Weights) -> FittedThresho
     constraint = search.constraint
     if isinstance(constraint, AverageSize):
         return search.average_size(entries)
+    notes = _worth(weights, entries)
+    if isinstance(constraint, LabelObjective):
+        best = search.of_labels(entries)
+        return FittedThreshold(best.threshold, (*notes, *best.notes))
     assert isinstance(constraint, AverageError | Risk)
     found = search.thresholds(entries)
-    notes, always = _worth(weights, entries), int((found == search.ordering.worst()).sum())
+    always = int((found == search.ordering.worst()).sum())
     if always == len(found):
         name = "target" if weights.kind == "votes" else "weights"
         raise InputError(

@@ -12,10 +12,10 @@ from shortlist.sets.batches import Batch, Batches
 from shortlist.sets.conformal import AverageError
 from shortlist.sets.constraints import AverageSize, Constraint, drawn
 from shortlist.sets.draws import CalibrationDraws, Digest, digest_of
-from shortlist.sets.multilabel import Risk
+from shortlist.sets.multilabel import LabelObjective, Risk
 from shortlist.sets.orderings import Ordering
 from shortlist.sets.weighting import Weights, effective_sample_size
-from shortlist.tensors import Array, Target, is_single_label, pick
+from shortlist.tensors import Array, Target, is_single_label, one_hot, pick
 
 NO_LABEL = -1  # in the place of the label of a row without one
 
@@ -28,22 +28,27 @@ class Entries(NamedTuple):
         weights: float64 (n,).
         labels: the label of each, int64 (n,); -1 for a row without one, whose value every threshold returns.
         rows: the number of the row of each, int64 (n,).
+        marked: the part of each weight for which the row has the label, float64 (n,), where values of other labels count too.
     """
 
     values: Array
     weights: Array
     labels: Array
     rows: Array
+    marked: Array | None = None
 
     @staticmethod
     def joined(parts: "Iterable[Entries]") -> "Entries":
         """Those of several batches."""
-        return Entries(*(np.concatenate(kind) for kind in zip(*parts, strict=True)))
+        parts = list(parts)
+        marked = [part.marked for part in parts if part.marked is not None]
+        values, weights, labels, rows = (np.concatenate(kind) for kind in zip(*(part[:4] for part in parts), strict=True))
+        return Entries(values, weights, labels, rows, np.concatenate(marked) if marked else None)
 
     def of_label(self, label: int) -> "Entries":
         """Those with this label."""
         own = self.labels == label
-        return Entries(*(part[own] for part in self))
+        return Entries(*(part[own] for part in self[:4]))
 
     def worth(self) -> float:
         """How many rows of equal weight these rows are worth; no more than there are, whatever the rounding."""
@@ -74,6 +79,14 @@ def most_voted(batch: Batch, weights: Weights) -> Target:
     return weights.votes_of(batch.row_numbers).argmax(1).to(batch.probs.device)
 
 
+def checked_votes(batch: Batch, weights: Weights) -> torch.Tensor:
+    """The share of each label among the votes for each row, float64 (N, C)."""
+    votes = weights.votes_of(batch.row_numbers)
+    if votes.shape[1] != batch.probs.shape[1]:
+        raise InputError(f"target: expected votes for {batch.probs.shape[1]} classes, got {votes.shape[1]}")
+    return votes
+
+
 def relabelled(batches: Batches, labels: Callable[[Batch], Target]) -> Batches:
     """The same rows with these labels."""
 
@@ -87,8 +100,8 @@ def entries_of(
     constraint: Constraint, ordering: Ordering, batch: Batch, weights: Weights, draws: CalibrationDraws | None
 ) -> Entries:
     """What a constraint looks at in a batch of rows, and what each value counts for."""
-    if isinstance(constraint, AverageSize):
-        return _of_all_labels(ordering, batch, weights)
+    if isinstance(constraint, AverageSize | LabelObjective):
+        return _of_all_labels(constraint, ordering, batch, weights)
     at, labels, shares = _labels_of(constraint, batch, weights)
     numbers = batch.row_numbers.cpu()
     own = weights.of_rows(numbers)[at] * shares
@@ -105,22 +118,29 @@ def entries_of(
     return _with_rows_without_labels(found, ordering, batch, weights) if isinstance(constraint, Risk) else found
 
 
-def _of_all_labels(ordering: Ordering, batch: Batch, weights: Weights) -> Entries:
+def _of_all_labels(constraint: Constraint, ordering: Ordering, batch: Batch, weights: Weights) -> Entries:
     if weights.classes is not None:
         raise InputError("class_weights: expected a conformal rule, which is fitted on labels: pass weights of rows")
     rows, classes = batch.probs.shape
     numbers = batch.row_numbers.cpu()
-    own, labels = weights.of_rows(numbers).repeat_interleave(classes), torch.arange(classes).repeat(rows)
+    own, labels = weights.of_rows(numbers), torch.arange(classes).repeat(rows)
+    marked = None if not constraint.needs_labels else (own[:, None] * _shares(batch, weights)).reshape(-1).numpy()
     values = as_array(ordering(batch.probs)).reshape(-1)
-    return Entries(values, own.numpy(), labels.numpy(), numbers.repeat_interleave(classes).numpy())
+    each = own.repeat_interleave(classes).numpy()
+    return Entries(values, each, labels.numpy(), numbers.repeat_interleave(classes).numpy(), marked)
+
+
+def _shares(batch: Batch, weights: Weights) -> torch.Tensor:
+    """How far each row has each label, float64 (N, C): its share of the votes, or 1 for every label of the row."""
+    if weights.votes is None:
+        return one_hot(batch.labels, batch.probs.shape[1]).cpu().double()
+    return checked_votes(batch, weights)
 
 
 def _labels_of(constraint: Constraint, batch: Batch, weights: Weights) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The place of the row of each label, the label, and its share of the row: of its votes, or of its risk."""
     if weights.votes is not None:
-        votes = weights.votes_of(batch.row_numbers)
-        if votes.shape[1] != batch.probs.shape[1]:
-            raise InputError(f"target: expected votes for {batch.probs.shape[1]} classes, got {votes.shape[1]}")
+        votes = checked_votes(batch, weights)
         at, labels = votes.nonzero(as_tuple=True)
         return at, labels, votes[at, labels]
     target = batch.labels.cpu()
