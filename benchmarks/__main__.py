@@ -43,6 +43,7 @@ from benchmarks import (
     size_heads,
     sizes,
     sizes_table,
+    small_groups,
     thresholds,
     training_loop,
     transforms,
@@ -69,6 +70,7 @@ BENCHMARKS = {
     "loss_levels": loss_levels,
     "sizes": sizes,
     "situations": situations,
+    "small_groups": small_groups,
     "shifts": shifts,
     "size_heads": size_heads,
     "watches": watches,
@@ -115,6 +117,7 @@ for name in names:
         claims_page.write()
         sizes_table.write()
         situations.write()
+        small_groups.write()
         shifts.write()
         size_heads.write()
         watches.write()

@@ -204,6 +204,25 @@ def classwise(scores_of, calibration, target, probs, alpha, prior=None):
     return scores_of(probs, prior) <= class_quantiles(scores_of(calibration, prior), target, alpha)
 
 
+def by_group(sets_of, groups, new_groups, least):
+    """The sets of each group by themselves where it has enough rows, those of all rows elsewhere.
+
+    ``sets_of`` gives the sets of all new rows from a selection of the calibration rows, bool (N,).
+    """
+    found = sets_of(np.ones(len(groups), bool))
+    for name in set(groups):
+        if name and (groups == name).sum() >= least:
+            found[new_groups == name] = sets_of(groups == name)[new_groups == name]
+    return found
+
+
+def shrunk(own, common, n, m, lowest, highest):
+    """A threshold n / (n + m) of the way from the common one to the own, which counts as finite, in fractions."""
+    own, common = (Fraction(float(min(max(cut, lowest), highest))) for cut in (own, common))
+    share = Fraction(int(n), int(n) + m)
+    return float(share * own + (1 - share) * common)
+
+
 def interpolated(calibration, target, probs, alpha, weight):
     scores = -calibration
     per_class = class_quantiles(scores, target, alpha)

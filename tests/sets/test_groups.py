@@ -27,16 +27,6 @@ def garden(rows=240, seed=0, classes=4):
     return probs / probs.sum(1, keepdims=True), target, site
 
 
-def literal(fit, site, new_site, least):
-    """The answers group by group: those of a fit on the rows of the group, or on all rows where these are too few."""
-    every = np.ones(len(site), bool)
-    found = fit(every)
-    for name in set(site):
-        if name and (site == name).sum() >= least:
-            found[new_site == name] = fit(site == name)[new_site == name]
-    return found
-
-
 def quiet(rule, *args, **kwargs):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ShortlistWarning)
@@ -48,7 +38,9 @@ def test_each_group_has_the_answers_of_a_fit_on_its_own_rows(least, needed):
     probs, target, site = garden()
     new, _, new_site = garden(60, seed=1)
     rule = quiet(by(lac(0.1), "site", least), probs, target, groups=site)
-    expected = literal(lambda own: ref.conformal(ref.lac_scores, probs[own], target[own], new, 0.1), site, new_site, needed)
+    expected = ref.by_group(
+        lambda own: ref.conformal(ref.lac_scores, probs[own], target[own], new, 0.1), site, new_site, needed
+    )
     np.testing.assert_array_equal(rule.predict(new, groups=new_site), expected)
     assert rule.groups.names == tuple(sorted(SITES))
     assert rule.groups.rows.tolist() == [(site == name).sum() for name in sorted(SITES)]
@@ -81,7 +73,7 @@ def test_every_fitted_rule_has_groups(text):
     rule = quiet(parse_rule(f"{text},by:site"), probs, target, groups=site)
     if "random" not in text:
         common = quiet(parse_rule(text), probs, target)(probs)
-        expected = literal(
+        expected = ref.by_group(
             lambda own: quiet(parse_rule(text), probs[own], target[own])(probs),
             site,
             site,
@@ -149,12 +141,14 @@ def test_every_source_gives_the_same_fit(tmp_path):
     assert torch.equal(torch.cat([expected(part) for part in parts]), expected(predictions))
 
 
+@pytest.mark.parametrize("rows", ["20", "1:20"])
 @pytest.mark.parametrize("text", ["lac:0.2", "aps:0.2", "average-k:1.5", "lac:0.2,classwise", "per-label:f1"])
-def test_rows_in_several_places_give_the_same_rule(text):
+def test_rows_in_several_places_give_the_same_rule(text, rows):
     probs, target, site = garden()
-    whole = quiet(parse_rule(f"{text},by:site:20"), probs, target, groups=site)
+    text = f"{text},by:site:{rows}"
+    whole = quiet(parse_rule(text), probs, target, groups=site)
     shards = [(probs[cut], target[cut], None, site[cut]) for cut in (slice(0, 30), slice(30, 31), slice(31, 240))]
-    rule = parse_rule(f"{text},by:site:20")
+    rule = parse_rule(text)
     state = rule.first_round()
     while not state.done:
         answers, start = [], 0
@@ -166,7 +160,7 @@ def test_rows_in_several_places_give_the_same_rule(text):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ShortlistWarning)
         rule.fit_from(state)
-        again = fit_shards(parse_rule(f"{text},by:site:20"), shards)
+        again = fit_shards(parse_rule(text), shards)
     for found in (rule, again):
         assert found.record() == whole.record()
         for name, tensor in whole.state_dict().items():
@@ -211,6 +205,7 @@ def test_behind_a_gate_the_rows_that_are_answered_are_grouped():
         (lambda rule, probs, target: by(lac(0.1), "a:b"), "by: expected the name of a column"),
         (lambda rule, probs, target: parse_rule("top-k:3,by:site"), "by: expected a rule that is fitted"),
         (lambda rule, probs, target: by(lac(0.1), "site", 0), "rows: .*0"),
+        (lambda rule, probs, target: by(lac(0.1), "site", shrink=0), "shrink: .*0"),
     ],
 )
 def test_what_is_missing_or_wrong_is_told(act, message):

@@ -82,7 +82,8 @@ def fit_by_group(groups: Groups, constraint: Constraint, ordering: Ordering, bat
         asked, more = step_of_groups(constraint, ordering, counted, batches.classes or 0)
         fitted, fresh = fitted | more, None
     common = fitted.pop(ALL)
-    found = {name: found_of(one, rows[name]) for name, one in fitted.items()}
+    span = ordering.span(batches.classes or 0)
+    found = {name: groups.within(found_of(one, rows[name]), span) for name, one in fitted.items()}
     notes = groups.take(found, common.threshold.double(), groups.least_rows(constraint))
     return FittedThreshold(common.threshold, (*common.notes, *notes), common.labels)
 

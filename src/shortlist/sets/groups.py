@@ -2,7 +2,8 @@
 
 The threshold of a group is chosen on its calibration rows alone, so what the constraint guarantees holds within the group. A
 group with too few calibration rows has the common threshold, that of all rows; so have rows of groups that were not among the
-calibration rows, and rows whose group is not known.
+calibration rows, and rows whose group is not known. With ``shrink`` the threshold of a group lies between its own and the
+common one, the nearer to its own the more calibration rows it has.
 """
 
 import math
@@ -49,14 +50,16 @@ class Groups(Fitted):
     Args:
         column: the name of the column; ``predicted`` groups rows by their most probable label.
         least: the number of calibration rows from which a group has a threshold of its own; by default what the constraint
-            needs.
+            needs, and 1 with ``shrink``.
+        shrink: the number of calibration rows with which the threshold of a group is half way between the common one and its
+            own; None (the default) takes its own.
 
     Attributes:
         texts: the names of the groups among the calibration rows, in order, as UTF-8 bytes, uint8 (G, longest); None before
             the fit.
         rows: the number of calibration rows of each, int64 (G,); None before the fit.
         thresholds: of each, float64 (G,), or (G, C) for a rule with one for each class; None before the fit.
-        own: whether these are the group's own rather than the common ones, bool of the same shape.
+        own: whether these come from the group's own rows rather than being the common ones, bool of the same shape.
     """
 
     texts: Tensor | None
@@ -64,18 +67,19 @@ class Groups(Fitted):
     thresholds: Tensor | None
     own: Tensor | None
 
-    def __init__(self, column: str, least: int | None = None):
+    def __init__(self, column: str, least: int | None = None, shrink: int | None = None):
         super().__init__()
         if not isinstance(column, str) or not column or any(sign in column for sign in ",:"):
             raise InputError(f"by: expected the name of a column, without commas and colons, got {shown(column)}")
-        self.column, self.least = column, optional(whole(1))("rows", least)
+        self.column, self.shrink = column, optional(whole(1))("shrink", shrink)
+        self.least = 1 if least is None and shrink is not None else optional(whole(1))("rows", least)
         for name in BUFFERS:
             self.register_buffer(name, None)
 
     @property
     def text(self) -> str:
         """The modifier of a rule with these groups."""
-        return f"by:{self.column}" + ("" if self.least is None else f":{self.least}")
+        return ":".join(["by", self.column, *(str(number) for number in (self.least, self.shrink) if number is not None)])
 
     @property
     def predicted(self) -> bool:
@@ -94,7 +98,7 @@ class Groups(Fitted):
 
     def config(self) -> dict[str, Any]:
         """The parameters, as JSON holds them."""
-        return {"column": self.column, "least": self.least}
+        return {"column": self.column, "least": self.least, "shrink": self.shrink}
 
     def least_rows(self, constraint: Constraint) -> int:
         """The number of calibration rows from which a group has a threshold of its own."""
@@ -105,6 +109,12 @@ class Groups(Fitted):
         value = "each most probable label" if self.predicted else f"each value of {self.column}"
         worth = "calibration rows worth at least" if weighted else "at least"
         rows = "of equal weight" if weighted else "calibration rows"
+        if self.shrink is not None:
+            return (
+                f"this holds only approximately, both among all rows and among those of {value}: a group with {worth} "
+                f"{self.least:,} {rows}, n in number, has a threshold n / (n + {self.shrink}) of the way from that of all rows "
+                "to its own, the others have that of all rows"
+            )
         return (
             f"this holds among the rows of {value} with {worth} {self.least_rows(constraint):,} {rows}; the others "
             "are answered by the threshold of all rows, and nothing is promised for them by themselves"
@@ -119,7 +129,7 @@ class Groups(Fitted):
         enough = [_spread(torch.tensor(found[name].counted) >= least, common) for name in names]
         none = torch.zeros((0, *common.shape))
         self.own = torch.stack(enough) if names else none.bool()
-        own = [torch.tensor(found[name].threshold, dtype=torch.float64) for name in names]
+        own = [self._shrunk(found[name], common) for name in names]
         self.thresholds = torch.where(self.own, torch.stack(own) if names else none.double(), common)
         short = int((~self.own).reshape(len(names), math.prod(common.shape)).any(1).sum())
         if not short:
@@ -133,6 +143,20 @@ class Groups(Fitted):
             else f"fewer than {least:,} calibration rows"
         )
         return (f"{short:,} of {groups} have {rows}{what}: they have the {which}",)
+
+    def within(self, found: Found, span: tuple[float, float] | None) -> Found:
+        """What was found for a group, as it may be shrunk: infinite thresholds as the ends of the span of the values."""
+        if self.shrink is None or span is None:
+            return found
+        return found._replace(threshold=torch.tensor(found.threshold, dtype=torch.float64).clamp(*span).tolist())
+
+    def _shrunk(self, found: Found, common: Tensor) -> Tensor:
+        """The threshold of a group, or of each class in it: its own, or one between that and the common one."""
+        own = torch.tensor(found.threshold, dtype=torch.float64)
+        if self.shrink is None:
+            return own
+        n = torch.tensor(found.counted, dtype=torch.float64)
+        return torch.where(own == common, own, (n * own + self.shrink * common) / (n + self.shrink))
 
     def codes(self, groups: Any, probs: Probs) -> Tensor:
         """The number of the group of each row, int64 (N,); that after the last for rows of no known group."""

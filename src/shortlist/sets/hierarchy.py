@@ -43,6 +43,10 @@ class SurestNode(Ordering):
                 f"groups: expected the number of a superclass for each class, int64 (C,), got {shape_of(self.groups)}"
             )
 
+    def span(self, classes: int) -> tuple[float, float]:
+        """As declared by :class:`Ordering`."""
+        return 0.0, 1.0
+
     def forward(self, probs: Probs) -> Tensor:
         """0 for the most probable class, its probability for the others of its superclass, that one's for all others."""
         if len(self.groups) != probs.shape[1]:

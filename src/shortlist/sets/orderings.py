@@ -134,6 +134,10 @@ class Ordering(RulePart, Fitted):
         """The threshold that every label passes."""
         return -torch.inf if self.descending else torch.inf
 
+    def span(self, classes: int) -> tuple[float, float] | None:
+        """The smallest and the largest value that a label can have; None (the default) if they are not known."""
+        return None
+
 
 class Probability(Ordering):
     """p, or p over the class prior.
@@ -165,6 +169,10 @@ class Probability(Ordering):
         """As declared by :class:`Ordering`."""
         if self.prior is not None:
             check_prior(self.prior)
+
+    def span(self, classes: int) -> tuple[float, float]:
+        """As declared by :class:`Ordering`: of probabilities, 0 and 1, or 1 over the smallest prior."""
+        return 0.0, 1.0 if self.prior is None else 1.0 / float(self.prior.min())
 
     def forward(self, probs: Probs) -> Tensor:
         """``probs``, or ``probs / prior``."""

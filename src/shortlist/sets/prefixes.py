@@ -174,6 +174,10 @@ class CumulativeMass(Prefix):
         """As declared by :class:`~shortlist.sets.kinds.RulePart`; randomness as it was asked for."""
         return super().config() | {"randomized": self._randomized}
 
+    def span(self, classes: int) -> tuple[float, float]:
+        """As declared by :class:`Ordering`: 0, and all mass with all penalties."""
+        return 0.0, 1.0 + self.penalty * max(0, classes - self.k_reg)
+
     def check_buffers(self) -> None:
         """As declared by :class:`Ordering`."""
         if self.seed is not None and (self.seed.dtype != torch.int64 or self.seed.ndim or not self.randomized):

@@ -72,7 +72,8 @@ class Promises(Fitted):
     def needs_probabilities(self) -> bool:
         """Whether the rule needs probabilities, rather than any scores that rank the labels."""
         gated = self.gate is not None and self.gate.needs_probabilities
-        return self.ordering.needs_probabilities or self.constraint.needs_probabilities or gated
+        shrunk = self.groups is not None and self.groups.shrink is not None  # an infinite threshold counts as 0 or 1
+        return self.ordering.needs_probabilities or self.constraint.needs_probabilities or gated or shrunk
 
     @property
     def needs_quality(self) -> bool:

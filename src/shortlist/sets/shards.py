@@ -192,7 +192,9 @@ def _after_threshold(state: FitState, known: Known) -> FitState:
 
 def _next_of_groups(rule: SetRule, state: FitState) -> FitState:
     asked, fitted = step_of_groups(rule.constraint, rule.ordering, state.groups, state.classes)
-    found = {name: found_of(one, state.groups[name].rows) for name, one in fitted.items()}
+    assert rule.groups is not None
+    span = rule.ordering.span(state.classes)
+    found = {name: rule.groups.within(found_of(one, state.groups[name].rows), span) for name, one in fitted.items()}
     known = replace(state.known, groups=state.known.groups | found)
     return FitState("groups", known, groups=asked) if asked else _after_threshold(state, known)
 

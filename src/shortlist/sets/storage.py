@@ -99,9 +99,9 @@ def _gate(config: Any) -> Gate | None:
 def _groups(config: Any) -> Groups | None:
     if config is None:
         return None
-    if not isinstance(config, Mapping) or set(config) != {"column", "least"}:
-        raise InputError(f"groups: expected the parameters column and least, got {shown(config)}")
-    return Groups(config["column"], config["least"])
+    if not isinstance(config, Mapping) or not {"column", "least"} <= set(config) <= {"column", "least", "shrink"}:
+        raise InputError(f"groups: expected the parameters column, least and shrink, got {shown(config)}")
+    return Groups(config["column"], config["least"], config.get("shrink"))  # a file from before there was shrinkage lacks it
 
 
 def _fill(rule: SetRule, names: Any, tensors: Mapping[str, Tensor]) -> None:

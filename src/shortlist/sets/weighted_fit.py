@@ -214,7 +214,8 @@ def fit_weighted(
     common = _common(search, entries, weights)
     if groups is not None:
         strict = groups.least is None
-        found = {name: search.found(part, strict=strict) for name, part in parts.items()}
+        span = ordering.span(search.classes)
+        found = {name: groups.within(search.found(part, strict=strict), span) for name, part in parts.items()}
         notes = groups.take(found, common.threshold, groups.least_rows(constraint), weighted=weights.kind != "votes")
         return FittedThreshold(common.threshold, (*common.notes, *notes))
     if not common.threshold.ndim and not isinstance(constraint, AverageSize):
