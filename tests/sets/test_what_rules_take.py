@@ -48,8 +48,8 @@ def taken(text, kind):
         return True
     [name] = [name for name in names if name in ("pac", "classwise", "interpolated")] or names[:1]
     cell = table()[name][kind]
-    assert cell in ("yes", "no", "yes, but for `raps:ALPHA:auto`")
-    return cell != "no" and not (text.startswith("raps") and text.endswith("auto") and cell != "yes")
+    assert cell in ("yes", "no")
+    return cell == "yes"
 
 
 def rows(text, n=400):

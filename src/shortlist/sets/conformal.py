@@ -51,9 +51,13 @@ class AverageError(Constraint):
             "rows and calibration sets, if new rows and calibration rows are exchangeable."
         )
 
+    def rows_to_fit(self, ordering: Ordering, batches: Batches) -> Batches:
+        """As declared by :class:`Constraint`: those on which the ordering has not chosen anything."""
+        return ordering.tuned(batches, lambda n: conformal_rank(n, self.level))
+
     def fit(self, ordering: Ordering, batches: Batches) -> FittedThreshold:
-        """As declared by :class:`Constraint`, on the rows on which the ordering has not chosen anything."""
-        return super().fit(ordering, ordering.tuned(batches, lambda n: conformal_rank(n, self.level)))
+        """As declared by :class:`Constraint`."""
+        return super().fit(ordering, self.rows_to_fit(ordering, batches))
 
     @property
     def fewest_rows(self) -> int:

@@ -88,6 +88,10 @@ class Constraint(RulePart):
             repeatable=batches.repeatable,
         )
 
+    def rows_to_fit(self, ordering: Ordering, batches: Batches) -> Batches:
+        """The rows that the threshold is chosen on, after the ordering chose on others what it leaves open; all by default."""
+        return batches
+
     @property
     def in_rounds(self) -> bool:
         """Whether thresholds are found in rounds, so that the rows may be in several places."""

@@ -10,6 +10,7 @@ from shortlist.sets.constraints import Constraint, FittedThreshold, drawn
 from shortlist.sets.draws import CalibrationDraws, Digest, digest_of
 from shortlist.sets.groups import ALL, Found, Groups
 from shortlist.sets.orderings import Ordering
+from shortlist.words import quoted
 
 
 def counts_by_group(
@@ -60,12 +61,14 @@ def found_of(fitted: FittedThreshold, rows: int) -> Found:
 
 def fit_by_group(groups: Groups, constraint: Constraint, ordering: Ordering, batches: Batches) -> FittedThreshold:
     """The common threshold; those of the groups are kept in ``groups``."""
-    check_in_rounds(constraint, ordering, groups)
     if not batches.repeatable:
         raise InputError(
             f"probs: expected rows that can be read more than once, because of {groups.text}: pass a matrix, predictions or a "
             "function that starts a new pass; got an iterator"
         )
+    if not constraint.in_rounds:
+        return _fit_each(groups, constraint, ordering, batches)
+    batches = constraint.rows_to_fit(ordering, batches)
     draws = None
     if constraint.draws_from(ordering):
         digest = Digest()
@@ -88,12 +91,31 @@ def fit_by_group(groups: Groups, constraint: Constraint, ordering: Ordering, bat
     return FittedThreshold(common.threshold, (*common.notes, *notes), common.labels)
 
 
-def check_in_rounds(constraint: Constraint, ordering: Ordering, groups: Groups) -> None:
-    """Raise an error for a constraint that looks at all rows together."""
-    if not ordering.in_rounds:
-        raise InputError(f"{groups.text}: expected an ordering that chooses nothing first, such as that of raps:0.1")
-    if not constraint.in_rounds:
-        raise InputError(
-            f"{groups.text}: expected a constraint that is fitted in rounds, with values and step, got "
-            f"{type(constraint).__name__}"
-        )
+def _fit_each(groups: Groups, constraint: Constraint, ordering: Ordering, batches: Batches) -> FittedThreshold:
+    """The same for a constraint that looks at all rows together: it is fitted on all rows, then on those of each group."""
+    common = constraint.fit(ordering, batches)
+    rows: dict[str, int] = {}
+    for batch in batches.whole_rows():
+        for name, part in groups.parts(batch):
+            rows[name] = rows.get(name, 0) + len(part.probs)
+    least, span = groups.least_rows(constraint), ordering.span(batches.classes or 0)
+    found = {}
+    for name, count in rows.items():
+        if name == ALL:
+            continue
+        try:
+            own = common if count < least else constraint.fit(ordering, _rows_of(groups, name, batches))
+        except InputError as error:
+            raise InputError(f"{groups.text}: among the {count:,} rows of {quoted([name])}, {error}") from error
+        found[name] = groups.within(found_of(own, count)._replace(counted=count), span)
+    notes = groups.take(found, common.threshold.double(), least)
+    return FittedThreshold(common.threshold, (*common.notes, *notes), common.labels)
+
+
+def _rows_of(groups: Groups, name: str, batches: Batches) -> Batches:
+    """Those of one group."""
+
+    def passes() -> Iterable[Batch]:
+        return (part for batch in batches.whole_rows() for group, part in groups.parts(batch) if group == name)
+
+    return Batches(passes, probabilities=batches.probabilities, widen=batches.widen)

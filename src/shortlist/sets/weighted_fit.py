@@ -13,7 +13,6 @@ from shortlist.sets.batches import Batch, Batches
 from shortlist.sets.conformal import AverageError, ErrorPerClass, InterpolatedError, conformal_rank
 from shortlist.sets.constraints import AverageSize, Constraint, FittedThreshold
 from shortlist.sets.gates import Gate, answered
-from shortlist.sets.group_search import check_in_rounds
 from shortlist.sets.groups import ALL, Found, Groups
 from shortlist.sets.ladder import Ladder, Scale
 from shortlist.sets.multilabel import LabelObjective, Risk
@@ -204,8 +203,6 @@ def fit_weighted(
     groups: Groups | None = None,
 ) -> FittedThreshold:
     """The threshold for calibration rows that count by these weights; what new rows need of them is kept."""
-    if groups is not None:
-        check_in_rounds(constraint, ordering, groups)
     rows = rows_that_calibrate(constraint, ordering, batches, weights)
     parts = gathered(constraint, ordering, rows, weights, groups)
     entries = parts.pop(ALL)
