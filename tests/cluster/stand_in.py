@@ -1,8 +1,16 @@
-"""A stand-in for Ray in one process, whose workers die at random moments, so that a pool can be tested by the hundred."""
+"""A stand-in for Ray in one process, whose workers die at random moments, so that a pool can be tested by the hundred.
+
+Jobs, tasks, answers and errors are sent as bytes, as Ray sends them, and every worker opens its rows for itself.
+"""
 
 import random
 import types
 from dataclasses import dataclass, field
+from unittest import mock
+
+from ray import cloudpickle  # starts nothing
+
+import shortlist.cluster.worker
 
 
 class RayError(Exception):
@@ -15,6 +23,13 @@ class RayTaskError(RayError):
         self.cause = cause
 
 
+@dataclass(frozen=True)
+class Sent:
+    """A value on its way: bytes, of which everybody makes a copy."""
+
+    content: bytes
+
+
 @dataclass(eq=False)
 class Call:
     """A call of a method of an actor; its answer is known once it was run."""
@@ -23,7 +38,7 @@ class Call:
     method: str
     given: tuple
     done: bool = False
-    answer: object = None
+    answer: Sent | None = None
     error: Exception | None = None
 
 
@@ -33,10 +48,11 @@ class Actor:
     worker: object
     dead: bool = False
     calls: list = field(default_factory=list)
+    opened: dict = field(default_factory=dict)  # what this process keeps open
 
     def __getattr__(self, name):
         def remote(*given):
-            call = Call(self, name, given)
+            call = Call(self, name, tuple(one if isinstance(one, Sent) else self.ray.put(one) for one in given))
             self.calls.append(call)
             return call
 
@@ -51,12 +67,16 @@ class StandIn:
         deaths: how often a worker dies while it runs a call, before what the call does or after it, and before it is answered.
         cpus: of the cluster.
         machines: the CPUs and GPUs of each of several machines, in place of ``cpus``.
+
+    Attributes:
+        largest: the number of bytes of the largest answer.
     """
 
     def __init__(self, seed=0, deaths=0.0, cpus=3, machines=()):
         self.machines = [{"CPU": float(cpu), "GPU": float(gpu)} for cpu, gpu in machines or [(cpus, 0)]]
         cpus = sum(there["CPU"] for there in self.machines)
         self.draws, self.deaths, self.cpus, self.died = random.Random(seed), deaths, cpus, 0
+        self.largest = 0
         self.exceptions = types.SimpleNamespace(RayError=RayError, RayTaskError=RayTaskError)
         self.rooms = []  # placement groups that are held
         strategy = types.SimpleNamespace(PlacementGroupSchedulingStrategy=lambda room, number: (room, number))
@@ -80,7 +100,10 @@ class StandIn:
         return [{"Alive": True, "Resources": {kind: n for kind, n in there.items() if n}} for there in self.machines]
 
     def put(self, value):
-        return value
+        return Sent(cloudpickle.dumps(value))
+
+    def received(self, value):
+        return cloudpickle.loads(value.content)
 
     def remote(self, kind):
         return types.SimpleNamespace(options=lambda **_: types.SimpleNamespace(remote=lambda: Actor(self, kind())))
@@ -103,7 +126,7 @@ class StandIn:
             self._run(call.actor)
         if call.error is not None:
             raise call.error
-        return call.answer
+        return self.received(call.answer)
 
     def _run(self, actor):
         call = actor.calls[0]
@@ -111,9 +134,11 @@ class StandIn:
         if dies and self.draws.random() < 0.5:
             return self._died(actor)
         try:
-            call.answer = getattr(actor.worker, call.method)(*call.given)
+            with mock.patch.object(shortlist.cluster.worker, "_opened", actor.opened):
+                call.answer = self.put(getattr(actor.worker, call.method)(*map(self.received, call.given)))
+            self.largest = max(self.largest, len(call.answer.content))
         except Exception as error:
-            call.error = RayTaskError(error)
+            call.error = RayTaskError(self.received(self.put(error)))
         if dies:
             return self._died(actor)
         call.done = True

@@ -35,7 +35,7 @@ def test_errors_of_the_user_are_raised_as_they_are_and_others_with_their_cause()
 def test_a_task_that_kills_its_workers_is_named_and_one_that_waits_behind_it_is_not_blamed():
     class Killing(StandIn):
         def _run(self, actor):
-            if actor.calls[0].method == "answer" and actor.calls[0].given[1] == 3:
+            if actor.calls[0].method == "answer" and self.received(actor.calls[0].given[1]) == 3:
                 return self._died(actor)
             super()._run(actor)
 
