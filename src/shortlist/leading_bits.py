@@ -17,10 +17,11 @@ import numpy as np
 from shortlist.errors import InputError
 from shortlist.tensors import Array
 
-WIDE, NARROW = 16, 8  # bits of a digit
+WIDE, NARROW, LEAST = 16, 8, 4  # bits of a digit: usually, the first of many groups, and at least
 WIDEST = 32  # of values that are so few that sorting them takes less than another round
-# A round may count this many different digits, so that a message stays small: beyond, digits are narrow.
-MOST_BINS = 2**18
+# A round may count this many different digits, so that a message stays small: beyond, digits have fewer bits. Where there are
+# many groups, most digits occur, and often: fewer are counted at once, in more rounds.
+MOST_BINS, MOST_GROUPED_BINS = 2**18, 2**14
 
 
 PLAIN = ("widths", "columns", "small", "dtype", "rows", "seen")  # parts of counts that are no arrays, but for the floor
@@ -184,16 +185,23 @@ class BitCounts:
             codes: uint64 (n,); they need not occur.
         """
         codes = np.unique(codes.astype(np.uint64))
-        occurring = np.isin(self.codes, codes)
-        few = not self.small or min(int(self.counts[occurring, 0].sum()), len(codes) << WIDE) <= MOST_BINS
-        wide = WIDE if self.small else self.widths[0]
-        width = min(wide if few else NARROW, self.bits - sum(self.widths))
+        width = min(self._next_width(codes), self.bits - sum(self.widths))
         before = self.larger(codes + np.uint64(1), codes >> self._digit)
         groups, totals = self._by_group() if self.first else (self.groups, self.totals)
         following = replace(
             self, widths=(*self.widths, width), opened=(*self.opened, codes), before=before, groups=groups, totals=totals
         ).empty()
         return replace(following, floor=following._lowest())
+
+    def _next_width(self, codes: Array) -> int:
+        """The bits of a digit below these codes: as many as a message has room for."""
+        if not self.small:
+            return self.widths[0]
+        most = MOST_BINS if self.widths[0] == WIDE else MOST_GROUPED_BINS
+        values = int(self.counts[np.isin(self.codes, codes), 0].sum())
+        # The digit of a value that is alone takes half the room of one that is counted often.
+        room = WIDE if values <= 2 * most else (most // max(1, len(codes))).bit_length() - 1
+        return min(WIDE, max(LEAST, room))
 
     def _by_group(self) -> tuple[Array, Array]:
         groups = (self.codes >> self._digit).astype(np.int64)

@@ -15,6 +15,7 @@ from shortlist.links import Temperature
 from shortlist.predictions import Predictions
 from shortlist.sets import average_k, gate, lac, risk_control, top_k
 from shortlist.sets.lists import lists_of
+from tests.cluster.stand_in import StandIn
 from tests.sets.cases import CASES, draw
 from tests.sets.test_shards import RANDOM, assert_same, fitted_or_refused
 
@@ -66,7 +67,31 @@ def test_an_evaluation_is_that_of_one_process(many, some):
     rows = wide(many)
     rule = (gate(risk_control("recall", 0.5), 0.2) if many else lac(0.1)).fit(rows)
     same(cluster.measure(some, rows, rule), measure(rows, rule))
+    same(cluster.measure(some, rows, rule, bounded=True), measure(rows, rule, bounded=True))
     assert cluster.measure(some, rows).numbers().keys() == measure(rows).numbers().keys()
+
+
+def test_the_names_of_the_classes_are_those_of_one_process(some):
+    rows = wide(rows=40)
+    rows = Predictions(rows.scores, rows.target, classes=[f"class {number}" for number in range(4096)], link="softmax")
+    assert_same(cluster.fit(some, average_k(2), rows), average_k(2).fit(rows))
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_answers_hold_neither_names_nor_probabilities(many):
+    rows = wide(many)
+    names = [f"a rather long name of a class, the {number}th" for number in range(4096)]
+    named = Predictions(rows.scores, rows.target, classes=names, link=rows.link)
+    sizes = {}
+    for name, given in (("bare", rows), ("named", named)):
+        ray = StandIn()
+        cluster.measure(cluster.Pool(ray), given, average_k(2).fit(given))
+        assert ray.largest < rows.scores.numel()  # a byte of each score would be more
+        sizes[name] = ray.largest
+        ray = StandIn()
+        assert_same(cluster.fit(cluster.Pool(ray), average_k(2), given), average_k(2).fit(given))
+        assert ray.largest < 20_000
+    assert sizes["named"] == sizes["bare"]
 
 
 @pytest.mark.parametrize("many", [False, True])

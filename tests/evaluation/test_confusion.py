@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from shortlist.errors import InputError
 from shortlist.evaluation import confusion
 from shortlist.evaluation.confusion import Confusions
 from tests.references import evaluation as reference
@@ -96,26 +97,92 @@ def test_very_large_sets_count_by_their_most_probable_label_only(monkeypatch):
     assert found.pairs(100) == kept.pairs(100)
 
 
-def test_rare_pairs_are_dropped_and_the_bound_says_how_many_rows_may_be_missing(monkeypatch):
-    exact = {}
-    found = Confusions(1000)
-    monkeypatch.setattr(confusion, "MOST_PAIRS", 200)
+def many_pairs(rows=4000, classes=1000):
+    """Labels and most probable labels of rows of many pairs of classes."""
     generator = torch.Generator().manual_seed(0)
-    weights = 1 / torch.arange(1, 1001).double()
-    for start in range(0, 4000, 500):
-        target = torch.multinomial(weights, 500, replacement=True, generator=generator)
-        best = torch.multinomial(weights, 500, replacement=True, generator=generator)
-        probs = torch.nn.functional.one_hot(best, 1000).double()
-        found.add(probs, None, target, start)
-        for y, j in zip(target.tolist(), best.tolist(), strict=True):
+    weights = 1 / torch.arange(1, classes + 1).double()
+    return [torch.multinomial(weights, rows, replacement=True, generator=generator) for _ in range(2)]
+
+
+def ends_in_zeros(row, zeros):
+    return reference.hashed(row) % 2**zeros == 0
+
+
+@pytest.mark.parametrize("block", [4000, 500, 33])
+def test_beyond_the_most_pairs_they_are_counted_among_some_of_the_rows(monkeypatch, block):
+    monkeypatch.setattr(confusion, "MOST_PAIRS", 200)
+    monkeypatch.setattr(confusion, "AT_ONCE", 100)
+    target, best = many_pairs()
+    found = Confusions(1000)
+    for start in range(0, 4000, block):
+        rows = slice(start, start + block)
+        found.add(torch.nn.functional.one_hot(best[rows], 1000).double(), None, target[rows], start)
+    assert found.every == 2 ** int(np.log2(found.every)) > 1
+
+    def counted_among(zeros):
+        """Counts, own rows and the number of kept entries, where rows of different levels are kept apart."""
+        counts, own, kept = {}, np.zeros(1000, int), set()
+        for row, (y, j) in enumerate(zip(target.tolist(), best.tolist(), strict=True)):
+            if not ends_in_zeros(row, zeros):
+                continue
+            own[y] += 1
             if y != j:
-                exact[y, j] = exact.get((y, j), 0) + 1
-    assert len(exact) > 1000
-    assert len(found._codes) <= 200
-    assert found.lost > 0
-    for code, counts in zip(found._codes.tolist(), found._counts.tolist(), strict=True):
-        true = exact[divmod(code, 1000)]
-        assert true - found.lost <= counts[3] <= true
+                counts[y, j] = counts.get((y, j), 0) + 1
+                kept.add((y, j, next(zeros for zeros in range(11, -1, -1) if ends_in_zeros(row, zeros))))
+        return counts, own, len(kept)
+
+    level = int(np.log2(found.every))
+    counts, own, kept = counted_among(level)
+    assert kept <= 200 < counted_among(level - 1)[2]  # no more rows than needed are left out
+    assert own.tolist() == found.own[0].tolist()
+    both = {}
+    for (y, j), count in counts.items():
+        both[min(y, j), max(y, j)] = both.get((min(y, j), max(y, j)), 0) + count
+    assert {(min(p.first, p.second), max(p.first, p.second)): p.confused for p in found.pairs(5000)} == both
+    labels = found.most_confused(9)
+    shares = [[counts.get((y, j), 0) / max(1, own[y]) for j in labels if j != y] for y in labels]
+    np.testing.assert_array_equal([row[~np.eye(9, dtype=bool)[n]] for n, row in enumerate(found.shares(labels))], shares)
+
+
+def as_bytes(found):
+    plain, arrays = found.packed()
+    return plain, {name: (array.dtype, array.tobytes()) for name, array in arrays.items()}
+
+
+@pytest.mark.parametrize("most", [2**22, 40])
+@pytest.mark.parametrize("ruled", [False, True])
+def test_merging_is_associative_and_commutative_and_parts_are_the_whole(monkeypatch, most, ruled):
+    monkeypatch.setattr(confusion, "MOST_PAIRS", most)
+    monkeypatch.setattr(confusion, "AT_ONCE", 20)
+    probs, sets, target = draw(900)
+    sets = sets if ruled else None
+
+    def part(start, stop):
+        found = Confusions(CLASSES)
+        found.add(probs[start:stop], None if sets is None else sets[start:stop], target[start:stop], start)
+        return Confusions.unpacked(*found.packed())
+
+    def joined(*ends):
+        found = Confusions(CLASSES)
+        for start, stop in ends:
+            found.merge(part(start, stop))
+        return found
+
+    a, b, c = (0, 31), (31, 500), (500, 900)
+    wanted = as_bytes(part(0, 900))
+    assert (part(0, 900).every > 1) == (most == 40)
+    right = part(*a)
+    right.merge(joined(b, c))
+    left = joined(a, b)
+    left.merge(part(*c))
+    for found in (right, left, joined(c, a, b), joined(b, c, a), joined(a, (31, 31), b, c)):
+        assert as_bytes(found) == wanted
+    assert counted(probs, sets, target, 7).pairs(99) == part(0, 900).pairs(99) == right.pairs(99)
+
+
+def test_counts_of_other_classes_are_refused():
+    with pytest.raises(InputError, match="confusions: expected those of 3 classes, got 4"):
+        Confusions(3).merge(Confusions(4))
 
 
 def test_the_most_confused_classes_come_by_number():

@@ -218,9 +218,9 @@ def test_what_a_superclass_would_have_answered_is_said():
 def test_what_counts_leave_out_is_said():
     evaluation = measured()
     assert confusion_remark(evaluation) == ""
-    evaluation.confusions.skipped, evaluation.confusions.lost = 7, 3
+    evaluation.confusions.skipped, evaluation.confusions._level = 7, 2
     assert "Of 7 sets with more than 50 labels" in confusion_remark(evaluation)
-    assert "up to 3 rows" in confusion_remark(evaluation)
+    assert "among one row in 4" in confusion_remark(evaluation)
 
 
 def calibrated(text="lac:0.2"):

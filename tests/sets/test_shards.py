@@ -1,12 +1,14 @@
 """A rule that is fitted on rows in several places is the rule that is fitted on all of them together."""
 
 import itertools
+import json
 import warnings
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
+from safetensors.numpy import load as load_arrays, save as save_arrays
 
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.predictions import Predictions
@@ -191,38 +193,63 @@ def test_any_split_of_any_rows_gives_the_same(data):
     assert_same(found, whole)
 
 
-def answers_of(rule, rows=90, many=False):
+def site(rows):
+    """A column of groups, one of which is rare."""
+    return np.array(["north", "south", "south", "", "east"])[np.arange(rows) % 5]
+
+
+LAWS = {
+    "average-k:1.5": False,
+    "average-k:1.5, prior": False,
+    "lac:0.1": False,
+    "lac:0.1,pac:0.2": False,
+    "lac:0.1,classwise": False,
+    "lac:0.1,interpolated:0.5": False,
+    "lac:0.1,by:site:20": False,
+    "lac:0.1,by:predicted": False,
+    "average-k:1.5,by:site": False,
+    "pas:0.1": False,
+    "pas:0.1,classwise": False,
+    "aps:0.1:random": False,
+    "aps:0.1:deterministic": False,
+    "raps:0.1:0.01:2": False,
+    "raps:0.1:0.01:2:deterministic": False,
+    "risk-control:recall:0.1": True,
+    "risk-control:recall:0.2,pac:0.2": True,
+    "per-label:f1": True,
+    "per-label:f1,by:site:20": True,
+    "average-k:1.5,gate:0.5": True,
+}
+
+
+def answers_of(text, many, rows=90):
     """The answers of three shards to every round."""
     data = draw(many, rows=rows)
-    shards = parts(torch.from_numpy(data.calibration).float(), torch.from_numpy(data.target), [20, 50])
+    probs, target = torch.from_numpy(data.calibration).float(), torch.from_numpy(data.target)
+    prior = {"prior": data.prior} if text.startswith("pas") or "prior" in text else {}
+    rule = parse_rule(text.removesuffix(", prior"), **prior)
     state = rule.first_round()
     while not state.done:
-        answers = [rule.summary(state, *shard, first_row=start) for shard, start in zip(shards, (0, 20, 50), strict=True)]
+        answers = []
+        for start, stop in itertools.pairwise((0, 20, 50, rows)):
+            groups = {"groups": site(rows)[start:stop]} if rule.column == "site" else {}
+            answers.append(rule.summary(state, probs[start:stop], target[start:stop], first_row=start, **groups))
         yield answers
         state = rule.next_round(merged(answers))
 
 
-LAWS = [
-    ("average-k:1.5", False),
-    ("lac:0.1", False),
-    ("lac:0.1,classwise", False),
-    ("lac:0.1,interpolated:0.5", False),
-    ("aps:0.1:random", False),
-    ("risk-control:recall:0.1", True),
-    ("per-label:f1", True),
-    ("average-k:1.5,gate:0.5", True),
-]
-
-
-@pytest.mark.parametrize(("text", "many"), LAWS)
-def test_merging_is_associative_and_commutative_and_nothing_changes_nothing(text, many):
-    for a, b, c in answers_of(parse_rule(text), many=many):
+@pytest.mark.parametrize("text", LAWS)
+def test_merging_is_associative_and_commutative_and_nothing_changes_nothing(text):
+    rounds = 0
+    for a, b, c in answers_of(text, LAWS[text]):
         wanted = (a + b + c).to_bytes()
         assert (a + (b + c)).to_bytes() == wanted
         assert (c + a + b).to_bytes() == wanted
         assert (b + a).to_bytes() == (a + b).to_bytes() != a.to_bytes()
         assert (a.empty() + a).to_bytes() == (a + a.empty()).to_bytes() == a.to_bytes()
         assert sent(a).to_bytes() == a.to_bytes()
+        rounds += 1
+    assert rounds > 1
 
 
 @pytest.mark.parametrize(("dtype", "rounds"), [(torch.float16, 1), (torch.float32, 2), (torch.float64, 4)], ids=str)
@@ -256,14 +283,113 @@ def test_many_groups_are_counted_in_narrow_digits_while_there_is_much_to_count(m
     probs, target = torch.from_numpy(data.calibration), torch.from_numpy(data.target)
     whole = make().fit(probs, target)
     if many:
-        monkeypatch.setattr("shortlist.leading_bits.MOST_BINS", 2)
+        monkeypatch.setattr("shortlist.leading_bits.MOST_GROUPED_BINS", 2)
     rule, widths = make(), set()
     state = rule.first_round(sizes=False)
     while not state.done:
         widths.add(state.counts.widths[-1])
         state = rule.next_round(merged(rule.summary(state, *shard) for shard in parts(probs, target, [100])))
-    assert max(widths) == (8 if many else 16)
+    assert widths == ({8, 4} if many else {8, 16})
     assert torch.equal(rule.fit_from(state).threshold, whole.threshold)
+
+
+@pytest.mark.parametrize("text", ["per-label:f1", "per-label:precision:0.8", "per-label:recall:0.8"])
+def test_messages_about_eighty_labels_are_at_most_100_kb(text):
+    generator = torch.Generator().manual_seed(0)
+    probs = torch.sigmoid(2.2 * torch.randn(60_000, 80, generator=generator) - 5)
+    target = torch.rand(60_000, 80, generator=generator) < probs
+    rule, asked = parse_rule(text), 0
+    state = rule.first_round(sizes=False)
+    while not state.done:
+        answers = [rule.summary(state, *shard).to_bytes() for shard in parts(probs, target, [30_000])]
+        assert max(len(state.to_bytes()), *map(len, answers)) <= 100_000
+        state, asked = rule.next_round(merged(map(FitState.from_bytes, answers))), asked + 1
+    assert asked <= 5
+    assert torch.equal(rule.fit_from(state).threshold, parse_rule(text).fit(probs, target).threshold)
+
+
+def named(classes=1081, rows=60, link="softmax"):
+    """Rows with named classes."""
+    scores = torch.randn(rows, classes, generator=torch.Generator().manual_seed(0))
+    names = [f"Genus species {number}" for number in range(classes)]
+    return Predictions(scores, torch.arange(rows) % classes, classes=names, link=link)
+
+
+def asked_of(rule, shards):
+    """The state at the end, every question and answer as bytes, and the size of the largest."""
+    state, largest = rule.first_round(shards[0].probs()), 0
+    while not state.done:
+        question = state.to_bytes()
+        answers = [rule.summary(FitState.from_bytes(question), shard).to_bytes() for shard in shards]
+        largest = max(largest, len(question), *map(len, answers))
+        state = rule.next_round(merged(map(FitState.from_bytes, answers)))
+    return FitState.from_bytes(state.to_bytes()), largest
+
+
+def test_the_names_of_classes_are_not_sent_and_come_back_in_the_end():
+    rows, bare = named(), named()
+    bare = Predictions(bare.scores, bare.target, link="softmax")
+    rule, shards = average_k(3), [rows.rows(slice(0, 40)), rows.rows(slice(40, 60))]
+    state, largest = asked_of(rule, shards)
+    _, without = asked_of(average_k(3), [bare.rows(slice(0, 40)), bare.rows(slice(40, 60))])
+    assert largest < without + 300  # one digest, and two names
+    whole = average_k(3).fit(rows)
+    assert_same(rule.fit_from(state, shards[1]), whole)
+    assert rule.origin["names"] == list(rows.class_names)
+    with pytest.raises(InputError, match="rows: expected the classes .* 1081 classes from .* and 3 classes from"):
+        rule.fit_from(state, named(3))
+    with pytest.raises(InputError, match="with another link"):
+        rule.fit_from(state, named(link="sigmoid"))
+
+
+def test_without_its_names_a_rule_still_refuses_others(tmp_path):
+    rows = named(5)
+    rule = lac(0.2)
+    rule.fit_from(asked_of(rule, [rows])[0]).save(tmp_path / "rule")
+    for fitted in (rule, SetRule.load(tmp_path / "rule")):
+        assert torch.equal(fitted(rows), lac(0.2).fit(rows)(rows))
+        assert len(fitted(Predictions(rows.scores, link="softmax"))) == 60
+        swapped = [*rows.class_names[:2], rows.class_names[3], rows.class_names[2], rows.class_names[4]]
+        with pytest.raises(InputError, match="other names, or in another order"):
+            fitted(Predictions(rows.scores, classes=swapped, link="softmax"))
+    state = asked_of(rule := lac(0.2), [Predictions(rows.scores, rows.target, classes=list("01234"), link="softmax")])[0]
+    assert len(rule.fit_from(state)(rows)) == 60  # numbers in their order are no names
+    with pytest.raises(InputError, match="column 0 was '0' and is '1' here"):
+        rule(Predictions(rows.scores, classes=list("10234"), link="softmax"))
+
+
+def test_shards_with_other_names_or_another_link_are_refused():
+    rule, rows = lac(0.2), named(4)
+    first = rule.first_round()
+    others = {
+        "from 'a' to 'd'": Predictions(rows.scores, rows.target, classes=list("abcd"), link="softmax"),
+        "of other names": Predictions(
+            rows.scores, rows.target, classes=[rows.class_names[place] for place in (0, 2, 1, 3)], link="softmax"
+        ),
+        "another link": named(4, link="sigmoid"),
+    }
+    for match, other in others.items():
+        one, two = rule.summary(first, rows), rule.summary(first, other)
+        for a, b in itertools.product((one, sent(one)), (two, sent(two))):
+            with pytest.raises(InputError, match=f"states: expected rows with the same classes and link.*{match}"):
+                a + b
+    both = sent(rule.summary(first, rows)) + rule.summary(first, rows)
+    assert both.origin["names"] == list(rows.class_names)
+
+
+def test_states_of_the_first_format_are_read():
+    rows = named(4)
+    state = lac(0.2).summary(lac(0.2).first_round(), rows)
+    arrays = load_arrays(state.to_bytes())
+    header = json.loads(arrays.pop("header").tobytes()) | {"format": "shortlist-fit/1", "origin": state.origin}
+    old = FitState.from_bytes(save_arrays({"header": np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays}))
+    assert old.origin == state.origin
+    assert (old + sent(state)).to_bytes() == (state + state).to_bytes()
+    rule = lac(0.2)
+    while not old.done:
+        old = rule.next_round(old)
+        old = old if old.done else rule.summary(old, rows)
+    assert_same(rule.fit_from(old), lac(0.2).fit(rows))
 
 
 def test_a_guess_that_was_too_high_costs_a_round():

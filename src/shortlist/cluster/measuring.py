@@ -55,7 +55,7 @@ def fit(pool: Pool, rule: SetRule, rows: Rows | Predictions, *, progress: Progre
         if answer is None:  # a round without rows: the rule says what it expected
             answer = rule.summary(state, rows.part(0, 0))
         state = rule.next_round(answer)
-    return rule.fit_from(state)
+    return rule.fit_from(state, sample)
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class _Measuring:
     rows: Rows
     looking: Looking
 
-    def __call__(self, task: Range) -> Found:
-        return self.looking.at(self.rows.part(*task).blocks(), task[0])
+    def __call__(self, task: Range) -> bytes:
+        return self.looking.at(self.rows.part(*task).blocks(), task[0]).to_bytes()
 
 
 def measure(
@@ -92,7 +92,7 @@ def measure(
         found = looking.nothing()
         # Sums are over blocks: they are the same to the last bit if no block is cut.
         for _, part in pool.each(_Measuring(rows, looking), ranges(len(rows), pool.size, block_rows(rows.classes))):
-            found.merge(part)
+            found.merge(Found.from_bytes(part))
             progress(found.tally.rows)
         return found
 

@@ -49,6 +49,14 @@ class ExactSum:
 
     __add__ = merge
 
+    def carried(self) -> "ExactSum":
+        """The same sum with every limb but the first from 0 to 2³¹ - 1, which leaves one way to write it.
+
+        >>> (ExactSum.of(torch.tensor([-0.5])) + ExactSum.of(torch.tensor([2.0]))).carried().limbs.squeeze(1).tolist()
+        [1, 1073741824, 0, 0]
+        """
+        return ExactSum(torch.stack(_carried(self.limbs)), self.rest, self.dtype)
+
     def value(self) -> Tensor:
         """The sum, in the dtype of the tensors."""
         negative = _carried(self.limbs)[0] < 0

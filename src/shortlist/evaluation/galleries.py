@@ -4,8 +4,9 @@ Which rows are chosen depends on the rows alone, not on the blocks: ties go to t
 with the smallest hash of their number.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from torch import Tensor
 from shortlist.evaluation.hashing import hashed
 from shortlist.row_order import count_rows, first_largest
 from shortlist.sets.lists import LabelList
-from shortlist.tensors import Probs, Sets, Target, is_single_label, pick
+from shortlist.tensors import Array, Probs, Sets, Target, is_single_label, pick
 
 SHOWN = 8  # rows of a gallery
 POOL = 64  # candidates kept of each kind, so that a few pairs of classes do not fill a gallery
@@ -142,6 +143,23 @@ class Picker:
             self._kinds.setdefault(kind, _Candidates()).add(found.keys, found.rows, found.pairs, found.total)
         sizes = [size for size in (self._smallest, other._smallest) if size is not None]
         self._smallest, self._largest = min(sizes, default=None), max(self._largest, other._largest)
+
+    def packed(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """The same as numbers that JSON holds, and arrays; for :meth:`unpacked`."""
+        plain = {"classes": self.classes, "probabilities": self.probabilities, "sizes": (self._smallest, self._largest)}
+        kinds = dict(sorted(self._kinds.items()))
+        parts = ("keys", "rows", "pairs")
+        arrays = {f"{kind}.{part}": getattr(found, part) for kind, found in kinds.items() for part in parts}
+        return plain | {"totals": {kind: found.total for kind, found in kinds.items()}}, arrays
+
+    @staticmethod
+    def unpacked(plain: dict[str, Any], arrays: Mapping[str, Array]) -> "Picker":
+        """The picker that :meth:`packed` gave."""
+        kinds = {
+            kind: _Candidates(total, *(arrays[f"{kind}.{part}"] for part in ("keys", "rows", "pairs")))
+            for kind, total in plain["totals"].items()
+        }
+        return Picker(plain["classes"], plain["probabilities"], kinds, *plain["sizes"])
 
     def chosen(self) -> dict[str, tuple[int, list[int]]]:
         """For each kind with any rows, their number and those chosen; no row is in two galleries, the typical ones aside."""

@@ -1,18 +1,27 @@
 """One pass over rows: what is looked for in each block, and what was found, which adds up in any order."""
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_arrays, save as save_arrays
 from torch import Tensor
 
+from shortlist.errors import InputError
 from shortlist.evaluation.confusion import Confusions
 from shortlist.evaluation.galleries import Picker
 from shortlist.evaluation.tallies import Tally
 from shortlist.evaluation.tally import Block
 from shortlist.predictions import Predictions
 from shortlist.sets import SetRule
+from shortlist.sets.fit_state import below
 from shortlist.tensors import Probs
+
+FORMAT = "shortlist-found/1"
+HEADER, TALLY = "header", "tally"
 
 
 @dataclass
@@ -37,6 +46,32 @@ class Found:
         self.picker.merge(other.picker)
         self.confusions.merge(other.confusions)
         self.kept |= other.kept
+
+    def to_bytes(self) -> bytes:
+        """The same, but for what was kept, as the bytes of a safetensors file; for :meth:`from_bytes`."""
+        parts = {"picker": self.picker.packed(), "confusions": self.confusions.packed()}
+        header = {"format": FORMAT, **{name: plain for name, (plain, _) in parts.items()}}
+        arrays = {f"{name}.{part}": array for name, (_, held) in parts.items() for part, array in held.items()}
+        arrays |= {
+            name: np.frombuffer(content, np.uint8)
+            for name, content in ((HEADER, json.dumps(header).encode()), (TALLY, self.tally.to_bytes()))
+        }
+        content: bytes = save_arrays({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+        return content
+
+    @staticmethod
+    def from_bytes(content: bytes) -> "Found":
+        """What :meth:`to_bytes` gave; nothing in it is executed."""
+        try:
+            arrays = load_arrays(content)
+            header = json.loads(arrays.pop(HEADER).tobytes())
+            if header["format"] != FORMAT:
+                raise InputError(f"found: expected the format {FORMAT}, got {header['format']!r}")
+            tally = Tally.from_bytes(arrays.pop(TALLY).tobytes())
+            picker = Picker.unpacked(header["picker"], below("picker.", arrays))
+            return Found(tally, picker, Confusions.unpacked(header["confusions"], below("confusions.", arrays)))
+        except (SafetensorError, KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+            raise InputError(f"found: expected what Found.to_bytes gave, got something else ({error!r})") from error
 
     @property
     def probs(self) -> list[Probs]:

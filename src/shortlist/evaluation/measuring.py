@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from shortlist.checks import whole
+from shortlist.checks import flag, whole
 from shortlist.errors import InputError
 from shortlist.evaluation.evaluation import Evaluation
 from shortlist.evaluation.galleries import galleries_of
 from shortlist.evaluation.looking import Found, Looking
 from shortlist.evaluation.row_lookup import RowLookup
 from shortlist.evaluation.superclasses import superclasses_of
-from shortlist.evaluation.tally import BINS, keeps_scores, wanted_totals
+from shortlist.evaluation.tally import BINS, wanted_totals
 from shortlist.evaluation.worst_slab import FEWEST_ROWS, WorstSlab
 from shortlist.metrics import mean_average_precision
 from shortlist.metrics.accuracy import check_edges
@@ -41,6 +41,7 @@ def measure(
     top_n: int | None = None,
     shots: Sequence[int] | None = None,
     by: Sequence[str] = (),
+    bounded: bool = False,
     across: Callable[[Looking], Found] | None = None,
 ) -> Evaluation:
     """Apply a fitted rule to predictions and measure its sets and the probabilities behind them.
@@ -60,6 +61,9 @@ def measure(
             ``(10, 50, 500, 2000)`` has five groups; by default few (< 20), medium (20–100) and many (> 100). Needs
             ``train_counts``.
         by: columns of the predictions by whose values :meth:`Evaluation.by_column` counts; that of the rule is added.
+        bounded: whether nothing is kept of single rows, so that memory, and messages on a cluster, do not grow with the rows.
+            What needs them is left out (the test of calibration, telling rows without a label, coverage by columns, comparisons
+            row by row), and mAP over classes is computed from histograms, with bounds on the exact value.
         across: makes the pass over the rows, where other processes make it; by default it is made here.
 
     >>> from shortlist.sets import threshold
@@ -78,14 +82,14 @@ def measure(
         rule.check_origin(predictions)
     superclasses = superclasses_of(predictions, rule)
     groups = None if superclasses is None else superclass_numbers(superclasses).to(predictions.without_rows().scores.device)
-    names = tuple(wanted_totals(predictions, rule, only, top_n))
+    names = tuple(wanted_totals(predictions, rule, only, top_n, bounded=flag("bounded", bounded)))
     looking = Looking(
         totals=names,
         rule=rule,
         classes=predictions.num_classes,
         probabilities=predictions.link is not None,
         everything=only is None,
-        keeps="examples" in names and keeps_scores(predictions),
+        keeps="histograms" not in names and "examples" in names and across is None,
         k=k,
         bins=calibration_bins,
         top_n=top_n,
@@ -158,8 +162,10 @@ def _labels_counted(predictions: Predictions, top_n: int | None) -> int | None:
 def _mean_average_precision(predictions: Predictions, totals: Mapping[str, Tensor], kept: list[Probs]) -> dict[str, float]:
     """mAP by class and by example; beyond the exact limit by class from histograms, with bounds on the exact value."""
     by_example = float(ratio(totals["examples"]))
-    if kept:
-        by_class = mean_average_precision(torch.cat(kept), predictions.target)
+    if "histograms" not in totals:
+        # Other processes keep none: it is less to read them here than to send them.
+        every = kept or [block.plausibility() for block in predictions.blocks()]
+        by_class = mean_average_precision(torch.cat(every), predictions.target)
         return {"map_class": float(by_class), "map_example": by_example}
     histograms = totals["histograms"]
     low, high = binned_precision_bounds(histograms)

@@ -14,12 +14,14 @@ from torch import Tensor
 
 from shortlist.errors import InputError
 from shortlist.evaluation.exact_sums import ExactSum
+from shortlist.evaluation.packing import packed, unpacked
 from shortlist.evaluation.tally import TOTALS, Block
 from shortlist.leading_bits import narrow, steps
 from shortlist.tensors import Array
 from shortlist.words import listed
 
-FORMAT = "shortlist-tally/1"
+FORMAT = "shortlist-tally/2"
+READ = ("shortlist-tally/1", FORMAT)  # the first had every number of a table in eight bytes
 HEADER = "header"
 
 
@@ -76,15 +78,17 @@ class Tally:
         arrays: dict[str, Array] = {}
         header: dict[str, Any] = {"format": FORMAT, "names": self.names, "rows": self.rows, "sums": {}, "tables": {}}
         for name, total in self.sums.items():
-            limbs = total.limbs.cpu().numpy()
+            limbs = total.carried().limbs.cpu().numpy()
             places = np.flatnonzero(limbs)  # most are 0, all but the first of sums of whole numbers
             arrays |= {f"{name}.places": steps(places), f"{name}.limbs": narrow(limbs.ravel()[places])}
             if bool(total.rest.any()):
                 arrays[f"{name}.rest"] = total.rest.cpu().contiguous().numpy()
             header["sums"][name] = [str(total.dtype).removeprefix("torch."), limbs.shape]
         for name, parts in self.tables.items():
-            arrays |= {f"{name}.{start}": table.cpu().contiguous().numpy() for start, table in parts}
-            header["tables"][name] = [start for start, _ in parts]
+            for start, table in parts:
+                for column, numbers in enumerate(table.double().cpu().contiguous().numpy()):
+                    arrays |= {f"{name}.{start}.{column}.{part}": array for part, array in packed(numbers).items()}
+            header["tables"][name] = [(start, table.shape) for start, table in parts]
         content: bytes = save_arrays({HEADER: np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays})
         return content
 
@@ -94,13 +98,11 @@ class Tally:
         try:
             arrays = load_arrays(content)
             header = json.loads(arrays.pop(HEADER).tobytes())
-            if header["format"] != FORMAT:
+            if header["format"] not in READ:
                 raise InputError(f"tally: expected the format {FORMAT}, got {header['format']!r}")
             sums = {name: _sum(name, dtype, shape, arrays) for name, (dtype, shape) in header["sums"].items()}
-            tables = {
-                name: tuple((start, torch.from_numpy(arrays[f"{name}.{start}"])) for start in starts)
-                for name, starts in header["tables"].items()
-            }
+            read = _table if header["format"] == FORMAT else _plain_table
+            tables = {name: tuple(read(name, part, arrays) for part in parts) for name, parts in header["tables"].items()}
             return Tally(tuple(header["names"]), header["rows"], sums, tables)
         except (SafetensorError, KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
             raise InputError(f"tally: expected what Tally.to_bytes gave, got something else ({error!r})") from error
@@ -111,6 +113,20 @@ def _sum(name: str, dtype: str, shape: list[int], arrays: Mapping[str, Array]) -
     limbs[np.cumsum(arrays[f"{name}.places"], dtype=np.int64)] = arrays[f"{name}.limbs"]
     rest = torch.from_numpy(arrays[f"{name}.rest"]) if f"{name}.rest" in arrays else torch.zeros(shape[1:], dtype=torch.float64)
     return ExactSum(torch.from_numpy(limbs.reshape(shape)), rest, getattr(torch, dtype))
+
+
+def _table(name: str, part: tuple[int, tuple[int, int]], arrays: Mapping[str, Array]) -> tuple[int, Tensor]:
+    start, (columns, rows) = part
+    found = np.zeros((columns, rows))
+    for column in range(columns):
+        prefix = f"{name}.{start}.{column}."
+        kept = {part: arrays[prefix + part] for part in ("places", "values") if prefix + part in arrays}
+        found[column] = unpacked(kept, rows)
+    return start, torch.from_numpy(found)
+
+
+def _plain_table(name: str, start: int, arrays: Mapping[str, Array]) -> tuple[int, Tensor]:
+    return start, torch.from_numpy(arrays[f"{name}.{start}"])
 
 
 def _in_order(parts: tuple[tuple[int, Tensor], ...]) -> tuple[tuple[int, Tensor], ...]:

@@ -146,8 +146,10 @@ def confusion_remark(evaluation: Evaluation) -> str:
     found, parts = evaluation.confusions, []
     if found is not None and found.skipped:
         parts.append(f"Of {found.skipped:,} sets with more than {MOST_LABELS} labels only the most probable label counts.")
-    if found is not None and found.lost:
-        parts.append(f"Rare pairs were dropped on the way: a count may lack up to {found.lost:,} rows.")
+    if found is not None and found.every > 1:
+        parts.append(
+            f"There are so many pairs that they are counted among one row in {found.every:,}, chosen by a hash of its number."
+        )
     return " ".join(parts)
 
 

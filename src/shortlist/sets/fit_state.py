@@ -11,13 +11,15 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays, save as save_arrays
 
 from shortlist.errors import InputError
-from shortlist.leading_bits import BitCounts, added
+from shortlist.leading_bits import BitCounts, added, narrow
 from shortlist.sets.draws import Digest
 from shortlist.sets.groups import Found
+from shortlist.sets.origin import agree, differing, sealed
 from shortlist.tensors import Array
 
 Stage: TypeAlias = Literal["gate", "draws", "threshold", "groups", "sizes", "done"]
-FORMAT = "shortlist-fit/1"
+FORMAT = "shortlist-fit/2"
+READ = ("shortlist-fit/1", FORMAT)  # the first had the names of all classes in every state
 HEADER = "header"
 
 
@@ -79,7 +81,8 @@ class FitState:
             of the groups of rows, or the sizes of its sets; ``done`` if nothing is left to ask.
         known: what earlier rounds have found.
         rows: the number of rows that have answered.
-        origin: the number of classes of these rows, their names and link where they are known; None without rows.
+        origin: the number of classes of these rows, their names and link where they are known; None without rows. What was
+            sent has a digest in place of the names, see :func:`~shortlist.sets.origin.sealed`.
         counts: of values, for a threshold.
         groups: of values of groups of rows, by their names.
         digest: of the rows, for draws.
@@ -114,17 +117,13 @@ class FitState:
         """The answers of the rows of both."""
         if self.stage != other.stage or (self.counts is None) != (other.counts is None):
             raise InputError(f"states: expected those of one round, got a round for {self.stage!r} and one for {other.stage!r}")
-        if None not in (self.origin, other.origin) and self.origin != other.origin:
-            raise InputError(
-                "states: expected rows with the same classes and link in every shard, got "
-                f"{_origin_in_words(self.origin)} and {_origin_in_words(other.origin)}"
-            )
+        origin = _same(self.origin, other.origin)
         counts = None if self.counts is None or other.counts is None else self.counts.merge(other.counts)
         both = self.groups.keys() & other.groups.keys()
         return replace(
             self,
             rows=self.rows + other.rows,
-            origin=self.origin or other.origin,
+            origin=origin,
             counts=counts,
             digest=self.digest.merge(other.digest),
             sizes=self.sizes.merge(other.sizes),
@@ -134,16 +133,18 @@ class FitState:
     __add__ = merge
 
     def to_bytes(self) -> bytes:
-        """The state as the bytes of a safetensors file; for :meth:`from_bytes`."""
+        """The state as the bytes of a safetensors file, without the names of the classes; for :meth:`from_bytes`."""
         known = asdict(self.known)
         arrays = {f"known.{name}": known.pop(name) for name in ("listed", "threshold", "labels")}
+        arrays["known.threshold"] = _narrow_floats(arrays["known.threshold"])
+        arrays["known.labels"] = None if arrays["known.labels"] is None else narrow(arrays["known.labels"])
         arrays |= {"sizes.sizes": self.sizes.sizes, "sizes.counts": self.sizes.counts}
         header: dict[str, Any] = {
             "format": FORMAT,
             "stage": self.stage,
             "known": known,
             "rows": self.rows,
-            "origin": self.origin,
+            "origin": None if self.origin is None else sealed(self.origin),
             "digest": self.digest,
             "sizes": (self.sizes.single, self.sizes.right),
             "counts": None,
@@ -167,7 +168,7 @@ class FitState:
         try:
             arrays = load_arrays(content)
             header = json.loads(arrays.pop(HEADER).tobytes())
-            if header["format"] != FORMAT:
+            if header["format"] not in READ:
                 raise InputError(f"state: expected the format {FORMAT}, got {header['format']!r}")
             return _from_parts(header, arrays)
         except (SafetensorError, KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
@@ -178,11 +179,13 @@ def _from_parts(header: dict[str, Any], arrays: dict[str, Array]) -> FitState:
     known = header["known"]
     known["seed"] = None if known["seed"] is None else tuple(known["seed"])
     known["notes"] = tuple(known["notes"])
-    held: dict[str, Any] = {name: arrays.get(f"known.{name}") for name in ("listed", "threshold", "labels")}
+    kinds = {"listed": None, "threshold": np.float64, "labels": np.int64}
+    held: dict[str, Any] = {name: arrays.get(f"known.{name}") for name in kinds}
+    held |= {name: held[name].astype(kind) for name, kind in kinds.items() if kind is not None and held[name] is not None}
     known["groups"] = {name: Found(*found) for name, found in known["groups"].items()}
-    counts = None if header["counts"] is None else BitCounts.unpacked(header["counts"], _below("counts.", arrays))
+    counts = None if header["counts"] is None else BitCounts.unpacked(header["counts"], below("counts.", arrays))
     told = enumerate(header["groups"])
-    groups = {name: BitCounts.unpacked(plain, _below(f"groups.{place}.", arrays)) for place, (name, plain) in told}
+    groups = {name: BitCounts.unpacked(plain, below(f"groups.{place}.", arrays)) for place, (name, plain) in told}
     return FitState(
         header["stage"],
         Known(**known, **held),
@@ -195,7 +198,7 @@ def _from_parts(header: dict[str, Any], arrays: dict[str, Array]) -> FitState:
     )
 
 
-def _below(prefix: str, arrays: dict[str, Array]) -> dict[str, Array]:
+def below(prefix: str, arrays: dict[str, Array]) -> dict[str, Array]:
     """The arrays whose names begin so, without it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
@@ -209,8 +212,19 @@ def merged(states: Iterable[FitState]) -> FitState:
     return reduce(FitState.merge, found, first)
 
 
-def _origin_in_words(origin: dict[str, Any] | None) -> str:
-    known = origin or {}
-    names = known.get("names")
-    first = "" if not names else f" from {names[0]!r} to {names[-1]!r}"
-    return f"{known.get('classes')} classes{first}"
+def _same(one: dict[str, Any] | None, other: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The origin of both, with the names of the classes if either has them."""
+    if one is None or other is None or one == other:
+        return one or other
+    if not agree(one, other):
+        raise InputError(f"states: expected rows with the same classes and link in every shard, {differing(one, other)}")
+    return one if "names" in one else other
+
+
+def _narrow_floats(numbers: Array | None) -> Array | None:
+    """The same numbers in the narrowest type that holds them."""
+    if numbers is None:
+        return None
+    with np.errstate(over="ignore"):
+        narrower = (numbers.astype(kind) for kind in (np.float16, np.float32))
+        return next((found for found in narrower if np.array_equal(found.astype(numbers.dtype), numbers)), numbers)

@@ -62,10 +62,17 @@ class FittedInRounds(Promises):
         rule: Any = self
         return following(rule, state)
 
-    def fit_from(self, state: FitState) -> Self:
-        """Take the threshold, and whatever else a fit finds, from a state that is done."""
+    def fit_from(self, state: FitState, rows: Any = None) -> Self:
+        """Take the threshold, and whatever else a fit finds, from a state that is done.
+
+        Args:
+            state: what :meth:`next_round` gave last.
+            rows: some of the calibration rows, predictions or a data frame, for the names of their classes, which are not
+                part of states that were sent. Without it such a rule knows a digest of the names: it refuses rows with other
+                names as ever, but cannot say which column differs.
+        """
         from shortlist.sets.shards import finish
 
         rule: Any = self
-        finish(rule, state)
+        finish(rule, state, rows)
         return self

@@ -26,7 +26,7 @@ from shortlist.sets.gates import answered, none_accepted
 from shortlist.sets.group_search import counts_by_group, found_of, step_of_groups
 from shortlist.sets.groups import ALL
 from shortlist.sets.hints import mass_note, watches_mass
-from shortlist.sets.origin import origin_of
+from shortlist.sets.origin import opened, origin_of
 from shortlist.sets.rule import SetRule
 from shortlist.sets.sizes import SizeSummary
 from shortlist.tensors import as_tensor, is_single_label
@@ -213,11 +213,11 @@ def _asking(state: FitState, counts: BitCounts) -> FitState:
     return FitState(state.stage, state.known, counts=counts)
 
 
-def finish(rule: SetRule, state: FitState) -> None:
+def finish(rule: SetRule, state: FitState, rows: Any = None) -> None:
     """See :meth:`SetRule.fit_from`."""
     if not state.done:
         raise InputError(f"state: expected one that is done, got a round for {state.stage!r}: go on with next_round")
-    known = state.known
+    known, origin = state.known, opened(state.origin, rows)
     with rule.whole_or_not():
         ready = _with_known(rule, known)
         if rule.gate is not None and ready.gate is not None:
@@ -235,7 +235,7 @@ def finish(rule: SetRule, state: FitState) -> None:
         rule.weighting.keep(None)
         if rule.calibrated is not None and not rule.notes and state.sizes.single == rule.calibrated.rows:
             rule.notes = mass_note(rule.constraint, rule.threshold, rule.calibrated, state.sizes.single, state.sizes.right)
-        rule.origin = state.origin if rule.needs_fit else None
+        rule.origin = origin if rule.needs_fit else None
         for note in rule.notes:
             warnings.warn(f"{rule.text}: {note}", ShortlistWarning, stacklevel=3)
 
