@@ -17,7 +17,21 @@ from shortlist.training.provenance import commit
 
 RESULTS = Path(__file__).parent / "results"
 NOTE = "BENCHMARKS_NOTE"  # what else a reader should know, such as that the machine was busy
-PACKAGES = ("torch", "numpy", "scikit-learn", "torchmetrics", "mapie", "crepes", "nonconformist", "netcal", "pytopk", "entmax")
+PACKAGES = (
+    "torch",
+    "numpy",
+    "scikit-learn",
+    "torchmetrics",
+    "mapie",
+    "crepes",
+    "nonconformist",
+    "puncc",
+    "netcal",
+    "betacal",
+    "venn-abers",
+    "pytopk",
+    "entmax",
+)
 
 
 def compare(name: str, setting: str, contenders: dict[str, Callable[[], Any]], *, rounds: int = 7, warm: bool = False) -> None:
