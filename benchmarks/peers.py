@@ -1,7 +1,8 @@
-"""Conformal rules beside those of mapie, crepes and nonconformist: coverage, sizes, the worst class, the worst size, and time.
+"""Conformal rules beside those of mapie, crepes, puncc and nonconformist: coverage, sizes, worst class, worst size, and time.
 
 The same probabilities, the same 20 seeded splits, an error of 10 %. ``SHORTLIST_SCORES`` names a folder with probabilities of
 two networks on the test rows of CIFAR-10 (``predictions``, ``ground_truth`` in ``*.npz``); without it Flora alone is measured.
+puncc takes part if it is installed, with ``pip install --no-deps puncc``: it asks for a numpy below 2, and does without.
 """
 
 import os
@@ -9,6 +10,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -64,15 +66,34 @@ def by_nonconformist() -> Contender:
     return run
 
 
-def by_crepes() -> Contender:
+def by_crepes(*, classwise: bool = False) -> Contender:
     def run(fit: np.ndarray, labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
         from crepes import WrapClassifier
 
         rule = WrapClassifier(Given(fit.shape[1]))
-        rule.calibrate(fit, labels)
+        rule.calibrate(fit, labels, class_cond=classwise)
         return np.asarray(rule.predict_set(rows, labels=False, confidence=1 - ALPHA, smoothing=False)) > 0
 
     return run
+
+
+def by_puncc(name: str, **more: Any) -> Contender:
+    def run(fit: np.ndarray, labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        from deel.puncc import classification
+        from deel.puncc.api.prediction import IdPredictor
+
+        rule = getattr(classification, name)(IdPredictor(), train=False, **more)
+        rule.fit(X_calib=fit, y_calib=labels)
+        lists = rule.predict(rows, alpha=ALPHA)[1]
+        sets = np.zeros(rows.shape, bool)
+        sets[np.repeat(np.arange(len(rows)), list(map(len, lists))), np.concatenate(lists).astype(int)] = True
+        return sets
+
+    return run
+
+
+def puncc_if_here(name: str, called: str = "puncc", **more: Any) -> dict[str, Contender]:
+    return {called: by_puncc(name, **more)} if find_spec("deel") else {}
 
 
 CONTENDERS: dict[str, dict[str, Contender]] = {
@@ -81,15 +102,26 @@ CONTENDERS: dict[str, dict[str, Contender]] = {
         "mapie": by_mapie("lac"),
         "crepes": by_crepes(),
         "nonconformist": by_nonconformist(),
+        **puncc_if_here("LAC"),
     },
     "APS": {
         "shortlist `aps:0.1`": ours("aps:0.1"),
         "shortlist `aps:0.1:random`": ours("aps:0.1:random"),
         "mapie": by_mapie("aps"),
         "mapie, randomised": by_mapie("aps", include_last_label="randomized"),
+        **puncc_if_here("APS", "puncc, randomised"),
     },
-    "RAPS": {"shortlist `raps:0.1`": ours("raps:0.1"), "mapie": by_mapie("raps")},
-    "class by class": {"shortlist `lac:0.1,classwise`": ours("lac:0.1,classwise")},  # mapie 1 has none, that of crepes is slow
+    "RAPS": {
+        "shortlist `raps:0.1`": ours("raps:0.1"),
+        "shortlist `raps:0.1:auto`": ours("raps:0.1:auto"),
+        "mapie, chosen by it": by_mapie("raps"),
+        **puncc_if_here("RAPS", "puncc, randomised, as `raps:0.1`", lambd=0.01, k_reg=5),
+    },
+    "class by class": {  # mapie 1 has none
+        "shortlist `lac:0.1,classwise`": ours("lac:0.1,classwise"),
+        "crepes": by_crepes(classwise=True),
+        **puncc_if_here("ClasswiseLAC"),
+    },
     "top k": {"shortlist": ranked, "mapie": by_mapie("top_k")},
 }
 
@@ -126,9 +158,9 @@ def run() -> None:
 def measured(
     contender: Contender, fit: np.ndarray, labels: np.ndarray, rows: np.ndarray, target: np.ndarray
 ) -> dict[str, float]:
-    start = time.perf_counter()
+    start = time.process_time()
     sets = contender(fit, labels, rows)
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     return {
         "coverage": float(coverage(sets, target)),
         "size": float(set_size(sets)),

@@ -292,3 +292,15 @@ def test_few_values_in_one_batch_have_wide_digits_and_the_same_cut(dtype, floor,
                 assert asked == [(min(32, bits),), (32, 32)][: max(1, bits // 32)]
         assert found[0] == found[1]
         assert found[0].kept == by_sorting(values, m)
+
+
+@pytest.mark.parametrize("pays", [0, 2**20], ids=["searched", "in a table"])
+def test_open_codes_are_found_by_searching_as_in_a_table(pays, monkeypatch):
+    monkeypatch.setattr(rounds, "PAYS", pays)
+    opened = [3, 7, 4000]
+    places = rounds._Places(np.array(opened, np.uint64))
+    codes = np.random.default_rng(0).choice([0, 3, 4, 7, 3999, 4000, 4001, 2**40], 200)
+    inside, found = places.of(codes)
+    assert inside.tolist() == [code in opened for code in codes]
+    assert found.tolist() == [opened.index(code) for code in codes if code in opened]
+    assert (places._table is None) == (pays == 0)

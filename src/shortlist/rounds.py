@@ -19,6 +19,7 @@ KEPT_CANDIDATES = 2**21
 FEW = 2**14  # values of which sorting takes less than another round of counting
 TURNED = 2**24  # values of a matrix whose columns are groups that are turned at once, so that groups are together
 ROOM = 2**23  # codes below it are looked up in a table of 32 MB
+PAYS = 64  # places of a table are written in the time that one code is searched for without it
 
 Found = TypeVar("Found")
 
@@ -150,15 +151,18 @@ class _Places:
     def __init__(self, opened: Array):
         self._opened = opened.astype(np.int64)
         self._table: Array | None = None
-        if len(opened) > 1 and self._opened[-1] < ROOM:
-            self._table = np.full(self._opened[-1] + 2, -1, np.int32)  # the last stands for all larger codes
-            self._table[self._opened] = np.arange(len(opened))
+        self._room = int(self._opened[-1]) + 2 if len(opened) > 1 and self._opened[-1] < ROOM else 0
+        self._looked_up = 0
 
     def of(self, codes: Array) -> tuple[Array, Array]:
         """Which codes are open, bool (n,), and the places of those, int64."""
         if len(self._opened) == 1:
             inside = codes == self._opened[0]
             return inside, np.zeros(np.count_nonzero(inside), np.int64)
+        self._looked_up += len(codes)
+        if self._table is None and 0 < self._room <= PAYS * self._looked_up:
+            self._table = np.full(self._room, -1, np.int32)  # the last stands for all larger codes
+            self._table[self._opened] = np.arange(len(self._opened))
         if self._table is not None:
             found = self._table[np.minimum(codes, len(self._table) - 1)]
             inside = found >= 0
