@@ -29,6 +29,7 @@ Answer = Callable[[np.ndarray], np.ndarray]
 Fit = Callable[[np.ndarray, np.ndarray], Answer]
 OURS = (Temperature, Platt, Beta, VectorScaling, Dirichlet, Isotonic, VennAbers)
 SMALLEST = 2.0**-149  # of float32: what stands for 0 in logarithms
+GIVEN = "as they are"
 ALONE, CENTRED = "shortlist platt, log-odds one by one", "centred isotonic"  # tried, not offered
 # Those of other libraries that do what ours does, or stand for it.
 RIVALS: dict[str, tuple[str, ...]] = {
@@ -47,7 +48,8 @@ def contenders() -> dict[str, Fit]:
     """All by name, ours first."""
     from netcal.scaling import BetaCalibration, LogisticCalibration, TemperatureScaling
 
-    found = {"shortlist " + kind.kind: _ours(lambda p, y, kind=kind: kind(Identity()).fit(p, y)) for kind in OURS}
+    found: dict[str, Fit] = {GIVEN: lambda probs, labels: lambda new: new}
+    found |= {"shortlist " + kind.kind: _ours(lambda p, y, kind=kind: kind(Identity()).fit(p, y)) for kind in OURS}
     found["shortlist auto"] = _ours(lambda p, y: choose_link(p, y, Identity()).link)
     for name in ("temperature", "sigmoid", "isotonic"):
         found["scikit-learn " + name] = _scikit_learn(name)

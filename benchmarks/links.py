@@ -3,18 +3,22 @@
 PATH is a folder of npz files with ``predictions`` (N, C), which are probabilities, and ``ground_truth``. Each contender is
 fitted on n random rows and measured on 5,000 others. Flora has rows for which the best log-loss is known: a contender sees the
 cube of the true probabilities, divided by their sum, so that the temperature 3 is right.
+
+``python -m benchmarks.links PATH CONTENDER …`` measures these alone, on the same splits, and keeps the others as they were.
 """
 
 import sys
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from benchmarks.harness import record
-from benchmarks.link_contenders import Fit, contenders
+from benchmarks.link_contenders import contenders
+from benchmarks.results_files import newest
 from shortlist.data import Flora
 from shortlist.metrics import calibration_error
 
@@ -24,13 +28,13 @@ SLOW, SLOW_SPLITS = ("netcal vector", "netcal beta", "scikit-learn logistic regr
 FLOOR = "the true probabilities"
 
 
-def run(folder: Path) -> None:
+def run(folder: Path, only: Sequence[str] = ()) -> None:
     warnings.simplefilter("ignore")
     for path in sorted(folder.glob("*.npz")):
         with np.load(path) as file:
             probs, labels = file["predictions"], file["ground_truth"].ravel().astype(np.int64)
         for rows in ROWS:
-            compare(path.stem, rows, probs, labels)
+            compare(path.stem, rows, probs, labels, only=only)
     target, posterior = Flora(species=20, genera=6, abundance="balanced").observe(10_000, seed=1)
     cubed = posterior.double().numpy() ** 3
     for rows in FLORA_ROWS:
@@ -40,13 +44,17 @@ def run(folder: Path) -> None:
             (cubed / cubed.sum(1, keepdims=True)).astype(np.float32),
             target.numpy(),
             posterior.numpy(),
+            only,
         )
 
 
-def compare(name: str, rows: int, probs: np.ndarray, labels: np.ndarray, true: np.ndarray | None = None) -> None:
+def compare(
+    name: str, rows: int, probs: np.ndarray, labels: np.ndarray, true: np.ndarray | None = None, only: Sequence[str] = ()
+) -> None:
     """All contenders on the same splits, one after the other; the last half of the shuffled rows is what they answer."""
+    setting = f"{name}, {rows:,} rows"
     found: dict[str, list[dict[str, float]]] = {}
-    known: dict[str, Fit] = contenders()
+    known = {contender: fit for contender, fit in contenders().items() if not only or contender in only}
     for split in range(SPLITS):
         order = np.random.default_rng(split).permutation(len(probs))
         fit, test = order[:rows], order[-TEST:]
@@ -61,7 +69,8 @@ def compare(name: str, rows: int, probs: np.ndarray, labels: np.ndarray, true: n
             found.setdefault(contender, []).append(measured(answered, labels[test]) | seconds)
         if true is not None:
             found.setdefault(FLOOR, []).append(measured(true[test], labels[test]) | {"fit_s": 0.0, "answer_s": 0.0})
-    record(NAME, f"{name}, {rows:,} rows", {"splits": SPLITS, "contenders": found})
+    before = next((line["contenders"] for line in newest(NAME) if only and line["setting"] == setting), {})
+    record(NAME, setting, {"splits": SPLITS, "contenders": before | found} | ({"again": list(only)} if only else {}))
     for contender, splits in found.items():
         print(f"{name:24} {rows:5} {contender:26}", *(f"{key} {np.mean([s[key] for s in splits]):.4f}" for key in splits[0]))
 
@@ -79,4 +88,4 @@ def measured(probs: np.ndarray, labels: np.ndarray) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    run(Path(sys.argv[1]))
+    run(Path(sys.argv[1]), sys.argv[2:])

@@ -23,6 +23,7 @@ TITLES = {
     "set-prediction": "Sets from probabilities",
     "conformal-lac": "LAC: fit and sets",
     "conformal-aps": "APS: fit and sets",
+    "temperature": "Temperature scaling",
     "calibration-error": "Calibration error",
     "mean-average-precision": "Mean average precision",
     "sparse-top": "Projection onto the top-k simplex",

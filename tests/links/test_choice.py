@@ -8,7 +8,7 @@ import torch
 
 from shortlist.errors import InputError
 from shortlist.links import SPA, Beta, FocalRecovery, Identity, Platt, Sigmoid, Softmax, Temperature, choose_link
-from shortlist.links.choice import CALIBRATIONS, _compared, unfitted
+from shortlist.links.choice import CALIBRATIONS, Candidate, _compared, _simplest, unfitted
 
 
 def draw(seed=0, rows=150, classes=3, *, single=True):
@@ -45,7 +45,8 @@ def test_losses_are_those_of_rows_that_were_left_out(single):
     for one in found.candidates:
         assert one.behind == pytest.approx(one.loss - losses[smallest], abs=1e-12)
     within = [one.name for one in found.candidates if one.name == smallest or one.behind <= one.error]
-    assert found.chosen == within[0]
+    doubted = within[0] == "none" and losses["temperature"] < losses["none"]
+    assert found.chosen == within[doubted]
     again = CALIBRATIONS[found.chosen]().fit(scores, target)
     assert torch.equal(found.link.probs(scores), again.probs(scores))
 
@@ -56,6 +57,22 @@ def test_the_error_of_a_difference_is_that_of_its_rows():
     assert (found[0].behind, found[0].error) == pytest.approx((1.0, 1 / 3**0.5))
     assert (found[1].behind, found[1].error) == (0, 0)
     assert (math.isnan(found[2].loss), found[2].note) == (True, "no optimum")
+
+
+@pytest.mark.parametrize(
+    ("losses", "chosen"),
+    [
+        ([0.40, 0.30, 0.29], "temperature"),  # the base is within an error of the best, but one number is better
+        ([0.29, 0.30, 0.40], "none"),
+        ([0.31, 0.32, 0.30], "none"),
+        ([0.31, math.nan, 0.30], "none"),  # no temperature was found
+        ([0.31, 0.30, 0.10], "platt"),
+    ],
+)
+def test_the_base_alone_is_chosen_only_if_no_temperature_is_better(losses, chosen):
+    best, names = min(loss for loss in losses if loss == loss), ("none", "temperature", "platt")
+    found = [Candidate(name, loss, loss - best, 0.15) for name, loss in zip(names, losses, strict=True)]
+    assert _simplest(found) == chosen
 
 
 def test_probability_0_of_a_true_label_is_not_chosen():

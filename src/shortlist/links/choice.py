@@ -1,7 +1,7 @@
 """Which link to fit: the candidates by name, and the choice between them by cross-validation."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -98,6 +98,8 @@ def choose_link(
 
     The log-loss, or negative log-likelihood, is cross-validated. With few rows the smallest is a matter of luck; the standard
     error is that of the difference, row by row (Breiman, Friedman, Olshen, Stone, "Classification and regression trees", 1984).
+    The base alone is no simpler than a temperature here: one number needs no such doubt, and on few rows an error is so large
+    that wrong probabilities would be left as they are.
 
     Candidates are the base alone and every fitted link that suits the labels: vector scaling and Dirichlet calibration (up to
     100 classes) for one label per row; Venn–Abers up to two million rows times labels. The likelihood is of the label of each
@@ -131,8 +133,7 @@ def choose_link(
         if _suits(kind, scores, target):
             found[name] = _cross_validated(partial(unfitted, name, base, single=single), scores, target, parts)
     candidates = _compared(found)
-    # A base that gives a true label probability 0 has an infinite loss, behind by more than any error.
-    chosen = next(one.name for one in candidates if one.behind == 0 or one.behind <= one.error < math.inf)
+    chosen = _simplest(candidates)
     link = base if chosen == "none" else unfitted(chosen, base, single=single).fit(scores, target)
     return LinkChoice(link, chosen, candidates)
 
@@ -150,6 +151,17 @@ def _compared(found: Mapping[str, Tensor | str]) -> tuple[Candidate, ...]:
         else:
             candidates.append(Candidate(name, math.nan, note=rows))
     return tuple(candidates)
+
+
+def _simplest(candidates: Sequence[Candidate]) -> str:
+    """The name of the first that is within an error of the best; the base alone only if a temperature is no better.
+
+    The doubt is for links that may follow the noise of few rows. One number does not: it costs 1/(2n) of log-loss.
+    """
+    temperature = next(one.loss for one in candidates if one.name == Temperature.kind)  # NaN if there is none
+    fair = (one for one in candidates if one.name != "none" or not temperature < one.loss)
+    # A base that gives a true label probability 0 has an infinite loss, behind by more than any error.
+    return next(one.name for one in fair if one.behind == 0 or one.behind <= one.error < math.inf)
 
 
 def _suits(kind: type[FittedLink], scores: Scores, target: Target) -> bool:
