@@ -31,6 +31,7 @@ OURS = (Temperature, Platt, Beta, VectorScaling, Dirichlet, Isotonic, VennAbers)
 SMALLEST = 2.0**-149  # of float32: what stands for 0 in logarithms
 GIVEN = "as they are"
 ALONE, CENTRED = "shortlist platt, log-odds one by one", "centred isotonic"  # tried, not offered
+RAISED, LOWEST = ", p raised to 2e-16", 2.0**-52  # as betacal and netcal have it
 # Those of other libraries that do what ours does, or stand for it.
 RIVALS: dict[str, tuple[str, ...]] = {
     "shortlist temperature": ("scikit-learn temperature", "netcal temperature"),
@@ -60,6 +61,7 @@ def contenders() -> dict[str, Fit]:
     found["betacal"] = _betacal
     for name, way in (("pairs", "one_vs_one"), ("one against the rest", "one_vs_rest")):
         found["venn-abers, " + name] = _venn_abers(way)
+    found |= {f"shortlist {kind.kind}{RAISED}": _raised(found[f"shortlist {kind.kind}"]) for kind in (Platt, Beta, Dirichlet)}
     found[ALONE] = _platt_alone
     found[CENTRED] = _centred
     return found
@@ -139,6 +141,17 @@ def _platt_alone(probs: np.ndarray, labels: np.ndarray) -> Answer:
 
     link = Platt(Sigmoid()).fit(odds(probs), torch.from_numpy(labels))
     return lambda new: link.probs(odds(new)).numpy()
+
+
+def _raised(fit: Fit) -> Fit:
+    def raised(probs: np.ndarray) -> np.ndarray:
+        return _shares(np.maximum(probs.astype(np.float64), LOWEST))
+
+    def fitted(probs: np.ndarray, labels: np.ndarray) -> Answer:
+        answer = fit(raised(probs), labels)
+        return lambda new: answer(raised(new))
+
+    return fitted
 
 
 def _centred(probs: np.ndarray, labels: np.ndarray) -> Answer:
