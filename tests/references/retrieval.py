@@ -71,3 +71,13 @@ def log(value):
         return math.log1p(-float(1 - value))
     scale = max(0, value.denominator.bit_length() - value.numerator.bit_length())
     return math.log(float(value * 2**scale)) - scale * math.log(2)
+
+
+def settled_from(logs, odds):
+    """The smallest finite logarithm such that it and every larger one is that of rows with one log odds; inf if none is."""
+    found = math.inf
+    for value in sorted({log for log in logs if log > -math.inf}, reverse=True):
+        if len({exact for log, exact in zip(logs, odds, strict=True) if log == value}) > 1:
+            break
+        found = value
+    return found

@@ -433,10 +433,11 @@ def test_queries_that_nearly_all_rows_satisfy_have_few_candidates(tmp_path, text
 
 
 def test_many_candidates_are_looked_at_in_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr("shortlist.retrieval.index.RANKED_AT_ONCE", 7)
-    given = Predictions(torch.zeros(100, 2), classes=["a", "b"], link="sigmoid")
-    index = Index.build(given, tmp_path / "index")
+    monkeypatch.setattr("shortlist.retrieval.ranking.RANKED_AT_ONCE", 7)
+    scores = torch.stack([1 - torch.arange(100).div(2).floor(), torch.zeros(100)], dim=1)  # every value twice
+    index = Index.build(Predictions(scores, classes=["a", "b"], link="sigmoid"), tmp_path / "index")
     assert [result.row for result in index.search("a and not b", 30)] == list(range(30))
+    assert [result.row for result in index.search("a and not b", 30, skip_damaged=True)] == list(range(30))
 
 
 def test_names_that_no_file_holds_are_refused_in_a_sentence(tmp_path):

@@ -20,12 +20,14 @@ import numpy as np
 import numpy.typing as npt
 
 from shortlist.errors import InputError
+from shortlist.retrieval.exclusive import named
 from shortlist.retrieval.parquet import DamagedError, Floats, RowNumbers
 from shortlist.retrieval.probability import Columns
 from shortlist.retrieval.query import Query
 from shortlist.retrieval.rough import promising
 from shortlist.retrieval.segments import Segment, no, yes
 from shortlist.retrieval.snapshot import Snapshot
+from shortlist.retrieval.ties import UNKNOWN, Alike, first_of_alike
 from shortlist.words import did_you_mean
 
 UNIT = 2.0**-24  # relative rounding error of float32
@@ -43,12 +45,15 @@ class Candidates:
         groups: number of row groups of the index.
         read: number of groups that were read; the others could not hold a better row.
         damaged: what could not be read and was skipped.
+        alike: for each row a number that it shares with rows of the same exact probability, or -1, int64 (m,); by default
+            nothing is known. Of rows that share one, all may be left out but the n first.
     """
 
     rows: RowNumbers
     groups: int = 0
     read: int = 0
     damaged: list[str] = field(default_factory=list)
+    alike: RowNumbers | None = None
 
 
 class Engine(Protocol):
@@ -129,6 +134,8 @@ class _Search:
         present, absent = query.required
         self.required = [*map(yes, present), *map(no, absent)]  # their sum bounds the score
         self.best = _Best(query, n)
+        self._alike = Alike()
+        self._columns = None if skip_damaged else _deciding(query)  # a row that cannot be looked up may not stand for others
         self.tasks = sorted(self._bounded(), key=lambda task: -task[0])
         self.read = 0
         self.damaged: list[str] = []
@@ -169,7 +176,16 @@ class _Search:
             scores[deleted] = -math.inf
             keep = self.best.choose(scores)
         if len(keep):
-            self.best.add(scores[keep], segment.row_numbers(group, thread)[keep])
+            alike = self._numbers(segment, group, keep, thread)
+            self.best.add(scores[keep], segment.row_numbers(group, thread)[keep], alike)
+
+    def _numbers(self, segment: Segment, group: int, places: RowNumbers, thread: int) -> RowNumbers:
+        """Numbers that tell which of these rows have the same exact probability, as far as that is known."""
+        starts = [[(name, segment.settled_from(name)) for name in one] for one in self._columns or ()]
+        if not starts or any(min(start for _, start in one) == math.inf for one in starts):
+            return np.full(len(places), UNKNOWN, np.int64)
+        read = [[(segment.log(group, name, thread, 1)[places], start) for name, start in one] for one in starts]
+        return self._alike.numbers(segment.entry.name, read)
 
     def _scores(self, segment: Segment, group: int, thread: int) -> Floats:
         """Scores of a group by the rounded logarithms, -inf for rows that are not among the best.
@@ -198,7 +214,21 @@ class _Search:
 
     def found(self) -> Candidates:
         """The rows that the index ranks again."""
-        return Candidates(self.best.rows(), len(self.tasks), self.read, self.damaged)
+        rows, alike = self.best.rows()
+        return Candidates(rows, len(self.tasks), self.read, self.damaged, alike)
+
+
+def _deciding(query: Query) -> list[list[str]] | None:
+    """Columns that decide the exact probability, for each label one or two; None if further labels count.
+
+    A conjunction is searched in one column of each label; of other queries one of the two columns of each has to be settled.
+    """
+    if query.conjunction is not None:
+        present, absent = query.conjunction
+        return [[name] for name in (*map(yes, present), *map(no, absent))]
+    if query.exclusive and len(named(query.tree)) != 1:
+        return None
+    return [[yes(label), no(label)] for label in query.labels]
 
 
 class _GroupColumns(Mapping[int, Floats]):
@@ -231,6 +261,7 @@ class _Best:
         self.floor = -math.inf  # no row below it is among the n best
         self._scores: list[Floats] = []
         self._rows: list[RowNumbers] = []
+        self._alike: list[RowNumbers] = []
         self._held = 0
         self._lock = threading.Lock()
 
@@ -242,17 +273,19 @@ class _Best:
             return kept
         return kept[scores[kept] >= self._floor_of(scores[kept])]
 
-    def add(self, scores: Floats, rows: RowNumbers) -> None:
+    def add(self, scores: Floats, rows: RowNumbers, alike: RowNumbers) -> None:
         """Add rows, and drop those that can no longer be among the n best."""
         with self._lock:
             self._scores.append(scores.astype(np.float64))
             self._rows.append(rows)
+            self._alike.append(alike)
             self._held += len(rows)
             if self._held > self.n:
-                every, numbers = np.concatenate(self._scores), np.concatenate(self._rows)
+                every, (numbers, same) = np.concatenate(self._scores), self.rows()
                 self.floor = max(self.floor, self._floor_of(every))
-                kept = (every >= self.floor) & self._first_of_certain(every, numbers)
-                self._scores, self._rows, self._held = [every[kept]], [numbers[kept]], int(kept.sum())
+                kept = (every >= self.floor) & self._first_of_certain(every, numbers) & first_of_alike(same, numbers, self.n)
+                self._scores, self._rows, self._alike = [every[kept]], [numbers[kept]], [same[kept]]
+                self._held = int(kept.sum())
 
     def _first_of_certain(self, scores: Floats, rows: RowNumbers) -> npt.NDArray[np.bool_]:
         """All rows but those with probability 1 that come after n other rows with probability 1."""
@@ -272,6 +305,7 @@ class _Best:
         worst = float(np.partition(decided, len(decided) - self.n)[len(decided) - self.n])
         return worst - margin(self.query, worst)
 
-    def rows(self) -> RowNumbers:
-        """Their row numbers."""
-        return np.concatenate(self._rows) if self._rows else np.zeros(0, dtype=np.int64)
+    def rows(self) -> tuple[RowNumbers, RowNumbers]:
+        """Their row numbers, and the numbers that rows with the same exact probability share."""
+        none = np.zeros(0, dtype=np.int64)
+        return np.concatenate([none, *self._rows]), np.concatenate([none, *self._alike])

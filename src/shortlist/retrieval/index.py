@@ -19,9 +19,9 @@ from shortlist.retrieval.engines import Candidates, Engine, find_engine
 from shortlist.retrieval.manifest import SEGMENT_NAME, Manifest, SegmentEntry, is_exclusive, state_stamp
 from shortlist.retrieval.parquet import RowNumbers, as_indices
 from shortlist.retrieval.query import Query, Reason, check_n
+from shortlist.retrieval.ranking import Ranked, ranked
 from shortlist.retrieval.results import Result, Results
-from shortlist.retrieval.segments import logs_of_odds
-from shortlist.retrieval.snapshot import ExactRows, Snapshot
+from shortlist.retrieval.snapshot import Snapshot
 from shortlist.words import did_you_mean, quoted
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int], None]
 MOST_THREADS = 8
-RANKED_AT_ONCE = 16_384  # candidates; there are seldom more than a few dozen
 
 
 class Index:
@@ -187,24 +186,13 @@ class Index:
     def _ranked(self, query: Query, n: int, found: Candidates, columns: Sequence[str], skip_damaged: bool) -> Results:
         """Rank the candidates again by their exact log odds, and read the columns of the best n."""
         damaged = found.damaged if skip_damaged else None
-        best: list[tuple[float, int, ExactRows, int]] = []
-        for rows in np.array_split(np.sort(found.rows), max(1, -(-len(found.rows) // RANKED_AT_ONCE))):
-            exact = self.snapshot.exact(rows, damaged)
-            if not len(exact.rows):
-                continue
-            log_yes, log_no = (dict(enumerate(part.T)) for part in logs_of_odds(exact.odds))
-            scores = query.log_probability(log_yes, log_no)
-            order = np.lexsort((exact.rows, -scores))[:n]
-            new = [
-                (-float(scores[place]), int(exact.rows[place]), exact, int(place)) for place in order if scores[place] > -np.inf
-            ]
-            best = sorted([*best, *new], key=lambda one: one[:2])[:n]
-        numbers = np.array([row for _, row, *_ in best], dtype=np.int64)
+        best = ranked(self.snapshot, query, n, found, damaged)
+        numbers = np.array([one.row for one in best], dtype=np.int64)
         values = self.snapshot.values(numbers, columns, damaged) if columns else {}
         empty = dict.fromkeys(columns)
         results = [
-            Result(row, exact.ids[place], -score, _why(query, exact, place), {**empty, **values.get(row, {})})
-            for score, row, exact, place in best
+            Result(one.row, one.exact.ids[one.place], one.score, _why(query, one), {**empty, **values.get(one.row, {})})
+            for one in best
         ]
         return Results(results, query, groups=found.groups, read=found.read, damaged=found.damaged)
 
@@ -346,9 +334,9 @@ class Index:
         }
 
 
-def _why(query: Query, exact: ExactRows, place: int) -> tuple[Reason, ...]:
+def _why(query: Query, found: Ranked) -> tuple[Reason, ...]:
     with np.errstate(over="ignore"):
-        return tuple(query.explain(1 / (1 + np.exp(-exact.odds[place]))))
+        return tuple(query.explain(1 / (1 + np.exp(-found.exact.odds[found.place]))))
 
 
 def _threads() -> int:

@@ -4,7 +4,8 @@ The same rows are stored in two layouts, because a search reads a few columns of
 rows:
 
 - ``logs-NAME.parquet`` is searched: ``row``, ``id``, and for each label ``yes_J`` = log η and ``no_J`` = log(1 - η), float32,
-  where J is its position. Row groups are large, and the footer has the maximum of each column in each group.
+  where J is its position. Row groups are large, and the footer has the maximum of each column in each group, and from which
+  value on equal logarithms are those of equal log odds (:mod:`shortlist.retrieval.ties`).
 - ``rows-NAME.parquet`` holds the records of the rows: ``row``, ``id``, the columns that were given with the rows (such as
   ``path`` and ``thumbnail``), and ``odds``, the exact log odds of all labels, little-endian float32 or float64 by their number
   of bytes. Row groups are small.
@@ -38,6 +39,7 @@ from shortlist.retrieval.parquet import (
     open_parquet,
     parquet_seal,
 )
+from shortlist.retrieval.ties import FOOTER, SettledColumns, footer_text, starts_of
 
 SEARCHED_GROUP = 131_072  # rows in a group of the searched file
 MOST_ENTRIES = 2**24  # in such a group: with many labels it has fewer rows
@@ -112,6 +114,7 @@ class SegmentWriter:
         self.folder, self.name, self.labels, self.exact, self.columns = folder, name, labels, exact, columns
         self.first: int | None = None
         self.last, self.rows = -1, 0
+        self._settled = SettledColumns(labels)
         entry = SegmentEntry(name, 0, 0, 0)
         statistics = [field.name for field in numbers]
         options = STORED | ONE_PAGE
@@ -129,6 +132,7 @@ class SegmentWriter:
         """
         by_label = np.ascontiguousarray(odds.T, dtype=np.float64)
         logs = [searched_logs(part) for part in logs_of_odds(by_label)]
+        self._settled.add(by_label.astype(self.exact, copy=False), *logs)
         numbers = [pa.array(column) for part in logs for column in part]
         keys = [pa.array(rows), ids]
         self._logs.write_table(pa.Table.from_arrays([*keys, *numbers], schema=self.logs_schema), SEARCHED_GROUP)
@@ -151,6 +155,9 @@ class SegmentWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        starts = self._settled.starts
+        if (starts < np.inf).any() and hasattr(self._logs, "add_key_value_metadata"):  # Arrow 17
+            self._logs.add_key_value_metadata({FOOTER: footer_text(starts)})
         self._logs.close()
         self._records.close()
 
@@ -179,6 +186,13 @@ class Segment:
         self.record_starts = _starts(self._records.metadata)
         schema = self._records.schema_arrow
         self.columns: Kinds = {name: schema.field(name).type for name in schema.names if name not in OWN}
+        settled = starts_of(self._logs.metadata.metadata, labels)
+        self._settled_from = {
+            name(label): float(start)
+            for name, side in zip((yes, no), settled, strict=True)
+            for label, start in enumerate(side)
+            if start < np.inf
+        }
         self._maxima: dict[str, Floats] = {}
         self._ranges: tuple[RowNumbers, RowNumbers] | None = None
 
@@ -210,6 +224,10 @@ class Segment:
             known = [each.max if each is not None and each.has_min_max else math.inf for each in found]
             self._maxima[column] = np.array(known, dtype=np.float64)
         return self._maxima[column]
+
+    def settled_from(self, column: str) -> float:
+        """The value from which on equal values of a column are those of rows with equal log odds; inf if there is none."""
+        return self._settled_from.get(column, math.inf)
 
     def log(self, group: int, column: str, thread: int = 0, place: int = 0) -> Floats:
         """A column of a group of the searched file, float32 (n,), in an array that the next one at this place overwrites."""
