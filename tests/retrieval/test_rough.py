@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from shortlist.retrieval import Query
-from shortlist.retrieval.rough import promising
+from shortlist.retrieval.rough import _at_least, _reaching, promising
 from shortlist.retrieval.segments import logs_of_odds, searched_logs
 from tests.retrieval.small import LABELS, random_query
 
@@ -98,3 +98,31 @@ def test_only_the_columns_that_are_needed_are_looked_up():
     query = Query.parse("not (fork and apple)", LABELS)
     promising(query, yes, no, rows=ROWS, n=5, floor=math.log(0.9))
     assert set(asked) == {("yes", 0), ("yes", 1)}
+
+
+@pytest.mark.parametrize("kind", ["usual", "ties", "certain", "improbable", "extreme"])
+@pytest.mark.parametrize("size", [3, 6])
+def test_sums_of_the_largest_logarithms_bound_how_many_labels_are_true(kind, size):
+    draw = random.Random(f"{kind}{size}")
+    yes, no = columns(drawn_odds(draw, kind))
+    names = [f'{"not " if place % 3 == 2 else ""}"{label}"' for place, label in enumerate(LABELS[:size])]
+    for number in range(2, size):
+        for text in (f"at least {number} of", f"at most {size - number} of"):
+            query = Query.parse(f"{text} ({', '.join(names)})", LABELS)
+            scores = query.log_probability(yes, no)
+            asked = _at_least(query)
+            assert asked[0] == number
+            for floor in (*np.sort(scores)[[0, 200, 380, 399]], math.log(0.4), math.log(0.6)):
+                if -math.inf < floor < 0:
+                    kept = _reaching(asked, yes, no, floor)
+                    assert set(np.flatnonzero(scores >= floor)) <= set(kept), (query.text, floor)
+            if kind == "usual":
+                assert len(_reaching(asked, yes, no, np.sort(scores)[-20])) < ROWS / 2
+
+
+@pytest.mark.parametrize(
+    "text", ["fork", "fork or bus", "exactly 2 of (fork, bus, car)", "at least 2 of (fork, bus, car and apple)"]
+)
+def test_other_queries_have_no_such_bound(text):
+    assert _at_least(Query.parse(text, LABELS)) is None
+    assert _at_least(Query.parse("at least 2 of (fork, bus, car)", LABELS, exclusive=True)) is None

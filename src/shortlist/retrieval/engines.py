@@ -32,6 +32,7 @@ from shortlist.words import did_you_mean
 
 UNIT = 2.0**-24  # relative rounding error of float32
 TINY = 1e-37  # below which float32 has fewer digits
+FIRST = 4_096  # rows of a group whose best ones tell which others are not worth a logarithm
 LEAST = -700.0  # the logarithm of a probability that is as good as 0, where float64 still has its exponential
 SAFETY = 2  # two rows may err in opposite directions
 
@@ -169,15 +170,16 @@ class _Search:
             return segment, group
 
     def _search(self, segment: Segment, group: int, thread: int) -> None:
-        scores = self._scores(segment, group, thread)
+        places, scores = self._scores(segment, group, thread)
         keep = self.best.choose(scores)
         deleted = self.snapshot.deleted_places(segment, group, thread) if len(keep) else keep
         if len(deleted):
-            scores[deleted] = -math.inf
+            scores[deleted if places is None else np.isin(places, deleted)] = -math.inf
             keep = self.best.choose(scores)
         if len(keep):
-            alike = self._numbers(segment, group, keep, thread)
-            self.best.add(scores[keep], segment.row_numbers(group, thread)[keep], alike)
+            places = keep if places is None else places[keep]
+            alike = self._numbers(segment, group, places, thread)
+            self.best.add(scores[keep], segment.row_numbers(group, thread, places), alike)
 
     def _numbers(self, segment: Segment, group: int, places: RowNumbers, thread: int) -> RowNumbers:
         """Numbers that tell which of these rows have the same exact probability, as far as that is known."""
@@ -187,25 +189,28 @@ class _Search:
         read = [[(segment.log(group, name, thread, 1)[places], start) for name, start in one] for one in starts]
         return self._alike.numbers(segment.entry.name, read)
 
-    def _scores(self, segment: Segment, group: int, thread: int) -> Floats:
-        """Scores of a group by the rounded logarithms, -inf for rows that are not among the best.
+    def _scores(self, segment: Segment, group: int, thread: int) -> tuple[RowNumbers | None, Floats]:
+        """Places in a group of rows that may be among the best, or None for all, and their scores by the rounded logarithms.
 
         +inf for rows that float32 cannot decide a condition for.
         """
         if self.query.conjunction is not None:
-            return segment.summed_logs(group, self.required, thread)
+            return None, segment.summed_logs(group, self.required, thread)
         log_yes, log_no = (_GroupColumns(segment, group, self.query.labels, side, thread) for side in (True, False))
-        floor = self.best.floor
-        # Without a floor, deleted rows may be among the best of the group.
-        more = len(self.snapshot.deleted_places(segment, group, thread)) if floor == -math.inf else 0
         rows = int(segment.starts[group + 1] - segment.starts[group])
-        places = promising(self.query, log_yes, log_no, rows=rows, n=self.best.n + more, floor=floor)
-        scores = np.full(rows, -math.inf)
-        if len(places):
-            scores[places] = self._scores_of(*({j: part[j][places] for j in self.query.labels} for part in (log_yes, log_no)))
-        return scores
+        floor, n = self.best.floor, self.best.n
+        if floor == -math.inf:  # the best of a few rows are a beginning, without deleted ones
+            deleted = self.snapshot.deleted_places(segment, group, thread)
+            few = np.setdiff1d(np.arange(min(rows, FIRST)), deleted)
+            floor = self.best.floor_of(self._scores_of(log_yes, log_no, few))
+            n += len(deleted)
+        places = promising(self.query, log_yes, log_no, rows=rows, n=n, floor=floor)
+        if not len(places):
+            return places, np.zeros(0)
+        return places, self._scores_of(log_yes, log_no, places)
 
-    def _scores_of(self, log_yes: Columns, log_no: Columns) -> Floats:
+    def _scores_of(self, all_yes: Columns, all_no: Columns, places: RowNumbers) -> Floats:
+        log_yes, log_no = ({label: part[label][places] for label in self.query.labels} for part in (all_yes, all_no))
         scores = self.query.log_probability(log_yes, log_no)
         if _is_difference(self.query, LEAST):
             np.maximum(scores, LEAST, out=scores)  # a difference that rounding made 0 need not be
@@ -267,11 +272,11 @@ class _Best:
 
     def choose(self, scores: Floats) -> RowNumbers:
         """Indices of the scores that may be among the n best."""
-        floor = self.floor
+        floor = self.floor if self.floor > -math.inf else self.floor_of(scores)
         kept = np.flatnonzero(scores >= floor) if floor > -math.inf else np.flatnonzero(scores > -math.inf)
         if len(kept) <= 4 * self.n:
             return kept
-        return kept[scores[kept] >= self._floor_of(scores[kept])]
+        return kept[scores[kept] >= self.floor_of(scores[kept])]
 
     def add(self, scores: Floats, rows: RowNumbers, alike: RowNumbers) -> None:
         """Add rows, and drop those that can no longer be among the n best."""
@@ -282,7 +287,7 @@ class _Best:
             self._held += len(rows)
             if self._held > self.n:
                 every, (numbers, same) = np.concatenate(self._scores), self.rows()
-                self.floor = max(self.floor, self._floor_of(every))
+                self.floor = max(self.floor, self.floor_of(every))
                 kept = (every >= self.floor) & self._first_of_certain(every, numbers) & first_of_alike(same, numbers, self.n)
                 self._scores, self._rows, self._alike = [every[kept]], [numbers[kept]], [same[kept]]
                 self._held = int(kept.sum())
@@ -295,11 +300,12 @@ class _Best:
         last = np.partition(rows[certain], self.n - 1)[self.n - 1]
         return np.asarray(~certain | (rows <= last))
 
-    def _floor_of(self, scores: Floats) -> float:
+    def floor_of(self, scores: Floats) -> float:
         """The score below which no row can be among the n best, given these scores."""
         if len(scores) < self.n:
             return -math.inf
-        decided = scores[scores < math.inf]
+        undecided = scores == math.inf
+        decided = scores[~undecided] if undecided.any() else scores
         if len(decided) < self.n:
             return -math.inf
         worst = float(np.partition(decided, len(decided) - self.n)[len(decided) - self.n])

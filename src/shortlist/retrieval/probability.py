@@ -80,17 +80,17 @@ def rough_chances(plan: QueryPlan, log_yes: Columns, log_no: Columns, rows: int,
     with np.errstate(under="ignore", over="ignore"):
         for start in range(0, rows, step):
             here = slice(start, start + step)
-            block = _Block(_Rows(log_yes, here), _Rows(log_no, here), len(answer[here]), ROUGH)
+            block = _Block(Rows(log_yes, here), Rows(log_no, here), len(answer[here]), ROUGH)
             answer[here] = block.chance(plan, side)
     return answer
 
 
 @dataclass(frozen=True)
-class _Rows(Mapping[int, NDArray[Any]]):
+class Rows(Mapping[int, NDArray[Any]]):
     """Some rows of columns, which are looked up when they are needed."""
 
     columns: Columns
-    rows: slice
+    rows: slice | NDArray[np.int64]
 
     def __getitem__(self, position: int) -> NDArray[Any]:
         return self.columns[position][self.rows]

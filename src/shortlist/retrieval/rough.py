@@ -2,11 +2,13 @@
 
 Most rows of a search are nowhere near the best ones, and a probability in float32 is enough to see that: products and sums of
 exponentials, several times cheaper than logarithms in float64. Nothing is subtracted, so that its relative error is bounded;
-where the query is nearly certain of the best rows, rows are told apart by the probability that it is false.
+where the query is nearly certain of the best rows, rows are told apart by the probability that it is false. *At least* and *at
+most* are first looked at without an exponential: sums of the largest logarithms bound their probability (:func:`_reaching`).
 """
 
+import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -14,13 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shortlist.retrieval.exclusive import Outcomes
-from shortlist.retrieval.probability import Columns, rough_chances
+from shortlist.retrieval.plans import Literal, Tally, everything, reversed_bits
+from shortlist.retrieval.probability import Columns, Rows, rough_chances
 from shortlist.retrieval.query import Query
 
 # Relative error for each label: a logarithm from -88 to 0 is off by 88 · 2⁻²⁴, its exponential by a few units more.
 ERROR = 1e-5
 MORE = 4  # labels' worth of error for what is not of a label
 LARGEST_ERROR = 0.1  # from which nothing is told
+BLOCK = 16_384  # rows that are looked at together, which stay in the cache
+MOST_ORDERED = 12  # labels of which the largest are found one by one
+LEAST = 1e-300  # a smaller probability of being false is as good as none
 TINY = 1e-30  # below which float32 has fewer digits
 LIKELY = math.log(0.5)
 
@@ -49,6 +55,18 @@ def promising(query: Query, log_yes: Columns, log_no: Columns, *, rows: int, n: 
     sides = _sides(query)
     if not sides or error > LARGEST_ERROR or (floor == -math.inf and rows <= n):
         return np.arange(rows)
+    if floor > -math.inf and (least := _at_least(query)) is not None:
+        near = _reaching(least, log_yes, log_no, floor)
+        yes, no = (Rows(columns, near) for columns in (log_yes, log_no))
+        return near[_reaching_roughly(query, yes, no, rows=len(near), n=n, floor=floor, error=error)]
+    return _reaching_roughly(query, log_yes, log_no, rows=rows, n=n, floor=floor, error=error)
+
+
+def _reaching_roughly(
+    query: Query, log_yes: Columns, log_no: Columns, *, rows: int, n: int, floor: float, error: float
+) -> RowNumbers:
+    """The same by products and sums with this relative error."""
+    sides = _sides(query)
     undecided = query.undecided(log_yes) if query.conditions else np.zeros(rows, np.bool_)
     chances = _chances(query, log_yes, log_no, rows)
     side = floor <= LIKELY if len(sides) == 2 else sides[0]
@@ -62,6 +80,71 @@ def promising(query: Query, log_yes: Columns, log_no: Columns, *, rows: int, n: 
             limit = _nth(chance, undecided, n, side)
     near = chance >= limit * (1 - error) - TINY if side else chance <= limit * (1 + error) + TINY
     return np.flatnonzero(near | undecided)
+
+
+def _at_least(query: Query) -> tuple[int, tuple[Literal, ...]] | None:
+    """k and literals, if the query asks that at least k of these are true, or what is the same; otherwise None.
+
+    >>> _at_least(Query.parse("at most 1 of (a, b, c)", ["a", "b", "c"]))[0]  # at least two are absent
+    2
+    """
+    plan = None if query.exclusive else query.plan
+    if not isinstance(plan, Tally):
+        return None
+    parts = tuple(part for part in plan.parts if isinstance(part, Literal))
+    size = len(parts)
+    allowed, least = plan.allowed, (plan.allowed & -plan.allowed).bit_length() - 1
+    if allowed & 1:  # so many at most: more of the opposites
+        allowed = reversed_bits(allowed, size)
+        least = (allowed & -allowed).bit_length() - 1
+        parts = tuple(Literal(part.position, not part.present) for part in parts)
+    upward = everything(size) & ~(everything(least) >> 1)  # the counts from this one on
+    return (least, parts) if len(parts) == len(plan.parts) and allowed == upward and size <= MOST_ORDERED else None
+
+
+def _reaching(least: tuple[int, tuple[Literal, ...]], log_yes: Columns, log_no: Columns, floor: float) -> RowNumbers:
+    """Indices of the rows where the probability that k of m labels are true may reach a score, told by sums of logarithms.
+
+    For independent labels, that k of them are true is at most as probable as the sum over all choices of k,
+
+        P(k or more) ≤ (m choose k) · the k largest p,
+
+    and if all but the k - 1 most probable are absent it is false: P(fewer than k) ≥ the m - k + 1 largest q = 1 - p.
+    """
+    number, parts = least
+    likely = floor > LIKELY
+    columns = [(log_yes if part.present != likely else log_no)[part.position] for part in parts]
+    close = 1 + 2 * (len(parts) + 2) * 2.0**-24  # sums of float32 err by that share
+    size, limit = len(parts) - number + 1, math.log(max(-math.expm1(floor), LEAST)) / close
+    if not likely:
+        size, limit = number, (floor - math.log(math.comb(len(parts), number))) * close
+    found = []
+    for start in range(0, len(columns[0]), BLOCK):
+        sums = _largest([column[start : start + BLOCK] for column in columns], size)
+        found.append(start + np.flatnonzero(sums <= limit if likely else sums >= limit))
+    return np.concatenate(found)
+
+
+def _largest(columns: Sequence[NDArray[Any]], number: int) -> NDArray[Any]:
+    """The sum of the largest values of each row, so many of them.
+
+    >>> _largest([np.array([1.0, 2.0]), np.array([5.0, -np.inf]), np.array([3.0, 0.0])], 2)
+    array([8., 2.])
+    """
+    if number <= len(columns) - number:
+        kept = [np.full_like(columns[0], -np.inf) for _ in range(number)]
+        for column in columns:
+            for place, before in enumerate(kept):
+                kept[place], column = np.maximum(before, column), np.minimum(before, column)
+        return np.asarray(functools.reduce(np.add, kept))
+    total = np.zeros_like(columns[0])
+    smallest = [np.full_like(columns[0], np.inf) for _ in range(len(columns) - number)]
+    for index, column in enumerate(columns):
+        for place, before in enumerate(smallest):
+            smallest[place], column = np.minimum(before, column), np.maximum(before, column)
+        if index >= len(smallest):
+            total += column
+    return total
 
 
 def _sides(query: Query) -> tuple[bool, ...]:

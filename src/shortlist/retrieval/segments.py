@@ -248,11 +248,13 @@ class Segment:
         """Ids of the rows of a group of the searched file."""
         return self.searched(group, ["id"]).column("id").combine_chunks()
 
-    def row_numbers(self, group: int, thread: int = 0) -> RowNumbers:
-        """Numbers of the rows of a group of the searched file."""
+    def row_numbers(self, group: int, thread: int = 0, places: RowNumbers | None = None) -> RowNumbers:
+        """Numbers of the rows of a group of the searched file, or of those at some places."""
         if self.entry.is_contiguous:
-            return np.arange(self.starts[group], self.starts[group + 1]) + self.entry.first
-        return numbers_of(self.searched(group, ["row"], thread).column("row"))
+            start, end = self.starts[group : group + 2] + self.entry.first
+            return np.arange(start, end) if places is None else places + start
+        numbers = numbers_of(self.searched(group, ["row"], thread).column("row"))
+        return numbers if places is None else numbers[places]
 
     def records(self, group: int, columns: Sequence[str] | None = None) -> pa.Table:
         """A group of the records; the named columns, or all of them."""

@@ -82,6 +82,9 @@ class Snapshot:
         here = self.deleted[np.searchsorted(self.deleted, entry.first) : np.searchsorted(self.deleted, entry.last, "right")]
         if not len(here):
             return here
+        if entry.is_contiguous:
+            first, end = segment.starts[group : group + 2] + entry.first
+            return np.asarray(here[np.searchsorted(here, first) : np.searchsorted(here, end)] - first)
         return np.flatnonzero(np.isin(segment.row_numbers(group, thread), here, assume_unique=True))
 
     def exact(self, rows: RowNumbers, damaged: list[str] | None = None) -> ExactRows:
