@@ -33,6 +33,7 @@ ROOMS = (
     "runs",
     "sets",
     "shift",
+    "sklearn",
     "training",
     "web",
 )

@@ -106,8 +106,11 @@ def check_folds(folds: Any, rule: SetRule, rows: int, *, one_label: bool) -> int
     """The number of folds; an error if rows or rule cannot be divided into them."""
     if not one_label:
         raise InputError("cv: expected one label a row, got several: hold rows out with calibration")
-    if type(rule.constraint) not in CONFORMAL or rule.gate is not None:
-        raise InputError(f"cv: expected a conformal rule without a gate (lac, aps, raps, pas, classwise), got {rule.text}")
+    if type(rule.constraint) not in CONFORMAL or rule.gate is not None or rule.groups is not None:
+        raise InputError(
+            f"cv: expected a conformal rule without a gate and groups (lac, aps, raps, pas, classwise), got {rule.text}: hold "
+            "rows out with calibration"
+        )
     found = whole(2)("cv", folds)
     if found > rows:
         raise InputError(f"cv: expected a number of folds up to the number of rows, {rows}, got {folds}")

@@ -35,14 +35,22 @@ from shortlist.tensors import blocks_of
 CONFORMAL = (AverageError, ErrorPerClass)
 
 
+def why_none(rule: SetRule) -> str | None:
+    """Why a rule can keep no values of calibration rows, and so has no p-values, as the rest of a message; None if it can."""
+    if type(rule.constraint) not in CONFORMAL:
+        return f"expected a conformal rule (lac, aps, raps, pas, sure-node, classwise), got {rule.text}"
+    if rule.groups is not None:
+        return f"expected a rule with one threshold for all rows, without groups, got {rule.text}"
+    if rule.ordering.generator is not None:
+        return f"expected {rule.text} with a seed, whose draws can be repeated, got a generator"
+    return None
+
+
 def keep_values(rule: SetRule, rows: Batches, weights: Weights | None) -> None:
     """Put the values of the calibration rows into a rule that was just fitted on them, in increasing order."""
-    if type(rule.constraint) not in CONFORMAL:
-        raise InputError(f"keep: expected a conformal rule (lac, aps, raps, pas, sure-node, classwise), got {rule.text}")
-    if rule.groups is not None:
-        raise InputError(f"keep: expected a rule with one threshold for all rows, without groups, got {rule.text}")
-    if rule.ordering.generator is not None:
-        raise InputError(f"keep: expected {rule.text} with a seed, whose draws can be repeated, got a generator")
+    reason = why_none(rule)
+    if reason is not None:
+        raise InputError(f"keep: {reason}")
     if not rows.repeatable:
         raise InputError("keep: expected rows that can be read twice, such as a matrix or a function that starts a pass")
     if weights is not None:

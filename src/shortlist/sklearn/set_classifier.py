@@ -1,38 +1,34 @@
-"""For scikit-learn: a classifier that answers with sets, and scorers for its sets.
-
-A scorer takes ``(estimator, X, y)``; pass it as ``scoring=`` to ``cross_validate`` or ``GridSearchCV``. The estimator is a
-:class:`SetClassifier`, or a pipeline that ends in one.
-"""
+"""A classifier that answers with sets of labels."""
 
 import copy
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.model_selection import KFold, train_test_split
-from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, check_random_state, get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import (
-    _check_method_params,
-    _check_y,
-    check_is_fitted,
-    column_or_1d,
-    has_fit_parameter,
-    validate_data,
-)
+from sklearn.utils.validation import _check_y, check_is_fitted, column_or_1d, validate_data
 
-from shortlist.checks import number
 from shortlist.class_names import check_same_names, column_names
-from shortlist.predictions.checks import as_quality
+from shortlist.errors import InputError
 from shortlist.row_names import check_same_rows
 from shortlist.sets import CrossConformal, SetRule, parse_rule
 from shortlist.sets.cross_conformal import check_folds
+from shortlist.sets.p_values import why_none
+from shortlist.sklearn.given import (
+    Beside,
+    check_counts_alike,
+    class_weights_of,
+    dense,
+    is_text,
+    mean,
+    parameters_of,
+    zeros_and_ones,
+)
 from shortlist.tensors import Array
 
-Scorer = Callable[..., float]
 ONE_LABEL, MANY_LABELS = "lac:0.1", "risk-control:recall:0.1"
 
 
@@ -66,6 +62,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
     >>> model = SetClassifier(LogisticRegression(max_iter=500), rule="average-k:1.5", random_state=0).fit(X, y)
     >>> model.predict_set(X[:1])
     array([[ True, False, False]])
+    >>> from shortlist.sklearn import coverage_scorer
     >>> coverage_scorer(model, X, y), round(model.score(X, y), 3)
     (1.0, 0.847)
     """
@@ -85,7 +82,16 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         self.random_state = random_state
         self.cv = cv
 
-    def fit(self, X: Any, y: Any, quality: Any = None, **fit_params: Any) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        quality: Any = None,
+        groups: Any = None,
+        weights: Any = None,
+        class_weights: Any = None,
+        **fit_params: Any,
+    ) -> Self:
         """Fit the estimator on most of the rows and the rule on the rest; if that fails, everything stays as it was.
 
         Args:
@@ -95,37 +101,46 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
                 columns in the same order when the sets are scored. Rows go by their place; if X and y name them, in the same
                 order.
             quality: one number for each row, for a rule with a gate by quality, such as ``lac:0.1,gate:0.95:quality``.
+            groups: the group of each row, texts or numbers, for a rule with ``by:COLUMN``; by default the column of that name,
+                if X is a data frame that has it. Of a rule without groups they go to the fit of an estimator that takes them,
+                such as a search with ``GroupKFold``.
+            weights: what each row counts for as a calibration row, (rows,): how much more often rows like it are among new rows
+                than among these. The rule heeds them, the estimator does not.
+            class_weights: the same by class, where new rows differ in the shares of the classes: in the order of ``classes_``
+                (their sorted labels), or a dict from labels to numbers.
             **fit_params: passed to the ``fit`` of the estimator. ``sample_weight`` weighs the rows there (in a pipeline, in its
-                last step); every calibration row counts once, because a weighted threshold would have no guarantee.
+                last step), and changes nothing of the calibration: for both, pass ``weights`` too.
         """
         before = self.__dict__.copy()
         try:
-            return self._fit(X, y, quality, fit_params)
+            return self._fit(X, y, (quality, groups, weights), class_weights, fit_params)
         except BaseException:
             self.__dict__ = before
             raise
 
-    def _fit(self, X: Any, y: Any, quality: Any, fit_params: dict[str, Any]) -> Self:
+    def _fit(self, X: Any, y: Any, given: tuple[Any, Any, Any], class_weights: Any, fit_params: dict[str, Any]) -> Self:
         if not hasattr(self.estimator, "predict_proba"):
             kind = type(self.estimator).__name__
             raise AttributeError(f"estimator: expected one with predict_proba, got {kind}: wrap it in CalibratedClassifierCV")
         self._label_names = column_names(y)
         check_same_rows(X, y, "y")
-        check_same_rows(X, quality, "quality")
         X, y = indexable(*validate_data(self, X, y, skip_check_array=True))
-        y = _dense(_check_y(y, multi_output=True, estimator=self))
+        y = dense(_check_y(y, multi_output=True, estimator=self))
         check_classification_targets(y)
         if y.ndim == 2 and y.shape[1] == 1:
             y = column_or_1d(y, warn=True)
         self._multi_label = type_of_target(y) == "multilabel-indicator"
         if y.ndim == 2 and not self._multi_label:
             raise ValueError(f"y: expected one label a row, or zeros and ones (rows, labels), got shape {y.shape}")
-        y = _zeros_and_ones(y) if self._multi_label else y
+        y = zeros_and_ones(y) if self._multi_label else y
         self.classes_ = np.arange(y.shape[1]) if self._multi_label else self._known_classes(y)
         if len(self.classes_) < 2:
             raise ValueError(f"SetClassifier needs at least two classes, got one class: {self.classes_.tolist()}")
+        rule, class_weights = self._new_rule(y), class_weights_of(class_weights, self.classes_)
+        beside, more = Beside.of(X, rule, *given).for_estimator(rule, self.estimator)
+        fit_params |= more
         if self.cv is not None:
-            return self._fit_folds(X, y, fit_params)
+            return self._fit_folds(X, y, beside, class_weights, fit_params)
         if self.calibration == "prefit":
             if fit_params:
                 raise ValueError(f"calibration='prefit': expected no parameters for the fit, got {', '.join(fit_params)}")
@@ -134,24 +149,27 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             first, held = self._held_out(y)
             held_X, held_y = _safe_indexing(X, held), y[held]
             self.estimator_ = self._fitted_on(first, X, y, fit_params)
-        rule = self._new_rule(y)
         target = held_y.astype(bool) if self._multi_label else self._places(held_y)
-        held_quality = None if quality is None else as_quality(quality, len(y))[held]
         self.rule_: SetRule | CrossConformal = rule.fit(
-            self._probs(held_X, self.estimator_), target if rule.needs_labels else None, quality=held_quality
+            self._probs(held_X, self.estimator_),
+            target if rule.needs_labels else None,
+            **beside.rows(held, len(y))._asdict(),
+            class_weights=class_weights,
+            keep=why_none(rule) is None,
         )
         return self
 
     def _fitted_on(self, rows: Array, X: Any, y: Array, fit_params: dict[str, Any]) -> Any:
         estimator = self._seeded(clone(self.estimator))
-        parameters = _parameters_of(estimator, fit_params, X, rows)
+        parameters = parameters_of(estimator, fit_params, X, rows)
         return estimator.fit(_safe_indexing(X, rows), y[rows], **parameters)
 
-    def _fit_folds(self, X: Any, y: Array, fit_params: dict[str, Any]) -> Self:
+    def _fit_folds(self, X: Any, y: Array, beside: Beside, class_weights: Any, fit_params: dict[str, Any]) -> Self:
         if self.calibration == "prefit":
             raise ValueError("cv: expected none with calibration='prefit', because an estimator is fitted without each fold")
         self.estimators_, rules = [], []
         folds = check_folds(self.cv, self._new_rule(y), len(y), one_label=not self._multi_label)
+        check_counts_alike(beside, class_weights)
         for first, held in KFold(folds, shuffle=True, random_state=self.random_state).split(y):
             self.estimators_.append(self._fitted_on(first, X, y, fit_params))
             probs = self._probs(_safe_indexing(X, held), self.estimators_[-1])
@@ -179,18 +197,67 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             probs = np.stack([p[:, -1] if known[-1] == 1 else 1 - p[:, 0] for p, known in columns], axis=1)
         return self._in_order(np.asarray(probs), estimator)
 
-    def predict_set(self, X: Any, quality: Any = None) -> Array:
-        """The sets, bool (rows, classes), columns in the order of ``classes_``; a gate by quality needs that of each row."""
+    def predict_set(self, X: Any, quality: Any = None, groups: Any = None, weights: Any = None) -> Array:
+        """The sets, bool (rows, classes), columns in the order of ``classes_``.
+
+        Args:
+            X: (rows, features).
+            quality: one number for each row, if the rule has a gate by it.
+            groups: the group of each row, if the rule has a threshold for each; by default the column of X, as in ``fit``.
+            weights: what each row counts for, if the rule was fitted with weights: each is then compared with the threshold for
+                its own weight. By default a row counts as much as the heaviest calibration row.
+        """
         check_is_fitted(self)
-        check_same_rows(X, quality, "quality")
         if isinstance(self.rule_, CrossConformal):
-            self._checked(X)
-            sets: Array = self.rule_.predict([self._probs(X, one) for one in self.estimators_])
-        else:
-            sets = self.rule_(self.predict_proba(X), quality)
+            Beside.of(X, self.rule_.rules[0], quality, groups, weights).check_none()
+            return self.rule_.predict(self._probs_by_fold(X))
+        beside = Beside.of(X, self.rule_, quality, groups, weights)
+        sets: Array = self.rule_(self.predict_proba(X), *beside)
         return sets
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, quality: Any = None) -> float:
+    def p_values(self, X: Any, weights: Any = None) -> Array:
+        """The p-value of every label, float64 (rows, classes), of a conformal rule with one threshold for all rows.
+
+        A label is in the set if and only if its p-value exceeds alpha, before the cap, the floor and the gate.
+
+        Args:
+            X: (rows, features).
+            weights: what each row counts for, as for :meth:`predict_set`.
+
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = SetClassifier(LogisticRegression(max_iter=500), "lac:0.1", random_state=0).fit(X, y)
+        >>> model.p_values(X[:1]).round(3)
+        array([[0.821, 0.026, 0.026]])
+        >>> model.predict_set(X[:1])
+        array([[ True, False, False]])
+        """
+        check_is_fitted(self)
+        if isinstance(self.rule_, CrossConformal):
+            Beside.of(X, self.rule_.rules[0], None, None, weights).check_none()
+            return self.rule_.p_values(self._probs_by_fold(X))
+        reason = why_none(self.rule_)
+        if reason is not None:
+            raise InputError(f"p_values: {reason}")
+        check_same_rows(X, weights, "weights")
+        found: Array = self.rule_.p_values(self.predict_proba(X), weights)
+        return found
+
+    def _probs_by_fold(self, X: Any) -> list[Array]:
+        """Probabilities by the estimator of each fold."""
+        checked = self._checked(X)
+        return [self._probs(checked, one) for one in self.estimators_]
+
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        quality: Any = None,
+        groups: Any = None,
+        weights: Any = None,
+    ) -> float:
         """The mean F1 of the sets: ``2 · hits / (size of the set + number of labels)`` of each row, averaged over the rows.
 
         With one label a row, a set of s labels that contains it counts 2 / (1 + s): 1 for a single label (so that sets of one
@@ -201,19 +268,19 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         del Coz, Díez, Bahamonde, "Learning nondeterministic classifiers", 2009, with β = 1.
         """
         check_same_rows(X, y, "y")
-        sets, marks = self.predict_set(X, quality), self._marks(y)
+        sets, marks = self.predict_set(X, quality, groups, weights), self._marks(y)
         hits = (sets & marks).sum(1)
         total = sets.sum(1) + (marks.sum(1) if self._multi_label else 1)
         gains = np.where(total > 0, 2 * hits / np.maximum(total, 1), 1.0)
-        return _mean(gains, sample_weight)
+        return mean(gains, sample_weight)
 
     def _marks(self, y: Any) -> Array:
         """The labels as bool (rows, classes); a label that no training row had is in no column."""
         if self._multi_label:
             check_same_names(None, y, self._label_names, "y")
-            return _zeros_and_ones(np.asarray(_dense(y))).astype(bool)
+            return zeros_and_ones(np.asarray(dense(y))).astype(bool)
         labels = np.asarray(column_or_1d(y, warn=True))
-        if len(labels) and _is_text(labels) != _is_text(self.classes_):
+        if len(labels) and is_text(labels) != is_text(self.classes_):
             raise ValueError(
                 f"y: expected labels like those of the fit, such as {self.classes_[0]!r}, got {labels[0]!r}: one is a text, "
                 "the other a number"
@@ -295,104 +362,3 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             self.cv is None and inner.classifier_tags is not None and inner.classifier_tags.multi_label
         )
         return tags
-
-
-def coverage_scorer(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-    """Coverage: the share of labels that are in the set of their row. Compare it at equal set sizes.
-
-    Args:
-        estimator: a fitted :class:`SetClassifier`, or a pipeline that ends in one.
-        X: (rows, features).
-        y: one label a row, or zeros and ones (rows, labels).
-        sample_weight: weights of the rows; by default all 1.
-    """
-    check_same_rows(X, y, "y")
-    model, sets = _model_and_sets(estimator, X)
-    marks = model._marks(y)
-    labels = marks.sum(1) if model._multi_label else np.ones(len(marks))
-    weight = np.ones(len(marks)) if sample_weight is None else _checked_weights(sample_weight)
-    return float((weight * (sets & marks).sum(1)).sum() / (weight * labels).sum())
-
-
-def size_scorer(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-    """Minus the mean size of the sets: as for all scorers, greater is better. Arguments as for :func:`coverage_scorer`."""
-    _, sets = _model_and_sets(estimator, X)
-    return -_mean(sets.sum(1), sample_weight)
-
-
-def coverage_size_scorer(size_cost: float = 0.1) -> Scorer:
-    """A scorer for coverage and size together: ``coverage - size_cost · mean size``.
-
-    With one label a row and true probabilities, the best sets under it are ``{j: p_j > size_cost}``: a label is worth returning
-    if its probability exceeds its cost.
-
-    Args:
-        size_cost: what one more label in a set costs, in units of a missed row; from 0, 0.1 by default.
-
-    >>> from sklearn.model_selection import GridSearchCV
-    >>> search = GridSearchCV(SetClassifier(None), {"rule": ["lac:0.1", "lac:0.05"]}, scoring=coverage_size_scorer(0.1))
-    """
-    number(least=0)("size_cost", size_cost)
-
-    def scorer(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-        size = -size_scorer(estimator, X, y, sample_weight)
-        return coverage_scorer(estimator, X, y, sample_weight) - size_cost * size
-
-    return scorer
-
-
-def _model_and_sets(estimator: Any, X: Any) -> tuple[SetClassifier, Array]:
-    """The set classifier, itself or the last step of a pipeline, and its sets."""
-    if isinstance(estimator, Pipeline):
-        return _model_and_sets(estimator[-1], estimator[:-1].transform(X) if len(estimator) > 1 else X)
-    if not isinstance(estimator, SetClassifier):
-        raise ValueError(f"estimator: expected a SetClassifier or a pipeline that ends in one, got {type(estimator).__name__}")
-    return estimator, estimator.predict_set(X)
-
-
-def _dense(y: Any) -> Any:
-    """Labels as they are, or as an array if they are a sparse matrix."""
-    return y.toarray() if hasattr(y, "toarray") else y
-
-
-def _zeros_and_ones(y: Array) -> Array:
-    """The marks (rows, labels) as they are; scikit-learn takes any two numbers for them, such as -1 and 1."""
-    other = y[(y != 0) & (y != 1)]
-    if other.size:
-        raise ValueError(
-            f"y: expected zeros and ones (rows, labels), got {other[0].item()!r}: give y == 1, or whatever marks a label"
-        )
-    return y
-
-
-def _is_text(labels: Array) -> bool:
-    return labels.dtype.kind in "US" or (labels.dtype.kind == "O" and isinstance(labels.flat[0], str))
-
-
-def _checked_weights(sample_weight: Any) -> Array:
-    weights: Array = np.asarray(sample_weight, dtype=float)
-    if not weights.sum() > 0:
-        raise ValueError(f"sample_weight: expected weights with a sum above 0, got {weights.sum():g}")
-    return weights
-
-
-def _mean(values: Array, sample_weight: Any) -> float:
-    """The mean over the rows, weighted if there are weights."""
-    return float(np.average(values, weights=None if sample_weight is None else _checked_weights(sample_weight)))
-
-
-def _parameters_of(estimator: Any, given: dict[str, Any], X: Any, rows: Array) -> dict[str, Any]:
-    """The parameters for the fit of the estimator, those with one value per row at these rows."""
-    found = {name: value for name, value in given.items() if value is not None}
-    if "sample_weight" in found:
-        found[_weight_parameter(estimator)] = found.pop("sample_weight")
-    parameters: dict[str, Any] = _check_method_params(X, found, rows)
-    return parameters
-
-
-def _weight_parameter(estimator: Any) -> str:
-    if isinstance(estimator, Pipeline):
-        return f"{estimator.steps[-1][0]}__{_weight_parameter(estimator[-1])}"
-    if not has_fit_parameter(estimator, "sample_weight") and not isinstance(estimator, MetaEstimatorMixin):
-        raise ValueError(f"sample_weight: {type(estimator).__name__}.fit takes none")
-    return "sample_weight"
