@@ -78,7 +78,8 @@ def test_there_are_as_many_samples_as_the_confidence_needs():
     )
     np.testing.assert_allclose(wide.low, same.low)
     np.testing.assert_allclose(wide.high, same.high)
-    assert (wide.low < narrow.low).all()
+    assert (wide.low <= narrow.low).all()  # both are 0 for the rare one
+    assert (wide.low < narrow.low)[1:].all()
 
 
 def test_samples_without_the_only_row_of_a_class_give_it_the_share_0():
@@ -223,6 +224,22 @@ def test_same_rows_have_equal_weights():
     assert input_weights(np.ones((50, 2)), np.ones((30, 2)), least=0).effective == pytest.approx(
         50
     )  # features that say nothing
+
+
+@pytest.mark.parametrize("link", ["softmax", "sigmoid", "identity", None])
+def test_predictions_are_told_apart_by_their_log_odds(link):
+    random = np.random.default_rng(0)
+    scores = random.normal(size=(500, 3)) + np.repeat([[0.0], [0.3]], 250, 0) * [1, 0, 0]
+    values = {"softmax": np.exp(scores) / np.exp(scores).sum(1, keepdims=True), "sigmoid": 1 / (1 + np.exp(-scores))}.get(link)
+    if link == "identity":
+        scores = values = random.dirichlet([0.5] * 3, 500)
+        scores[0] = [1.0, 0.0, 0.0]  # log-odds without end
+    features = scores
+    if values is not None:
+        clipped = np.clip(values, 1e-9, 1 - 1e-9)
+        features = np.log(clipped) - np.log(1 - clipped)
+    found = input_weights(Predictions(scores[:250], link=link), Predictions(scores[250:], link=link))
+    np.testing.assert_allclose(found.weights, input_weights(features[:250], features[250:]).weights, rtol=1e-6)
 
 
 def test_thinned_keeps_each_row_with_its_chance():

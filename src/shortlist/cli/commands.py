@@ -45,6 +45,10 @@ COMMANDS = {
         "shares:shares",
         "Estimate the shares of the classes among new rows without labels, where only these shares changed.",
     ),
+    "weights": Listed(
+        "weights:weights",
+        "Write calibration rows with a weight for each, so that they count like new rows without labels.",
+    ),
     "data": Listed("data:app", "Inspect datasets, build a benchmark from an archive, aggregate votes."),
     "train": Listed(
         "train:train",

@@ -87,7 +87,7 @@ class CountKeys:
         if "*" in self.votes:
             names = tuple(self.votes.replace("*", name) for name in rows.class_names)
             return _numbers(path, rows, names, "--votes-key", load)
-        found = _array(path, self.votes)
+        found = array_of(path, self.votes, "--votes-key", "name columns with a *, such as votes_*")
         if tuple(found.shape) != (len(rows), rows.num_classes) or found.is_complex():
             raise InputError(
                 f"--votes-key: expected an array ({len(rows)}, {rows.num_classes}) called {self.votes!r}, with the votes for "
@@ -112,8 +112,15 @@ def _numbers(path: Path, rows: Predictions, names: tuple[str, ...], option: str,
     return torch.from_numpy(np.stack([rows.columns[name].astype(np.float64) for name in names], 1))
 
 
-def _array(path: Path, name: str) -> Tensor:
-    """An array of a file that holds several."""
+def array_of(path: Path, name: str, option: str, advice: str) -> Tensor:
+    """An array of a file that holds several.
+
+    Args:
+        path: of the file.
+        name: of the array.
+        option: that names it, for messages.
+        advice: the end of the message where there is none.
+    """
     names: list[str] = []
     if path.suffix == ".npz":
         with np.load(path, allow_pickle=False) as file:
@@ -127,10 +134,7 @@ def _array(path: Path, name: str) -> Tensor:
                 found: Tensor = file.get_tensor(name)
                 return found
     found_names = f", found {', '.join(sorted(names))}" if names else ""
-    raise InputError(
-        f"{path}: --votes-key: expected an array {name!r} of an .npz or .safetensors file{found_names}; name columns with a *, "
-        "such as votes_*"
-    )
+    raise InputError(f"{path}: {option}: expected an array {name!r} of an .npz or .safetensors file{found_names}; {advice}")
 
 
 @contextmanager

@@ -67,7 +67,9 @@ def sets(
     fitting = Fitting([rule] if rule else [], calibration or (), split, seed, same_rows, Engine(engine, address, workers))
     columns = columns_read([rule] if rule else [])
     counts = CountKeys(weights_key, votes_key)
-    reading = Reading(scores_key, target_key, link, ids_key, quality_key, no_label, classes, columns, counts)
+    reading = Reading(
+        scores_key, target_key, link, ids_key, quality_key, no_label, classes, columns, counts, target_optional=True
+    )
     with fitting.engine.pool() as pool:
         (prepared,) = prepare_all([scores], reading, fitting, pool)
         listed = _write_lists(prepared, out, as_json, pool)

@@ -57,6 +57,9 @@ Split: TypeAlias = Annotated[
 Seed: TypeAlias = Annotated[
     int, typer.Option("--seed", metavar="N", callback=_check_seed, help="Seed of --split and of randomised rules.")
 ]
+DrawSeed: TypeAlias = Annotated[
+    int, typer.Option("--seed", metavar="N", callback=_check_seed, help="Seed of what is drawn at random: samples, folds.")
+]
 SameRows: TypeAlias = Annotated[
     bool, typer.Option("--same-rows", help="Fit and measure on the same rows; errors then look smaller than they are.")
 ]

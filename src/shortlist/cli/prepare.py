@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from shortlist.sets.text import column_in
 if TYPE_CHECKING:
     from shortlist.cluster import Pool
 
+NO_TARGET = "expected a target under"  # how an error begins for a file without the target that was named
 KEYS = ("scores_key", "target_key", "ids_key", "quality_key", "no_label")
 
 
@@ -44,6 +45,7 @@ class Reading:
     classes: Path | None = None
     columns: tuple[str, ...] = ()
     counts: CountKeys = field(default_factory=CountKeys)
+    target_optional: bool = False  # of rows that nothing is fitted or measured on
 
     def load(self, path: Path) -> Predictions:
         """The predictions of one file. Its link must be known: it is never guessed."""
@@ -64,6 +66,27 @@ class Reading:
             warn(f"{path}: the scores look like probabilities, but the link is softmax; if they are, pass --link identity")
         return predictions
 
+    def load_new(self, path: Path) -> tuple[Predictions, "Reading"]:
+        """The same for rows whose labels are not needed, and how they were read: the target that was named may be missing."""
+        try:
+            return self.load(path), self
+        except InputError as error:
+            if self.target_key is None or NO_TARGET not in str(error):
+                raise
+        without = replace(self, target_key=None)
+        return without.load(path), without
+
+    def with_columns(self, path: Path, columns: tuple[str, ...]) -> Predictions:
+        """The rows of a file that was read before, again with these columns; their labels may be missing."""
+        keywords = self._keywords() | {"columns": columns}
+        with noticed([]):  # was said when it was read first
+            try:
+                return Predictions.load(path, **keywords)
+            except InputError as error:
+                if self.target_key is None or NO_TARGET not in str(error):
+                    raise
+            return Predictions.load(path, **keywords | {"target_key": None})
+
     def _loaded(self, path: Path) -> Predictions:
         """With the columns of weights, if the file has them: only calibration rows need them."""
         if self.counts.columns:
@@ -76,12 +99,7 @@ class Reading:
 
     def counted(self, path: Path, rows: Predictions) -> Counted:
         """What the rows of a file count for."""
-
-        def again(path: Path, columns: tuple[str, ...]) -> Predictions:
-            with noticed([]):  # was said when it was read first
-                return Predictions.load(path, **self._keywords() | {"columns": columns})
-
-        return self.counts.of(path, rows, again)
+        return self.counts.of(path, rows, self.with_columns)
 
     def _keywords(self) -> dict[str, Any]:
         names = None if self.classes is None else read_class_names(self.classes)
@@ -235,7 +253,8 @@ def _prepare(
     pool: "Pool | None",
 ) -> list[Prepared]:
     """One file with every rule, fitted if it has to be."""
-    predictions = reading.load(path)
+    new = reading.target_optional and calibration is not None and not fitting.same_rows
+    predictions, reading_of_new = reading.load_new(path) if new else (reading.load(path), reading)
     if not len(predictions):
         raise InputError(f"{path}: expected rows, got none")
     found = []
@@ -245,7 +264,7 @@ def _prepare(
         remarks: list[str] = []
         with noticed(remarks):
             rule = _rule(given, predictions, fitting.seed) if isinstance(given, str) else given
-        found.append(Prepared(called, name or path.stem, predictions, rule, reading.rows(path), warnings=remarks))
+        found.append(Prepared(called, name or path.stem, predictions, rule, reading_of_new.rows(path), warnings=remarks))
     for one in found:
         check_quality(path, one.rule, predictions)
     waiting = [one for one in found if one.rule.needs_fit and not one.rule.fitted]

@@ -25,7 +25,7 @@ def shares(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write the new rows re-weighted by these shares here.")
     ] = None,
-    seed: options.Seed = 0,
+    seed: options.DrawSeed = 0,
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
     target_key: options.TargetKey = None,

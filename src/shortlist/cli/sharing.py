@@ -35,7 +35,7 @@ def shares(
         raise InputError("expected --json or --csv, got both")
     check_outputs([out], [new, calibration, classes])
     reading = Reading(scores_key, target_key, link, classes=classes)
-    rows, old = reading.load(new), reading.load(calibration)
+    (rows, _), old = reading.load_new(new), reading.load(calibration)
     check_alike(calibration, old, new, rows)
     found = class_shares(rows, old, method=cast("Any", method), confidence=confidence, seed=seed)
     values = zip(rows.class_names, found.old, found.shares, found.low, found.high, found.weights, strict=True)

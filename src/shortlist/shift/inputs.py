@@ -4,14 +4,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from shortlist.checks import check_values, number, whole
 from shortlist.errors import InputError
-from shortlist.sets import effective_sample_size
+from shortlist.predictions import Predictions
+from shortlist.shift.effective import LEAST, enough_rows
 from shortlist.tensors import Array, as_tensor, check_scores
 
 STEPS = 100
 ERRORS = 3  # standard errors by which the mean ratio of densities may fall short of 1 by chance
+SMALLEST = 1e-9  # probability, so that log-odds are finite
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class InputWeights:
 
 
 def input_weights(
-    calibration: Any, new: Any, *, folds: int = 5, penalty: float = 1.0, least: float = 100, seed: int = 0
+    calibration: Any, new: Any, *, folds: int = 5, penalty: float = 1.0, least: float = LEAST, seed: int = 0
 ) -> InputWeights:
     """Learn weights with which calibration rows look like new rows.
 
@@ -44,7 +47,8 @@ def input_weights(
     for which no calibration row speaks.
 
     Args:
-        calibration: features (N, D) of the calibration rows: embeddings, log-probabilities, or any that tell rows apart.
+        calibration: features (N, D) of the calibration rows: embeddings, or any that tell rows apart; or predictions, of which
+            the log-odds are taken.
         new: the same of new rows, without labels.
         folds: how many parts the calibration rows are divided into.
         penalty: of the squared coefficients, for standardised features; larger values bring the weights nearer to 1, and hide
@@ -78,14 +82,7 @@ def input_weights(
     weights = np.exp(odds - odds.max())
     missing = _missing(odds)
     weights /= weights.mean()
-    effective = effective_sample_size(np.append(weights * ((1 - missing) / len(weights)), missing))
-    if effective < least:
-        unlike = f", {missing:.1%} of which look like none of them" if missing else ""
-        raise InputError(
-            f"calibration: {len(old)} rows count like {effective:.0f} among the new ones{unlike}, at least {least:g} are "
-            "needed: they are too different to re-weight; label some new rows, or pass least= to accept it"
-        )
-    return InputWeights(weights, effective, len(later), missing)
+    return InputWeights(weights, enough_rows(weights, least, missing), len(later), missing)
 
 
 def _missing(log_ratios: Array) -> float:
@@ -128,7 +125,13 @@ def _log_odds(old: Array, new: Array, asked: Array, penalty: float) -> Array:
     return answer
 
 
+def _log_odds_of(rows: Predictions) -> Tensor:
+    """The log-odds of all labels, finite; the scores themselves if there is no link."""
+    return rows.scores if rows.link is None else rows.probs().double().clamp(SMALLEST, 1 - SMALLEST).logit()
+
+
 def _features(values: Any, name: str) -> Array:
+    values = _log_odds_of(values) if isinstance(values, Predictions) else values
     rows = as_tensor(values, name)
     check_scores(rows, name)
     check_values(rows, "finite", name)
