@@ -7,6 +7,7 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 import torch
+from PIL import Image
 
 from shortlist import Predictions
 from tests import warm
@@ -188,6 +189,21 @@ def test_pictures_that_cannot_be_read_are_noted(run, made, tmp_path):
     assert (problem["part"], problem["kind"]) == (1, "unreadable picture")
     assert problem["id"].endswith("3.png")
     assert json.loads((tmp_path / "scores" / "manifest.json").read_text())["problems"] == 1
+
+
+def test_a_large_picture_that_changes_in_its_middle_is_another_row(run, made, tmp_path):
+    """A BMP keeps its size and its ends, whatever it shows."""
+    (tmp_path / "new").mkdir()
+    picture = Image.new("RGB", (200, 200), "white")
+    picture.save(tmp_path / "new" / "0.bmp")
+    command = ["predict", made / "pictures", "new", "--out", "scores"]
+    assert run(*command).code == 0
+    before = contents(tmp_path / "scores")
+    picture.paste("green", (50, 50, 150, 150))
+    picture.save(tmp_path / "new" / "0.bmp")
+    outcome = run(*command)
+    assert (outcome.code, "the rows of part-00000.parquet have changed" in outcome.err) == (1, True)
+    assert contents(tmp_path / "scores") == before
 
 
 def test_every_command_reads_a_folder(run, made, table):

@@ -1,18 +1,22 @@
 """What has changed about data, counted and told."""
 
+import hashlib
 import random
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
+from pyarrow.fs import LocalFileSystem
 
 from shortlist.data import PictureArray, Split
+from shortlist.data.addressed import AddressedPictures
 from shortlist.data.picture_bytes import PictureBytes
 from shortlist.data.pictures import PictureBoxes, PictureFiles
 from shortlist.errors import InputError
-from shortlist.training.fingerprint import DataFingerprint, _row_changes, fingerprint
+from shortlist.training.fingerprint import DataFingerprint, _row_changes, contents, fingerprint
 
 CLASSES = ["ash", "elm", "oak"]
 
@@ -195,12 +199,18 @@ def test_columns_of_another_type_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("size", "place", "noticed"),
-    [(100, 50, True), (65_536, 30_000, True), (90_000, 0, True), (90_000, 89_999, True), (90_000, 45_000, False)],
+    ("size", "place"),
+    [(100, 50), (65_536, 30_000), (90_000, 0), (90_000, 89_999), (90_000, 45_000), (3_000_000, 1_500_000)],
 )
-def test_files_of_the_same_size_are_compared_by_their_bytes(tmp_path, size, place, noticed):
+@pytest.mark.parametrize("kind", ["files", "boxes", "addressed"])
+def test_files_of_the_same_size_are_compared_by_all_their_bytes(tmp_path, size, place, kind):
     def taken():
-        return fingerprint({"train": Split(PictureFiles(tmp_path, ["a.png"]), torch.tensor([0]), ["a.png"])}, ["x"])
+        pictures = {
+            "files": lambda: PictureFiles(tmp_path, ["a.png"]),
+            "boxes": lambda: PictureBoxes(tmp_path, ["a.png"], [(0, 0, 2, 2)]),
+            "addressed": lambda: AddressedPictures(LocalFileSystem(), [str(tmp_path / "a.png")], ["a.png"]),
+        }[kind]()
+        return fingerprint({"train": Split(pictures, torch.tensor([0]), ["a.png"])}, ["x"])
 
     content = bytearray(size)
     (tmp_path / "a.png").write_bytes(content)
@@ -208,4 +218,50 @@ def test_files_of_the_same_size_are_compared_by_their_bytes(tmp_path, size, plac
     assert taken().changes_since(before) == ""
     content[place] = 1
     (tmp_path / "a.png").write_bytes(content)
-    assert taken().changes_since(before) == ("1 row has other contents" if noticed else "")
+    assert taken().changes_since(before) == "1 row has other contents"
+
+
+def test_each_row_has_the_number_of_its_own_file(tmp_path):
+    """Reference: one file at a time. More files than a thread takes at once, several boxes in one file, out of order."""
+    chance = random.Random(0)
+    names = [f"{number}.png" for number in range(150)]
+    for name in names:
+        (tmp_path / name).write_bytes(chance.randbytes(chance.randrange(200)))
+    (tmp_path / names[70]).unlink()
+
+    def number(name):
+        if name == names[70]:
+            return 2**64 - 1
+        content = (tmp_path / name).read_bytes()
+        found = hashlib.blake2b(len(content).to_bytes(8, "little") + content, digest_size=8)
+        return int.from_bytes(found.digest(), "little")
+
+    assert contents(PictureFiles(tmp_path, names)).tolist() == [number(name) for name in names]
+    several = chance.choices(names, k=200)
+    boxes = PictureBoxes(tmp_path, several, [(0, 0, 1, 1)] * 200)
+    assert contents(boxes).tolist() == [number(name) for name in several]
+    assert contents(PictureFiles(tmp_path, [])).tolist() == []
+
+
+def test_what_an_earlier_version_saved_of_large_files_is_refused_with_the_reason(tmp_path):
+    """It digested the size, the first and the last 16 KB of files above 64 KB, and of smaller ones what is digested now."""
+    content = {"small.png": bytes(65_536), "large.png": bytes(range(256)) * 300}
+    for name, written in content.items():
+        (tmp_path / name).write_bytes(written)
+
+    def of(*names):
+        found = fingerprint({"train": Split(PictureFiles(tmp_path, names), torch.zeros(len(names)).long(), names)}, ["x"])
+        ends = [content[name] if name == "small.png" else content[name][:16_384] + content[name][-16_384:] for name in names]
+        digests = [
+            hashlib.blake2b(len(content[name]).to_bytes(8, "little") + read, digest_size=8).digest()
+            for name, read in zip(names, ends, strict=True)
+        ]
+        old = replace(found, content=np.frombuffer(b"".join(digests), "<u8"))
+        old.save(tmp_path / "rows.safetensors")
+        written = (tmp_path / "rows.safetensors").read_bytes()
+        (tmp_path / "rows.safetensors").write_bytes(written.replace(b"shortlist-rows/2", b"shortlist-rows/1"))
+        return found.changes_since(DataFingerprint.load(tmp_path / "rows.safetensors"))
+
+    assert of("small.png") == ""
+    told = "or files above 64 KB, of which an earlier version of shortlist compared only the two ends"
+    assert of("small.png", "large.png") == f"1 row has other contents, {told}"

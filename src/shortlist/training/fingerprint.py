@@ -1,14 +1,16 @@
 """Fingerprint of data: what is kept of every row, so that a run is never continued on other data than it began with.
 
-For every row: its id, its labels, its split and, as far as it can be read cheaply, its content: all of it for features and for
-pictures in memory or in a table; for picture files their size and their bytes, of large files the first and the last ones;
-nothing for pictures that another library reads.
+For every row: its id, its labels, its split and its content: all numbers of features, all bytes of pictures in memory, in a
+table or in files; nothing of pictures that another library reads. Files are read to the end whatever their size: a picture that
+is not compressed keeps its size, its first and its last bytes when what it shows changes, and to decode a file takes many times
+as long as to digest it.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -28,14 +30,16 @@ from shortlist.data.picture_bytes import PictureBytes
 from shortlist.data.pictures import PictureArray, PictureBoxes, PictureFiles, Pictures
 from shortlist.errors import InputError
 from shortlist.files import order_header, written_whole
+from shortlist.machine import local_processes, usable_cores
 from shortlist.tensors import Target, is_single_label, row_blocks
 from shortlist.words import counted, listed, quoted
 
-FORMAT = "shortlist-rows/1"
+FORMAT = "shortlist-rows/2"
+BY_ENDS = "shortlist-rows/1"  # of earlier versions, which compared only the two ends of files above 64 KB
 Numbers: TypeAlias = npt.NDArray[np.uint64]
 COLUMNS = ("ids", "labels", "content", "split")
 STEP = np.uint64(0x9E3779B97F4A7C15)  # odd, so that its multiples are distinct
-WHOLE, ENDS = 64 * 1024, 16 * 1024  # files up to WHOLE bytes are read completely, larger ones ENDS bytes from either end
+TASK = 64  # files that a thread reads before it takes others
 MISSING = 2**64 - 1  # stands for a file that cannot be read
 
 
@@ -49,10 +53,11 @@ class DataFingerprint:
         splits: the names of the splits.
         ids: digest of the id of each row.
         labels: digest of the names of its labels.
-        content: digest of its content, of a large file of its size and its two ends.
+        content: digest of its content.
         split: the number of its split.
-        identified: whether ``content`` identifies a row, which the ends of a file do not.
+        identified: whether ``content`` identifies a row, as that of features and of pictures in memory or in a table does.
         features: the names of the features, where they have names.
+        by_ends: whether ``content`` covers only the two ends of files above 64 KB, as in what an earlier version has saved.
     """
 
     classes: tuple[str, ...]
@@ -64,6 +69,7 @@ class DataFingerprint:
     split: Numbers
     identified: bool
     features: tuple[str, ...] = ()
+    by_ends: bool = False
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -103,7 +109,7 @@ class DataFingerprint:
                 header = file.metadata() or {}
                 columns = {name: file.get_tensor(name) for name in COLUMNS}
             classes, superclasses, splits, identified, *named = json.loads(header["names"])
-            if header["format"] != FORMAT or any(column.dtype != np.uint64 for column in columns.values()):
+            if header["format"] not in (FORMAT, BY_ENDS) or any(column.dtype != np.uint64 for column in columns.values()):
                 raise ValueError(f"expected the format {FORMAT}")
             if len({column.shape for column in columns.values()}) > 1 or columns["ids"].ndim != 1:
                 raise ValueError("expected one digest of each kind for each row")
@@ -112,7 +118,8 @@ class DataFingerprint:
             above = None if superclasses is None else tuple(map(str, superclasses))
             features = tuple(map(str, named[0])) if named else ()
             names = (tuple(map(str, classes)), above, tuple(map(str, splits)))
-            return DataFingerprint(*names, **columns, identified=identified, features=features)
+            by_ends = header["format"] == BY_ENDS
+            return DataFingerprint(*names, **columns, identified=identified, features=features, by_ends=by_ends)
         except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(f"cannot read {path}: {error}") from error
 
@@ -143,7 +150,7 @@ class DataFingerprint:
             return ", ".join([*found, f"the features {'are in another order' if same else 'have other names'}"])
         kinds = ("ids", "content") if self.identified and old.identified else ("ids",)
         matched = [_row_changes(old, self, kind) for kind in kinds]
-        found += _in_words(min(matched, key=lambda counts: sum(counts.values())))
+        found += _in_words(min(matched, key=lambda counts: sum(counts.values())), old.by_ends and not old.identified)
         if found:
             return ", ".join(found)
         if not np.array_equal(np.sort(self.ids), np.sort(old.ids)):
@@ -179,6 +186,7 @@ def fingerprint(
             isinstance(split.inputs, Tensor | PictureArray | PictureBytes | ParquetPictures) for split in splits.values()
         ),
         features=next((tuple(one.feature_names) for one in splits.values() if not is_unnamed(one.feature_names)), ()),
+        by_ends=False,
     )
 
 
@@ -208,7 +216,7 @@ def _labels(target: Target | None, names: Numbers, rows: int) -> Numbers:
 
 
 def contents(inputs: Pictures | Tensor) -> Numbers:
-    """Digest of the content of each row, as far as it can be read cheaply; 0 for pictures that another library reads."""
+    """Digest of the content of each row; 0 for pictures that another library reads."""
     if isinstance(inputs, Tensor | PictureArray):
         rows = inputs if isinstance(inputs, Tensor) else inputs.images
         if not rows[0:1].numel():
@@ -219,10 +227,23 @@ def contents(inputs: Pictures | Tensor) -> Numbers:
     if isinstance(inputs, ParquetPictures):
         return _numbers(inputs.content(row) or b"" for row in range(len(inputs)))
     if isinstance(inputs, AddressedPictures):
-        return np.fromiter((_addressed(inputs, row) for row in range(len(inputs))), dtype=np.uint64)
-    if isinstance(inputs, PictureFiles | PictureBoxes):
-        return np.fromiter((_file(inputs.path(row)) for row in range(len(inputs))), dtype=np.uint64)
+        return _read_by_threads(lambda row: _addressed(inputs, row), len(inputs))
+    if isinstance(inputs, PictureBoxes):  # of which several are of one file
+        paths, place = np.unique(np.array(list(inputs.paths), dtype=object), return_inverse=True)
+        return _read_by_threads(lambda row: _file(inputs.root / paths[row]), len(paths))[place]
+    if isinstance(inputs, PictureFiles):
+        return _read_by_threads(lambda row: _file(inputs.path(row)), len(inputs))
     return np.zeros(len(inputs), dtype=np.uint64)
+
+
+def _read_by_threads(number: Callable[[int], int], rows: int) -> Numbers:
+    """The number of each row, by the threads of one process: reading files and digesting them holds no lock of Python's."""
+
+    def task(start: int) -> list[int]:
+        return [number(row) for row in range(start, min(start + TASK, rows))]
+
+    with ThreadPoolExecutor(max(1, usable_cores() // local_processes())) as pool:
+        return np.array([one for found in pool.map(task, range(0, rows, TASK)) for one in found], dtype=np.uint64)
 
 
 def _addressed(pictures: AddressedPictures, row: int) -> int:
@@ -231,22 +252,20 @@ def _addressed(pictures: AddressedPictures, row: int) -> int:
         content = pictures.content(row)
     except OSError:
         return MISSING
-    ends = content if len(content) <= WHOLE else content[:ENDS] + content[-ENDS:]
-    return _number(len(content).to_bytes(8, "little") + ends)
+    return _number(len(content).to_bytes(8, "little") + content)
 
 
 def _file(path: Path) -> int:
-    """Digest of the size and the bytes of a file; of a large one, only of its first and last bytes."""
+    """Digest of the size and all bytes of a file."""
     try:
         with path.open("rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
-            content = file.read(WHOLE if size <= WHOLE else ENDS)
-            if size > WHOLE:
-                file.seek(-ENDS, os.SEEK_END)
-                content += file.read(ENDS)
+            # In blocks, so that no file has to fit into memory; the number is that of the size and the bytes as one.
+            found = hashlib.blake2b(size.to_bytes(8, "little"), digest_size=8)
+            hashlib.file_digest(file, lambda: found)
     except OSError:
         return MISSING
-    return _number(size.to_bytes(8, "little") + content)
+    return int.from_bytes(found.digest(), "little")
 
 
 def _class_changes(old: Sequence[str], new: Sequence[str]) -> list[str]:
@@ -279,14 +298,20 @@ def _row_changes(old: DataFingerprint, new: DataFingerprint, kind: str) -> dict[
     }
 
 
-def _in_words(counts: Mapping[str, int]) -> list[str]:
-    """One part of a sentence for each kind of change."""
+def _in_words(counts: Mapping[str, int], by_ends: bool = False) -> list[str]:
+    """One part of a sentence for each kind of change.
+
+    Args:
+        counts: how many rows changed in each way.
+        by_ends: whether large files had been compared by their ends, so that their numbers are others in any case.
+    """
     verbs = {name: f"{{}} {name}" for name in ("added", "removed", "relabelled")}
     found = [
         f"{counted(counts[name], 'row')} {verb.format(_was(counts[name]))}" for name, verb in verbs.items() if counts[name]
     ]
     if counts["changed"]:
-        found.append(f"{counted(counts['changed'], 'row has', 'rows have')} other contents")
+        why = ", or files above 64 KB, of which an earlier version of shortlist compared only the two ends" if by_ends else ""
+        found.append(f"{counted(counts['changed'], 'row has', 'rows have')} other contents{why}")
     if counts["moved"]:
         found.append(f"{counted(counts['moved'], 'row')} moved between splits")
     return found

@@ -187,7 +187,7 @@ def record_digest(record: dict[str, Any]) -> str:
 
 
 def data_digest(rows: Split) -> str:
-    """Digest of the ids, the labels and the contents of rows, as far as those are read cheaply: whether they are the same."""
+    """Digest of the ids, the labels and the contents of rows: whether they are the same."""
     found = hashlib.sha256(repr(list(rows.classes or ())).encode())
     found.update("\0".join(map(str, rows.ids)).encode(errors="surrogatepass"))
     found.update(rows.labels.contiguous().numpy().tobytes())
