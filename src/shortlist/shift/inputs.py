@@ -1,5 +1,6 @@
 """Shift of inputs: what each calibration row counts among new rows, learned from what tells the two apart."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,7 +95,7 @@ def _missing(log_ratios: Array) -> float:
     relative = np.exp(log_ratios - largest)
     log_mean = largest + float(np.log(relative.mean()))
     error = float(relative.std() / relative.mean()) / len(relative) ** 0.5
-    return max(0.0, 1 - float(np.exp(min(log_mean, 0.0))) * (1 + ERRORS * error))
+    return max(0.0, 1 - math.exp(min(log_mean, 0.0)) * (1 + ERRORS * error))
 
 
 def _log_odds(old: Array, new: Array, asked: Array, penalty: float) -> Array:
