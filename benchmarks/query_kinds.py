@@ -1,7 +1,8 @@
 """Queries of every kind on one index, beside a conjunction of as many labels and beside DuckDB with all columns in memory.
 
 ``python -m benchmarks query_kinds`` takes some minutes and some gigabytes of memory. DuckDB holds the same logarithms in a
-table in memory and is sent the SQL of ``to_sql``; for the conjunction also a plain sum, as one would type it.
+table in memory and is sent the SQL of ``to_sql``; for the conjunction also a plain sum, as one would type it. A *first* search
+is one for labels that no query has named before, in a process that has searched for others.
 """
 
 import random
@@ -42,11 +43,11 @@ class InMemory:
         import duckdb
         import pyarrow as pa
 
-        wide = scores.double()
         arrays = {"row": np.arange(len(scores)), "id": np.arange(len(scores)).astype(str)}
         for place in range(scores.shape[1]):
-            arrays[f"yes_{place}"] = torch.nn.functional.logsigmoid(wide[:, place]).float().numpy()
-            arrays[f"no_{place}"] = torch.nn.functional.logsigmoid(-wide[:, place]).float().numpy()
+            odds = scores[:, place].double()
+            arrays[f"yes_{place}"] = torch.nn.functional.logsigmoid(odds).float().numpy()
+            arrays[f"no_{place}"] = torch.nn.functional.logsigmoid(-odds).float().numpy()
         self.connection = duckdb.connect(config={"memory_limit": "4GB", "temp_directory": ""})
         self.connection.register("given", pa.table(arrays))
         self.connection.execute("CREATE TABLE scores AS SELECT * FROM given")
@@ -63,26 +64,51 @@ class InMemory:
         ]
 
 
-def run(rows: int = 500_000, many: int = 2_000_000, rounds: int = 7) -> None:
+def run(rows: int = 500_000, many: int = 2_000_000, rounds: int = 9) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder, setting = Path(name) / "index", f"{rows:,} rows × {LABELS} labels"
         scores = scores_of(rows)
         index = Index.build(predictions_of(scores), folder)
-        by_kind(index, setting, rounds)
-        beside_duckdb(index, InMemory(scores), folder, setting, rounds)
+        duck = InMemory(scores)
+        first(duck, folder, setting, rounds)
+        by_kind(index, setting, rounds, tuple(KINDS))
+        beside_duckdb(index, duck, folder, setting, rounds)
         shutil.rmtree(folder)
         ties(folder, scores.sigmoid().mul(50).round().div(50).clamp(0.001, 0.999).logit(), setting, rounds)
         shutil.rmtree(folder)
-        by_kind(Index.build(predictions_of(scores_of(many)), folder), f"{many:,} rows × {LABELS} labels", rounds)
+        scores, setting = scores_of(many), f"{many:,} rows × {LABELS} labels"
+        index = Index.build(predictions_of(scores), folder)
+        by_kind(index, setting, rounds, AGAINST)
+        first(InMemory(scores), folder, setting, rounds)
+
+
+def first(duck: InMemory, folder: Path, setting: str, rounds: int) -> None:
+    """A conjunction of labels that nobody has been asked for before the round, in which all are asked the same."""
+    order = random.Random(0).sample(range(LABELS), LABELS)
+    rounds = min(rounds, LABELS // LENGTH - 1)
+    opened = [Index.open(folder) for _ in range(rounds + 1)]
+
+    def query(turn: int) -> Query:
+        labels = order[LENGTH * turn : LENGTH * (turn + 1)]
+        return Query.parse(" and ".join(f'"label {place}"' for place in labels), opened[0].classes)
+
+    contenders: dict[str, Callable[[int], Any]] = {
+        "shortlist, opening the index": lambda turn: Index.open(folder).search(query(turn), BEST),
+        "shortlist, the index open": lambda turn: opened[turn].search(query(turn), BEST),
+        "DuckDB in memory, our SQL": lambda turn: duck.ask(query(turn)),
+        "DuckDB in memory, plain SQL": lambda turn: duck.plain(query(turn)),
+        "DuckDB on the same files": lambda turn: Index.open(folder).search(query(turn), BEST, engine="duckdb"),
+    }
+    race(f"{setting}, first search", contenders, rounds, {}, NAME, asked_before=False)
 
 
 def asked(index: Index, kind: str) -> Callable[[int], Query]:
     return lambda turn: Query.parse(KINDS[kind](labels_of(turn)), index.classes)
 
 
-def by_kind(index: Index, setting: str, rounds: int) -> None:
-    """Every kind beside a conjunction of five labels."""
-    queries = {kind: asked(index, kind) for kind in KINDS}
+def by_kind(index: Index, setting: str, rounds: int, kinds: tuple[str, ...]) -> None:
+    """Each of these kinds beside a conjunction of five labels."""
+    queries = {kind: asked(index, kind) for kind in kinds}
     own: dict[str, Callable[[int], Any]] = {
         kind: lambda turn, query=query: index.search(query(turn), BEST)  # type: ignore[misc]
         for kind, query in queries.items()

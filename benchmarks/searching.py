@@ -78,13 +78,20 @@ def by_command(path: Path, text: str) -> None:
 
 
 def race(
-    setting: str, contenders: dict[str, Callable[[int], Any]], rounds: int, more: dict[str, Any], benchmark: str = "searching"
+    setting: str,
+    contenders: dict[str, Callable[[int], Any]],
+    rounds: int,
+    more: dict[str, Any],
+    benchmark: str = "searching",
+    *,
+    asked_before: bool = True,
 ) -> dict[str, float]:
-    """Each with the query of its round, which it has been asked once before; ours is the first."""
+    """Each with the query of its round, which it has been asked once before, or never; ours is the first."""
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for turn in range(rounds + 1):  # the first warms up
         for name, run in contenders.items():
-            run(turn)
+            if asked_before:
+                run(turn)
             start = time.perf_counter()
             run(turn)
             times[name] += [time.perf_counter() - start] if turn else []
