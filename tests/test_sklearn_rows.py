@@ -156,6 +156,13 @@ def test_p_values_are_those_of_the_definition_and_decide_the_sets(rule, weights)
         assert (own <= values[:30]).all()
 
 
+def test_p_values_by_group_decide_the_sets_too():
+    model = classifier("lac:0.2,by:site:9").fit(X, Y, groups=SITE)
+    values = model.p_values(X, groups=SITE)
+    np.testing.assert_array_equal(model.predict_set(X, groups=SITE), values > 0.2)
+    assert (values != model.p_values(X, groups=np.roll(SITE, 1))).any()
+
+
 def test_p_values_of_folds_decide_the_sets_too():
     model = classifier("lac:0.2", cv=4).fit(X, Y)
     np.testing.assert_array_equal(model.predict_set(X), model.p_values(X) > 0.2)
@@ -167,7 +174,7 @@ def test_p_values_of_folds_decide_the_sets_too():
     [
         ("top-k:2", "p_values: expected a conformal rule .*, got top-k:2"),
         ("lac:0.1,pac:0.05", "p_values: expected a conformal rule .*, got lac:0.1,pac:0.05"),
-        ("lac:0.1,by:predicted", "p_values: expected a rule with one threshold for all rows, without groups"),
+        ("lac:0.1,by:predicted:1:20", "p_values: expected groups with thresholds of their own"),
         (aps(0.1, torch.Generator().manual_seed(0)), "p_values: expected aps:0.1.* with a seed"),
     ],
 )

@@ -182,6 +182,12 @@ def randomised_calibration(scores_of, classwise=False):
     return sets
 
 
+def p_values(scores, target, asked):
+    """(1 + the number of scores at the labels that are at least as large) / (n + 1), for each score of a new row."""
+    own = [scores[i, y] for i, y in enumerate(target)]
+    return [(1 + sum(value >= score for value in own)) / (len(own) + 1) for score in asked]
+
+
 def chosen_rows(n):
     """The fifth of n rows that a penalty is chosen on: by one number of [0, 1) for each, which follows from its place alone."""
     return np.array([(splitmix(((i + 1) * GOLDEN + 0x5EED) & MASK) >> 11) / 2**53 < 0.2 for i in range(n)])

@@ -2,7 +2,8 @@
 
 The p-value of a label is the share of values at least as extreme as its own, among those of the calibration rows and itself:
 ``(1 + #{calibration values at least as extreme}) / (n + 1)``. A conformal rule returns exactly the labels whose p-value exceeds
-α, so the values of one fit give the sets for every α. Where rows count by weights, so do they here (Tibshirani, Barber, Candès,
+α, so the values of one fit give the sets for every α. By group, a group with a threshold of its own is compared with its own
+calibration rows, other rows with all of them. Where rows count by weights, so do they here (Tibshirani, Barber, Candès,
 Ramdas, "Conformal prediction under covariate shift", 2019).
 
 Vovk, Gammerman, Shafer, "Algorithmic learning in a random world", 2005, section 2.2.
@@ -20,17 +21,17 @@ from shortlist.checks import check_values
 from shortlist.errors import InputError, NotFittedError
 from shortlist.predictions import Predictions
 from shortlist.row_names import check_same_rows
-from shortlist.sets.batches import Batches, as_probs
+from shortlist.sets.batches import Batch, Batches, as_probs, check_no_groups
 from shortlist.sets.conformal import AverageError, ErrorPerClass, conformal_rank
 from shortlist.sets.constraints import values_of_rows
 from shortlist.sets.gates import answered
-from shortlist.sets.groups import ALL
+from shortlist.sets.groups import ALL, Found, Groups
 from shortlist.sets.ladder import Ladder
 from shortlist.sets.rule import SetRule
 from shortlist.sets.weighted_fit import Search, fit_gate, gathered
 from shortlist.sets.weighted_rows import most_voted, relabelled
 from shortlist.sets.weighting import Weights, as_weights
-from shortlist.tensors import blocks_of
+from shortlist.tensors import blocks_of, is_single_label
 
 CONFORMAL = (AverageError, ErrorPerClass)
 
@@ -39,8 +40,8 @@ def why_none(rule: SetRule) -> str | None:
     """Why a rule can keep no values of calibration rows, and so has no p-values, as the rest of a message; None if it can."""
     if type(rule.constraint) not in CONFORMAL:
         return f"expected a conformal rule (lac, aps, raps, pas, sure-node, classwise), got {rule.text}"
-    if rule.groups is not None:
-        return f"expected a rule with one threshold for all rows, without groups, got {rule.text}"
+    if rule.groups is not None and rule.groups.shrink is not None:
+        return f"expected groups with thresholds of their own, which p-values go with, not shrunk, got {rule.text}"
     if rule.ordering.generator is not None:
         return f"expected {rule.text} with a seed, whose draws can be repeated, got a generator"
     return None
@@ -63,15 +64,25 @@ def keep_values(rule: SetRule, rows: Batches, weights: Weights | None) -> None:
     values = torch.cat([part.values.double().cpu() for part in found])
     order = values.argsort()
     rule.kept = values[order]
-    groups = [part.groups.cpu() for part in found if part.groups is not None]
-    rule.kept_labels = torch.cat(groups)[order] if groups else None
+    labels = [part.groups.cpu() for part in found if part.groups is not None]
+    rule.kept_labels = torch.cat(labels)[order] if labels else None
+    if rule.groups is not None:
+        codes = torch.cat([_codes_of_labels(rule.groups, batch) for batch in rows.whole_rows()])
+        rule.kept_groups = codes[order]
+
+
+def _codes_of_labels(groups: Groups, batch: Batch) -> Tensor:
+    """The number of the group of each label of these rows."""
+    codes, target = groups.codes(batch.groups, batch.probs), batch.labels.cpu()
+    return codes if is_single_label(target) else codes.repeat_interleave(target.sum(1))
 
 
 def _keep_weighted(rule: SetRule, rows: Batches, weights: Weights) -> None:
     """The same with what each value counts for, in whole numbers."""
     if weights.votes is not None:
         rows = relabelled(rows, lambda batch: most_voted(batch, weights))
-    entries = gathered(rule.constraint, rule.ordering, rule.ordering.calibrating(rows), weights)[ALL]
+    rows = rule.ordering.calibrating(rows)
+    entries = gathered(rule.constraint, rule.ordering, rows, weights)[ALL]
     search = Search.among(rule.constraint, rule.ordering, entries, weights, rows.classes or 0)
     order = np.argsort(entries.values, kind="stable")
     rule.kept = torch.from_numpy(entries.values[order].astype(np.float64))
@@ -79,13 +90,19 @@ def _keep_weighted(rule: SetRule, rows: Batches, weights: Weights) -> None:
     rule.kept_new = torch.tensor(search.new)
     if rule.constraint.per_class:
         rule.kept_labels = torch.from_numpy(entries.labels[order])
+    if rule.groups is not None:
+        known = [(batch.row_numbers.cpu(), rule.groups.codes(batch.groups, batch.probs)) for batch in rows.whole_rows()]
+        numbers, codes = (torch.cat(parts) for parts in zip(*known, strict=True))
+        of_row = torch.zeros(int(numbers.max()) + 1, dtype=torch.int64).scatter(0, numbers, codes)
+        rule.kept_groups = of_row[torch.from_numpy(entries.rows[order])]
 
 
 @torch.no_grad()
-def p_values(rule: SetRule, probs: Any, weights: Any = None) -> Any:
+def p_values(rule: SetRule, probs: Any, weights: Any = None, groups: Any = None) -> Any:
     """See :meth:`SetRule.p_values`."""
     _check_kept(rule)
     if isinstance(probs, Predictions):
+        check_no_groups(groups, probs)
         rule.check_reads(probs)
         rule.check_origin(probs)
         if rule.ordering.randomized:
@@ -94,15 +111,21 @@ def p_values(rule: SetRule, probs: Any, weights: Any = None) -> Any:
     rule.check_classes(matrix)
     if not isinstance(probs, Predictions):
         check_values(matrix, "probabilities" if rule.needs_probabilities else "scores")
+    given = rule.groups_in(probs) if isinstance(probs, Predictions) else rule.checked_groups(probs, groups, len(matrix))
     check_same_rows(probs, weights, "weights")
     own = None if weights is None else rule.weighting.whole(as_weights(weights, shape=(len(matrix),)))
     found = torch.empty(matrix.shape, dtype=torch.float64, device=matrix.device)
     draws = rule.ordering.row_draws()
+    codes = torch.zeros(len(matrix), dtype=torch.int64) if rule.groups is None else rule.groups.codes(given, matrix)
+    samples = {code: _samples(rule, matrix.shape[1], code) for code in codes.unique().tolist()}
     for block in blocks_of(matrix):
         values = rule.ordering.drawn(matrix[block], None if draws is None else draws(matrix[block])).double()
-        for column, sample in _samples(rule, matrix.shape[1]):
-            new = sample.new if own is None else own[block, None]
-            found[block, column] = _shares(values[:, column].contiguous(), sample, new, rule.ordering.descending)
+        for code in codes[block].unique().tolist():
+            rows = slice(None) if len(samples) == 1 else (codes[block] == code).nonzero().squeeze(1).to(matrix.device)
+            for column, sample in samples[code]:
+                new = sample.new if own is None else own[block, None]
+                shares = _shares(values[rows][:, column].contiguous(), sample, new, rule.ordering.descending)
+                found[block][rows, column] = shares
     if isinstance(probs, Tensor | Predictions):
         return found
     if hasattr(probs, "columns") and hasattr(probs, "index"):
@@ -113,7 +136,9 @@ def p_values(rule: SetRule, probs: Any, weights: Any = None) -> Any:
 def nested(rule: SetRule, alphas: Iterable[Any]) -> list[SetRule]:
     """The same rule for each of these errors, from the values that one fit has kept: no row is read again.
 
-    Thresholds are those of a fit with each error. Sets are nested: a smaller error returns every label that a larger one does.
+    Thresholds are those of a fit with each error, also of the groups; for ``raps:ALPHA:auto`` with the penalty that was chosen
+    for the error of the fit. Sets are nested: a smaller error returns every label that a larger one does, in groups as long as
+    the same ones have thresholds of their own.
 
     Args:
         rule: conformal, fitted with ``keep=True``.
@@ -134,12 +159,36 @@ def _at(rule: SetRule, alpha: Any) -> SetRule:
     other = rule.twin()
     other.constraint = type(rule.constraint)(alpha)
     old, new = f":{rule.constraint.alpha!s}", f":{other.constraint.alpha!s}"
-    other.text = rule.text.replace(old, new, 1) if old in rule.text else f"{rule.text} at {alpha!s}"
-    worst, level = rule.ordering.worst(), other.constraint.level
-    cuts = [cut for _, sample in _samples(rule, rule.threshold.numel()) for cut in sample.quantiles(level, rule, worst)]
-    threshold = torch.tensor(cuts if rule.threshold.ndim else cuts[0], dtype=torch.float64, device=rule.threshold.device)
+    chosen = not rule.ordering.in_rounds and other.constraint.level != rule.constraint.level  # a fit would choose again
+    other.text = f"{rule.text} at {alpha!s}" if chosen or old not in rule.text else rule.text.replace(old, new, 1)
+    level, several = other.constraint.level, bool(rule.threshold.ndim)
+    cuts = _quantiles(rule, level, [sample for _, sample in _samples(rule, rule.threshold.numel())])
+    threshold = torch.tensor(cuts if several else cuts[0], dtype=torch.float64, device=rule.threshold.device)
     other.threshold, other.notes, other.calibrated = threshold, (), None
+    if other.groups is not None:
+        found = _found_at(rule, level, rule.threshold.numel() if several else None)
+        other.notes = other.groups.take(found, threshold.cpu(), other.groups.least_rows(other.constraint))
     return other
+
+
+def _found_at(rule: SetRule, level: Fraction, classes: int | None) -> dict[str, Found]:
+    """What is found for each group with this error, for as many classes, or for all labels together."""
+    assert rule.groups is not None
+    if rule.kept_weights is not None:
+        raise InputError(
+            f"rule: expected {rule.text} fitted without weights and votes, or a rule without groups: fit it with each error"
+        )
+    found = {}
+    for code, name in enumerate(rule.groups.names):
+        own = [_sample(rule, label, code) for label in ([None] if classes is None else range(classes))]
+        cuts, sizes = _quantiles(rule, level, own), [len(sample.values) for sample in own]
+        rows = int(rule.groups.fitted_buffer("rows")[code])
+        found[name] = Found(cuts[0], sizes[0], rows) if classes is None else Found(cuts, sizes, rows)
+    return found
+
+
+def _quantiles(rule: SetRule, level: Fraction, samples: "list[_Sample]") -> list[float]:
+    return [cut for sample in samples for cut in sample.quantiles(level, rule, rule.ordering.worst())]
 
 
 class _Sample(NamedTuple):
@@ -172,18 +221,33 @@ class _Sample(NamedTuple):
         return [float(one) for one in ladder.quantiles(level, self.new.tolist(), worst)]
 
 
-def _samples(rule: SetRule, classes: int) -> list[tuple[slice, _Sample]]:
-    """The kept values for each column, or for all columns together."""
+def _samples(rule: SetRule, classes: int, code: int | None = None) -> list[tuple[slice, _Sample]]:
+    """The kept values that each column is compared with, or all columns together, in rows of the group of this number."""
+    by_class = rule.kept_labels is not None
+    own = torch.zeros(classes, dtype=torch.bool)
+    if rule.groups is not None and code is not None and code < len(rule.groups.names):
+        own = rule.groups.fitted_buffer("own")[code].cpu().expand(classes)
+    if not by_class and bool((own == own[0]).all()):
+        return [(slice(None), _sample(rule, None, code if own[0] else None))]
+    return [
+        (slice(label, label + 1), _sample(rule, label, code if own[label] else None, by_class=by_class))
+        for label in range(classes)
+    ]
+
+
+def _sample(rule: SetRule, label: int | None, code: int | None, *, by_class: bool = True) -> _Sample:
+    """The kept values of a label, or of all, among the rows of a group, or among all, and the weight of a new row with it."""
     assert rule.kept is not None
-    one = torch.ones(1, dtype=torch.int64) if rule.kept_new is None else rule.kept_new
-    if rule.kept_labels is None:
-        return [(slice(None), _Sample(rule.kept, rule.kept_weights, one))]
-    found = []
-    for label in range(classes):
-        own = rule.kept_labels == label
-        weights, new = None if rule.kept_weights is None else rule.kept_weights[own], one if len(one) == 1 else one[[label]]
-        found.append((slice(label, label + 1), _Sample(rule.kept[own], weights, new)))
-    return found
+    chosen = torch.ones_like(rule.kept, dtype=torch.bool)
+    if label is not None and by_class:
+        assert rule.kept_labels is not None
+        chosen &= rule.kept_labels == label
+    if code is not None:
+        assert rule.kept_groups is not None
+        chosen &= rule.kept_groups == code
+    new = torch.ones(1, dtype=torch.int64) if rule.kept_new is None else rule.kept_new
+    new = new if label is None or len(new) == 1 else new[[label]]
+    return _Sample(rule.kept[chosen], None if rule.kept_weights is None else rule.kept_weights[chosen], new)
 
 
 def _shares(values: Tensor, sample: _Sample, new: Tensor, descending: bool) -> Tensor:

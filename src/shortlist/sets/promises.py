@@ -12,8 +12,9 @@ from shortlist.sets.groups import Groups
 from shortlist.sets.orderings import Ordering
 from shortlist.sets.weighting import MEANINGS, Weighting
 
-# Values of the calibration rows, if they are asked for: in order, with their labels, their weights, and that of a new row.
-KEPT = ("kept", "kept_labels", "kept_weights", "kept_new")
+# Values of the calibration rows, if they are asked for: in order, with their labels, weights and groups, and the weight of a
+# new row.
+KEPT = ("kept", "kept_labels", "kept_weights", "kept_new", "kept_groups")
 
 
 class Promises(Fitted):
@@ -31,6 +32,7 @@ class Promises(Fitted):
     kept_labels: Tensor | None
     kept_weights: Tensor | None
     kept_new: Tensor | None
+    kept_groups: Tensor | None
     text: str
 
     def __init__(self) -> None:
@@ -40,7 +42,7 @@ class Promises(Fitted):
 
     def forget_kept(self) -> None:
         """Keep no values of calibration rows."""
-        self.kept = self.kept_labels = self.kept_weights = self.kept_new = None
+        self.kept = self.kept_labels = self.kept_weights = self.kept_new = self.kept_groups = None
 
     @property
     def needs_fit(self) -> bool:
@@ -116,17 +118,19 @@ class Promises(Fitted):
             parts.append(f"all this for the rows that are answered: {self.gate.guarantee}")
         return "; ".join(parts) + "."
 
-    def p_values(self, probs: Any, weights: Any = None) -> Any:
+    def p_values(self, probs: Any, weights: Any = None, groups: Any = None) -> Any:
         """The p-value of every label, float64 (N, C), of a conformal rule that was fitted with ``keep=True``.
 
         It is the share of values at least as extreme as that of the label, among those of the calibration rows and itself:
         ``(1 + #{calibration values at least as extreme}) / (n + 1)``. Before the cap, the floor and the gate, a label is in the
-        set if and only if its p-value exceeds alpha. Class by class, values are compared with those of the rows of that class.
+        set if and only if its p-value exceeds alpha. Class by class, values are compared with those of the rows of that class,
+        and by group with those of the group, where it has a threshold of its own, else with those of all rows.
         Where calibration rows count by weights, so do these shares, and the new row counts by its own weight.
 
         Args:
             probs: as for the rule itself; the answer has the same form.
             weights: as for the rule itself: by default a new row counts as much as the heaviest calibration row.
+            groups: as for the rule itself.
 
         >>> from shortlist.sets import lac
         >>> rule = lac(0.5).fit([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]], [0, 1, 1], keep=True)
@@ -137,7 +141,7 @@ class Promises(Fitted):
         from shortlist.sets.rule import SetRule
 
         assert isinstance(self, SetRule)
-        return p_values(self, probs, weights)
+        return p_values(self, probs, weights, groups)
 
     def __repr__(self) -> str:
         threshold = self._buffers["threshold"]

@@ -200,6 +200,14 @@ class SetRule(FittedInRounds):
         """The group of each of these rows, if the rule has groups that are a column."""
         return None if self.column is None else predictions.columns.get(self.column)
 
+    def checked_groups(self, probs: Any, groups: Any, rows: int) -> Array | None:
+        """The group of each of so many rows that were given as a matrix; unknown ones are told."""
+        self._check_wants(groups)
+        check_same_rows(probs, groups, "groups")
+        found = None if groups is None else as_column(groups, rows, "groups")
+        self._say_unknown(found, rows)
+        return found
+
     def _check_wants(self, groups: Any) -> None:
         """Raise an error if groups are given to a rule that would ignore them."""
         if groups is not None and self.column is None:
@@ -241,13 +249,10 @@ class SetRule(FittedInRounds):
             self.check_origin(probs)
             own = None if weights is None else as_weights(weights, shape=(len(probs),))
             return self.in_blocks()(as_probs(probs.plausibility()), probs.scores, probs.quality, self.groups_in(probs), own)
-        self._check_wants(groups)
         values = as_probs(probs)
         check_same_rows(probs, quality, "quality")
         quality = None if quality is None else as_quality(quality, len(values))
-        check_same_rows(probs, groups, "groups")
-        groups = None if groups is None else as_column(groups, len(values), "groups")
-        self._say_unknown(groups, len(values))
+        groups = self.checked_groups(probs, groups, len(values))
         self.check_classes(values)
         check_same_origin(self.text, self.origin, probs)
         check_values(values, "probabilities" if self.needs_probabilities else "scores")

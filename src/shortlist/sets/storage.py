@@ -117,7 +117,7 @@ def _fill(rule: SetRule, names: Any, tensors: Mapping[str, Tensor]) -> None:
     if unknown:
         raise InputError(f"expected no tensors but its own, got {listed(unknown)}")
     rule.ordering.check_buffers()
-    _check_kept(rule.kept, rule.kept_labels)
+    _check_kept(rule.kept, rule.kept_labels, rule.kept_groups)
     if rule.gate is not None:
         rule.gate.check_threshold()
     rule.weighting.check_buffers()
@@ -125,12 +125,13 @@ def _fill(rule: SetRule, names: Any, tensors: Mapping[str, Tensor]) -> None:
         rule.groups.check_buffers(rule.threshold)
 
 
-def _check_kept(values: Tensor | None, labels: Tensor | None) -> None:
-    """Raise an error unless these can be the values of calibration rows, in order, and the labels that they belong to."""
+def _check_kept(values: Tensor | None, labels: Tensor | None, groups: Tensor | None) -> None:
+    """Raise an error unless these can be the values of calibration rows, in order, and what they belong to."""
     if values is not None and (values.dtype != torch.float64 or values.ndim != 1 or not bool((values.diff() >= 0).all())):
         raise InputError(f"kept: expected float64 (n,) in increasing order, got {shape_of(values)}")
-    if labels is not None and (values is None or labels.dtype != torch.int64 or labels.shape != values.shape):
-        raise InputError(f"kept_labels: expected int64, one for each value, got {shape_of(labels)}")
+    for name, part in (("kept_labels", labels), ("kept_groups", groups)):
+        if part is not None and (values is None or part.dtype != torch.int64 or part.shape != values.shape):
+            raise InputError(f"{name}: expected int64, one for each value, got {shape_of(part)}")
 
 
 def _notes(notes: Any) -> tuple[str, ...]:

@@ -215,13 +215,14 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         sets: Array = self.rule_(self.predict_proba(X), *beside)
         return sets
 
-    def p_values(self, X: Any, weights: Any = None) -> Array:
-        """The p-value of every label, float64 (rows, classes), of a conformal rule with one threshold for all rows.
+    def p_values(self, X: Any, groups: Any = None, weights: Any = None) -> Array:
+        """The p-value of every label, float64 (rows, classes), of a conformal rule.
 
         A label is in the set if and only if its p-value exceeds alpha, before the cap, the floor and the gate.
 
         Args:
             X: (rows, features).
+            groups: the group of each row, as for :meth:`predict_set`.
             weights: what each row counts for, as for :meth:`predict_set`.
 
         >>> from sklearn.datasets import load_iris
@@ -235,13 +236,13 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         """
         check_is_fitted(self)
         if isinstance(self.rule_, CrossConformal):
-            Beside.of(X, self.rule_.rules[0], None, None, weights).check_none()
+            Beside.of(X, self.rule_.rules[0], None, groups, weights).check_none()
             return self.rule_.p_values(self._probs_by_fold(X))
         reason = why_none(self.rule_)
         if reason is not None:
             raise InputError(f"p_values: {reason}")
-        check_same_rows(X, weights, "weights")
-        found: Array = self.rule_.p_values(self.predict_proba(X), weights)
+        beside = Beside.of(X, self.rule_, None, groups, weights)
+        found: Array = self.rule_.p_values(self.predict_proba(X), beside.weights, beside.groups)
         return found
 
     def _probs_by_fold(self, X: Any) -> list[Array]:
