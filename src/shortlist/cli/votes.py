@@ -20,7 +20,9 @@ OUT = (
 @written_in("voting")
 def votes(
     table: Annotated[Path, typer.Argument(metavar="VOTES", help=VOTES)],
-    rule: Annotated[str, typer.Option("--rule", "-r", metavar="RULE", help="adaptive, majority or dawid-skene.")] = "adaptive",
+    rule: Annotated[
+        str | None, typer.Option("--rule", "-r", metavar="RULE", help="adaptive (the default), majority or dawid-skene.")
+    ] = None,
     b0: Annotated[
         float | None, typer.Option("--b0", help="adaptive: the weight of a new user. There is no published value.")
     ] = None,
@@ -40,6 +42,21 @@ def votes(
     missing: Annotated[
         str, typer.Option("--missing", metavar="HOW", help="Rows with an empty cell: refuse (fail) or drop.")
     ] = "refuse",
+    counts: Annotated[
+        Path | None,
+        typer.Option(
+            "--counts",
+            metavar="FILE",
+            help="Write the rows of --scores that have votes, with the number of votes for each class in columns votes_CLASS, "
+            "which a rule is fitted on with --votes-key 'votes_*' of `sets`. Alone, it needs no rule of aggregation.",
+        ),
+    ] = None,
+    scores: Annotated[
+        Path | None, typer.Option("--scores", metavar="FILE", help="--counts: scores whose rows are called as the items.")
+    ] = None,
+    scores_key: options.ScoresKey = None,
+    ids_key: options.IdsKey = None,
+    classes: options.Classes = None,
     strict: options.Strict = False,
 ) -> None:
     """Aggregate votes into one label for each item: by an adaptive weighted majority, a plain majority, or Dawid-Skene."""

@@ -7,6 +7,8 @@ import typer
 
 from shortlist.cli.console import Outcome, noticed, say, show, warn
 from shortlist.cli.outputs import check_outputs
+from shortlist.cli.prepare import Reading
+from shortlist.cli.vote_counts import Counting
 from shortlist.data.votes import Aggregation, Votes, adaptive_majority, dawid_skene, plain_majority
 from shortlist.errors import InputError
 from shortlist.report import Table
@@ -23,7 +25,7 @@ MISSING: dict[str, Literal["refuse", "drop"]] = {"refuse": "refuse", "drop": "dr
 
 def votes(
     table: Path,
-    rule: str,
+    rule: str | None,
     b0: float | None,
     theta: float | None,
     out: Path | None,
@@ -33,6 +35,11 @@ def votes(
     label_column: str,
     author_column: str | None,
     missing: str,
+    counts: Path | None,
+    scores: Path | None,
+    scores_key: str | None,
+    ids_key: str | None,
+    classes: Path | None,
     strict: bool,
 ) -> None:
     """Aggregate votes into one label for each item: by an adaptive weighted majority, a plain majority, or Dawid-Skene."""
@@ -43,7 +50,11 @@ def votes(
             raise InputError(f"{option}: expected a name that ends in .csv or .parquet, got {path}")
     if missing not in MISSING:
         raise InputError(f"--missing: expected {' or '.join(MISSING)}, got {missing}")
-    check_outputs([out, users], [table])
+    check_outputs([out, users, counts], [table, scores, classes])
+    counting = None
+    if counts is not None or scores is not None:
+        counting = Counting.of(counts, scores, Reading(scores_key, ids_key=ids_key, classes=classes))
+    only_counts = counting is not None and (rule, b0, theta, out, users) == (None,) * 5
     found: list[str] = []
     page: PageVotes | None = None
     with noticed(found):
@@ -53,7 +64,15 @@ def votes(
         else:
             columns = {"user": user_column, "item": item_column, "label": label_column, "author": author_column}
             read = Votes.read(table, **columns, missing=MISSING[missing])  # type: ignore[arg-type]
-        result = _aggregated(read, rule, b0, theta)
+        if counting is not None:
+            counting.write(read)
+        result = None if only_counts else _aggregated(read, rule or RULES[0], b0, theta)
+    if result is None:
+        for note in dict.fromkeys([*read.notes, *found]):
+            warn(note)
+        if strict and (found or read.notes):
+            raise typer.Exit(Outcome.WARNED)
+        return
     result = result if page is None else page.settled(result)
     if out is not None and store is not None and as_dataset:
         _write_dataset(store, result, out)

@@ -66,7 +66,7 @@ def weights(
     copy_with_columns(calibration, out, old, {weights_key: found})
     say(
         f"the {len(old):,} calibration rows count like {effective:,.0f} among the {len(rows):,} new ones → {out}; next: "
-        f"shortlist sets {new} -c {out} --weights-key {weights_key}"
+        f"shortlist sets {new} -c {out} --weights-key {weights_key} --rule lac:0.1"
     )
 
 

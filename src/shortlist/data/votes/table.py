@@ -15,7 +15,7 @@ from shortlist.data.votes.reading import read_columns
 from shortlist.data.votes.tally import Tally
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.tensors import Array, as_tensor
-from shortlist.words import counted
+from shortlist.words import counted, shown
 
 Missing: TypeAlias = Literal["refuse", "drop"]
 
@@ -137,6 +137,34 @@ class Votes:
             votes, notes=(f"{counted(dropped, 'row has', 'rows have')} an empty cell: dropped, as asked", *votes.notes)
         )
 
+    def counts(self, items: Any, labels: Any) -> Array:
+        """How many votes there are on each of these items for each of these labels, ``float64 (N, C)``, to fit a rule on.
+
+        Items without votes have zeros. Votes on other items are left out; so are those for other labels, with a warning.
+
+        Args:
+            items: names of the items, in the order of the rows: the ids of predictions.
+            labels: names of the labels, in the order of the columns: the classes of predictions.
+
+        >>> votes = Votes.from_arrays(user=["ann", "bob", "ann"], item=[7, 7, 8], label=["oak", "ash", "oak"])
+        >>> votes.counts(["8", "7", "9"], ["ash", "oak"])
+        array([[0., 1.],
+               [1., 1.],
+               [0., 0.]])
+        """
+        rows, columns = _places(self.items, items)[self.item], _places(self.labels, labels)[self.label]
+        if (rows < 0).all():
+            raise InputError(f"items: expected items of the votes, such as {shown(plain(self.items[self.item[0]]))}, got none")
+        known = rows >= 0
+        other = known & (columns < 0)
+        if other.any():
+            name = shown(plain(self.labels[self.label[int(other.argmax())]]))
+            left = counted(int(other.sum()), "vote is for a label", "votes are for labels")
+            warnings.warn(f"{left} that the classes lack, the first for {name}: left out", ShortlistWarning, stacklevel=2)
+        found = np.zeros((len(items), len(labels)))
+        np.add.at(found, (rows[known & ~other], columns[known & ~other]), 1)
+        return found
+
     def __len__(self) -> int:
         return len(self.user)
 
@@ -149,6 +177,12 @@ class Votes:
     def tally(self) -> Tally:
         """The same votes ordered by item and label, ordered when first asked for."""
         return Tally.of(self)
+
+
+def _places(names: Array, wanted: Any) -> Array:
+    """The place of each name among those that are wanted, as texts; -1 if it is not there."""
+    places = {str(name): place for place, name in enumerate(wanted)}
+    return np.array([places.get(str(name), -1) for name in names.tolist()], np.int64)
 
 
 def _flags(author: Any, rows: int) -> Array:
