@@ -96,6 +96,24 @@ def test_votes_count_by_their_share():
     assert quiet(parse_rule("aps:0.2:random"), probs, votes).fitted
 
 
+def test_votes_are_covered_by_the_rule_fitted_on_votes_where_the_rule_fitted_on_majorities_falls_short():
+    """Three votes a row, drawn from its probabilities, so that the coverage of a new vote is the sum of those in the set.
+
+    The coverage of one calibration has a standard deviation of at most 0.02, the mean of 40 one of 0.0032: 0.0125 below what
+    was asked for would be a chance of 1 in 10,000.
+    """
+    random, covered = np.random.default_rng(0), {"majority": [], "votes": []}
+    for _ in range(40):
+        probs, new = random.dirichlet(np.ones(5), 300), random.dirichlet(np.ones(5), 1000)
+        cast = random.multinomial(3, probs).astype(float)
+        for name, target in (("majority", cast.argmax(1)), ("votes", cast)):
+            sets = lac(0.1).fit(probs, target).predict(new)
+            covered[name].append((sets * new).sum(1).mean())
+    assert np.std(covered["votes"], ddof=1) < 0.02
+    assert np.mean(covered["votes"]) > 0.9 - 0.0125
+    assert np.mean(covered["majority"]) < 0.9 - 0.03
+
+
 def test_every_source_gives_the_same_fit():
     probs, target, weights = rows()
     expected = quiet(lac(0.2), probs, target, weights=weights).threshold
