@@ -94,7 +94,7 @@ def _missing(log_ratios: Array) -> float:
     largest = float(log_ratios.max())
     relative = np.exp(log_ratios - largest)
     log_mean = largest + float(np.log(relative.mean()))
-    error = float(relative.std() / relative.mean()) / len(relative) ** 0.5
+    error = float(relative.std() / relative.mean()) / math.sqrt(len(relative))
     return max(0.0, 1 - math.exp(min(log_mean, 0.0)) * (1 + ERRORS * error))
 
 
