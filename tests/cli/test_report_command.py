@@ -2,8 +2,10 @@
 
 import re
 import shutil
+from dataclasses import replace
 
 import pytest
+import torch
 
 import shortlist
 from shortlist import Predictions, Run
@@ -111,9 +113,27 @@ def test_the_source_of_the_data_is_named_without_the_folders_above():
     assert short_source("flora") == "flora"
 
 
-def test_the_report_says_whether_its_rows_are_like_the_calibration_rows(run, old, new, tmp_path):
-    for path, words in ((new, "nothing differs"), (tmp_path / "odd.safetensors", "are not like the calibration rows")):
-        if path != new:
-            draw(seed=2, sharpness=0.5).save(path)
-        assert run("report", path, "--rule", "lac:0.2", "--calibration", old, "--out", "page.html").code == 0
-        assert words in (tmp_path / "page.html").read_text(encoding="utf-8")
+def test_rows_that_are_like_the_calibration_rows_are_a_remark_and_others_a_warning(run, old, new, tmp_path):
+    odd = tmp_path / "odd.safetensors"
+    draw(seed=2, sharpness=0.5).save(odd)
+    wanted = ("--rule", "lac:0.2", "--calibration", old, "--out", "page.html", "--strict")
+    calm, page = run("report", new, *wanted), (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert (calm.code, "nothing differs" in page, 'class="warning"' in page) == (0, True, False)
+    changed, page = run("report", odd, *wanted), (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert changed.code == 3
+    (warning,) = [part for part in page.split('<p class="warning"')[1:] if "are not like the calibration rows" in part]
+    assert "fit the rule on 1,537 labelled rows like them" in warning
+    assert page.index("are not like the calibration rows") < page.index("<h2")
+    assert page.count("are not like the calibration rows") == 1
+    assert "are not like the calibration rows" in " ".join(changed.err.split())
+
+
+def test_rows_that_a_watch_does_not_take_are_a_remark_that_says_why(run, tmp_path):
+    for name, seed in (("old", 1), ("new", 2)):
+        rows = draw(seed=seed)
+        marks = torch.nn.functional.one_hot(rows.target, rows.num_classes).bool() & (torch.arange(len(rows)) % 5 > 0)[:, None]
+        replace(rows, target=marks).save(tmp_path / f"{name}.safetensors")
+    wanted = ("--rule", "lac:0.2,gate:0.5", "--calibration", tmp_path / "old.safetensors", "--out", "page.html")
+    assert run("report", tmp_path / "new.safetensors", *wanted).code == 0
+    remark = (tmp_path / "page.html").read_text(encoding="utf-8").partition("were not compared with the calibration rows")[2]
+    assert "gate" in remark[:200]

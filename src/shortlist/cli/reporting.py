@@ -84,7 +84,7 @@ def report(
     with fitting.engine.pool() as pool:
         prepared, evaluations = measured_all(scores, reading, fitting, settings, called, people, pool)
     remarks = [text for one in prepared for text in one.notes]
-    remarks += _comparisons(scores, prepared, fitting, reading)
+    remarks += _comparisons(scores, prepared, fitting, reading, called)
     if own is not None:
         title = title or own.recipe.title
         remarks = [*own.remarks, *remarks]
@@ -106,16 +106,21 @@ def report(
     finish(prepared, strict)
 
 
-def _comparisons(scores: list[Path], prepared: list[Prepared], fitting: Fitting, reading: Reading) -> list[str]:
-    """For each evaluation whose calibration rows are in a file, whether its rows are like them."""
+def _comparisons(
+    scores: list[Path], prepared: list[Prepared], fitting: Fitting, reading: Reading, called: str | None
+) -> list[str]:
+    """For each evaluation whose calibration rows are in a file, whether its rows are like them.
+
+    Where they are not, that is a warning of the evaluation rather than a remark.
+    """
     found = []
     for n, (path, name) in enumerate(zip(scores, short_names(scores), strict=True)):
         run = run_at(path)
         rows = fitting.calibration[n] if fitting.calibration else None if run is None else run.calibration_path
         for one in prepared:
-            if rows is not None and one.source in (name, path.stem) and not fitting.same_rows:
-                sentence = compared(one.rule, reading.load(rows), one.predictions)
-                found += [] if sentence is None else [f"{one.name}: {sentence}"]
+            if rows is not None and one.source in (name, path.stem, called) and not fitting.same_rows:
+                told = compared(one.rule, reading.load(rows), one.predictions)
+                (one.warnings if told.differs else found).append(f"{one.name}: {told}")
     return found
 
 

@@ -12,11 +12,13 @@ from shortlist.errors import InputError
 from shortlist.evaluation.tally import BINS
 from shortlist.models.artefact import load_about, load_inputs, load_rule
 from shortlist.models.classifier import Classifier
+from shortlist.predictions import Predictions
 from shortlist.recipes.comparison import compare_with_published
 from shortlist.report import Comparison, DistanceToOptimum, EvaluationReport, Optimum, evaluate, write_report
 from shortlist.report.pictures import PagePictures
 from shortlist.runs.facts import run_facts
 from shortlist.sets import SetRule
+from shortlist.shift import compared
 from shortlist.training.run_folder import TEST, RunFolder
 
 
@@ -118,6 +120,8 @@ class Run(RunFolder):
         target = self.report_path if path is None else Path(path)
         evaluation = self.evaluate()
         shown, remark = self.page_pictures() if pictures is True else (pictures or None, None)
+        told = compared(self.rule, Predictions.load(self.calibration_path), self.predictions(TEST))
+        sentence = f"{evaluation.name}: {told}"
         write_report(
             evaluation,
             target,
@@ -125,7 +129,8 @@ class Run(RunFolder):
             history=self.history,
             optimum=self.optimum,
             published=self.comparison(evaluation),
-            remarks=[*self.remarks, *([remark] if remark else [])],
+            warnings=[sentence] if told.differs else [],
+            remarks=[*self.remarks, *([] if told.differs else [sentence]), *([remark] if remark else [])],
             pictures=shown,
             facts={evaluation.name: self.facts},
         )

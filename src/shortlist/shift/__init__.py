@@ -5,7 +5,7 @@ A :class:`Watch` says when rows are not what the calibration rows were. Where on
 """
 
 from shortlist.shift.alarms import Alarm
-from shortlist.shift.comparison import compared
+from shortlist.shift.comparison import Compared, compared
 from shortlist.shift.coverage import coverage_interval
 from shortlist.shift.inputs import InputWeights, input_weights
 from shortlist.shift.shares import ClassShares, class_shares, thinned
@@ -14,6 +14,7 @@ from shortlist.shift.watch import Watch, watch
 __all__ = [
     "Alarm",
     "ClassShares",
+    "Compared",
     "InputWeights",
     "Watch",
     "class_shares",
