@@ -48,6 +48,7 @@ def test_the_report_is_written_again_with_its_pictures_or_without(run, trained, 
     here = shutil.copytree(trained / "small", tmp_path / "small")
     assert run("report", here, "--out", "page.html").code == 0
     assert (tmp_path / "page.html").read_text() == (here / "report.html").read_text()
+    assert "of these rows were compared with the calibration rows" in (here / "report.html").read_text()
     assert run("report", here, "--out", "bare.html", "--no-pictures").code == 0
     assert not embedded((tmp_path / "bare.html").read_text())
     assert run("report", here, "--out", "tiny.html", "--picture-mb", "0.005").code == 0

@@ -6,7 +6,7 @@ import pytest
 
 from shortlist import Predictions
 from shortlist.predictions import ShardedWriter
-from shortlist.sets import by, lac, top_k
+from shortlist.sets import by, lac, risk_control, top_k
 from shortlist.shift import Watch
 from tests.cli.conftest import draw
 
@@ -97,6 +97,19 @@ def test_another_level_than_that_of_the_state_is_refused(run, fails, rule, new, 
     assert "watches at 0.05, got 0.2" in fails("watch", rule, odd, "--state", state, "--level", "0.2")
     for given in ([], ["--level", "0.05"]):
         assert json.loads(run("watch", rule, odd, "--state", state, *given, "--json").out)["level"] == 0.05
+
+
+def test_labels_of_rows_that_may_have_several_are_watched_by_their_recall(run, tmp_path):
+    for name, seed in (("old", 0), ("new", 1)):
+        draw(seed=seed, many=True).save(tmp_path / f"{name}.safetensors")
+    rule = risk_control("recall", 0.2).fit(Predictions.load(tmp_path / "old.safetensors"))
+    rule.save(tmp_path / "rule.safetensors")
+    wanted = ("watch", tmp_path / "rule.safetensors", tmp_path / "new.safetensors", "--reference", tmp_path / "old.safetensors")
+    outcome = run(*wanted, "--json")
+    told = json.loads(outcome.out)
+    assert (told["coverage"], told["labelled"], told["alarms"]) == (None, 300, [])
+    assert told["recall"]["low"] < told["recall"]["share"] < told["recall"]["high"]
+    assert f"recall {told['recall']['share']:.1%} on 300 labelled rows" in outcome.err
 
 
 def test_what_does_not_fit_is_refused(fails, rule, old, new, tmp_path):

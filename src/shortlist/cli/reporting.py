@@ -113,7 +113,7 @@ def _comparisons(
 
     Where they are not, that is a warning of the evaluation rather than a remark.
     """
-    found = []
+    found: list[str] = []
     for n, (path, name) in enumerate(zip(scores, short_names(scores), strict=True)):
         run = run_at(path)
         rows = fitting.calibration[n] if fitting.calibration else None if run is None else run.calibration_path
