@@ -30,6 +30,17 @@ def adaptive(calibration, values, target, alpha, step, window=None):
     return np.array(errors), np.array(levels)
 
 
+def mass_before(probs, penalty=0.0, k_reg=0):
+    """For each label the total probability of the more probable labels of its row, and the penalty."""
+    found = np.empty_like(probs)
+    for row, own in zip(probs, found, strict=True):
+        before, whole = 0.0, float(np.sort(row)[::-1].cumsum()[-1])
+        for rank, label in enumerate(np.argsort(-row, kind="stable"), start=1):
+            own[label] = before / whole + penalty * max(0, rank - k_reg)
+            before += row[label]
+    return found
+
+
 def experts(p_values, alpha, steps, horizon=500):
     """Gibbs and Candès 2024, Algorithm 1: the mean of the levels before each row, given β of each row."""
     k = len(steps)

@@ -17,7 +17,8 @@ PRIOR = np.array([0.4, 0.3, 0.2, 0.1])
 RULES = {  # with values that are larger where labels are less plausible
     "lac": (lac(0.2), lambda p: -p),
     "pas": (pas(0.2, PRIOR), lambda p: -p / PRIOR),
-    "raps": (raps(0.2, 0.05, 1), None),  # calibration alone is randomised: the mass before the label counts
+    "raps": (raps(0.2, 0.05, 1), lambda p: ref.mass_before(p, 0.05, 1)),  # its calibration alone is randomised
+    "aps": (aps(0.2), ref.mass_before),
     "raps deterministic": (raps(0.2, 0.05, 1, randomized=False), None),
 }
 
@@ -31,7 +32,7 @@ def rows(n, seed, shift=0.0):
 
 
 def values_of(rule, probs):
-    return rule.ordering(torch.as_tensor(probs)).numpy() * (-1 if rule.ordering.descending else 1)
+    return rule.ordering.of_answers()(torch.as_tensor(probs)).numpy() * (-1 if rule.ordering.descending else 1)
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -79,6 +80,33 @@ def test_the_first_sets_are_those_of_the_fitted_rule(rule):
     probs, target = rows(49, 4)
     new = rows(50, 5)[0]
     np.testing.assert_array_equal(CoverageStream(rule, probs, target).answer(new), rule.fit(probs, target).predict(new))
+
+
+@pytest.mark.parametrize(("alpha", "n"), [(0.1, 9), (0.1, 19), (0.2, 9), (0.05, 19), (0.3, 9), (0.7, 9)])
+@pytest.mark.parametrize("experts", [True, [0.01] * 3, [0.1] * 7], ids=lambda experts: str(experts)[:5])
+@pytest.mark.filterwarnings("ignore::shortlist.errors.ShortlistWarning")
+def test_experts_start_at_exactly_alpha(alpha, n, experts):
+    """Where (n + 1)α is whole, a level one rounding below α has larger sets."""
+    probs, target = rows(n, 4)
+    new = rows(50, 5)[0]
+    stream = CoverageStream(lac(alpha), probs, target, experts=experts)
+    assert stream.level == alpha
+    np.testing.assert_array_equal(stream.answer(new), lac(alpha).fit(probs, target).predict(new))
+
+
+@pytest.mark.parametrize("make", [aps, lambda alpha: raps(alpha, 0.05, 1), lambda alpha: raps(alpha, 0.01, 0)])
+@pytest.mark.parametrize("alpha", [0.1, 0.5, 0.9])
+def test_sets_that_hold_the_label_at_the_boundary_are_never_empty_below_level_1(make, alpha):
+    """Most labels come first in their row, with nothing before them: they tie at 0, or at the penalty."""
+    probs, target = rows(200, 4)
+    new = rows(300, 5)[0]
+    stream = CoverageStream(make(alpha), probs, target)
+    sets = stream.answer(new)
+    assert sets[np.arange(300), new.argmax(1)].all()
+    fitted = make(alpha).fit(probs, target).predict(new)
+    assert (sets <= fitted).all()
+    stream.correction = 1 - alpha
+    assert not stream.answer(new).any()
 
 
 @pytest.mark.parametrize("bias", ["in", "out", "any"])

@@ -100,6 +100,10 @@ class Ordering(RulePart, Fitted):
     def keep_draws(self, draws: CalibrationDraws) -> None:
         """Keep what new rows need of the draws of the calibration rows."""
 
+    def of_answers(self) -> "Ordering":
+        """What answers compare where nothing is drawn: this ordering, unless the calibration alone is randomised."""
+        return self
+
     def row_draws(self) -> RowDraws | WholeShares | None:
         """Draws for new rows, one number a row, for :meth:`select`; None if not even the calibration is randomised."""
         return None

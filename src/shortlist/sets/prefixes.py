@@ -184,6 +184,11 @@ class CumulativeMass(Prefix):
             wanted = "int64 ()" if self.randomized else "none without randomness"
             raise InputError(f"seed: expected {wanted}, got {shape_of(self.seed)}")
 
+    def of_answers(self) -> Ordering:
+        """As declared by :class:`Ordering`."""
+        own = type(self).steps is not CumulativeMass.steps
+        return self if own or self._randomized != "calibration" else MassBefore(self.penalty, self.k_reg)
+
     def calibration_draws(self, digest: Digest) -> CalibrationDraws:
         """As declared by :class:`Ordering`."""
         return CalibrationDraws.of(digest, self._start, self.generator)
@@ -206,12 +211,33 @@ class CumulativeMass(Prefix):
     def steps(self, ordered: Tensor) -> Tensor:
         """``p₁, p₁ + p₂, …`` with the penalty, in float64."""
         total = by_device(CUMSUM, ordered)(ordered)
-        whole = total[:, -1:]
+        return self._penalised(total, total[:, -1:])
+
+    def _penalised(self, total: Tensor, whole: Tensor) -> Tensor:
         total = total / torch.where((whole - 1).abs() <= SLACK, whole, 1.0)
         if self.penalty:
-            rank = torch.arange(1, ordered.shape[1] + 1, device=ordered.device, dtype=torch.float64)
+            rank = torch.arange(1, total.shape[1] + 1, device=total.device, dtype=torch.float64)
             total = total + self.penalty * (rank - self.k_reg).clamp(min=0)
         return total
+
+
+class MassBefore(CumulativeMass):
+    """The total probability of the labels before this one, plus the penalty: what a rule whose calibration alone is randomised
+    compares in new rows.
+
+    It is added up without the label, where subtracting its probability would leave rounding errors: the first label of every
+    row has exactly 0 and the penalty, and a threshold there keeps all first labels.
+
+    >>> MassBefore()(torch.tensor([[0.3, 0.1, 0.6]], dtype=torch.float64))
+    tensor([[0.6000, 0.9000, 0.0000]], dtype=torch.float64)
+    """
+
+    kind = "mass-before"
+
+    def steps(self, ordered: Tensor) -> Tensor:
+        """``0, p₁, p₁ + p₂, …`` with the penalty, in float64."""
+        total = by_device(CUMSUM, ordered)(ordered)
+        return self._penalised(torch.cat([torch.zeros_like(total[:, :1]), total[:, :-1]], dim=1), total[:, -1:])
 
 
 def _checked_randomized(randomized: Any, given: bool) -> bool | Literal["calibration"]:

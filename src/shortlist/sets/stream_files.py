@@ -50,6 +50,7 @@ def load_coverage(path: str | Path) -> CoverageStream:
         check_follows(rule)
         stream = object.__new__(CoverageStream)
         stream.rule, stream._sign = rule, -1.0 if rule.ordering.descending else 1.0
+        stream.ordering = rule.ordering.of_answers()
         for name in (*COUNTS, "classes", "most_pending"):
             setattr(stream, name, whole(0)(name, numbers[name]))
         stream.step, stream.correction = float(numbers["step"]), float(numbers["correction"])

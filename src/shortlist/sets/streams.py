@@ -81,6 +81,7 @@ class CoverageStream:
     ):
         check_follows(rule)
         self.rule = rule.twin()
+        self.ordering = self.rule.ordering.of_answers()
         self.step = float(number(above=0)("step", step))
         self.most_pending = whole(1)("pending", pending)
         self._sign = -1.0 if rule.ordering.descending else 1.0
@@ -210,13 +211,14 @@ class CoverageStream:
         limit = self.reference.limit(self.level)
         if limit is None:
             return torch.zeros(probs.shape, dtype=torch.bool)
-        return self.rule.ordering.select(probs, torch.tensor(self._sign * limit, dtype=torch.float64))
+        return self.ordering.select(probs, torch.tensor(self._sign * limit, dtype=torch.float64))
 
     def _values(self, probs: Probs, target: Tensor) -> Array:
         """The ordering at the labels as sets compare it, larger where they are less plausible."""
         if not is_single_label(target):
             raise InputError("target: expected one label a row, got many labels")
-        values, whole = self.rule.ordering.at_labels(probs, target).double(), self.rule.ordering.row_draws()
+        probs, target = probs.cpu(), target.cpu()
+        values, whole = self.ordering.at_labels(probs, target).double(), self.ordering.row_draws()
         if whole is not None:  # sets hold the label at the boundary: what counts is the mass of the labels before it
             values = values - whole(probs).squeeze(1) * pick(probs, target).double()
         found: Array = self._sign * values.numpy()
