@@ -115,6 +115,8 @@ def test_a_classifier_is_calibrated_by_weight(run, tmp_path, method):
         (("--rule", "lac:0.2", "--weights-key", "x"), "old.csv: --weights-key: expected 'x', found"),
         (("--rule", "lac:0.2", "--weights-key", "species2"), "--weights-key: expected 'species2'"),
         (("--rule", "lac:0.2", "--weights-key", "site"), "--weights-key: expected a number in every row of 'site', got texts"),
+        (("--rule", "lac:0.2", "--weights-key", "seen"), "expected a number in every row of 'seen', got true and false"),
+        (("--rule", "lac:0.2", "--votes-key", "no_*"), "--votes-key: expected a vote in every row, got none for row 1"),
         (("--rule", "lac:0.2", "--votes-key", "x_*"), "--votes-key: expected 'x_ash', found"),
         (("--rule", "lac:0.2", "--votes-key", "v"), r"--votes-key: expected an array 'v' of an .npz or .safetensors file"),
         (
@@ -129,7 +131,8 @@ def test_a_classifier_is_calibrated_by_weight(run, tmp_path, method):
 def test_what_is_wrong_is_said_in_one_sentence(run, tmp_path, options, message):
     path = table(tmp_path / "old.csv", 60, 0)
     lines = path.read_text().splitlines()
-    path.write_text("\n".join([lines[0] + ",site", *(f"{line},north" for line in lines[1:])]) + "\n")
+    cells = [",site,seen,no_ash,no_elm,no_oak", ",north,true,1,0,0", *[",north,true,0,0,0"] * 59]
+    path.write_text("\n".join(line + more for line, more in zip(lines, cells, strict=True)) + "\n")
     outcome = run("sets", path, *READ, "--same-rows", *options)
     assert outcome.code != 0
     assert re.search(message, outcome.err.replace("\n", " ")), outcome.err

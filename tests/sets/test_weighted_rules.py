@@ -339,6 +339,20 @@ def test_weighted_p_values_are_those_of_the_definition(tmp_path):
         np.testing.assert_array_equal(rule.p_values(data.new, weights=own) > 0.2, sets)
 
 
+@pytest.mark.parametrize("kind", ["one", "votes"])
+def test_new_rows_are_answered_by_themselves_as_in_a_batch_however_little_or_much_they_weigh(kind):
+    data = rows(7, 60)
+    rule = fitted("lac:0.2", data, kind, weights=data.weights, keep=True)
+    own = np.array([0.0, 5e-324, 1e-300, 1, 1e20, 1e300, 1.7e308])
+    new = data.new[:7]
+    sets, found = rule.predict(new, weights=own), rule.p_values(new, weights=own)
+    np.testing.assert_allclose(found, weighted.p_values(-data.probs, data.labels(kind), data.weights, own, -new), rtol=1e-11)
+    np.testing.assert_array_equal(found > 0.2, sets)
+    for row in range(7):
+        np.testing.assert_array_equal(rule.predict(new[[row]], weights=own[[row]]), sets[[row]])
+        np.testing.assert_array_equal(rule.p_values(new[[row]], weights=own[[row]]), found[[row]])
+
+
 def test_the_penalty_of_raps_is_chosen_by_weight():
     """Rows whose label is far down weigh all that matters, and ask for another k_reg than the others."""
     random = np.random.default_rng(0)

@@ -257,7 +257,8 @@ def test_thinned_keeps_each_row_with_its_chance():
     ("call", "words"),
     [
         (lambda p, t: class_shares(p, p, t, method="both"), "method: "),
-        (lambda p, t: class_shares(p, p, method="black-box"), "target: expected labels"),
+        (lambda p, t: class_shares(p, p, method="black-box"), "target: expected labels .* which 'black-box' needs, got none"),
+        (lambda p, t: class_shares(p, [(p, t), (p, None)], method="soft"), "target: expected labels .* which 'soft' needs"),
         (lambda p, t: class_shares(p[:, :2], p, t), "new: expected 3 classes, got 2"),
         (lambda p, t: class_shares(p / 2, p), "probs: expected rows that sum to 1, got 0.5 in row 0"),
         (lambda p, t: class_shares(p, p / 2), "probs: expected rows that sum to 1"),

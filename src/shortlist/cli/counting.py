@@ -13,6 +13,7 @@ from torch import Tensor
 
 from shortlist.errors import InputError
 from shortlist.predictions import Predictions
+from shortlist.sets.weighting import NO_VOTE
 
 Load = Callable[[Path, tuple[str, ...]], Predictions]  # a file with these columns beside its scores
 MISSING = "columns: expected"  # how an error begins for a file without a column
@@ -108,7 +109,9 @@ def _numbers(path: Path, rows: Predictions, names: tuple[str, ...], option: str,
             raise InputError(str(error).replace(MISSING, f"{option}: expected")) from error
     for name in names:
         if rows.columns[name].dtype.kind not in "if":
-            raise InputError(f"{option}: expected a number in every row of {name!r}, got texts")
+            truths = {text.casefold() for text in rows.columns[name].tolist()} <= {"true", "false", ""}
+            came = "true and false" if truths else "texts"
+            raise InputError(f"{option}: expected a number in every row of {name!r}, got {came}")
     return torch.from_numpy(np.stack([rows.columns[name].astype(np.float64) for name in names], 1))
 
 
@@ -143,7 +146,7 @@ def by_option() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        text = str(error)
+        text = str(error).replace(NO_VOTE, "--votes-key: expected a vote in every row")
         for name in ("weights", "votes"):
             text = text.replace(f"{name}: expected", f"--{name}-key: expected")
         raise InputError(text) from error

@@ -247,7 +247,7 @@ class SetRule(FittedInRounds):
             check_no_groups(groups, probs)
             self.check_reads(probs)
             self.check_origin(probs)
-            own = None if weights is None else as_weights(weights, shape=(len(probs),))
+            own = None if weights is None else as_weights(weights, shape=(len(probs),), only_zeros=True)
             return self.in_blocks()(as_probs(probs.plausibility()), probs.scores, probs.quality, self.groups_in(probs), own)
         values = as_probs(probs)
         check_same_rows(probs, quality, "quality")
@@ -259,7 +259,7 @@ class SetRule(FittedInRounds):
         if self.chooses_threshold and not self.needs_probabilities:
             warn_of_scale(values)
         check_same_rows(probs, weights, "weights")
-        own = None if weights is None else as_weights(weights, shape=(len(values),))
+        own = None if weights is None else as_weights(weights, shape=(len(values),), only_zeros=True)
         sets = self.in_blocks()(values, None, quality, groups, own)
         if isinstance(probs, Tensor):
             return sets

@@ -25,8 +25,10 @@ from shortlist.sets.ladder import Ladder, Scale
 from shortlist.tensors import as_tensor, shape_of
 
 LARGEST_EXPONENT = 1200  # that of the smallest number above 0 is 1074, and a scale has 40 bits beside it
+OVERWHELMING = 2**200  # a weight beside which those of all calibration rows, below 2^63, vanish in a float
 BOTH: Final = "rows and votes"
 Kind: TypeAlias = Literal["rows", "classes", "votes", "rows and votes"]
+NO_VOTE = "target: expected labels, or a vote in every row"
 KINDS = ("rows", "classes", "votes", BOTH)
 MEANINGS: dict[Kind, str] = {
     "rows": "calibration rows count by their weights: this holds for new rows distributed as the calibration rows times the "
@@ -88,8 +90,8 @@ def _at(part: Tensor, numbers: Tensor, name: str) -> Tensor:
     return part[numbers.cpu()]
 
 
-def as_weights(values: Any, name: str = "weights", shape: tuple[int, ...] | None = None) -> Tensor:
-    """Finite numbers from 0, not all 0, as float64.
+def as_weights(values: Any, name: str = "weights", shape: tuple[int, ...] | None = None, *, only_zeros: bool = False) -> Tensor:
+    """Finite numbers from 0, as float64; not all 0 unless they may be, as for new rows, which are answered one by one.
 
     >>> as_weights([2, 0.5])
     tensor([2.0000, 0.5000], dtype=torch.float64)
@@ -104,7 +106,7 @@ def as_weights(values: Any, name: str = "weights", shape: tuple[int, ...] | None
     if bool(wrong.any()):
         place = tuple(wrong.nonzero()[0].tolist())
         raise InputError(f"{name}: expected finite numbers from 0, got {found[place].item()} at {place[0]}")
-    if found.numel() and not bool((found > 0).any()):
+    if found.numel() and not only_zeros and not bool((found > 0).any()):
         raise InputError(f"{name}: expected a number above 0, got only zeros")
     return found
 
@@ -117,7 +119,7 @@ def as_votes(votes: Any, *, some_without: bool = False) -> Tensor:
     total = found.sum(1, keepdim=True)
     if bool((total == 0).any()) and not some_without:
         row = int((total == 0).nonzero()[0, 0])
-        raise InputError(f"target: expected labels, or a vote in every row, got none for row {row}")
+        raise InputError(f"{NO_VOTE}, got none for row {row}")
     return found / torch.where(total > 0, total, 1.0)
 
 
@@ -214,8 +216,8 @@ class Weighting(Fitted):
         """These weights of new rows in the whole numbers of the calibration rows, float64."""
         if self.exponent is None:
             raise _no_ladder()
-        scale = Scale(int(self.exponent))
-        return torch.tensor([float(scale.one(weight)) for weight in weights.tolist()], dtype=torch.float64)
+        scale = Scale(int(self.exponent))  # what outweighs all calibration rows by far does so at any size, which a float holds
+        return torch.tensor([float(min(scale.one(weight), OVERWHELMING)) for weight in weights.tolist()], dtype=torch.float64)
 
     def limits(self, weights: Tensor, level: Fraction, worst: float) -> tuple[Tensor, Tensor]:
         """The thresholds for these weights of new rows, each once, and the place of that of each row."""

@@ -132,7 +132,7 @@ def class_shares(
     else:
         if method == "soft":
             _check_sums(rows)
-        labels = _labels_of(calibration, target)
+        labels = _labels_of(calibration, target, method)
         found, old = _by_confusion(rows, old_rows, labels, *counts, soft=method == "soft")
     tail = (1 - confidence) / 2
     # Plain quantiles interpolate towards the middle: of 100 samples, intervals of 95 % would hold in 93 %.
@@ -228,8 +228,12 @@ def _probs_of(source: Any) -> Array:
     return found
 
 
-def _labels_of(source: Any, target: Any) -> Array:
-    labels = [labels for _, labels in Batches(source, target, probabilities=True).labelled()]
+def _labels_of(source: Any, target: Any, method: str) -> Array:
+    labels = []
+    for batch in Batches(source, target, probabilities=True).whole_rows():
+        if batch.target is None:
+            raise InputError(f"target: expected labels of the calibration rows, which {method!r} needs, got none")
+        labels.append(batch.target)
     if not all(map(is_single_label, labels)):
         raise InputError("target: expected one label a row, got many labels")
     found: Array = torch.cat(labels).cpu().numpy()
