@@ -3,6 +3,7 @@
 import json
 import random
 import shutil
+from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
@@ -10,6 +11,7 @@ import torch
 from PIL import Image
 
 from shortlist import Predictions
+from shortlist.models import Classifier
 from tests import warm
 from tests.models.classifiers import NAMES, fitted, image, labels, of_features, of_pictures, rows
 
@@ -189,6 +191,45 @@ def test_pictures_that_cannot_be_read_are_noted(run, made, tmp_path):
     assert (problem["part"], problem["kind"]) == (1, "unreadable picture")
     assert problem["id"].endswith("3.png")
     assert json.loads((tmp_path / "scores" / "manifest.json").read_text())["problems"] == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"fit": "center"}, "with another preparation of inputs"),
+        ({"size": 24}, "with another preparation of inputs"),
+        ({"mean": (0.5, 0.4, 0.2)}, "with another preparation of inputs"),
+        (None, "by an earlier version of shortlist, which did not note how inputs are prepared"),
+    ],
+)
+def test_a_folder_holds_scores_of_one_preparation_of_pictures(run, made, tmp_path, change, message):
+    (tmp_path / "new").mkdir()
+    for number in range(6):
+        image(20, 30, seed=number).save(tmp_path / "new" / f"{number}.png")
+    command = ["new", "--out", "scores", "--rows-per-part", "2"]
+    assert run("predict", made / "pictures", *command).code == 0
+    (tmp_path / "scores" / "part-00001.parquet").unlink()  # as if it had been killed there
+    if change is None:
+        manifest = tmp_path / "scores" / "manifest.json"
+        record = json.loads(manifest.read_text())
+        record["columns"]["network_digest"] = record["columns"]["network_digest"].partition("-")[0]
+        manifest.write_text(json.dumps(record))
+    other = Classifier.load(made / "pictures").with_rule(None)
+    other.network.inputs = replace(other.network.inputs, **(change or {}))
+    other.save("other")
+    before = contents(tmp_path / "scores")
+    outcome = run("predict", "other", *command)
+    assert (outcome.code, f"the folder was begun {message}" in outcome.err) == (1, True), outcome.err
+    assert contents(tmp_path / "scores") == before
+
+
+def test_scores_of_another_preparation_do_not_calibrate(run, fails, made, table):
+    features = Classifier.load(made / "features")
+    features.network.inputs = replace(features.network.inputs, mean=(0.5, 0.5, 0.25))
+    features.save("other")
+    assert run("predict", "other", table, "--out", "theirs.npz").code == 0
+    message = fails("calibrate", made / "features", "--on", "theirs.npz", "--rule", "lac:0.2", "--out", "new")
+    assert "scores of another preparation of inputs" in message
 
 
 def test_a_large_picture_that_changes_in_its_middle_is_another_row(run, made, tmp_path):

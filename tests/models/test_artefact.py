@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+from dataclasses import replace
 from importlib.metadata import version
 
 import pytest
@@ -121,6 +122,50 @@ def test_the_digest_of_a_network_is_that_of_its_weights(tmp_path, dtype):
     with torch.no_grad():
         found.network.state_dict()["head.weight"][0, 0] += 0.01
     assert found.network.digest() != digest
+
+
+PREPARATIONS = {
+    "fit": {"fit": "center"},
+    "size": {"size": 16},
+    "mean": {"mean": (0.5, 0.4, 0.31)},
+    "std": {"std": (0.2, 0.25, 0.30000001)},
+    "mirror": {"mirror": True},
+}
+
+
+@pytest.mark.parametrize("name", PREPARATIONS)
+def test_networks_that_prepare_pictures_in_other_ways_have_other_digests(tmp_path, name):
+    classifier, other = of_pictures("resnet-8"), of_pictures("resnet-8")
+    assert classifier.network.digest() == other.network.digest()
+    other.inputs = other.network.inputs = replace(other.network.inputs, **PREPARATIONS[name])
+    assert classifier.network.digest() != other.network.digest()
+    other.save(tmp_path / "x")
+    assert Classifier.load(tmp_path / "x").network.digest() == other.network.digest()
+    theirs = other.predictions(pictures(60, other.inputs.size), labels(60))
+    other_by = "network" if name == "mirror" else "preparation of inputs"  # mirror images count in both halves
+    with pytest.raises(InputError, match=f"predictions: .*another {other_by}"):
+        classifier.fit_rule("average-k:2", theirs)
+
+
+def test_raw_inputs_and_features_of_other_names_are_other_inputs():
+    assert InputSpec.pictures(8, raw=True).digest() != InputSpec.pictures(8).digest()
+    digests = {InputSpec.features(2, feature_names=names).digest() for names in ((), ("a", "b"), ("b", "a"))}
+    assert len(digests) == 3
+    assert InputSpec.features(2, feature_names=("0", "1")).digest() == InputSpec.features(2).digest()
+
+
+def test_scores_and_rules_of_earlier_versions_go_with_the_same_weights(tmp_path):
+    """Their digests are of the weights alone."""
+    classifier = of_pictures("resnet-8")
+    digest = classifier.network.digest()
+    found = classifier.predictions(pictures(60), labels(60))
+    old = replace(found, network_digest=digest.partition("-")[0])
+    fitted = classifier.fit_rule("lac:0.2", old)
+    assert fitted.rule.threshold == classifier.fit_rule("lac:0.2", found).rule.threshold
+    fitted.save(tmp_path / "x")
+    assert Classifier.load(tmp_path / "x").rule.origin["network"] == digest.partition("-")[0]
+    with pytest.raises(InputError, match="predictions: .*another network"):
+        classifier.fit_rule("lac:0.2", replace(found, network_digest="0" * 16))
 
 
 def test_half_precision_is_saved_in_float32(tmp_path):

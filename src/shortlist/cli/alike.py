@@ -8,6 +8,7 @@ import torch
 
 from shortlist.errors import InputError
 from shortlist.predictions import Predictions
+from shortlist.predictions.network_digests import other_network
 from shortlist.sets.origin import origin_of
 from shortlist.tensors import is_single_label
 
@@ -27,9 +28,13 @@ def check_alike(fitted_on: Path, rows: Predictions, path: Path, predictions: Pre
             f"{fitted_on} has the link {rows.link!r} and {path} has {predictions.link!r}: what is fitted on one does not apply "
             "to the other; give both the same link"
         )
-    if rows.network_digest and predictions.network_digest and rows.network_digest != predictions.network_digest:
+    if rows.network_digest and predictions.network_digest:
+        other = other_network(rows.network_digest, predictions.network_digest)
+    else:
+        other = ""
+    if other:
         raise InputError(
-            f"{fitted_on} holds scores of another network than that of {path}: what is fitted on one does not apply to the "
+            f"{fitted_on} holds scores of {other} than that of {path}: what is fitted on one does not apply to the "
             "other; write scores of the same classifier with shortlist predict"
         )
 

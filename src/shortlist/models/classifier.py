@@ -23,6 +23,7 @@ from shortlist.models.network import Network, evaluating
 from shortlist.models.quality import RowQuality, quality_for
 from shortlist.models.scoring import raw_batches, score_batch, scored_batches
 from shortlist.predictions import Predictions
+from shortlist.predictions.network_digests import other_network
 from shortlist.sets import SetRule, parse_rule
 from shortlist.sets.blocks import SetsInBlocks
 from shortlist.tensors import Scores, Sets, as_tensor, row_blocks
@@ -263,11 +264,12 @@ class Classifier(nn.Module):
         return other
 
     def _check_own_scores(self, digest: str | None, what: str) -> None:
-        """Raise an error if these are known to be scores of another network, or of the other head."""
-        if digest is not None and digest != self.network.digest():
+        """Raise an error if these are known to be scores of another network, or of another preparation of inputs."""
+        other = "" if digest is None else other_network(digest, self.network.digest())
+        if other:
             raise InputError(
-                f"{what}: expected scores of this classifier ({self.network.describe()}), got those of another network or of "
-                "another head: compute them with predictions()"
+                f"{what}: expected scores of this classifier ({self.network.describe()}), got those of "
+                f"{other}{' or of another head' if other == 'another network' else ''}: compute them with predictions()"
             )
 
     def fit_rule(self, rule: SetRule | str, predictions: Predictions) -> "Classifier":

@@ -1,5 +1,7 @@
 """InputSpec: what a network reads (pictures of one size or a number of features) and how raw inputs are prepared for it."""
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -267,6 +269,14 @@ class InputSpec:
         if self.mirror:
             record["mirror"] = True
         return record | {"fit": self.fit} if self.is_pictures else record
+
+    def digest(self) -> str:
+        """Digest of all fields: whatever becomes of an input before the network reads it.
+
+        >>> InputSpec.pictures(8).digest()[:8], InputSpec.pictures(8, fit="center").digest()[:8]
+        ('35ac5555', '0b43b607')
+        """
+        return hashlib.sha256(json.dumps(self.record(), sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
     @staticmethod
     def from_record(record: Mapping[str, Any]) -> "InputSpec":

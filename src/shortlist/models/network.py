@@ -15,6 +15,7 @@ from shortlist.errors import InputError
 from shortlist.models.backbones import make_backbone
 from shortlist.models.heads import HEAD_NAMES, HeadName, TwoHeadScores, make_head
 from shortlist.models.input_spec import InputSpec
+from shortlist.predictions.network_digests import joined_digest
 from shortlist.tensors import Scores, shape_of
 from shortlist.words import listed
 
@@ -166,10 +167,10 @@ class Network(nn.Module):
         return output
 
     def digest(self) -> str:
-        """Digest of the weights as they are saved, in float32: the same on every device, and after saving and loading.
+        """Digest of the weights as they are saved, in float32, and of the inputs: the same on every device, and after saving.
 
-        The two heads of a network have different digests, and so have answers with and without mirror images, so that their
-        scores are not taken for those of one classifier.
+        The two heads of a network have different digests, and so have answers with and without mirror images, and equal weights
+        whose inputs are prepared in different ways, so that their scores are not taken for those of one classifier.
         """
         found = hashlib.sha256(b"" if self.scored_head == "labels" else self.scored_head.encode())
         if self.inputs.mirror:
@@ -179,7 +180,7 @@ class Network(nn.Module):
                 saved = (tensor.float() if tensor.is_floating_point() else tensor).detach().cpu().contiguous()
                 found.update(f"{name} {tuple(saved.shape)} {saved.dtype} ".encode())
                 found.update(saved.numpy().tobytes())
-        return found.hexdigest()[:16]
+        return joined_digest(found.hexdigest(), self.inputs.digest())
 
     def describe(self) -> str:
         """The parts by name: ``resnet-18, linear head``."""

@@ -16,6 +16,7 @@ import torch
 from shortlist.errors import InputError
 from shortlist.files import write_text
 from shortlist.predictions.header_records import header_of_record, header_record
+from shortlist.predictions.network_digests import other_network
 from shortlist.predictions.stored import Header, RowKind
 from shortlist.words import counted, shown
 
@@ -135,7 +136,8 @@ class Manifest:
         old, new = header_record(self.header, self.kind), header_record(other.header, other.kind)
         for name, called in FOR_ALL.items():
             if old.get(name) != new.get(name):
-                raise InputError(f"{folder}: the folder was begun with {_other(called)}: {advice}")
+                how = _other_network(old, new) if called == "network" else f"with {_other(called)}"
+                raise InputError(f"{folder}: the folder was begun {how}: {advice}")
         try:
             self.kind.check_same(other.kind, "as the folder was begun with")
         except InputError as error:
@@ -155,7 +157,14 @@ class Manifest:
 
 
 def _other(called: str) -> str:
-    return f"another {called}" if called in ("link", "network") else f"other {called}"
+    return f"another {called}" if called == "link" else f"other {called}"
+
+
+def _other_network(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Why parts of two networks do not go into one folder: parts that are there need the whole digest."""
+    was, now = (str(record.get("network_digest") or "") for record in (old, new))
+    by = "by an earlier version of shortlist, which did not note how inputs are prepared"
+    return f"with {other}" if (other := other_network(was, now)) else by
 
 
 def _name_of(dtype: torch.dtype) -> str:
