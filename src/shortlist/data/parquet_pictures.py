@@ -102,6 +102,10 @@ class ParquetPictures(Pictures):
             raise PictureError("there are no bytes")
         return decode(content, at_least=at_least)
 
+    def named(self, ids: Sequence[str]) -> "ParquetPictures":
+        """The same pictures with other names."""
+        return ParquetPictures(self.system, self.paths, self.columns, self.groups, self.places, ids)
+
     def rows(self, rows: Tensor) -> "ParquetPictures":
         """Only these rows, in this order; nothing is read."""
         rows = row_numbers(rows)

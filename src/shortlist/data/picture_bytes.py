@@ -46,6 +46,10 @@ class PictureBytes(Pictures):
             raise PictureError("there are no bytes")
         return decode(content, at_least=at_least)
 
+    def named(self, ids: Sequence[str]) -> "PictureBytes":
+        """The same pictures with other names."""
+        return PictureBytes(self.column, ids, self.places)
+
     def rows(self, rows: Tensor) -> "PictureBytes":
         """Only these rows, in this order; the bytes stay where they are."""
         rows = row_numbers(rows)

@@ -136,6 +136,23 @@ def test_row_groups_without_statistics_are_looked_into(tmp_path):
         gone.decode(0)
 
 
+def test_rows_of_parquet_files_go_by_their_ids(leaves, tmp_path):
+    kept = [(leaves / name).read_bytes() for name in ("a.jpg", "b.png", "below/c.png")]
+    (tmp_path / "shards").mkdir()
+
+    def ids(first, second):
+        for number, (pictures, columns) in enumerate(((kept[:2], first), (kept[2:], second))):
+            pq.write_table(pa.table({"image": pictures} | columns), tmp_path / "shards" / f"{number}.parquet")
+        dataset = open_dataset((tmp_path / "shards").as_uri(), require_labels=False)
+        (split,) = dataset.splits.values()
+        assert split.inputs.ids == split.ids
+        return split.ids, [problem.where for problem in dataset.problems]
+
+    assert ids({"id": ["r5", "r6"]}, {"id": [7]}) == (["r5", "r6", "7"], [])
+    assert ids({"id": ["r5", "r6"]}, {}) == (["r5", "r6", "2"], [])
+    assert ids({"id": ["r5", "r6"]}, {"id": ["r5"]}) == (["0", "1", "2"], ["id"])
+
+
 def test_what_is_no_place_of_pictures_is_refused(leaves, tmp_path):
     for address, message in (
         ((tmp_path / "nothing").as_uri(), "there is nothing at this address"),

@@ -34,6 +34,44 @@ def test_a_csv_of_paths_and_labels(folder):
     assert (split.groups, dataset.superclasses, told(dataset)) == (None, None, [])
 
 
+def of_bytes(folder, **columns):
+    kept = [(folder / name).read_bytes() for name in ("a.png", "b.png", "c.png")]
+    return parquet(folder, image=kept, label=["oak", "elm", "oak"], **columns)
+
+
+def test_pictures_in_a_table_go_by_its_ids(folder):
+    dataset = read_picture_table(of_bytes(folder, id=["r5", "r6", None]))
+    split = dataset.splits["all"]
+    assert (split.ids, split.inputs.ids, told(dataset)) == (["r5", "r6", "2"], ["r5", "r6", "2"], [])
+    numbers = read_picture_table(of_bytes(folder, id=pa.array([7, 5, 6], pa.int64())), require_labels=False)
+    assert numbers.splits["all"].ids == ["7", "5", "6"]
+    other = read_picture_table(of_bytes(folder, key=["x", "y", "z"], id=["r5", "r6", "r7"]), id_column="key")
+    assert other.splits["all"].ids == ["x", "y", "z"]
+
+
+def test_ids_that_occur_twice_name_no_rows(folder):
+    twice = of_bytes(folder, id=["r5", "r6", "r5"])
+    dataset = read_picture_table(twice)
+    assert dataset.splits["all"].ids == ["0", "1", "2"]
+    (problem,) = dataset.problems
+    assert (problem.kind, problem.where) == ("column not used", "id")
+    assert "'r5'" in problem.what
+    with pytest.raises(InputError, match="id_column 'id': .*'r5'"):
+        read_picture_table(twice, id_column="id")
+    with pytest.raises(InputError, match="expected a column 'key'"):
+        read_picture_table(twice, id_column="key")
+    filled = read_picture_table(of_bytes(folder, id=["1", None, "r7"]))  # the empty cell would be called 1 as well
+    assert filled.splits["all"].ids == ["0", "1", "2"]
+
+
+def test_paths_name_rows_unless_a_column_is_asked_for(folder):
+    table = csv(folder, "id,path,label\nr5,a.png,oak\nr6,b.png,elm\n")
+    assert read_picture_table(table).splits["all"].ids == ["a.png", "b.png"]
+    split = read_picture_table(table, id_column="id").splits["all"]
+    assert split.ids == ["r5", "r6"]
+    assert split.inputs.decode(1).image.size == (8, 8)  # found by its path
+
+
 @pytest.mark.parametrize(
     "header",
     [

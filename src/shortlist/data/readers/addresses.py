@@ -19,7 +19,7 @@ from shortlist.data.picture_kinds import is_picture_name
 from shortlist.data.problems import Problem, first_of
 from shortlist.data.readers.columns import find_column
 from shortlist.data.readers.file_kinds import PARQUET_SUFFIXES
-from shortlist.data.readers.picture_table import ABSENT
+from shortlist.data.readers.picture_table import ABSENT, TablePictures
 from shortlist.errors import InputError
 from shortlist.words import printable, quoted
 
@@ -39,7 +39,8 @@ def read_address(address: str) -> Dataset:
     """All pictures at an address, in one split without labels.
 
     A folder stands for all pictures below it, at any depth, in the order of their names, or, if there are none, for its Parquet
-    files, each row a picture in a column of bytes or of ``{bytes, path}``. Hidden files and folders are left out.
+    files, each row a picture in a column of bytes or of ``{bytes, path}``, named by a column ``id`` if there is one, unless a
+    value of it occurs twice, else by its path or its number. Hidden files and folders are left out.
 
     Args:
         address: ``s3://…``, ``gs://…``, ``file:///…`` and what else :meth:`pyarrow.fs.FileSystem.from_uri` takes.
@@ -67,16 +68,18 @@ def _pictures_in(system: Any, tables: Sequence[str], name: str, where: str) -> D
     """The rows of Parquet files that hold pictures."""
     try:
         pictures = ParquetPictures.open(system, tables, [_column(system, file) for file in tables])
-        absent = pictures.absent()
+        absent, ids = pictures.absent(), [one for file in tables for one in _ids(system, file)]
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{printable(where)} cannot be read: {str(error).partition(chr(10))[0]}") from error
     except InputError as error:
         raise InputError(f"{printable(where)}: {error}") from None
-    problems = [Problem(ABSENT, pictures.ids[row], "has no bytes: left out") for row in np.flatnonzero(absent).tolist()]
+    failures = [Problem(ABSENT, pictures.ids[row], "has no bytes: left out") for row in np.flatnonzero(absent).tolist()]
+    column = pa.array(ids, pa.string()) if any(one is not None for one in ids) else None
+    found, unused = TablePictures(pictures, pictures.ids, absent, failures).named(column, "id")
     there = torch.from_numpy(np.flatnonzero(~absent))
     if not len(there):
-        raise InputError(f"{printable(where)}: expected pictures, got none{first_of(problems)}")
-    return Dataset(name, [], {ALL: Split(pictures, None, pictures.ids).rows(there)}, problems=problems)
+        raise InputError(f"{printable(where)}: expected pictures, got none{first_of(failures)}")
+    return Dataset(name, [], {ALL: Split(found.pictures, None, found.ids).rows(there)}, problems=[*failures, *unused])
 
 
 def _files_at(address: str) -> tuple[Any, str, list[str]]:
@@ -103,6 +106,17 @@ def _column(system: Any, path: str) -> str:
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{printable(path)} cannot be read: {str(error).partition(chr(10))[0]}") from error
     return str(find_column(names, "path", None, basename(path), required=True))
+
+
+def _ids(system: Any, path: str) -> list[str | None]:
+    """The name of each row of a Parquet file, None where the file names none."""
+    footer = pq.read_metadata(path, filesystem=system)
+    names = footer.schema.to_arrow_schema().names
+    name = find_column([one for one in names if one != _column(system, path)], "id", None, basename(path))
+    if name is None:
+        return [None] * footer.num_rows
+    found = pq.read_table(path, columns=[name], filesystem=system).column(name)
+    return [None if one is None else str(one) for one in found.to_pylist()]
 
 
 def check_alone(texts: Sequence[str]) -> str:

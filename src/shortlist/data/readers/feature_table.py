@@ -18,6 +18,7 @@ from shortlist.data.readers.feature_arrays import read_feature_arrays
 from shortlist.data.readers.feature_rows import usable_rows
 from shortlist.data.readers.table_dataset import Asked, DescribedTable, TableInputs, dataset_of_table, find_roles
 from shortlist.data.readers.table_file import TableFile
+from shortlist.data.readers.table_rows import row_ids
 from shortlist.errors import InputError
 from shortlist.tensors import Array
 from shortlist.words import printable, quoted, shown
@@ -96,7 +97,7 @@ def read_feature_table(
     described = DescribedTable(file, file.read_text(aside), roles, asked)
     labels = described.labels()
     features = feature_matrix(file.read_numbers(columns, kinds), columns)
-    ids = row_ids(described.table, names)
+    ids = row_ids(described.column(names), [str(row) for row in range(len(described))])
     usable, failures = usable_rows(features, ids, columns, tolerance)
     problems = [*(_unused(file, unused) if require_labels else []), *failures]
     return dataset_of_table(described, labels, TableInputs(torch.from_numpy(features), ids, usable, problems, columns))
@@ -200,14 +201,3 @@ def feature_matrix(table: Any, columns: Sequence[str]) -> Array:
         with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and left out with its row
             features[:, place] = pc.fill_null(column.cast(pa.float64()), float("nan")).to_numpy()
     return features
-
-
-def row_ids(table: Any, name: str | None) -> list[str]:
-    """The name of each row of an Arrow table: the value of this column, or the row number where the cell is empty.
-
-    >>> row_ids(pa.table({"id": ["oak", None]}), "id")
-    ['oak', '1']
-    """
-    if name is None:
-        return [str(row) for row in range(table.num_rows)]
-    return [str(row) if value is None else str(value) for row, value in enumerate(table.column(name).to_pylist())]

@@ -1,7 +1,7 @@
 """A table of pictures and labels, CSV or Parquet: one row a picture."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shortlist.checks import check_distinct
 from shortlist.column_names import is_credit
 from shortlist.data.dataset import Dataset
+from shortlist.data.parquet_pictures import ParquetPictures
 from shortlist.data.picture_bytes import PictureBytes
 from shortlist.data.pictures import PictureFiles, Pictures
 from shortlist.data.presence import absent_paths
@@ -19,6 +21,7 @@ from shortlist.data.readers.columns import find_column
 from shortlist.data.readers.label_columns import Labels
 from shortlist.data.readers.table_dataset import Asked, DescribedTable, TableInputs, dataset_of_table, find_roles
 from shortlist.data.readers.table_file import TableFile
+from shortlist.data.readers.table_rows import row_ids
 from shortlist.errors import InputError
 from shortlist.tensors import Array
 
@@ -33,6 +36,7 @@ def read_picture_table(
     label_column: str | None = None,
     split_column: str | None = None,
     group_column: str | None = None,
+    id_column: str | None = None,
     superclass_column: str | None = None,
     superclass: str | None = None,
     separator: str | None = None,
@@ -62,6 +66,8 @@ def read_picture_table(
         label_column: the column of labels, or a pattern with ``*`` for one column a class.
         split_column: the split of each row; without such a column there is one split, called all.
         group_column: which rows belong together; a row without a group is a group of its own.
+        id_column: the name of each row, which no other row has. By default rows go by their paths, and rows of bytes by a
+            column called ``id``, unless a value occurs twice in it, else by ``path`` beside the bytes, else by their numbers.
         superclass_column: the superclass of the class of each row.
         superclass: how class names give their superclass: ``"first-word"``, ``"last-word"`` or None.
         separator: the text between two labels of a row, such as ``"|"``.
@@ -85,25 +91,36 @@ def read_picture_table(
         valid_column,
         keep_invalid,
     )
-    return pictures_of_table(path, root, path_column, asked, tolerance)
+    return pictures_of_table(path, root, path_column, asked, tolerance, id_column)
 
 
 def pictures_of_table(
-    path: str | Path, root: str | Path | None, path_column: str | None, asked: Asked, tolerance: float
+    path: str | Path,
+    root: str | Path | None,
+    path_column: str | None,
+    asked: Asked,
+    tolerance: float,
+    id_column: str | None = None,
 ) -> Dataset:
     """As :func:`read_picture_table`, with the options about columns and labels as one."""
     file = TableFile(path)
     pictures = find_column(file.names, "path", path_column, file.name, required=True)
-    roles = find_roles(file, asked, taken=(pictures,), features=False)
+    names = find_column([name for name in file.names if name != pictures], "id", id_column, file.name)
+    roles = find_roles(file, asked, taken=(pictures, names), features=False)
     credits = [name for name in file.names if is_credit(name) and name not in roles.labels]
-    table = file.read_text(list(dict.fromkeys([str(pictures), *roles.columns, *credits])))
+    named = [] if names is None else [names]
+    table = file.read_text(list(dict.fromkeys([str(pictures), *named, *roles.columns, *credits])))
     described = DescribedTable(file, table, roles, asked, credits)
     labels = described.labels()
-    found = pictures_of_column(table.column(pictures), str(pictures), file.path.parent if root is None else Path(root))
+    home = file.path.parent if root is None else Path(root)
+    found = pictures_of_column(table.column(pictures), str(pictures), home)
     check_tolerance(found.failures, table.num_rows, tolerance)
     problems = [*found.notes, *found.failures]
     if labels[0] is not None and found.by_path:
         problems += _listed_twice(found.ids, np.flatnonzero(labels[0].known & ~found.absent), labels[0])
+    if id_column is not None or not found.by_path:  # by their paths, pictures are found again: for pages and thumbnails too
+        found, unused = found.named(described.column(names), str(names), required=id_column is not None)
+        problems += unused
     return dataset_of_table(described, labels, TableInputs(found.pictures, found.ids, ~found.absent, problems))
 
 
@@ -129,6 +146,36 @@ class TablePictures:
     def by_path(self) -> bool:
         """Whether an id is the path of a file, so that two rows with one id are one picture."""
         return isinstance(self.pictures, PictureFiles)
+
+    @property
+    def own_names(self) -> str:
+        """What rows are named by where nothing else names them."""
+        return "numbers" if all(name.isdecimal() for name in self.ids) else "paths"
+
+    def named(self, column: Any | None, name: str, *, required: bool = False) -> "tuple[TablePictures, list[Problem]]":
+        """The same with the names in a column, where it has some; if two rows had one name they keep their own, with a problem.
+
+        Args:
+            column: an Arrow column; None without one.
+            name: the name of the column, for messages.
+            required: whether names that occur twice are an error.
+
+        >>> pictures = pictures_of_column(pa.chunked_array([[b"one", b"two"]]), "image", Path())
+        >>> pictures.named(pa.chunked_array([["ash", None]]), "id")[0].ids
+        ['ash', '1']
+        """
+        if column is None:
+            return self, []
+        ids = row_ids(column, self.ids)
+        try:
+            check_distinct(ids, "rows")
+        except InputError as error:
+            if required:
+                raise InputError(f"id_column {name!r}: {error}") from None
+            return self, [Problem("column not used", name, f"{error}: rows go by their {self.own_names}")]
+        # Files keep their paths, by which they are found.
+        pictures = self.pictures.named(ids) if isinstance(self.pictures, PictureBytes | ParquetPictures) else self.pictures
+        return replace(self, ids=ids, pictures=pictures), []
 
 
 def pictures_of_column(column: Any, name: str, root: Path) -> TablePictures:

@@ -34,6 +34,22 @@ def in_splits(whole: Split, numbers: Array, names: Sequence[str]) -> dict[str, S
     return {name: whole.rows(torch.from_numpy(np.flatnonzero(numbers == place))) for place, name in enumerate(names)}
 
 
+def row_ids(column: Any | None, own: Sequence[str]) -> list[str]:
+    """The name of each row: the value of a column, or the row's own name where the cell is empty or there is no column.
+
+    Args:
+        column: an Arrow column; None without one.
+        own: such as the numbers of the rows.
+
+    >>> import pyarrow as pa
+    >>> row_ids(pa.array(["oak", None]), ["0", "1"])
+    ['oak', '1']
+    """
+    if column is None:
+        return list(own)
+    return [name if value is None else str(value) for value, name in zip(column.to_pylist(), own, strict=True)]
+
+
 def group_names(column: Any | None, name: str, ids: Sequence[str]) -> list[str] | None:
     """The group of every row; a row without one forms a group by itself, named by its id, with a mark where that is taken.
 
