@@ -26,7 +26,9 @@ RowNumbers = npt.NDArray[np.int64]
 DAMAGE = (pa.ArrowException, OSError, ValueError)  # raised when a file cannot be read
 PLAIN = np.dtype("<f4")
 DTYPES = {pa.float32(): np.float32, pa.int64(): np.int64}
+ENCODINGS = {"PLAIN", "RLE", "BIT_PACKED"}  # of numbers in a row; the latter two are of what such a column has none of
 MAGIC = b"PAR1"
+NEXT_NUMBER, DATA_PAGE = b"\x15", 0  # in the header of a page: the next field, a 32-bit number; the kind of page
 LARGEST_FOOTER = 2**31
 
 
@@ -118,16 +120,41 @@ def _numbers(chunk: pa.Array) -> npt.NDArray[Any]:
     return content[chunk.offset : chunk.offset + len(chunk)]
 
 
+def page_checksum(header: bytes, size: int) -> int | None:
+    """The CRC-32 of a data page of so many bytes, by its header in Thrift's compact protocol; None if that begins otherwise.
+
+    The header begins with four 32-bit numbers: the kind of the page, its size twice, as it is compressed or not, and the CRC.
+
+    >>> page_checksum(bytes([0x15, 0, 0x15, 16, 0x15, 16, 0x15, 0xFF, 0x01]), size=8)  # zigzag: 16 is 8, 255 is -128
+    4294967168
+    """
+    numbers, place = [], 0
+    for _ in range(4):
+        if header[place : place + 1] != NEXT_NUMBER:
+            return None
+        value, shift, more = 0, 0, True
+        while more:
+            place += 1
+            if place >= len(header) or shift > 28:
+                return None
+            value |= (header[place] & 0x7F) << shift
+            shift, more = shift + 7, header[place] >= 0x80
+        numbers.append((value >> 1) ^ -(value & 1))
+        place += 1
+    kind, plain, stored, checksum = numbers
+    return checksum % 2**32 if (kind, plain, stored) == (DATA_PAGE, size, size) else None
+
+
 # Columns of floats -----------------------------------------------------------------------------------------------------------
 
 
 class FloatColumns:
     """Reads columns of float32 from an open file, one row group at a time.
 
-    A column of a group is one plain, uncompressed page with a checksum. Arrow reads it the first time and verifies it. The file
-    never changes, so from then on its bytes are read straight into an array that stays in the processor's cache: a search is
-    limited by memory bandwidth, and this moves a third of the bytes that Arrow moves. The file stays readable even if another
-    process deletes it.
+    A column of a group is one plain, uncompressed page with a checksum. Its bytes are read straight into an array that stays in
+    the processor's cache, and verified the first time: a search is limited by memory bandwidth, and this moves a third of the
+    bytes that Arrow moves. What is no such page, or does not match its checksum, is left to Arrow, which names the damage. The
+    file stays readable even if another process deletes it.
 
     Args:
         path: of the file.
@@ -152,44 +179,44 @@ class FloatColumns:
 
     def column(self, group: int, name: str, thread: int = 0, place: int = 0) -> Floats:
         """Read a column of a group, float32 (n,), into an array that the next column of this thread and place overwrites."""
-        fresh = self._verified(group, [name], thread)
-        return fresh[name] if name in fresh else self._read(group, name, self._array(thread, place, group))
+        return self._read(group, name, self._array(thread, place, group), thread)
 
     def summed(self, group: int, columns: Sequence[str], thread: int = 0) -> Floats:
         """Add up columns of a group, float32 (n,), in a buffer that the next sum of this thread overwrites."""
-        fresh = self._verified(group, columns, thread)
         total, term = (self._array(thread, place, group) for place in range(2))
         for place, name in enumerate(columns):
             if place == 0:
-                total[:] = fresh[name] if name in fresh else self._read(group, name, total)
+                total[:] = self._read(group, name, total, thread)
             else:
                 with np.errstate(over="ignore"):  # a log-probability below -3e38 may as well be -inf
-                    total += fresh[name] if name in fresh else self._read(group, name, term)
+                    total += self._read(group, name, term, thread)
         return total
 
-    def _verified(self, group: int, columns: Sequence[str], thread: int) -> dict[str, Floats]:
-        """Read columns that were not read before with Arrow, and remember where their bytes lie."""
-        new = [name for name in dict.fromkeys(columns) if (group, name) not in self._offsets]
-        if not new:
-            return {}
-        table = self.table(group, new, thread)
-        found = {name: numbers_of(table.column(name)) for name in new}
-        if self.handle is not None:
-            for name, values in found.items():
-                start = self._offset(group, name)
-                if start is not None and np.array_equal(self._read_at(start, np.empty(len(values), PLAIN)), values):
-                    self._offsets[group, name] = start
-        return found
+    def _read(self, group: int, name: str, into: Floats, thread: int) -> Floats:
+        """A column of a group, verified if it was not read before; usually in the array that is given."""
+        start = self._offsets.get((group, name))
+        if start is not None:
+            return self._read_at(start, into)
+        start = self._offset(group, name)
+        if start is not None and zlib.crc32(self._read_at(start, into).data) == self._checksum(group, name, start):
+            self._offsets[group, name] = start
+            return into
+        return numbers_of(self.table(group, [name], thread).column(name))
 
     def _offset(self, group: int, name: str) -> int | None:
         """Where the floats begin if the column is one plain page, whose last bytes they are."""
         column = self.metadata.row_group(group).column(self.places[name])
         size = PLAIN.itemsize * column.num_values
-        plain = column.physical_type == "FLOAT" and column.compression == "UNCOMPRESSED"
-        return column.data_page_offset + column.total_compressed_size - size if plain else None
+        plain = column.physical_type == "FLOAT" and column.compression == "UNCOMPRESSED" and {*column.encodings} <= ENCODINGS
+        return column.data_page_offset + column.total_compressed_size - size if plain and self.handle is not None else None
 
-    def _read(self, group: int, name: str, into: Floats) -> Floats:
-        return self._read_at(self._offsets[group, name], into)
+    def _checksum(self, group: int, name: str, start: int) -> int | None:
+        """The checksum that the header of a column keeps of its bytes; None if they are not one page."""
+        assert self.handle is not None
+        column = self.metadata.row_group(group).column(self.places[name])
+        header = os.pread(self.handle, start - column.data_page_offset, column.data_page_offset)
+        size = PLAIN.itemsize * column.num_values
+        return page_checksum(header, size)
 
     def _read_at(self, start: int, into: Floats) -> Floats:
         assert self.handle is not None

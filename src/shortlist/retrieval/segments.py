@@ -44,7 +44,8 @@ from shortlist.retrieval.ties import FOOTER, SettledColumns, footer_text, starts
 SEARCHED_GROUP = 131_072  # rows in a group of the searched file
 MOST_ENTRIES = 2**24  # in such a group: with many labels it has fewer rows
 RECORD_GROUP = 1_024  # rows in a group of the records
-RECORD_GROUP_WITH_BYTES = 64  # the same if a column holds bytes, such as thumbnails
+RECORD_BYTES = 2**18  # log odds in such a group, all of which are read for one row: with many labels it has fewer rows
+RECORD_GROUP_WITH_BYTES = 64  # the fewest, and those if a column holds bytes, such as thumbnails
 STORED = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
 # One page for each column of a group, so that its floats can be read at once; older versions of Arrow do so anyway.
 ONE_PAGE = {"max_rows_per_page": SEARCHED_GROUP} if "max_rows_per_page" in inspect.signature(pq.write_table).parameters else {}
@@ -57,6 +58,18 @@ def group_rows(labels: int) -> int:
     (131072, 15520)
     """
     return max(RECORD_GROUP, min(SEARCHED_GROUP, MOST_ENTRIES // labels))
+
+
+def record_rows(labels: int, exact: "np.dtype[Any]", columns: Kinds) -> int:
+    """Number of rows in a group of the records.
+
+    >>> [record_rows(labels, np.dtype(np.float32), {}) for labels in (20, 80, 1_081)]
+    [1024, 819, 64]
+    """
+    fewest = min(RECORD_GROUP_WITH_BYTES, RECORD_GROUP)
+    if pa.binary() in columns.values():
+        return fewest
+    return max(fewest, min(RECORD_GROUP, RECORD_BYTES // (labels * exact.itemsize)))
 
 
 def yes(label: int) -> str:
@@ -138,9 +151,8 @@ class SegmentWriter:
         self._logs.write_table(pa.Table.from_arrays([*keys, *numbers], schema=self.logs_schema), SEARCHED_GROUP)
         kept = [columns[name] for name in self.columns]
         packed = packed_odds(odds, self.exact)
-        together = RECORD_GROUP_WITH_BYTES if pa.binary() in self.columns.values() else RECORD_GROUP
         records = pa.Table.from_arrays([*keys, *kept, packed], schema=self.record_schema)
-        self._records.write_table(records, min(together, RECORD_GROUP))
+        self._records.write_table(records, record_rows(self.labels, self.exact, self.columns))
         self.first = int(rows[0]) if self.first is None else self.first
         self.last, self.rows = int(rows[-1]), self.rows + len(rows)
 
