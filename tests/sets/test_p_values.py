@@ -9,6 +9,7 @@ import torch
 from shortlist import Predictions
 from shortlist.errors import InputError, NotFittedError
 from shortlist.sets import SetRule, aps, average_k, classwise, gate, lac, nested, parse_rule, pas, raps, sure_node
+from shortlist.sets.p_values import PValuesInBlocks
 from tests.references import sets as ref
 from tests.sets.cases import SUPERCLASSES, draw
 
@@ -143,3 +144,19 @@ def test_draws_that_cannot_be_repeated_and_rows_that_cannot_be_read_again_are_re
     with pytest.raises(InputError, match="keep: .*read twice"):
         lac(0.2).fit((part for part in [(data.calibration, data.target)]), keep=True)
     assert average_k(2).fit(data.calibration).kept is None
+
+
+def test_rows_that_come_in_blocks_draw_as_all_of_them_do():
+    random = np.random.default_rng(0)
+    scores = random.normal(size=(300, 4))
+    old = Predictions(scores, random.integers(0, 4, 300), link="softmax")
+    rule = parse_rule("aps:0.3:random").fit(old, keep=True)
+    new = old.rows([*range(50), *range(50)])
+    whole, in_blocks = rule.p_values(new), PValuesInBlocks(rule)
+    parts = [
+        in_blocks(part.probs(), part.scores)
+        for part in (new.rows(slice(0, 7)), new.rows(slice(7, 60)), new.rows(slice(60, 100)))
+    ]
+    assert torch.equal(torch.cat(parts), whole)
+    assert torch.equal(rule(new), whole > 0.3)
+    assert (whole[:50] != whole[50:]).any()  # equal rows are drawn apart

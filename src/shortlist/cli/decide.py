@@ -35,6 +35,14 @@ def sets(
             "--save-rule", metavar="FILE", help="Save the fitted rule as .safetensors, to be used again with --rule FILE."
         ),
     ] = None,
+    p_values: Annotated[
+        bool,
+        typer.Option(
+            "--p-values",
+            help="Write the p-value of every label too, of a conformal rule: columns p_value_CLASS, or an object in JSON. A "
+            "rule that is saved then keeps the values of its calibration rows, 8 bytes each.",
+        ),
+    ] = False,
     as_json: options.Json = False,
     engine: options.EngineName = "local",
     address: options.Address = None,

@@ -22,7 +22,7 @@ from shortlist.report import Table, headline, number_groups, shot_table
 from shortlist.report.group_tables import column_tables
 from shortlist.row_order import count_rows
 from shortlist.sets import SetRule, class_laws, coverage_law
-from shortlist.sets.lists import Describer, LabelList, check_list_path, list_writer, lists_of
+from shortlist.sets.lists import P_VALUE, Describer, LabelList, check_list_path, list_writer, lists_of
 from shortlist.sets.sizes import SizeSummary
 from shortlist.words import counted
 
@@ -50,6 +50,7 @@ def sets(
     no_label: str | None,
     classes: Path | None,
     save_rule: Path | None,
+    p_values: bool,
     as_json: bool,
     engine: str,
     address: str | None,
@@ -63,8 +64,14 @@ def sets(
         check_list_path(out)
         if as_json:
             raise InputError("expected --out or --json, got both: --json writes to standard output")
+    if p_values and out is None and not as_json:
+        raise InputError("--p-values: expected --out FILE or --json, which hold them, got neither")
+    if p_values and engine != "local":
+        raise InputError(f"--p-values: expected --engine local, got {engine}: the calibration rows have to be in one place")
     check_outputs([out, save_rule], [scores, *(calibration or ()), *([Path(rule)] if rule else ()), classes])
-    fitting = Fitting([rule] if rule else [], calibration or (), split, seed, same_rows, Engine(engine, address, workers))
+    fitting = Fitting(
+        [rule] if rule else [], calibration or (), split, seed, same_rows, Engine(engine, address, workers), p_values
+    )
     columns = columns_read([rule] if rule else [])
     counts = CountKeys(weights_key, votes_key)
     reading = Reading(
@@ -72,7 +79,7 @@ def sets(
     )
     with fitting.engine.pool() as pool:
         (prepared,) = prepare_all([scores], reading, fitting, pool)
-        listed = _write_lists(prepared, out, as_json, pool)
+        listed = _write_lists(prepared, out, as_json, pool, p_values)
     size = SizeSummary.of(listed.counts)
     prepared.check_size(size)
     if save_rule is not None:
@@ -96,14 +103,15 @@ class _Listed:
     first: list[LabelList] = field(default_factory=list)
 
 
-def _write_lists(prepared: Prepared, out: Path | None, as_json: bool, pool: "Pool | None") -> _Listed:
+def _write_lists(prepared: Prepared, out: Path | None, as_json: bool, pool: "Pool | None", p_values: bool) -> _Listed:
     """Write the sets to the file, to standard output as JSON lines, or show the first few."""
     predictions, rule = prepared.predictions, prepared.rule
     listed = _Listed(torch.zeros(predictions.num_classes + 1, dtype=torch.float64))
     called, columns = "probs" if predictions.link is not None else "scores", Describer(rule, predictions.superclasses).columns
+    columns = [*columns, *(f"{P_VALUE}{name}" for name in predictions.class_names if p_values)]
     writer = nullcontext(_emit_lists if as_json else None) if out is None else list_writer(out, called, columns)
     with Bar("sets", len(predictions)) as bar, writer as write:
-        for sizes, lists in _lists(prepared, pool):
+        for sizes, lists in _lists(prepared, pool, p_values):
             if write is not None:
                 write(lists)
             listed.counts += sizes.bincount(minlength=len(listed.counts))
@@ -117,12 +125,12 @@ def _write_lists(prepared: Prepared, out: Path | None, as_json: bool, pool: "Poo
     return listed
 
 
-def _lists(prepared: Prepared, pool: "Pool | None") -> Iterator[tuple[torch.Tensor, list[LabelList]]]:
+def _lists(prepared: Prepared, pool: "Pool | None", p_values: bool) -> Iterator[tuple[torch.Tensor, list[LabelList]]]:
     """The sizes and lists of the sets, a block of rows at a time."""
     if pool is not None:
         yield from cluster.list_sets(pool, prepared.rows, prepared.rule)
         return
-    for sets, lists in lists_of(prepared.predictions, prepared.rule):
+    for sets, lists in lists_of(prepared.predictions, prepared.rule, p_values=p_values):
         yield count_rows(sets), lists
 
 

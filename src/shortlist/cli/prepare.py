@@ -23,6 +23,7 @@ from shortlist.predictions.arrays import labels_beside
 from shortlist.predictions.parts import MANIFEST, is_parts_folder
 from shortlist.sets import SetRule, SizeSummary, bound_cost, parse_rule
 from shortlist.sets.gates import SHARPNESS
+from shortlist.sets.p_values import why_none
 from shortlist.sets.text import column_in
 
 if TYPE_CHECKING:
@@ -167,6 +168,18 @@ def check_quality(path: Path, rule: SetRule, predictions: Predictions) -> None:
         raise InputError(f"{path}: {rule.text} compares rows by their {rule.gate.by}, which is not known here: {how}")
 
 
+def check_p_values(rule: SetRule) -> None:
+    """Raise an error if a rule has no p-values."""
+    reason = why_none(rule)
+    if reason is None and rule.fitted and rule.kept is None:
+        reason = (
+            f"expected a rule that kept the values of its calibration rows, got {rule.text} without: fit it here, or save it "
+            "with --p-values"
+        )
+    if reason is not None:
+        raise InputError(f"--p-values: {reason}")
+
+
 def looks_like_probabilities(predictions: Predictions) -> bool:
     """Whether scores with the link softmax are probabilities already, judging by some rows."""
     head = predictions.rows(slice(0, 100)).scores.float()
@@ -185,6 +198,7 @@ class Fitting:
     seed: int = 0
     same_rows: bool = False
     engine: Engine = LOCAL
+    p_values: bool = False  # whether rules keep the values of their calibration rows
 
     def __post_init__(self) -> None:
         ways = [
@@ -267,6 +281,8 @@ def _prepare(
         found.append(Prepared(called, name or path.stem, predictions, rule, reading_of_new.rows(path), warnings=remarks))
     for one in found:
         check_quality(path, one.rule, predictions)
+        if fitting.p_values:
+            check_p_values(one.rule)
     waiting = [one for one in found if one.rule.needs_fit and not one.rule.fitted]
     if reading.counts and not waiting:
         raise InputError("--weights-key and --votes-key: expected a rule that is fitted here, got none")
@@ -278,12 +294,12 @@ def _prepare(
         first, rest = predictions.split_rows(fitting.split, seed=fitting.seed)
         # Freed before the rest is read, so that a large file is in memory only once.
         counted = reading.counted(path, predictions).rows(first)
-        _fit_all(waiting, predictions.rows(first), found[0].rows.only(first), counted, pool)
+        _fit_all(waiting, predictions.rows(first), found[0].rows.only(first), counted, pool, fitting.p_values)
         predictions, rows = predictions.rows(rest), found[0].rows.only(rest)
         for one in found:
             one.predictions, one.rows = predictions, rows
     elif waiting:
-        _fit_all(waiting, *_calibration_rows(waiting[0], path, reading, fitting, calibration), pool)
+        _fit_all(waiting, *_calibration_rows(waiting[0], path, reading, fitting, calibration), pool, fitting.p_values)
     return found
 
 
@@ -293,7 +309,9 @@ def _rule(text: str, predictions: Predictions, seed: int) -> SetRule:
     return parse_rule(text, prior=lambda: predictions.prior, generator=seed, superclasses=predictions.superclasses)
 
 
-def _fit_all(waiting: list[Prepared], rows: Predictions, there: Rows, counted: Counted, pool: "Pool | None") -> None:
+def _fit_all(
+    waiting: list[Prepared], rows: Predictions, there: Rows, counted: Counted, pool: "Pool | None", keep: bool
+) -> None:
     counted.check_in_one_place(pool)
     for one in waiting:
         one.rule.check_reads(rows)
@@ -304,7 +322,7 @@ def _fit_all(waiting: list[Prepared], rows: Predictions, there: Rows, counted: C
             )
         with noticed(one.warnings), Bar("calibrating", len(rows)) as bar, by_option():
             if pool is None:
-                one.rule.fit(rows, progress=bar.at, **counted.keywords())
+                one.rule.fit(rows, progress=bar.at, keep=keep, **counted.keywords())
             else:
                 cluster.fit(pool, one.rule, there, progress=bar.at)
         if one.rule.most is not None or one.rule.least:

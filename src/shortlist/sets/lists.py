@@ -18,11 +18,14 @@ from shortlist.files import written_whole
 from shortlist.predictions import Predictions
 from shortlist.row_names import check_row_names
 from shortlist.row_order import count_rows
+from shortlist.sets.batches import as_probs
 from shortlist.sets.hierarchy import superclass_numbers
+from shortlist.sets.p_values import PValuesInBlocks
 from shortlist.sets.rule import SetRule
 from shortlist.tensors import Probs, Sets, Target, as_target, as_tensor, is_single_label
 
 SEPARATOR = "|"  # between the labels of a cell
+P_VALUE = "p_value_"  # before the name of a label
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class LabelList:
         called: ``"scores"`` if there is no link to make them probabilities.
         superclass: the superclass whose classes the set consists of, if these are several.
         refused: whether a gate refused the row.
+        p_values: that of every label by its name, in the order of the classes, if they were asked for.
     """
 
     id: str
@@ -46,12 +50,19 @@ class LabelList:
     called: str = "probs"
     superclass: str | None = None
     refused: bool = False
+    p_values: dict[str, float] | None = None
 
     def record(self) -> dict[str, Any]:
-        """The fields as plain values; the last three only if there is something to say."""
+        """The fields as plain values; the last four only if there is something to say."""
         fields: dict[str, Any] = {"id": self.id, "labels": self.labels, self.called: self.probs}
-        more = {"target": self.target, "superclass": self.superclass, "refused": self.refused or None}
+        more: dict[str, Any] = {"target": self.target, "superclass": self.superclass, "refused": self.refused or None}
+        more |= {"p_values": self.p_values}
         return fields | {name: value for name, value in more.items() if value is not None}
+
+    def cells(self) -> dict[str, Any]:
+        """The same as the cells of a table, with a column for the p-value of each label."""
+        fields = self.record()
+        return fields | {f"{P_VALUE}{name}": value for name, value in fields.pop("p_values", {}).items()}
 
     def text(self) -> str:
         """The set in a line: the superclass that it is, or its labels with their probabilities.
@@ -117,16 +128,27 @@ def _truths(target: Target, classes: Sequence[str]) -> list[list[str]]:
     return [[classes[label] for label in row.nonzero().flatten().tolist()] for row in target]
 
 
-def lists_of(predictions: Predictions, rule: SetRule) -> Iterator[tuple[Sets, list[LabelList]]]:
-    """The sets and lists of predictions, a block of rows at a time."""
+def lists_of(predictions: Predictions, rule: SetRule, *, p_values: bool = False) -> Iterator[tuple[Sets, list[LabelList]]]:
+    """The sets and lists of predictions, a block of rows at a time.
+
+    Args:
+        predictions: the rows.
+        rule: fitted, or one that needs no fit.
+        p_values: whether lists hold the p-values of all labels, of a rule that kept the values of its calibration rows.
+    """
     rule.check_reads(predictions)
     rule.check_origin(predictions)
     sets_of, describe = rule.in_blocks(), Describer(rule, predictions.superclasses)
+    values_of = PValuesInBlocks(rule) if p_values else None
     for block in predictions.blocks():
         probs = block.plausibility()
         sets = sets_of(probs, block.scores, block.quality, rule.groups_in(block))
         called = "probs" if block.link is not None else "scores"
         lists = _lists(sets, probs, block.class_names, block.ids or (), block.target, called)
+        if values_of is not None:
+            rows = values_of(as_probs(probs), block.scores, rule.groups_in(block)).tolist()
+            named = (dict(zip(block.class_names, row, strict=True)) for row in rows)
+            lists = [replace(one, p_values=values) for one, values in zip(lists, named, strict=True)]
         yield sets, describe(lists, sets, probs, block.quality)
 
 
@@ -193,7 +215,7 @@ def list_writer(
     Args:
         path: of the file.
         called: what the probabilities are called.
-        columns: the further columns of a table, see :attr:`Describer.columns`.
+        columns: the further columns of a table, see :attr:`Describer.columns`; and those of p-values.
     """
     path = Path(path)
     check_list_path(path)
@@ -216,7 +238,7 @@ def _csv_writer(file: TextIO, path: Path, called: str, columns: Sequence[str]) -
 
     def write(lists: Iterable[LabelList]) -> None:
         for row in lists:
-            record = row.record()
+            record = row.cells()
             for label in [*row.labels, *(row.target or ())]:
                 if SEPARATOR in label:
                     raise InputError(
@@ -240,6 +262,6 @@ def _parquet_writer(path: Path, called: str, columns: Sequence[str]) -> Iterator
     names = pa.list_(pa.string())
     kinds = {"superclass": pa.string(), "refused": pa.bool_()}
     fields = {"id": pa.string(), "labels": names, called: pa.list_(pa.float64()), "target": names}
-    schema = pa.schema(fields | {name: kinds[name] for name in columns})
+    schema = pa.schema(fields | {name: kinds.get(name, pa.float64()) for name in columns})
     with pq.ParquetWriter(path, schema) as writer:
-        yield lambda lists: writer.write_table(pa.Table.from_pylist([row.record() for row in lists], schema))
+        yield lambda lists: writer.write_table(pa.Table.from_pylist([row.cells() for row in lists], schema))

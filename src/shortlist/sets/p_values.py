@@ -31,7 +31,7 @@ from shortlist.sets.rule import SetRule
 from shortlist.sets.weighted_fit import Search, fit_gate, gathered
 from shortlist.sets.weighted_rows import most_voted, relabelled
 from shortlist.sets.weighting import Weights, as_weights
-from shortlist.tensors import blocks_of, is_single_label
+from shortlist.tensors import Array, blocks_of, is_single_label
 
 CONFORMAL = (AverageError, ErrorPerClass)
 
@@ -100,37 +100,71 @@ def _keep_weighted(rule: SetRule, rows: Batches, weights: Weights) -> None:
 @torch.no_grad()
 def p_values(rule: SetRule, probs: Any, weights: Any = None, groups: Any = None) -> Any:
     """See :meth:`SetRule.p_values`."""
-    _check_kept(rule)
+    values_of = PValuesInBlocks(rule)
     if isinstance(probs, Predictions):
         check_no_groups(groups, probs)
         rule.check_reads(probs)
         rule.check_origin(probs)
-        if rule.ordering.randomized:
-            raise InputError(f"probs: {rule.text} draws by scores: expected the scores' probabilities as a matrix")
     matrix = as_probs(probs.plausibility() if isinstance(probs, Predictions) else probs)
     rule.check_classes(matrix)
     if not isinstance(probs, Predictions):
         check_values(matrix, "probabilities" if rule.needs_probabilities else "scores")
     given = rule.groups_in(probs) if isinstance(probs, Predictions) else rule.checked_groups(probs, groups, len(matrix))
     check_same_rows(probs, weights, "weights")
-    own = None if weights is None else rule.weighting.whole(as_weights(weights, shape=(len(matrix),), only_zeros=True))
-    found = torch.empty(matrix.shape, dtype=torch.float64, device=matrix.device)
-    draws = rule.ordering.row_draws()
-    codes = torch.zeros(len(matrix), dtype=torch.int64) if rule.groups is None else rule.groups.codes(given, matrix)
-    samples = {code: _samples(rule, matrix.shape[1], code) for code in codes.unique().tolist()}
-    for block in blocks_of(matrix):
-        values = rule.ordering.drawn(matrix[block], None if draws is None else draws(matrix[block])).double()
-        for code in codes[block].unique().tolist():
-            rows = slice(None) if len(samples) == 1 else (codes[block] == code).nonzero().squeeze(1).to(matrix.device)
-            for column, sample in samples[code]:
-                new = sample.new if own is None else own[block, None]
-                shares = _shares(values[rows][:, column].contiguous(), sample, new, rule.ordering.descending)
-                found[block][rows, column] = shares
+    found = values_of(
+        matrix,
+        probs.scores if isinstance(probs, Predictions) else None,
+        given,
+        None if weights is None else as_weights(weights, shape=(len(matrix),), only_zeros=True),
+    )
     if isinstance(probs, Tensor | Predictions):
         return found
     if hasattr(probs, "columns") and hasattr(probs, "index"):
         return type(probs)(found.numpy(), index=probs.index, columns=probs.columns)
     return found.numpy()
+
+
+class PValuesInBlocks:
+    """The p-values of rows that come a block at a time; a randomised rule draws as it does for their sets.
+
+    Args:
+        rule: that kept the values of its calibration rows.
+    """
+
+    def __init__(self, rule: SetRule):
+        _check_kept(rule)
+        self._rule, self._draws = rule, rule.ordering.row_draws()
+
+    def __call__(
+        self,
+        probs: Tensor,
+        scores: Tensor | None = None,
+        groups: Array | None = None,
+        weights: Tensor | None = None,
+    ) -> Tensor:
+        """The p-values of a block of values that have been checked already, float64 (N, C).
+
+        Args:
+            probs: (N, C).
+            scores: what the probabilities were computed from, if that is known: a randomised rule draws by these.
+            groups: the group of each row, (N,), if there is a threshold for each.
+            weights: what each row counts for, (N,); by default as much as the heaviest calibration row.
+        """
+        rule, drawn_by = self._rule, probs if scores is None else scores
+        own = None if weights is None else rule.weighting.whole(weights)
+        codes = torch.zeros(len(probs), dtype=torch.int64) if rule.groups is None else rule.groups.codes(groups, probs)
+        samples = {code: _samples(rule, probs.shape[1], code) for code in codes.unique().tolist()}
+        found = torch.empty(probs.shape, dtype=torch.float64, device=probs.device)
+        for block in blocks_of(probs):
+            draws = None if self._draws is None else self._draws(drawn_by[block]).to(probs.device)
+            values = rule.ordering.drawn(probs[block], draws).double()
+            for code in codes[block].unique().tolist():
+                rows = slice(None) if len(samples) == 1 else (codes[block] == code).nonzero().squeeze(1).to(probs.device)
+                for column, sample in samples[code]:
+                    new = sample.new if own is None else own[block, None][rows]
+                    shares = _shares(values[rows][:, column].contiguous(), sample, new, rule.ordering.descending)
+                    found[block][rows, column] = shares
+        return found
 
 
 def nested(rule: SetRule, alphas: Iterable[Any]) -> list[SetRule]:
