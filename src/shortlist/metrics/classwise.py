@@ -33,7 +33,7 @@ def classwise_calibration_error(
     >>> classwise_calibration_error(probs, target, bins=2)
     tensor(0.3000, dtype=torch.float64)
 
-    Kull et al., "Beyond temperature scaling: obtaining well-calibrated multi-class probabilities with Dirichlet calibration",
+    Kull et al., "Beyond temperature scaling: obtaining well-calibrated multiclass probabilities with Dirichlet calibration",
     2019 (classwise-ECE).
     """
     norm = check_definition(norm, bins, "width", "all")

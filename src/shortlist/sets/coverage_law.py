@@ -5,7 +5,7 @@ stays what it is for all new rows. If no two values tie, it is distributed as Be
 the rank of the threshold; ties only make it larger, and so does a set that holds more than a randomised one (``aps`` by
 default), whose coverage has this law.
 
-Vovk, "Conditional validity of inductive conformal predictors", 2013, proposition 2; Angelopoulos, Bates, "Conformal
+Vovk, "Conditional validity of inductive conformal predictors", 2012, proposition 2; Angelopoulos, Bates, "Conformal
 prediction: a gentle introduction", 2023, section 3.2.
 """
 
