@@ -24,7 +24,7 @@ from shortlist.recipes import find_recipe
 from shortlist.sets import aps, average_k, cap, floor, lac, parse_rule, pas, raps, threshold, top_k
 from tests.links.test_link_battery import FORMS, ready, wide
 from tests.models.classifiers import NAMES, fitted, image, labels, of_features, of_pictures, pictures, rows
-from tests.sets.cases import CASES, draw
+from tests.sets.cases import CASES, IN_ONE_PLACE, draw
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -73,7 +73,7 @@ def hard_probabilities():
 # The graph is the same function
 
 
-IN_GRAPHS = [case for case in CASES if fitted_case(case)[0].groups is None]  # a graph knows no groups
+IN_GRAPHS = [case for case in CASES + IN_ONE_PLACE if fitted_case(case)[0].groups is None]  # a graph knows no groups
 
 
 @pytest.mark.parametrize("case", IN_GRAPHS, ids=str)

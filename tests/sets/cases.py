@@ -1,5 +1,6 @@
-"""The rules that every law is tried on. A new rule is one line in CASES."""
+"""The rules that every law is tried on. A new one is a line in CASES, or below if rows must be in one place or have a site."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,12 +13,14 @@ from tests.references import sets as ref
 
 @dataclass(frozen=True)
 class Data:
-    """Calibration rows with their labels, new rows, and a class prior."""
+    """Calibration rows with their labels, new rows, a class prior, and the site of each row."""
 
     calibration: np.ndarray
     target: np.ndarray
     new: np.ndarray
     prior: np.ndarray
+    site: np.ndarray
+    new_site: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -28,10 +31,19 @@ class Case:
     make: Callable[[np.ndarray], SetRule]
     reference: Callable[[Data], np.ndarray]
     many_labels: bool = False
-    drawn: bool = False  # random numbers follow from the calibration rows to the last bit, and from their order
+    drawn: bool = False  # random numbers follow from the calibration rows to the last bit, or from their order
+    by_site: bool = False  # whether the rule has a threshold for each site
 
     def __str__(self):
         return self.name
+
+    def given(self, data, rows=slice(None)):
+        """What is given with calibration rows."""
+        return {"groups": data.site[rows]} if self.by_site else {}
+
+    def asked(self, data, rows=slice(None)):
+        """What is given with new rows."""
+        return {"groups": data.new_site[rows]} if self.by_site else {}
 
 
 def draw(many_labels=False, *, rows=150, classes=5, seed=0) -> Data:
@@ -47,7 +59,9 @@ def draw(many_labels=False, *, rows=150, classes=5, seed=0) -> Data:
         target = random.uniform(size=calibration.shape) < calibration
     else:
         target = np.array([random.choice(classes, p=row) for row in calibration])
-    return Data(calibration, target, probs(60), prior)
+    sites = np.random.default_rng([seed, 1])
+    site, new_site = (sites.choice([1, 2, 3], n, p=[0.5, 0.45, 0.05]) for n in (rows, 60))  # the last has about seven rows
+    return Data(calibration, target, probs(60), prior, site, new_site)
 
 
 def _conformal(scores, alpha=0.2):
@@ -68,6 +82,44 @@ def _by_predicted(scores, least=4):
         return found
 
     return reference
+
+
+def _by_site(sets_of, least):
+    """Literally: each site by itself, unless it has fewer rows than ``least``."""
+    return lambda d: ref.by_group(lambda own: sets_of(d.calibration[own], d.target[own], d.new, 0.2), d.site, d.new_site, least)
+
+
+def _classwise_by_site(d):
+    """Literally: a class with rows at a site has the threshold of these, a class without any there the common one."""
+    common = ref.class_quantiles(-d.calibration, d.target, 0.2)
+    found = d.new >= -common
+    for site in set(d.site):
+        own, here = d.site == site, d.new_site == site
+        cuts = ref.class_quantiles(-d.calibration[own], d.target[own], 0.2)
+        found[here] = d.new[here] >= -np.where(np.bincount(d.target[own], minlength=5) > 0, cuts, common)
+    return found
+
+
+def _shrunk_lac(d, m=20):
+    """Literally: for each site a threshold between its own and the common one."""
+    at_labels = d.calibration[np.arange(len(d.target)), d.target]
+    common = -ref.conformal_quantile((-at_labels).tolist(), 0.2)
+    cuts = {None: common}
+    for site in set(d.site):
+        own = at_labels[d.site == site]
+        cuts[site] = ref.shrunk(-ref.conformal_quantile((-own).tolist(), 0.2), common, len(own), m, 0, 1)
+    return d.new >= np.array([[cuts.get(site, common)] for site in d.new_site])
+
+
+def _tuned_raps(d):
+    few = ref.chosen_rows(len(d.calibration))
+    penalty, k_reg = ref.tuned_penalty(d.calibration[few], d.target[few], 0.2)
+    scores = functools.partial(ref.aps_scores, penalty=penalty, k_reg=k_reg)
+    return ref.conformal(lambda probs, prior: scores(probs), d.calibration[~few], d.target[~few], d.new, 0.2)
+
+
+def _shown(losses):
+    return lambda d: d.new >= ref.learn_then_test_cut(d.calibration, ref.marks_of(d.target, 5), losses, 0.1)
 
 
 def _classwise(scores, alpha=0.2):
@@ -190,5 +242,44 @@ CASES = [
         many_labels=True,
     ),
 ]
+# Rules that choose something first, or look at all rows together: they are not fitted on rows in several places.
+IN_ONE_PLACE = [
+    Case(
+        "raps_auto", lambda prior: sets.raps(0.2, "auto", randomized=False), _tuned_raps, drawn=True
+    ),  # the rows that choose are those of some numbers
+    Case(
+        "learn_then_test", lambda prior: sets.learn_then_test({"recall": 0.4}, 0.1), _shown({"recall": 0.4}), many_labels=True
+    ),
+    Case(
+        "learn_then_test_of_two",
+        lambda prior: sets.learn_then_test({"miscoverage": 0.6, "f1": 0.8}, 0.1),
+        _shown({"miscoverage": 0.6, "f1": 0.8}),
+    ),
+]
+# Rules whose rows come with their site.
+BY_SITE = [
+    Case(
+        "by_site",
+        lambda prior: sets.by(sets.lac(0.2), "site"),
+        _by_site(functools.partial(ref.conformal, ref.lac_scores), 4),
+        by_site=True,
+    ),
+    Case(
+        "by_site_classwise",
+        lambda prior: sets.by(sets.classwise(sets.lac(0.2)), "site", 1),
+        _classwise_by_site,
+        by_site=True,
+    ),
+    Case(
+        "by_site_risk_control",
+        lambda prior: sets.by(sets.risk_control("recall", 0.2), "site", 20),
+        _by_site(ref.risk_control, 20),
+        many_labels=True,
+        by_site=True,
+    ),
+    Case("by_site_shrunk", lambda prior: sets.by(sets.lac(0.2), "site", shrink=20), _shrunk_lac, by_site=True),
+]
+EVERY = CASES + IN_ONE_PLACE + BY_SITE
 FITTED = [case for case in CASES if case.make(np.full(5, 0.2)).needs_fit]
-LABELLED = [case for case in FITTED if case.make(np.full(5, 0.2)).needs_labels]
+EVERY_FITTED = [*FITTED, *IN_ONE_PLACE, *BY_SITE]
+LABELLED = [case for case in EVERY_FITTED if case.make(np.full(5, 0.2)).needs_labels]

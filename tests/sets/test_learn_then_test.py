@@ -6,20 +6,9 @@ import torch
 
 from shortlist.errors import InputError
 from shortlist.sets import SetRule, learn_then_test, parse_rule, register_row_loss, top_k
-from shortlist.sets.learn_then_test import GRID, ROW_LOSSES, p_value
+from shortlist.sets.learn_then_test import ROW_LOSSES, p_value
 from tests.references import sets as ref
 from tests.sets.cases import draw
-
-
-def literal_losses(name, row_set, marks):
-    hits, size, labels = (row_set & marks).sum(), row_set.sum(), marks.sum()
-    if name == "recall":
-        return 1 - hits / labels if labels else 0.0
-    if name == "precision":
-        return 1 - hits / size if size else 0.0
-    if name == "f1":
-        return 1 - 2 * hits / (size + labels) if size + labels else 0.0
-    return float(hits < labels)
 
 
 @pytest.mark.parametrize("name", ["recall", "precision", "f1", "miscoverage"])
@@ -27,7 +16,7 @@ def test_losses_of_rows_are_those_of_the_definition(name):
     random = np.random.default_rng(0)
     sets, marks = random.random((200, 4)) < 0.4, random.random((200, 4)) < 0.4
     found = ROW_LOSSES[name].of(torch.from_numpy(sets), torch.from_numpy(marks))
-    np.testing.assert_allclose(found, [literal_losses(name, *pair) for pair in zip(sets, marks, strict=True)])
+    np.testing.assert_allclose(found, [ref.row_loss(name, *pair) for pair in zip(sets, marks, strict=True)])
 
 
 @pytest.mark.parametrize("total", [0.0, 3.0, 7.4, 50.0])
@@ -42,28 +31,12 @@ CHOICES = [{"recall": 0.3}, {"precision": 0.6}, {"recall": 0.35, "precision": 0.
 @pytest.mark.parametrize("losses", CHOICES, ids=str)
 def test_the_threshold_is_that_of_the_literal_procedure(losses):
     data = draw(many_labels=True, rows=300)
-    ps = []
-    for cut in GRID:
-        sets = data.calibration >= cut
-        totals = {n: sum(literal_losses(n, *pair) for pair in zip(sets, data.target, strict=True)) for n in losses}
-        ps.append(
-            max(
-                ref.stats.binom.cdf(t, 300, losses[n]) if n == "miscoverage" else ref.risk_p_value(t, 300, losses[n])
-                for n, t in totals.items()
-            )
-        )
-    rejected = [cut for cut, p in zip(GRID, ps, strict=True) if p <= 0.1 / len(GRID)]
-    if set(losses) <= {"recall", "miscoverage"}:
-        rejected = []
-        for cut, p in zip(GRID, ps, strict=True):
-            if p > 0.1:
-                break
-            rejected.append(cut)
+    cut = ref.learn_then_test_cut(data.calibration, data.target, losses, 0.1)
     rule = learn_then_test(losses, 0.1)
     parts = [(data.calibration[:100], data.target[:100]), (data.calibration[100:], data.target[100:])]
     for source in ((data.calibration, data.target), (parts,)):
-        assert float(rule.fit(*source).threshold) == rejected[-1]
-    np.testing.assert_array_equal(rule(data.new), data.new >= rejected[-1])
+        assert float(rule.fit(*source).threshold) == cut
+    np.testing.assert_array_equal(rule(data.new), data.new >= cut)
 
 
 def test_both_losses_hold_in_all_but_delta_of_the_calibrations_where_a_plug_in_threshold_fails_in_many():

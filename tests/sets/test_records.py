@@ -27,7 +27,7 @@ from shortlist.sets import (
 )
 from shortlist.sets.registry import MODIFIERS, RULES
 from tests import warm
-from tests.sets.cases import CASES, draw
+from tests.sets.cases import EVERY, draw
 
 
 @pytest.fixture
@@ -41,25 +41,27 @@ def registries():
         table.update(old)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.filterwarnings("ignore:.*they have the common threshold")
+@pytest.mark.parametrize("case", EVERY, ids=str)
 def test_a_record_is_json_and_brings_the_rule_back(case):
     data = draw(case.many_labels)
-    rule = case.make(data.prior).fit(data.calibration, data.target)
+    rule = case.make(data.prior).fit(data.calibration, data.target, **case.given(data))
     record = json.loads(json.dumps(rule.record(), allow_nan=False))
     again = rule_from_record(record, rule.state_dict())
     assert again.record() == rule.record()
     assert again.needs_prior == rule.needs_prior
     assert again.needs_probabilities == rule.needs_probabilities
     assert (again.alpha, again.k, again.guarantee) == (rule.alpha, rule.k, rule.guarantee)
-    np.testing.assert_array_equal(again(data.new), rule(data.new))
+    np.testing.assert_array_equal(again(data.new, **case.asked(data)), rule(data.new, **case.asked(data)))
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.filterwarnings("ignore:.*they have the common threshold")
+@pytest.mark.parametrize("case", EVERY, ids=str)
 def test_the_record_of_a_rule_before_its_fit_gives_one_that_can_be_fitted(case):
     data = draw(case.many_labels)
     fresh = case.make(data.prior)
-    again = rule_from_record(fresh.record(), fresh.state_dict()).fit(data.calibration, data.target)
-    fresh.fit(data.calibration, data.target)
+    again = rule_from_record(fresh.record(), fresh.state_dict()).fit(data.calibration, data.target, **case.given(data))
+    fresh.fit(data.calibration, data.target, **case.given(data))
     assert torch.equal(again.threshold, fresh.threshold)
 
 

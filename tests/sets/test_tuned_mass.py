@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from shortlist.errors import InputError
-from shortlist.sets import SetRule, classwise, parse_rule, raps
-from shortlist.sets.draws import CalibrationDraws
+from shortlist.sets import SetRule, classwise, parse_rule, raps, rule_from_record
 from shortlist.sets.tuned_mass import PENALTIES, SHARE, SPLIT
 from tests.references import sets as ref
 from tests.sets.cases import draw
@@ -18,24 +17,13 @@ def rows(n=400, classes=8, seed=0):
     return probs.numpy(), torch.multinomial(probs, 1, generator=generator)[:, 0].numpy()
 
 
-def chosen_rows(n):
-    return SPLIT.shares(torch.arange(n)).numpy() < SHARE
-
-
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_choice_is_that_of_the_literal_formula_and_the_rest_calibrates(seed):
     """Without draws, so that the whole fit can be written down."""
     probs, target = rows(seed=seed)
-    few = chosen_rows(len(probs))
+    few = ref.chosen_rows(len(probs))
     assert 0.1 < few.mean() < 0.3
-    places = [ref.ranked(row).index(y) + 1 for row, y in zip(probs[few], target[few], strict=True)]
-    k_reg = sorted(places)[ref.conformal_rank(few.sum(), 0.1) - 1]
-    sizes = []
-    for penalty in PENALTIES:
-        scores = ref.aps_scores(probs[few], penalty=penalty, k_reg=k_reg)
-        cut = ref.conformal_quantile(scores[np.arange(few.sum()), target[few]].tolist(), 0.1)
-        sizes.append((scores <= cut + 1e-12).sum())
-    penalty = PENALTIES[int(np.argmin(sizes))]
+    penalty, k_reg = ref.tuned_penalty(probs[few], target[few], 0.1)
     rule = raps(0.1, "auto", randomized=False).fit(probs, target)
     assert (rule.ordering.penalty, rule.ordering.k_reg) == (penalty, k_reg)
     plain = raps(0.1, penalty, k_reg, randomized=False).fit(probs[~few], target[~few])
@@ -69,10 +57,20 @@ def test_coverage_of_rows_that_calibrate_is_what_was_asked_for():
 
 
 def test_the_split_is_a_fifth_of_the_numbers_whatever_the_rows_hold():
-    assert chosen_rows(100_000).mean() == pytest.approx(SHARE, abs=0.006)  # four standard errors
-    assert (
-        CalibrationDraws(SPLIT.seed, torch.tensor(0)).shares(torch.arange(3)).tolist() == SPLIT.shares(torch.arange(3)).tolist()
-    )
+    assert ref.chosen_rows(100_000).mean() == pytest.approx(SHARE, abs=0.006)  # four standard errors
+    np.testing.assert_array_equal(SPLIT.shares(torch.arange(1000)).numpy() < SHARE, ref.chosen_rows(1000))
+
+
+def test_a_file_without_the_choice_among_its_tensors_has_it_in_its_record_and_a_damaged_one_is_refused():
+    probs, target = rows()
+    rule = raps(0.1, "auto").fit(probs, target)
+    record, tensors = rule.record(), rule.state_dict()
+    chosen = tensors.pop("ordering.chosen")
+    older = rule_from_record(record | {"tensors": sorted(tensors)}, tensors)
+    np.testing.assert_array_equal(older(probs), rule(probs))
+    for wrong in (-chosen, chosen.float(), chosen[:1], torch.tensor([0.1, torch.inf], dtype=torch.float64), chosen + 0.5):
+        with pytest.raises(InputError, match="chosen: expected"):
+            rule_from_record(record, tensors | {"ordering.chosen": wrong})
 
 
 def test_a_failed_fit_leaves_the_earlier_choice():

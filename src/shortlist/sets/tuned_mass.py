@@ -1,5 +1,6 @@
 """Cumulative mass with a penalty that is chosen on a part of the calibration rows: RAPS without anything to guess."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from shortlist.sets.draws import CalibrationDraws, digest_of
 from shortlist.sets.orderings import Weighed
 from shortlist.sets.prefixes import CumulativeMass, Randomized, ranks
 from shortlist.tensors import Probs, Target, is_single_label
+from shortlist.words import shown
 
 PENALTIES = (0.001, 0.01, 0.1, 0.2, 0.5)  # the grid of the paper
 SHARE = 0.2  # of the calibration rows
@@ -33,14 +35,35 @@ class TunedMass(CumulativeMass):
         penalty: what was chosen; 0 before a fit.
         k_reg: what was chosen; 0 before a fit.
 
+    Attributes:
+        chosen: both, float64 (2,), so that a state dict has them; None before a fit.
+
     Angelopoulos, Bates, Malik, Jordan, "Uncertainty sets for image classifiers using conformal prediction", 2021, appendix E.
     """
 
     kind = "tuned-cumulative-mass"
     in_rounds = False
+    chosen: Tensor | None
 
     def __init__(self, generator: Any = None, randomized: Randomized = None, penalty: float = 0.0, k_reg: int = 0):
         super().__init__(penalty, k_reg, generator, randomized)
+        self.register_buffer("chosen", None)
+
+    def check_buffers(self) -> None:
+        """As declared by :class:`Ordering`."""
+        super().check_buffers()
+        if self.chosen is not None and (
+            self.chosen.dtype != torch.float64 or self.chosen.tolist() != [self.penalty, self.k_reg]
+        ):
+            raise InputError(
+                f"chosen: expected a penalty from 0 and the k that goes with it, got {shown(self.chosen.tolist())}"
+            )
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        super()._load_from_state_dict(*args, **kwargs)
+        if self.chosen is not None and self.chosen.shape == (2,):
+            penalty, k_reg = self.chosen.tolist()
+            self.penalty, self.k_reg = max(penalty, 0.0), max(int(k_reg), 0) if math.isfinite(k_reg) else 0
 
     def tuned(self, batches: Batches, rank: Callable[[int], int], weighed: Weighed | None = None) -> Batches:
         """As declared by :class:`Ordering`: the penalty is chosen on a fifth of the rows; returns the others."""
@@ -50,6 +73,8 @@ class TunedMass(CumulativeMass):
                 "matrix, predictions or a function that starts a new pass; got an iterator"
             )
         found = [part for batch in batches.whole_rows() if len((part := _part(batch, chosen=True)).probs)]
+        if not batches.rows:
+            raise InputError("probs: expected labelled calibration rows, got none")
         weights = [torch.ones(len(part.probs), dtype=torch.int64) if weighed is None else weighed.of(part) for part in found]
         new = 1 if weighed is None else weighed.new
         rows, total = sum(map(len, weights)), sum(int(part.sum()) for part in weights)
@@ -89,6 +114,7 @@ class TunedMass(CumulativeMass):
             counts = count_rows(candidate.select(probs, _first_reaching(values, weights, reached), whole))
             sizes.append(float((counts.cpu().double() * weights).sum()))
         self.penalty = PENALTIES[sizes.index(min(sizes))]
+        self.chosen = torch.tensor([self.penalty, self.k_reg], dtype=torch.float64)
 
 
 def _first_reaching(values: Tensor, weights: Tensor, reached: int) -> Tensor:
