@@ -8,7 +8,7 @@ import numpy as np
 
 from shortlist import sets
 from shortlist.sets import SetRule
-from tests.references import sets as ref
+from tests.references import learn_then_test as literal, sets as ref
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _tuned_raps(d):
 
 
 def _shown(losses):
-    return lambda d: d.new >= ref.learn_then_test_cut(d.calibration, ref.marks_of(d.target, 5), losses, 0.1)
+    return lambda d: d.new >= literal.learn_then_test_cut(d.calibration, ref.marks_of(d.target, 5), losses, 0.1)
 
 
 def _classwise(scores, alpha=0.2):

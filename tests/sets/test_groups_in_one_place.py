@@ -6,7 +6,7 @@ import torch
 
 from shortlist.errors import InputError
 from shortlist.sets import by, fit_shards, learn_then_test, parse_rule, raps
-from tests.references import sets as ref
+from tests.references import learn_then_test as literal, sets as ref
 
 pytestmark = pytest.mark.filterwarnings("ignore::shortlist.errors.ShortlistWarning")
 
@@ -85,7 +85,7 @@ def test_losses_are_shown_to_be_small_in_each_group_that_has_its_own_threshold(l
     for name, found in zip(rule.groups.names, rule.groups.thresholds.tolist(), strict=True):
         own = site == name if (site == name).sum() >= 200 else np.ones(600, bool)
         marks = np.eye(6, dtype=bool)[target[own]]
-        assert found == ref.learn_then_test_cut(probs[own], marks, losses, 0.1)
+        assert found == literal.learn_then_test_cut(probs[own], marks, losses, 0.1)
     assert rule.groups.own.tolist() == [False, True, True]
     batches = [(probs[cut], target[cut], None, site[cut]) for cut in (slice(0, 90), slice(90, 600))]
     again = by(learn_then_test(losses, 0.1), "site", 200).fit(batches)

@@ -7,7 +7,7 @@ import torch
 from shortlist.errors import InputError
 from shortlist.sets import SetRule, learn_then_test, parse_rule, register_row_loss, top_k
 from shortlist.sets.learn_then_test import ROW_LOSSES, p_value
-from tests.references import sets as ref
+from tests.references import learn_then_test as literal, sets as ref
 from tests.sets.cases import draw
 
 
@@ -16,7 +16,7 @@ def test_losses_of_rows_are_those_of_the_definition(name):
     random = np.random.default_rng(0)
     sets, marks = random.random((200, 4)) < 0.4, random.random((200, 4)) < 0.4
     found = ROW_LOSSES[name].of(torch.from_numpy(sets), torch.from_numpy(marks))
-    np.testing.assert_allclose(found, [ref.row_loss(name, *pair) for pair in zip(sets, marks, strict=True)])
+    np.testing.assert_allclose(found, [literal.row_loss(name, *pair) for pair in zip(sets, marks, strict=True)])
 
 
 @pytest.mark.parametrize("total", [0.0, 3.0, 7.4, 50.0])
@@ -31,7 +31,7 @@ CHOICES = [{"recall": 0.3}, {"precision": 0.6}, {"recall": 0.35, "precision": 0.
 @pytest.mark.parametrize("losses", CHOICES, ids=str)
 def test_the_threshold_is_that_of_the_literal_procedure(losses):
     data = draw(many_labels=True, rows=300)
-    cut = ref.learn_then_test_cut(data.calibration, data.target, losses, 0.1)
+    cut = literal.learn_then_test_cut(data.calibration, data.target, losses, 0.1)
     rule = learn_then_test(losses, 0.1)
     parts = [(data.calibration[:100], data.target[:100]), (data.calibration[100:], data.target[100:])]
     for source in ((data.calibration, data.target), (parts,)):
