@@ -270,6 +270,48 @@ def test_every_command_reads_a_folder(run, made, table):
     assert torch.equal(files[0].probs(), files[1].probs())
 
 
+@pytest.mark.parametrize(
+    ("finished", "place", "message"),
+    [
+        (True, "number", "part-00002.parquet cannot be read: could not verify page integrity"),
+        (True, "header", "part-00002.parquet"),
+        (False, "number", ""),
+    ],
+)
+def test_a_damaged_part_is_written_again(run, fails, made, table, finished, place, message):
+    command = ["predict", made / "features", table, "--rows-per-part", "5", "--out", "scores"]
+    run(*command)
+    folder = table.parent / "scores"
+    before = contents(folder)
+    checked = run("data", "info", "scores", "--check")
+    assert (checked.code, "23 rows in 5 parts" in checked.err, "5 parts read" in checked.err) == (0, True, True)
+    part = folder / "part-00002.parquet"
+    damaged = bytearray(part.read_bytes())
+    column = pq.read_metadata(part).row_group(0).column(0)
+    start = column.dictionary_page_offset or column.data_page_offset
+    damaged[start + 1 if place == "header" else start + column.total_compressed_size - 1] ^= 1
+    part.write_bytes(damaged)
+    if not finished:
+        (folder / "part-00004.parquet").unlink()
+    else:
+        assert "part-00002.parquet is damaged" in fails("data", "info", "scores", "--check")
+        assert message in fails("evaluate", "scores", "--rule", "top-k:2")
+        shutil.copy(part, "alone.parquet")
+        assert "alone.parquet" in fails("evaluate", "alone.parquet", "--rule", "top-k:2")
+    outcome = run(*command)
+    assert "scores: damaged parts are written again: part-00002.parquet" in outcome.err
+    assert f"{4 if finished else 3} of 5 parts are there already" in outcome.err
+    assert (outcome.code, contents(folder)) == (0, before)
+    assert "all parts are there already" in run(*command).err
+
+
+def test_a_folder_is_described_in_json(run, made, table):
+    run("predict", made / "features", table, "--rows-per-part", "5", "--out", "scores")
+    record = json.loads(run("data", "info", "scores", "--json").out)
+    assert (record["rows"], record["parts"], record["classes"], record["labels"]) == (23, 5, 4, "one")
+    assert record["bytes"] == sum(path.stat().st_size for path in (table.parent / "scores").glob("part-*"))
+
+
 def test_an_unfinished_folder_is_refused(run, fails, made, table):
     run("predict", made / "features", table, "--out", "scores", "--rows-per-part", "5")
     manifest = table.parent / "scores" / "manifest.json"

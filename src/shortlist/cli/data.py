@@ -39,14 +39,14 @@ def info(
         bool,
         typer.Option(
             "--check",
-            help="Open every picture and report those that cannot be read; for a benchmark also verify all checksums, with "
-            "exit code 1 if a file is missing, changed or not in the manifest.",
+            help="Open every picture and report those that cannot be read; of a benchmark and of a folder of parts also "
+            "verify all checksums, with exit code 1 if a file is missing, changed or not in the manifest.",
         ),
     ] = False,
     as_json: options.Json = False,
     strict: options.Strict = False,
 ) -> None:
-    """Describe a dataset: splits, classes, long tail, and problems with its files."""
+    """Describe a dataset: splits, classes, long tail, and problems with its files; or scores in a folder of parts."""
 
 
 @app.command("sheet")

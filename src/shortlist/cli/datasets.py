@@ -9,6 +9,7 @@ import typer
 
 from shortlist.cli.console import Bar, Outcome, emit_json, noticed, say, show, warn
 from shortlist.cli.outputs import check_outputs, check_outside_runs, named_paths
+from shortlist.cli.parts_info import describe_parts
 from shortlist.data.building import build_benchmark
 from shortlist.data.dataset import Dataset
 from shortlist.data.deduplication import find_copies
@@ -25,6 +26,7 @@ from shortlist.data.statistics import LongTail
 from shortlist.data.verification import read_manifest, verify_benchmark
 from shortlist.errors import InputError
 from shortlist.files import folder_written_whole, written_whole
+from shortlist.predictions.parts import is_parts_folder
 from shortlist.report.data_card import columns_table, limits_table, splits_table, summary_line, tail_table, write_card
 from shortlist.report.sheet import contact_sheet
 from shortlist.words import printable
@@ -39,7 +41,9 @@ def info(
     as_json: bool,
     strict: bool,
 ) -> None:
-    """Describe a dataset: splits, classes, long tail, and problems with its files."""
+    """Describe a dataset: splits, classes, long tail, and problems with its files; or a folder of parts."""
+    if is_parts_folder(source):
+        return describe_parts(Path(source), check, as_json)
     differing = _verify(source) if check else []
     dataset, warned = _opened(source, superclass, **({"tolerance": 1.0} if differing else {}))
     problems = [*differing, *(problem for problem in dataset.problems if not (differing and problem.kind == ABSENT))]
@@ -63,7 +67,7 @@ def info(
     _tell(problems, warned)
     if differing:
         raise typer.Exit(Outcome.BAD_INPUT)
-    _finish(strict, problems, warned)
+    return _finish(strict, problems, warned)
 
 
 def sheet(

@@ -37,7 +37,8 @@ def table_columns(predictions: Predictions, path: Path, known: Mapping[str, str]
     if predictions.ids is None:
         raise InputError("--columns: expected scores whose rows have ids, to match those of the table, got none")
     try:
-        table = parquet.read_table(path) if path.suffix == ".parquet" else _read_csv(path, known)
+        is_parquet = path.suffix == ".parquet"
+        table = parquet.read_table(path, page_checksum_verification=True) if is_parquet else _read_csv(path, known)
         check_distinct(table.column_names)
         if ID not in table.column_names:
             raise InputError(f"expected a column {ID}, got {quoted(table.column_names)}")

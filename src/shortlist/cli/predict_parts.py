@@ -5,14 +5,14 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from shortlist.cli.console import Bar, say
+from shortlist.cli.console import Bar, say, warn
 from shortlist.cli.engines import Engine
 from shortlist.cli.prediction_work import Work
 from shortlist.errors import InputError
 from shortlist.models.heads import HeadName
 from shortlist.predictions.parts import is_parts_folder
 from shortlist.runs.part_scoring import Each, Loaded, Saved, here, score_parts
-from shortlist.words import counted
+from shortlist.words import counted, listed
 
 
 def is_folder_name(out: Path) -> bool:
@@ -78,6 +78,7 @@ def write_parts(work: Work, out: Path, rows_per_part: int | None, engine: Engine
             settings={"head": saved.head or "the classifier's own"},
             begun=begun,
             progress=lambda rows: bars[0].at(rows),
+            damaged=lambda names: warn(f"{out}: damaged parts are written again: {listed(names, 3)}"),
         )
     work.done += done.rows
     work.problems += done.problems

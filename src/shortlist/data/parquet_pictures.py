@@ -116,7 +116,7 @@ class ParquetPictures(Pictures):
         """The names that the column has beside the bytes, or else numbers."""
         found: list[str | None] = []
         for path, column in zip(self.paths, self.columns, strict=True):
-            with pq.ParquetFile(path, filesystem=self.system) as file:
+            with pq.ParquetFile(path, filesystem=self.system, page_checksum_verification=True) as file:
                 if pa.types.is_struct(file.schema_arrow.field(column).type):
                     named = file.read(columns=[f"{column}.path"]).column(column)
                     found += [None if one is None else one["path"] for one in named.to_pylist()]
@@ -136,7 +136,7 @@ class ParquetPictures(Pictures):
 
     def _read(self, group: RowGroup) -> Any:
         column = self.columns[group.file]
-        with pq.ParquetFile(self.paths[group.file], filesystem=self.system) as file:
+        with pq.ParquetFile(self.paths[group.file], filesystem=self.system, page_checksum_verification=True) as file:
             struct = pa.types.is_struct(file.schema_arrow.field(column).type)
             found = file.read_row_group(group.number, columns=[f"{column}.bytes" if struct else column]).column(column)
         return pc.struct_field(found, "bytes") if struct else found

@@ -91,7 +91,8 @@ class PartFiles:
 
     def _open(self, number: int) -> _Open:
         def opened() -> _Open:
-            file = pq.ParquetFile(f"{self._root}/{part.file}", filesystem=self._system)
+            name = f"{self._root}/{part.file}"
+            file = pq.ParquetFile(name, filesystem=self._system, page_checksum_verification=True)
             rows = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
             if sum(rows) != part.rows:
                 raise InputError(f"expected {part.rows:,} rows, got {sum(rows):,}")
@@ -131,7 +132,7 @@ class PartFiles:
             if found.hexdigest() != part.sha256:
                 raise InputError(
                     f"{self.where}: {part.file} is damaged: expected the checksum {part.sha256}, got {found.hexdigest()}: "
-                    "remove it, and run what wrote the folder again"
+                    "run what wrote the folder again, it writes what is damaged"
                 )
 
 
@@ -155,7 +156,10 @@ class _Reading:
             raise type(error)(f"{self.where}: {self.part.file}: {error}") from error
         if isinstance(error, UNREADABLE):
             first = (str(error) or type(error).__name__).splitlines()[0]
-            raise InputError(f"{self.where}: {self.part.file} cannot be read: {first}") from error
+            raise InputError(
+                f"{self.where}: {self.part.file} cannot be read: {first}: if it is damaged, run what wrote the folder "
+                "again, it writes what is damaged"
+            ) from error
 
 
 def _kept(known: "OrderedDict[Any, Any]", key: Any, make: Callable[[], Value], most: int) -> Value:

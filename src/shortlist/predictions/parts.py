@@ -221,8 +221,8 @@ def check_parts(where: str, manifest: Manifest, sizes: Mapping[str, int]) -> tup
             raise InputError(f"{where}: {part.file} is missing: run what wrote the folder again, it writes what is missing")
         if sizes[part.file] != part.bytes:
             raise InputError(
-                f"{where}: {part.file} is damaged: expected {part.bytes:,} bytes, got {sizes[part.file]:,}: remove it, and run "
-                "what wrote the folder again"
+                f"{where}: {part.file} is damaged: expected {part.bytes:,} bytes, got {sizes[part.file]:,}: run what "
+                "wrote the folder again, it writes what is damaged"
             )
     check_no_strays(where, sizes, [part.file for part in manifest.parts])
     return manifest.parts

@@ -14,6 +14,7 @@ from shortlist.links import Link, link_from_config
 from shortlist.predictions.checks import check_names
 from shortlist.predictions.columns import as_columns, joined, taken
 from shortlist.predictions.part_files import PartFiles
+from shortlist.predictions.parts import Manifest
 from shortlist.predictions.record import Predictions
 from shortlist.predictions.tables import room
 from shortlist.tensors import BLOCK_ENTRIES, Array, Scores, Target, row_blocks
@@ -63,6 +64,11 @@ class ShardedPredictions(Predictions):
     def verify(self) -> None:
         """Read all parts and compare their checksums; an error names the first that is damaged."""
         self._files.verify()
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the folder says of itself: its parts, and what their rows hold."""
+        return self._files.manifest
 
     @property
     def shards(self) -> list[Predictions]:

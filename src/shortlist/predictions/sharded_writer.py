@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from shutil import rmtree
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,6 +32,7 @@ from shortlist.predictions.storage import header_of, sink_for
 from shortlist.predictions.stored import RowKind
 from shortlist.words import counted, listed, quoted
 
+Version: TypeAlias = tuple[str, int, int]  # of a file: its name, its number on the disk, and when it was written
 PATIENCE = 60.0  # seconds to wait for other processes that note their parts, each of which takes milliseconds
 PROBLEM_COLUMNS = ("id", "kind", "problem")
 ROW_PROBLEM = pa.schema([("part", pa.int64()), *((name, pa.string()) for name in PROBLEM_COLUMNS)])
@@ -74,6 +75,7 @@ class ShardedWriter:
             raise InputError(f"items: expected a text for each part, got {items[:3] if items else 'none'}")
         self.manifest = Manifest(header_of(form), RowKind.of(form), items, dict(settings or {}))
         self._open = ExitStack()
+        self._sound: dict[Version, bool] = {}
 
     def __enter__(self) -> "ShardedWriter":
         with ExitStack() as opened:
@@ -90,6 +92,7 @@ class ShardedWriter:
         """The writer of a folder that another process has begun, to write parts of it."""
         joined = object.__new__(ShardedWriter)
         joined.folder, joined.manifest, joined._open = Path(folder), Manifest.read(Path(folder)), ExitStack()
+        joined._sound = {}
         return joined
 
     def _begin(self) -> None:
@@ -108,17 +111,39 @@ class ShardedWriter:
 
     @property
     def missing(self) -> list[int]:
-        """The numbers of the parts that are still to be written."""
+        """The numbers of the parts that are still to be written, and of those to be written again because they are damaged.
+
+        A part that is there counts if its bytes have the checksum that was noted when it was written. Each is read once.
+        """
+        found = self._written()
+        for part in found:
+            if part is not None and (version := self._version(part.file)) not in self._sound:
+                self._sound[version] = sha256_of(self.folder / part.file) == part.sha256
         return [number for number, part in enumerate(self._written()) if part is None]
 
+    @property
+    def damaged(self) -> list[str]:
+        """The files that :attr:`missing` found to be damaged, and that have not been written again."""
+        return sorted(name for name in self._sizes() if not self._is_sound(name))
+
+    def _version(self, name: str) -> Version:
+        """What tells a file from one that takes its place."""
+        status = (self.folder / name).stat()
+        return name, status.st_ino, status.st_mtime_ns
+
+    def _is_sound(self, name: str) -> bool:
+        """Whether a file that is there was not found to be damaged."""
+        return self._sound.get(self._version(name), True)
+
     def _written(self) -> list[Part | None]:
-        """Each part that has been written and is still there in its size."""
+        """Each part that has been written, is still there in its size and was not found to be damaged."""
         before, sizes = self.manifest.parts, self._sizes()
         noted = {path.stem for path in (self.folder / WRITING).glob("*.json")}
         found: list[Part | None] = []
         for number in range(len(self.manifest.items)):
             part = self._receipt(number)[0] if Path(part_name(number)).stem in noted else before[number] if before else None
-            found.append(part if part is not None and sizes.get(part.file) == part.bytes else None)
+            there = part is not None and sizes.get(part.file) == part.bytes and self._is_sound(part.file)
+            found.append(part if there else None)
         return found
 
     def _sizes(self) -> dict[str, int]:
@@ -202,7 +227,7 @@ class ShardedWriter:
     def _write_problems(self, parts: Sequence[Part]) -> None:
         """Rows that could not be read, of all parts; those of parts that were finished before are known from the last time."""
         path = self.folder / PROBLEMS
-        before = pq.read_table(path).to_pylist() if path.exists() else []
+        before = pq.read_table(path, page_checksum_verification=True).to_pylist() if path.exists() else []
         rows: list[dict[str, Any]] = []
         for number, part in enumerate(parts):
             if self._receipt_path(number).exists():
@@ -211,6 +236,6 @@ class ShardedWriter:
                 rows += [row for row in before if row["part"] == number]
         if rows:
             with written_whole(path) as temporary:
-                pq.write_table(pa.Table.from_pylist(rows, ROW_PROBLEM), temporary)
+                pq.write_table(pa.Table.from_pylist(rows, ROW_PROBLEM), temporary, write_page_checksum=True)
         else:
             path.unlink(missing_ok=True)

@@ -34,7 +34,9 @@ class ParquetSink(Sink):
         self._schema = schema.with_metadata({HEADER: json.dumps(header_record(header, kind)).encode()})
         # Scores hardly repeat: a dictionary makes files larger and several times slower, and nobody asks for their range.
         others = [leaf for name in schema.names if not is_score(name) for leaf in (name, f"{name}.list.element")]
-        self._writer = pq.ParquetWriter(path, self._schema, use_dictionary=others, write_statistics=others)
+        # With a checksum of each page, a bit that flips on the disk is an error when the page is read, not another number.
+        options: dict[str, Any] = {"use_dictionary": others, "write_statistics": others, "write_page_checksum": True}
+        self._writer = pq.ParquetWriter(path, self._schema, **options)
         self._group = max(1, BLOCK_ENTRIES // max(1, kind.classes))  # rows
 
     def _no_rows(self) -> Predictions:

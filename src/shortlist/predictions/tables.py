@@ -40,7 +40,7 @@ MIDNIGHT = r"[ T]00:00:00(\.0+)?$"
 
 def read_parquet(path: Path, keys: Keys) -> Stored:
     """A table that we wrote, or any other with scores in one list column or in one column per class."""
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
         header = json.loads((file.schema_arrow.metadata or {}).get(HEADER, b"{}"))
         return read_table(file.schema_arrow, file.metadata.num_rows, header, keys, lambda names: _batches(file, names))
 
@@ -140,6 +140,8 @@ def read_table(schema: pa.Schema, rows: int, header: dict[str, Any], keys: Keys,
     gathered = _Gathered(schema, rows, found, target_key, ids_key, quality_key, header, keys)
     for batch in read(names):
         gathered.add(batch)
+    if names and gathered.filled != rows:  # Arrow leaves out a page whose header is damaged, which no checksum covers
+        raise InputError(f"expected {rows:,} rows, got {gathered.filled:,}: the file is damaged")
     return gathered.stored()
 
 

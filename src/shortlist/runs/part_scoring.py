@@ -278,11 +278,13 @@ def score_parts(
     settings: Mapping[str, str] | None = None,
     begun: Callable[[int, int, int], None] = lambda missing, parts, rows: None,
     progress: Callable[[int], None] = lambda rows: None,
+    damaged: Callable[[Sequence[str]], None] = lambda names: None,
 ) -> Outcome:
     """Score rows into a folder of parts, or go on with one that was begun; what was done, without the parts that were there.
 
     Args:
-        folder: new, or begun for the same rows and the same classifier. Parts that are there are not computed again.
+        folder: new, or begun for the same rows and the same classifier. Parts that are there are read once, and not computed
+            again unless they are damaged.
         source: of the classifier.
         rows: inputs, and labels by the classes of the classifier.
         known: which rows have a label that the classifier knows.
@@ -296,6 +298,7 @@ def score_parts(
         settings: anything else that the scores depend on, by name.
         begun: callback, called once with the number of parts that are missing, of all parts, and of rows in those missing.
         progress: callback, called with the number of those rows that are done.
+        damaged: callback, called with the files that are there and damaged, if there are any.
     """
     classifier = source.load()
     size = whole(1)("rows_per_part", rows_per_part or part_rows(len(classifier.classes), batch_size))
@@ -315,6 +318,8 @@ def score_parts(
     form = form_of(classifier, rows.target, quality is not None)
     with ShardedWriter(folder, form, identities, settings=given) as writer:
         missing = writer.missing
+        if writer.damaged:
+            damaged(writer.damaged)
         begun(len(missing), len(spans), sum(stop - start for start, stop in (spans[number] for number in missing)))
         found, done = Outcome(), 0
 

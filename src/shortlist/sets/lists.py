@@ -263,5 +263,5 @@ def _parquet_writer(path: Path, called: str, columns: Sequence[str]) -> Iterator
     kinds = {"superclass": pa.string(), "refused": pa.bool_()}
     fields = {"id": pa.string(), "labels": names, called: pa.list_(pa.float64()), "target": names}
     schema = pa.schema(fields | {name: kinds.get(name, pa.float64()) for name in columns})
-    with pq.ParquetWriter(path, schema) as writer:
+    with pq.ParquetWriter(path, schema, write_page_checksum=True) as writer:
         yield lambda lists: writer.write_table(pa.Table.from_pylist([row.cells() for row in lists], schema))

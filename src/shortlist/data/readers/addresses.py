@@ -115,7 +115,7 @@ def _ids(system: Any, path: str) -> list[str | None]:
     name = find_column([one for one in names if one != _column(system, path)], "id", None, basename(path))
     if name is None:
         return [None] * footer.num_rows
-    found = pq.read_table(path, columns=[name], filesystem=system).column(name)
+    found = pq.read_table(path, columns=[name], filesystem=system, page_checksum_verification=True).column(name)
     return [None if one is None else str(one) for one in found.to_pylist()]
 
 

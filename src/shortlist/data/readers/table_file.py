@@ -102,7 +102,7 @@ class TableFile:
     def _read(self, columns: Sequence[str], kinds: Mapping[str, Any], missing: list[str]) -> Any:
         if not self.is_csv:
             with self._clear_errors():
-                return pq.read_table(self.path, columns=list(columns))
+                return pq.read_table(self.path, columns=list(columns), page_checksum_verification=True)
         written = {name.strip(): name for name in self._written_schema.names}
         options = csv.ConvertOptions(
             include_columns=[written[name] for name in columns],
