@@ -237,7 +237,8 @@ EXCUSED = {
     },
     shift: {
         "compared",  # of predictions
-        "Alarm", "ClassShares", "Compared", "InputWeights", "Watch", "coverage_interval",  # answers, the class behind `watch`, counts
+        "Alarm", "ClassShares", "Compared", "InputWeights", "Watch",  # answers, the class behind `watch`
+        "coverage_interval",  # counts
         "thinned",  # weights
     },
     evaluation: {"evaluate_shards", "Evaluation", "Quantity", "ShotGroup", "card_numbers", "validation_numbers"},  # records

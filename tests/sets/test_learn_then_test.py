@@ -54,11 +54,12 @@ def test_both_losses_hold_in_all_but_delta_of_the_calibrations_where_a_plug_in_t
         missed, wrong = max(cut - 0.3, 0) / 0.7, max(1 - 2 * cut, 0)
         return missed > 0.25 or (1 - missed) * wrong / 2 + missed * wrong > 0.25
 
+    grid = np.array(literal.GRID)
     for _ in range(150):
         probs = np.stack([random.uniform(0.3, 1, 400), random.uniform(0, 0.5, 400)], 1)
-        sets = probs >= GRID[:, None, None]
+        sets = probs >= grid[:, None, None]
         recall, precision = (~sets[..., 0]).mean(1), (sets[..., 1] / sets.sum(2).clip(1)).mean(1)
-        plugged += fails(GRID[(recall <= 0.25) & (precision <= 0.25)].max())
+        plugged += fails(grid[(recall <= 0.25) & (precision <= 0.25)].max())
         worse += fails(float(rule.fit(probs, target).threshold))
     assert plugged > 150 / 4
     assert worse <= 30
