@@ -1,13 +1,14 @@
 """Folders of parts: whatever is done with one, and however it is divided, is what one file gives."""
 
 import random
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from shortlist import Predictions
-from shortlist.predictions import ShardedWriter
+from shortlist.predictions import ShardedWriter, sharded
 from tests.fuzz.values import many_labels, one_label
 
 FIELDS = ("scores", "target", "ids", "quality", "classes")
@@ -43,6 +44,19 @@ def folder_equals_one_file(draw: random.Random, folder: Path) -> None:
     for index in (chosen, cut):
         _assert_same(parts.rows(index), one.rows(index))
     _assert_same(parts.rows(cut).rows(slice(0, 3)), one.rows(cut).rows(slice(0, 3)))
+    few, sharded.FEW_ENTRIES = sharded.FEW_ENTRIES, draw.choice([1, 50])  # selections of more stay in the files
+    try:
+        for _ in range(draw.randint(1, 4)):
+            index = [draw.randrange(-len(one), len(one)) for _ in range(draw.randint(0, 2 * len(one)))]
+            index = draw.choice([index, sorted({row % len(one) for row in index})]) if index else []
+            one, parts = one.rows(index), parts.rows(index)
+            _assert_same(parts, one)
+            assert (parts.without_rows().ids is None) == (one.without_rows().ids is None)
+            ends = [0, *np.cumsum([len(block) for block in parts.blocks(7)]).tolist()]
+            for block, (start, stop) in zip(parts.blocks(7), pairwise(ends), strict=True):
+                _assert_same(block, one.rows(slice(start, stop)))
+    finally:
+        sharded.FEW_ENTRIES = few
 
 
 def _write(draw, folder, whole):

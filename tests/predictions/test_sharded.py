@@ -348,6 +348,31 @@ def test_rows_of_another_kind_are_refused(tmp_path):
         assert not list((tmp_path / "s").glob("part-*"))
 
 
+STEPS = {
+    "repeated, then some": [[3, 3, 7], [2, 0]],
+    "repeated, then repeated, then some": [[3, 3, 7], [1, 1], [0]],
+    "out of order, then some": [[9, 3, 7], [-1, 0]],
+    "some, then repeated, then a slice": [[9, 3, 7], [2, 2, 0, 1], slice(1, 3)],
+    "repeated, then none": [[3, 3], []],
+    "a slice of all": [slice(2, 9, 3), [1, 0]],
+}
+
+
+@pytest.mark.parametrize("ids", [True, False])
+@pytest.mark.parametrize("few", [0, 10**6])
+@pytest.mark.parametrize("name", STEPS)
+def test_names_after_any_selection_are_those_in_memory(tmp_path, monkeypatch, name, few, ids):
+    monkeypatch.setattr(sharded, "FEW_ENTRIES", few)
+    whole = rows(ids=ids)
+    found = Predictions.load(write(tmp_path / "s", whole))
+    for index in STEPS[name]:
+        whole, found = whole.rows(index), found.rows(index)
+        assert found.ids == whole.ids
+        assert found.without_rows().ids == whole.without_rows().ids
+        assert [block.ids for block in found.blocks(3)] == [block.ids for block in whole.blocks(3)]
+        assert torch.equal(found.scores, whole.scores)
+
+
 def test_damaged_missing_and_stray_parts_are_refused(tmp_path):
     folder = write(tmp_path / "scores", rows())
     part = folder / "part-00002.parquet"

@@ -59,7 +59,7 @@ class ShardedPredictions(Predictions):
             () if kind.quality else None,
             {name: joined([], what) for name, what in kind.columns},
         )
-        return _view(files, form, None, _Given())
+        return _view(files, form, None, _Given(named=kind.ids))
 
     def verify(self) -> None:
         """Read all parts and compare their checksums; an error names the first that is damaged."""
@@ -135,16 +135,16 @@ class ShardedPredictions(Predictions):
     @property
     def ids(self) -> Sequence[str] | None:
         """The names of all rows."""
-        known = self.__dict__.get("_ids")
-        if self._numbers is not None and len(np.unique(self._numbers)) < len(self._numbers):
-            return None  # rows that are there twice are numbered instead
-        if known is None and self._form.ids is not None:
+        if not self._given.named:
+            return None
+        known: tuple[str, ...] | None = self.__dict__.get("_ids")
+        if known is None and self._given.names is not None:
+            known = tuple(map(str, self._given.names.tolist()))
+        if known is None:
             every = [name for stored in self._files.without_scores() for name in stored.ids or ()]
             check_names(every, len(every), "ids")
             known = tuple(every if self._numbers is None else (every[row] for row in self._numbers.tolist()))
-            self.__dict__["_ids"] = known
-        elif known is None and self._numbers is not None:
-            known = tuple(map(str, self._numbers.tolist()))
+        self.__dict__["_ids"] = known
         return known
 
     def _column(self, name: str, like: Tensor) -> Tensor:
@@ -158,7 +158,9 @@ class ShardedPredictions(Predictions):
 
     def without_rows(self) -> Predictions:
         """What is known about the columns, and which fields rows have, without any row."""
-        return self._form
+        form = self._form.without_rows()
+        object.__setattr__(form, "ids", () if self._given.named else None)
+        return form
 
     def blocks(self, entries: int = BLOCK_ENTRIES) -> Iterator[Predictions]:
         """The same rows in order, in blocks of about ``entries`` scores; each part is read once."""
@@ -200,20 +202,35 @@ class ShardedPredictions(Predictions):
 
     def _view_of(self, numbers: Array, index: Tensor | slice) -> "ShardedPredictions":
         """These rows of the files, which are those of this index here."""
-        return _view(self._files, self._form, numbers, self._given.rows(index))
+        return _view(self._files, self._form, numbers, self._given_of(index, numbers))
+
+    def _given_of(self, index: Tensor | slice, numbers: Array) -> "_Given":
+        """What is known of the rows of this index, which have these numbers in the folder.
+
+        Names follow the law of predictions in memory: rows without names are named by their numbers here, and rows that are
+        there twice have none.
+        """
+        given = self._given
+        names = given.names if given.named else np.arange(len(self))
+        if names is not None:
+            names = names[index if isinstance(index, slice) else index.cpu().numpy()]
+        told = numbers if names is None else names
+        named = len(np.unique(told)) == len(told)
+        return given.rows(index)._replace(names=names if named else None, named=named)
 
     def _gathered(self, index: Tensor | slice) -> Predictions:
         """These rows in memory, in this order."""
         numbers = self._chosen(index)
         order = None if (np.diff(numbers) >= 0).all() else np.argsort(numbers, kind="stable")
         found = [rows for _, rows in self._files.rows(numbers if order is None else numbers[order], self.link)]
-        rows = _together(found, self._form, numbers if order is None else numbers[order], self._given)
+        rows = _together(found, self._form, self._given)
         if order is not None:
-            named = rows.ids is not None
             rows = rows.rows(torch.from_numpy(np.argsort(order)))
-            if not named:  # rows that are there twice have no names, and their places in the order are none
-                object.__setattr__(rows, "ids", None)
-        given = self._given.rows(index)
+        given = self._given_of(index, numbers)
+        if not given.named:
+            object.__setattr__(rows, "ids", None)
+        elif given.names is not None:
+            object.__setattr__(rows, "ids", tuple(map(str, given.names.tolist())))
         both = {**rows.columns, **given.columns}
         columns = {name: both[name] for name in self._form.columns}
         object.__setattr__(rows, "columns", columns)
@@ -228,14 +245,19 @@ class _Given(NamedTuple):
     Args:
         quality: float64 (N,); None leaves that of the files.
         columns: of all rows, by name.
+        names: numbers that name the rows, int64 (N,); None leaves the names in the files.
+        named: whether the rows have names.
     """
 
     quality: Tensor | None = None
     columns: Mapping[str, Array] = MappingProxyType({})
+    names: Array | None = None
+    named: bool = True
 
     def rows(self, index: Tensor | slice) -> "_Given":
-        """The same of these rows."""
-        return _Given(None if self.quality is None else self.quality[index], taken(self.columns, index))
+        """The same quality and columns of these rows."""
+        quality = None if self.quality is None else self.quality[index]
+        return self._replace(quality=quality, columns=taken(self.columns, index))
 
 
 def _view(files: PartFiles, form: Predictions, numbers: Array | None, given: _Given) -> ShardedPredictions:
@@ -249,18 +271,13 @@ def _view(files: PartFiles, form: Predictions, numbers: Array | None, given: _Gi
     return found
 
 
-def _together(parts: Sequence[Predictions], form: Predictions, numbers: Array, given: _Given) -> Predictions:
-    """The rows of all parts, with what is known about their columns; without names their numbers are their names.
-
-    What was given is left out.
-    """
+def _together(parts: Sequence[Predictions], form: Predictions, given: _Given) -> Predictions:
+    """The rows of all parts, with what is known about their columns and the names in the files. What was given is left out."""
     found = object.__new__(Predictions)
     ids = [name for part in parts for name in part.ids or ()]
-    if form.ids is None:
-        ids = [str(number) for number in numbers.tolist()]
     columns = ("classes", "link", "train_counts", "superclasses", "network_digest")
     fields: dict[str, Any] = {name: getattr(form, name) for name in columns}
-    fields["ids"] = tuple(ids) if len(set(ids)) == len(numbers) else None  # rows that are there twice have no names
+    fields["ids"] = tuple(ids) if len(set(ids)) == sum(map(len, parts)) else None  # rows that are there twice have no names
     for name in ("scores", "target", "quality"):
         like = getattr(form, name) if name != "quality" or given.quality is None else None
         every = [] if like is None else [getattr(part, name) for part in parts]
