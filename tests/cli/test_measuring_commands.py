@@ -6,6 +6,8 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -257,6 +259,41 @@ def test_calibrate_writes_the_same_scores_with_a_link_fitted_on_the_other_file(m
         errors = [float(calibration_error(part.probs(), part.target, over=over)) for part in (before, after)]
         assert line.split()[-2:] == [f"{error:.2%}" for error in errors]
         assert errors[1] < errors[0]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("command", ["calibrate", "shares"])
+def test_other_columns_of_a_foreign_table_are_kept_if_asked_for_and_named_if_not(command, suffix, run, fails, old, tmp_path):
+    rows = Predictions.load(old)
+    table = pd.DataFrame(rows.probs().numpy(), columns=[f"p_{name}" for name in rows.classes])
+    table = table.assign(
+        id=rows.ids, species=[rows.classes[label] for label in rows.target], site="north", hour=range(len(rows))
+    )
+    path = tmp_path / f"theirs{suffix}"
+    table.to_csv(path, index=False) if suffix == ".csv" else table.to_parquet(path, index=False)
+    how = ["--scores-key", "p_*", "--target-key", "species", "--link", "identity"]
+    how += ["--on", path, "--same-rows", "--overwrite"] if command == "calibrate" else ["--calibration", path]
+    for kept, said in (
+        ([], "2 columns are not kept ('site', 'hour'): pass --keep"),
+        (["site"], "1 column is not kept ('hour')"),
+        (["site", "hour"], ""),
+    ):
+        outcome = run(command, path, *how, *(part for name in kept for part in ("--keep", name)), "--out", "kept.npz")
+        assert outcome.code == 0
+        assert said in outcome.err
+        assert ("not kept" in outcome.err) == bool(said)
+        found = Predictions.load(tmp_path / "kept.npz")
+        assert found.ids == rows.ids
+        assert sorted(found.columns) == sorted(kept)
+        assert found.columns.get("hour", np.arange(len(rows))).tolist() == list(range(len(rows)))
+    assert "columns: expected 'place'" in fails(command, path, *how, "--keep", "place", "--out", "kept.npz")
+
+
+def test_columns_are_kept_only_where_rows_are_written(fails, old, new, tmp_path):
+    assert "--keep applies only to the rows written with --out" in fails("shares", new, "-c", old, "--keep", "site")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    assert "--keep applies only to score files" in fails("calibrate", "model", "--keep", "site", "--out", "x")
 
 
 @pytest.mark.parametrize("asked", [("--method", "auto"), ("--link", "auto")])

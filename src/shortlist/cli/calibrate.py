@@ -45,6 +45,7 @@ def calibrate(
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
     target_key: options.TargetKey = None,
+    keep: options.Keep = None,
     weights_key: options.WeightsKey = None,
     votes_key: options.VotesKey = None,
     engine: options.EngineName = "local",

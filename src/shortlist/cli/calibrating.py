@@ -1,5 +1,6 @@
 """What ``shortlist calibrate`` does: fit a link, and write scores or a classifier with it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from shortlist.cli.alike import check_alike, check_apart
@@ -30,6 +31,7 @@ def calibrate(
     link: str | None,
     scores_key: str | None,
     target_key: str | None,
+    keep: list[str] | None,
     weights_key: str | None,
     votes_key: str | None,
     engine: str,
@@ -52,7 +54,7 @@ def calibrate(
     if method not in known:
         raise InputError(f"--method: {expected_one_of(method, known)}, got {method!r}")
     if folder:
-        for name, given in (("--link", link), ("--scores-key", scores_key), ("--target-key", target_key)):
+        for name, given in (("--link", link), ("--scores-key", scores_key), ("--target-key", target_key), ("--keep", keep)):
             if given is not None:
                 raise InputError(f"{name} applies only to score files, got a classifier, which has its own")
         for flag, wanted in (("--same-rows", same_rows), ("--overwrite", overwrite)):
@@ -72,7 +74,8 @@ def calibrate(
         raise InputError(f"--out: {out} exists already: choose another name, or pass --overwrite to replace it")
     reading = Reading(scores_key, target_key, link)
     reading.check_labels_apart([scores], [on])
-    predictions, labelled = reading.load(scores), reading.load(on)
+    kept = replace(reading, columns=tuple(keep or ()))
+    predictions, labelled = kept.load(scores), reading.load(on)
     if labelled.without_rows().target is None:
         raise InputError(f"{on}: expected labelled scores to fit the link on, got a file without labels")
     check_alike(on, labelled, scores, predictions)
@@ -84,6 +87,7 @@ def calibrate(
         fitted = fitted_link(method, labelled.link, labelled, pool, reading.rows(on))
     calibrated = predictions.with_link(fitted)
     calibrated.save(out)
+    kept.say_unread(scores)
     if predictions.target is not None and predictions.link is not None:
         show(_errors(predictions, calibrated))
     say(f"{fitted!r}, fitted on {len(labelled):,} rows → {out}")

@@ -116,6 +116,15 @@ VotesKey: TypeAlias = Annotated[
         ".npz or .safetensors, (rows, classes), or votes_* for one column a class.",
     ),
 ]
+Keep: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--keep",
+        metavar="COLUMN",
+        help="Write this array or column of a file of another program beside the scores, such as the site; repeat it for "
+        "several. Those of a file of shortlist are always kept.",
+    ),
+]
 By: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from shortlist import cluster
 from shortlist.cli.alike import check_alike, check_apart
 from shortlist.cli.class_files import read_class_names
-from shortlist.cli.console import Bar, noticed, warn
+from shortlist.cli.console import Bar, noticed, say, warn
 from shortlist.cli.counting import MISSING, Counted, CountKeys, by_option
 from shortlist.cli.engines import LOCAL, Engine
 from shortlist.cli.runs import run_at
@@ -21,10 +21,13 @@ from shortlist.links import Softmax
 from shortlist.predictions import Predictions
 from shortlist.predictions.arrays import labels_beside
 from shortlist.predictions.parts import MANIFEST, is_parts_folder
+from shortlist.predictions.storage import unread_columns
+from shortlist.predictions.stored import Keys
 from shortlist.sets import SetRule, SizeSummary, bound_cost, parse_rule
 from shortlist.sets.gates import SHARPNESS
 from shortlist.sets.p_values import why_none
 from shortlist.sets.text import column_in
+from shortlist.words import counted, quoted
 
 if TYPE_CHECKING:
     from shortlist.cluster import Pool
@@ -105,6 +108,13 @@ class Reading:
     def _keywords(self) -> dict[str, Any]:
         names = None if self.classes is None else read_class_names(self.classes)
         return {"link": self.link, "classes": names, "columns": self.columns} | {name: getattr(self, name) for name in KEYS}
+
+    def say_unread(self, path: Path) -> None:
+        """Say which columns of a file of another program are not in what was read, before it is written again without them."""
+        keys = Keys(self.scores_key, self.target_key, self.ids_key, self.quality_key, self.no_label, self.columns)
+        if left := unread_columns(path, keys):
+            passed = counted(len(left), "column is", "columns are")
+            say(f"{path}: {passed} not kept ({quoted(left, 4)}): pass --keep for each that is wanted")
 
     def rows(self, path: Path) -> Rows:
         """The same file, as the workers of a cluster open it."""

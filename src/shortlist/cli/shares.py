@@ -29,6 +29,7 @@ def shares(
     link: options.Link = None,
     scores_key: options.ScoresKey = None,
     target_key: options.TargetKey = None,
+    keep: options.Keep = None,
     classes: options.Classes = None,
     as_json: options.Json = False,
     as_csv: options.Csv = False,

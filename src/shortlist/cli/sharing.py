@@ -1,5 +1,6 @@
 """What ``shortlist shares`` does: the shares of the classes among new rows, and probabilities for them."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,6 +27,7 @@ def shares(
     link: str | None,
     scores_key: str | None,
     target_key: str | None,
+    keep: list[str] | None,
     classes: Path | None,
     as_json: bool,
     as_csv: bool,
@@ -33,9 +35,12 @@ def shares(
     """Estimate the shares of the classes among new rows without labels, where only these shares changed."""
     if as_json and as_csv:
         raise InputError("expected --json or --csv, got both")
+    if keep and out is None:
+        raise InputError("--keep applies only to the rows written with --out, got none")
     check_outputs([out], [new, calibration, classes])
     reading = Reading(scores_key, target_key, link, classes=classes)
-    (rows, _), old = reading.load_new(new), reading.load(calibration)
+    kept = replace(reading, columns=tuple(keep or ()))
+    (rows, _), old = kept.load_new(new), reading.load(calibration)
     check_alike(calibration, old, new, rows)
     found = class_shares(rows, old, method=cast("Any", method), confidence=confidence, seed=seed)
     values = zip(rows.class_names, found.old, found.shares, found.low, found.high, found.weights, strict=True)
@@ -51,4 +56,5 @@ def shares(
         say(f"the {len(old):,} calibration rows count like {effective:,.0f} among rows with these shares")
     if out is not None:
         found.reweight(rows).save(out)
+        kept.say_unread(new)
         say(f"{len(rows):,} rows re-weighted → {out}")

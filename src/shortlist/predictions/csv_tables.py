@@ -31,12 +31,8 @@ def read_csv(path: Path, keys: Keys) -> Stored:
 
     Blanks around names of columns are ignored.
     """
-    delimiter = csv_delimiter(csv_header(path), row=csv_first_row(path))
-    # Without newlines_in_values Arrow may cut cells in quotes without an error.
-    parsing = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=contains(path, b'"'))
-    with rows_of_one_length(delimiter), pyarrow.csv.open_csv(path, parse_options=parsing) as file:
-        written = file.schema.names
-    names = [name.strip() for name in written]
+    parsing, written = _columns(path)
+    delimiter, names = parsing.delimiter, [name.strip() for name in written]
     ids = keys.ids or "id"
     as_text = set() if ids == keys.scores else {ids}  # 007 is not 7
     target = keys.find_target(names)
@@ -56,6 +52,20 @@ def read_csv(path: Path, keys: Keys) -> Stored:
             labels = spelt(labels, classes)
         table = table.set_column(names.index(target), target, labels)
     return read_table(table.schema, table.num_rows, {}, keys, lambda names: table.select(names).to_batches(2**16))
+
+
+def csv_names(path: Path) -> list[str]:
+    """The names of the columns."""
+    return [name.strip() for name in _columns(path)[1]]
+
+
+def _columns(path: Path) -> tuple[pyarrow.csv.ParseOptions, list[str]]:
+    """How the table is parsed, and the names of its columns as they are written."""
+    delimiter = csv_delimiter(csv_header(path), row=csv_first_row(path))
+    # Without newlines_in_values Arrow may cut cells in quotes without an error.
+    parsing = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=contains(path, b'"'))
+    with rows_of_one_length(delimiter), pyarrow.csv.open_csv(path, parse_options=parsing) as file:
+        return parsing, list(file.schema.names)
 
 
 def _check_numbers(table: pa.Table, columns: Sequence[str]) -> None:

@@ -82,6 +82,13 @@ def load(
         raise InputError(f"cannot read {path} as {path.suffix[1:]}: {_first_line(error)}") from error
 
 
+def unread_columns(path: Path, keys: Keys) -> list[str]:
+    """The columns of a table of another program that :func:`load` passes over; none of other files, which may hold anything."""
+    names = {".csv": csv_tables.csv_names, ".parquet": tables.foreign_names}.get(path.suffix.lower())
+    found = [] if names is None or not path.is_file() else names(path)
+    return keys.unread(found) if found else []
+
+
 def _load_folder(
     where: Path | str, keys: Keys, link: Link | str | None, classes: Sequence[str] | Mapping[Any, Any] | None
 ) -> Predictions:

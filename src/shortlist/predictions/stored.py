@@ -251,6 +251,11 @@ class Keys:
             raise InputError(f"columns: expected {missing!r}, found {quoted(names)}")
         return found | {name: name for name in self.columns if name not in found}
 
+    def unread(self, names: Sequence[str]) -> list[str]:
+        """The columns of a table of another program that are not read."""
+        read = {*self.find_scores(names), self.find_target(names), self.find_ids(names, "id"), self.find_quality(names)}
+        return [name for name in names if name not in read and name not in self.columns and not is_row_number(name)]
+
     def check_quality(self, quality: Any, rows: int) -> Tensor | None:
         """The quality if it is one finite number per row; else None, with a warning, or an error if it was named."""
         try:

@@ -45,6 +45,12 @@ def read_parquet(path: Path, keys: Keys) -> Stored:
         return read_table(file.schema_arrow, file.metadata.num_rows, header, keys, lambda names: _batches(file, names))
 
 
+def foreign_names(path: Path) -> list[str]:
+    """The names of the columns of a Parquet file of another program; none of one of ours, all of which are read."""
+    schema = pq.read_schema(path)
+    return [] if HEADER in (schema.metadata or {}) else list(schema.names)
+
+
 def read_row_groups(file: pq.ParquetFile, groups: Sequence[int], *, scores: bool = True) -> Stored:
     """Some row groups of a table that we wrote; without their scores, if only the rest is wanted."""
     header = json.loads((file.schema_arrow.metadata or {}).get(HEADER, b"{}"))
