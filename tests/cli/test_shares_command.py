@@ -34,6 +34,15 @@ def test_the_shares_are_those_of_the_library(run, old, tilted):
     assert "the 300 calibration rows count like " in outcome.err
 
 
+def test_classes_of_new_rows_without_calibration_rows_are_warned_of(run, old, new, tmp_path):
+    rows = Predictions.load(old)
+    rows.rows(rows.target != 0).save(tmp_path / "without.safetensors")
+    outcome = run("shares", new, "-c", "without.safetensors")
+    share = class_shares(Predictions.load(new), rows.rows(rows.target != 0)).shares[0]
+    assert f"{share:.0%} of the new rows are of classes without a calibration row ('{NAMES[0]}')" in outcome.err
+    assert "without a calibration row" not in run("shares", new, "-c", old).err
+
+
 def test_json_has_no_nan(run, old, tilted, monkeypatch):
     """A share that could not be told is null."""
     found = class_shares(Predictions.load(tilted), Predictions.load(old), resamples=2)

@@ -4,8 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+
 from shortlist.cli.alike import check_alike
-from shortlist.cli.console import emit, emit_json, say, show
+from shortlist.cli.console import emit, emit_json, say, show, warn
 from shortlist.cli.outputs import check_outputs
 from shortlist.cli.prepare import Reading
 from shortlist.errors import InputError
@@ -13,7 +15,9 @@ from shortlist.report import Table
 from shortlist.sets import effective_sample_size
 from shortlist.shift import class_shares
 from shortlist.tensors import is_single_label
+from shortlist.words import quoted
 
+NOTED = 0.005  # the share of new rows without calibration rows that is warned of
 COLUMNS = ["class", "old", "new", "low", "high", "weight"]
 
 
@@ -54,6 +58,10 @@ def shares(
     if old.target is not None and is_single_label(old.target):
         effective = effective_sample_size(found.weights[old.target.numpy()])
         say(f"the {len(old):,} calibration rows count like {effective:,.0f} among rows with these shares")
+        without = np.bincount(old.target.numpy(), minlength=old.num_classes) == 0
+        if (share := float(found.shares[without].sum())) >= NOTED:
+            names = quoted([rows.class_names[place] for place in np.flatnonzero(without & (found.shares > 0)).tolist()], 4)
+            warn(f"{share:.0%} of the new rows are of classes without a calibration row ({names}): no weight makes up for them")
     if out is not None:
         found.reweight(rows).save(out)
         kept.say_unread(new)
