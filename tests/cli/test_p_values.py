@@ -24,6 +24,7 @@ def written(path):
     else:
         frame = pd.read_csv(path, keep_default_na=False) if path.suffix == ".csv" else pd.read_parquet(path)
         labels = [cell.split("|") if isinstance(cell, str) else list(cell) for cell in frame["labels"]]
+        assert list(frame.columns)[-len(COLUMNS) :] == COLUMNS
         values = frame[COLUMNS].to_numpy()
     return np.array([[name in row for name in NAMES] for row in labels]), np.array(values, float)
 

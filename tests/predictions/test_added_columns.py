@@ -91,6 +91,16 @@ def test_numbers_have_the_delimiter_and_the_decimal_point_of_the_others(tmp_path
     assert found.ids == ("01", "02")
 
 
+def test_names_of_as_many_classes_as_rows_are_no_rows(tmp_path):
+    names = np.array(["ash", "elm", "oak"])
+    np.savez(tmp_path / "old.npz", scores=np.eye(3), classes=names, site=np.array([7, 8, 9]))
+    rows = Predictions.load(tmp_path / "old.npz", link="identity")
+    copy_with_columns(tmp_path / "old.npz", tmp_path / "new.npz", rows, {"weight": np.array([2.0])}, np.array([1]))
+    found = Predictions.load(tmp_path / "new.npz", link="identity", columns=["weight", "site"])
+    assert found.classes == tuple(names)
+    assert (len(found), found.columns["site"].tolist(), found.columns["weight"].tolist()) == (1, [8], [2.0])
+
+
 def test_a_copy_has_the_form_of_its_original(tmp_path):
     path, _ = foreign(tmp_path, ".csv")
     with pytest.raises(InputError, match="expected a name that ends in .csv as that of .*old.csv does, .*got .*new.parquet"):
