@@ -12,6 +12,7 @@ import torch
 
 from shortlist.errors import InputError
 from shortlist.retrieval import Index, render
+from shortlist.retrieval.parquet import FloatColumns
 from tests.retrieval.small import predictions
 
 PLACES = ["Lyon", None, "Rome", "Ω\nμ"]
@@ -72,12 +73,18 @@ def test_some_columns_or_none_may_be_asked_for(index):
 
 def test_a_search_reads_only_the_columns_that_are_asked_for(index, monkeypatch):
     read, asked = pq.ParquetFile.read_row_group, []
+    floats = FloatColumns._read
 
     def recorded(file, group, columns=None, **more):
         asked.append(columns)
         return read(file, group, columns=columns, **more)
 
+    def recorded_floats(columns, group, name, *more):
+        asked.append([name])
+        return floats(columns, group, name, *more)
+
     monkeypatch.setattr(pq.ParquetFile, "read_row_group", recorded)
+    monkeypatch.setattr(FloatColumns, "_read", recorded_floats)
     index.search("fork", columns=["year"])
     assert None not in asked
     assert {name for columns in asked for name in columns} == {"yes_0", "row", "id", "odds", "year"}
