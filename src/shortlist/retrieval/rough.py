@@ -2,8 +2,9 @@
 
 Most rows of a search are nowhere near the best ones, and a probability in float32 is enough to see that: products and sums of
 exponentials, several times cheaper than logarithms in float64. Nothing is subtracted, so that its relative error is bounded;
-where the query is nearly certain of the best rows, rows are told apart by the probability that it is false. *At least* and *at
-most* are first looked at without an exponential: sums of the largest logarithms bound their probability (:func:`_reaching`).
+where the query is nearly certain of the best rows, rows are told apart by the probability that it is false. Before that
+sums of logarithms bound some probabilities: over the labels that must be present or absent, and for *at least* and *at most*
+over the largest logarithms (:func:`_reaching`).
 """
 
 import functools
@@ -55,11 +56,30 @@ def promising(query: Query, log_yes: Columns, log_no: Columns, *, rows: int, n: 
     sides = _sides(query)
     if not sides or error > LARGEST_ERROR or (floor == -math.inf and rows <= n):
         return np.arange(rows)
-    if floor > -math.inf and (least := _at_least(query)) is not None:
-        near = _reaching(least, log_yes, log_no, floor)
+    near = None if floor == -math.inf else _bounded(query, log_yes, log_no, floor)
+    if near is not None:
+        if len(near) <= n:
+            return near
         yes, no = (Rows(columns, near) for columns in (log_yes, log_no))
         return near[_reaching_roughly(query, yes, no, rows=len(near), n=n, floor=floor, error=error)]
     return _reaching_roughly(query, log_yes, log_no, rows=rows, n=n, floor=floor, error=error)
+
+
+def _bounded(query: Query, log_yes: Columns, log_no: Columns, floor: float) -> RowNumbers | None:
+    """Indices of the rows that may reach a score by a bound that is a sum of logarithms; None if there is none."""
+    if (least := _at_least(query)) is not None:
+        return _reaching(least, log_yes, log_no, floor)
+    present, absent = query.required if not query.exclusive else ((), ())
+    columns = [*(log_yes[label] for label in present), *(log_no[label] for label in absent)]
+    if not columns:
+        return None
+    near = functools.reduce(np.add, columns) >= floor * _closeness(len(columns)) - TINY
+    return np.flatnonzero(near | query.undecided(log_yes) if query.conditions else near)
+
+
+def _closeness(labels: int) -> float:
+    """1 and a share of itself by which a sum of so many logarithms may differ from what is computed of the other columns."""
+    return 1 + ERROR * (labels + MORE)
 
 
 def _reaching_roughly(
@@ -114,7 +134,7 @@ def _reaching(least: tuple[int, tuple[Literal, ...]], log_yes: Columns, log_no: 
     number, parts = least
     likely = floor > LIKELY
     columns = [(log_yes if part.present != likely else log_no)[part.position] for part in parts]
-    close = 1 + 2 * (len(parts) + 2) * 2.0**-24  # sums of float32 err by that share
+    close = _closeness(len(parts))
     size, limit = len(parts) - number + 1, math.log(max(-math.expm1(floor), LEAST)) / close
     if not likely:
         size, limit = number, (floor - math.log(math.comb(len(parts), number))) * close
