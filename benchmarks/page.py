@@ -258,8 +258,29 @@ def _merging() -> str:
             f"{n['whole_ms']:.0f} | {n['ratio']:.1f} |"
             for n in lines
         ),
+        "",
+        foot(lines[-1]),
+        "Predictions with names of classes, which no message holds; the rule that comes out has them:",
+        "",
+        "| | rounds | largest answer, kB | largest question, kB |",
+        "|---|---:|---:|---:|",
+        *(
+            f"| {n['setting']} | {n['fit_rounds']} | {n['largest_answer'] / 1e3:.1f} | {n['largest_question'] / 1e3:.1f} |"
+            for n in newest("merging-named")
+        ),
+        "",
+        "Evaluations of the same, in ranges of whole blocks; every total is equal to the last bit. What is sent is a few "
+        "numbers for each class, the pairs of classes that are confused, and a few numbers for each row, which `bounded=True` "
+        "leaves out (with several labels a row it adds the histograms of mAP).",
+        "",
+        "| | ranges | largest answer, kB | bounded, kB |",
+        "|---|---:|---:|---:|",
+        *(
+            f"| {n['setting']} | {n['ranges']} | {n['largest_answer'] / 1e3:.0f} | {n['largest_bounded'] / 1e3:.0f} |"
+            for n in newest("merging-evaluations")
+        ),
     ]
-    return "\n".join([*rows, "", foot(lines[-1])])
+    return "\n".join([*rows, "", foot(newest("merging-evaluations")[-1])])
 
 
 def _decoding() -> str:

@@ -14,11 +14,12 @@ from safetensors.numpy import load as load_arrays, save as save_arrays
 from shortlist import Predictions
 from shortlist.errors import InputError
 from shortlist.evaluation import measure
+from shortlist.evaluation.exact_sums import ExactSum
 from shortlist.evaluation.galleries import Picker
 from shortlist.evaluation.looking import Found
 from shortlist.evaluation.packing import packed, unpacked
 from shortlist.evaluation.tallies import Tally
-from shortlist.sets import threshold
+from shortlist.sets import threshold, top_k
 from tests.report.cases import COUNTS, KINDS, SUPERCLASSES, draw
 
 NUMBERS = st.one_of(st.floats(), st.integers(-300, 300).map(float), st.floats(width=32), st.just(0.0), st.just(-0.0))
@@ -108,6 +109,24 @@ def test_pickers_of_parts_are_that_of_the_whole_in_any_order(probabilities):
             both.merge(right)
             right = both
         assert plain(right) == wanted
+
+
+def test_a_picker_that_was_sent_knows_that_all_sets_have_one_size():
+    predictions = draw(rows=40)
+    found = Picker(predictions.num_classes, True)
+    found.add(predictions.probs(), top_k(2)(predictions), predictions.target)
+    back = Picker.unpacked(*found.packed())
+    assert "largest" not in back.chosen()
+    other = Picker(predictions.num_classes, True)
+    other.add(predictions.probs(), top_k(3)(predictions), predictions.target, 40)
+    back.merge(other)
+    assert back.chosen()["largest"] == (80, list(range(40, 48)))
+
+
+def test_equal_sums_are_sent_as_equal_bytes():
+    whole = Tally(("sizes",), 2, {"sizes": ExactSum.of(torch.tensor([1.5, -3.0]))})
+    half = Tally(("sizes",), 1, {"sizes": ExactSum.of(torch.tensor([0.75, -1.5]))})
+    assert (half + half).to_bytes() == whole.to_bytes()
 
 
 @pytest.mark.parametrize(
