@@ -24,6 +24,7 @@ from benchmarks import (
     gradient_variance,
     imports,
     linear_losses,
+    links_table,
     loss_levels,
     loss_table,
     losses,
@@ -123,6 +124,7 @@ for name in names:
         shifts.write()
         size_heads.write()
         watches.write()
+        links_table.write()
         capacity.write()
         cluster_overhead.write()
     elif name in BENCHMARKS | ON_A_GPU | LARGE:

@@ -29,7 +29,7 @@ Answer = Callable[[np.ndarray], np.ndarray]
 Fit = Callable[[np.ndarray, np.ndarray], Answer]
 OURS = (Temperature, Platt, Beta, VectorScaling, Dirichlet, Isotonic, VennAbers)
 SMALLEST = 2.0**-149  # of float32: what stands for 0 in logarithms
-GIVEN = "as they are"
+GIVEN, FLOOR = "as they are", "the true probabilities"
 ALONE, CENTRED = "shortlist platt, log-odds one by one", "centred isotonic"  # tried, not offered
 RAISED, LOWEST = ", p raised to 2e-16", 2.0**-52  # as betacal and netcal have it
 # Those of other libraries that do what ours does, or stand for it.

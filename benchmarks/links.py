@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from benchmarks.harness import record
-from benchmarks.link_contenders import contenders
+from benchmarks.link_contenders import FLOOR, contenders
 from benchmarks.results_files import newest
 from shortlist.data import Flora
 from shortlist.metrics import calibration_error
@@ -25,7 +25,6 @@ from shortlist.metrics import calibration_error
 NAME, SPLITS, TEST, LEAST = "links", 10, 5_000, 1e-12  # what log-loss takes for probabilities that are exactly 0
 ROWS, FLORA_ROWS = (100, 500, 5_000), (500, 5_000)  # of 20 species, 100 rows lack some, which several contenders refuse
 SLOW, SLOW_SPLITS = ("netcal vector", "netcal beta", "scikit-learn logistic regression on log p"), 3  # on 5,000 rows
-FLOOR = "the true probabilities"
 
 
 def run(folder: Path, only: Sequence[str] = ()) -> None:
@@ -66,11 +65,12 @@ def compare(
             fitted = time.process_time()
             answered = answer(probs[test])
             seconds = {"fit_s": fitted - start, "answer_s": time.process_time() - fitted}
-            found.setdefault(contender, []).append(measured(answered, labels[test]) | seconds)
+            found.setdefault(contender, []).append(rounded(measured(answered, labels[test]) | seconds))
         if true is not None:
-            found.setdefault(FLOOR, []).append(measured(true[test], labels[test]) | {"fit_s": 0.0, "answer_s": 0.0})
-    before = next((line["contenders"] for line in newest(NAME) if only and line["setting"] == setting), {})
-    record(NAME, setting, {"splits": SPLITS, "contenders": before | found} | ({"again": list(only)} if only else {}))
+            found.setdefault(FLOOR, []).append(rounded(measured(true[test], labels[test])) | {"fit_s": 0.0, "answer_s": 0.0})
+    before = next((line for line in newest(NAME) if only and line["setting"] == setting), {})
+    again = {"again": [*before.get("again", []), *only]} if only else {}
+    record(NAME, setting, {"splits": SPLITS, "contenders": before.get("contenders", {}) | found} | again)
     for contender, splits in found.items():
         print(f"{name:24} {rows:5} {contender:26}", *(f"{key} {np.mean([s[key] for s in splits]):.4f}" for key in splits[0]))
 
@@ -85,6 +85,11 @@ def measured(probs: np.ndarray, labels: np.ndarray) -> dict[str, float]:
         "brier": float(((probs - marks) ** 2).sum(1).mean()),
         "zeros": float((own == 0).sum()),
     }
+
+
+def rounded(numbers: dict[str, float]) -> dict[str, float]:
+    """Six decimals, which is more than anything here is known to."""
+    return {name: round(number, 6) for name, number in numbers.items()}
 
 
 if __name__ == "__main__":
