@@ -60,7 +60,7 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         with _a_place_for(path):
             # Created by open rather than by tempfile, so that it has the permissions of any new file while it is written.
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-        with _room_for(path, folder):
+        with room_for(path, folder):
             yield temporary
         with _a_place_for(path):
             _set_permissions(temporary, folder)
@@ -81,7 +81,7 @@ def folder_written_whole(path: str | Path) -> Iterator[Path]:
             temporary = folder / target.name
             with _a_place_for(path):
                 temporary.mkdir()
-            with _room_for(path, folder):
+            with room_for(path, folder):
                 yield temporary
             with _a_place_for(path):
                 _set_permissions(temporary, folder)
@@ -130,7 +130,7 @@ def folder_replaced_whole(path: str | Path) -> Iterator[Path]:
     """
     target = Path(path).resolve()
     with work_folder(path) as folder:
-        with _room_for(path, folder):
+        with room_for(path, folder):
             yield folder / target.name
         with _a_place_for(path):
             _set_permissions(folder / target.name, folder)
@@ -302,7 +302,7 @@ def _a_place_for(path: str | Path) -> Iterator[None]:
 
 
 @contextmanager
-def _room_for(path: str | Path, folder: Path) -> Iterator[None]:
+def room_for(path: str | Path, folder: Path) -> Iterator[None]:
     """Turn the errors of a full disk, and others of the system about files in the work folder, into a sentence about the path
     that the user gave."""
     try:
@@ -311,7 +311,7 @@ def _room_for(path: str | Path, folder: Path) -> Iterator[None]:
         if is_full(error):
             raise PlaceError.at(path, os.strerror(errno.ENOSPC).lower(), error) from error
         named = error.place if isinstance(error, PlaceError) else getattr(error, "filename", None)
-        if isinstance(error, OSError) and str(named or "").startswith(str(folder)):
+        if isinstance(error, OSError) and named and Path(str(named)).resolve().is_relative_to(folder.resolve()):
             raise PlaceError.at(path, _reason(error), error) from error
         raise
 

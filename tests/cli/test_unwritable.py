@@ -28,6 +28,7 @@ WRITES = {
     "tune": lambda out: ("tune", "table.csv", "-k", "1", "--grid", "lr=0.1", "--out", out, "--device", "cpu"),
     "predict": lambda out: ("predict", "classifier", "table.csv", "--out", f"{out}.jsonl"),
     "predict scores": lambda out: ("predict", "classifier", "table.csv", "--out", f"{out}.safetensors"),
+    "predict parts": lambda out: ("predict", "classifier", "table.csv", "--out", out),
     "export": lambda out: ("export", "classifier", "--out", f"{out}.onnx"),
     "index build": lambda out: ("index", "build", "many.safetensors", out),
     "search": lambda out: ("search", "fork", "index", "--html", f"{out}.html"),

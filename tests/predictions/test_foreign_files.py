@@ -188,6 +188,39 @@ def test_class_names_are_gathered_from_many_batches(tmp_path):
     assert Predictions.load(tmp_path / "a.parquet", scores_key="p.*").target.tolist() == [0, 1, 1] * 30000
 
 
+CLASSES = ["ash", "elm", "oak"]
+SCORED = {
+    "lists": {"s": [[0.5, 0.25, 0.25], [0.125, 0.75, 0.125]]},
+    "columns": {"s0": [0.5, 0.125], "s1": [0.25, 0.75], "s2": [0.25, 0.125]},
+}
+
+
+@pytest.mark.parametrize("form", SCORED)
+@pytest.mark.parametrize(
+    ("labels", "target"),
+    [
+        (["oak", "elm"], torch.tensor([2, 1])),
+        ([["oak", "ash"], []], torch.tensor([[True, False, True], [False, False, False]])),
+        ([2, 1], torch.tensor([2, 1])),
+    ],
+)
+def test_labels_go_by_the_names_of_classes_that_are_given(tmp_path, form, labels, target):
+    pq.write_table(pa.table(SCORED[form] | {"y": labels}), tmp_path / "a.parquet")
+    key = "s" if form == "lists" else "s*"
+    found = Predictions.load(tmp_path / "a.parquet", scores_key=key, target_key="y", classes=CLASSES, link="identity")
+    assert list(found.classes) == CLASSES
+    assert torch.equal(found.target, target)
+    with pytest.raises(InputError, match="expected a name for each of the 3 columns"):
+        Predictions.load(tmp_path / "a.parquet", scores_key=key, target_key="y", classes=[*CLASSES, "yew"], link="identity")
+
+
+def test_classes_that_are_given_do_not_rename_those_of_a_table(tmp_path):
+    columns = {"p_ash": [0.5], "p_elm": [0.5], "y": ["ash"]}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="classes: expected none, as the file names its classes"):
+        Predictions.load(tmp_path / "a.parquet", scores_key="p_*", target_key="y", classes=["elm", "ash"])
+
+
 @pytest.mark.parametrize(
     ("columns", "message"),
     [

@@ -1,7 +1,9 @@
 """Folders of parts: they open as the whole would, go on after any kill, and refuse what does not belong to them."""
 
+import errno
 import json
 import multiprocessing
+import os
 import shutil
 from dataclasses import replace
 
@@ -12,7 +14,7 @@ import torch
 from shortlist import Predictions
 from shortlist.errors import InputError
 from shortlist.links import Temperature
-from shortlist.predictions import ShardedPredictions, ShardedWriter, sharded
+from shortlist.predictions import ShardedPredictions, ShardedWriter, parts, sharded, sharded_writer
 from shortlist.predictions.parts import Manifest
 
 NAMES = ["ash", "elm", "oak"]
@@ -371,6 +373,39 @@ def test_names_after_any_selection_are_those_in_memory(tmp_path, monkeypatch, na
         assert found.without_rows().ids == whole.without_rows().ids
         assert [block.ids for block in found.blocks(3)] == [block.ids for block in whole.blocks(3)]
         assert torch.equal(found.scores, whole.scores)
+
+
+@pytest.mark.parametrize("where", ["rows", "receipt", "manifest"])
+def test_a_full_disk_names_the_folder(tmp_path, monkeypatch, where):
+    monkeypatch.chdir(tmp_path)
+
+    def full(*given, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path / "s" / "writing" / ".part-00000.partial"))
+
+    class Full(pq.ParquetWriter):
+        write_table = full
+
+    def begun():
+        return ShardedWriter("s", rows(), ["all"])
+
+    with begun() as writer:
+        if where == "manifest":
+            writer.write(0, rows())
+        if where == "rows":
+            monkeypatch.setattr(pq, "ParquetWriter", Full)
+        else:
+            monkeypatch.setattr(sharded_writer, "write_text", full)
+            monkeypatch.setattr(parts, "write_text", full)
+        with pytest.raises(InputError) as caught:
+            writer.finish() if where == "manifest" else writer.write(0, rows())
+    assert str(caught.value) == "cannot write s: no space left on device: make room, or choose another place"
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    with begun() as writer:  # with room again it goes on
+        for number in writer.missing:
+            writer.write(number, rows())
+        writer.finish()
+    assert torch.equal(Predictions.load("s").scores, rows().scores)
 
 
 def test_damaged_missing_and_stray_parts_are_refused(tmp_path):

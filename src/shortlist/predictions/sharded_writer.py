@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shortlist.errors import InputError
-from shortlist.files import flush, work_folder, write_text, written_whole
+from shortlist.files import flush, room_for, work_folder, write_text, written_whole
 from shortlist.locks import folder_lock, locked_folder
 from shortlist.predictions.parts import (
     PART,
@@ -163,18 +163,19 @@ class ShardedWriter:
         if not 0 <= number < len(self.manifest.items):
             raise InputError(f"number: expected one of {counted(len(self.manifest.items), 'part')}, got {number}")
         name, writing = part_name(number), self.folder / WRITING
-        writing.mkdir(exist_ok=True)
-        with work_folder(writing / name) as place:
-            count = self._write_rows(place / name, [rows] if isinstance(rows, Predictions) else rows)
-            noted = [list(map(str, problem)) for problem in problems]
-            part = Part(name, count, (place / name).stat().st_size, sha256_of(place / name), len(noted))
-            flush(place / name)
-            # Together, so that the receipt is that of the file even if two processes write the same part.
-            with folder_lock(writing, PATIENCE):
-                (place / name).replace(self.folder / name)
-                flush(self.folder)
-                receipt = asdict(part) | {"problems": noted}
-                write_text(self._receipt_path(number), json.dumps(receipt, ensure_ascii=False))
+        with room_for(self.folder, self.folder):  # the parts of it are nobody's business but ours
+            writing.mkdir(exist_ok=True)
+            with work_folder(writing / name) as place:
+                count = self._write_rows(place / name, [rows] if isinstance(rows, Predictions) else rows)
+                noted = [list(map(str, problem)) for problem in problems]
+                part = Part(name, count, (place / name).stat().st_size, sha256_of(place / name), len(noted))
+                flush(place / name)
+                # Together, so that the receipt is that of the file even if two processes write the same part.
+                with folder_lock(writing, PATIENCE):
+                    (place / name).replace(self.folder / name)
+                    flush(self.folder)
+                    receipt = asdict(part) | {"problems": noted}
+                    write_text(self._receipt_path(number), json.dumps(receipt, ensure_ascii=False))
 
     def _write_rows(self, path: Path, blocks: Iterable[Predictions]) -> int:
         header, kind = self.manifest.header, self.manifest.kind
@@ -216,11 +217,12 @@ class ShardedWriter:
         parts = [part for part in written if part is not None]
         check_no_strays(str(self.folder), self._sizes(), [part.file for part in parts])
         if self.manifest.parts is None or tuple(parts) != self.manifest.parts or (self.folder / WRITING).exists():
-            self._write_problems(parts)
-            finished = self.manifest.with_parts(parts)
-            check_parts(str(self.folder), finished, self._sizes())
-            finished.write(self.folder)
-            flush(self.folder)
+            with room_for(self.folder, self.folder):
+                self._write_problems(parts)
+                finished = self.manifest.with_parts(parts)
+                check_parts(str(self.folder), finished, self._sizes())
+                finished.write(self.folder)
+                flush(self.folder)
             self.manifest = finished
         rmtree(self.folder / WRITING, ignore_errors=True)
 

@@ -71,10 +71,11 @@ def load(
     if not path.is_file():
         raise InputError(f"cannot read {path}: there is no such file")
     try:
-        stored = read(path, keys)
+        names = None if classes is None else class_list(classes)
+        stored = read(path, replace(keys, classes=None if names is None else tuple(names)))
         _check_no_label(stored, keys)
-        if classes is not None:
-            stored.classes = _given_classes(class_list(classes), stored)
+        if names is not None:
+            stored.classes = _given_classes(names, stored)
         return _predictions(stored, link)
     except InputError as error:
         raise type(error)(f"{path}: {error}") from error
@@ -158,7 +159,7 @@ def _predictions(stored: Stored, link: Link | str | None) -> Predictions:
     target = stored.target
     if target is not None and not isinstance(target, Tensor):
         if stored.classes is None:
-            raise InputError("target: holds class names, but the file does not list the classes")
+            raise InputError("target: holds class names, but the file does not list the classes: name them with classes")
         target = Numbered(stored.classes).places(target)
     elif target is not None:
         target = _foreign_target(target, stored.scores.shape[-1])

@@ -164,6 +164,16 @@ class Keys:
     quality: str | None = None
     no_label: str | None = None  # the entry of the target that stands for no label
     columns: tuple[str, ...] = ()  # what else is read of files of other programs
+    classes: tuple[str, ...] | None = None  # the name of each column of scores, where the file names none
+
+    def classes_of(self, own: Sequence[str] | None) -> list[str] | None:
+        """The classes whose names are labels: those that were given, unless the file has names for them.
+
+        >>> Keys(classes=("ash", "elm")).classes_of(["0", "1"]), Keys(classes=("ash", "elm")).classes_of(["fir", "oak"])
+        (['ash', 'elm'], ['fir', 'oak'])
+        """
+        unnamed = own is None or list(own) == [str(place) for place in range(len(own))]
+        return list(self.classes) if self.classes is not None and unnamed else None if own is None else list(own)
 
     def __post_init__(self) -> None:
         if self.ids in (self.scores or "scores", self.target or "target", "classes", ""):

@@ -176,8 +176,9 @@ class _Gathered:
             raise InputError(f"expected numbers in {found[wrong]!r}, got {schema.field(found[wrong]).type}")
         floats = {np.dtype(k.to_pandas_dtype()) if pa.types.is_floating(k) else np.dtype(np.float64) for k in kinds}
         self.dtype = np.result_type(*floats)
-        self.classes = names_of(header["classes"], "classes") if self.ours else None if self.lists else keys.class_names(found)
-        self.numbered = None if self.ours else Numbered.of(self.classes or ())
+        own = names_of(header["classes"], "classes") if self.ours else None if self.lists else keys.class_names(found)
+        self.numbered = None if self.ours else Numbered.of(own or ())
+        self.classes = keys.classes_of(own)
         self.rows, self.filled = rows, 0
         self.scores: Tensor | None = None
         self.target: Tensor | None = None
@@ -287,7 +288,9 @@ class _Gathered:
         if pa.types.is_integer(labels.type):
             return _whole(labels)
         if self.classes is None:
-            raise InputError(f"target: expected class numbers, because the file does not list the classes, got {kind}")
+            raise InputError(
+                f"target: expected class numbers, got {kind}, and the file does not list the classes: name them with classes"
+            )
         return Numbered(self.classes).places_of(_names(labels, self.classes))
 
     def stored(self) -> Stored:
