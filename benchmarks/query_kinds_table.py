@@ -33,14 +33,17 @@ def section() -> str:
         "",
         INTRO,
         "",
-        "| setting | | median, ms | range, ms | ratio |",
-        "|---|---|---:|---:|---:|",
+        "| setting | | median, ms | range, ms | ratio | rounds |",
+        "|---|---|---:|---:|---:|---:|",
     ]
     for line in lines:
         for place, (name, n) in enumerate(line["contenders"].items()):
             times = f"{n['median_ms']:.1f} | {n['low_ms']:.1f}–{n['high_ms']:.1f} | {n['ratio']:.1f}"
-            rows.append(f"| {'' if place else line['setting']} | {name} | {times} |")
-    return "\n".join([*rows, "", *_where_behind(lines), foot(lines[-1])])
+            setting, rounds = ("", "") if place else (line["setting"], line["rounds"])
+            rows.append(f"| {setting} | {name} | {times} | {rounds} |")
+    measured = {key: value for key, value in lines[-1].items() if key != "rounds"}
+    measured["commit"] = ", ".join(dict.fromkeys(line["commit"] for line in lines))
+    return "\n".join([*rows, "", *_where_behind(lines), foot(measured)])
 
 
 def _where_behind(lines: list[dict[str, Any]]) -> list[str]:
