@@ -69,7 +69,9 @@ def compare(
         if true is not None:
             found.setdefault(FLOOR, []).append(rounded(measured(true[test], labels[test])) | {"fit_s": 0.0, "answer_s": 0.0})
     before = next((line for line in newest(NAME) if only and line["setting"] == setting), {})
-    again = {"again": [*before.get("again", []), *only]} if only else {}
+    again = (
+        {"again": [*before.get("again", []), *only], "others_at": before.get("others_at", before.get("commit"))} if only else {}
+    )
     record(NAME, setting, {"splits": SPLITS, "contenders": before.get("contenders", {}) | found} | again)
     for contender, splits in found.items():
         print(f"{name:24} {rows:5} {contender:26}", *(f"{key} {np.mean([s[key] for s in splits]):.4f}" for key in splits[0]))

@@ -80,7 +80,8 @@ def _lines() -> list[dict[str, Any]]:
 
 
 def _foot(line: dict[str, Any]) -> str:
-    again = f"; {', '.join(line['again'])}: measured again on the same splits" if "again" in line else ""
+    names = " · ".join(line.get("again", []))
+    again = f"; measured at commit {line['others_at']}, all but {names}" if names else ""
     return foot(line | {"note": line.get("note", "") + again})
 
 
