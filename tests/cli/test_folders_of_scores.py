@@ -274,7 +274,7 @@ def test_every_command_reads_a_folder(run, made, table):
     ("finished", "place", "message"),
     [
         (True, "number", "part-00002.parquet cannot be read: could not verify page integrity"),
-        (True, "header", "part-00002.parquet"),
+        (True, "header", "part-00002.parquet: expected 5 rows, got 0: the file is damaged"),
         (False, "number", ""),
     ],
 )
@@ -289,7 +289,8 @@ def test_a_damaged_part_is_written_again(run, fails, made, table, finished, plac
     damaged = bytearray(part.read_bytes())
     column = pq.read_metadata(part).row_group(0).column(0)
     start = column.dictionary_page_offset or column.data_page_offset
-    damaged[start + 1 if place == "header" else start + column.total_compressed_size - 1] ^= 1
+    # The kind of a page, in its header, is under no checksum: Arrow leaves out pages of kinds that it does not know.
+    damaged[column.data_page_offset + 1 if place == "header" else start + column.total_compressed_size - 1] ^= 1
     part.write_bytes(damaged)
     if not finished:
         (folder / "part-00004.parquet").unlink()
