@@ -1,6 +1,6 @@
 """What 300 million pictures of 43,000 classes would take, by a simulation of the pool that is checked against real runs.
 
-``python -m benchmarks capacity`` takes five minutes of two cores, with Ray; the machine should be quiet.
+``python -m benchmarks capacity`` takes ten minutes of two cores, with Ray; the machine should be quiet.
 """
 
 import heapq
@@ -19,9 +19,14 @@ from benchmarks.marked_tables import write_table
 from benchmarks.results_files import foot, newest
 from shortlist import Predictions, cluster
 from shortlist.cluster.rows import RANGES_PER_WORKER
+from shortlist.data import Split
+from shortlist.links import Softmax
+from shortlist.models import Classifier, InputSpec, Network
 from shortlist.predictions import ShardedWriter
 from shortlist.retrieval import Index
-from shortlist.runs.part_scoring import part_rows
+from shortlist.retrieval.building import SEGMENT_GROUPS
+from shortlist.retrieval.segments import group_rows
+from shortlist.runs.part_scoring import Saved, part_rows, score_parts
 from shortlist.sets import average_k
 
 NAME, PAGE = "capacity", "cluster.md"
@@ -29,9 +34,11 @@ BEGIN, END = "<!-- capacity: written by `python -m benchmarks page` -->\n", "<!-
 CLASSES, ROWS, BATCH = 43_000, 300_000_000, 256
 SMALL = (2_000, 4_000)  # rows of the runs that the simulation is checked against
 EMPTY = 2_000  # tasks that do nothing
-INDEXED = 20_000  # rows
+INDEXED, INDEX_LABELS = 80_000, 1_000  # rows and labels
+FEATURES, SCORED = 16, (1_024, 2_048)  # of a linear classifier, and rows: two parts and four
 ROUNDS = 2  # of a fit on float32
 PICTURE_BYTES = 60_000
+ASKED_FOR = 80  # labels of an index of all pictures
 GPU_HOUR, CORE_HOUR, TERABYTE_MONTH = 3.0, 0.05, 20.0  # US dollars, an assumption
 STORAGE = 20e9  # bytes a second of shared storage, an assumption
 CORES_PER_GPU = 16
@@ -75,11 +82,14 @@ def run() -> None:
         rates = {"write": _written(folder / "first", SMALL[0])}
         _written(folder / "second", SMALL[1])
         rates |= _indexed(folder)
+        model, inputs = _model(folder / "classifier"), torch.randn(SCORED[1], FEATURES)
+        rates["score"] = _scored(folder / "alone", model, inputs[: SCORED[0]])
         parts = [folder / "first", folder / "second"]
         checks = []
         for workers in (1, 2):
             with cluster.pool(workers=workers) as pool:
                 rates["handling"] = _handling(pool)
+                checks += _other_checks(pool, rates, folder / f"{workers} workers", model, inputs)
                 for place, rows in zip(parts, SMALL, strict=True):
                     scores = rows * CLASSES
                     given = cluster.Rows.at(place)
@@ -92,8 +102,9 @@ def run() -> None:
                     tasks = RANGES_PER_WORKER * workers
                     each = scores / rates["read"] / tasks
                     simulated = ROUNDS * Cluster(workers, rates["handling"]).seconds(tasks, each)
-                    checks.append({"workers": workers, "rows": rows, "measured": taken, "simulated": simulated})
-                    print(checks[-1])
+                    checks.append({"what": "fit", "workers": workers, "rows": rows, "measured": taken, "simulated": simulated})
+        for check in checks:
+            print(check)
     record(NAME, f"fits on scores of {CLASSES:,} classes in parts", {"rates": rates, "checks": checks})
 
 
@@ -117,14 +128,66 @@ def _written(folder: Path, rows: int) -> float:
     return rows * CLASSES / seconds
 
 
+def segment_rows(labels: int) -> int:
+    """Rows of a segment that a worker writes."""
+    return SEGMENT_GROUPS * group_rows(labels)
+
+
+def _to_index(rows: int) -> Predictions:
+    return Predictions(torch.randn(rows, INDEX_LABELS, generator=torch.Generator().manual_seed(0)), link="sigmoid")
+
+
 def _indexed(folder: Path) -> dict[str, float]:
-    """Scores a second of processor time while an index of 1,000 classes is built, and bytes that it takes for each."""
-    predictions = Predictions(torch.randn(INDEXED, 1000, generator=torch.Generator().manual_seed(0)), link="sigmoid")
+    """Scores a second of processor time while an index is built, and bytes that it takes for each."""
+    predictions = _to_index(INDEXED // 4)
     begin = time.process_time()
     Index.build(predictions, folder / "index")
     seconds = time.process_time() - begin
     size = sum(path.stat().st_size for path in (folder / "index").rglob("*") if path.is_file())
     return {"index": predictions.scores.numel() / seconds, "index_bytes": size / predictions.scores.numel()}
+
+
+def _model(folder: Path) -> Saved:
+    """A linear classifier of all classes, whose weights do not matter."""
+    inputs = InputSpec("features", FEATURES, (0.0,) * FEATURES, (1.0,) * FEATURES)
+    names = [str(label) for label in range(CLASSES)]
+    Classifier(Network("mlp-8", "linear", inputs, CLASSES).eval(), names, link=Softmax()).save(folder)
+    return Saved(folder, "cpu")
+
+
+def _rows(inputs: torch.Tensor) -> Split:
+    return Split(inputs, None, [str(row) for row in range(len(inputs))])
+
+
+def _scored(folder: Path, model: Saved, inputs: torch.Tensor) -> float:
+    """Scores a second of processor time while rows are scored into parts."""
+    model.load()
+    begin = time.process_time()
+    score_parts(folder, model, _rows(inputs), batch_size=BATCH)
+    return len(inputs) * CLASSES / (time.process_time() - begin)
+
+
+def _other_checks(
+    pool: cluster.Pool, rates: dict[str, float], folder: Path, model: Saved, inputs: torch.Tensor
+) -> list[dict[str, Any]]:
+    """Scoring and an index by these workers, beside what the simulation says."""
+    here, size = Cluster(pool.size, rates["handling"]), part_rows(CLASSES, BATCH)
+    _to_index(INDEXED).save(folder.with_suffix(".safetensors"))
+    to_index = cluster.Rows.at(folder.with_suffix(".safetensors"))
+    score_parts(folder / "warm", model, _rows(inputs[:BATCH]), batch_size=BATCH, each=pool.each, threads=1)  # workers load it
+    scoring = _seconds(
+        lambda: score_parts(folder / "scores", model, _rows(inputs), batch_size=BATCH, each=pool.each, threads=1)
+    )
+    indexing = _seconds(lambda: cluster.build_index(pool, to_index, folder / "index"))
+    in_segment = segment_rows(INDEX_LABELS)
+    parts, segments = -(-len(inputs) // size), -(-INDEXED // in_segment)
+    return [
+        {"what": what, "workers": pool.size, "rows": rows, "measured": measured, "simulated": here.seconds(tasks, each)}
+        for what, rows, measured, tasks, each in (
+            ("scoring", len(inputs), scoring, parts, size * CLASSES / rates["score"]),
+            ("index", INDEXED, indexing, segments, in_segment * INDEX_LABELS / rates["index"]),
+        )
+    ]
 
 
 def _handling(pool: cluster.Pool) -> float:
@@ -168,8 +231,11 @@ def estimates(rates: dict[str, float]) -> list[dict[str, Any]]:
         readers = Cluster(cores, rates["handling"], STORAGE)
         tasks = RANGES_PER_WORKER * cores
         fitting = ROUNDS * readers.seconds(tasks, scores / rates["read"] / tasks, 4.06 * scores / tasks) / 3600
-        money = (scoring * gpus * GPU_HOUR, fitting * cores * CORE_HOUR)
-        found.append({"gpus": gpus, "scoring": scoring, "fitting": fitting, "money": money})
+        in_segment = segment_rows(ASKED_FOR) * ASKED_FOR
+        moved = in_segment * (4.06 + rates["index_bytes"])
+        indexing = readers.seconds(-(-ROWS * ASKED_FOR // in_segment), in_segment / rates["index"], moved) / 3600
+        money = (scoring * gpus * GPU_HOUR, fitting * cores * CORE_HOUR, indexing * cores * CORE_HOUR)
+        found.append({"gpus": gpus, "scoring": scoring, "fitting": fitting, "indexing": indexing, "money": money})
     return found
 
 
@@ -181,15 +247,17 @@ def table() -> str:
     line = lines[-1]
     rates = line["rates"]
     rows = [
-        "| GPUs, with 16 cores each | scoring | money | one threshold on all rows | money |",
-        "|---:|" + "---:|" * 4,
+        "| GPUs, with 16 cores each | scoring | money | one threshold on all rows | money "
+        f"| an index of {ASKED_FOR} labels | money |",
+        "|---:|" + "---:|" * 6,
     ]
     for one in estimates(rates):
-        scoring, fitting = (_hours(one[name]) for name in ("scoring", "fitting"))
-        rows.append(f"| {one['gpus']} | {scoring} | ${one['money'][0]:,.0f} | {fitting} | ${one['money'][1]:,.0f} |")
+        hours = (_hours(one[name]) for name in ("scoring", "fitting", "indexing"))
+        cells = (f"{time} | ${price:,.0f}" for time, price in zip(hours, one["money"], strict=True))
+        rows.append(f"| {one['gpus']} | {' | '.join(cells)} |")
     ratios = [check["simulated"] / check["measured"] for check in line["checks"]]
     checks = ", ".join(
-        f"{check['workers']} × {check['rows']:,}: {check['measured']:.1f} s, {check['simulated']:.1f} s"
+        f"{check['what']} {check['workers']} × {check['rows']:,}: {check['measured']:.1f} s, {check['simulated']:.1f} s"
         for check in line["checks"]
     )
     storage = 4.06 * ROWS * CLASSES / 1e12
@@ -198,11 +266,13 @@ def table() -> str:
         f"Rates: {gpu_rate():,.0f} pictures a second from JPEG files on one H200 and 16 cores (ResNet-50, 224 pixels);",
         f"of one core here {rates['write'] / 1e6:,.0f} million scores a second written and",
         f"{rates['read'] / 1e6:,.0f} million read for a round of a fit,",
-        f"{rates['index'] / 1e6:.1f} million indexed at {rates['index_bytes']:.0f} bytes each, and",
+        f"{rates['index'] / 1e6:.1f} million indexed at {rates['index_bytes']:.0f} bytes each (an index of {ASKED_FOR} labels:",
+        f"{ROWS * ASKED_FOR * rates['index_bytes'] / 1e12:.1f} TB), and",
         f"{1e3 * rates['handling']:.2f} ms for each task. Assumed: shared storage of {STORAGE / 1e9:.0f} GB/s, pictures of",
         f"{PICTURE_BYTES / 1e3:.0f} kB, ${GPU_HOUR:g} an hour for a GPU with its cores, ${CORE_HOUR:g} for a core alone, and",
-        f"${TERABYTE_MONTH:g} a month for a terabyte. The simulation, told the rate of one worker on {SMALL[0]:,} rows,",
-        f"against runs (workers × rows: measured, simulated): {checks}; simulated over measured {min(ratios):.2f} to",
+        f"${TERABYTE_MONTH:g} a month for a terabyte. The simulation, told the rate of one process (for fits, of one worker on",
+        f"{SMALL[0]:,} rows), against runs (workers × rows: measured, simulated): {checks}; simulated over",
+        f"measured {min(ratios):.2f} to",
         f"{max(ratios):.2f}.",
     ]
     return "\n".join([*rows, "", *text, "", foot(line)])
