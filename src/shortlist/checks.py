@@ -304,6 +304,20 @@ def check_finite(values: Tensor, name: str = "scores") -> None:
     check_values(values, "finite", name)
 
 
+def check_row_sums(probs: Tensor, name: str = "probs") -> None:
+    """Probabilities of labels that exclude each other: those of a row sum to 1, up to rounding; NaN is let through.
+
+    >>> check_row_sums(torch.tensor([[0.25, 0.75], [0.998, 0.001]]))
+    """
+    if _values_are_unknown() or not len(probs):
+        return
+    sums = probs.detach().double().sum(1)
+    wrong = (sums - 1).abs() > 1e-2
+    if wrong.any():
+        row = int(wrong.long().argmax())
+        raise InputError(f"{name}: expected rows that sum to 1, got {sums[row].item():.4g} in row {row}")
+
+
 def check_labels(target: Target, classes: int) -> None:
     """Labels from 0 to C - 1."""
     if is_single_label(target) and not _values_are_unknown() and not labels_fit(target, classes):

@@ -19,6 +19,7 @@ from shortlist.links import (
     Link,
     Platt,
     Quasibinary,
+    Reweighted,
     Sigmoid,
     Softmax,
     SoftmaxFocalRecovery,
@@ -31,6 +32,7 @@ from shortlist.links import (
 )
 
 CLASSES = 4
+WEIGHTS = [0.5, 3.0, 1.0, 0.01]
 MADE = {
     "identity": Identity,
     "softmax": Softmax,
@@ -44,7 +46,10 @@ MADE = {
     "softmax focal below one": lambda: SoftmaxFocalRecovery(0.5),
     "ldam": lambda classes=CLASSES: LDAM(torch.tensor([0.5, 0.1, 0.3, 0.2])[:classes], 2.0),
     "sparse-top": SparseTop,
+    "reweighted": lambda classes=CLASSES: Reweighted(Softmax(), WEIGHTS[:classes]),
+    "reweighted focal": lambda classes=CLASSES: Reweighted(SoftmaxFocalRecovery(), WEIGHTS[:classes]),
 }
+BY_CLASS = ("ldam", "reweighted", "reweighted focal")  # they have a number for each class
 LEARNT = {
     "quasibinary": Quasibinary,
     "temperature": Temperature,
@@ -77,7 +82,7 @@ def ready(name, classes=CLASSES):
     """The link of this name, fitted where it needs to be."""
     plain = name.removesuffix(", one label a row")
     if plain in MADE:
-        return MADE[plain](classes) if plain == "ldam" else MADE[plain]()  # it has a margin for each class
+        return MADE[plain](classes) if plain in BY_CLASS else MADE[plain]()
     link = LEARNT[plain]()
     learn = link.update if isinstance(link, Quasibinary) else link.fit
     learn(*data(name != plain or plain in ONE_LABEL, classes))
@@ -157,11 +162,11 @@ def test_scores_undo_probabilities_or_the_link_says_that_it_cannot(link):
     if isinstance(link, Quasibinary):
         scores = scores.clamp(max=link.log_normalizer.item())  # above, the probability is clipped at 1
     softmax = isinstance(link, Softmax) or isinstance(getattr(link, "base", None), Softmax)
-    constant = (scores - back)[:, :1] if softmax or getattr(link, "single", False) else 0
+    constant = (scores - back)[:, :1] if softmax or link.exclusive else 0
     torch.testing.assert_close(back + constant, scores, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("name", ["identity", "softmax", "sigmoid", "spa", "focal", "sparse-top", "quasibinary"])
+@pytest.mark.parametrize("name", ["identity", "softmax", "sigmoid", "spa", "focal", "sparse-top", "quasibinary", "reweighted"])
 def test_these_links_can_be_undone(name):
     assert ready(name).scores(torch.tensor([[0.2, 0.3, 0.4, 0.1]])).isfinite().all()
 
@@ -270,6 +275,11 @@ def test_a_name_makes_no_fitted_link(text):
         parse_link(text)
 
 
+def test_a_name_makes_no_link_on_top_of_another():
+    with pytest.raises(InputError, match="Reweighted"):
+        parse_link("reweighted")
+
+
 def test_a_misspelt_link_gets_a_suggestion():
     with pytest.raises(InputError, match="did you mean 'identity'"):
         parse_link("idenity")
@@ -355,7 +365,7 @@ def test_a_link_before_its_fit_comes_back_as_such(make):
     assert not back.fitted
 
 
-WITH_INVERSE = ["identity", "softmax", "sigmoid", "assume-negative", "spa", "spa with other numbers", "focal"]
+WITH_INVERSE = ["identity", "softmax", "sigmoid", "assume-negative", "spa", "spa with other numbers", "focal", "reweighted"]
 
 
 @pytest.mark.parametrize("name", WITH_INVERSE)

@@ -16,6 +16,7 @@ from shortlist.links import (
     Beta,
     Isotonic,
     Platt,
+    Reweighted,
     Softmax,
     SoftmaxFocalRecovery,
     SparseTop,
@@ -240,6 +241,7 @@ EXCLUSIVE = {
     "softmax": Softmax(),
     "sigmoid": parse_link("sigmoid"),
     "assume-negative": parse_link("assume-negative"),
+    "reweighted": Reweighted(weights=[1.0, 2.0, 3.0, 4.0]),
     **{
         f"{name} of {kind}": fitted_link().fit(rows(SCORES), target)
         for name, fitted_link in {

@@ -243,7 +243,7 @@ def test_penalties_that_float32_cannot_hold_are_added_as_the_rule_adds_them():
 @pytest.mark.parametrize(
     "names",
     [
-        ["softmax", "sigmoid", "asy", "temperature", "isotonic, one label a row"],
+        ["softmax", "sigmoid", "asy", "temperature", "isotonic, one label a row", "reweighted"],
         pytest.param([name for name in FORMS if name not in ("sparse-top", "identity")], marks=pytest.mark.slow, id="all"),
         pytest.param(["sparse-top"], marks=pytest.mark.slow),
     ],

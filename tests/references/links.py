@@ -180,3 +180,12 @@ def softmax_regression_objective(
     own = math.fsum(weight[j, j] ** 2 for j in range(len(weight)))
     others = math.fsum((weight**2).ravel()) - own
     return total + penalty / 2 * (100 * own + 1000 * others + 10 * math.fsum(intercept**2))
+
+
+def reweighted(probs: Floats, weights: Floats) -> Floats:
+    """w_j q_j / Σ_i w_i q_i, row by row."""
+    out = np.empty(probs.shape)
+    for i, row in enumerate(probs):
+        products = [w * q for w, q in zip(weights, row, strict=True)]
+        out[i] = [one / math.fsum(products) for one in products]
+    return out

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from shortlist import Predictions
 from shortlist.errors import InputError
-from shortlist.links import LDAM, Isotonic, Platt, Sigmoid, Softmax, SoftmaxFocalRecovery, SparseTop, Temperature
+from shortlist.links import LDAM, Isotonic, Platt, Reweighted, Sigmoid, Softmax, SoftmaxFocalRecovery, SparseTop, Temperature
 from shortlist.retrieval import Index, Query, explained_sql, render, to_sql
 from shortlist.retrieval.manifest import is_exclusive
 from tests.references import retrieval as reference
@@ -123,6 +123,7 @@ def test_the_index_knows_from_the_link_alone():
     links = [Softmax(), Sigmoid(), SoftmaxFocalRecovery(2.0), LDAM(torch.ones(4)), SparseTop(), SparseTop(2)]
     links += [kind().fit(scores, labels) for kind in (Temperature, Platt, Isotonic) for labels in (target, many)]
     links += [kind(Softmax()).fit(scores, many) for kind in (Temperature, Platt)]
+    links += [Reweighted(Softmax(), torch.ones(4)), Reweighted(Platt().fit(scores, target), torch.ones(4))]
     for link in links:
         assert is_exclusive(link.config()) == link.exclusive, link
     assert Predictions(scores, link="softmax").link.exclusive

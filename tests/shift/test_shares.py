@@ -8,7 +8,8 @@ from scipy.stats import binom
 from shortlist import Predictions
 from shortlist.data.flora import Flora
 from shortlist.errors import InputError
-from shortlist.links import Identity, Softmax
+from shortlist.links import Identity, Softmax, Temperature
+from shortlist.models import Classifier, InputSpec, Network
 from shortlist.sets import average_k, effective_sample_size, lac
 from shortlist.shift import ClassShares, class_shares, input_weights, thinned
 from tests.references import shift as ref
@@ -285,3 +286,62 @@ def test_wrong_values_are_refused(call, words):
     _, labels, probs = blobs(30, OLD, 0)
     with pytest.raises(InputError, match=words):
         call(probs, labels)
+
+
+@pytest.mark.parametrize("base", [None, Softmax(), Identity(), "temperature"], ids=str)
+def test_a_link_does_what_reweighting_the_probabilities_does(base):
+    _, labels, probs = blobs(300, OLD, 0)
+    scores = torch.from_numpy(probs if isinstance(base, Identity) else np.log(probs))
+    base = Temperature().fit(scores, torch.from_numpy(labels)) if base == "temperature" else base
+    found = given(NEW, OLD)
+    again = found.link(base).probs(scores)
+    np.testing.assert_allclose(again, found.reweight((base or Softmax()).probs(scores).numpy()), rtol=1e-9)
+    assert np.abs(again.numpy().mean(0) - probs.mean(0)).max() > 0.1
+
+
+def knowing():
+    """A linear network that knows the blobs, so that its softmax is exact for the old shares."""
+    network = Network("features", "linear", InputSpec.features(2), 3)
+    weight, bias = network.head.parameters()
+    with torch.no_grad():
+        weight.copy_(torch.from_numpy(MEANS))
+        bias.copy_(torch.from_numpy(np.log(OLD) - (MEANS**2).sum(1) / 2))
+    return Classifier(network, ["ash", "elm", "oak"], link=Softmax())
+
+
+def test_a_classifier_with_that_link_answers_for_the_new_shares(tmp_path):
+    """Also from its file, where a rule is fitted again; the plain one does not hold."""
+    features, labels, _ = (torch.from_numpy(part) for part in blobs(4000, NEW, 1))
+    before, old_labels, _ = (torch.from_numpy(part) for part in blobs(4000, OLD, 0))
+    plain, found = knowing(), given(NEW, OLD)
+    made = plain.with_link(found.link(plain.link))
+    density = np.exp(-((features.numpy()[:, None] - MEANS) ** 2).sum(2) / 2) * NEW
+    exact = density / density.sum(1, keepdims=True)
+    scores = plain.scores(features.float())
+    np.testing.assert_allclose(made.link.probs(scores), exact, rtol=1e-3, atol=1e-6)
+    assert np.abs(plain.link.probs(scores).numpy() - exact).max() > 0.1
+    kept = thinned(found.weights[old_labels.numpy()])
+    rows = before[kept].float()
+    made = made.fit_rule("lac:0.1", made.predictions(rows, old_labels[kept]))
+    made.save(tmp_path / "made")
+    answers = Classifier.load(tmp_path / "made").predict(features.float())
+    assert torch.equal(answers.probabilities, made.predict(features.float()).probabilities)
+    covered = answers.sets[torch.arange(4000), labels].double().mean()
+    assert 0.87 < covered < 0.93
+
+
+def test_that_classifier_is_the_same_in_onnx(tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    features, labels, _ = (torch.from_numpy(part) for part in blobs(500, NEW, 1))
+    plain = knowing()
+    calibrated = Temperature().fit(plain.scores(features.float()), labels)
+    made = plain.with_link(given(NEW, OLD).link(calibrated))
+    made = made.fit_rule("average-k:1.5", made.predictions(features.float(), labels))
+    made.export_onnx(tmp_path / "made.onnx")
+    session = onnxruntime.InferenceSession(str(tmp_path / "made.onnx"), providers=["CPUExecutionProvider"])
+    _, probs, sets = session.run(None, {session.get_inputs()[0].name: features.float().numpy()})
+    answers = made.predict(features.float())
+    np.testing.assert_allclose(probs, answers.probabilities, rtol=1e-5, atol=1e-7)
+    at = (answers.probabilities - made.rule.threshold).abs().amin(1).numpy() < 1e-6
+    assert ((sets == answers.sets.numpy()).all(1) | at).all()

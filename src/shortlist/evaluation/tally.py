@@ -12,7 +12,7 @@ from torch.nn.functional import logsigmoid
 from shortlist.evaluation.hashing import hashed
 from shortlist.evaluation.superclasses import superclass_answers, superclass_nodes, superclass_top, superclasses_of
 from shortlist.links import Link, Quasibinary
-from shortlist.links.fitted import FittedLink
+from shortlist.links.based import BasedLink
 from shortlist.metrics.accuracy import class_hits, shot_groups, superclass_hits
 from shortlist.metrics.binned_pairs import bins_by, row_moments, row_residuals, rows_in_bins
 from shortlist.metrics.calibration import pairs, usual_pairs, width_bins
@@ -240,8 +240,8 @@ def _above_one(block: Block) -> Tensor:
 
 
 def quasibinary_of(link: Link | None) -> Quasibinary | None:
-    """The quasibinary link that this link is, or is fitted on top of; None for other links."""
-    while isinstance(link, FittedLink):
+    """The quasibinary link that this link is, or is on top of; None for other links."""
+    while isinstance(link, BasedLink):
         link = link.base
     return link if isinstance(link, Quasibinary) else None
 

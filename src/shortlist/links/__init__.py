@@ -22,6 +22,7 @@ vector-scaling softmax of weight·log p + intercept, per label       one label p
 dirichlet      softmax of W log p + intercept                       the same
 isotonic       non-decreasing map of the log-odds, per label        the same, with many rows
 venn-abers     isotonic with the row itself, per label              the same, with a guarantee
+reweighted     w · p of another link, divided by the row's sum      other shares of the classes
 ============== ==================================================== =========================================
 """
 
@@ -34,6 +35,7 @@ from shortlist.links.per_label import Isotonic, Platt
 from shortlist.links.projection import SparseTop
 from shortlist.links.quasibinary import Quasibinary
 from shortlist.links.recovery import LDAM, SPA, FocalRecovery, SoftmaxFocalRecovery
+from shortlist.links.reweighted import Reweighted
 from shortlist.links.temperature import Temperature
 from shortlist.links.text import parse_link
 from shortlist.links.venn_abers import VennAbers
@@ -52,6 +54,7 @@ __all__ = [
     "LinkChoice",
     "Platt",
     "Quasibinary",
+    "Reweighted",
     "Sigmoid",
     "Softmax",
     "SoftmaxFocalRecovery",

@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from shortlist.errors import InputError
-from shortlist.links.fitted import Base
+from shortlist.links.based import Base
 from shortlist.links.logistic import fit_logistic, logistic_loss, smoothed
 from shortlist.links.per_label import PerLabelLink, column_blocks
 from shortlist.tensors import Probs, Scores

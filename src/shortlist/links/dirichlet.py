@@ -8,7 +8,8 @@ from torch.nn.functional import logsigmoid
 
 from shortlist.checks import number
 from shortlist.errors import InputError
-from shortlist.links.fitted import Base, FittedLink
+from shortlist.links.based import Base
+from shortlist.links.fitted import FittedLink
 from shortlist.links.fixed import softmax_log_odds
 from shortlist.links.softmax_regression import Problem, weighted
 from shortlist.links.temperature import best_scale

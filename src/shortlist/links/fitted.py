@@ -1,7 +1,6 @@
 """What fitted links share: a base link that is applied first, and a fit on labelled rows."""
 
-from collections.abc import Sequence
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -9,30 +8,25 @@ from torch import Tensor
 
 from shortlist.checks import check_rows, flag, optional
 from shortlist.class_names import check_same_names, column_names, labels_by_name
-from shortlist.errors import InputError, NotFittedError
+from shortlist.errors import InputError
+from shortlist.links.based import Base, BasedLink
 from shortlist.links.fixed import Identity, Sigmoid, Softmax, softmax_log_odds
-from shortlist.links.link import Link, link_from_config
+from shortlist.links.link import Link
 from shortlist.tensors import Scores, Target, as_target, as_tensor, is_single_label
-from shortlist.words import shown
-
-Base: TypeAlias = Link | dict[str, Any] | None
 
 # Stands for the log-odds of probabilities 0 and 1: just beyond those of the smallest positive float32, 2^-149. It is the same
 # for float64, so that a row has the same probabilities in either precision.
 LARGEST_ODDS = 103.97
 
 
-class FittedLink(Link):
+class FittedLink(BasedLink):
     """A map fitted on top of a base link: by default softmax for one label per row, sigmoid for several.
 
     The fit is deterministic, in float64, and converges or raises :class:`~shortlist.errors.NotConvergedError`.
     """
 
     def __init__(self, base: Base = None, single: bool | None = None):
-        super().__init__()
-        self.base = link_from_config(base) if isinstance(base, dict) else base
-        if self.base is not None and not isinstance(self.base, Link):
-            raise InputError(f"base: expected a link or None, got {shown(base)}")
+        super().__init__(base)
         single = optional(flag)("single", single)
         # A base that was given stays; the default is chosen anew at each fit.
         self.chosen = self.base is not None and not (single is not None and isinstance(self.base, _default(single)))
@@ -70,8 +64,8 @@ class FittedLink(Link):
         raise NotImplementedError(f"{type(self).__name__} does not implement _fit")
 
     def config(self) -> dict[str, Any]:
-        """What ``link_from_config`` needs, including the configuration of the base."""
-        return {"kind": self.kind, "base": self.base.config() if self.base else None, "single": self.single}
+        """As declared by :class:`BasedLink`, and whether each row has one label."""
+        return {**super().config(), "single": self.single}
 
     @property
     def exclusive(self) -> bool:
@@ -82,30 +76,6 @@ class FittedLink(Link):
     def records_fit(self) -> bool:
         """Whether the number of labels per row is known, which only a fit determines."""
         return self.single is not None
-
-    def missing_buffers(self) -> list[str]:
-        """The missing buffers of this link, and those of the base as ``base.NAME``."""
-        below = [] if self.base is None else self.base.missing_buffers()
-        return [*super().missing_buffers(), *(f"base.{name}" for name in below)]
-
-    def check_names(self, names: Sequence[str] | None) -> None:
-        """As declared by :class:`Link`, for the base."""
-        if self.base is not None:
-            self.base.check_names(names)
-
-    def _checked(self, scores: Scores) -> Scores:
-        scores = super()._checked(scores)
-        return scores if self.base is None else self.base._checked(scores)
-
-    def check_buffers(self) -> None:
-        """As declared by :class:`Link`, for this link and its base."""
-        if self.base is not None:
-            self.base.check_buffers()
-
-    def _fitted_base(self) -> Link:
-        if self.base is None:
-            raise NotFittedError(f"{self} has not been fitted: call fit(…) first")
-        return self.base
 
     def _odds_of_base(self, scores: Scores) -> Tensor:
         """The log-odds of the base, infinite ones replaced by the largest log-odds of a probability."""
@@ -126,9 +96,6 @@ class FittedLink(Link):
         if self.single and isinstance(base, Identity):
             return base._probs(scores).log().clamp(min=-LARGEST_ODDS)  # log 0
         return self._odds_of_base(scores)
-
-    def __repr__(self) -> str:
-        return self.kind if self.base is None else f"{self.kind}({self.base!r})"
 
 
 def _default(single: bool) -> type[Link]:

@@ -15,7 +15,8 @@ from torch.nn.functional import logsigmoid
 from shortlist.checks import number
 from shortlist.class_names import misplaced_column
 from shortlist.errors import InputError
-from shortlist.links.fitted import Base, FittedLink
+from shortlist.links.based import Base
+from shortlist.links.fitted import FittedLink
 from shortlist.links.fixed import softmax_log_odds
 from shortlist.links.logistic import fit_logistic, smoothed
 from shortlist.tensors import BLOCK_ENTRIES, Array, Probs, Scores, Target, one_hot, shape_of

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from shortlist.checks import check_rows
 from shortlist.errors import NotConvergedError
-from shortlist.links.fitted import Base, FittedLink
+from shortlist.links.based import Base
+from shortlist.links.fitted import FittedLink
 from shortlist.links.fixed import Sigmoid, Softmax
 from shortlist.tensors import Probs, Scores, Target, is_single_label, pick, row_blocks
 

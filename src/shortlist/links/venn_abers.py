@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
-from shortlist.links.fitted import Base
+from shortlist.links.based import Base
 from shortlist.links.per_label import PerLabelLink, padded
 from shortlist.tensors import Array, Probs, Scores, shape_of
 

@@ -161,7 +161,7 @@ def is_exclusive(config: dict[str, Any]) -> bool:
     if kind == "sparse-top":
         return bool(config.get("k") == 1)
     by_base = kind == "temperature" and isinstance(base, dict) and base.get("kind") == "softmax"
-    return kind in ("softmax", "softmax-focal-recovery", "ldam") or bool(config.get("single")) or by_base
+    return kind in ("softmax", "softmax-focal-recovery", "ldam", "reweighted") or bool(config.get("single")) or by_base
 
 
 def link_text(config: dict[str, Any]) -> str:

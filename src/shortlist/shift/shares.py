@@ -11,7 +11,7 @@ from torch import Tensor
 
 from shortlist.checks import number, one_of, whole
 from shortlist.errors import InputError
-from shortlist.links import Identity, Softmax
+from shortlist.links import Identity, Link, Reweighted, Softmax
 from shortlist.predictions import Predictions
 from shortlist.sets import Batches
 from shortlist.sets.batches import Source
@@ -66,6 +66,19 @@ class ClassShares:
         found = values * self.weights
         found /= found.sum(1, keepdims=True)
         return torch.from_numpy(found).to(probs.dtype) if isinstance(probs, Tensor) else found
+
+    def link(self, base: Link | None = None) -> Reweighted:
+        """The same as a link on top of another, for a classifier that is then asked, served and exported.
+
+        Args:
+            base: the link whose probabilities are right for the old shares, such as ``classifier.link``; softmax by default.
+
+        >>> half, found = np.array([0.5, 0.5]), np.array([0.25, 0.75])
+        >>> shares = ClassShares(found, found, found, half, rows=100, method="em")
+        >>> shares.link().probs(torch.zeros(1, 2))
+        tensor([[0.2500, 0.7500]])
+        """
+        return Reweighted(base, self.weights)
 
     def _predictions(self, rows: Predictions) -> Predictions:
         self._check_classes(rows.num_classes)
