@@ -7,7 +7,7 @@ import torch
 
 from shortlist.data.dataset import Split
 from shortlist.errors import InputError, NotConvergedError
-from shortlist.links import Beta, Platt, Sigmoid, Softmax, Temperature
+from shortlist.links import Beta, Dirichlet, Platt, Sigmoid, Softmax, Temperature, VectorScaling, choose_link
 from shortlist.methods import all_methods, find_method
 from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
@@ -119,6 +119,42 @@ def test_a_calibration_that_was_asked_for_is_fitted(name, kind, many):
     link = fit_link(recipe("bce" if many else "average-k", calibration=name), base, given, [])
     assert isinstance(link, kind)
     assert link.base is base
+
+
+@pytest.mark.parametrize(("name", "kind"), [("vector-scaling", VectorScaling), ("dirichlet", Dirichlet)])
+def test_calibrations_for_one_label_a_row_are_fitted(name, kind):
+    given, base = drawn(), Softmax()
+    link = fit_link(recipe(calibration=name), base, given, [])
+    assert torch.equal(link.probs(given.scores), kind(base).fit(given.scores, given.target).probs(given.scores))
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_the_calibration_is_chosen_by_cross_validation(many):
+    given, base, remarks = drawn(many), Sigmoid() if many else Softmax(), []
+    chosen = recipe("bce" if many else "average-k", calibration="cross-validated", seed=3)
+    link = fit_link(chosen, base, given, remarks)
+    choice = choose_link(given.scores, given.target, base, seed=3)
+    assert choice.chosen != "none"  # the scores are too bold
+    assert torch.equal(link.probs(given.scores), choice.link.probs(given.scores))
+    assert remarks == []
+
+
+def test_a_shift_by_class_is_chosen_where_a_temperature_cannot_mend_it():
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(1000, C, generator=generator)
+    target = (scores + torch.tensor([2.0, 0, 0, 0, 0, -2])).softmax(1).multinomial(1, generator=generator)[:, 0]
+    link = fit_link(recipe(calibration="cross-validated"), Softmax(), Predictions(scores, target), [])
+    assert isinstance(link, Platt | Beta | VectorScaling | Dirichlet)
+
+
+def test_too_few_rows_to_cross_validate_are_a_remark():
+    given, base, remarks = drawn(), Softmax(), []
+    few = Predictions(given.scores[:4], given.target[:4])
+    assert fit_link(recipe(calibration="cross-validated"), base, few, remarks) is base
+    (remark,) = remarks
+    assert "needs 5 validation rows, and there are 4" in remark
+    link = fit_link(recipe(calibration="cross-validated"), base, Predictions(given.scores[:5], given.target[:5]), [])
+    assert link.probs(given.scores).isfinite().all()
 
 
 @pytest.mark.parametrize("base", [None, Softmax()], ids=str)

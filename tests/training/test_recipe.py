@@ -390,6 +390,8 @@ LINKS = [
     ("temperature", "use calibration=temperature"),
     ("Platt", "use calibration=platt"),
     ("isotonic", "use calibration=isotonic"),
+    ("dirichlet", "use calibration=dirichlet"),
+    ("reweighted", "link: expected a link without a base"),
     ("quasibinary", "link: quasibinary is learnt during training: use method=quasibinary with link=own"),
     ("quasibinary:0.5", "link: quasibinary:0.5 is learnt during training"),
     ("identity", "link: expected a link from scores to probabilities, such as softmax or sigmoid, got 'identity'"),

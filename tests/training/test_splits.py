@@ -355,6 +355,14 @@ def test_a_rule_on_probabilities_is_refused_where_there_will_be_none():
         split_for_training(many(), recipe("two-way", calibration="none"))
 
 
+@pytest.mark.parametrize("calibration", ["vector-scaling", "dirichlet"])
+def test_calibrations_for_one_label_a_row_are_refused_where_rows_have_several(calibration):
+    with pytest.raises(InputError, match=rf"^calibration: .*got {calibration}, .*calibration=platt"):
+        split_for_training(many(), recipe("bce", calibration=calibration))
+    split_for_training(three(), recipe("cross-entropy", calibration=calibration))
+    split_for_training(many(), recipe("bce", calibration="cross-validated"))
+
+
 @pytest.mark.parametrize(("method", "settings"), [
     ("topk-hinge", {"parameters": {"k": 2}, "calibration": "none"}),
     ("topk-hinge", {"parameters": {"k": 2}, "rule": "lac:0.1"}),

@@ -9,7 +9,7 @@ import torch
 
 from shortlist.data.dataset import TRAIN, Split
 from shortlist.errors import NotConvergedError, ShortlistWarning
-from shortlist.links import Link
+from shortlist.links import Link, choose_link
 from shortlist.links.choice import unfitted
 from shortlist.models.classifier import Classifier
 from shortlist.models.network import Network
@@ -19,6 +19,8 @@ from shortlist.tensors import Scores, is_single_label
 from shortlist.training.link_and_rule import base_link, make_rule, rule_without_probabilities
 from shortlist.training.recipe import Recipe
 from shortlist.training.splits import CALIBRATION, TEST, VAL
+
+FOLDS = 5  # of a calibration that is cross-validated
 
 
 def as_predictions(
@@ -44,7 +46,14 @@ def fit_link(recipe: Recipe, base: Link | None, validation: Predictions, remarks
         wanted = "temperature" if single else "platt" if base is None else "none"
     if wanted == "none":
         return base
+    if wanted == "cross-validated" and len(validation) < FOLDS:  # which is no reason to lose a training
+        remarks.append(
+            f"the scores could not be calibrated: {wanted} needs {FOLDS} validation rows, and there are {len(validation)}"
+        )
+        return base
     try:
+        if wanted == "cross-validated":
+            return choose_link(validation.scores, validation.target, base, folds=FOLDS, seed=recipe.seed).link
         single = is_single_label(validation.target)
         return unfitted(wanted, base, single=single).fit(validation.scores, validation.target)
     except NotConvergedError as error:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from shortlist.errors import InputError, ShortlistWarning
 from shortlist.links import Link, parse_link
+from shortlist.links.choice import CALIBRATIONS, ONE_LABEL
 from shortlist.sets import SetRule, parse_rule
 from shortlist.sets.gates import SHARPNESS
 from shortlist.training.recipe import Recipe
@@ -84,6 +85,7 @@ def check_link_and_rule(
         without_label: how many of the rows that the rule will be fitted on have no label.
         superclasses: the superclass of each class, if there are any.
     """
+    _check_calibration(recipe, single=single)
     classes = len(counts)
     text = recipe.rule or default_rule(recipe, classes)
     size = rule_size(text)
@@ -121,6 +123,15 @@ def check_link_and_rule(
             f"rule {text}: expected at least {rule.gate.fewest_rows:,} calibration rows without a label, got "
             f"{without_label:,}: "
             "raise calibration_share, or refuse a smaller share"
+        )
+
+
+def _check_calibration(recipe: Recipe, *, single: bool) -> None:
+    kind = CALIBRATIONS.get(recipe.calibration)
+    if kind in ONE_LABEL and not single:
+        raise InputError(
+            f"calibration: expected one for rows with any number of labels, got {recipe.calibration}, which is for one "
+            "label per row: set calibration=platt or calibration=beta"
         )
 
 

@@ -19,7 +19,9 @@ TestFit: TypeAlias = Literal["crop", "center"]
 Optimizer: TypeAlias = Literal["sgd", "adamw"]
 Schedule: TypeAlias = Literal["constant", "step", "cosine", "one-cycle"]
 Precision: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
-Calibration: TypeAlias = Literal["auto", "none", "temperature", "platt", "beta", "isotonic", "venn-abers"]
+Calibration: TypeAlias = Literal[
+    "auto", "none", "temperature", "platt", "beta", "vector-scaling", "dirichlet", "isotonic", "venn-abers", "cross-validated"
+]
 Labels: TypeAlias = Literal["as-given", "any"]
 FusedHead: TypeAlias = bool | Literal["auto"]
 
@@ -85,7 +87,8 @@ class Recipe:
         link: the link that turns scores into probabilities, as text; ``"none"`` if scores cannot be interpreted as
             probabilities; by default, as text ``"own"``, the link of the method.
         calibration: the calibration that is fitted on validation rows on top of the link; ``"auto"`` is temperature scaling
-            for one label per row, Platt scaling for several if the method has no link, otherwise none.
+            for one label per row, Platt scaling for several if the method has no link, otherwise none; ``"cross-validated"`` is
+            what :func:`~shortlist.links.choose_link` chooses.
         rule: the set rule as text; by default, as text ``"none"``, the one the method is designed for.
         calibration_share: share of the validation rows that is used only to fit the rule; with 0 the rule is fitted on the
             same rows that choose the epoch and fit the link, as in the papers.
