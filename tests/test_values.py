@@ -233,6 +233,7 @@ EXCUSED = {
     links: {
         # NaN in, NaN out: tests/links/test_far_scores.py; Quasibinary.update ignores what is not finite
         "LDAM", "SPA", "AssumeNegative", "FocalRecovery", "Sigmoid", "SoftmaxFocalRecovery", "SparseTop", "Quasibinary",
+        "Reweighted",
         "Link", "link_from_config", "parse_link", "Candidate", "LinkChoice",
     },
     shift: {
