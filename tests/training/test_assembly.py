@@ -13,6 +13,7 @@ from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
 from shortlist.predictions import Predictions
 from shortlist.sets import average_k, lac
+from shortlist.training import assembly
 from shortlist.training.assembly import as_predictions, assemble_classifier, fit_link, fit_rule
 from shortlist.training.link_and_rule import base_link, default_rule
 from shortlist.training.recipe import Recipe
@@ -137,6 +138,19 @@ def test_the_calibration_is_chosen_by_cross_validation(many):
     assert choice.chosen != "none"  # the scores are too bold
     assert torch.equal(link.probs(given.scores), choice.link.probs(given.scores))
     assert remarks == []
+
+
+def test_the_folds_of_that_choice_are_drawn_by_the_seed_of_the_recipe(monkeypatch):
+    seeds = []
+
+    def spied(*args, seed, **kwargs):
+        seeds.append(seed)
+        return choose_link(*args, seed=seed, **kwargs)
+
+    monkeypatch.setattr(assembly, "choose_link", spied)
+    for seed in (0, 7):
+        fit_link(recipe(calibration="cross-validated", seed=seed), Softmax(), drawn(), [])
+    assert seeds == [0, 7]
 
 
 def test_a_shift_by_class_is_chosen_where_a_temperature_cannot_mend_it():
