@@ -42,7 +42,7 @@ def test_they_are_those_of_the_definition_and_decide_the_sets(run, old, new, tmp
     assert len(sets) == 300
 
 
-@pytest.mark.parametrize("rule", ["aps:0.2:random", "raps:0.2", "lac:0.2,classwise", "aps:0.2:deterministic"])
+@pytest.mark.parametrize("rule", ["aps:0.2:random", "raps:0.2", "lac:0.2,classwise", "aps:0.2:deterministic", "lac:0.2,by:predicted"])
 def test_a_randomised_rule_draws_as_it_does_for_its_sets(run, old, new, tmp_path, rule):
     assert run("sets", new, "-c", old, "--rule", rule, "--p-values", "--out", "sets.csv").code == 0
     sets, values = written(tmp_path / "sets.csv")
@@ -100,7 +100,7 @@ def test_cap_and_floor_leave_them_alone(run, old, new, tmp_path):
         ),
         (("--rule", "average-k:2"), "--p-values: expected a conformal rule"),
         (("--rule", "lac:0.1,pac:0.05"), "--p-values: expected a conformal rule"),
-        (("--rule", "lac:0.1,by:predicted"), "--p-values: expected a rule with one threshold for all rows, without groups"),
+        (("--rule", "lac:0.1,by:predicted:1:20"), "--p-values: expected groups with thresholds of their own"),
         (("--rule", "lac:0.1", "--engine", "ray"), "--p-values: expected --engine local, got ray"),
         (("--rule", "lac:0.1", "--p-value"), None),
     ],

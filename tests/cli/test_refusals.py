@@ -267,7 +267,7 @@ def test_a_full_disk_is_told_with_the_file_and_what_to_do(command, name, written
 
 
 def test_a_full_disk_behind_standard_output_is_a_sentence_too(fails, new, monkeypatch):
-    monkeypatch.setattr("shortlist.cli.deciding.emit", full_disk)
+    monkeypatch.setattr("shortlist.cli.console.emit", full_disk)
     wanted = "no space left on device: make room, or write to another place"
     assert fails("evaluate", new, "--rule", "top-k:1", "--json") == wanted
 

@@ -93,6 +93,10 @@ CALLS = {
         ("calibrate", f["new"], "--on", f["old"], "-m", EVIL, "--out", "x.npz"),
         ("calibrate", f["none"], "--out", "x.npz"),
     ],
+    "weights": lambda f: [
+        ("weights", f["after"], "-c", f["before"], "--by", by, "--least", "1", "--out", f["none"].with_suffix(".npz"))
+        for by in ("classes", "inputs", EVIL)
+    ],
     "shares": lambda f: [
         ("shares", f["after"], "-c", f["before"]),
         ("shares", f["after"], "-c", f["none"]),

@@ -19,6 +19,7 @@ WRITES = {
     "report": lambda out: ("report", "new.npz", "-r", "top-k:1", "--out", f"{out}.html"),
     "calibrate": lambda out: ("calibrate", "new.npz", "--on", "old.npz", "--out", f"{out}.npz"),
     "shares": lambda out: ("shares", "new.npz", "-c", "old.npz", "--out", f"{out}.npz"),
+    "weights": lambda out: ("weights", "new.npz", "-c", "old.npz", "--by", "classes", "--least", "1", "--out", f"{out}.npz"),
     "data votes": lambda out: ("data", "votes", "votes.csv", "-r", "majority", "--out", f"{out}.csv"),
     "data votes users": lambda out: ("data", "votes", "votes.csv", "-r", "majority", "--users", f"{out}.parquet"),
     "data sheet": lambda out: ("data", "sheet", "pictures", "--out", f"{out}.png"),
