@@ -42,7 +42,9 @@ def test_they_are_those_of_the_definition_and_decide_the_sets(run, old, new, tmp
     assert len(sets) == 300
 
 
-@pytest.mark.parametrize("rule", ["aps:0.2:random", "raps:0.2", "lac:0.2,classwise", "aps:0.2:deterministic", "lac:0.2,by:predicted"])
+@pytest.mark.parametrize(
+    "rule", ["aps:0.2:random", "raps:0.2", "lac:0.2,classwise", "aps:0.2:deterministic", "lac:0.2,by:predicted"]
+)
 def test_a_randomised_rule_draws_as_it_does_for_its_sets(run, old, new, tmp_path, rule):
     assert run("sets", new, "-c", old, "--rule", rule, "--p-values", "--out", "sets.csv").code == 0
     sets, values = written(tmp_path / "sets.csv")
