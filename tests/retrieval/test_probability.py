@@ -134,6 +134,18 @@ def test_rows_come_in_blocks_and_none_is_lost():
     assert query.log_probability(*({j: column[:0] for j, column in part.items()} for part in logs)).shape == (0,)
 
 
+@pytest.mark.parametrize("text", ["count >= 10", "count >= 14", "not l3 and count >= 10"])
+def test_a_row_by_itself_has_the_score_that_it_has_among_others(text):
+    query = Query.parse(text, [f"l{label}" for label in range(24)])
+    odds = np.random.default_rng(0).normal(0.3, 1, (400, 24))
+    logs = [dict(enumerate(-np.logaddexp(0, sign * odds).T)) for sign in (-1, 1)]
+    alone = [
+        query.log_probability(*({label: column[[row]] for label, column in part.items()} for part in logs))[0]
+        for row in range(len(odds))
+    ]
+    assert query.log_probability(*logs).tolist() == alone
+
+
 def test_single_precision_comes_back_in_double():
     query = Query.parse("a or b", ["a", "b"])
     probs = np.array([0.3, 0.9, 1, 0], np.float32)

@@ -142,7 +142,7 @@ def _log_of_others(labels: Sequence[int], classes: int, log_yes: Any, log_no: An
         top = others.max(axis=0)
         shift = np.where(np.isfinite(top), top, 0.0)
         with np.errstate(divide="ignore", under="ignore"):
-            return np.asarray(np.log(np.exp(others - shift).sum(axis=0)) + shift)
+            return np.asarray(np.log(functools.reduce(np.add, np.exp(others - shift))) + shift)
     if not labels:
         return np.zeros(len(next(iter(log_yes.values()))))
     yes, no = (np.stack([part[label] for label in labels]).astype(np.float64) for part in (log_yes, log_no))
@@ -150,7 +150,7 @@ def _log_of_others(labels: Sequence[int], classes: int, log_yes: Any, log_no: An
     columns = np.arange(yes.shape[1])
     yes[best, columns] = -np.inf  # the largest is taken from its own complement, which is exact
     with np.errstate(divide="ignore", under="ignore"):
-        return np.asarray(np.log(np.maximum(np.exp(no[best, columns]) - np.exp(yes).sum(axis=0), 0.0)))
+        return np.asarray(np.log(np.maximum(np.exp(no[best, columns]) - functools.reduce(np.add, np.exp(yes)), 0.0)))
 
 
 def _unknown(_: Condition) -> Truth:

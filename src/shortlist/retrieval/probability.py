@@ -259,5 +259,7 @@ class _Block:
             self.numbers.plus(state[1 : reach + 1], more, out=state[1 : reach + 1])
         for which in (True, False):
             chosen = [s for s in range(last + 1) if (allowed >> s & 1) == which]
-            self.known[id(tally), which] = self.numbers.plus.reduce(state[chosen], axis=0)
+            # One after the other: numpy adds up a single row in another order than several.
+            start = np.full(self.rows, self.numbers.zero, self.numbers.kind)
+            self.known[id(tally), which] = functools.reduce(self.numbers.plus, state[chosen], start)
         return self.known[id(tally), side]
