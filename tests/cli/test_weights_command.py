@@ -64,6 +64,19 @@ def test_weights_by_inputs_are_those_of_a_regression(run, tmp_path):
         np.testing.assert_allclose(pd.read_csv(tmp_path / "w.csv")["weight"], input_weights(*given).weights, rtol=1e-5)
 
 
+def test_features_go_by_the_names_of_their_columns(run, fails, tmp_path):
+    old, new = (table(tmp_path / f"{name}.csv", 300, seed, shift=seed / 2) for name, seed in (("old", 0), ("new", 1)))
+    frame = pd.read_csv(new)
+    frame[[*(name for name in frame if name != "x_0"), "x_0"]].to_csv(tmp_path / "moved.csv", index=False)
+    frame.rename(columns={"x_1": "x_7"}).to_csv(tmp_path / "other.csv", index=False)
+    command = ("-c", old, "--by", "inputs", "--features-key", "x_*", "--least", "1", *KEYS)
+    for given, out in (("new.csv", "one.csv"), ("moved.csv", "two.csv")):
+        assert run("weights", tmp_path / given, *command, "--out", out).code == 0
+    assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
+    message = fails("weights", tmp_path / "other.csv", *command, "--out", "three.csv")
+    assert "other.csv: --features-key: expected the columns of the calibration file, 'x_0'" in message
+
+
 def test_the_rows_that_it_writes_fit_a_rule_that_holds_on_new_rows(run, tmp_path):
     """A line of the program after the other, and what each of them says to do next."""
     old = table(tmp_path / "old.csv", 3000, 0)

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from shortlist.cli.alike import check_alike
 from shortlist.cli.console import say
-from shortlist.cli.features import features
+from shortlist.cli.features import feature_names, features
 from shortlist.cli.outputs import check_outputs
 from shortlist.cli.prepare import Reading
 from shortlist.errors import InputError
@@ -60,7 +60,10 @@ def weights(
             effective = enough_rows(found, least)
         else:
             parts = (calibration, old), (new, rows)
-            given = [one if features_key is None else features(path, one, features_key, reading) for path, one in parts]
+            given: list[Any] = [old, rows]
+            if features_key is not None:
+                named = feature_names(calibration, features_key)
+                given = [features(path, one, features_key, reading, named) for path, one in parts]
             learned = input_weights(*given, least=least, seed=seed)
             found, effective = learned.weights, learned.effective
     copy_with_columns(calibration, out, old, {weights_key: found})
