@@ -38,6 +38,8 @@ def entries(predictions):
         (torch.tensor([1, 2, 3], dtype=torch.int8), "i", [1, 2, 3]),
         (pd.Series([1, None, 3], dtype="Int64"), "f", [1.0, None, 3.0]),
         ([1, "two", 3.0], "U", ["1", "two", "3.0"]),
+        ([2**53, None, -3], "f", [2.0**53, None, -3.0]),
+        ([2**53 + 1, None, 2**53], "U", ["9007199254740993", "", "9007199254740992"]),
         (np.array([0.5, 1, 2], np.float16), "f", [0.5, 1.0, 2.0]),
     ],
 )
@@ -45,6 +47,16 @@ def test_any_entries_become_texts_or_numbers(given, kind, expected):
     column = Predictions(torch.zeros(3, 2), columns={"site": given}).columns["site"]
     assert column.dtype.kind == kind
     assert [None if one != one else one for one in column.tolist()] == expected
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_long_numbers_of_a_file_are_not_rounded_where_some_are_missing(tmp_path, suffix):
+    sites = pd.array([1234567890123456001, None, 1234567890123456002], "Int64")
+    frame = pd.DataFrame({"p_a": [0.5] * 3, "p_b": [0.5] * 3, "site": sites})
+    path = tmp_path / f"rows{suffix}"
+    frame.to_csv(path, index=False) if suffix == ".csv" else frame.to_parquet(path)
+    found = Predictions.load(path, scores_key="p_*", link="identity", columns=["site"]).columns["site"]
+    assert found.tolist() == ["1234567890123456001", "", "1234567890123456002"]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from shortlist.words import shown
 
 # Names under which files hold something else.
 RESERVED = ("scores", "target", "id", "ids", "quality", "classes", "superclasses", "train_counts", "link", "format", "padding")
+EXACT = 2**53  # whole numbers up to which numbers with a gap among them are kept exactly; beyond, such a column is texts
 PREFIXES = ("scores.", "link.", "column.")
 
 
@@ -66,7 +67,8 @@ def as_column(values: Any, rows: int, what: str) -> Array:
     kinds = {type(entry) for entry in entries if not _missing(entry)}
     if kinds == {int} and all(not _missing(entry) and abs(entry) < 2**63 for entry in entries):
         return np.array(entries, np.int64)
-    if kinds and kinds <= {int, float}:
+    long = kinds == {int} and any(not _missing(entry) and abs(entry) > EXACT for entry in entries)
+    if kinds and kinds <= {int, float} and not long:
         return np.array([np.nan if _missing(entry) else entry for entry in entries], np.float64)
     texts = np.array(["" if _missing(entry) else str(entry) for entry in entries], dtype=str)
     check_storable(texts.tolist(), what)

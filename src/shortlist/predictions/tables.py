@@ -323,8 +323,10 @@ def _entries(kind: pa.DataType, parts: list[pa.Array]) -> Any:
     column = pa.chunked_array(parts, kind)
     column = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
     numeric = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
-    values: Any = column.to_numpy() if numeric else column.to_pylist()
-    return values if numeric or values else np.empty(0, str)
+    if numeric and not (pa.types.is_integer(column.type) and column.null_count):
+        return column.to_numpy()
+    values: Any = column.to_pylist()
+    return values or np.empty(0, str)
 
 
 def _names(labels: pa.Array, classes: Sequence[str]) -> pa.Array:
