@@ -117,7 +117,8 @@ class ParquetPictures(Pictures):
         found: list[str | None] = []
         for path, column in zip(self.paths, self.columns, strict=True):
             with pq.ParquetFile(path, filesystem=self.system, page_checksum_verification=True) as file:
-                if pa.types.is_struct(file.schema_arrow.field(column).type):
+                kind = file.schema_arrow.field(column).type
+                if pa.types.is_struct(kind) and kind.get_field_index("path") >= 0:
                     named = file.read(columns=[f"{column}.path"]).column(column)
                     found += [None if one is None else one["path"] for one in named.to_pylist()]
                 else:

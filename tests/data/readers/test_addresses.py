@@ -87,6 +87,15 @@ def test_parquet_files_hold_pictures_one_after_the_other(leaves, tmp_path, form)
     assert not np.array_equal(contents(here.inputs)[:1], contents(here.inputs)[1:2])
 
 
+def test_a_struct_without_paths_has_rows_by_number(leaves, tmp_path):
+    (tmp_path / "shards").mkdir()
+    column = pa.array([{"bytes": (leaves / name).read_bytes()} for name in ("a.jpg", "b.png")])
+    pq.write_table(pa.table({"image": column}), tmp_path / "shards" / "0.parquet")
+    (split,) = open_dataset(tmp_path / "shards", require_labels=False).splits.values()
+    assert split.ids == ["0", "1"]
+    assert np.array_equal(pixels(split.inputs, 1), pixels(PictureFiles(leaves, ["b.png"]), 0))
+
+
 def shards_of(folder, sizes, group=4):
     """Parquet files of so many rows of bytes, every seventh row without any."""
     folder.mkdir()
