@@ -18,6 +18,7 @@ from shortlist.tensors import (
     reduce,
     row_blocks,
     shape_of,
+    summed,
     working,
 )
 
@@ -155,3 +156,17 @@ def test_reduction_of_nothing_trains_nothing(reduction, expected):
 def test_unknown_reduction_is_refused():
     with pytest.raises(InputError, match="expected 'mean', 'sum' or 'none', got 'max'"):
         reduce(torch.zeros(1), "max")
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_sums_do_not_depend_on_the_number_of_threads(dtype):
+    drawn = torch.rand(5, 300_000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    values, before, found = drawn.to(dtype), torch.get_num_threads(), set()
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            found.add(tuple(float(summed(row)) for row in values))
+    finally:
+        torch.set_num_threads(before)
+    (one,) = found
+    np.testing.assert_allclose(one, values.double().sum(1), rtol=1e-12)

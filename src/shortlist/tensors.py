@@ -207,6 +207,18 @@ def working(values: Tensor) -> Tensor:
     return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
 
 
+def summed(values: Tensor) -> Tensor:
+    """The sum of all entries in float64: on a CPU the same number by however many threads, among which torch divides long sums.
+
+    >>> summed(torch.full((3, 2), 0.5))
+    tensor(3., dtype=torch.float64)
+    """
+    if values.device.type != "cpu":
+        return values.sum(dtype=torch.float64)
+    known = values.float() if values.dtype == torch.bfloat16 else values  # which numpy does not have
+    return torch.tensor(float(np.sum(known.detach().numpy(), dtype=np.float64)), dtype=torch.float64)
+
+
 def row_blocks(rows: int, columns: int, entries: int = BLOCK_ENTRIES) -> Iterator[slice]:
     """Slices over the rows, each of about ``entries`` entries and at least one row."""
     step = max(1, entries // max(1, columns))

@@ -25,7 +25,7 @@ from shortlist.metrics.strata import size_hits
 from shortlist.predictions import Predictions
 from shortlist.row_order import count_rows, first_largest
 from shortlist.sets import SetRule, top_k
-from shortlist.tensors import Probs, Sets, Target, is_single_label, pick
+from shortlist.tensors import Probs, Sets, Target, is_single_label, pick, summed
 
 BINS = 15
 # Exact mAP over classes keeps every score. Beyond this many entries a histogram replaces them, with bounds on the exact value.
@@ -192,7 +192,7 @@ def _row_recall(block: Block) -> Tensor:
     labels = count_rows(block.target)
     # A row without labels has recall 1.
     share = torch.where(labels > 0, count_rows(block.answers & block.target) / labels.clamp(min=1).double(), 1.0)
-    return torch.stack([share.sum(), torch.tensor(float(len(block.target)), dtype=torch.float64)])
+    return torch.stack([summed(share), torch.tensor(float(len(block.target)), dtype=torch.float64)])
 
 
 def _log_loss(block: Block) -> Tensor:
@@ -208,7 +208,7 @@ def _log_loss(block: Block) -> Tensor:
     else:
         odds = _finite_odds(link.log_odds(block.predictions.scores))
         losses = torch.nn.functional.binary_cross_entropy_with_logits(odds, target.double(), reduction="none")
-    return torch.stack([losses.sum(), torch.tensor(float(losses.numel()), dtype=torch.float64)])
+    return torch.stack([summed(losses), torch.tensor(float(losses.numel()), dtype=torch.float64)])
 
 
 def _finite_odds(odds: Tensor) -> Tensor:

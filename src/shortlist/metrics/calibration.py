@@ -14,7 +14,7 @@ from shortlist.errors import InputError
 from shortlist.metrics.answers import Answer, like_input
 from shortlist.metrics.inputs import checked
 from shortlist.row_order import count_rows, first_largest
-from shortlist.tensors import Probs, Target, is_single_label, one_hot, pick, working
+from shortlist.tensors import Probs, Target, is_single_label, one_hot, pick, summed, working
 from shortlist.words import refused, shown, understands
 
 Norm: TypeAlias = Literal["expected", "average", "max"]
@@ -114,7 +114,7 @@ def width_bins(probs: Probs, target: Target, bins: int, over: Over) -> Tensor:
     counts = place.bincount(minlength=bins).double()
     sums = torch.zeros_like(counts).index_add_(0, place, upper.double())
     counts[0] = confidence.numel() - counts[1:].sum()
-    sums[0] = confidence.sum(dtype=torch.float64) - sums[1:].sum()
+    sums[0] = summed(confidence) - sums[1:].sum()
     return torch.stack([counts, sums, right_counts])
 
 

@@ -9,7 +9,7 @@ from shortlist.errors import InputError
 from shortlist.metrics.answers import Answer, like_input
 from shortlist.metrics.inputs import checked
 from shortlist.metrics.totals import ratio
-from shortlist.tensors import is_single_label
+from shortlist.tensors import is_single_label, summed
 
 
 @like_input
@@ -35,4 +35,4 @@ def confidence_sums(probs: Tensor, target: Tensor | None) -> Tensor:
             raise InputError("target: expected bool (N, C), some rows of which have no label; got one label a row")
         probs = probs[~target.any(1)]
     top = probs.amax(1).double()
-    return torch.stack([top.sum(), torch.tensor(float(len(top)), dtype=torch.float64, device=top.device)])
+    return torch.stack([summed(top), torch.tensor(float(len(top)), dtype=torch.float64, device=top.device)])

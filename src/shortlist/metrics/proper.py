@@ -12,7 +12,7 @@ from shortlist.metrics.binned_pairs import bins_by
 from shortlist.metrics.calibration import NO_CLASSES, bin_of
 from shortlist.metrics.inputs import checked
 from shortlist.metrics.totals import ratio
-from shortlist.tensors import Probs, Target, is_single_label, one_hot, pick, working
+from shortlist.tensors import Probs, Target, is_single_label, one_hot, pick, summed, working
 from shortlist.words import understands
 
 LARGEST_LOSS = 745.0  # -log p of a probability of exactly 0: that of the smallest number above 0
@@ -107,7 +107,7 @@ def log_losses(probs: Probs, target: Target) -> Tensor:
     else:
         exact = probs.double()
         losses = -torch.where(target, exact.log(), (-exact).log1p())
-    return _with_count(losses.clamp(max=LARGEST_LOSS).sum(), losses.numel())
+    return _with_count(summed(losses.clamp(max=LARGEST_LOSS)), losses.numel())
 
 
 def squared_errors(probs: Probs, target: Target) -> Tensor:
@@ -117,7 +117,7 @@ def squared_errors(probs: Probs, target: Target) -> Tensor:
         errors[torch.arange(len(target), device=target.device), target] -= 1
     else:
         errors -= target.double()
-    return _with_count(errors.square_().sum(), len(target) if is_single_label(target) else target.numel())
+    return _with_count(summed(errors.square_()), len(target) if is_single_label(target) else target.numel())
 
 
 def _with_count(total: Tensor, count: int) -> Tensor:

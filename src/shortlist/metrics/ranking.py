@@ -16,7 +16,7 @@ from shortlist.metrics.inputs import checked
 from shortlist.metrics.totals import ratio
 from shortlist.row_order import sort_rows
 from shortlist.sets import top_k
-from shortlist.tensors import BLOCK_ENTRIES, Probs, Target, one_hot, row_blocks, working
+from shortlist.tensors import BLOCK_ENTRIES, Probs, Target, one_hot, row_blocks, summed, working
 from shortlist.words import refused, understands
 
 Axis: TypeAlias = Literal["class", "example"]
@@ -123,7 +123,7 @@ def example_sums(probs: Probs, target: Target) -> Tensor:
     total = torch.zeros(2, dtype=torch.float64, device=probs.device)
     for rows in row_blocks(*probs.shape):
         precision = rows_average_precision(working(probs[rows]), one_hot(target[rows], probs.shape[1]))
-        total += torch.stack([precision.nansum(), (~precision.isnan()).sum()])
+        total += torch.stack([summed(precision.nan_to_num()), (~precision.isnan()).sum()])
     return total
 
 
