@@ -96,6 +96,17 @@ def test_a_struct_without_paths_has_rows_by_number(leaves, tmp_path):
     assert np.array_equal(pixels(split.inputs, 1), pixels(PictureFiles(leaves, ["b.png"]), 0))
 
 
+def test_paths_that_two_files_share_are_no_names(leaves, tmp_path):
+    (tmp_path / "shards").mkdir()
+    for number, name in enumerate(("a.jpg", "b.png")):
+        column = [{"bytes": (leaves / name).read_bytes(), "path": "0.png"}]
+        pq.write_table(pa.table({"image": column}), tmp_path / "shards" / f"{number}.parquet")
+    dataset = open_dataset(tmp_path / "shards", require_labels=False)
+    (split,) = dataset.splits.values()
+    assert split.ids == split.inputs.ids == ["0", "1"]
+    assert [problem.where for problem in dataset.problems] == ["path"]
+
+
 def shards_of(folder, sizes, group=4):
     """Parquet files of so many rows of bytes, every seventh row without any."""
     folder.mkdir()

@@ -155,6 +155,8 @@ class TablePictures:
     def named(self, column: Any | None, name: str, *, required: bool = False) -> "tuple[TablePictures, list[Problem]]":
         """The same with the names in a column, where it has some; if two rows had one name they keep their own, with a problem.
 
+        Pictures that are held as bytes, and whose own names are not distinct, go by their numbers.
+
         Args:
             column: an Arrow column; None without one.
             name: the name of the column, for messages.
@@ -164,18 +166,33 @@ class TablePictures:
         >>> pictures.named(pa.chunked_array([["ash", None]]), "id")[0].ids
         ['ash', '1']
         """
+        own, problems = self._distinct()
         if column is None:
-            return self, []
-        ids = row_ids(column, self.ids)
+            return own, problems
+        ids = row_ids(column, own.ids)
         try:
             check_distinct(ids, "rows")
         except InputError as error:
             if required:
                 raise InputError(f"id_column {name!r}: {error}") from None
-            return self, [Problem("column not used", name, f"{error}: rows go by their {self.own_names}")]
-        # Files keep their paths, by which they are found.
+            return own, [*problems, Problem("column not used", name, f"{error}: rows go by their {own.own_names}")]
+        return own._called(ids), []
+
+    def _distinct(self) -> "tuple[TablePictures, list[Problem]]":
+        """The same, by numbers if pictures that are held as bytes had one name."""
+        if self.by_path:
+            return self, []
+        try:
+            check_distinct(self.ids, "rows")
+        except InputError as error:
+            numbers = [str(row) for row in range(len(self.ids))]
+            return self._called(numbers), [Problem("column not used", "path", f"{error}: rows go by their numbers")]
+        return self, []
+
+    def _called(self, ids: Sequence[str]) -> "TablePictures":
+        """The same with other names. Files keep their paths, by which they are found."""
         pictures = self.pictures.named(ids) if isinstance(self.pictures, PictureBytes | ParquetPictures) else self.pictures
-        return replace(self, ids=ids, pictures=pictures), []
+        return replace(self, ids=ids, pictures=pictures)
 
 
 def pictures_of_column(column: Any, name: str, root: Path) -> TablePictures:
