@@ -1,11 +1,9 @@
 """Scores in parts are those of one process, byte for byte, whoever dies at whatever moment: no row is lost, none is doubled."""
 
-import os
 import random
 import shutil
 from contextlib import nullcontext
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -176,24 +174,3 @@ def test_a_cluster_with_gpus_wants_to_know_whether_they_are_used(fails, place, m
     command = ("predict", place / "pictures", place / "leaves", "--engine", "ray", "--out", tmp_path / "scores")
     assert fails(*command).startswith("--device: the cluster has GPUs: expected cuda")
     assert not (tmp_path / "scores").exists()
-
-
-@pytest.mark.ray
-def test_real_workers_write_the_same_and_may_be_killed(place, tmp_path, ray):
-    rows, model = table(n=400), Saved(place / "features", "cpu")
-    how = {"batch_size": 5, "rows_per_part": 5}
-    score_parts(tmp_path / "calm", model, rows, **how)
-    pool, draws = Pool(ray, 2), np.random.default_rng(0)
-    kills = sorted(draws.choice(np.arange(50, 350, 5), 3, replace=False))
-
-    def kill(done):
-        if kills and done >= kills[0]:
-            del kills[0]
-            member = next(member for member in pool._members if member.begun)
-            os.kill(ray.get(member.actor.begin.remote(1)), 9)
-
-    done = score_parts(tmp_path / "scores", model, rows, **how, each=pool.each, progress=kill)
-    assert (done.rows, done.problems) == (400, [])
-    pool.close()
-    assert not kills
-    assert content(tmp_path / "scores") == content(tmp_path / "calm")
