@@ -37,9 +37,9 @@ slow: $(STAMP) chromium
 	$(BIN)/python -m pytest -n auto -m 'slow and not ray' tests
 
 # Starts Ray on this machine, one test after the other and after everything else: where many programs run, Ray can be too slow to
-# start (its agent has a fixed time to begin).
+# start (its agent has a fixed time to begin). What fails is tried once more: processes are killed at random moments there.
 ray: $(STAMP)
-	$(BIN)/python -m pytest -m ray --durations=10 tests/cluster
+	$(BIN)/python -m pytest -m ray --durations=10 tests/cluster || $(BIN)/python -m pytest -m ray --last-failed tests/cluster
 
 # Tries to break the library for so long; a failure is printed with the command that repeats it.
 FUZZ_SECONDS ?= 600
