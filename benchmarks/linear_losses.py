@@ -5,7 +5,7 @@ from functools import partial
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
+from torch.nn.functional import cross_entropy, linear
 
 from benchmarks.gpu_losses import Step, extra_bytes, recorded, waited
 from benchmarks.harness import compare, record
@@ -13,7 +13,9 @@ from shortlist import losses
 from shortlist.losses import Loss, loss_of_linear
 
 ROWS, FEATURES, CLASSES = 4096, 768, 43_000
+OF_TORCH = "cross-entropy, scores first by F.cross_entropy"
 LOSSES: dict[str, Loss] = {
+    OF_TORCH: losses.CrossEntropyLoss(),
     "cross-entropy": losses.CrossEntropyLoss(),
     "noised top-5, 5 draws": losses.NoisedTopkHingeLoss(k=5),
     "average-5, two heads": losses.AverageKLoss(k=5),
@@ -25,7 +27,7 @@ LOSSES: dict[str, Loss] = {
 def run() -> None:
     """Measure forward and backward of each loss, float32 weights under autocast to bfloat16."""
     for name, loss in LOSSES.items():
-        steps = _steps(loss)
+        steps = _steps(loss, cross_entropy if name == OF_TORCH else loss)
         setting = f"{name}, {ROWS:,} × {FEATURES} → {CLASSES:,}, bfloat16"
         compare("linear-losses", setting, {way: waited(step) for way, step in steps.items()}, rounds=15, warm=True)
         memory = {way: extra_bytes(step) / 1e6 for way, step in steps.items()}
@@ -37,7 +39,7 @@ def run() -> None:
         torch.cuda.empty_cache()
 
 
-def _steps(loss: Loss) -> dict[str, Step]:
+def _steps(loss: Loss, of_scores: Callable[..., Tensor]) -> dict[str, Step]:
     generator = torch.Generator("cuda").manual_seed(0)
     draw = partial(torch.randn, generator=generator, device="cuda")
     heads = 2 if isinstance(loss, losses.AverageKLoss) else 1
@@ -48,8 +50,7 @@ def _steps(loss: Loss) -> dict[str, Step]:
 
     def first() -> Tensor:
         scores = [linear(inputs, weight, bias) for weight, bias in zip(weights, biases, strict=True)]
-        value: Tensor = loss(tuple(scores) if heads == 2 else scores[0], target)
-        return value
+        return of_scores(tuple(scores) if heads == 2 else scores[0], target)
 
     def together() -> Tensor:
         if heads == 1:

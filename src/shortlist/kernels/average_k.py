@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from shortlist.kernels.overwriting import overwriting, room_for_gradient
 from shortlist.kernels.registry import operator
 
 ROUNDS = 3  # of counting a digit of the probabilities
@@ -137,10 +138,7 @@ def _grid(rows: int, classes: int) -> tuple[tuple[int], int, int, int]:
 
 
 def _gradient_shapes(upstream: Tensor, scores: Tensor, proposals: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
-    return (
-        torch.empty(scores.shape, dtype=scores.dtype, device=scores.device),
-        torch.empty(proposals.shape, dtype=proposals.dtype, device=proposals.device),
-    )
+    return room_for_gradient(scores), room_for_gradient(proposals)
 
 
 @operator(
@@ -205,7 +203,7 @@ class AverageKParts:
         _count(round, proposals, self.target[rows], self._part(rows), self._terms[rows], self.ignore_index, self.more)
 
     def finish(self, rows: slice, scores: Tensor, proposals: Tensor, upstream: Tensor | None) -> tuple[Tensor, ...]:
-        """The loss of these rows, and with an upstream gradient the gradients in the scores of both heads."""
+        """The loss of these rows; with an upstream gradient also the gradients of both heads, written over their scores."""
         target, found, terms = self.target[rows], self._part(rows), self._terms[rows]
         _sum_rows(scores, proposals, target, found, terms, self.ignore_index)
         found.workspace[STATE + 7].sub_(self._ties_before)  # the ties of earlier rows are chosen first
@@ -214,7 +212,8 @@ class AverageKParts:
         if upstream is None:
             return (found.loss,)
         kept = found.statistics, found.ties, found.workspace, found.shares
-        return found.loss, *average_k_backward(upstream, scores, proposals, target, *kept, self.ignore_index)
+        with overwriting(scores, proposals):
+            return found.loss, *average_k_backward(upstream, scores, proposals, target, *kept, self.ignore_index)
 
     def _part(self, rows: slice) -> Found:
         whole = self._all

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from shortlist.kernels.choice import fused
+from shortlist.kernels.overwriting import room_for_gradient
 from shortlist.kernels.registry import operator
 from shortlist.kernels.rows import unit_columns
 from shortlist.tensors import Reduction, Scores, Target
@@ -171,7 +172,7 @@ def _shape_of_gradient(
     scale: float,
     ignore_index: int,
 ) -> Tensor:
-    return torch.empty(scores.shape, dtype=scores.dtype, device=scores.device)
+    return room_for_gradient(scores)
 
 
 @operator(
@@ -193,7 +194,7 @@ def noised_hinge_gradient(
     """The gradient of the hinges in the scores, from that of their rows (N,), or of their weighted mean or sum ()."""
     from shortlist.kernels.device.noised import hinge_gradient
 
-    gradient = torch.empty(scores.shape, dtype=scores.dtype, device=scores.device)
+    gradient = room_for_gradient(scores)
     rows, columns = gradient.shape
     if rows:
         block = _block(columns)

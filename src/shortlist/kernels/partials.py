@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from shortlist.kernels.labels import readable
+from shortlist.kernels.overwriting import room_for_gradient
 from shortlist.kernels.registry import operator
 from shortlist.kernels.rows import blocks, unit_columns
 from shortlist.tensors import Scores, Target, is_single_label
@@ -20,7 +21,7 @@ def _row_values(scores: Scores, *_: Any) -> Tensor:
 
 
 def _like_scores(scores: Scores, *_: Any) -> Tensor:
-    return scores.new_empty(scores.shape)
+    return room_for_gradient(scores)
 
 
 @operator("spa_rows(Tensor scores, Tensor target, float[] shape) -> Tensor", _row_values)

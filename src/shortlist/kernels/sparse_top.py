@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from shortlist.kernels.overwriting import room_for_gradient
 from shortlist.kernels.registry import operator
 from shortlist.kernels.rows import block_of, unit_columns, warps_of
 
@@ -146,7 +147,7 @@ def _loss(scores: Tensor, target: Tensor, weight: Tensor | None, ignore_index: i
 
 
 def _loss_backward_shapes(gradient: Tensor, scores: Tensor, target: Tensor, kept: Tensor) -> Tensor:
-    return scores.new_empty(scores.shape)
+    return room_for_gradient(scores)
 
 
 @operator(

@@ -11,6 +11,7 @@ from torch.utils.checkpoint import checkpoint
 from shortlist.checks import optional, whole
 from shortlist.errors import InputError
 from shortlist.kernels.noised import BatchSeed, part_of_batch
+from shortlist.kernels.overwriting import has_one_reader, overwriting
 from shortlist.losses.average_k import AverageKLoss
 from shortlist.losses.head_gradients import ChunkedHead, Features, with_gradients
 from shortlist.losses.linear_average_k import average_k_of_chunks
@@ -19,11 +20,11 @@ from shortlist.losses.rows import integer_target, soft_target
 from shortlist.processes import processes
 from shortlist.tensors import Scores, Target, by_device, check_tensor, shape_of, uncompiled
 
-# Scores of a chunk, at least and at most. On a GPU 50 to 200 MB in bfloat16: matrix products need several hundred rows to be
+# Scores of a chunk, at least and at most. On a GPU 100 to 400 MB in bfloat16: matrix products need several hundred rows to be
 # fast, and every chunk reads and writes the gradient of the weight once more.
-FEWEST_ENTRIES = {"cpu": 2**22, "any": 3 * 2**23}
-MOST_ENTRIES = {"cpu": 2**22, "any": 12 * 2**23}
-FEWEST_CHUNKS = 8  # between the two, so that a chunk takes little of what the scores of all rows would
+FEWEST_ENTRIES = {"cpu": 2**22, "any": 6 * 2**23}
+MOST_ENTRIES = {"cpu": 2**22, "any": 24 * 2**23}
+FEWEST_CHUNKS = 4  # between the two, so that a chunk takes little of what the scores of all rows would
 ROWS_MULTIPLE = 64  # of which the rows of a chunk are a multiple, as matrix products prefer
 # In float16, gradients are computed this many times too large, like those of a scaled loss: most would be below its range.
 FLOAT16_SCALE = 16.0
@@ -62,7 +63,7 @@ def loss_of_linear(
         weight: (C, F); for :class:`AverageKLoss` a pair, of the multi-label head and of the proposal head.
         bias: (C,), or None; for :class:`AverageKLoss` a pair of these.
         target: as the loss takes it.
-        rows_at_once: default None, as many as have 25 to 100 million scores together on a GPU and 4 million elsewhere.
+        rows_at_once: default None, as many as have 50 to 200 million scores together on a GPU and 4 million elsewhere.
 
     Shape: (N, F), (C, F), (C,), (N,) or (N, C) → scalar, or (N,) with ``reduction="none"``.
 
@@ -171,7 +172,9 @@ def _chunk(head: ChunkedHead, terms: list[RowTerm], rows: slice, target: Target 
     scores.requires_grad_()
     with torch.enable_grad():
         sums = [term.summed(scores, target) for term in terms]
-    (gradient,) = torch.autograd.grad(sums, scores, upstream)
+    spent = [scores] if len(sums) == 1 and has_one_reader(scores, sums[0]) else []
+    with overwriting(*spent):
+        (gradient,) = torch.autograd.grad(sums, scores, upstream)
     head.add(rows, gradient)
     return [part.detach() for part in sums]
 
