@@ -11,8 +11,8 @@ from shortlist.tensors import DEVICE_BLOCK_ENTRIES, Scores, row_blocks
 
 # Products of half-precision matrices that are added to a float32 matrix, without an intermediate result (torch 2.8, CUDA).
 ADDS_TO_FLOAT32 = "dtype_out" in torch.ops.aten.addmm.overloads()
-# Rows of which torch sums the columns at once: on a GPU it splits more of them among blocks, whose sums took 154 MB for 1,024 rows
-# of 43,000 classes, more than the scores themselves.
+# Rows of which torch sums the columns at once: on a GPU it splits more of them among blocks, whose sums take more memory than
+# the scores themselves, 154 MB for 1,024 rows of 43,000 classes.
 SUMMED_AT_ONCE = 512
 
 
