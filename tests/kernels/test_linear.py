@@ -1,5 +1,7 @@
 """A linear head and its loss, chunk by chunk, with the kernels: the same as the kernels on all scores, noise included."""
 
+import gc
+
 import pytest
 import torch
 from torch.nn.functional import linear
@@ -108,23 +110,26 @@ def test_bfloat16_at_full_size_in_a_quarter_of_the_memory(loss):
     two = isinstance(loss, losses.AverageKLoss)
     inputs = drawn("cuda", rows, features)
     weights = [(0.05 * drawn("cuda", classes, features, seed=n).detach()).requires_grad_() for n in range(1 + two)]
+    biases = [torch.zeros(classes, device="cuda", requires_grad=True) for _ in weights]
     target = torch.randint(classes, (rows,), device="cuda")
 
     def whole():
-        scores = [linear(inputs, weight) for weight in weights]
+        scores = [linear(inputs, *head) for head in zip(weights, biases, strict=True)]
         return loss(tuple(scores) if two else scores[0], target)
 
     def chunked():
-        return loss_of_linear(loss, inputs, tuple(weights) if two else weights[0], None, target)
+        heads = (tuple(weights), tuple(biases)) if two else (weights[0], biases[0])
+        return loss_of_linear(loss, inputs, *heads, target)
 
     found, peaks = [], []
     for compute in (whole, chunked):
         torch.manual_seed(3)
+        gc.collect()  # what other tests have left is not freed in between
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
         with torch.autocast("cuda", torch.bfloat16):
             value = compute()
-        gradients = torch.autograd.grad(value, [inputs, *weights])
+        gradients = torch.autograd.grad(value, [inputs, *weights, *biases])
         kept = sum(4 * part.numel() for part in gradients)
         peaks.append(torch.cuda.max_memory_allocated() - before - kept)
         found.append([value.detach().cpu(), *(part.cpu() for part in gradients)])
