@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from shortlist.errors import InputError
-from shortlist.links import Platt, Quasibinary, Sigmoid, Softmax, SparseTop
+from shortlist.links import Identity, Isotonic, Platt, Quasibinary, Sigmoid, Softmax, SparseTop, VennAbers
 from shortlist.models import graph
 from shortlist.models.classifier import Classifier
 from shortlist.models.graph import Careful, Graph, GraphRule, PlainSparseTop, plain_link
@@ -260,6 +260,21 @@ def test_links_are_exported_with_their_extremes(names):
         torch.testing.assert_close(
             probs, link.probs(scores), rtol=steep, atol=2e-7, msg=lambda text, name=name: f"{name}: {text}"
         )
+
+
+@pytest.mark.parametrize("kind", [Isotonic, VennAbers])
+@pytest.mark.parametrize("base", [Softmax, Identity])
+def test_rows_that_tie_are_at_the_same_step_in_the_graph(kind, base):
+    """The runtime's logarithms differ in the last digit from those that the links were fitted on."""
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randint(-4, 4, (600, 5), generator=generator) / 2
+    chosen = scores.softmax(1).multinomial(11, replacement=True, generator=generator)
+    target, votes = chosen[:, 0], chosen[:, 1:]
+    shares = votes[..., None].eq(torch.arange(5)).sum(1) / 10  # zeros among them
+    given = shares if base is Identity else scores
+    link, again = (kind(base()).fit(given, target) for _ in range(2))
+    (found,) = run(exported(EveryLink([again]), 5), given).values()
+    torch.testing.assert_close(found, link.probs(given), rtol=1e-6, atol=1e-7)
 
 
 def extremes(size):

@@ -82,8 +82,11 @@ class FittedLink(BasedLink):
         base = self._fitted_base()
         if self.single and isinstance(base, Identity):
             # From all probabilities of the row: one that was rounded to 1 says less about itself than the others do.
-            logs = base._probs(scores.double()).log().clamp(min=-LARGEST_ODDS)
-            return softmax_log_odds(logs).clamp(-LARGEST_ODDS, LARGEST_ODDS).to(scores.dtype)
+            logs = base._probs(scores.double()).log()
+            odds = softmax_log_odds(logs.clamp(min=-LARGEST_ODDS)).clamp(-LARGEST_ODDS, LARGEST_ODDS)
+            # No probability is none of the row, whatever the row sums to; unless it has nothing else.
+            none = (logs < -LARGEST_ODDS) & (logs.amax(1, keepdim=True) > -LARGEST_ODDS)
+            return torch.where(none, -LARGEST_ODDS, odds).to(scores.dtype)
         # In float64, so that rounding does not decide what is certain; nothing is below what stands for 0.
         odds = base._log_odds(scores.double()).clamp(min=-LARGEST_ODDS) if base.reaches_zero else base._log_odds(scores)
         return torch.nan_to_num(odds, nan=torch.nan, posinf=LARGEST_ODDS, neginf=-LARGEST_ODDS).to(scores.dtype)

@@ -17,9 +17,14 @@ from shortlist.class_names import misplaced_column
 from shortlist.errors import InputError
 from shortlist.links.based import Base
 from shortlist.links.fitted import FittedLink
-from shortlist.links.fixed import softmax_log_odds
+from shortlist.links.fixed import AssumeNegative, Identity, Sigmoid, softmax_log_odds
 from shortlist.links.logistic import fit_logistic, smoothed
+from shortlist.links.ties import knots_of
 from shortlist.tensors import BLOCK_ENTRIES, Array, Probs, Scores, Target, one_hot, shape_of
+
+# By how much log-odds may differ and be the same. Those of given probabilities are what float32 leaves of the rest of the row,
+# also if float64 is given: a row then has the same probabilities in either precision. Others are as good as they are computed.
+TIED_PROBABILITIES, TIED_SCORES = 1e-6, 1e-12
 
 
 class PerLabelLink(FittedLink):
@@ -57,6 +62,13 @@ class PerLabelLink(FittedLink):
 
     def _fit_labels(self, odds: Tensor, marks: Tensor, shown: Tensor) -> None:
         raise NotImplementedError(f"{type(self).__name__} does not implement _fit_labels")
+
+    @property
+    def _tolerance(self) -> float:
+        """By how much the log-odds of rows with the same probability of a label may differ, relative to those beyond 1."""
+        if isinstance(self.base, Sigmoid | AssumeNegative):  # of which no other column is part, and nothing is rounded
+            return 0.0
+        return TIED_PROBABILITIES if self.single and isinstance(self.base, Identity) else TIED_SCORES
 
     def _each(self, odds: Tensor) -> Probs:
         raise NotImplementedError(f"{type(self).__name__} does not implement _each")
@@ -141,6 +153,9 @@ class Isotonic(PerLabelLink):
     0 or 1: plain isotonic regression says so where it saw no exception, and is infinitely wrong at the first. Without these
     rows (``pseudo_counts=0``) it is the map of Zadrozny and Elkan, as in scikit-learn.
 
+    Rows with the same probability of a label have the same value: log-odds that differ by rounding are one knot
+    (:mod:`shortlist.links.ties`).
+
     Args:
         pseudo_counts: how many rows, or which share of one, are added at each end.
 
@@ -193,7 +208,9 @@ class Isotonic(PerLabelLink):
 
     def _fit_labels(self, odds: Tensor, marks: Tensor, shown: Tensor) -> None:
         maps = [
-            _fit_isotonic(odds[:, label].double().cpu().numpy(), marks[:, label].cpu().numpy(), self.pseudo_counts)
+            _fit_isotonic(
+                odds[:, label].double().cpu().numpy(), marks[:, label].cpu().numpy(), self.pseudo_counts, self._tolerance
+            )
             if known
             else None
             for label, known in enumerate(shown.tolist())
@@ -240,16 +257,18 @@ def _fit_platt(odds: Tensor, marks: Tensor) -> tuple[Tensor, Tensor]:
     return slope, intercept
 
 
-def _fit_isotonic(odds: Array, marks: Array, pseudo_counts: float) -> tuple[Array, Array]:
+def _fit_isotonic(odds: Array, marks: Array, pseudo_counts: float, tolerance: float) -> tuple[Array, Array]:
     """Knots and levels: the ends of every constant piece of the least-squares non-decreasing map."""
     from scipy.optimize import isotonic_regression  # takes a third of a second to import
 
-    knots, place, counts = np.unique(odds, return_inverse=True, return_counts=True)
+    low, high, place, counts = knots_of(odds, tolerance)
     weights, positives = counts.astype(float), np.bincount(place, weights=marks)
     positives[0] += pseudo_counts
     weights[0] += pseudo_counts
     weights[-1] += pseudo_counts
     levels = isotonic_regression(positives / weights, weights=weights).x
-    ends = np.ones(len(knots), bool)
-    ends[1:-1] = (np.diff(levels)[:-1] != 0) | (np.diff(levels)[1:] != 0)
-    return knots[ends], levels[ends]
+    rises = np.diff(levels) != 0
+    begins, ends = np.r_[True, rises], np.r_[rises, True]
+    ends &= ~begins | (low < high)  # of a knot that is one number, one end is enough
+    kept = np.stack([begins, ends], 1).ravel()
+    return np.stack([low, high], 1).ravel()[kept], np.repeat(levels, 2)[kept]

@@ -9,6 +9,7 @@ from torch import Tensor
 from shortlist.errors import InputError
 from shortlist.links.based import Base
 from shortlist.links.per_label import PerLabelLink, padded
+from shortlist.links.ties import knots_of
 from shortlist.tensors import Array, Probs, Scores, shape_of
 
 
@@ -19,6 +20,9 @@ class VennAbers(PerLabelLink):
     That gives probabilities p₀ ≤ p₁ (:meth:`interval`), of which the one for the true outcome is perfectly calibrated if rows
     are exchangeable. The probability is ``p₁ / (1 - p₀ + p₁)``, which has the smallest largest regret in logarithmic
     loss; it is never 0 or 1. For one label per row the probabilities of a row are divided by their sum.
+
+    Rows with the same probability of a label have the same interval: log-odds that differ by rounding are one knot
+    (:mod:`shortlist.links.ties`).
 
     A fit takes O(n log n) for a label, and a row a search in its table.
 
@@ -72,7 +76,7 @@ class VennAbers(PerLabelLink):
 
     def _fit_labels(self, odds: Tensor, marks: Tensor, shown: Tensor) -> None:
         maps = [
-            _fit_steps(odds[:, label].double().cpu().numpy(), marks[:, label].cpu().numpy()) if known else None
+            _fit_steps(odds[:, label].double().cpu().numpy(), marks[:, label].cpu().numpy(), self._tolerance) if known else None
             for label, known in enumerate(shown.tolist())
         ]
         self.steps, self.lower, self.upper = padded(maps, 3).to(odds.device)
@@ -97,14 +101,14 @@ class VennAbers(PerLabelLink):
         return torch.where(mapless, lower, upper / (1 - lower + upper)).to(odds.dtype)
 
 
-def _fit_steps(odds: Array, marks: Array) -> tuple[Array, Array, Array]:
+def _fit_steps(odds: Array, marks: Array, tolerance: float) -> tuple[Array, Array, Array]:
     """Where the two probabilities change, and what they are from there on; the first step is there twice, for what is below."""
-    knots, place, counts = np.unique(odds, return_inverse=True, return_counts=True)
+    low, high, place, counts = knots_of(odds, tolerance)
     positives = np.bincount(place, weights=marks).astype(int)
     # A row between two knots with the label goes with the upper one, without it with the lower one.
     present = _with_one_more_positive(counts, positives)
     absent = 1 - _with_one_more_positive(counts[::-1], (counts - positives)[::-1])[::-1]
-    steps = np.stack([np.nextafter(knots, -np.inf), knots], 1).ravel()  # a knot is reached, then passed
+    steps = np.stack([np.nextafter(low, -np.inf), high], 1).ravel()  # a knot is reached, then passed
     lower = np.concatenate([[0.0], np.repeat(absent, 2)])
     upper = np.concatenate([np.repeat(present, 2), [1.0]])
     changes = (np.diff(lower) != 0) | (np.diff(upper) != 0)

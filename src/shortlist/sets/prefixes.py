@@ -122,7 +122,8 @@ class MassAbove(Prefix):
 class CumulativeMass(Prefix):
     """The total probability of all labels up to and including this one, plus ``penalty`` for each rank beyond ``k_reg``.
 
-    Rows that sum to 1 up to rounding are divided by their sum, so that the last label has exactly 1.
+    Rows that sum to 1 up to rounding are divided by their sum, so that the last label has exactly 1. Sums are not rounded:
+    0.4 + 0.2 and 0.6 do not tie, but 1 - 1e-14 and 1 do not either, which sets of a confident classifier depend on.
 
     A randomised ordering subtracts a uniform share of the label's own probability, one draw a row: sets are then smaller and
     their coverage exact. See :mod:`shortlist.sets.draws` for where the draws come from. If only the calibration is randomised,

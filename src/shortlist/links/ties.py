@@ -1,0 +1,70 @@
+"""Rows that have the same log-odds of a label but for rounding: together they are one knot of a map that is a step there.
+
+For one label a row, the log-odds of a label are computed from all columns of its row. Rows with the same probability of a label
+and other probabilities of the rest so have log-odds that differ in their last digits, and a map that took them for different
+knots would part rows that tie. A knot is therefore a range: the map is the same from its lower to its upper end, which lie a
+tolerance beyond the log-odds it was fitted on. What is compared with a fitted map needs no rounding.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from shortlist.tensors import Array
+
+LARGEST = np.finfo(np.float64).max
+
+
+class Knots(NamedTuple):
+    """The distinct log-odds of some rows, ascending.
+
+    Args:
+        low: where each begins, (K,).
+        high: where it ends, before the next one begins.
+        place: which of them each row has, int (n,).
+        counts: how many rows have it, int (K,).
+    """
+
+    low: Array
+    high: Array
+    place: Array
+    counts: Array
+
+
+def knots_of(odds: Array, tolerance: float) -> Knots:
+    """The knots of these log-odds, (n,): numbers are the same if no more than the tolerance lies between them.
+
+    It is relative to numbers beyond 1. Numbers that follow one another so closely that they are no ties but dense are cut into
+    knots as wide as the tolerance.
+
+    >>> knots_of(np.array([0.6, 0.4, 0.4 + 1e-16]), 0.0).counts, knots_of(np.array([0.6, 0.4, 0.4 + 1e-16]), 1e-12).counts
+    (array([1, 1, 1]), array([2, 1]))
+    """
+    values, place, counts = np.unique(odds, return_inverse=True, return_counts=True)
+    if not tolerance:
+        return Knots(values, values, place, counts)
+    with np.errstate(over="ignore"):  # of the distance between the largest numbers there are
+        return _merged(values, place, counts, tolerance * np.maximum(1, np.abs(values)))
+
+
+def _merged(values: Array, place: Array, counts: Array, width: Array) -> Knots:
+    starts = np.r_[True, np.diff(values) > width[1:]]
+    first, last = _ends(starts)
+    if (values[last] - values[first] > width[first]).any():  # dense numbers
+        begin = first[np.cumsum(starts) - 1]
+        starts[1:] |= np.diff(np.floor((values - values[begin]) / width[begin])) > 0
+        first, last = _ends(starts)
+    low, high = values[first], values[last]
+    between = (low[1:] - high[:-1]) / 8  # so that ends do not meet, not even by rounding
+    return Knots(
+        np.maximum(low - np.minimum(width[first], np.r_[np.inf, between]), -LARGEST),
+        np.minimum(high + np.minimum(width[last], np.r_[between, np.inf]), LARGEST),
+        (np.cumsum(starts) - 1)[place],
+        np.add.reduceat(counts, first),
+    )
+
+
+def _ends(starts: Array) -> tuple[Array, Array]:
+    """The places of the first and of the last of each run, from where runs start."""
+    first = np.flatnonzero(starts)
+    return first, np.r_[first[1:], len(starts)] - 1
