@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz import files, folders, formats, kills, metrics, queries, rules, texts
+from tests.fuzz import exactness, files, folders, formats, kills, metrics, queries, rules, texts
 
 Battery = Callable[[random.Random, Path], None]
 
@@ -23,6 +23,7 @@ BATTERIES: dict[str, Battery] = {
     "bad-values": metrics.bad_values_are_refused,
     "queries": queries.ranking_is_exact,
     "query-texts": queries.text_is_a_query_or_refused,
+    "equal-rows": exactness.equal_probabilities_stay_equal,
     "formats": formats.numbers_do_not_depend_on_the_file,
     "folders": folders.folder_equals_one_file,
     "files": files.damaged_file_is_read_or_refused,
