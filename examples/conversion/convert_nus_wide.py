@@ -17,9 +17,9 @@ Pictures that are no longer offered are named by the reader and left out; allow 
 """
 
 import argparse
-import csv
 from pathlib import Path
 
+from shortlist.csv_files import csv_writer
 from shortlist.errors import InputError
 from shortlist.files import written_whole
 
@@ -32,7 +32,7 @@ def convert(root: Path, table: Path) -> int:
     if not rows:
         raise InputError(f"{root}: expected pictures in ImageList/TrainImagelist.txt or TestImagelist.txt, got none")
     with written_whole(table) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([("path", "labels", "split"), *rows])
+        csv_writer(file).writerows([("path", "labels", "split"), *rows])
     return len(rows)
 
 

@@ -1,12 +1,17 @@
-"""CSV files of other programs: their encoding and delimiter, told from the line of names, and their decimal point."""
+"""CSV files: of those of other programs their encoding and delimiter, told from the line of names, and their decimal point; and
+how rows are written."""
 
 import csv
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from shortlist.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 UTF16_STARTS = (b"\xff\xfe", b"\xfe\xff")
 LONGEST_HEADER = 2**28
@@ -158,3 +163,47 @@ def rows_of_one_length(delimiter: str) -> Iterator[None]:
         if advice is None:
             raise
         raise InputError(advice) from error
+
+
+class Writable(Protocol):
+    """What rows are written to: an open file, or text in memory."""
+
+    def write(self, text: str, /) -> object:
+        """Take a text."""
+
+
+class CsvLines:
+    r"""Rows of a CSV file, of which each ends in a line feed, while cells with a carriage return are quoted as others are.
+
+    Python up to 3.12 quotes only the sign at which its own rows end, and a carriage return ends a row for every reader: so rows
+    are to end in both for what makes them, ``csv.writer`` or pandas.
+
+    Args:
+        target: where they are written, a row at a time.
+
+    >>> import io
+    >>> text = io.StringIO(newline="")
+    >>> csv_writer(text).writerow(["oak\rtree", 0.5])
+    >>> text.getvalue()
+    '"oak\rtree",0.5\n'
+    """
+
+    END = "\r\n"  # of a row, for what makes it
+
+    def __init__(self, target: Writable):
+        self._target = target
+
+    def write(self, row: str) -> None:
+        """Write a row."""
+        self._target.write(row.removesuffix(self.END) + "\n")
+
+
+def csv_writer(target: Writable, delimiter: str = ",") -> Any:
+    """What writes rows of cells to a file that was opened with ``newline=""``."""
+    return csv.writer(CsvLines(target), delimiter=delimiter, lineterminator=CsvLines.END)
+
+
+def write_csv_frame(frame: "pd.DataFrame", target: Writable) -> None:
+    """Write a data frame, without its index."""
+    lines: Any = CsvLines(target)  # which pandas writes to, and asks for no more
+    frame.to_csv(lines, index=False, lineterminator=CsvLines.END)

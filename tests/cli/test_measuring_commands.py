@@ -92,6 +92,13 @@ def test_the_calibration_of_each_class_is_written_to_a_file(run, old, new, fails
     assert "--per-class: expected labels" in fails("evaluate", "bare.npz", "-r", "top-k:2", "--per-class", "x.csv")
 
 
+def test_classes_with_a_carriage_return_are_one_cell_of_the_file(run, tmp_path):
+    Predictions(torch.eye(2), [0, 1], ["o\rak", "elm"], "identity").save(tmp_path / "rows.npz")
+    assert run("evaluate", "rows.npz", "--rule", "top-k:1", "--per-class", "classes.csv").code == 0
+    rows = csv.DictReader(io.StringIO(Path("classes.csv").read_bytes().decode(), newline=""))
+    assert [row["class"] for row in rows] == ["o\rak", "elm"]
+
+
 def test_evaluate_says_what_the_calibration_rows_can_promise(run, old, new):
     outcome = run("evaluate", new, "--rule", "lac:0.1", "--calibration", old)
     law = CoverageLaw(len(Predictions.load(old)), 0.1)

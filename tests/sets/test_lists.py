@@ -169,3 +169,11 @@ def test_refused_rows_are_called_so():
     assert [(one.refused, one.text()) for one in lists] == [(False, "–"), (True, "refused"), (True, "refused")]
     assert lists[1].record()["refused"] is True
     assert "refused" not in lists[0].record()
+
+
+def test_rows_of_a_csv_file_end_where_no_cell_goes_on(tmp_path):
+    with list_writer(tmp_path / "sets.csv", columns=["superclass"]) as write:
+        write([LabelList("a\rb", ["ash"], [0.5], superclass="o\rak"), LabelList("c\r\nd", ["e\nlm"], [1.0], ["ash"])])
+    assert (tmp_path / "sets.csv").read_bytes() == (
+        b'id,labels,probs,target,superclass\n"a\rb",ash,0.5,,"o\rak"\n"c\r\nd","e\nlm",1.0,ash,\n'
+    )

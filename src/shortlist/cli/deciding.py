@@ -15,9 +15,10 @@ from shortlist.cli.engines import Engine
 from shortlist.cli.measuring import finish, measured_all, settings_of
 from shortlist.cli.outputs import check_outputs
 from shortlist.cli.prepare import Fitting, Prepared, Reading, columns_read, prepare_all
+from shortlist.csv_files import write_csv_frame
 from shortlist.errors import InputError
 from shortlist.evaluation import Evaluation
-from shortlist.files import write_text
+from shortlist.files import written_whole
 from shortlist.report import Table, headline, number_groups, shot_table
 from shortlist.report.group_tables import column_tables
 from shortlist.row_order import count_rows
@@ -225,7 +226,8 @@ def _write_classes(evaluations: list[Evaluation], path: Path) -> None:
     frame = pd.concat(frames)
     if not len(frame):
         raise InputError("--per-class: expected labels, got none")
-    write_text(path, frame[["predictions", *frame.columns.drop("predictions")]].to_csv(index=False))
+    with written_whole(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        write_csv_frame(frame[["predictions", *frame.columns.drop("predictions")]], file)
 
 
 def _shot_columns(evaluation: Evaluation) -> dict[str, Any]:

@@ -1,12 +1,13 @@
 """Table: rows of text and numbers, as Markdown, HTML, CSV or a data frame."""
 
-import csv
 import html
 import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from shortlist.csv_files import csv_writer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,8 +63,8 @@ class Table:
 
     def csv(self) -> str:
         """The values in full precision, comma separated."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
+        out = io.StringIO(newline="")
+        writer = csv_writer(out)
         writer.writerow(self.columns)
         writer.writerows([["" if _plain(v) is None else v for v in row] for row in self.rows])
         return out.getvalue()

@@ -1,6 +1,5 @@
 """Sets as lists of labels with their probabilities, most probable first, for people and other programs."""
 
-import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from shortlist.checks import check_rows, check_values
 from shortlist.class_names import check_same_names, class_list, labels_by_name, names_in_order
+from shortlist.csv_files import csv_writer
 from shortlist.errors import InputError
 from shortlist.files import written_whole
 from shortlist.predictions import Predictions
@@ -233,8 +233,8 @@ def list_writer(
 
 def _csv_writer(file: TextIO, path: Path, called: str, columns: Sequence[str]) -> Callable[[Iterable[LabelList]], None]:
     names = ["id", "labels", called, "target", *columns]
-    writer = csv.DictWriter(file, names, lineterminator="\n")
-    writer.writeheader()
+    writer = csv_writer(file)
+    writer.writerow(names)
 
     def write(lists: Iterable[LabelList]) -> None:
         for row in lists:
@@ -245,7 +245,7 @@ def _csv_writer(file: TextIO, path: Path, called: str, columns: Sequence[str]) -
                         f"cannot write sets to {path}: the class {label!r} contains {SEPARATOR}, which separates labels there: "
                         "write .jsonl or .parquet"
                     )
-            writer.writerow({name: _cell(record.get(name)) for name in names})
+            writer.writerow([_cell(record.get(name)) for name in names])
 
     return write
 

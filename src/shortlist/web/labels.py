@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shortlist.csv_files import write_csv_frame
 from shortlist.data.votes import Aggregation, Votes
 from shortlist.errors import InputError
 from shortlist.files import folder_written_whole
@@ -86,5 +87,6 @@ def write_dataset(store: VoteStore, result: Aggregation, folder: str | Path) -> 
                 (new / path).write_bytes(jpeg)
                 rows.append({"path": path, **{name: value for name, value in named.items() if name != "item"}})
         table = pd.DataFrame(rows)
-        table.to_csv(new / LABELS, index=False)
+        with (new / LABELS).open("w", encoding="utf-8", newline="") as file:
+            write_csv_frame(table, file)
     return table

@@ -1,5 +1,8 @@
 """Votes from files, and aggregations to files."""
 
+import csv
+import io
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -193,3 +196,14 @@ def test_aggregations_are_not_written_as_anything_else(tmp_path):
     votes = Votes.from_arrays(user=[1], item=[1], label=[1])
     with pytest.raises(InputError, match=r"labels.json: expected a name that ends in .csv or .parquet"):
         plain_majority(votes).save(tmp_path / "labels.json")
+
+
+def test_names_with_a_carriage_return_are_one_cell(tmp_path):
+    found = plain_majority(Votes.from_arrays(user=["u\r1", "u2"], item=["a\rb", "c"], label=["o\rak", "elm"]))
+    found.save(tmp_path / "labels.csv")
+    found.save_users(tmp_path / "users.csv")
+    texts = ((tmp_path / name).read_bytes().decode() for name in ("labels.csv", "users.csv"))
+    items, users = ([*csv.DictReader(io.StringIO(text, newline=""))] for text in texts)
+    assert [(row["item"], row["label"]) for row in items] == [("a\rb", "o\rak"), ("c", "elm")]
+    assert [row["user"] for row in users] == ["u\r1", "u2"]
+    assert b"\r\n" not in (tmp_path / "labels.csv").read_bytes()

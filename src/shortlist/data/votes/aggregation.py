@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shortlist.csv_files import write_csv_frame
 from shortlist.errors import InputError
 from shortlist.files import written_whole
 from shortlist.tensors import Array
@@ -236,7 +237,8 @@ def write_frame(frame: "pd.DataFrame", path: str | Path) -> None:
         raise InputError(f"{Path(path).name}: expected a name that ends in .csv or .parquet")
     with written_whole(path) as temporary:
         if suffix == ".csv":
-            frame.to_csv(temporary, index=False)
+            with temporary.open("w", encoding="utf-8", newline="") as file:
+                write_csv_frame(frame, file)
         else:
             frame.to_parquet(temporary, index=False)
 
