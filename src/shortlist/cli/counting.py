@@ -67,7 +67,7 @@ class CountKeys:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that are never scores, if a file has them."""
+        """Columns that are never scores, if a file has them, beside those of votes."""
         return () if self.weights is None else (self.weights,)
 
     def of(self, path: Path, rows: Predictions, load: Load) -> Counted:

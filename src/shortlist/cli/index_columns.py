@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import csv, parquet
 
 from shortlist.checks import check_distinct
@@ -14,16 +13,11 @@ from shortlist.csv_files import csv_decimal_point, csv_delimiter, csv_first_row,
 from shortlist.errors import InputError
 from shortlist.files import contains
 from shortlist.predictions import Predictions
+from shortlist.predictions.csv_codes import are_missing_numbers, has_digits_for_truths, holds_codes
 from shortlist.retrieval.columns import KINDS
 from shortlist.words import counted, listed, quoted
 
 ID = "id"
-LEADING_ZERO = r"^\s*[+-]?0[0-9xX]"  # 0017 and 0xFF, which Arrow reads as 17 and 255
-TRAILING_ZERO = r"\.[0-9]+0\s*([eE]|$)"  # 1.10, but not 1.0, the usual form of a whole number among others
-TOO_LONG = r"^\s*[+-]?[0-9]{16}"  # more digits than a double holds
-POINT_OR_SIGN, EXPONENT = r"[.+-]", r"[eE]"  # 1e5 beside 23 may be the end of a hash; programs write 1e+05 and 1.0e5
-NOT_ZERO, NOT_INFINITE = r"^[^eE]*[1-9]", r"[0-9]"  # 1E-400 is no 0, and 1E400 not infinite
-NO_NUMBER = ("nan", "NaN", "-nan", "-NaN", "null", "NULL")  # how programs write a missing number
 
 
 def table_columns(predictions: Predictions, path: Path, known: Mapping[str, str]) -> dict[str, list[Any]]:
@@ -93,35 +87,13 @@ def _keeps_what_is_written(written: pa.ChunkedArray, guessed: pa.ChunkedArray, k
     if known == KINDS[pa.string()]:
         return False
     if guessed.type == pa.null():  # cells such as NA: missing numbers, but words of a text
-        words = written.drop_null()
-        return known is not None or bool(pc.all(pc.is_in(words, pa.array(NO_NUMBER)), min_count=0).as_py())
-    if guessed.type == pa.bool_():  # 1 beside true: Arrow takes both for the same
-        return known is not None or not pc.any(pc.is_in(written, pa.array(["0", "1"]))).as_py()
+        return known is not None or are_missing_numbers(written)
+    if guessed.type == pa.bool_():
+        return known is not None or not has_digits_for_truths(written)
     if guessed.type not in (pa.int64(), pa.float64()):
         return False
     present = guessed.is_valid()
-    return not _holds_codes(written.filter(present), guessed.filter(present), known_as_numbers=known is not None)
-
-
-def _holds_codes(written: pa.ChunkedArray, numbers: pa.ChunkedArray, known_as_numbers: bool) -> bool:
-    """Whether a column is more than its numbers: 0017 has a zero that they lack, 1.1 and 1.10 are one number, 1E-400 is none.
-
-    In a column that is known to hold numbers, 0.50 is one of them, and so is 1e5.
-    """
-    lossy = [LEADING_ZERO] if known_as_numbers else [LEADING_ZERO, TRAILING_ZERO]
-    if numbers.type == pa.float64():
-        lossy.append(TOO_LONG)
-        if not known_as_numbers and not _any(written, POINT_OR_SIGN):
-            lossy.append(EXPONENT)
-        if _any(written.filter(pc.equal(numbers, 0)), NOT_ZERO) or _any(written.filter(pc.is_inf(numbers)), NOT_INFINITE):
-            return True
-    if any(_any(written, pattern) for pattern in lossy):
-        return True
-    return bool(pc.count_distinct(pc.utf8_trim_whitespace(written)).as_py() > pc.count_distinct(numbers).as_py())
-
-
-def _any(written: pa.ChunkedArray, pattern: str) -> bool:
-    return bool(pc.any(pc.match_substring_regex(written, pattern)).as_py())
+    return not holds_codes(written.filter(present), guessed.filter(present), known_as_numbers=known is not None)
 
 
 def _values(column: Any, name: str, kind: Any = None) -> list[Any]:

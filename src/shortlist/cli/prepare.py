@@ -20,8 +20,9 @@ from shortlist.files import similar_paths
 from shortlist.links import Softmax
 from shortlist.predictions import Predictions
 from shortlist.predictions.arrays import labels_beside
+from shortlist.predictions.columns import column_list
 from shortlist.predictions.parts import MANIFEST, is_parts_folder
-from shortlist.predictions.storage import unread_columns
+from shortlist.predictions.storage import load, unread_columns
 from shortlist.predictions.stored import Keys
 from shortlist.sets import SetRule, SizeSummary, bound_cost, parse_rule
 from shortlist.sets.gates import SHARPNESS
@@ -81,38 +82,57 @@ class Reading:
         return without.load(path), without
 
     def with_columns(self, path: Path, columns: tuple[str, ...]) -> Predictions:
-        """The rows of a file that was read before, again with these columns; their labels may be missing."""
-        keywords = self._keywords() | {"columns": columns}
+        """The rows of a file that was read before, again with these columns of numbers; their labels may be missing."""
+        keys = replace(self.keys(), columns=column_list(columns), numbers=columns)
         with noticed([]):  # was said when it was read first
             try:
-                return Predictions.load(path, **keywords)
+                return self._read(path, keys)
             except InputError as error:
                 if self.target_key is None or NO_TARGET not in str(error):
                     raise
-            return Predictions.load(path, **keywords | {"target_key": None})
+            return self._read(path, replace(keys, target=None))
 
     def _loaded(self, path: Path) -> Predictions:
         """With the columns of weights, if the file has them: only calibration rows need them."""
+        keys = self.keys()
         if self.counts.columns:
+            columns = column_list((*self.columns, *self.counts.columns))
             try:
-                return Predictions.load(path, **self._keywords() | {"columns": (*self.columns, *self.counts.columns)})
+                return self._read(path, replace(keys, columns=columns, numbers=self.counts.columns))
             except InputError as error:
                 if MISSING not in str(error):
                     raise
-        return Predictions.load(path, **self._keywords())
+        return self._read(path, keys)
+
+    def keys(self) -> Keys:
+        """The names of what is read."""
+        return Keys(
+            self.scores_key,
+            self.target_key,
+            self.ids_key,
+            self.quality_key,
+            self.no_label,
+            column_list(self.columns),
+            votes=self.counts.votes,
+        )
+
+    def _read(self, path: Path, keys: Keys) -> Predictions:
+        return load(path, keys, self.link, self._class_names())
+
+    def _class_names(self) -> list[str] | None:
+        return None if self.classes is None else read_class_names(self.classes)
 
     def counted(self, path: Path, rows: Predictions) -> Counted:
         """What the rows of a file count for."""
         return self.counts.of(path, rows, self.with_columns)
 
     def _keywords(self) -> dict[str, Any]:
-        names = None if self.classes is None else read_class_names(self.classes)
-        return {"link": self.link, "classes": names, "columns": self.columns} | {name: getattr(self, name) for name in KEYS}
+        found = {"link": self.link, "classes": self._class_names(), "columns": self.columns}
+        return found | {name: getattr(self, name) for name in KEYS}
 
     def say_unread(self, path: Path) -> None:
         """Say which columns of a file of another program are not in what was read, before it is written again without them."""
-        keys = Keys(self.scores_key, self.target_key, self.ids_key, self.quality_key, self.no_label, self.columns)
-        if left := unread_columns(path, keys):
+        if left := unread_columns(path, self.keys()):
             passed = counted(len(left), "column is", "columns are")
             say(f"{path}: {passed} not kept ({quoted(left, 4)}): pass --keep for each that is wanted")
 

@@ -1,6 +1,6 @@
 """Predictions read from CSV files, which are read only: one column a class, commas, semicolons or tabs between."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from shortlist.csv_files import (
 )
 from shortlist.errors import InputError
 from shortlist.files import contains
+from shortlist.predictions.csv_codes import is_code
 from shortlist.predictions.numbered import Numbered
 from shortlist.predictions.stored import Keys, Stored
 from shortlist.predictions.tables import is_text, read_table, spelt
@@ -39,12 +40,13 @@ def read_csv(path: Path, keys: Keys) -> Stored:
     if target is not None:
         as_text.add(target)  # so that a class may be called True, NA or 2024-05-01
     kinds = {column: pa.string() for column, name in zip(written, names, strict=True) if name in as_text}
-    numbers = [*keys.find_scores(names), keys.find_quality(names)]
-    point = csv_decimal_point(path, delimiter, numbers.__contains__)
+    point = decimal_point(path, delimiter, names, keys)
     converting = pyarrow.csv.ConvertOptions(column_types=kinds, decimal_point=point)
     with rows_of_one_length(delimiter):
         table = pyarrow.csv.read_csv(path, parse_options=parsing, convert_options=converting).rename_columns(names)
     _check_numbers(table, keys.find_scores(names))
+    maybe_codes = [name for name in keys.columns if name not in {*keys.numbers, *as_text} and names.count(name) == 1]
+    table = _with_codes(table, path, parsing, {name: written[names.index(name)] for name in maybe_codes}, point)
     if target is not None and names.count(target) == 1:
         classes = keys.class_names(keys.find_scores(names))
         labels = _without_empty(table.column(target), classes, keys.no_label)
@@ -52,6 +54,19 @@ def read_csv(path: Path, keys: Keys) -> Stored:
             labels = spelt(labels, classes)
         table = table.set_column(names.index(target), target, labels)
     return read_table(table.schema, table.num_rows, {}, keys, lambda names: table.select(names).to_batches(2**16))
+
+
+def decimal_point(path: Path, delimiter: str, names: Sequence[str], keys: Keys) -> str:
+    """That of the scores and the quality: what else is in the file may look like numbers.
+
+    Args:
+        path: the file.
+        delimiter: of its cells.
+        names: of its columns.
+        keys: the names of what is read.
+    """
+    numbers = [*keys.find_scores(names), keys.find_quality(names)]
+    return csv_decimal_point(path, delimiter, numbers.__contains__)
 
 
 def csv_names(path: Path) -> list[str]:
@@ -66,6 +81,23 @@ def _columns(path: Path) -> tuple[pyarrow.csv.ParseOptions, list[str]]:
     parsing = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=contains(path, b'"'))
     with rows_of_one_length(delimiter), pyarrow.csv.open_csv(path, parse_options=parsing) as file:
         return parsing, list(file.schema.names)
+
+
+def _with_codes(
+    table: pa.Table, path: Path, parsing: pyarrow.csv.ParseOptions, columns: Mapping[str, str], point: str
+) -> pa.Table:
+    """The table with those columns as text whose cells are codes; the columns by name, as they are written in the file."""
+    if not columns:
+        return table
+    kinds = dict.fromkeys(columns.values(), pa.string())
+    converting = pyarrow.csv.ConvertOptions(
+        column_types=kinds, include_columns=list(kinds), strings_can_be_null=True, null_values=[""]
+    )
+    texts = pyarrow.csv.read_csv(path, parse_options=parsing, convert_options=converting)
+    for name, written in columns.items():
+        if is_code(texts.column(written), table.column(name), point):
+            table = table.set_column(table.column_names.index(name), name, texts.column(written))
+    return table
 
 
 def _check_numbers(table: pa.Table, columns: Sequence[str]) -> None:

@@ -95,7 +95,7 @@ def _load_folder(
 ) -> Predictions:
     from shortlist.predictions.sharded import ShardedPredictions
 
-    if (others := replace(keys, columns=())) != Keys():
+    if (others := replace(keys, columns=(), numbers=(), votes=None)) != Keys():
         name = next(field.name for field in fields(keys) if getattr(others, field.name) not in (None, ()))
         name = name if name == "no_label" else f"{name}_key"
         raise InputError(f"{name}: expected None, as a folder of parts says what its columns are, got one for {where}")

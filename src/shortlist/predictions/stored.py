@@ -165,6 +165,8 @@ class Keys:
     no_label: str | None = None  # the entry of the target that stands for no label
     columns: tuple[str, ...] = ()  # what else is read of files of other programs
     classes: tuple[str, ...] | None = None  # the name of each column of scores, where the file names none
+    numbers: tuple[str, ...] = ()  # those of the columns that hold numbers, however these are written
+    votes: str | None = None  # a pattern of columns with a number for each class, which are no scores
 
     def classes_of(self, own: Sequence[str] | None) -> list[str] | None:
         """The classes whose names are labels: those that were given, unless the file has names for them.
@@ -184,8 +186,8 @@ class Keys:
     def find_scores(self, names: Iterable[str]) -> list[str]:
         """The array or columns that hold the scores; ``*`` stands for any text, and also for itself.
 
-        The target, ``id``, the quality and the columns in which pandas writes row numbers never match; nor do columns with the
-        usual name of labels, superclasses, splits or ids match a star that stands for the whole name.
+        The target, ``id``, the quality, votes for a class and columns in which pandas writes row numbers never match; nor do
+        columns with the usual name of labels, superclasses, splits or ids match a star that stands for the whole name.
         """
         quality = None if self.scores == QUALITY else QUALITY
         aside = (self.target or "target", self.ids, "id", self.quality or quality, *self.columns)
@@ -195,9 +197,17 @@ class Keys:
         found = [name for name in matching if not is_no_class(name)] if set(wanted) == {"*"} else matching
         if wanted in names and ("*" not in wanted or wanted not in found):
             found = [name for name in names if name == wanted]
+        found = self._without_votes(found)
         if not found:
             raise InputError(f"expected scores under {wanted!r}, found {quoted(names)}: set scores_key")
         return found
+
+    def _without_votes(self, found: list[str]) -> list[str]:
+        """Of columns that look like scores those that are not the votes for the class of another."""
+        if self.votes is None or "*" not in self.votes:
+            return found
+        column_of = {self.votes.replace("*", label): name for name, label in zip(found, self.class_names(found), strict=True)}
+        return [name for name in found if column_of.get(name, name) == name]
 
     def class_names(self, columns: Sequence[str]) -> list[str]:
         """The names of the classes: the part of each column's name that the star stands for."""
@@ -263,8 +273,12 @@ class Keys:
 
     def unread(self, names: Sequence[str]) -> list[str]:
         """The columns of a table of another program that are not read."""
-        read = {*self.find_scores(names), self.find_target(names), self.find_ids(names, "id"), self.find_quality(names)}
+        read = self.read(names, "id")
         return [name for name in names if name not in read and name not in self.columns and not is_row_number(name)]
+
+    def read(self, names: Sequence[str], usual: str) -> set[str | None]:
+        """The arrays or columns of scores, target, row names and quality; the usual name is that of row names."""
+        return {*self.find_scores(names), self.find_target(names), self.find_ids(names, usual), self.find_quality(names)}
 
     def check_quality(self, quality: Any, rows: int) -> Tensor | None:
         """The quality if it is one finite number per row; else None, with a warning, or an error if it was named."""

@@ -1,0 +1,96 @@
+"""Columns of CSV files by which rows are grouped: codes stay as they are written, and numbers are those of other files."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from shortlist import Predictions
+from shortlist.predictions.columns import as_names
+from shortlist.predictions.storage import load as load_by
+from shortlist.predictions.stored import Keys
+
+
+def column(folder, cells, delimiter=",", score="0.5"):
+    path = folder / "rows.csv"
+    lines = [delimiter.join(["p_a", "p_b", "site"]), *(delimiter.join([score, score, cell]) for cell in cells)]
+    path.write_text("\n".join(lines) + "\n", newline="")
+    return Predictions.load(path, scores_key="p_*", link="identity", columns=["site"]).columns["site"]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["007", "07", "7"],
+        ["01", "02"],
+        ["12345678901234567890", "12345678901234567891"],
+        ["9007199254740993", "1.5"],
+        ["1.1", "1.10"],
+        ["1.10", "2.5"],
+        ["1e5", "100000"],
+        ["1e5", "23"],
+        ["0x10", "16"],
+        ["1E-400", "0.5"],
+        [".5", "0.5"],
+        ["1", "true"],
+        ["NA", "NA"],
+        ["01", "NA", ""],
+    ],
+)
+def test_codes_stay_as_they_are_written(tmp_path, cells):
+    assert column(tmp_path, cells).tolist() == cells
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["1", "2", ""], [1.0, 2.0, None]),
+        (["3", "3.0", "NA"], [3.0, 3.0, None]),
+        (["0.50", "0.25"], [0.5, 0.25]),
+        (["-0.0", "0.0", "1.5"], [0.0, 0.0, 1.5]),
+        (["1e-05", "0.25"], [1e-05, 0.25]),
+        (["1234567890123456.0", ""], [1234567890123456.0, None]),
+        (["-12", "1234567890123456789"], [-12, 1234567890123456789]),
+    ],
+)
+def test_numbers_as_programs_write_them_stay_numbers(tmp_path, cells, expected):
+    found = column(tmp_path, cells)
+    assert found.dtype.kind in "if"
+    assert [None if one != one else one for one in found.tolist()] == expected
+
+
+def test_the_decimal_comma_is_no_part_of_a_code(tmp_path):
+    assert column(tmp_path, ["1,50", "0,25"], ";", "0,5").tolist() == [1.5, 0.25]
+    assert column(tmp_path, ["1,5", "1,50"], ";", "0,5").tolist() == ["1,5", "1,50"]
+    assert column(tmp_path, ["1e-05", "0,25"], ";", "0,5").tolist() == [1e-05, 0.25]
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [1, 2, 3],
+        pd.array([1, None, 3], "Int64"),
+        [1.0, np.nan, 3.0],
+        [0.5, 1.0, 1e-7],
+        [2.0**53, np.nan, 1e22],
+        [2**53 + 1, 2, 3],
+        [True, False, True],
+        pd.to_datetime(["2024-05-01 10:30", "2024-05-02 00:00", "2024-05-02 00:01"]),
+        ["A7", "01", ""],
+    ],
+)
+def test_groups_are_the_same_in_csv_and_parquet(tmp_path, entries):
+    frame = pd.DataFrame({"p_a": [0.5] * 3, "p_b": [0.5] * 3, "site": entries})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_csv(tmp_path / "b.csv", index=False, sep=";", decimal=",")
+    frame.to_parquet(tmp_path / "c.parquet")
+    found = [
+        as_names(Predictions.load(path, scores_key="p_*", link="identity", columns=["site"]).columns["site"])
+        for path in sorted(tmp_path.iterdir())
+    ]
+    assert found[0] == found[1] == found[2]
+
+
+def test_columns_that_are_known_to_hold_numbers_are_read_as_such_however_they_are_written(tmp_path):
+    column(tmp_path, ["0.5", "0.50", "1e2"])
+    keys = Keys("p_*", columns=("site",), numbers=("site",))
+    assert load_by(tmp_path / "rows.csv", keys, "identity").columns["site"].tolist() == [0.5, 0.5, 100.0]
