@@ -167,3 +167,54 @@ def test_what_does_not_fit_is_refused_and_nothing_written(fails, files, tmp_path
     before = sorted(path.name for path in tmp_path.iterdir())
     assert message in fails("data", "votes", "votes.csv", *options)
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+@pytest.fixture
+def tables(tmp_path):
+    """Scores of two classes under their own names, and votes on their rows."""
+    for name in "cn":
+        rows = [f"{name}{row},{row / 40},{1 - row / 40}\n" for row in range(40)]
+        (tmp_path / f"{name}.csv").write_text("id,oak,elm\n" + "".join(rows))
+    votes = [f"u{user},c{row},{['oak', 'elm'][(row + user) % 3 == 0]}\n" for row in range(40) for user in range(2)]
+    (tmp_path / "v.csv").write_text("user,item,label\n" + "".join(votes))
+
+
+def test_counts_beside_scores_under_any_name_are_no_scores(run, tables):
+    every, then = ("--scores-key", "*"), ("sets", "n.csv", "--link", "identity", "--rule", "lac:0.1", "--out", "s.csv")
+    assert run("data", "votes", "v.csv", "--scores", "c.csv", *every, "--counts", "o.csv").code == 0
+    outcome = run(*then, *every, "-c", "o.csv", "--votes-key", "votes_*")
+    assert outcome.code == 0, outcome.err
+    assert run("data", "votes", "v.csv", "--scores", "c.csv", *every, "--votes-key", "*.n", "--counts", "p.csv").code == 0
+    again = run(*then[:-1], "t.csv", *every, "-c", "p.csv", "--votes-key", "*.n")
+    assert again.code == 0, again.err
+    assert Path("s.csv").read_bytes() == Path("t.csv").read_bytes()
+
+
+def test_counts_never_take_the_place_of_scores(run, fails, tables):
+    text = Path("c.csv").read_text()
+    Path("c.csv").write_text(text.replace("oak,elm", "votes_oak,votes_elm", 1))
+    given = ("data", "votes", "v.csv", "--scores", "c.csv", "--scores-key", "votes_*", "--counts", "o.csv")
+    message = "--votes-key: expected other names than those of c.csv that scores, labels, ids and quality are read from, got"
+    assert f"{message} 'votes_oak', 'votes_elm': choose another name" in fails(*given)
+    assert not Path("o.csv").exists()
+    outcome = run(*given, "--votes-key", "n_*")
+    assert outcome.code == 0
+    assert "next: shortlist sets NEW -c o.csv --votes-key 'n_*' --rule lac:0.1" in outcome.err
+    assert Path("o.csv").read_text().splitlines()[0] == "id,votes_oak,votes_elm,n_oak,n_elm"
+    again = (
+        "data",
+        "votes",
+        "v.csv",
+        "--scores",
+        "o.csv",
+        "--scores-key",
+        "votes_*",
+        "--votes-key",
+        "n_*",
+        "--counts",
+        "p.csv",
+    )
+    replaced = run(*again, "--strict")
+    assert replaced.code == 3
+    assert "o.csv: 2 columns are replaced in the copy ('n_oak', 'n_elm')" in replaced.err
+    assert "--votes-key: expected a name with a * for the class, such as votes_*, got 'n'" in fails(*given, "--votes-key", "n")

@@ -159,3 +159,44 @@ def test_labels_of_new_rows_may_be_missing(run, fails, tmp_path):
     for way in ((), ("--split", 0.5), ("--same-rows",)):
         assert "new.csv: expected a target under 'species'" in fails("sets", new, *way, "--rule", "lac:0.1", *KEYS)
     assert "new.csv: expected a target under 'species'" in fails("evaluate", new, "-c", old, "--rule", "lac:0.1", *KEYS)
+
+
+def test_a_weight_never_takes_the_place_of_scores(run, fails, tmp_path):
+    random = np.random.default_rng(0)
+    for name in ("old", "new"):
+        label = random.integers(3, size=300)
+        frame = pd.DataFrame(random.normal(size=(300, 3)) + 2 * np.eye(3)[label], columns=["height", "weight", "age"])
+        frame = frame.assign(y=np.array(frame.columns)[label], id=[f"{name}{row}" for row in range(300)])
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    keys = ("--scores-key", "*", "--target-key", "y", "--link", "softmax")
+    given = ("weights", "new.csv", "-c", "old.csv", "--by", "classes", *keys, "--out", "out.csv")
+    message = (
+        "--weights-key: expected other names than those of old.csv that scores, labels, ids and quality are read from, got"
+    )
+    assert f"{message} 'weight': choose another name" in fails(*given)
+    assert f"{message} 'y'" in fails(*given, "--weights-key", "y")
+    assert not (tmp_path / "out.csv").exists()
+    assert run(*given, "--weights-key", "counts").code == 0
+    assert run("sets", "new.csv", "-c", "out.csv", *keys, "--weights-key", "counts", "--rule", "lac:0.1").code == 0
+
+
+def test_a_column_that_the_weights_replace_is_named(run, tmp_path):
+    old, new = table(tmp_path / "old.csv", 800, 0), table(tmp_path / "new.csv", 300, 1, labels=False)
+    given = ("weights", new, "-c", old, "--by", "classes", *KEYS, "--out", tmp_path / "out.csv")
+    outcome = run(*given, "--weights-key", "note")
+    assert outcome.code == 0
+    assert "warning: " in outcome.err
+    assert "old.csv: 1 column is replaced in the copy ('note'): another name is given by --weights-key" in outcome.err
+    assert "warning: " not in run(*given, "--weights-key", "other").err
+
+
+def test_weights_have_the_decimal_comma_of_the_scores(run, tmp_path):
+    for name in ("old", "new"):
+        path = table(tmp_path / f"{name}.csv", 400, len(name))
+        frame = pd.read_csv(path).drop(columns=["x_0", "x_1"])
+        frame = frame.assign(id=[f"{row}.5" if name == "old" else f"n{row}" for row in range(400)])
+        frame.to_csv(path, index=False, sep=";", decimal=",")
+    outcome = run("weights", "new.csv", "-c", "old.csv", "--by", "classes", *KEYS, "--out", "out.csv")
+    assert outcome.code == 0, outcome.err
+    then = run("sets", "new.csv", "-c", "out.csv", *KEYS, "--weights-key", "weight", "--rule", "lac:0.1", "--out", "s.csv")
+    assert then.code == 0, then.err

@@ -1,5 +1,7 @@
 """Copies of files of scores with further columns: everything else is as it was, in every format."""
 
+import zipfile
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -8,8 +10,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from shortlist import Predictions
-from shortlist.errors import InputError
-from shortlist.predictions.added_columns import check_copy, copy_with_columns
+from shortlist.errors import InputError, ShortlistWarning
+from shortlist.predictions.added_columns import check_added, check_copy, copy_with_columns
+from shortlist.predictions.stored import Keys
 
 ROWS = np.array([0, 2])
 ADDED = {"weight": np.array([0.5, 2.0]), "votes_elm": np.array([3.0, 0.25])}
@@ -37,7 +40,8 @@ def test_what_another_program_wrote_is_kept_as_it_is(tmp_path, suffix):
     path, keys = foreign(tmp_path, suffix)
     before, rows = path.read_bytes(), Predictions.load(path, **keys)
     out = tmp_path / f"new{suffix}"
-    copy_with_columns(path, out, rows, ADDED, ROWS)
+    with pytest.warns(ShortlistWarning, match=r"1 column is replaced in the copy \('weight'\)"):
+        copy_with_columns(path, out, rows, ADDED, Keys(keys["scores_key"]), ROWS)
     found = Predictions.load(out, **keys, columns=list(ADDED))
     assert path.read_bytes() == before
     np.testing.assert_array_equal(found.scores, rows.scores[ROWS])
@@ -69,7 +73,7 @@ def test_a_file_of_ours_keeps_everything_and_may_become_another(tmp_path, suffix
     path, out = tmp_path / f"old{suffix}", tmp_path / f"new{to}"
     rows.save(path)
     check_copy(path, out)
-    copy_with_columns(path, out, Predictions.load(path), ADDED, ROWS)
+    copy_with_columns(path, out, Predictions.load(path), ADDED, Keys(), ROWS)
     found = Predictions.load(out)
     assert found.ids == ("a", "c")
     assert found.target.tolist() == [0, 1]
@@ -84,7 +88,7 @@ def test_numbers_have_the_delimiter_and_the_decimal_point_of_the_others(tmp_path
     path, out = tmp_path / "old.csv", tmp_path / "new.csv"
     path.write_bytes("\ufeffid;p_ash;p_elm\r\n01;0,25;0,75\r\n\r\n02;0,5;0,5\r\n".encode())
     keys = {"link": "identity", "scores_key": "p_*"}
-    copy_with_columns(path, out, Predictions.load(path, **keys), {"weight": np.array([1.5, 2.0])})
+    copy_with_columns(path, out, Predictions.load(path, **keys), {"weight": np.array([1.5, 2.0])}, Keys("p_*"))
     assert out.read_text().splitlines() == ["id;p_ash;p_elm;weight", "01;0,25;0,75;1,5", "02;0,5;0,5;2"]
     found = Predictions.load(out, **keys, columns=["weight"])
     assert found.columns["weight"].tolist() == [1.5, 2.0]
@@ -93,9 +97,12 @@ def test_numbers_have_the_delimiter_and_the_decimal_point_of_the_others(tmp_path
 
 def test_names_of_as_many_classes_as_rows_are_no_rows(tmp_path):
     names = np.array(["ash", "elm", "oak"])
-    np.savez(tmp_path / "old.npz", scores=np.eye(3), classes=names, site=np.array([7, 8, 9]))
+    np.savez(tmp_path / "old.npz", scores=np.eye(3), classes=names, prior=np.ones(3) / 3, site=np.array([7, 8, 9]))
     rows = Predictions.load(tmp_path / "old.npz", link="identity")
-    copy_with_columns(tmp_path / "old.npz", tmp_path / "new.npz", rows, {"weight": np.array([2.0])}, np.array([1]))
+    with pytest.warns(
+        ShortlistWarning, match="as many rows as classes: the entries of 'prior', 'site' are taken for those of rows"
+    ):
+        copy_with_columns(tmp_path / "old.npz", tmp_path / "new.npz", rows, {"weight": np.array([2.0])}, Keys(), np.array([1]))
     found = Predictions.load(tmp_path / "new.npz", link="identity", columns=["weight", "site"])
     assert found.classes == tuple(names)
     assert (len(found), found.columns["site"].tolist(), found.columns["weight"].tolist()) == (1, [8], [2.0])
@@ -106,7 +113,7 @@ def test_a_copy_has_the_form_of_its_original(tmp_path):
     with pytest.raises(InputError, match="expected a name that ends in .csv as that of .*old.csv does, .*got .*new.parquet"):
         check_copy(path, tmp_path / "new.parquet")
     with pytest.raises(InputError, match="columns: expected other names than those that files use themselves, got 'target'"):
-        copy_with_columns(path, tmp_path / "new.csv", None, {"target": np.ones(3)})
+        copy_with_columns(path, tmp_path / "new.csv", None, {"target": np.ones(3)}, Keys("p_*"))
     assert not (tmp_path / "new.csv").exists()
 
 
@@ -114,5 +121,88 @@ def test_arrow_types_of_other_columns_stay(tmp_path):
     table = pa.table({"p_ash": [0.5, 0.25], "p_elm": [0.5, 0.75], "size": pa.array([1, 2], pa.int8())})
     pq.write_table(table, tmp_path / "old.parquet")
     rows = Predictions.load(tmp_path / "old.parquet", link="identity", scores_key="p_*")
-    copy_with_columns(tmp_path / "old.parquet", tmp_path / "new.parquet", rows, {"weight": np.ones(2)})
+    copy_with_columns(tmp_path / "old.parquet", tmp_path / "new.parquet", rows, {"weight": np.ones(2)}, Keys("p_*"))
     assert pq.read_schema(tmp_path / "new.parquet").field("size").type == pa.int8()
+
+
+def test_what_is_read_of_a_file_is_never_replaced(tmp_path):
+    path, out = tmp_path / "old.csv", tmp_path / "new.csv"
+    path.write_text("plate,height,weight,sharp,y,note\n1,0.5,0.5,1,height,x\n")
+    every = {"link": "identity", "target_key": "y", "ids_key": "plate", "quality_key": "sharp"}
+    keys = Keys("*ei*", "y", "plate", "sharp")
+    rows = Predictions.load(path, scores_key="*ei*", **every)
+    for name in ("height", "weight", "sharp", "y", "plate"):
+        with pytest.raises(InputError, match=f"columns: expected other names than those of .*old.csv that .*, got '{name}'"):
+            copy_with_columns(path, out, rows, {name: np.ones(1)}, keys)
+    assert not out.exists()
+    check_added(path, ["votes"], keys)
+    with pytest.warns(ShortlistWarning, match=r"old.csv: 1 column is replaced in the copy \('note'\)"):
+        copy_with_columns(path, out, rows, {"note": np.ones(1)}, keys)
+    np.savez(tmp_path / "old.npz", prob=np.eye(2), names=np.array(["a", "b"]), label=np.array([0, 1]))
+    for name in ("prob", "names", "label"):
+        with pytest.raises(InputError, match=f"got '{name}'"):
+            check_added(tmp_path / "old.npz", [name], Keys("prob", "label", "names"))
+
+
+def test_a_column_of_ours_that_is_replaced_is_named(tmp_path):
+    rows = Predictions(np.eye(2), link="identity", columns={"weight": [1, 2], "site": [3, 4]})
+    rows.save(tmp_path / "old.npz")
+    with pytest.warns(ShortlistWarning, match=r"1 column is replaced in the copy \('weight'\)"):
+        copy_with_columns(tmp_path / "old.npz", tmp_path / "new.npz", rows, {"weight": np.ones(2)}, Keys())
+    assert list(Predictions.load(tmp_path / "new.npz").columns) == ["weight", "site"]
+
+
+def test_only_scores_and_quality_tell_the_decimal_point_of_a_copy(tmp_path):
+    path, out = tmp_path / "old.csv", tmp_path / "new.csv"
+    path.write_text("id;p_ash;p_elm;note\n0.5;0,25;0,75;1.5\n1.5;0,5;0,5;2.5\n")
+    rows = Predictions.load(path, scores_key="p_*", link="identity")
+    copy_with_columns(path, out, rows, {"weight": np.array([1.5, 0.25])}, Keys("p_*"))
+    found = Predictions.load(out, scores_key="p_*", link="identity", columns=["weight"])
+    assert found.columns["weight"].tolist() == [1.5, 0.25]
+    assert found.ids == ("0.5", "1.5")
+
+
+def test_arrays_of_any_name_and_type_are_copied(tmp_path):
+    arrays = {"file": np.array(["a", "b"]), "args": np.array([1, 2], np.int8), "kwds": np.array(3.5), "allow_pickle": np.eye(2)}
+    with zipfile.ZipFile(tmp_path / "old.npz", "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w") as member:
+                np.lib.format.write_array(member, np.asfortranarray(array))
+    rows = Predictions.load(tmp_path / "old.npz", scores_key="allow_pickle", ids_key="file", link="identity")
+    keys = Keys("allow_pickle", None, "file")
+    copy_with_columns(tmp_path / "old.npz", tmp_path / "new.npz", rows, {"weight": np.array([0.5, 2])}, keys)
+    with np.load(tmp_path / "new.npz", allow_pickle=False) as found:
+        assert list(found) == [*arrays, "weight"]
+        for name, array in arrays.items():
+            assert found[name].dtype == array.dtype
+            np.testing.assert_array_equal(found[name], array)
+
+
+def test_python_objects_are_not_copied(tmp_path):
+    np.savez(tmp_path / "old.npz", scores=np.eye(2), note=np.array([{"a": 1}, None]))
+    rows = Predictions.load(tmp_path / "old.npz", link="identity")
+    with pytest.raises(InputError, match="cannot read .*old.npz as npz: Object arrays cannot be loaded"):
+        copy_with_columns(tmp_path / "old.npz", tmp_path / "new.npz", rows, {"weight": np.ones(2)}, Keys())
+    assert not (tmp_path / "new.npz").exists()
+
+
+def test_cells_with_a_carriage_return_are_one_cell_of_the_copy(tmp_path):
+    path, out = tmp_path / "old.csv", tmp_path / "new.csv"
+    path.write_bytes(b'id,p_ash,p_elm,note\r\n"a\rb",0.5,0.5,"c\r\nd"\r\n')
+    rows = Predictions.load(path, scores_key="p_*", link="identity")
+    copy_with_columns(path, out, rows, {"weight": np.array([2])}, Keys("p_*"))
+    assert out.read_bytes() == b'id,p_ash,p_elm,note,weight\n"a\rb",0.5,0.5,"c\r\nd",2\n'
+    assert Predictions.load(out, scores_key="p_*", link="identity").ids == ("a\rb",)
+
+
+def test_damage_in_a_column_that_is_only_copied_is_noticed(tmp_path):
+    path, out = tmp_path / "old.parquet", tmp_path / "new.parquet"
+    table = pa.table({"p_ash": [0.5] * 9, "p_elm": [0.5] * 9, "note": [f"note number {row}" for row in range(9)]})
+    pq.write_table(table, path, write_page_checksum=True, compression="none", use_dictionary=False)
+    rows = Predictions.load(path, scores_key="p_*", link="identity")
+    damaged = bytearray(path.read_bytes())
+    damaged[damaged.find(b"note number 4")] ^= 2
+    path.write_bytes(damaged)
+    with pytest.raises(InputError, match="cannot read .*old.parquet as parquet: .*CRC"):
+        copy_with_columns(path, out, rows, {"weight": np.ones(9)}, Keys("p_*"))
+    assert not out.exists()

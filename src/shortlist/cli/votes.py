@@ -54,6 +54,10 @@ def votes(
     scores: Annotated[
         Path | None, typer.Option("--scores", metavar="FILE", help="--counts: scores whose rows are called as the items.")
     ] = None,
+    votes_key: Annotated[
+        str,
+        typer.Option("--votes-key", metavar="NAME", help="--counts: the names of the columns, with a * for the class."),
+    ] = "votes_*",
     scores_key: options.ScoresKey = None,
     ids_key: options.IdsKey = None,
     classes: options.Classes = None,

@@ -37,6 +37,7 @@ def votes(
     missing: str,
     counts: Path | None,
     scores: Path | None,
+    votes_key: str,
     scores_key: str | None,
     ids_key: str | None,
     classes: Path | None,
@@ -53,7 +54,7 @@ def votes(
     check_outputs([out, users, counts], [table, scores, classes])
     counting = None
     if counts is not None or scores is not None:
-        counting = Counting.of(counts, scores, Reading(scores_key, ids_key=ids_key, classes=classes))
+        counting = Counting.of(counts, scores, Reading(scores_key, ids_key=ids_key, classes=classes), votes_key)
     only_counts = counting is not None and (rule, b0, theta, out, users) == (None,) * 5
     found: list[str] = []
     page: PageVotes | None = None

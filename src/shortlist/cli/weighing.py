@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from shortlist.cli.alike import check_alike
-from shortlist.cli.console import say
+from shortlist.cli.console import noticed, say, warn
 from shortlist.cli.features import feature_names, features
 from shortlist.cli.outputs import check_outputs
 from shortlist.cli.prepare import Reading
 from shortlist.errors import InputError
 from shortlist.predictions import Predictions
-from shortlist.predictions.added_columns import check_copy, copy_with_columns
-from shortlist.predictions.columns import check_column_name
+from shortlist.predictions.added_columns import check_added, check_copy, copy_with_columns
 from shortlist.shift import class_shares, input_weights
 from shortlist.shift.effective import enough_rows
 from shortlist.tensors import Array, is_single_label
@@ -52,7 +51,7 @@ def weights(
     with _worded("expected a name that ends", "--out: expected a name that ends"):
         check_copy(calibration, out)
     with _worded("columns:", "--weights-key:"):
-        check_column_name(weights_key)
+        check_added(calibration, [weights_key], reading.keys())
     check_alike(calibration, old, new, rows)
     with _worded("method:", "--method:"), _worded("pass least=", "pass --least"), _worded("calibration:", f"{calibration}:"):
         if by == "classes":
@@ -66,7 +65,11 @@ def weights(
                 given = [features(path, one, features_key, reading, named) for path, one in parts]
             learned = input_weights(*given, least=least, seed=seed)
             found, effective = learned.weights, learned.effective
-    copy_with_columns(calibration, out, old, {weights_key: found})
+    replaced: list[str] = []
+    with noticed(replaced):
+        copy_with_columns(calibration, out, old, {weights_key: found}, reading.keys())
+    for sentence in replaced:
+        warn(f"{sentence}: another name is given by --weights-key")
     say(
         f"the {len(old):,} calibration rows count like {effective:,.0f} among the {len(rows):,} new ones → {out}; next: "
         f"shortlist sets {new} -c {out} --weights-key {weights_key} --rule lac:0.1"
