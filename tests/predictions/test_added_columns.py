@@ -206,3 +206,25 @@ def test_damage_in_a_column_that_is_only_copied_is_noticed(tmp_path):
     with pytest.raises(InputError, match="cannot read .*old.parquet as parquet: .*CRC"):
         copy_with_columns(path, out, rows, {"weight": np.ones(9)}, Keys("p_*"))
     assert not out.exists()
+
+
+def test_what_is_no_text_and_no_array_is_copied_as_it_is(tmp_path):
+    (tmp_path / "old.csv").write_bytes(b"id,p_ash,p_elm,note\nx,0.5,0.5,caf\xe9\n")
+    rows = Predictions.load(tmp_path / "old.csv", scores_key="p_*", link="identity")
+    copy_with_columns(tmp_path / "old.csv", tmp_path / "new.csv", rows, {"weight": np.ones(1)}, Keys("p_*"))
+    assert (tmp_path / "new.csv").read_bytes() == b"id,p_ash,p_elm,note,weight\nx,0.5,0.5,caf\xe9,1\n"
+    np.savez(tmp_path / "old.npz", scores=np.eye(2))
+    with zipfile.ZipFile(tmp_path / "old.npz", "a") as archive:
+        archive.writestr("README.txt", "by hand")
+    rows = Predictions.load(tmp_path / "old.npz", link="identity")
+    copy_with_columns(tmp_path / "old.npz", tmp_path / "new.npz", rows, {"weight": np.ones(2)}, Keys())
+    with np.load(tmp_path / "new.npz") as found:
+        assert (list(found), found["README.txt"]) == (["scores", "README.txt", "weight"], b"by hand")
+
+
+def test_cells_that_are_too_long_to_be_copied_are_refused(tmp_path):
+    (tmp_path / "old.csv").write_text(f"id,p_ash,p_elm,note\nx,0.5,0.5,{'z' * 2**18}\n")
+    rows = Predictions.load(tmp_path / "old.csv", scores_key="p_*", link="identity")
+    with pytest.raises(InputError, match="old.csv: cannot be copied: field larger than field limit"):
+        copy_with_columns(tmp_path / "old.csv", tmp_path / "new.csv", rows, {"weight": np.ones(1)}, Keys("p_*"))
+    assert not (tmp_path / "new.csv").exists()

@@ -94,3 +94,9 @@ def test_columns_that_are_known_to_hold_numbers_are_read_as_such_however_they_ar
     column(tmp_path, ["0.5", "0.50", "1e2"])
     keys = Keys("p_*", columns=("site",), numbers=("site",))
     assert load_by(tmp_path / "rows.csv", keys, "identity").columns["site"].tolist() == [0.5, 0.5, 100.0]
+
+
+def test_a_quality_that_is_kept_as_a_column_too_stays_one(tmp_path):
+    column(tmp_path, ["0.5", "0.50"])
+    found = Predictions.load(tmp_path / "rows.csv", scores_key="p_*", link="identity", quality_key="site", columns=["site"])
+    assert found.quality.tolist() == [0.5, 0.5]

@@ -3,9 +3,10 @@
 import csv
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TextIO
 
 import numpy as np
 import pyarrow as pa
@@ -115,7 +116,8 @@ class _Copy:
         """
         arrays = {name: read(name) for name in names if name not in self.columns}
         total = len(self.predictions)
-        of_rows = [name for name, array in arrays.items() if array.ndim and len(array) == total and name not in OF_CLASSES]
+        shapes = {name: getattr(array, "shape", ()) for name, array in arrays.items()}  # a text beside arrays has none
+        of_rows = [name for name, shape in shapes.items() if shape[:1] == (total,) and name not in OF_CLASSES]
         if total == self.predictions.num_classes and len(self.index) < total:
             known = self.keys.read(list(arrays), "ids")
             if unsure := [name for name in of_rows if name not in known]:
@@ -159,22 +161,30 @@ def _names(path: Path) -> list[str]:
 
 
 def _csv(copy: _Copy) -> None:
-    """Cells as they were written; numbers with the decimal point of the scores."""
+    """Cells as they were written, in whatever encoding; numbers with the decimal point of the scores."""
     delimiter = csv_delimiter(csv_header(copy.path), row=csv_first_row(copy.path))
     point = decimal_point(copy.path, delimiter, csv_names(copy.path), copy.keys)
     added = [[_cell(value, point) for value in column.tolist()] for column in copy.columns.values()]
     place_of = {row: place for place, row in enumerate(copy.index.tolist())}
     with (
-        copy.path.open(encoding="utf-8-sig", newline="") as source,
-        copy.out.open("w", encoding="utf-8", newline="") as target,
+        copy.path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as source,
+        copy.out.open("w", encoding="utf-8", errors="surrogateescape", newline="") as target,
     ):
-        lines, writer = filter(None, csv.reader(source, delimiter=delimiter)), csv_writer(target, delimiter)
+        lines, writer = _filled(copy.path, source, delimiter), csv_writer(target, delimiter)
         names = next(lines)
         kept = [place for place, name in enumerate(names) if name.strip() not in copy.columns]
         writer.writerow([*(names[place] for place in kept), *copy.columns])
         for row, cells in enumerate(lines):
             if row in place_of:
                 writer.writerow([*(cells[place] for place in kept), *(column[place_of[row]] for column in added)])
+
+
+def _filled(path: Path, source: TextIO, delimiter: str) -> Iterator[list[str]]:
+    """The cells of each row of a CSV file that is not empty."""
+    try:
+        yield from filter(None, csv.reader(source, delimiter=delimiter))
+    except csv.Error as error:  # a cell of more than 131,072 characters
+        raise InputError(f"{path}: cannot be copied: {error}") from error
 
 
 def _cell(value: float, point: str) -> str:
@@ -197,11 +207,14 @@ def _parquet(copy: _Copy) -> None:
 def _npz(copy: _Copy) -> None:
     try:
         with np.load(copy.path, allow_pickle=False) as file:
-            arrays = copy.arrays(list(file), file.__getitem__)
+            arrays: dict[str, Any] = copy.arrays(list(file), file.__getitem__)
     except (ValueError, *UNREADABLE) as error:  # Python objects, which would run code, among them
         raise InputError(f"cannot read {copy.path} as npz: {str(error).splitlines()[0]}") from error
     with zipfile.ZipFile(copy.out, "w", zipfile.ZIP_STORED) as archive:  # np.savez knows no array called file
         for name, array in arrays.items():
+            if isinstance(array, bytes):  # a file that holds no array
+                archive.writestr(zipfile.ZipInfo(name), array)
+                continue
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 npy.write_array(member, np.asanyarray(array), allow_pickle=False)
 

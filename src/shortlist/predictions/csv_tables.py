@@ -45,7 +45,8 @@ def read_csv(path: Path, keys: Keys) -> Stored:
     with rows_of_one_length(delimiter):
         table = pyarrow.csv.read_csv(path, parse_options=parsing, convert_options=converting).rename_columns(names)
     _check_numbers(table, keys.find_scores(names))
-    maybe_codes = [name for name in keys.columns if name not in {*keys.numbers, *as_text} and names.count(name) == 1]
+    typed = {*keys.numbers, *as_text, keys.find_quality(names)}
+    maybe_codes = [name for name in keys.columns if name not in typed and names.count(name) == 1]
     table = _with_codes(table, path, parsing, {name: written[names.index(name)] for name in maybe_codes}, point)
     if target is not None and names.count(target) == 1:
         classes = keys.class_names(keys.find_scores(names))
