@@ -2,12 +2,25 @@
 
 import json
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
-from shortlist.errors import InputError
-from shortlist.sets import ClassLaws, CoverageLaw, class_laws, coverage_law, lac, parse_rule, rule_from_record
+from shortlist.errors import InputError, ShortlistWarning
+from shortlist.sets import (
+    ClassLaws,
+    CoverageLaw,
+    class_laws,
+    coverage_law,
+    fit_shards,
+    lac,
+    nested,
+    parse_rule,
+    rule_from_record,
+)
 from tests.references import sets as reference
 
 
@@ -82,7 +95,7 @@ def draw(rows, classes=3, seed=0):
 
 
 @pytest.mark.parametrize(
-    "text", ["lac:0.1", "aps:0.1:deterministic", "raps:0.1:deterministic", "aps:0.1:random", "lac:0.1,floor:1"]
+    "text", ["lac:0.1", "aps:0.1:deterministic", "raps:0.1:deterministic", "aps:0.1:random", "lac:0.1,floor:0"]
 )
 def test_conformal_rules_have_a_law_of_their_calibration_rows(text):
     assert coverage_law(parse_rule(text)) is None  # not fitted
@@ -92,8 +105,8 @@ def test_conformal_rules_have_a_law_of_their_calibration_rows(text):
     assert coverage_law(again) == CoverageLaw(120, 0.1)
 
 
-@pytest.mark.parametrize("text", ["aps:0.1", "raps:0.1"])
-def test_a_randomised_calibration_alone_has_a_law_from_below(text):
+@pytest.mark.parametrize("text", ["aps:0.1", "raps:0.1", "lac:0.1,floor:1", "aps:0.1:random,floor:2"])
+def test_sets_with_further_labels_have_a_law_from_below(text):
     law = coverage_law(parse_rule(text).fit(*draw(120, 30)))
     assert law == CoverageLaw(120, 0.1, exact=False)
     exact = CoverageLaw(120, 0.1)
@@ -144,3 +157,115 @@ def test_small_classes_come_smallest_first():
     assert ClassLaws([3, 50, 0, 3], 0.1).too_small() == [2, 0, 3]
     assert "too small" not in ClassLaws([50, 60], 0.1).sentence()
     assert "in every set" not in ClassLaws([50, 60], 0.1).sentence()
+
+
+ALARM = 1e-6  # the probability that a test of a right range fails, for each seed
+
+
+def trials(text, laws_of, calibrations=150, rows=60, decimals=None, classes=3):
+    """For each law of many calibrations, whether the coverage measured on 400 new rows is outside of its range."""
+    random, outside = np.random.default_rng(0), []
+    given = {"prior": [0.3, 0.3, 0.4], "superclasses": ["a", "a", "b"]} if text.startswith(("pas", "sure-node")) else {}
+    given = {name: value for name, value in given.items() if (name == "prior") == text.startswith("pas")}
+    for seed in range(calibrations):
+        scores = random.normal(size=(rows + 400, classes))
+        target = random.integers(0, classes, rows + 400)
+        scores[np.arange(len(target)), target] += 1.5
+        probs = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+        probs = probs if decimals is None else np.round(probs, decimals)
+        rule = parse_rule(text, generator=seed, **given) if ":random" in text else parse_rule(text, **given)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ShortlistWarning)
+            rule.fit(probs[:rows], target[:rows])
+        hits = rule.predict(probs[rows:])[np.arange(400), target[rows:]]
+        for law, own in laws_of(rule, target[rows:]):
+            low, high = law.measured_interval(int(own.sum()))
+            outside.append(not low <= hits[own].mean() <= high)
+    return outside
+
+
+SETS = [("lac:0.2", None), ("lac:0.2,floor:1", None), ("lac:0.3,floor:2", None), ("lac:0.2", 1), ("lac:0.1", 1), ("lac:0.2", 2),
+        ("aps:0.3", None), ("aps:0.3:random", None), ("aps:0.3:random,floor:1", None), ("aps:0.3:deterministic", 1),
+        ("raps:0.3:0.1:1:deterministic", None), ("raps:0.3", None), ("pas:0.2", None), ("pas:0.2", 1),
+        ("sure-node:0.3", None), ("sure-node:0.1", None), ("sure-node:0.4,floor:2", None)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "decimals"), SETS)
+def test_measured_coverage_leaves_the_range_no_more_often_than_it_says(text, decimals):
+    """Rows of one source, in 150 calibrations: at most 5 % outside, and more than chance allows once in a million tests."""
+    outside = trials(text, lambda rule, target: [(coverage_law(rule), np.ones(len(target), bool))], decimals=decimals)
+    assert len(outside) == 150
+    assert sum(outside) <= stats.binom.isf(ALARM, 150, 0.05)
+
+
+BY_CLASS = [("lac:0.3,classwise", None), ("lac:0.3,classwise,floor:1", None), ("lac:0.3,classwise", 1),
+            ("aps:0.3,classwise", None), ("aps:0.3:random,classwise", None), ("raps:0.3,classwise", None)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "decimals"), BY_CLASS)
+def test_measured_coverage_of_a_class_leaves_its_range_no_more_often_than_it_says(text, decimals):
+    """The first class alone, whose calibrations are independent."""
+    outside = trials(text, lambda rule, target: [(class_laws(rule).of(0), target == 0)], decimals=decimals, rows=150)
+    assert sum(outside) <= stats.binom.isf(ALARM, 150, 0.05)
+
+
+def tied():
+    """120 rows, most of whose labels have one of three probabilities."""
+    probs, target = draw(120, 3)
+    return torch.where(probs > 0.5, 0.75, torch.where(probs > 0.2, 0.25, 0.125)).double(), target
+
+
+@pytest.mark.parametrize("text", ["lac:0.2", "lac:0.2,classwise", "sure-node:0.2", "aps:0.2:deterministic"])
+def test_labels_that_tie_at_the_threshold_are_counted(text):
+    probs, target = tied()
+    given = {"superclasses": [0, 0, 1]} if "sure" in text else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ShortlistWarning)
+        rule = parse_rule(text, **given).fit(probs, target, keep=True)
+        parts = fit_shards(parse_rule(text, **given), [(probs[:50], target[:50]), (probs[50:], target[50:])])
+        lower = parse_rule(text.replace("0.2", "0.4"), **given).fit(probs, target)
+    covered = rule.predict(probs)[torch.arange(120), target]
+    own = [torch.ones(120, dtype=torch.bool)] if rule.threshold.ndim == 0 else [target == label for label in range(3)]
+    for part, more in zip(own, np.atleast_1d(rule.fitted_ties), strict=True):
+        needed = reference.conformal_rank(int(part.sum()), 0.2)
+        assert int(covered[part].sum()) == needed + more
+    assert rule.fitted_ties.any()
+    for other in (parts, rule_from_record(json.loads(json.dumps(rule.record())), rule.state_dict())):
+        assert torch.equal(other.fitted_ties, rule.fitted_ties)
+    [other] = nested(rule, [0.4])
+    assert torch.equal(other.fitted_ties, lower.fitted_ties)
+
+
+def test_ties_raise_the_upper_end_to_that_of_clopper_and_pearson():
+    plain, law = CoverageLaw(500, 0.2), CoverageLaw(500, 0.2, tied=60)
+    assert law.interval()[0] == plain.interval()[0]
+    covered = plain.parameters[0] + 60
+    assert reference.beta_cdf(law.interval()[1], covered + 1, 500 - covered) == pytest.approx(0.975, rel=1e-9)
+    assert law.measured_interval(200)[0] == plain.measured_interval(200)[0]
+    assert plain.measured_interval(200)[1] < law.measured_interval(200)[1] < 1
+    assert CoverageLaw(500, 0.2, tied=500 - plain.parameters[0]).interval()[1] == 1
+    assert "labels that tie at the threshold are included besides" in law.sentence()
+    assert law.width == plain.width
+    with pytest.raises(InputError, match="tied"):
+        CoverageLaw(500, 0.2, tied=-1)
+
+
+def test_a_rule_that_was_saved_before_ties_were_counted_has_a_law_from_below():
+    rule = lac(0.1).fit(*draw(50))
+    record = rule.record()
+    del record["tied"]
+    assert coverage_law(rule_from_record(record, rule.state_dict())) == CoverageLaw(50, 0.1, exact=False)
+    with pytest.raises(InputError, match="tied"):
+        rule_from_record(rule.record() | {"tied": [1]}, rule.state_dict())
+
+
+def test_class_laws_of_sets_with_further_labels_are_laws_from_below():
+    probs, target = draw(150, 3)
+    for text in ("aps:0.2,classwise", "lac:0.2,classwise,floor:1"):
+        laws = class_laws(parse_rule(text).fit(probs, target))
+        assert not laws.exact
+        assert laws.of(1) == CoverageLaw(laws.counts[1], 0.2, exact=False)
+        assert "it is at least" in laws.sentence()
+        assert "between" not in laws.sentence()
+    assert "more where values tie" in ClassLaws([50, 60], 0.1, tied=[0, 3]).sentence()
+    assert ClassLaws([50, 60], 0.1, tied=[0, 3]).of(1) == CoverageLaw(60, 0.1, tied=3)

@@ -22,10 +22,10 @@ class Promise:
 
 
 def promise_table(evaluations: Sequence[Evaluation]) -> Table:
-    """The exact range of the coverage of each conformal rule, for all new rows and as measured on these, and the measured one.
+    """The range of the coverage of each conformal rule, for all new rows and as measured on these, and the measured one.
 
-    Both ranges hold in 95 of 100 calibrations. A measured coverage outside of the last range means that calibration rows and
-    these rows do not come from the same distribution.
+    Both ranges hold in at least 95 of 100 calibrations if calibration rows and these rows come from the same distribution. A
+    range ends at 100 % where sets hold more labels than the threshold asks for.
     """
     rows = []
     for evaluation in evaluations:

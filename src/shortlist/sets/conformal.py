@@ -90,19 +90,19 @@ class AverageError(Constraint):
                 f"{n} calibration rows are too few for an error of {self.alpha} ({self.fewest_rows} are needed): every label "
                 "is returned"
             )
-            return FittedThreshold(torch.tensor(ordering.worst(), dtype=torch.float64), (note,), labels)
+            return FittedThreshold(torch.tensor(ordering.worst(), dtype=torch.float64), (note,), labels, torch.tensor(0))
         [place] = ranked(counts, ranks_from_top(np.array([n]), self.level, ordering))
         if not counts.resolved:
             return counts.opening(counts.codes[[place]])
-        above = int(counts.bins.above[place, 0])
-        within = above + int(counts.bins.counts[place, 0]) if ordering.descending else n - above
+        tied = _within(counts, np.array([place]), np.array([n]), ordering) - rank
         notes: tuple[str, ...] = ()
-        if n >= ENOUGH and (extra := (within - rank) / n) > MUCH:
+        if n >= ENOUGH and (extra := int(tied[0]) / n) > MUCH:
             notes = (
                 f"{extra:.1%} more of the calibration rows are covered than was asked for, because many tie at the threshold: "
                 "sets are larger than necessary (aps and raps need not be :deterministic)",
             )
-        return FittedThreshold(torch.tensor(float(counts.values()[place]), dtype=torch.float64), notes, labels)
+        threshold = torch.tensor(float(counts.values()[place]), dtype=torch.float64)
+        return FittedThreshold(threshold, notes, labels, torch.tensor(int(tied[0])))
 
 
 @dataclass
@@ -136,27 +136,30 @@ class ErrorPerClass(AverageError):
         found = self._quantiles(ordering, counts, classes)
         if isinstance(found, BitCounts):
             return found
-        thresholds, labels = found
+        thresholds, labels, tied = found
         notes: tuple[str, ...] = ()
         if always := int((thresholds == ordering.worst()).sum()):
             notes = (
                 f"{always} of {len(thresholds)} classes have fewer than the {self.fewest_rows} calibration rows that an error "
                 f"of {self.alpha} needs: they are in every set",
             )
-        return FittedThreshold(thresholds, notes, labels)
+        return FittedThreshold(thresholds, notes, labels, tied)
 
-    def _quantiles(self, ordering: Ordering, counts: BitCounts, groups: int) -> BitCounts | tuple[Tensor, Tensor]:
-        """The quantile of each group, and its number of values; or the next round."""
+    def _quantiles(self, ordering: Ordering, counts: BitCounts, groups: int) -> BitCounts | tuple[Tensor, Tensor, Tensor]:
+        """The quantile of each group, its number of values, and how many more than needed are within it; or the next round."""
         sizes = np.zeros(groups, np.int64)
         present, totals = counts.group_totals()
         sizes[present] = totals[:, 0]
         places = ranked(counts, ranks_from_top(sizes, self.level, ordering))
         if len(places) and not counts.resolved:
             return counts.opening(counts.codes[places])
-        thresholds = np.full(groups, ordering.worst())
+        thresholds, tied = np.full(groups, ordering.worst()), np.zeros(groups, np.int64)
         if len(places):
-            thresholds[counts.bins.groups[places]] = counts.values()[places]
-        return torch.from_numpy(thresholds), torch.from_numpy(sizes)
+            at = counts.bins.groups[places]
+            thresholds[at] = counts.values()[places]
+            ranks = [conformal_rank(int(n), self.level) for n in sizes[at]]
+            tied[at] = _within(counts, places, sizes[at], ordering) - np.array(ranks)
+        return torch.from_numpy(thresholds), torch.from_numpy(sizes), torch.from_numpy(tied)
 
 
 @dataclass
@@ -219,6 +222,13 @@ class InterpolatedError(ErrorPerClass):
         return torch.tensor(
             [near if near <= value else math.nextafter(near, -math.inf) for near, value in rounded], dtype=torch.float64
         )
+
+
+def _within(counts: BitCounts, places: Array, sizes: Array, ordering: Ordering) -> Array:
+    """How many of so many values of a group are at least as plausible as those at these places, one for each group."""
+    above = counts.bins.above[places, 0]
+    found: Array = above + counts.bins.counts[places, 0] if ordering.descending else sizes - above
+    return found
 
 
 def _some(counts: BitCounts) -> int:

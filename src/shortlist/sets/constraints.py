@@ -38,12 +38,14 @@ ENOUGH = 100  # rows, from which notes speak of shares of them
 class FittedThreshold:
     """What a constraint returns from its fit: one threshold or one for each class, and notes for the user.
 
-    A constraint whose guarantee depends on it also gives the number of labels that each threshold was chosen on: () or (C,).
+    A constraint whose guarantee depends on them also gives the number of labels that each threshold was chosen on, and how many
+    more of these are within it than were needed, because they tie with the last one: () or (C,).
     """
 
     threshold: Tensor
     notes: tuple[str, ...] = ()
     labels: Tensor | None = None
+    tied: Tensor | None = None
 
 
 class Constraint(RulePart):

@@ -2,8 +2,12 @@
 
 The guarantee of a conformal rule is an average over calibrations. One calibration on n rows has a coverage of its own, which
 stays what it is for all new rows. If no two values tie, it is distributed as Beta(r, n + 1 - r), where r = ⌈(n + 1)(1 - α)⌉ is
-the rank of the threshold; ties only make it larger, and so does a set that holds more than a randomised one (``aps`` by
-default), whose coverage has this law.
+the rank of the threshold. Whatever adds labels to these sets only makes it larger, and the law then holds from below: a floor,
+and the label at the boundary that a randomised set would hold or not (``aps`` by default).
+
+Ties make it larger, too. If w of n calibration labels are within the threshold, where r were needed, the coverage is at most
+the end that Clopper and Pearson give for w of n, the quantile of Beta(w + 1, n - w). That fails no more often than for a
+threshold that is given: wherever it fails, the labels within the first of the values at which it can fail are too few, too.
 
 Vovk, "Conditional validity of inductive conformal predictors", 2012, proposition 2; Angelopoulos, Bates, "Conformal
 prediction: a gentle introduction", 2023, section 3.2.
@@ -11,7 +15,7 @@ prediction: a gentle introduction", 2023, section 3.2.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeGuard
 
@@ -33,7 +37,8 @@ class CoverageLaw:
     Args:
         n: number of calibration labels.
         alpha: the allowed error.
-        exact: whether coverage has this distribution; otherwise it is that or larger.
+        exact: whether coverage has this distribution, ties aside; otherwise it is that or larger.
+        tied: how many more labels are within the threshold than were needed, because they tie with the last one.
 
     >>> law = CoverageLaw(500, 0.1)
     >>> [round(end, 3) for end in law.interval()], law.rows_to_halve()
@@ -43,9 +48,11 @@ class CoverageLaw:
     n: int
     alpha: Any
     exact: bool = True
+    tied: int = 0
 
     def __post_init__(self) -> None:
         whole(0)("n", self.n)
+        whole(0)("tied", self.tied)
         check_alpha(self.alpha)
 
     @property
@@ -73,36 +80,39 @@ class CoverageLaw:
         rank = conformal_rank(self.n, self.level)
         return rank, self.n + 1 - rank
 
+    @property
+    def _parameters_above(self) -> tuple[int, int] | None:
+        """The same for the upper end of ranges; None if that is 1."""
+        first, second = self.parameters
+        more = self.tied + 1 if self.tied else 0
+        return (first + more, second - more) if self.exact and more < second else None
+
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """The range that coverage lies in with this probability, as much outside on either side; (1, 1) with too few labels.
 
-        If the law is not exact, the range ends at 1, and the probability is higher.
+        If the law is not exact, the range ends at 1, and the probability is higher; so it is where values tie.
         """
         if self.too_few:
             return 1.0, 1.0
         from scipy.special import betaincinv
 
-        ends = betaincinv(*self.parameters, [(1 - level) / 2, (1 + level) / 2])
-        return float(ends[0]), float(ends[1]) if self.exact else 1.0
+        above = self._parameters_above
+        low, high = betaincinv(*self.parameters, (1 - level) / 2), 1.0 if above is None else betaincinv(*above, (1 + level) / 2)
+        return float(low), float(high)
 
     def measured_interval(self, rows: int, level: float = LEVEL) -> tuple[float, float]:
         """The same for the coverage that is measured on this many new rows, which chance moves further (beta-binomial)."""
         whole(1)("rows", rows)
         if self.too_few:
             return 1.0, 1.0
-        from scipy.special import betaln, gammaln
-
-        covered = np.arange(rows + 1, dtype=np.float64)
-        first, second = self.parameters
-        choices = gammaln(rows + 1) - gammaln(covered + 1) - gammaln(rows - covered + 1)
-        shares = np.exp(choices + betaln(covered + first, rows - covered + second) - betaln(first, second)).cumsum()
-        low, high = np.searchsorted(shares / shares[-1], [(1 - level) / 2, (1 + level) / 2])
-        return float(low) / rows, float(high) / rows if self.exact else 1.0
+        above = self._parameters_above
+        low = _beta_binomial_quantile(rows, self.parameters, (1 - level) / 2)
+        return low / rows, 1.0 if above is None else _beta_binomial_quantile(rows, above, (1 + level) / 2) / rows
 
     @property
     def width(self) -> float:
-        """Width of the 95 % range, of an exact law."""
-        low, high = replace(self, exact=True).interval()
+        """Width of the 95 % range, of an exact law without ties."""
+        low, high = CoverageLaw(self.n, self.alpha).interval()
         return high - low
 
     def rows_to_halve(self) -> int:
@@ -126,13 +136,16 @@ class CoverageLaw:
         if not self.exact:
             return (
                 f"With {rows} the coverage of this calibration is at least {low:.1%} (with a probability of 97.5 %; "
-                f"{1 - float(self.level):.4g} was asked for, and the label at the boundary is included besides); with about "
+                f"{1 - float(self.level):.4g} was asked for, and sets hold more labels than that takes); with about "
                 f"{halved:,.0f} rows chance would take away half as much."
             )
-        return (
-            f"With {rows} the coverage of this calibration lies between {low:.1%} and {high:.1%} (with a probability of 95 %; "
-            f"{1 - float(self.level):.4g} was asked for); about {halved:,.0f} rows would halve that range."
-        )
+        lies = f"With {rows} the coverage of this calibration lies between {low:.1%} and {high:.1%} (with a probability of 95 %; "
+        if self.tied:
+            return (
+                f"{lies}{1 - float(self.level):.4g} was asked for, and labels that tie at the threshold are included besides); "
+                f"with about {halved:,.0f} rows chance would take away half as much."
+            )
+        return f"{lies}{1 - float(self.level):.4g} was asked for); about {halved:,.0f} rows would halve that range."
 
     def record(self) -> dict[str, Any]:
         """The numbers by name."""
@@ -148,14 +161,19 @@ class ClassLaws:
     Args:
         counts: number of calibration labels of each class.
         alpha: the allowed error of each class.
+        exact: whether coverages have these distributions, ties aside; otherwise they are that or larger.
+        tied: how many more labels of each class are within its threshold than were needed, because they tie with the last one;
+            none (the default).
     """
 
     counts: Sequence[int]
     alpha: Any
+    exact: bool = True
+    tied: Sequence[int] | None = None
 
     def of(self, label: int) -> CoverageLaw:
         """The law of one class."""
-        return CoverageLaw(self.counts[label], self.alpha)
+        return CoverageLaw(self.counts[label], self.alpha, self.exact, 0 if self.tied is None else self.tied[label])
 
     @property
     def needed(self) -> int:
@@ -175,10 +193,15 @@ class ClassLaws:
         if enough:
             median = enough[len(enough) // 2]
             low, high = CoverageLaw(median, self.alpha).interval()
+            more = "" if self.tied is None else "; more where values tie"
+            lies = (
+                f"it lies between {low:.1%} and {high:.1%} (with a probability of 95 %{more})"
+                if self.exact
+                else f"it is at least {low:.1%} (with a probability of 97.5 %; sets hold more labels than that takes)"
+            )
             parts.append(
                 f"Each class has a threshold of its own, so its coverage depends on its own calibration rows: with {median:,}, "
-                f"the median of the classes that have enough, it lies between {low:.1%} and {high:.1%} (with a probability of "
-                "95 %)."
+                f"the median of the classes that have enough, {lies}."
             )
         if small:
             missing = sum(self.needed - count for count in self.counts if count < self.needed)
@@ -210,15 +233,33 @@ def coverage_law(rule: SetRule | None) -> CoverageLaw | None:
         return None
     counts, sizes = rule.fitted_labels, rule.calibrated
     n = int(counts) if counts is not None else None if sizes is None else sizes.rows  # rules saved before have no counts
-    in_between = rule.ordering.row_draws() is not None and not rule.ordering.randomized
-    return None if n is None else CoverageLaw(n, rule.constraint.alpha, exact=not in_between)
+    tied = 0 if rule.fitted_ties is None else int(rule.fitted_ties)
+    return None if n is None else CoverageLaw(n, rule.constraint.alpha, _exact(rule), tied)
 
 
 def class_laws(rule: SetRule | None) -> ClassLaws | None:
     """The laws of the coverages of the classes of a fitted rule; None unless it is conformal for each class by itself."""
     if not _promises(rule, ErrorPerClass) or rule.fitted_labels is None:
         return None
-    return ClassLaws(rule.fitted_labels.tolist(), rule.constraint.alpha)
+    tied = None if rule.fitted_ties is None or not rule.fitted_ties.any() else rule.fitted_ties.tolist()
+    return ClassLaws(rule.fitted_labels.tolist(), rule.constraint.alpha, _exact(rule), tied)
+
+
+def _exact(rule: SetRule) -> bool:
+    """Whether sets hold the labels within the threshold and no others, and it is known how many calibration labels tie there."""
+    in_between = rule.ordering.row_draws() is not None and not rule.ordering.randomized
+    return not in_between and not rule.least and rule.fitted_ties is not None
+
+
+def _beta_binomial_quantile(rows: int, parameters: tuple[int, int], share: float) -> int:
+    """The smallest number of rows up to which there is this share of the probability."""
+    from scipy.special import betaln, gammaln
+
+    covered = np.arange(rows + 1, dtype=np.float64)
+    first, second = parameters
+    choices = gammaln(rows + 1) - gammaln(covered + 1) - gammaln(rows - covered + 1)
+    shares = np.exp(choices + betaln(covered + first, rows - covered + second) - betaln(first, second)).cumsum()
+    return int(np.searchsorted(shares / shares[-1], share))
 
 
 def _promises(rule: SetRule | None, kind: type[AverageError]) -> TypeGuard["_Conformal"]:

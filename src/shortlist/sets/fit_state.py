@@ -34,6 +34,7 @@ class Known:
         listed: the draw of every row, where they come from the user's generator.
         threshold: of the rule, float64, () or (C,).
         labels: the number of labels that it was chosen on.
+        tied: how many more of these are within it than were needed.
         notes: what the user should know about it.
         groups: what was found for groups of rows, by their names.
     """
@@ -44,6 +45,7 @@ class Known:
     listed: Array | None = None
     threshold: Array | None = None
     labels: Array | None = None
+    tied: Array | None = None
     notes: tuple[str, ...] = ()
     groups: dict[str, Found] = field(default_factory=dict)
 
@@ -135,9 +137,10 @@ class FitState:
     def to_bytes(self) -> bytes:
         """The state as the bytes of a safetensors file, without the names of the classes; for :meth:`from_bytes`."""
         known = asdict(self.known)
-        arrays = {f"known.{name}": known.pop(name) for name in ("listed", "threshold", "labels")}
+        arrays = {f"known.{name}": known.pop(name) for name in ("listed", "threshold", "labels", "tied")}
         arrays["known.threshold"] = _narrow_floats(arrays["known.threshold"])
-        arrays["known.labels"] = None if arrays["known.labels"] is None else narrow(arrays["known.labels"])
+        for name in ("known.labels", "known.tied"):
+            arrays[name] = None if arrays[name] is None else narrow(arrays[name])
         arrays |= {"sizes.sizes": self.sizes.sizes, "sizes.counts": self.sizes.counts}
         header: dict[str, Any] = {
             "format": FORMAT,
@@ -179,7 +182,7 @@ def _from_parts(header: dict[str, Any], arrays: dict[str, Array]) -> FitState:
     known = header["known"]
     known["seed"] = None if known["seed"] is None else tuple(known["seed"])
     known["notes"] = tuple(known["notes"])
-    kinds = {"listed": None, "threshold": np.float64, "labels": np.int64}
+    kinds = {"listed": None, "threshold": np.float64, "labels": np.int64, "tied": np.int64}
     held: dict[str, Any] = {name: arrays.get(f"known.{name}") for name in kinds}
     held |= {name: held[name].astype(kind) for name, kind in kinds.items() if kind is not None and held[name] is not None}
     known["groups"] = {name: Found(*found) for name, found in known["groups"].items()}

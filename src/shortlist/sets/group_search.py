@@ -88,7 +88,7 @@ def fit_by_group(groups: Groups, constraint: Constraint, ordering: Ordering, bat
     span = ordering.span(batches.classes or 0)
     found = {name: groups.within(found_of(one, rows[name]), span) for name, one in fitted.items()}
     notes = groups.take(found, common.threshold.double(), groups.least_rows(constraint))
-    return FittedThreshold(common.threshold, (*common.notes, *notes), common.labels)
+    return FittedThreshold(common.threshold, (*common.notes, *notes), common.labels, common.tied)
 
 
 def _fit_each(groups: Groups, constraint: Constraint, ordering: Ordering, batches: Batches) -> FittedThreshold:
@@ -109,7 +109,7 @@ def _fit_each(groups: Groups, constraint: Constraint, ordering: Ordering, batche
             raise InputError(f"{groups.text}: among the {count:,} rows of {quoted([name])}, {error}") from error
         found[name] = groups.within(found_of(own, count)._replace(counted=count), span)
     notes = groups.take(found, common.threshold.double(), least)
-    return FittedThreshold(common.threshold, (*common.notes, *notes), common.labels)
+    return FittedThreshold(common.threshold, (*common.notes, *notes), common.labels, common.tied)
 
 
 def _rows_of(groups: Groups, name: str, batches: Batches) -> Batches:

@@ -199,6 +199,9 @@ def _at(rule: SetRule, alpha: Any) -> SetRule:
     cuts = _quantiles(rule, level, [sample for _, sample in _samples(rule, rule.threshold.numel())])
     threshold = torch.tensor(cuts if several else cuts[0], dtype=torch.float64, device=rule.threshold.device)
     other.threshold, other.notes, other.calibrated = threshold, (), None
+    if rule.kept_weights is None:
+        ties = [sample.ties(cut, level, rule) for cut, (_, sample) in zip(cuts, _samples(rule, len(cuts)), strict=True)]
+        other.fitted_ties = torch.tensor(ties if several else ties[0])
     if other.groups is not None:
         found = _found_at(rule, level, rule.threshold.numel() if several else None)
         other.notes = other.groups.take(found, threshold.cpu(), other.groups.least_rows(other.constraint))
@@ -253,6 +256,11 @@ class _Sample(NamedTuple):
             return [worst if rank > n else float(self.values[n - rank if descending else rank - 1])]
         ladder = Ladder.of(self.values.cpu().numpy(), self.weights.cpu().numpy(), descending)
         return [float(one) for one in ladder.quantiles(level, self.new.tolist(), worst)]
+
+    def ties(self, cut: float, level: Fraction, rule: SetRule) -> int:
+        """How many more of these values than needed are within their quantile, where all rows count alike."""
+        rank, compare = conformal_rank(len(self.values), level), torch.ge if rule.ordering.descending else torch.le
+        return 0 if rank > len(self.values) else int(compare(self.values, cut).sum()) - rank
 
 
 def _samples(rule: SetRule, classes: int, code: int | None = None) -> list[tuple[slice, _Sample]]:

@@ -52,6 +52,8 @@ class SetRule(FittedInRounds):
         origin: the number of classes of the calibration rows, their names and link where they are known; None before a fit.
         fitted_labels: the number of labels that the threshold was chosen on, () or (C,), if a guarantee depends on it; see
             :func:`~shortlist.sets.coverage_law`.
+        fitted_ties: how many more of these labels are within the threshold than were needed, because they tie with the last
+            one, () or (C,); None where that is not known.
     """
 
     threshold: Tensor | None
@@ -59,6 +61,7 @@ class SetRule(FittedInRounds):
     calibrated: SizeSummary | None
     origin: dict[str, Any] | None
     fitted_labels: Tensor | None
+    fitted_ties: Tensor | None
 
     def __init__(
         self,
@@ -78,7 +81,8 @@ class SetRule(FittedInRounds):
         self.text, self.ordering, self.constraint, self.gate = text, ordering, constraint, gate
         self.groups, self.weighting = groups, Weighting()
         self.least, self.most = checked_bounds(least, most)
-        self.notes, self.calibrated, self.origin, self.fitted_labels = (), None, None, None
+        self.notes, self.calibrated, self.origin = (), None, None
+        self.fitted_labels = self.fitted_ties = None
         fixed = constraint.fixed()
         self.register_buffer("threshold", None if fixed is None else torch.tensor(fixed, dtype=torch.float64))
 
@@ -177,7 +181,8 @@ class SetRule(FittedInRounds):
             found = fit_by_group(self.groups, self.constraint, self.ordering, batches)
         threshold = as_tensor(found.threshold, "threshold").double()
         check_threshold(threshold, self.constraint, batches.classes, by_class=self.weighting.kind == "classes")
-        self.threshold, self.notes, self.fitted_labels = threshold.to(device), tuple(found.notes), found.labels
+        self.threshold, self.notes = threshold.to(device), tuple(found.notes)
+        self.fitted_labels, self.fitted_ties = found.labels, found.tied
 
     def check_reads(self, predictions: Predictions) -> None:
         """Raise an error if the rule needs probabilities, or a quality, that these predictions do not have."""
@@ -364,7 +369,7 @@ class SetRule(FittedInRounds):
     def _forget(self) -> None:
         self.weighting.keep(None)
         if self.chooses_threshold:
-            self._buffers["threshold"], self.origin, self.fitted_labels = None, None, None
+            self._buffers["threshold"], self.origin, self.fitted_labels, self.fitted_ties = None, None, None, None
         self.calibrated = None
 
     def record(self) -> dict[str, Any]:
@@ -383,6 +388,7 @@ class SetRule(FittedInRounds):
             "origin": self.origin,
             "calibrated": None if self.calibrated is None else self.calibrated.record(),
             "labels": None if self.fitted_labels is None else self.fitted_labels.tolist(),
+            "tied": None if self.fitted_ties is None else self.fitted_ties.tolist(),
         }
 
     def save(self, path: str | Path) -> None:

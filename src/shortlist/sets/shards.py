@@ -178,8 +178,8 @@ def following(rule: SetRule, state: FitState) -> FitState:
             return _asking(state, found)
         threshold = as_tensor(found.threshold, "threshold").double()
         check_threshold(threshold, rule.constraint, state.classes)
-        labels = None if found.labels is None else found.labels.numpy()
-        known = replace(known, threshold=threshold.numpy(), labels=labels, notes=tuple(found.notes))
+        counted = {name: None if one is None else one.numpy() for name, one in (("labels", found.labels), ("tied", found.tied))}
+        known = replace(known, threshold=threshold.numpy(), notes=tuple(found.notes), **counted)
         return FitState("groups", known) if rule.groups is not None else _after_threshold(state, known)
     if state.stage == "groups":
         return _next_of_groups(rule, state)
@@ -230,6 +230,7 @@ def finish(rule: SetRule, state: FitState, rows: Any = None) -> None:
                 least = rule.groups.least_rows(rule.constraint)
                 rule.notes += rule.groups.take(known.groups, ready.threshold, least)
             rule.fitted_labels = None if known.labels is None else torch.from_numpy(known.labels)
+            rule.fitted_ties = None if known.tied is None else torch.from_numpy(known.tied)
         rule.calibrated = _summary(state)
         rule.forget_kept()
         rule.weighting.keep(None)

@@ -62,7 +62,8 @@ def rule_from_record(record: Any, tensors: Mapping[str, Tensor]) -> SetRule:
         if rule.threshold is not None:
             classes, by_class = None if rule.origin is None else rule.origin["classes"], rule.weighting.kind == "classes"
             check_threshold(rule.threshold, rule.constraint, classes, by_class=by_class)
-        rule.fitted_labels = _labels(record.get("labels"), rule.threshold)
+        rule.fitted_labels = _counts("labels", record.get("labels"), rule.threshold)
+        rule.fitted_ties = _counts("tied", record.get("tied"), rule.threshold)
     except InputError as error:
         raise InputError(f"rule {text}: {error}") from error
     except (TypeError, ValueError, KeyError, RuntimeError) as error:
@@ -140,14 +141,14 @@ def _notes(notes: Any) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _labels(counts: Any, threshold: Tensor | None) -> Tensor | None:
-    """The number of labels that each threshold was chosen on; a record may lack it."""
+def _counts(name: str, counts: Any, threshold: Tensor | None) -> Tensor | None:
+    """The numbers of labels that each threshold was chosen on, or that tie with it; a record may lack them."""
     if counts is None:
         return None
     several = isinstance(counts, list)
-    found = torch.tensor([whole(0)("labels", count) for count in (counts if several else [counts])])
+    found = torch.tensor([whole(0)(name, count) for count in (counts if several else [counts])])
     if threshold is None or threshold.ndim != int(several) or (several and len(found) != len(threshold)):
-        raise InputError(f"labels: expected a number for each threshold, got {shown(counts)}")
+        raise InputError(f"{name}: expected a number for each threshold, got {shown(counts)}")
     return found if several else found[0]
 
 
