@@ -254,7 +254,9 @@ def test_a_rule_that_was_saved_before_ties_were_counted_has_a_law_from_below():
     rule = lac(0.1).fit(*draw(50))
     record = rule.record()
     del record["tied"]
-    assert coverage_law(rule_from_record(record, rule.state_dict())) == CoverageLaw(50, 0.1, exact=False)
+    old = rule_from_record(record, rule.state_dict())
+    assert coverage_law(old) == CoverageLaw(50, 0.1, exact=False)
+    assert old.record() == record, "by which a server knows the rule again that it watched"
     with pytest.raises(InputError, match="tied"):
         rule_from_record(rule.record() | {"tied": [1]}, rule.state_dict())
 

@@ -388,8 +388,7 @@ class SetRule(FittedInRounds):
             "origin": self.origin,
             "calibrated": None if self.calibrated is None else self.calibrated.record(),
             "labels": None if self.fitted_labels is None else self.fitted_labels.tolist(),
-            "tied": None if self.fitted_ties is None else self.fitted_ties.tolist(),
-        }
+        } | ({} if self.fitted_ties is None else {"tied": self.fitted_ties.tolist()})  # a rule that was saved before has none
 
     def save(self, path: str | Path) -> None:
         """Write the rule and its threshold as one safetensors file."""
