@@ -86,7 +86,7 @@ def _keep_weighted(rule: SetRule, rows: Batches, weights: Weights) -> None:
     search = Search.among(rule.constraint, rule.ordering, entries, weights, rows.classes or 0)
     order = np.argsort(entries.values, kind="stable")
     rule.kept = torch.from_numpy(entries.values[order].astype(np.float64))
-    rule.kept_weights = torch.from_numpy(search.scale.whole(entries.weights[order]))
+    rule.kept_weights = torch.from_numpy(search.counted(entries)[order])
     rule.kept_new = torch.tensor(search.new)
     if rule.constraint.per_class:
         rule.kept_labels = torch.from_numpy(entries.labels[order])

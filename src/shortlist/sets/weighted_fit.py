@@ -122,23 +122,30 @@ class Search(NamedTuple):
     def among(constraint: Constraint, ordering: Ordering, entries: Entries, weights: Weights, classes: int) -> "Search":
         """The search among these entries."""
         new = weights.of_new_rows(classes)
-        scale = Scale.of(max(float(new.max()), float(entries.weights.max())), len(entries.values))
+        shares = entries.shares if entries.marked is None else entries.marked
+        scale = Scale.of_shares(max(float(new.max()), float(entries.weights.max())), entries.weights, shares)
         return Search(constraint, ordering, scale, [scale.one(one) for one in new.tolist()], classes)
+
+    def counted(self, entries: Entries) -> Array:
+        """What each value counts for, in whole numbers; those of a row are given together."""
+        return self.scale.shared(entries.weights, entries.shares, entries.rows)
 
     def ladder(self, entries: Entries) -> Ladder:
         """The weight up to each value."""
-        return Ladder.of(entries.values, self.scale.whole(entries.weights), self.ordering.descending)
+        return Ladder.of(entries.values, self.counted(entries), self.ordering.descending)
 
     def thresholds(self, entries: Entries) -> Array:
         """The weighted quantile of these entries, (1,) or (C,)."""
         assert isinstance(self.constraint, AverageError | Risk)
         level, worst = self.constraint.level, self.ordering.worst()
-        common = self.ladder(entries).quantiles(level, self.new, worst)
+        counted, descending = self.counted(entries), self.ordering.descending
+        common = Ladder.of(entries.values, counted, descending).quantiles(level, self.new, worst)
         if not isinstance(self.constraint, ErrorPerClass):
             return common
         found = np.empty(self.classes)
         for label, weight in enumerate(self.new if len(self.new) == self.classes else self.new * self.classes):
-            [found[label]] = self.ladder(entries.of_label(label)).quantiles(level, [weight], worst)
+            own = entries.labels == label
+            [found[label]] = Ladder.of(entries.values[own], counted[own], descending).quantiles(level, [weight], worst)
         if isinstance(self.constraint, InterpolatedError):
             return self.constraint.mixed(torch.from_numpy(found), torch.from_numpy(common)).numpy()
         return found
@@ -163,7 +170,7 @@ class Search(NamedTuple):
         """The best threshold of each label by the weight that is returned."""
         assert isinstance(self.constraint, LabelObjective)
         assert entries.marked is not None
-        whole, marked = self.scale.whole(entries.weights), self.scale.whole(entries.marked)
+        whole, marked = self.scale.whole(entries.weights), self.scale.shared(entries.weights, entries.marked, entries.rows)
         return label_thresholds(self.constraint, entries, whole, marked, self.classes)
 
     def average_size(self, entries: Entries) -> FittedThreshold:

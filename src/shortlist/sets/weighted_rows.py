@@ -25,14 +25,16 @@ class Entries(NamedTuple):
 
     Args:
         values: (n,).
-        weights: float64 (n,).
+        weights: of the row of each, float64 (n,).
+        shares: the share of that weight by which each counts, float64 (n,).
         labels: the label of each, int64 (n,); -1 for a row without one, whose value every threshold returns.
         rows: the number of the row of each, int64 (n,).
-        marked: the part of each weight for which the row has the label, float64 (n,), where values of other labels count too.
+        marked: the share of each weight for which the row has the label, float64 (n,), where values of other labels count too.
     """
 
     values: Array
     weights: Array
+    shares: Array
     labels: Array
     rows: Array
     marked: Array | None = None
@@ -42,20 +44,21 @@ class Entries(NamedTuple):
         """Those of several batches."""
         parts = list(parts)
         marked = [part.marked for part in parts if part.marked is not None]
-        values, weights, labels, rows = (np.concatenate(kind) for kind in zip(*(part[:4] for part in parts), strict=True))
-        return Entries(values, weights, labels, rows, np.concatenate(marked) if marked else None)
+        joined = (np.concatenate(kind) for kind in zip(*(part[:5] for part in parts), strict=True))
+        return Entries(*joined, np.concatenate(marked) if marked else None)
 
     def of_label(self, label: int) -> "Entries":
         """Those with this label."""
         own = self.labels == label
-        return Entries(*(part[own] for part in self[:4]))
+        return Entries(*(part[own] for part in self[:5]))
 
     def worth(self) -> float:
         """How many rows of equal weight these rows are worth; no more than there are, whatever the rounding."""
-        if not self.weights.any():
+        counted = self.weights * self.shares
+        if not counted.any():
             return 0.0
         distinct, where = np.unique(self.rows, return_inverse=True)
-        found = effective_sample_size(np.bincount(where, self.weights))
+        found = effective_sample_size(np.bincount(where, counted))
         return float(round(found)) if abs(found - round(found)) < 1e-9 * len(distinct) else found
 
 
@@ -104,7 +107,7 @@ def entries_of(
         return _of_all_labels(constraint, ordering, batch, weights)
     at, labels, shares = _labels_of(constraint, batch, weights)
     numbers = batch.row_numbers.cpu()
-    own = weights.of_rows(numbers)[at] * shares
+    own = weights.of_rows(numbers)[at]
     if weights.classes is not None:
         own = weights.of_new_rows(batch.probs.shape[1])[labels]
     single = len(at) == len(batch.probs) and bool((at == torch.arange(len(at))).all())
@@ -114,7 +117,7 @@ def entries_of(
     if draws is not None:
         probs = (pick(batch.probs, here) if single else batch.probs[here]).double()
         counted = drawn(Values(counted.values, counted.rows, own=probs, numbers=batch.row_numbers[at.to(here.device)]), draws)
-    found = Entries(as_array(counted.values), own.numpy(), labels.numpy(), numbers[at].numpy())
+    found = Entries(as_array(counted.values), own.numpy(), shares.numpy(), labels.numpy(), numbers[at].numpy())
     return _with_rows_without_labels(found, ordering, batch, weights) if isinstance(constraint, Risk) else found
 
 
@@ -124,10 +127,10 @@ def _of_all_labels(constraint: Constraint, ordering: Ordering, batch: Batch, wei
     rows, classes = batch.probs.shape
     numbers = batch.row_numbers.cpu()
     own, labels = weights.of_rows(numbers), torch.arange(classes).repeat(rows)
-    marked = None if not constraint.needs_labels else (own[:, None] * _shares(batch, weights)).reshape(-1).numpy()
+    marked = None if not constraint.needs_labels else _shares(batch, weights).reshape(-1).numpy()
     values = as_array(ordering(batch.probs)).reshape(-1)
     each = own.repeat_interleave(classes).numpy()
-    return Entries(values, each, labels.numpy(), numbers.repeat_interleave(classes).numpy(), marked)
+    return Entries(values, each, np.ones(len(each)), labels.numpy(), numbers.repeat_interleave(classes).numpy(), marked)
 
 
 def _shares(batch: Batch, weights: Weights) -> torch.Tensor:
@@ -167,5 +170,5 @@ def _with_rows_without_labels(found: Entries, ordering: Ordering, batch: Batch, 
     numbers = batch.row_numbers.cpu()
     bare = numbers[~torch.isin(numbers, torch.from_numpy(found.rows))]
     never = np.full(len(bare), -ordering.worst(), found.values.dtype)
-    more = Entries(never, weights.of_rows(bare).numpy(), np.full(len(bare), NO_LABEL), bare.numpy())
+    more = Entries(never, weights.of_rows(bare).numpy(), np.ones(len(bare)), np.full(len(bare), NO_LABEL), bare.numpy())
     return Entries.joined([found, more])

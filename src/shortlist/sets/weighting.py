@@ -190,49 +190,59 @@ class Weighting(Fitted):
         values: of the calibration rows, from the most plausible on; None unless there is one threshold for all labels.
         sums: the weight up to each, whole numbers.
         exponent: of the scale of these.
+        parts: of the same; None if rows are not counted in parts.
     """
 
     kind: Kind | None
     values: Tensor | None
     sums: Tensor | None
     exponent: Tensor | None
+    parts: Tensor | None
 
     def __init__(self, kind: Kind | None = None) -> None:
         super().__init__()
         if kind is not None and kind not in KINDS:
             raise InputError(f"weighting: expected rows, classes, votes or both, got {kind!r}")
         self.kind = kind
-        for name in ("values", "sums", "exponent"):
+        for name in ("values", "sums", "exponent", "parts"):
             self.register_buffer(name, None)
 
     def keep(self, kind: Kind | None, ladder: Ladder | None = None, scale: Scale | None = None) -> None:
         """Keep a ladder, or forget that there was one."""
-        self.kind, self.values, self.sums, self.exponent = kind, None, None, None
+        self.kind, self.values, self.sums, self.exponent, self.parts = kind, None, None, None, None
         if ladder is not None and scale is not None:
             self.values, self.sums = torch.from_numpy(ladder.values.copy()), torch.from_numpy(ladder.sums)
             self.exponent = torch.tensor(scale.exponent)
+            self.parts = None if scale.parts == 1 else torch.tensor(scale.parts)
 
     def whole(self, weights: Tensor) -> Tensor:
         """These weights of new rows in the whole numbers of the calibration rows, float64."""
-        if self.exponent is None:
-            raise _no_ladder()
-        scale = Scale(int(self.exponent))  # what outweighs all calibration rows by far does so at any size, which a float holds
+        scale = self._scale()  # what outweighs all calibration rows by far does so at any size, which a float holds
         return torch.tensor([float(min(scale.one(weight), OVERWHELMING)) for weight in weights.tolist()], dtype=torch.float64)
 
     def limits(self, weights: Tensor, level: Fraction, worst: float) -> tuple[Tensor, Tensor]:
         """The thresholds for these weights of new rows, each once, and the place of that of each row."""
-        if self.values is None or self.sums is None or self.exponent is None:
+        scale = self._scale()
+        if self.values is None or self.sums is None:
             raise _no_ladder()
-        scale = Scale(int(self.exponent))
         distinct, places = weights.unique(return_inverse=True)
         ladder = Ladder(self.values.cpu().numpy(), self.sums.cpu().numpy())
         found = ladder.quantiles(level, [scale.one(weight) for weight in distinct.tolist()], worst)
         limits, where = np.unique(found, return_inverse=True)
         return torch.from_numpy(limits), torch.from_numpy(where)[places]
 
+    def _scale(self) -> Scale:
+        if self.exponent is None:
+            raise _no_ladder()
+        return Scale(int(self.exponent), 1 if self.parts is None else int(self.parts))
+
     def check_buffers(self) -> None:
         """Raise an error unless what was loaded belongs together."""
         held = (self.values, self.sums, self.exponent)
+        if self.parts is not None and (
+            self.exponent is None or self.parts.dtype != torch.int64 or self.parts.ndim or int(self.parts) < 1
+        ):
+            raise InputError("weighting: expected the parts of rows, a whole number, with the exponent of their scale")
         if all(part is None for part in held):
             return
         kinds = (torch.float64, torch.int64, torch.int64)
