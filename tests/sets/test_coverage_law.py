@@ -1,7 +1,6 @@
 """The coverage of one calibration: its exact distribution, and what calibration rows can promise."""
 
 import json
-
 import warnings
 
 import numpy as np

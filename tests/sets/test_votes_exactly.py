@@ -47,7 +47,12 @@ def test_thresholds_are_those_of_shares_in_fractions(people, alpha, n):
 def test_all_of_just_enough_rows_have_a_threshold():
     """The tenth of ten is needed, which is the last value of all: whatever the votes, also if they are no whole numbers."""
     random = np.random.default_rng(0)
-    for votes in (rows(0, 9, [7])[1], rows(0, 9, range(47, 64))[1], random.dirichlet(np.ones(4), 9), random.random((9, 4)) * 1e9):
+    for votes in (
+        rows(0, 9, [7])[1],
+        rows(0, 9, range(47, 64))[1],
+        random.dirichlet(np.ones(4), 9),
+        random.random((9, 4)) * 1e9,
+    ):
         probs = random.dirichlet(np.ones(4), 9)
         assert float(lac(0.1).fit(probs, votes).threshold) == probs[votes > 0].min()
 
@@ -147,13 +152,15 @@ def test_labels_are_in_sets_if_and_only_if_their_p_value_exceeds_alpha(text, peo
         ones = np.ones(len(new))
         for one in (rule, loaded):
             np.testing.assert_array_equal(one.predict(new, weights=ones), rule.predict(new))
-            np.testing.assert_array_equal(one.p_values(new, weights=0.3 * ones) > rule.alpha, one.predict(new, weights=0.3 * ones))
+            np.testing.assert_array_equal(
+                one.p_values(new, weights=0.3 * ones) > rule.alpha, one.predict(new, weights=0.3 * ones)
+            )
 
 
-def test_fractions_are_found_again_up_to_a_million():
+def test_fractions_are_found_again():
     random = np.random.default_rng(0)
-    denominators = np.append(random.integers(1, 2**20 + 1, 5000), 2**20)
-    numerators = np.minimum(random.integers(0, 2**20 + 1, 5001), denominators)
+    denominators = np.append(random.integers(1, 2**16 + 1, 5000), 2**16)
+    numerators = np.minimum(random.integers(0, 2**16 + 1, 5001), denominators)
     divided = np.gcd(numerators, denominators)
     found = fractions_of(numerators / denominators)
     np.testing.assert_array_equal(found[0], numerators // divided)
@@ -161,7 +168,7 @@ def test_fractions_are_found_again_up_to_a_million():
     votes = random.integers(0, 40, (500, 8)) / 10  # one decimal, and sums that are rounded
     shares = votes[votes.any(1)] / votes[votes.any(1)].sum(1, keepdims=True)
     assert all(sum(map(Fraction, *fractions_of(row))) == 1 for row in shares)
-    assert (fractions_of(random.random(1000))[1] == 0).mean() > 0.98
+    assert (fractions_of(random.random(1000))[1] == 0).all()
     assert [part.tolist() for part in fractions_of(np.array([1e-12, 1.0, 0.0]))] == [[0, 1, 0], [0, 1, 1]]
 
 
@@ -183,7 +190,7 @@ def test_the_shares_of_a_row_make_up_its_weight_and_their_sums_have_room(weight,
     assert (counted >= 0).all()
     np.testing.assert_array_equal(np.array([counted[at == row].sum() for row in range(300)]), of_rows)
     unit = of_rows.max() / weights.max()
-    assert unit >= 2**38
+    assert of_rows.max() >= 2**39
     np.testing.assert_allclose(counted, weights[at] * shares[at, label] * unit, rtol=1e-9, atol=6)
     assert Ladder.of(random.random(len(at)), counted, descending=True).total == of_rows.sum() < 2**62
     if votes == "whole" and weight != "real":

@@ -139,7 +139,9 @@ class CoverageLaw:
                 f"{1 - float(self.level):.4g} was asked for, and sets hold more labels than that takes); with about "
                 f"{halved:,.0f} rows chance would take away half as much."
             )
-        lies = f"With {rows} the coverage of this calibration lies between {low:.1%} and {high:.1%} (with a probability of 95 %; "
+        lies = (
+            f"With {rows} the coverage of this calibration lies between {low:.1%} and {high:.1%} (with a probability of 95 %; "
+        )
         if self.tied:
             return (
                 f"{lies}{1 - float(self.level):.4g} was asked for, and labels that tie at the threshold are included besides); "
@@ -246,7 +248,7 @@ def class_laws(rule: SetRule | None) -> ClassLaws | None:
 
 
 def _exact(rule: SetRule) -> bool:
-    """Whether sets hold the labels within the threshold and no others, and it is known how many calibration labels tie there."""
+    """Whether sets hold the labels within the threshold and no others, and calibration labels that tie there were counted."""
     in_between = rule.ordering.row_draws() is not None and not rule.ordering.randomized
     return not in_between and not rule.least and rule.fitted_ties is not None
 

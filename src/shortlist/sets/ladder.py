@@ -17,7 +17,8 @@ from shortlist.tensors import Array
 
 BITS = 40
 EXACT = 53  # bits of a whole number that is a float as well, by which p-values are told
-LARGEST_DENOMINATOR = 2**20  # of shares that are taken for fractions: of up to a million votes, or with six decimals
+LARGEST_DENOMINATOR = 2**16  # of shares that are taken for fractions: of up to 65,536 votes, or with four decimals
+MOST_DISTINCT = 2**14  # shares that are looked at; those of more kinds would have no common denominator that is small enough
 SAME = 2.0**-48  # fractions with these denominators are further apart, and the rounding of a share is far less
 
 
@@ -51,6 +52,8 @@ class Scale(NamedTuple):
         if needed > min(BITS, room) or bool((shares == 1).all()):
             return plain
         distinct, counts = np.unique(shares, return_counts=True)
+        most = np.argsort(-counts, kind="stable")[:MOST_DISTINCT]
+        distinct, counts = distinct[most], counts[most]
         frequent: Counter[int] = Counter()
         for denominator, count in zip(fractions_of(distinct)[1].tolist(), counts.tolist(), strict=True):
             frequent[denominator] += count
@@ -78,12 +81,13 @@ class Scale(NamedTuple):
         weights = self.whole(weights)
         if bool((shares == 1).all()):
             return weights
-        distinct, where = np.unique(shares, return_inverse=True)
-        numerators, denominators = fractions_of(distinct)
-        exact = (denominators > 0) & (self.parts % np.maximum(denominators, 1) == 0)
-        times = np.where(exact, numerators * (self.parts // np.maximum(denominators, 1)), 0)
-        below = np.floor(weights * shares).astype(np.int64)
-        found = np.where(exact[where], weights // self.parts * times[where], below)
+        found = np.floor(weights * shares).astype(np.int64)
+        if self.parts > 1:
+            distinct, where = np.unique(shares, return_inverse=True)
+            numerators, denominators = fractions_of(distinct)
+            exact = (denominators > 0) & (self.parts % np.maximum(denominators, 1) == 0)
+            times = np.where(exact, numerators * (self.parts // np.maximum(denominators, 1)), 0)
+            found = np.where(exact[where], weights // self.parts * times[where], found)
         return _made_up(found, weights, shares, rows)
 
     def one(self, weight: float) -> int:
@@ -108,7 +112,7 @@ def _lowest_bit(weights: Array) -> int:
 def fractions_of(shares: Array) -> tuple[Array, Array]:
     """The fraction that each share was before it was rounded, by its continued fraction: numerators and denominators, int64.
 
-    A denominator of 0 stands for a share that is no fraction with a denominator up to a million.
+    A denominator of 0 stands for a share that is no fraction with a denominator that is small enough.
 
     >>> fractions_of(np.array([0.25, 1 / 3, 2 / 7, 1.0, 0.5**0.5]))
     (array([1, 1, 2, 1, 0]), array([4, 3, 7, 1, 0]))

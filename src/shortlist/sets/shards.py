@@ -178,8 +178,8 @@ def following(rule: SetRule, state: FitState) -> FitState:
             return _asking(state, found)
         threshold = as_tensor(found.threshold, "threshold").double()
         check_threshold(threshold, rule.constraint, state.classes)
-        counted = {name: None if one is None else one.numpy() for name, one in (("labels", found.labels), ("tied", found.tied))}
-        known = replace(known, threshold=threshold.numpy(), notes=tuple(found.notes), **counted)
+        labels, tied = (None if one is None else one.numpy() for one in (found.labels, found.tied))
+        known = replace(known, threshold=threshold.numpy(), labels=labels, tied=tied, notes=tuple(found.notes))
         return FitState("groups", known) if rule.groups is not None else _after_threshold(state, known)
     if state.stage == "groups":
         return _next_of_groups(rule, state)

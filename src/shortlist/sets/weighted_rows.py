@@ -44,8 +44,8 @@ class Entries(NamedTuple):
         """Those of several batches."""
         parts = list(parts)
         marked = [part.marked for part in parts if part.marked is not None]
-        joined = (np.concatenate(kind) for kind in zip(*(part[:5] for part in parts), strict=True))
-        return Entries(*joined, np.concatenate(marked) if marked else None)
+        joined = Entries(*(np.concatenate(kind) for kind in zip(*(part[:5] for part in parts), strict=True)))
+        return joined._replace(marked=np.concatenate(marked) if marked else None)
 
     def of_label(self, label: int) -> "Entries":
         """Those with this label."""
