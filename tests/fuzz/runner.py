@@ -24,6 +24,7 @@ BATTERIES: dict[str, Battery] = {
     "queries": queries.ranking_is_exact,
     "query-texts": queries.text_is_a_query_or_refused,
     "equal-rows": exactness.equal_probabilities_stay_equal,
+    "votes": exactness.votes_equal_fractions,
     "formats": formats.numbers_do_not_depend_on_the_file,
     "folders": folders.folder_equals_one_file,
     "files": files.damaged_file_is_read_or_refused,
