@@ -6,11 +6,14 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 from benchmarks import cifar_table, flora_table, loss_table, open_set_table, page
 from benchmarks.marked_tables import with_table
 from docs import api_tables
 
 import shortlist
+from shortlist.losses import supports_linear
+from shortlist.methods.menu import all_methods
 
 ROOT = Path(__file__).parent.parent
 API = sorted((ROOT / "docs/api").glob("*.md"))
@@ -111,6 +114,21 @@ def test_intervals_over_seeds_are_those_of_student():
     assert cifar_table.mean_and_half_width([1.0, 2.0, 3.0]) == "2.00 ± 2.48"
     assert cifar_table.mean_and_half_width([-1.0, -1.0], sign=True) == "-1.00 ± 0.00"
     assert cifar_table.mean_and_half_width([93.456], sign=True) == "+93.46"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_listed"),
+    [
+        (r"Losses that couple the rows of a batch \(", r"\) then couple", lambda loss: loss.couples),
+        (r"if head or loss do not allow it: for\s", ", and for `average-k` on", lambda loss: not supports_linear(loss)),
+    ],
+    ids=["accumulate", "fused head"],
+)
+def test_the_lists_of_methods_that_couple_a_batch_are_complete(before, after, is_listed):
+    text = (ROOT / "docs/training.md").read_text(encoding="utf-8")
+    (found,) = re.findall(f"{before}([^:()]*?){after}", text)
+    expected = [method.name for method in all_methods() if is_listed(method.loss(torch.full((10,), 5)))]
+    assert sorted(re.findall("`(.+?)`", found)) == sorted(expected)
 
 
 def test_every_page_is_in_the_navigation():
