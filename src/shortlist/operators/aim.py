@@ -43,7 +43,8 @@ def aim(scores: Scores, k: int, epsilon: float) -> Aim:
     wanted = k + 3 * math.sqrt(k) + 2
     if wanted > 0.9 * classes:
         everything = np.full(rows * classes, DIGITS - 1, np.uint8)
-        return Aim(np.full((rows, 1), -np.inf, scores.numpy().dtype), everything, np.zeros(0, np.int64))
+        lost = np.flatnonzero(scores.amax(1).isnan().numpy())
+        return Aim(np.full((rows, 1), -np.inf, scores.numpy().dtype), everything, lost)
     with np.errstate(over="ignore", invalid="ignore"):  # such rows are among the hard ones
         level, digits, hard = aimed(scores, wanted, k + 2 * math.sqrt(k) + 1, epsilon)
     digits[hard], level[hard] = 0.0, np.inf

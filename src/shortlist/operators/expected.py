@@ -7,6 +7,7 @@ from torch import Tensor
 
 from shortlist.operators.arguments import check_level, negligible
 from shortlist.operators.counts import count_probs
+from shortlist.operators.kth import kth_value
 from shortlist.tensors import Scores, working
 
 # Beyond this many standard deviations the tails vanish in float64. Steps of this fraction of epsilon integrate functions that
@@ -39,11 +40,11 @@ def expected_top_value(scores: Scores, k: int, epsilon: float = 1.0) -> Tensor:
     k, epsilon = check_level(scores, k, epsilon), float(epsilon)
     scores = working(scores)
     if negligible(epsilon, scores.dtype):
-        return scores.topk(k, dim=1).values[:, -1]
+        return kth_value(scores, k)
     classes = scores.shape[1]
     # The k-th largest changes by at most the largest noise.
     reach = epsilon * (math.sqrt(2 * math.log(classes)) + TAIL)
-    centre = scores.detach().topk(k, dim=1).values[:, -1:]
+    centre = kth_value(scores.detach(), k)[:, None]
     masked = centre == -torch.inf  # fewer than k classes are not: -inf, without a gradient
     scores, centre = scores.masked_fill(masked, 0.0), centre.masked_fill(masked, 0.0)
     steps = math.ceil(2 * reach / (epsilon * STEP))

@@ -6,6 +6,7 @@ from torch import Tensor
 from shortlist.checks import whole
 from shortlist.errors import InputError
 from shortlist.operators.arguments import check_level, negligible
+from shortlist.operators.kth import kth_place
 from shortlist.operators.lazy_draws import lazy_top_draws
 from shortlist.operators.plain_draws import plain_top_draws
 from shortlist.tensors import Scores, by_device, shape_of, working
@@ -93,16 +94,7 @@ def _given_draws(scores: Scores, k: int, epsilon: float, noise: Tensor) -> tuple
     """The index of the k-th largest in each draw, (N, samples), and the noise there."""
     places, shifts = [], []
     for z in noise:
-        place = kth_largest(scores + epsilon * z, k)
+        place = kth_place(scores + epsilon * z, k, by_index=True)
         places.append(place)
         shifts.append(epsilon * z.expand_as(scores).gather(1, place))
     return torch.cat(places, 1), torch.cat(shifts, 1)
-
-
-def kth_largest(values: Tensor, k: int) -> Tensor:
-    """The index of the k-th largest of each row, ties by lower index, (N, 1)."""
-    value = values.topk(k, dim=1).values[:, -1:]
-    above = (values > value).sum(1, keepdim=True)
-    # Among the entries equal to it, in order of index, it is the (k - above)-th.
-    tied = values == value
-    return (tied & (tied.cumsum(1) == k - above)).to(torch.uint8).argmax(1, keepdim=True)

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from shortlist.operators.kth import kth_place
 from shortlist.tensors import Scores, uncompiled
 
 
@@ -19,7 +20,7 @@ def plain_top_draws(
     for b in range(samples):
         fresh = not (antithetic and b % 2)
         z = torch.randn(scores.shape, generator=generator, dtype=scores.dtype, device=scores.device) if fresh else -z
-        place = torch.add(scores, z, alpha=epsilon).topk(k, dim=1).indices[:, -1:]  # noise breaks ties
+        place = kth_place(torch.add(scores, z, alpha=epsilon), k)  # noise breaks ties
         places.append(place)
         shifts.append(epsilon * z.gather(1, place))
     return torch.cat(places, 1), torch.cat(shifts, 1)
