@@ -7,9 +7,9 @@ import pytest
 import torch
 from scipy.stats import kstest, norm
 
-from shortlist.errors import InputError
+from shortlist.errors import InputError, ShortlistWarning
 from shortlist.losses import RoleEstimates, role_loss
-from shortlist.losses.role import round_at_random
+from shortlist.losses.role import SHAPE_BYTES, round_at_random
 
 EDGE, OBSERVED = math.log(0.6 / 0.4), math.log(0.995 / 0.005)
 
@@ -159,10 +159,10 @@ def test_a_file_keeps_the_estimates_and_is_continued(tmp_path):
     store = RoleEstimates(6, 3, path=path)
     start = learn(store, index, target, torch.ones(1), 0.25)
     learnt = store(index, target).detach()
-    assert path.stat().st_size == 2 * 6 * 3
+    assert path.stat().st_size == 2 * 6 * 3 + SHAPE_BYTES
     assert "logits" not in store.state_dict()
     del store
-    on_disk = torch.from_numpy(np.fromfile(path, np.float16).reshape(6, 3).copy()).float()
+    on_disk = torch.from_numpy(np.fromfile(path, np.float16, 6 * 3).reshape(6, 3)).float()
     assert torch.equal(on_disk[index], learnt)
     assert (on_disk[[0, 2, 3, 5]] == 0).all()
     continued = RoleEstimates(6, 3, path=str(path), seed=7)
@@ -189,6 +189,31 @@ def test_a_file_of_another_size_is_refused_and_left_alone(tmp_path, size):
     with pytest.raises(InputError, match=r"6 × 3, 36 bytes, got"):
         RoleEstimates(6, 3, path=path)
     assert path.read_bytes() == b"x" * size
+
+
+def test_a_file_of_another_shape_with_as_many_entries_is_refused_and_left_alone(tmp_path):
+    path = tmp_path / "estimates.bin"
+    learn(RoleEstimates(4, 6, path=path), index_of(0, 3), index_of(1, 2), torch.ones(1), 0.1)
+    before = path.read_bytes()
+    for n, classes in ((6, 4), (2, 12), (24, 1)):
+        with pytest.raises(InputError, match=rf"estimates.bin: expected estimates of {n} × {classes}, got 4 × 6"):
+            RoleEstimates(n, classes, path=path)
+    with pytest.raises(InputError, match="expected estimates of 8 × 8, got 4 × 6"):  # as long as the file
+        RoleEstimates(8, 8, path=path)
+    assert path.read_bytes() == before
+
+
+def test_a_file_of_an_earlier_version_is_continued_and_keeps_its_shape_from_then_on(tmp_path):
+    path = tmp_path / "estimates.bin"
+    logits = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float16)
+    path.write_bytes(logits.tobytes())
+    with pytest.warns(ShortlistWarning, match="an earlier version wrote it: it is taken for 4 × 6"):
+        store = RoleEstimates(4, 6, path=path)
+    index, target = torch.arange(4), torch.zeros(4, dtype=torch.int64)
+    assert np.array_equal(store(index, target).detach().numpy(), logits.astype(np.float32))
+    assert np.array_equal(RoleEstimates(4, 6, path=path)(index, target).detach().numpy(), logits.astype(np.float32))
+    with pytest.raises(InputError, match="expected estimates of 6 × 4, got 4 × 6"):
+        RoleEstimates(6, 4, path=path)
 
 
 def test_a_state_dict_carries_the_estimates():

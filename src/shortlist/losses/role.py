@@ -1,6 +1,9 @@
 """The ROLE loss (Cole et al. 2021), which learns label estimates together with the network, and the store that keeps them."""
 
 import math
+import os
+import re
+import warnings
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from shortlist.checks import number, whole
-from shortlist.errors import InputError
+from shortlist.errors import InputError, ShortlistWarning
 from shortlist.links import Link, Sigmoid
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss, LossState
@@ -19,6 +22,7 @@ from shortlist.processes import processes, total
 from shortlist.tensors import Reduction, Scores, Target, TwoHeadScores, as_target, check_scores, pick, shape_of
 
 START, OBSERVED = 0.6, 0.995
+SHAPE_LINE, SHAPE_BYTES = "shortlist label estimates", 80  # the end of a file
 
 
 @domains(k=number(above=0), weight=number(least=0), **IGNORING)
@@ -76,9 +80,14 @@ def _half(logits: Tensor, labels: Labels, teacher: Tensor, k: float, weight: flo
     target, kept = labels
     observed = sum_rows(-logsigmoid(pick(logits, target)), kept)
     soft = teacher.sigmoid()
-    cross = sum_rows(-(soft * logsigmoid(logits) + (1 - soft) * logsigmoid(-logits)), kept)
+    cross = sum_rows(_cost(soft, logits) + _cost(1 - soft, -logits), kept)
     loss = total(observed + cross) / rows
     return loss + weight * positives_excess(logits.sigmoid(), kept, k, rows) if weight else loss
+
+
+def _cost(share: Tensor, logits: Tensor) -> Tensor:
+    """``share · -log σ(logits)``; without a share 0, even if the class is ruled out."""
+    return torch.where(share == 0, 0.0, share * -logsigmoid(logits))
 
 
 class RoleLoss(Loss):
@@ -124,8 +133,9 @@ class RoleEstimates(nn.Module):
     """A logit for every (training example, label), looked up and trained by example index.
 
     In float16 it takes 2 n C bytes: 10 MB for CIFAR-100, 527 MB for Pl@ntNet-300K (243,916 × 1,081). With ``path`` it is a
-    memory-mapped file, so that only the rows in use need memory; an existing file is continued. A row is initialised when it
-    is first looked up: logits uniform up to ±logit(0.6), the observed label at logit(0.995).
+    memory-mapped file, so that only the rows in use need memory; it ends in a line with n and C, and an existing file of the
+    same shape is continued. A row is initialised when it is first looked up: logits uniform up to ±logit(0.6), the observed
+    label at logit(0.995).
 
     >>> store = RoleEstimates(1000, 3)
     >>> estimates = store(torch.tensor([7]), torch.tensor([1]))
@@ -246,10 +256,40 @@ def _outside(place: Tensor, n: int) -> int:
 
 
 def _mapped(path: Path, n: int, classes: int) -> Tensor:
-    size = 2 * n * classes
-    if path.exists() and path.stat().st_size != size:
-        raise InputError(f"{path}: expected estimates of {n} × {classes}, {size} bytes, got {path.stat().st_size}")
+    """The logits in a file, which ends in a line that says their shape."""
+    if path.exists():
+        _check_file(path, n, classes)
+    else:
+        _write_shape(path, n, classes)
     return torch.from_file(str(path), shared=True, size=n * classes, dtype=torch.float16).view(n, classes)
+
+
+def _write_shape(path: Path, n: int, classes: int) -> None:
+    """End a file of logits in its shape; those of a file that is not there are 0."""
+    line = f"{SHAPE_LINE} {n} x {classes}".ljust(SHAPE_BYTES - 1) + "\n"
+    path.touch()
+    with path.open("r+b") as file:
+        file.seek(2 * n * classes)
+        file.write(line.encode())
+
+
+def _check_file(path: Path, n: int, classes: int) -> None:
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(-min(size, SHAPE_BYTES), os.SEEK_END)
+        known = re.fullmatch(rf"{SHAPE_LINE} (\d+) x (\d+) *\n".encode(), file.read())
+    if known and (shape := (int(known[1]), int(known[2]))) != (n, classes):
+        raise InputError(f"{path}: expected estimates of {n} × {classes}, got {shape[0]} × {shape[1]}: choose another path")
+    logits = size - SHAPE_BYTES if known else size
+    if logits != 2 * n * classes:
+        raise InputError(f"{path}: expected estimates of {n} × {classes}, {2 * n * classes} bytes, got {logits}")
+    if not known:
+        warnings.warn(
+            f"{path} does not say its shape, since an earlier version wrote it: it is taken for {n} × {classes} from now on",
+            ShortlistWarning,
+            stacklevel=4,
+        )
+        _write_shape(path, n, classes)
 
 
 def round_at_random(values: Tensor, random: torch.Generator) -> Tensor:
