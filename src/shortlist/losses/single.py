@@ -150,9 +150,10 @@ def _focal(loss: Tensor, gamma: float) -> Tensor:
     if gamma == 0:
         return loss
     # (1 - p)^γ has an infinite slope at p = 1 for γ < 1; the slope of the product there is 0.
-    certain = loss <= 0
-    doubt = -torch.expm1(-torch.where(certain, 1.0, loss))
-    return torch.where(certain, 0.0, doubt**gamma * loss)
+    certain, impossible = loss <= 0, loss == torch.inf
+    doubt = -torch.expm1(-torch.where(certain | impossible, 1.0, loss))
+    # At p = 0 the slope of (1 - p)^γ is 0, beside a loss that is infinite.
+    return torch.where(certain, 0.0, torch.where(impossible, 1.0, doubt) ** gamma * loss)
 
 
 class FocalLoss(Loss):
