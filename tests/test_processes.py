@@ -88,18 +88,20 @@ LOSSES = {
     "logsumexp of some": lambda b: total_logsumexp(b.scores.masked_fill(~b.marks, -torch.inf)).exp().square().sum(),
     "logsumexp far away": lambda b: total_logsumexp(b.scores + 1e4).nan_to_num(neginf=0.0).sum(),
 }
+KINDS = ("scores", "other", "again")
 CASES = [(split, tied) for split in SPLITS for tied in (False, True)]
 
 
 def results(batch):
-    """Value and gradients of every loss, as arrays by name."""
+    """Value, gradients and the Hessian times a direction of every loss, as arrays by name."""
     found = {}
     for name, loss in LOSSES.items():
         value = loss(batch)
-        gradients = torch.autograd.grad(value, [batch.scores, batch.other], allow_unused=True)
+        gradients = torch.autograd.grad(value, [batch.scores, batch.other], allow_unused=True, create_graph=True)
         found[f"{name}/value"] = value.detach().numpy()
-        for part, gradient in zip(("scores", "other"), gradients, strict=True):
-            found[f"{name}/{part}"] = np.zeros(batch.scores.shape) if gradient is None else gradient.numpy()
+        again = torch.autograd.grad((gradients[0] * batch.other.detach()).sum(), batch.scores, allow_unused=True)
+        for part, gradient in zip(KINDS, (*gradients, *again), strict=True):
+            found[f"{name}/{part}"] = np.zeros(batch.scores.shape) if gradient is None else gradient.detach().numpy()
     return found
 
 
@@ -162,10 +164,10 @@ def of_each_process(tmp_path_factory):
 @pytest.mark.parametrize("name", LOSSES)
 def test_value_and_gradients_are_those_of_the_global_batch(of_each_process, name, n):
     expected = on_one_process(n)
-    parts = [{kind: found[f"{n}/{name}/{kind}"] for kind in ("value", "scores", "other")} for found in of_each_process]
+    parts = [{kind: found[f"{n}/{name}/{kind}"] for kind in ("value", *KINDS)} for found in of_each_process]
     for part in parts:
         np.testing.assert_allclose(part["value"], expected[f"{name}/value"], rtol=1e-9, atol=1e-12)
-    for kind in ("scores", "other"):
+    for kind in KINDS:
         together = np.concatenate([part[kind] for part in parts])
         np.testing.assert_allclose(together, 2 * expected[f"{name}/{kind}"], rtol=1e-9, atol=1e-12)
 

@@ -123,6 +123,4 @@ class _Total(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         # Every process holds the same loss, so the sum of their gradients is the gradient times their number.
-        summed = gradient.clone()
-        distributed.all_reduce(summed)
-        return summed
+        return total(gradient)

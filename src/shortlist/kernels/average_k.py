@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from shortlist.kernels.derivatives import differentiable_once
 from shortlist.kernels.overwriting import overwriting, room_for_gradient
 from shortlist.kernels.registry import operator
 
@@ -240,6 +241,7 @@ class _AverageK(torch.autograd.Function):
         return loss
 
     @staticmethod
+    @differentiable_once("the GPU kernel of the average-k loss")
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         scores, proposals, target, statistics, ties, workspace, shares = ctx.saved_tensors
         kept = statistics, ties, workspace, shares

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from shortlist.kernels.choice import fused
+from shortlist.kernels.derivatives import differentiates_again
 from shortlist.kernels.overwriting import room_for_gradient
 from shortlist.kernels.registry import operator
 from shortlist.kernels.rows import unit_columns
@@ -237,11 +237,14 @@ class _NoisedHinge(torch.autograd.Function):
         return values if each else reduced
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        weight, divisor, values, places, target, scores = ctx.saved_tensors
-        gradient = noised_hinge_gradient(upstream, weight, divisor, values, places, target, scores, ctx.scale, ctx.ignore_index)
-        return (gradient, *(None,) * 12)
+        kept = *ctx.saved_tensors, ctx.scale, ctx.ignore_index
+        if not differentiates_again():
+            return (noised_hinge_gradient(upstream, *kept), *(None,) * 12)
+        # The hinge is piecewise linear, so its slopes are constants: its gradient depends on the incoming one alone.
+        with torch.no_grad():
+            slopes = noised_hinge_gradient(torch.ones_like(upstream), *kept)
+        return ((slopes * (upstream[:, None] if upstream.ndim else upstream)).to(slopes.dtype), *(None,) * 12)
 
 
 def noised_hinge_loss(

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from shortlist.kernels.derivatives import differentiable_once
 from shortlist.kernels.labels import readable
 from shortlist.kernels.registry import operator
 from shortlist.kernels.rows import blocks, unit_columns
@@ -76,7 +76,7 @@ class _PairSums(torch.autograd.Function):
         return _pair_rows(log_odds, target, scale)
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once("the GPU kernel of the label pair penalty")
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         log_odds, target = ctx.saved_tensors
         return _pair_gradient(log_odds, target, gradient, ctx.scale), None, None

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from shortlist.kernels.derivatives import differentiable_once
 from shortlist.kernels.labels import readable
 from shortlist.kernels.overwriting import room_for_gradient
 from shortlist.kernels.registry import operator
@@ -107,7 +107,7 @@ class _SpaMeans(torch.autograd.Function):
         return _spa_rows(scores, target, shape)
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once("the GPU kernel of BCE and SPA")
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         scores, target = ctx.saved_tensors
         return _spa_gradient(scores, target, gradient, ctx.shape), None, None
@@ -121,7 +121,7 @@ class _FocalMeans(torch.autograd.Function):
         return _focal_rows(scores, target, shape)
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once("the GPU kernel of the asymmetric focal loss")
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         scores, target = ctx.saved_tensors
         return _focal_gradient(scores, target, gradient, ctx.shape, ctx.detach_weight), None, None, None

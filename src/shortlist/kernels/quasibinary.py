@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from shortlist.kernels.derivatives import differentiable_once
 from shortlist.kernels.labels import readable
 from shortlist.kernels.registry import operator
 from shortlist.kernels.rows import blocks, unit_columns
@@ -128,7 +128,7 @@ class _Cost(torch.autograd.Function):
         return cost.clone()
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once("the GPU kernel of the quasibinary loss")
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         scores, target, sums, constant, above = ctx.saved_tensors
         return _gradient(scores, target, sums, constant, above, gradient), None, None, None, None, None

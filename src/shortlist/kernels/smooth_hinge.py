@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from shortlist.kernels.choice import fused
+from shortlist.kernels.derivatives import differentiable_once
 from shortlist.kernels.overwriting import room_for_gradient
 from shortlist.kernels.registry import operator
 from shortlist.kernels.rows import block_of, unit_columns, warps_of
@@ -89,7 +89,7 @@ class _SmoothHinge(torch.autograd.Function):
         return values if each else reduced
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once("the GPU kernel of the smooth hinge")
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         scores, target, weight, divisor, kept, probs = ctx.saved_tensors
         return (_backward(upstream, scores, target, weight, divisor, kept, probs, ctx.k, ctx.temperature), *(None,) * 6)

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from shortlist.kernels.derivatives import differentiable_once
 from shortlist.kernels.overwriting import room_for_gradient
 from shortlist.kernels.registry import operator
 from shortlist.kernels.rows import block_of, unit_columns, warps_of
@@ -91,7 +91,7 @@ class _Soft(torch.autograd.Function):
         return values, shares
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once("the GPU kernel of the soft k-th largest")
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         scores, target, rows = ctx.saved_tensors
         return (_backward(gradient, scores, target, rows, ctx.epsilon, ctx.noise), *[None] * 9)

@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from shortlist.kernels.derivatives import differentiable_once, differentiates_again
 from shortlist.kernels.overwriting import room_for_gradient
 from shortlist.kernels.registry import operator
 from shortlist.kernels.rows import block_of, unit_columns, warps_of
@@ -44,9 +44,26 @@ class _Projection(torch.autograd.Function):
         return projected
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return _project_backward(gradient, ctx.saved_tensors[0], ctx.dtype), None, None
+        arguments = gradient, ctx.saved_tensors[0], ctx.dtype
+        found = _AlongFace.apply(*arguments) if differentiates_again() else _project_backward(*arguments)  # type: ignore[no-untyped-call]
+        return found, None, None
+
+
+class _AlongFace(torch.autograd.Function):
+    """The Jacobian of the projection, which is symmetric and constant on each face of the simplex, times a gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, gradient: Tensor, projected: Tensor, dtype: torch.dtype) -> Tensor:
+        ctx.save_for_backward(projected)
+        ctx.dtype = gradient.dtype
+        found: Tensor = _project_backward(gradient, projected, dtype)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        found: Tensor = _AlongFace.apply(gradient, ctx.saved_tensors[0].detach(), ctx.dtype)  # type: ignore[no-untyped-call]
+        return found, None, None
 
 
 class _Loss(torch.autograd.Function):
@@ -59,7 +76,7 @@ class _Loss(torch.autograd.Function):
         return values, shares
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once("the GPU kernel of the sparse-top loss")
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None, None]:
         return _loss_backward(gradient, *ctx.saved_tensors), None, None, None
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
+from shortlist.kernels.derivatives import differentiable_once
 from shortlist.tensors import DEVICE_BLOCK_ENTRIES, Scores, row_blocks
 
 # Products of half-precision matrices that are added to a float32 matrix, without an intermediate result (torch 2.8, CUDA).
@@ -106,15 +106,15 @@ class _KnownGradients(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, value: Tensor, scale: float, gradients: list[Tensor | None], *leaves: Tensor | None) -> Tensor:
-        ctx.save_for_backward(*gradients)
+        ctx.save_for_backward(*gradients, *leaves)
         ctx.scale, ctx.dtypes = scale, [None if leaf is None else leaf.dtype for leaf in leaves]
         return value.clone()
 
     @staticmethod
-    @once_differentiable
+    @differentiable_once("loss_of_linear", "compute the scores of the head first, and then their loss")
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         factor = upstream if ctx.scale == 1 else upstream * ctx.scale
-        pairs = zip(ctx.saved_tensors, ctx.dtypes, strict=True)
+        pairs = zip(ctx.saved_tensors[: len(ctx.dtypes)], ctx.dtypes, strict=True)
         return None, None, None, *(None if part is None else _scaled(part, factor, dtype) for part, dtype in pairs)
 
 

@@ -4,7 +4,8 @@ Shapes: scores (N, C), target bool (N, C), or integers (N,) if each row has one 
 """
 
 import math
-from typing import Any
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from shortlist.links import Link, Sigmoid
 from shortlist.losses.domains import domains
 from shortlist.losses.loss import Loss, softplus
 from shortlist.losses.rows import any_labels, global_rows, label_marks, reduce_coupled, reduce_labels
+from shortlist.operators.slopes import with_slopes
 from shortlist.processes import total, total_logsumexp
 from shortlist.tensors import Reduction, Scores, Target, by_device, one_hot, reduce, working
 
@@ -129,7 +131,8 @@ def label_pair_penalty(log_odds: Tensor, target: Target, *, reduction: Reduction
     scale = 2 / (classes * (classes - 1))
     if fused("pairs", log_odds):
         return reduce(pair_sums(log_odds, target, scale), reduction)
-    rows: Tensor = _Pairs.apply(working(log_odds), one_hot(target, classes))  # type: ignore[no-untyped-call]
+    marks = one_hot(target, classes)
+    rows = with_slopes(working(log_odds), partial(_sums_and_slopes, marks), lambda odds: _gaps(odds, marks).gradient)
     return reduce_labels(rows * scale, reduction, log_odds)
 
 
@@ -148,29 +151,41 @@ class LabelPairPenalty(Loss):
         return Sigmoid()
 
 
-class _Pairs(torch.autograd.Function):
+class _Gaps(NamedTuple):
+    """The pairs of present and absent labels.
+
+    Args:
+        row: the row of each present label, int64 (P,).
+        gaps: odds of each label minus those of the present one, (P, C); -inf for labels that are present.
+        slopes: the logistic function of that.
+        gradient: of Σ softplus(gaps) in the odds, (N, C).
+    """
+
+    row: Tensor
+    gaps: Tensor
+    slopes: Tensor
+    gradient: Tensor
+
+
+def _gaps(odds: Tensor, marks: Tensor) -> _Gaps:
+    row, label = by_device(PLACES, marks)(marks)
+    own = odds[row, label]
+    # Present labels at -inf: they are compared with absent ones only.
+    rivals = odds.index_put((row, label), odds.new_tensor(-torch.inf))
+    gaps = rivals.index_select(0, row).sub_(own.unsqueeze(1))
+    ruled_out = own == -torch.inf
+    if ruled_out.any():  # rivals at -inf cost nothing, even beside a present label that is there too
+        gaps.masked_fill_(ruled_out.unsqueeze(1) & (rivals.index_select(0, row) == -torch.inf), -torch.inf)
+    slopes = torch.sigmoid(gaps)
+    gradient = torch.zeros_like(odds).index_add_(0, row, slopes)
+    gradient[row, label] = -slopes.sum(1)
+    return _Gaps(row, gaps, slopes, gradient)
+
+
+def _sums_and_slopes(marks: Tensor, odds: Tensor, _: bool) -> tuple[Tensor, Tensor]:
     """Σ over (present, absent) pairs of softplus(odds_absent - odds_present), per row, with its gradient in one go."""
-
-    @staticmethod
-    def forward(ctx: Any, odds: Tensor, marks: Tensor) -> Tensor:
-        row, label = by_device(PLACES, marks)(marks)
-        own = odds[row, label]
-        # Present labels at -inf: they are compared with absent ones only.
-        rivals = odds.index_put((row, label), odds.new_tensor(-torch.inf))
-        gaps = rivals.index_select(0, row).sub_(own.unsqueeze(1))
-        ruled_out = own == -torch.inf
-        if ruled_out.any():  # rivals at -inf cost nothing, even beside a present label that is there too
-            gaps.masked_fill_(ruled_out.unsqueeze(1) & (rivals.index_select(0, row) == -torch.inf), -torch.inf)
-        slopes = torch.sigmoid(gaps)
-        gradient = torch.zeros_like(odds).index_add_(0, row, slopes)
-        gradient[row, label] = -slopes.sum(1)
-        ctx.save_for_backward(gradient)
-        return odds.new_zeros(len(odds)).index_add_(0, row, _sum_of_softplus(gaps, slopes))
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        (slopes,) = ctx.saved_tensors
-        return slopes * gradient[:, None], None
+    row, gaps, slopes, gradient = _gaps(odds, marks)
+    return odds.new_zeros(len(odds)).index_add_(0, row, _sum_of_softplus(gaps, slopes)), gradient
 
 
 def _places_torch(marks: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,5 +1,7 @@
 """The sparse-top loss, for one label or k labels per row (thesis, section 6.2)."""
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -21,7 +23,8 @@ from shortlist.losses.rows import (
     single_labels,
     soft_target,
 )
-from shortlist.operators.sparse_top import project
+from shortlist.operators.slopes import with_slopes
+from shortlist.operators.sparse_top import onto_own_totals, project
 from shortlist.tensors import Reduction, Scores, Target, is_single_label, one_hot, pick, working
 
 
@@ -95,21 +98,27 @@ def _soft_row_losses(scores: Scores, shares: Tensor) -> Tensor:
 
 def _row_losses(scores: Scores, marks: Tensor) -> Tensor:
     """The loss of each row, (N,)."""
-    number = marks.sum(1, keepdim=True)
-    trivial = (number == 0) | (number == scores.shape[1])
     if scores.shape[1] == 1:
         return (0 * scores).sum(1)
+    return with_slopes(scores, partial(_terms_and_gap, marks), partial(_gap, marks))
+
+
+def _terms_and_gap(marks: Tensor, scores: Scores, _: bool) -> tuple[Tensor, Tensor]:
+    """The loss of each row, (N,), and its gradient ``q - target``: q and λ are constants, by the envelope theorem."""
+    number = marks.sum(1, keepdim=True)
+    trivial = (number == 0) | (number == scores.shape[1])
     target_probs = marks.to(scores.dtype)
-    with torch.no_grad():
-        probs, shifted = project(scores, torch.where(trivial, 1, number).to(scores.dtype))
-        probs = torch.where(trivial, target_probs, probs)
-    # In this form each term is at least 0, so nothing cancels. q and λ are constants, by the envelope theorem; the term added
-    # to the shifted scores is 0 and carries the gradient; those at -inf, from which nothing can be subtracted, carry their own.
-    shifted = torch.where(scores == -torch.inf, scores, shifted + (scores - scores.detach()))
+    probs, shifted = project(scores, torch.where(trivial, 1, number).to(scores.dtype))
+    probs = torch.where(trivial, target_probs, probs)
     gap = probs - target_probs
-    # Without a gap the cost is 0 however low the score, even at -inf.
+    # In this form each term is at least 0, so nothing cancels. Without a gap the cost is 0 however low the score, even at -inf.
     terms = torch.where(gap == 0, 0.0, gap * (shifted - (probs + target_probs) / 2))
-    return terms.sum(1)
+    return terms.sum(1), gap
+
+
+def _gap(marks: Tensor, scores: Scores) -> Tensor:
+    """The same gradient, as a function of the scores with a gradient of its own."""
+    return onto_own_totals(scores, marks.sum(1, keepdim=True).to(scores.dtype)) - marks.to(scores.dtype)
 
 
 class SparseTopLoss(Loss):

@@ -9,7 +9,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+from torch.nn.functional import pad
+
+from shortlist.kernels.derivatives import differentiates_again
 
 
 def count_probs(happens: Tensor, fails: Tensor, most: int) -> Tensor:
@@ -20,7 +22,7 @@ def count_probs(happens: Tensor, fails: Tensor, most: int) -> Tensor:
         fails: one minus that, given separately because the subtraction would lose small numbers.
         most: the largest number of events; beyond C the probability is 0.
     """
-    found: Tensor = _CountProbs.apply(happens, fails, most)  # type: ignore[no-untyped-call]
+    found: Tensor = _CountProbs.apply(torch.stack([fails, happens]), most)  # type: ignore[no-untyped-call]
     return found
 
 
@@ -28,24 +30,43 @@ class _CountProbs(torch.autograd.Function):
     """Products of fewer and longer polynomials at each level, (powers, N, factors); backward reverses the levels."""
 
     @staticmethod
-    def forward(ctx: Any, happens: Tensor, fails: Tensor, most: int) -> Tensor:
-        levels = [torch.stack([fails, happens])]  # powers first: each is one contiguous matrix
+    def forward(ctx: Any, factors: Tensor, most: int) -> Tensor:
+        levels = [factors]  # powers first: each is one contiguous matrix
         while levels[-1].shape[2] > 1:
             levels.append(_multiplied(levels[-1], most))
         ctx.save_for_backward(*levels)
-        found = levels[-1][: most + 1, :, 0]
-        return torch.nn.functional.pad(found, (0, 0, 0, most + 1 - len(found)))
+        ctx.most = most
+        return _as_long_as(most + 1, levels[-1])[:, :, 0]
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         *levels, last = ctx.saved_tensors
+        if differentiates_again():
+            factors = ctx.saved_tensors[0]
+            return torch.autograd.grad(_products(factors, ctx.most), factors, gradient, create_graph=True)[0], None
         slope = torch.zeros_like(last)
         known = min(len(last), len(gradient))
         slope[:known, :, 0] = gradient[:known]
         for level in reversed(levels):
             slope = _slope_below(level, slope)
-        return slope[1], slope[0], None
+        return slope, None
+
+
+def _products(factors: Tensor, most: int) -> Tensor:
+    """What the function above computes, by operations that torch differentiates: for second derivatives."""
+    while factors.shape[2] > 1:
+        degree, _, number = factors.shape
+        left, right, odd = factors.split([number // 2, number // 2, number % 2], dim=2)
+        powers = min(2 * degree - 1, most + 1)
+        terms = [_as_long_as(powers, left[power] * right, power) for power in range(min(degree, powers))]
+        factors = torch.cat([torch.stack(terms).sum(0), _as_long_as(powers, odd)], dim=2)
+    return _as_long_as(most + 1, factors)[:, :, 0]
+
+
+def _as_long_as(powers: int, values: Tensor, above: int = 0) -> Tensor:
+    """Polynomials with this many coefficients, times the power ``above`` of u: higher ones are left out, missing ones are 0."""
+    values = values[: powers - above]
+    return pad(values, (0, 0, 0, 0, above, powers - above - len(values)))
 
 
 def _multiplied(factors: Tensor, most: int) -> Tensor:

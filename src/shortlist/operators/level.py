@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 from shortlist.checks import one_of
 from shortlist.tensors import Scores, uncompiled
@@ -31,6 +32,7 @@ class Law(NamedTuple):
     quantile: Callable[[float], float]
     shares: Callable[[Tensor, Tensor], Tensor]  # (x, out) → F'(x) / Σ F' of each row, even if all of them underflow
     sums: Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]  # (x, work), both overwritten → ΣF, ΣF', ΣF'' of each row
+    log_slope: Callable[[Tensor], Tensor]  # log F'(x), up to a constant, by operations that torch differentiates
 
 
 # exp2 is torch's fastest exponential on the CPU.
@@ -68,13 +70,28 @@ def _logistic_sums(x: Tensor, work: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return count, slope, slope - 2 * weights.mul_(p).sum(1, keepdim=True)
 
 
+def _normal_log_slope(x: Tensor) -> Tensor:
+    return -x * x
+
+
+def _logistic_log_slope(x: Tensor) -> Tensor:
+    return logsigmoid(x) + logsigmoid(-x)
+
+
 def _logit(p: float) -> float:
     return math.log(p) - math.log1p(-p)
 
 
 LAWS = {
-    "normal": Law(math.sqrt(2), math.sqrt(0.5), lambda p: NormalDist().inv_cdf(p) / math.sqrt(2), _normal_shares, _normal_sums),
-    "logistic": Law(1.0, math.pi / math.sqrt(3), _logit, _logistic_shares, _logistic_sums),
+    "normal": Law(
+        math.sqrt(2),
+        math.sqrt(0.5),
+        lambda p: NormalDist().inv_cdf(p) / math.sqrt(2),
+        _normal_shares,
+        _normal_sums,
+        _normal_log_slope,
+    ),
+    "logistic": Law(1.0, math.pi / math.sqrt(3), _logit, _logistic_shares, _logistic_sums, _logistic_log_slope),
 }
 
 

@@ -1,16 +1,17 @@
 """The k-th largest score of a row, smoothed without sampling."""
 
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor
-from torch.autograd.function import FunctionCtx, once_differentiable
 
 from shortlist.checks import one_of
 from shortlist.kernels.choice import fused
 from shortlist.operators.arguments import check_level, negligible
+from shortlist.operators.kth import kth_value
 from shortlist.operators.level import LAWS, Law, Noise, law_of, solve_level
-from shortlist.tensors import Scores, by_device, row_blocks, uncompiled, working
+from shortlist.operators.slopes import with_slopes
+from shortlist.tensors import Scores, by_device, row_blocks, working
 
 # Entries processed at once: on the CPU a block and its temporaries stay in the cache; on a GPU one block is best.
 ENTRIES_AT_ONCE = {"cpu": 2**19, "any": 2**62}
@@ -44,41 +45,37 @@ def soft_top_value(scores: Scores, k: int, epsilon: float = 1.0, *, noise: Noise
         return soft_level_rows(scores, k, epsilon, one_of(*LAWS)("noise", noise))
     scores = working(scores)
     if negligible(epsilon, scores.dtype):
-        return scores.topk(k, dim=1).values[:, -1]
-    value: Tensor = _soft_top(scores, k - 0.5, epsilon, law_of(noise))
-    return value
+        return kth_value(scores, k)
+    return _soft_top(scores, k - 0.5, epsilon, law_of(noise))
 
 
-@uncompiled
 def _soft_top(scores: Scores, total: float, epsilon: float, law: Law) -> Tensor:
-    value: Tensor = _SoftTop.apply(scores, total, epsilon, law)  # type: ignore[no-untyped-call]
-    return value
+    return with_slopes(scores, partial(_solved, total, epsilon, law), partial(_shares, total, epsilon, law))
 
 
-class _SoftTop(torch.autograd.Function):
-    """Forward solves for the level; backward uses the implicit function theorem."""
-
-    @staticmethod
-    def forward(ctx: FunctionCtx, scores: Scores, total: float, epsilon: float, law: Law) -> Tensor:
-        unit = epsilon * law.unit
-        level = scores.new_empty(len(scores), 1)
-        weights = torch.empty_like(scores) if ctx.needs_input_grad[0] else None  # type: ignore[attr-defined]
-        work = None
-        for rows in row_blocks(len(scores), scores.shape[1], by_device(ENTRIES_AT_ONCE, scores)):
-            part = scores[rows]
-            work = scores.new_empty(3, *part.shape) if work is None else work[:, : len(part)]
-            masked = (part == -torch.inf).sum(1, keepdim=True) > part.shape[1] - total  # fewer than k classes are not
-            part = torch.div(part, unit, out=work[2]).masked_fill_(masked, 0.0)
-            found = solve_level(part, total, law, work=work[:2])
-            torch.mul(found, unit, out=level[rows]).masked_fill_(masked, -torch.inf)
-            if weights is not None:
-                law.shares(part.sub_(found), weights[rows]).masked_fill_(masked, 0.0)
+def _solved(total: float, epsilon: float, law: Law, scores: Scores, wanted: bool) -> tuple[Tensor, Tensor | None]:
+    """The levels, (N,), and the gradient in the scores by the implicit function theorem, if it is wanted."""
+    unit = epsilon * law.unit
+    level = scores.new_empty(len(scores), 1)
+    weights = torch.empty_like(scores) if wanted else None
+    work = None
+    for rows in row_blocks(len(scores), scores.shape[1], by_device(ENTRIES_AT_ONCE, scores)):
+        part = scores[rows]
+        work = scores.new_empty(3, *part.shape) if work is None else work[:, : len(part)]
+        lost = part.amax(1, keepdim=True).isnan()
+        masked = (part == -torch.inf).sum(1, keepdim=True) > part.shape[1] - total  # fewer than k classes are not
+        unsolved = lost | masked
+        part = torch.div(part, unit, out=work[2]).masked_fill_(unsolved, 0.0)
+        found = solve_level(part, total, law, work=work[:2])
+        torch.mul(found, unit, out=level[rows]).masked_fill_(masked, -torch.inf).masked_fill_(lost, torch.nan)
         if weights is not None:
-            ctx.save_for_backward(weights)
-        return level.squeeze(1)
+            law.shares(part.sub_(found), weights[rows]).masked_fill_(unsolved, 0.0).masked_fill_(lost, torch.nan)
+    return level.squeeze(1), weights
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        (weights,) = ctx.saved_tensors
-        return weights * gradient[:, None], None, None, None
+
+def _shares(total: float, epsilon: float, law: Law, scores: Scores) -> Tensor:
+    """The same gradient, as a function of the scores with a gradient of its own."""
+    level = _soft_top(scores, total, epsilon, law)[:, None]
+    masked, ruled_out = level == -torch.inf, scores == -torch.inf
+    x = torch.where(masked | ruled_out, 0.0, (scores - level) / (epsilon * law.unit))
+    return law.log_slope(x).masked_fill(ruled_out & ~masked, -torch.inf).softmax(1).masked_fill(masked, 0.0)

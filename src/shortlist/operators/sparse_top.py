@@ -41,7 +41,7 @@ def sparse_top(scores: Scores, k: float | Tensor) -> Tensor:
         return project_rows(scores, total)
     scores = working(scores)
     if isinstance(total, Tensor):
-        return _onto_own_totals(scores, total)
+        return onto_own_totals(scores, total)
     rounded = float(torch.tensor(total, dtype=scores.dtype))
     if rounded in (0, scores.shape[1]):
         return torch.full_like(scores, float(rounded > 0)) + (scores - scores).nan_to_num()
@@ -49,7 +49,7 @@ def sparse_top(scores: Scores, k: float | Tensor) -> Tensor:
     return projected
 
 
-def _onto_own_totals(scores: Scores, totals: Tensor) -> Tensor:
+def onto_own_totals(scores: Scores, totals: Tensor) -> Tensor:
     """The projection of each row onto its own total, (N, 1) from 0 to C."""
     none, everything = totals == 0, totals == scores.shape[1]
     inside = torch.where(none | everything, scores.shape[1] / 2, totals)
@@ -80,10 +80,13 @@ def _checked_totals(scores: Scores, k: Tensor) -> Tensor:
 
 class _SparseTop(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, scores: Scores, totals: Tensor) -> Tensor:
+    def forward(scores: Scores, totals: Tensor) -> Tensor:
         projected: Tensor = project(scores, totals)[0]
-        ctx.save_for_backward(projected)
         return projected
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(output)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
