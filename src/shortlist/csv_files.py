@@ -41,6 +41,13 @@ def csv_first_row(path: str | Path) -> bytes:
     return lines[1] if len(lines) > 1 else b""
 
 
+def csv_names(path: str | Path) -> list[str]:
+    """The names of the columns of a CSV file, as its first line that is not empty has them."""
+    delimiter = csv_delimiter(csv_header(path), row=csv_first_row(path))
+    with Path(path).open(encoding="utf-8-sig", errors="replace", newline="") as text:
+        return next(filter(None, csv.reader(text, delimiter=delimiter)), [])
+
+
 def csv_delimiter(header: bytes, usual: str = ",", row: bytes = b"") -> str:
     r"""The delimiter that a line of names shows: the usual one if it occurs, else the most frequent of comma, tab, semicolon.
 

@@ -203,6 +203,17 @@ def test_files_of_different_rows_are_told_apart(run, tmp_path):
         assert note in outcome.err
 
 
+def test_the_same_rows_in_another_order_are_the_same_whatever_their_ids_look_like(run, tmp_path):
+    one = draw(100)
+    order = torch.randperm(100, generator=torch.Generator().manual_seed(0))
+    for name in ("photo {}", "10034{:03d}"):
+        ids = [name.format(row) for row in range(100)]
+        Predictions(one.scores, one.target, one.classes, "softmax", ids).save(tmp_path / "one.npz")
+        turned = Predictions(one.scores[order], one.target[order], one.classes, "softmax", [ids[row] for row in order])
+        turned.save(tmp_path / "turned.npz")
+        assert "different rows" not in run("evaluate", "one.npz", "turned.npz", "--rule", "top-k:2").err
+
+
 def test_several_files_take_their_calibration_files_in_order(run, fails, old, new):
     arguments = ("evaluate", new, old, "--rule", "lac:0.1", "--json")
     both = strict_json(run(*arguments, "--calibration", old, "--calibration", new).out)

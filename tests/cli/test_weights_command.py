@@ -200,3 +200,20 @@ def test_weights_have_the_decimal_comma_of_the_scores(run, tmp_path):
     assert outcome.code == 0, outcome.err
     then = run("sets", "new.csv", "-c", "out.csv", *KEYS, "--weights-key", "weight", "--rule", "lac:0.1", "--out", "s.csv")
     assert then.code == 0, then.err
+
+
+def test_features_are_found_under_names_that_hold_the_delimiter(run, tmp_path):
+    weights = {}
+    for suffix in ("csv", "parquet"):
+        for name, seed, shift in (("old", 0, 0.0), ("new", 1, 1.0)):
+            path = table(tmp_path / f"{name}.{suffix}", 600, seed, shift=shift)
+            frame = pd.read_csv(path) if suffix == "csv" else pd.read_parquet(path)
+            frame = frame.rename(columns={"x_0": 'x_1,"moved"'})
+            frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path)
+        given = ("weights", f"new.{suffix}", "-c", f"old.{suffix}", "--by", "inputs", "--features-key", "x_*", "--least", "1")
+        outcome = run(*given, *KEYS, "--out", f"out.{suffix}")
+        assert outcome.code == 0, outcome.err
+        out = tmp_path / f"out.{suffix}"
+        weights[suffix] = (pd.read_csv(out) if suffix == "csv" else pd.read_parquet(out))["weight"].to_numpy()
+    assert np.ptp(weights["parquet"]) > 0.5
+    np.testing.assert_allclose(weights["csv"], weights["parquet"])

@@ -2,6 +2,7 @@
 
 import html
 import math
+import warnings
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -101,6 +102,13 @@ def test_frame_has_the_columns_of_points_whether_or_not_there_is_anything_to_sho
 @pytest.mark.parametrize("kind", DISPLAYS)
 def test_a_display_of_nothing_draws_empty_axes(kind):
     assert kind([]).plot().get_xlabel()
+
+
+def test_names_in_any_script_are_drawn_on_the_page_without_a_warning(single):
+    both = [single, measured(name="線杉松")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "線杉松" in themed_svg(SizeHistogram(both))
 
 
 def test_size_histogram_counts_the_sets(single):

@@ -91,7 +91,7 @@ def _difference(first: Predictions, second: Predictions) -> str:
     if len(first) != len(second):
         return f"{len(second):,} and {len(first):,}"
     target = second.target
-    if _named(first) and _named(second):
+    if (_named(first) and _named(second)) or _reordered(first, second):
         places = {name: row for row, name in enumerate(second.ids or ())}
         order = [places[name] for name in first.ids or () if name in places]
         if len(order) < len(first):
@@ -110,6 +110,11 @@ def _difference(first: Predictions, second: Predictions) -> str:
         return ""
     relabelled = int((first.target != target).reshape(len(first), -1).any(1).sum())
     return f"{relabelled:,} of {len(first):,} have other labels" if relabelled else ""
+
+
+def _reordered(first: Predictions, second: Predictions) -> bool:
+    """Whether two files have the same ids, numbers or not, in another order."""
+    return first.ids != second.ids and set(first.ids or ()) == set(second.ids or ())
 
 
 def _named(predictions: Predictions) -> bool:

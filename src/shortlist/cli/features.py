@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from shortlist.cli.counting import array_of
 from shortlist.cli.prepare import Reading
-from shortlist.csv_files import csv_delimiter, csv_first_row, csv_header
+from shortlist.csv_files import csv_names
 from shortlist.errors import InputError
 from shortlist.predictions import Predictions
 from shortlist.tensors import Array
@@ -59,7 +59,5 @@ def _column_names(path: Path) -> list[str]:
         found: list[str] = pq.read_schema(path).names
         return found
     if path.suffix.lower() == ".csv":
-        header = csv_header(path)
-        text = header.decode("utf-8-sig", "replace").rstrip("\r\n")
-        return [name.strip(' "') for name in text.split(csv_delimiter(header, row=csv_first_row(path)))]
+        return csv_names(path)
     raise InputError(f"{path}: {OPTION}: expected columns of a .csv or .parquet file, or an array of .npz or .safetensors")

@@ -1,6 +1,7 @@
 """The style of plots, in files and in a page with a light and a dark theme."""
 
 import io
+import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -69,7 +70,9 @@ def themed_svg(display: Any) -> str:
     """A display as an SVG element whose colours are the page's variables, so that it follows light and dark themes."""
     import matplotlib
 
-    with matplotlib.rc_context(SETTINGS):
+    with matplotlib.rc_context(SETTINGS), warnings.catch_warnings():
+        # Text stays text, in a font of the reader: matplotlib's own, which only measures it, need not have every letter.
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         figure: Figure = display.plot(detached_axes(*getattr(display, "size_in_inches", (WIDTH, HEIGHT)))).figure
         out = io.StringIO()
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
