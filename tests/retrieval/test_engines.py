@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import operator
 import random
 from decimal import Decimal, localcontext
 from pathlib import Path
@@ -164,3 +165,25 @@ def test_rankings_of_nearly_certain_rows_are_those_of_exact_arithmetic(tmp_path,
             found = [result.row for result in index.search(text, 25, engine=engine)]
             assert found == expected[: len(found)], text
             assert len(found) == 25, text
+
+
+@pytest.mark.parametrize("engine", ["arrow", "duckdb"])
+@pytest.mark.parametrize(("link", "dtype"), [*itertools.product(["identity", "sigmoid"], [torch.float32, torch.float64])])
+def test_a_row_whose_probability_is_the_threshold_is_neither_above_nor_below_it(tmp_path, link, dtype, engine):
+    """Many rows share each probability: those that do not meet a condition must not take the places of others."""
+    if engine == "duckdb":
+        pytest.importorskip("duckdb")
+    hundredths, other = np.repeat(np.arange(1, 100), 3), np.tile([0.3, 0.5, 0.7], 99)
+    probs = np.stack([hundredths / 100, other], 1)
+    scores = torch.from_numpy(probs if link == "identity" else np.log(probs / (1 - probs))).to(dtype)
+    index = Index.build(Predictions(scores, classes=["a", "b"], link=link), tmp_path / "index")
+    signs = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
+    for threshold, (sign, compare) in itertools.product((5, 7, 16, 29, 55, 93), signs.items()):
+        met = np.flatnonzero(compare(hundredths, threshold))
+        assert [found.row for found in index.search(f"a {sign} {threshold}%", 1000, engine=engine)] == met.tolist()
+        best = sorted(met.tolist(), key=lambda row: (-other[row], row))[:2]
+        found = index.search(f"b and a {sign} {threshold / 100}", 2, engine=engine)
+        assert [each.row for each in found] == best, (threshold, sign)
+    before = [found.row for found in index.search("a >= 0.16", 1000)]
+    index.compact()
+    assert [found.row for found in index.search("a >= 0.16", 1000)] == before

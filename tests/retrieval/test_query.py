@@ -6,10 +6,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 
 from shortlist.errors import InputError
 from shortlist.retrieval.query import Query, Reason
+from shortlist.retrieval.tree import side_of
 from tests.references import retrieval as reference
 from tests.retrieval.drawn import queries
 
@@ -215,3 +217,25 @@ def test_queries_are_values():
 def test_labels_are_a_list_of_names():
     with pytest.raises(InputError, match="classes: expected a list of names, got 'abc'"):
         Query.parse("a and b", "abc")
+
+
+@pytest.mark.parametrize(
+    "probs", [np.arange(1, 1000) / 1000, 1 - 10.0 ** -np.arange(2.0, 15), 10.0 ** -np.arange(2.0, 300, 7)], ids=str
+)
+def test_a_row_is_on_neither_side_of_its_own_probability(probs):
+    """Whatever the expression that gave its log odds."""
+    for odds in (np.log(probs / (1 - probs)), torch.logit(torch.from_numpy(probs)).numpy(), np.log(probs) - np.log1p(-probs)):
+        for place, threshold in enumerate(probs):
+            expected = np.sign(np.round((probs - threshold) / threshold / (1 - threshold), 9))
+            assert (side_of(threshold, odds) == expected).all()
+            assert expected[place] == 0
+
+
+def test_float32_stands_for_the_number_that_was_meant():
+    written = np.array([0.16, 0.1600001], np.float32).astype(np.float64)
+    odds = np.log(written / (1 - written))
+    assert side_of(0.16, odds, single=True).tolist() == [0, 1]
+    assert side_of(0.16, odds).tolist() == [-1, 1]  # in float64 it is a smaller number
+    assert side_of(0.16, np.log(0.16 / 0.84) * np.ones(1, np.float32)).tolist() == [0]  # a score in float32
+    assert side_of(1 - 1e-9, np.array([np.inf, 40.0, 20.0]), single=True).tolist() == [1, 1, -1]  # float32 has 1 there
+    assert side_of(1e-50, np.array([-np.inf]), single=True).tolist() == [-1]  # and 0 there

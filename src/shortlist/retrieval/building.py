@@ -14,7 +14,7 @@ import torch
 
 from shortlist.errors import InputError
 from shortlist.files import flush
-from shortlist.links import Sigmoid
+from shortlist.links import Identity, Sigmoid
 from shortlist.predictions import Predictions
 from shortlist.predictions.checks import check_storable
 from shortlist.retrieval.columns import THUMBNAIL, Columns, Kinds, Thumbnails, column_arrays
@@ -148,7 +148,9 @@ def write_segment(
         progress: callback, called with the number of rows written so far.
     """
     classes = predictions.num_classes
-    with SegmentWriter(folder, name, classes, columns=columns.kinds, exact=_exact_type(predictions)) as writer:
+    with SegmentWriter(
+        folder, name, classes, columns=columns.kinds, exact=_exact_type(predictions), single=_is_single(predictions)
+    ) as writer:
         done = 0
         for block in _blocks(predictions):
             places = range(done, done + len(block))
@@ -173,6 +175,11 @@ def _exact_type(predictions: Predictions) -> "np.dtype[Any]":
     """float32 if it holds the log odds without loss, as for a sigmoid of float32 scores; otherwise float64."""
     lossless = isinstance(predictions.link, Sigmoid) and predictions.without_rows().scores.dtype != torch.float64
     return np.dtype(np.float32 if lossless else np.float64)
+
+
+def _is_single(predictions: Predictions) -> bool:
+    """Whether the rows come with probabilities in float32: 0.16 is then not quite the number that was meant."""
+    return isinstance(predictions.link, Identity) and predictions.without_rows().scores.dtype == torch.float32
 
 
 def _blocks(predictions: Predictions) -> Iterator[Predictions]:

@@ -92,7 +92,7 @@ def compacted(snapshot: Snapshot, progress: Callable[[int], None] | None) -> Man
     kinds = [segment.odds_type for segment in snapshot.segments]
     exact = np.dtype(np.float64 if np.dtype(np.float64) in kinds else np.float32)
     with new_files(snapshot.folder) as folder:
-        with SegmentWriter(folder, name, len(manifest.classes), columns=columns, exact=exact) as writer:
+        with SegmentWriter(folder, name, len(manifest.classes), columns=columns, exact=exact, single=snapshot.single) as writer:
             for table in _blocks(_kept_groups(snapshot, exact), group_rows(len(manifest.classes))):
                 kept = {column: table.column(column).combine_chunks() for column in columns}
                 ids = table.column("id").combine_chunks()

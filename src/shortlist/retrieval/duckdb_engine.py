@@ -52,10 +52,13 @@ class _Connection:
             self.source = f"(SELECT * FROM {self.source} WHERE row NOT IN (SELECT row FROM deleted_rows)) AS kept"
 
     def best(self, n: int) -> list[tuple[int, float]]:
-        """Row numbers and scores of the n best rows, and of all that rounding may have put behind them."""
+        """Row numbers and scores of the n best rows that are decided, and of all that rounding may have put behind them."""
         asked = n + MORE
+        tests = self._close_to_thresholds()
+        # Rows that may be left out later must not take the places of others.
+        source = f"(SELECT * FROM {self.source} WHERE NOT ({tests})) AS decided" if tests else self.source
         while True:
-            found = [(int(row), float(score)) for row, _, score in self._fetched(to_sql(self.query, asked, self.source))]
+            found = [(int(row), float(score)) for row, _, score in self._fetched(to_sql(self.query, asked, source))]
             if len(found) < asked:
                 return found
             worst = found[n - 1][1]
@@ -65,15 +68,15 @@ class _Connection:
 
     def undecided(self) -> set[int]:
         """Rows for which the rounded logarithms do not decide whether they meet a condition."""
-        tests = [
+        tests = self._close_to_thresholds()
+        return {int(row) for (row,) in self._fetched(f"SELECT row FROM {self.source} WHERE {tests}")} if tests else set()
+
+    def _close_to_thresholds(self) -> str:
+        """A test of these rows; empty if there are none."""
+        return " OR ".join(
             f"ABS({yes(label)} - ({math.log(value)!r})) <= {CLOSE * abs(math.log(value)) + CLOSE!r}"
             for label, value in self.query.conditions
             if value > 0
-        ]
-        return (
-            {int(row) for (row,) in self._fetched(f"SELECT row FROM {self.source} WHERE {' OR '.join(tests)}")}
-            if tests
-            else set()
         )
 
     def _fetched(self, sql: str) -> list[Any]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shortlist.errors import InputError
-from shortlist.retrieval.tree import SIGNS, And, Bools, Condition, Count, Label, Node, Not, Of, Or, leaves, meets
+from shortlist.retrieval.tree import SIGNS, And, Bools, Condition, Count, Label, Node, Not, Of, Or, Sides, leaves, meets
 
 Floats: TypeAlias = NDArray[np.float64]
 Truth: TypeAlias = bool | Bools | None  # for all rows, for each row, or unknown before the rows are
@@ -79,7 +79,7 @@ def outcomes(tree: Node, classes: int) -> Outcomes:
     return Outcomes(tuple(found[True]), tuple(found[False]), tuple(found[None]), another)
 
 
-def log_probability(tree: Node, classes: int, log_yes: Any, log_no: Any) -> Floats:
+def log_probability(tree: Node, classes: int, log_yes: Any, log_no: Any, sides: Sides | None = None) -> Floats:
     """Natural logarithm of the probability that a query is true of each row, float64 (n,).
 
     With the columns of all labels, sums have only positive terms and keep all digits. With those of the query alone, the
@@ -90,6 +90,7 @@ def log_probability(tree: Node, classes: int, log_yes: Any, log_no: Any) -> Floa
         classes: the number of labels.
         log_yes: log η of the labels of the query, or of all labels, by position, (n,); -inf is allowed.
         log_no: log(1 - η), likewise.
+        sides: of the thresholds of conditions, int8 (n,), if more is known of them than log η.
 
     >>> probs = np.array([[0.545, 0.071, 0.384]])
     >>> yes, no = (dict(enumerate(np.log(part).T)) for part in (probs, 1 - probs))
@@ -103,14 +104,14 @@ def log_probability(tree: Node, classes: int, log_yes: Any, log_no: Any) -> Floa
         raise InputError(f"log_yes, log_no: expected the columns of labels {list(labels)}, got none of {missing}")
 
     def met(condition: Condition) -> Truth:
-        return meets(condition, log_yes[condition.position])
+        return meets(condition, log_yes[condition.position], sides)
 
-    sides: tuple[list[Floats], list[Floats]] = ([], [])
+    logs: tuple[list[Floats], list[Floats]] = ([], [])
     for label in labels:
-        _add(sides, log_yes[label].astype(np.float64), _truth(tree, label, met))
+        _add(logs, log_yes[label].astype(np.float64), _truth(tree, label, met))
     if len(labels) < classes:
-        _add(sides, _log_of_others(labels, classes, log_yes, log_no), _truth(tree, ANOTHER, met))
-    true, false = (_log_sum(side, rows) for side in sides)
+        _add(logs, _log_of_others(labels, classes, log_yes, log_no), _truth(tree, ANOTHER, met))
+    true, false = (_log_sum(side, rows) for side in logs)
     with np.errstate(divide="ignore"):  # certain of the opposite: log 0
         near_one = np.log1p(-np.minimum(np.exp(false), 1.0))
     return np.where(true > math.log(0.5), near_one, true)

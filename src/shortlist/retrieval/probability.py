@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from shortlist.errors import InputError
 from shortlist.retrieval.plans import All, Constant, If, Literal, QueryPlan, Some, Tally, max_state, parts_of, reversed_bits
-from shortlist.retrieval.tree import Condition, meets
+from shortlist.retrieval.tree import Condition, Sides, meets
 
 Floats: TypeAlias = NDArray[np.float64]
 Columns: TypeAlias = Mapping[int, NDArray[Any]]
@@ -31,13 +31,14 @@ MOST_ROWS, LEAST_ROWS, MOST_VALUES = 8_192, 256, 2**21  # of a block: it stays i
 VANISHING = 1e-200  # below which products might underflow
 
 
-def log_probability(plan: QueryPlan, log_yes: Columns, log_no: Columns) -> Floats:
+def log_probability(plan: QueryPlan, log_yes: Columns, log_no: Columns, sides: Sides | None = None) -> Floats:
     """Natural logarithm of the probability that a plan is true of each row, float64 (n,).
 
     Args:
         plan: with independent parts, from :func:`shortlist.retrieval.expansion.expanded`.
         log_yes: log η of each label that the plan needs, by position, float32 or float64 (n,); -inf is allowed.
         log_no: log(1 - η), likewise.
+        sides: of the thresholds of conditions, int8 (n,), if more is known of them than log η.
 
     >>> either = Some((Literal(0, True), Literal(1, True)))
     >>> probs = np.array([0.5, 0.9])
@@ -57,7 +58,8 @@ def log_probability(plan: QueryPlan, log_yes: Columns, log_no: Columns) -> Float
     with np.errstate(divide="ignore", under="ignore"):  # log 0 = -inf is intended
         for start in range(0, rows, step):
             here = slice(start, start + step)
-            block = _Block({j: log_yes[j][here] for j in used}, {j: log_no[j][here] for j in used}, len(answer[here]))
+            yes, no = ({j: columns[j][here] for j in used} for columns in (log_yes, log_no))
+            block = _Block(yes, no, len(answer[here]), sides=_of_rows(sides, here))
             answer[here] = block.log(plan)
     return answer
 
@@ -83,6 +85,10 @@ def rough_chances(plan: QueryPlan, log_yes: Columns, log_no: Columns, rows: int,
             block = _Block(Rows(log_yes, here), Rows(log_no, here), len(answer[here]), ROUGH)
             answer[here] = block.chance(plan, side)
     return answer
+
+
+def _of_rows(sides: Sides | None, rows: "slice | NDArray[np.int64]") -> Sides | None:
+    return None if sides is None else {key: column[rows] for key, column in sides.items()}
 
 
 @dataclass(frozen=True)
@@ -151,6 +157,7 @@ class _Block:
     log_no: Columns
     rows: int
     numbers: _Numbers = PLAIN
+    sides: Sides | None = None
     known: dict[tuple[int, bool], Floats] = field(default_factory=dict)
 
     def log(self, plan: QueryPlan) -> Floats:
@@ -176,7 +183,8 @@ class _Block:
         lost = np.flatnonzero(yes < VANISHING)
         if len(lost):
             yes_there, no_there = ({j: column[lost] for j, column in part.items()} for part in (self.log_yes, self.log_no))
-            answer[lost] = _Block(yes_there, no_there, len(lost), LOGARITHMS).chance(plan, True)
+            block = _Block(yes_there, no_there, len(lost), LOGARITHMS, _of_rows(self.sides, lost))
+            answer[lost] = block.chance(plan, True)
         return answer
 
     def chance(self, plan: QueryPlan, side: bool) -> Floats:
@@ -192,7 +200,7 @@ class _Block:
             case Constant(value):
                 return np.full(self.rows, one if value == side else zero, self.numbers.kind)
             case Condition(position):
-                return np.where(meets(plan, self.log_yes[position]) == side, one, zero).astype(self.numbers.kind)
+                return np.where(meets(plan, self.log_yes[position], self.sides) == side, one, zero).astype(self.numbers.kind)
             case Literal(position, present):
                 return self._label(position, present == side)
             case If(position, yes, no):

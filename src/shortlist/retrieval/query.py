@@ -18,7 +18,7 @@ from shortlist.retrieval.language import parse
 from shortlist.retrieval.plans import All, Constant, Literal, QueryPlan
 from shortlist.retrieval.probability import Columns, Floats, log_probability
 from shortlist.retrieval.tokens import QueryError
-from shortlist.retrieval.tree import And, Bools, Condition, Count, Label, Node, Not
+from shortlist.retrieval.tree import And, Bools, Condition, Count, Label, Node, Not, Sides
 
 PresentAndAbsent = tuple[tuple[int, ...], tuple[int, ...]]
 
@@ -156,7 +156,7 @@ class Query:
             return None
         return f"{textwrap.shorten(self.text, LONGEST_TEXT, placeholder=' …')}: each row of this index has exactly one label"
 
-    def log_probability(self, log_yes: Columns, log_no: Columns) -> Floats:
+    def log_probability(self, log_yes: Columns, log_no: Columns, sides: Sides | None = None) -> Floats:
         """Natural logarithm of the probability that the query is true of each row, float64 (n,).
 
         Labels are taken as independent given the row, or as exclusive; under that assumption the value is exact. (For
@@ -165,10 +165,20 @@ class Query:
         Args:
             log_yes: log η of the labels of the query, by position, float32 or float64 (n,); -inf is allowed.
             log_no: log(1 - η), likewise.
+            sides: what :meth:`sides` gives, if exact log odds are known; by default conditions are decided by log η.
         """
         if self.exclusive:
-            return exclusive_log_probability(self.tree, len(self.classes), log_yes, log_no)
-        return log_probability(self.plan, log_yes, log_no)
+            return exclusive_log_probability(self.tree, len(self.classes), log_yes, log_no, sides)
+        return log_probability(self.plan, log_yes, log_no, sides)
+
+    def sides(self, odds: NDArray[Any], *, single: bool) -> Sides:
+        """On which side of the thresholds of its conditions the probabilities of rows are.
+
+        Args:
+            odds: exact log odds of all labels, float64 (n, C).
+            single: whether the rows may have been given by their probabilities in float32.
+        """
+        return {pair: trees.side_of(pair[1], odds[:, pair[0]], single=single) for pair in self.conditions}
 
     def undecided(self, log_yes: Columns) -> Bools:
         """Rows for which float32 cannot decide whether they meet a condition of the query; none in float64."""

@@ -86,7 +86,8 @@ def _looked_up(
         if not len(exact.rows):
             continue
         log_yes, log_no = (dict(enumerate(part.T)) for part in logs_of_odds(exact.odds))
-        scores[np.searchsorted(rows, exact.rows)] = query.log_probability(log_yes, log_no)
+        sides = query.sides(exact.odds, single=snapshot.single)
+        scores[np.searchsorted(rows, exact.rows)] = query.log_probability(log_yes, log_no, sides)
         left = np.concatenate([best, few])
         best = left[np.lexsort((left, -scores[left]))[:n]]
         known = held | _places(exact)

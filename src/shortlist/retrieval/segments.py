@@ -8,7 +8,7 @@ rows:
   value on equal logarithms are those of equal log odds (:mod:`shortlist.retrieval.ties`).
 - ``rows-NAME.parquet`` holds the records of the rows: ``row``, ``id``, the columns that were given with the rows (such as
   ``path`` and ``thumbnail``), and ``odds``, the exact log odds of all labels, little-endian float32 or float64 by their number
-  of bytes. Row groups are small.
+  of bytes. Row groups are small. Its schema notes if rows were given by their probabilities in float32.
 
 Pages carry checksums, which are verified when a page is read for the first time, so that damage is noticed.
 """
@@ -46,6 +46,7 @@ MOST_ENTRIES = 2**24  # in such a group: with many labels it has fewer rows
 RECORD_GROUP = 1_024  # rows in a group of the records
 RECORD_BYTES = 2**18  # log odds in such a group, all of which are read for one row: with many labels it has fewer rows
 RECORD_GROUP_WITH_BYTES = 64  # the fewest, and those if a column holds bytes, such as thumbnails
+SINGLE = {b"probabilities": b"float32"}  # in the schema, at the column of log odds
 STORED = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
 # One page for each column of a group, so that its floats can be read at once; older versions of Arrow do so anyway.
 ONE_PAGE = {"max_rows_per_page": SEARCHED_GROUP} if "max_rows_per_page" in inspect.signature(pq.write_table).parameters else {}
@@ -116,12 +117,13 @@ class SegmentWriter:
         labels: number of labels.
         columns: types of the columns that are kept with the rows, by name.
         exact: type of the exact log odds, float32 or float64.
+        single: whether rows were given by their probabilities in float32.
     """
 
-    def __init__(self, folder: Path, name: str, labels: int, *, columns: Kinds, exact: np.dtype[Any]):
+    def __init__(self, folder: Path, name: str, labels: int, *, columns: Kinds, exact: np.dtype[Any], single: bool = False):
         numbers = [pa.field(column(label), pa.float32(), nullable=False) for column in (yes, no) for label in range(labels)]
         keys = [pa.field("row", pa.int64(), nullable=False), pa.field("id", pa.string(), nullable=False)]
-        odds = pa.field("odds", pa.binary(exact.itemsize * labels), nullable=False)
+        odds = pa.field("odds", pa.binary(exact.itemsize * labels), nullable=False, metadata=SINGLE if single else None)
         self.logs_schema = pa.schema([*keys, *numbers])
         self.record_schema = pa.schema([*keys, *(pa.field(*column) for column in columns.items()), odds])
         self.folder, self.name, self.labels, self.exact, self.columns = folder, name, labels, exact, columns
@@ -227,6 +229,11 @@ class Segment:
     def odds_type(self) -> "np.dtype[Any]":
         """The type of the exact log odds."""
         return _odds_type(self._records.schema_arrow.field("odds").type, self.labels)
+
+    @property
+    def single(self) -> bool:
+        """Whether some of its rows were given by their probabilities in float32."""
+        return SINGLE.items() <= (self._records.schema_arrow.field("odds").metadata or {}).items()
 
     def maxima(self, column: str) -> Floats:
         """The largest value of a column in each group, (groups,)."""

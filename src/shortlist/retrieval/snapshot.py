@@ -74,6 +74,11 @@ class Snapshot:
         """Types of the columns that are kept with the rows, by name; a segment may lack some of them."""
         return {name: kind for segment in self.segments for name, kind in segment.columns.items()}
 
+    @property
+    def single(self) -> bool:
+        """Whether some rows were given by their probabilities in float32."""
+        return any(segment.single for segment in self.segments)
+
     def deleted_places(self, segment: Segment, group: int, thread: int = 0) -> RowNumbers:
         """Indices of the deleted rows within a group of the searched file, int64 (m,)."""
         if not len(self.deleted):

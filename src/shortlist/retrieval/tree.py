@@ -24,6 +24,9 @@ SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
 }
 Bools: TypeAlias = NDArray[np.bool_]
+Sides: TypeAlias = Mapping[tuple[int, float], NDArray[np.int8]]  # of a label and a threshold, as `side_of` gives them
+
+ROUNDING = 2.0**-49  # of log odds from 1 on a share, below an amount, by which two computations of them in float64 may differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,23 +145,72 @@ def _text(node: Node, classes: Sequence[str], binding: int) -> str:
             return f"({inside})" if own < binding else inside
 
 
-def meets(condition: Condition, log_yes: NDArray[Any]) -> Bools:
+def side_of(threshold: float, odds: NDArray[Any], *, single: bool = False) -> NDArray[np.int8]:
+    """On which side of a threshold the probability of each row is: 1 above, -1 below, and 0 if it is the threshold.
+
+    It is the threshold if it would be written as the same number: log odds are rounded, so that the last digits of a
+    probability are not in them, and scores or probabilities may have been given in float32, where few decimals are exact.
+
+    Args:
+        threshold: a probability.
+        odds: exact log odds of the rows, float64 (n,), or such as were float32; ±inf for probabilities of 0 and 1.
+        single: whether the rows may have been given by their probabilities in float32.
+
+    >>> probs = np.array([0.7, 0.8, 0.9])
+    >>> side_of(0.8, np.log(probs / (1 - probs)))
+    array([-1,  0,  1], dtype=int8)
+    """
+    own = _log_odds(threshold)
+    found: NDArray[np.int8] = np.greater(odds, own).astype(np.int8) - np.less(odds, own).astype(np.int8)
+    if not math.isfinite(own):
+        return found
+    equal = _are(odds, own) | (odds == float(np.float32(own)))
+    written = float(np.float32(threshold))
+    if single and np.finfo(np.float32).tiny <= written < 1:
+        equal |= _are(odds, _log_odds(written))
+    found[equal] = 0
+    return found
+
+
+def _log_odds(probability: float) -> float:
+    if probability <= 0 or probability >= 1:
+        return -math.inf if probability <= 0 else math.inf
+    return math.log(probability / (1 - probability))
+
+
+def _are(odds: NDArray[Any], own: float) -> Bools:
+    """Whether log odds are these, but for rounding."""
+    near: Bools = np.abs(odds - own) <= ROUNDING * max(1.0, abs(own))
+    return near
+
+
+def meets(condition: Condition, log_yes: NDArray[Any], sides: Sides | None = None) -> Bools:
     """Whether the probability of each row meets a condition.
 
-    The threshold is rounded to the precision of the probabilities, so that log 0.5 stored in float32 meets ``>= 0.5``.
+    From logarithms alone the threshold is rounded to their precision, so that log 0.5 stored in float32 meets ``>= 0.5``.
+
+    Args:
+        condition: what is compared.
+        log_yes: log η of each row.
+        sides: on which side of the threshold it is, where exact log odds tell.
 
     >>> meets(Condition(0, ">", 0.8), np.log([0.7, 0.8, 0.9]))
     array([False, False,  True])
     """
+    answer: Bools
+    if sides is not None:
+        answer = SIGNS[condition.sign](sides[condition.position, condition.threshold], 0)
+        return answer
     threshold = np.asarray(log_threshold(condition), log_yes.dtype)
-    answer: Bools = SIGNS[condition.sign](log_yes, threshold)
+    answer = SIGNS[condition.sign](log_yes, threshold)
     return answer
 
 
 def undecided(condition: Condition, log_yes: NDArray[Any]) -> Bools:
     """Whether the float32 probability of each row is so close to the threshold that the exact one may be on either side.
 
-    Rounding changes a logarithm by at most 2⁻²⁴ of itself; four times that counts as close.
+    Rounding changes a logarithm by at most 2⁻²⁴ of itself; four times that counts as close. So does what :func:`side_of` takes
+    for the threshold: near 1 a probability in float32 is off by up to 2⁻²⁵.
 
     >>> undecided(Condition(0, ">", 0.8), np.log(np.array([0.7, 0.8, 0.9], np.float32)))
     array([False,  True, False])
@@ -166,7 +218,7 @@ def undecided(condition: Condition, log_yes: NDArray[Any]) -> Bools:
     threshold = log_threshold(condition)
     if log_yes.dtype.itemsize > 4 or threshold == -math.inf:
         return np.zeros(log_yes.shape, np.bool_)
-    near: Bools = np.abs(log_yes - np.float32(threshold)) <= 2.0**-22 * abs(threshold) + 2.0**-120
+    near: Bools = np.abs(log_yes - np.float32(threshold)) <= 2.0**-22 * abs(threshold) + 2.0**-23
     return near
 
 
