@@ -4,7 +4,9 @@ A *target* is ``int64 (N,)``, one label a row, or ``bool (N, C)``, any number of
 Checks here look at shapes, dtypes and devices only, so they never wait for a GPU; values are checked where data enters.
 """
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
 from typing import Any, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
@@ -13,6 +15,7 @@ import torch
 from torch import Tensor
 
 from shortlist.errors import InputError
+from shortlist.machine import usable_cores
 
 Scores: TypeAlias = Tensor
 Probs: TypeAlias = Tensor
@@ -241,3 +244,24 @@ def reduce(values: Tensor, reduction: Reduction) -> Tensor:
     if reduction == "none":
         return values
     raise InputError(f"reduction: expected 'mean', 'sum' or 'none', got {reduction!r}")
+
+
+def digest_of(tensors: Mapping[str, Tensor]) -> str:
+    """Digest of tensors on the CPU by name, with their dtypes and shapes: equal for equal bits, whatever their order.
+
+    >>> digest_of({"a": torch.zeros(2), "b": torch.ones(())}) == digest_of({"b": torch.ones(()), "a": torch.zeros(2)})
+    True
+    >>> digest_of({"a": torch.zeros(2)}) == digest_of({"a": -torch.zeros(2)})
+    False
+    """
+    names = sorted(tensors)
+    with ThreadPoolExecutor(usable_cores()) as pool:  # hashing releases the lock of Python
+        parts = pool.map(_bits_digest, (tensors[name] for name in names))
+        found = hashlib.sha256()
+        for name, part in zip(names, parts, strict=True):
+            found.update(f"{name} {shape_of(tensors[name])} ".encode("utf-8", "surrogatepass") + part)
+    return found.hexdigest()[:32]
+
+
+def _bits_digest(tensor: Tensor) -> bytes:
+    return hashlib.sha256(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().data).digest()

@@ -4,9 +4,13 @@ import errno
 import json
 import math
 import os
+import random
+from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 from shortlist.errors import InputError
@@ -200,3 +204,26 @@ def test_prefixes_are_put_before_and_taken_off():
     assert set(without_prefix("net", both)) == {"x"}
     assert without_prefix("nothing", both) == {}
     assert set(without_prefix("best", with_prefix("best", with_prefix("best", inner)))) == {"best.weight", "best.deep.weight"}
+
+
+def test_a_bit_that_changes_anywhere_is_noticed_or_harmless(tmp_path):
+    """A training that went on from another weight would end with other weights, without a word."""
+    path, draw = tmp_path / "a", random.Random(0)
+    save_checkpoint(path, Checkpoint(MOMENT, TENSORS, PLAIN, data="digest", recipe={"name": "tiny"}))
+    before, content = load_checkpoint(path), path.read_bytes()
+    for _ in range(300):
+        place, bit = draw.randrange(len(content)), draw.randrange(8)
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
+        with suppress(InputError):
+            found = load_checkpoint(path)
+            assert replace(found, tensors={}) == replace(before, tensors={})
+            assert found.tensors.keys() == before.tensors.keys()
+            assert all(torch.equal(tensor, before.tensors[name]) for name, tensor in found.tensors.items())
+
+
+def test_a_checkpoint_of_an_earlier_version_has_no_digest(tmp_path):
+    save_checkpoint(tmp_path / "a", Checkpoint(MOMENT, TENSORS, PLAIN))
+    with safe_open(tmp_path / "a", framework="pt") as file:
+        header = {name: text for name, text in file.metadata().items() if name != "digest"}
+    save_file(TENSORS, tmp_path / "b", metadata=header)
+    assert load_checkpoint(tmp_path / "b").state == MOMENT

@@ -44,6 +44,7 @@ def refused(cuts, tmp_path, optimizer, change):
     state, plain = json.loads(header["state"]), json.loads(header["plain"])
     change(state, plain, tensors)
     header |= {"state": json.dumps(state), "plain": json.dumps(plain)}
+    header.pop("digest", None)  # as of a version that wrote none
     save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / "checkpoint.safetensors", header)
     with pytest.raises(InputError) as error:
         run(folder, resume=True, optimizer=optimizer, **SETTINGS)
