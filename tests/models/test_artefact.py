@@ -2,7 +2,9 @@
 
 import json
 import os
+import random
 import stat
+from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
 
@@ -13,7 +15,7 @@ from safetensors.torch import load_file, save_file
 import shortlist
 from shortlist.errors import InputError
 from shortlist.links import SPA, Identity, Isotonic, Platt, Quasibinary, Sigmoid, Softmax
-from shortlist.models.artefact import is_classifier
+from shortlist.models.artefact import is_classifier, load_rule
 from shortlist.models.card import model_card
 from shortlist.models.classifier import Classifier
 from shortlist.models.input_spec import InputSpec
@@ -43,11 +45,15 @@ def saved(tmp_path):
 
 
 def change_config(folder, **changes):
+    """As a person does who has removed the digests."""
     path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    config = json.loads(path.read_text()) | changes
+    config.pop("digests", None)
+    path.write_text(json.dumps(config))
 
 
 def change_tensors(folder, change):
+    change_config(folder)
     tensors = load_file(folder / "model.safetensors")
     change(tensors)
     save_file(tensors, folder / "model.safetensors")
@@ -375,12 +381,14 @@ def test_a_configuration_that_is_cut_short_is_refused(saved):
 
 @pytest.mark.parametrize("names", [{"a": 1}, [1, 2, 3, 4], "abcd"])
 def test_class_names_that_are_no_names_are_refused(names, saved):
+    change_config(saved)
     (saved / "classes.json").write_text(json.dumps(names))
     with pytest.raises(InputError, match=r"classes.json: expected a list of names"):
         Classifier.load(saved)
 
 
 def test_class_names_that_are_given_twice_are_refused(saved):
+    change_config(saved)
     (saved / "classes.json").write_text(json.dumps(["a", "a", "b", "c"]))
     with pytest.raises(InputError, match="'a' more than once"):
         Classifier.load(saved)
@@ -419,6 +427,42 @@ def test_other_tensors_are_refused(change, message, saved):
         Classifier.load(saved)
     assert str(saved) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["config.json", "classes.json", "model.safetensors"])
+def test_a_bit_that_changes_anywhere_is_noticed_or_harmless(name, saved):
+    """Without its digests a classifier loads whose weights, link, rule or class names have changed."""
+    inputs, draw = torch.randn(20, 3, generator=torch.Generator().manual_seed(0)), random.Random(name)
+    before, content = Classifier.load(saved).predict(inputs), (saved / name).read_bytes()
+    for _ in range(60):
+        place, bit = draw.randrange(len(content)), draw.randrange(8)
+        (saved / name).write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
+        with suppress(InputError):
+            found = Classifier.load(saved).predict(inputs)
+            assert found.classes == before.classes
+            for part in ("scores", "probabilities", "sets"):
+                assert torch.equal(getattr(found, part), getattr(before, part))
+
+
+def test_what_was_edited_loads_once_its_digests_are_removed(saved):
+    path = saved / "config.json"
+    path.write_text(path.read_text().replace('"about": {', '"about": {"licence": "CC0"'))
+    with pytest.raises(InputError, match=r"config.json: .*edited.*remove 'digests' from config.json to use it as it is"):
+        Classifier.load(saved)
+    change_config(saved)
+    assert Classifier.load(saved).about == {"licence": "CC0"}
+
+
+@pytest.mark.parametrize(("part", "read"), [("rule.threshold", load_rule), ("network.head.bias", Classifier.load)])
+def test_a_number_that_has_changed_is_named_by_its_part(saved, part, read):
+    config = (saved / "config.json").read_text()
+    change_tensors(saved, lambda tensors: tensors[part].add_(0.01))
+    read(saved)  # as from an earlier version
+    (saved / "config.json").write_text(config)
+    with pytest.raises(
+        InputError, match=rf"model.safetensors: the numbers of its {part.partition('.')[0]} are not what was saved"
+    ):
+        read(saved)
 
 
 @pytest.mark.parametrize("keep", [0, 4, 100, -1])

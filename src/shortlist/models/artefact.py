@@ -1,8 +1,12 @@
-"""A classifier as one folder: weights, configuration, class names and a model card. Reading it runs no code from it."""
+"""A classifier as one folder: weights, configuration, class names and a model card. Reading it runs no code from it.
 
+The configuration holds digests of all but the card: one bit that changes on the disk would give other sets without a word.
+"""
+
+import hashlib
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +24,7 @@ from shortlist.models.factories import GivenNetwork, NetworkNeededError, build_n
 from shortlist.models.input_spec import InputSpec
 from shortlist.models.network import Network
 from shortlist.sets import SetRule, rule_from_record
-from shortlist.tensors import shape_of
+from shortlist.tensors import digest_of, shape_of
 from shortlist.versions import version_of
 from shortlist.words import printable, shown
 
@@ -30,6 +34,7 @@ WEIGHTS, CONFIG, CLASSES, CARD = "model.safetensors", "config.json", "classes.js
 OWN_FILES = (WEIGHTS, CONFIG, CLASSES, CARD)
 OF_RUN, RUN_RECORD = "classifier", "recipe.json"  # what a run calls its classifier, and the file beside it
 PARTS = ("network", "link", "rule")
+DIGESTS = "digests"  # in the configuration: of each part's tensors, of the class names and of the rest of the configuration
 NEEDED = ("backbone", "head", "inputs", "classes", "single_label", "link", "rule", "tensors")
 
 
@@ -40,7 +45,10 @@ def save(classifier: Classifier, path: str | Path) -> None:
     path = Path(path).resolve()
     _check_place(path)
     tensors = _tensors(classifier)
-    config = [f"{json.dumps(name)}: {_json(value)}" for name, value in _config(classifier, tensors).items()]
+    record = _config(classifier, tensors)
+    record[DIGESTS] = {part: digest_of(_below(tensors, f"{part}.")) for part in PARTS}
+    record[DIGESTS] |= {CLASSES: _digest(list(classifier.classes)), CONFIG: _digest_of_config(record)}
+    config = [f"{json.dumps(name)}: {_json(value)}" for name, value in record.items()]
     texts = {CONFIG: "{\n  " + ",\n  ".join(config) + "\n}\n", CLASSES: _json(list(classifier.classes), indent=0) + "\n"}
     texts[CARD] = model_card(classifier)
     if not (path.is_dir() and any(path.iterdir())):
@@ -75,12 +83,13 @@ def load(path: str | Path, device: str | torch.device = "cpu", given: GivenNetwo
     if given is None and config.get("foreign"):
         raise _needs_network(path, config)
     classes = _read_json(path / CLASSES)
+    _check_digest(path, config, CLASSES, _digest(classes))
     number = config["classes"]
     if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
         raise InputError(f"{path / CLASSES}: expected a list of names")
     if len(classes) != number:
         raise InputError(f"{path / CLASSES}: expected {number} names, as {CONFIG} says, got {len(classes)}")
-    tensors = _read_tensors(path / WEIGHTS, config)
+    tensors = _read_tensors(path, config, PARTS)
     with _damage_named(path):
         inputs = InputSpec.from_record(config["inputs"])
         network = None if given is not None else _named_network(config, inputs)
@@ -98,7 +107,7 @@ def load_rule(path: str | Path) -> SetRule | None:
     config = _read_config(path)
     if config["rule"] is None:
         return None
-    tensors = _read_tensors(path / WEIGHTS, config)
+    tensors = _read_tensors(path, config, ("rule",))
     with _damage_named(path):
         return rule_from_record(config["rule"], _below(tensors, "rule."))
 
@@ -276,7 +285,31 @@ def _read_config(path: Path) -> dict[str, Any]:
     absent = [name for name in NEEDED if name not in config]
     if absent:
         raise InputError(f"{path / CONFIG}: the file is damaged, {absent[0]!r} is missing")
+    _check_digest(path, config, CONFIG, _digest_of_config(config))
     return config
+
+
+def _digest(value: Any) -> str:
+    """Digest of a JSON value, however it is laid out."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _digest_of_config(config: dict[str, Any]) -> str:
+    """Digest of a configuration, but for its digests."""
+    return _digest(json.loads(json.dumps({name: value for name, value in config.items() if name != DIGESTS})))
+
+
+def _check_digest(path: Path, config: dict[str, Any], part: str, found: str) -> None:
+    """Raise an error if a file, or a part of the weights, is not as it was saved; earlier versions wrote no digests."""
+    if DIGESTS not in config:
+        return
+    known = config[DIGESTS]
+    if not isinstance(known, dict) or known.get(part) != found:
+        name, what = (WEIGHTS, f"the numbers of its {part} are") if part in PARTS else (part, "its content is")
+        raise InputError(
+            f"{path / name}: {what} not what was saved: the file is damaged or was edited: put back the one that was saved, or "
+            f"remove {DIGESTS!r} from {CONFIG} to use it as it is"
+        )
 
 
 def _interrupted(path: Path) -> str:
@@ -293,8 +326,9 @@ def _read_json(path: Path) -> Any:
         raise InputError(f"{path}: expected JSON: {error}") from error
 
 
-def _read_tensors(path: Path, config: dict[str, Any]) -> dict[str, Tensor]:
-    wanted = config["tensors"]
+def _read_tensors(folder: Path, config: dict[str, Any], checked: Sequence[str]) -> dict[str, Tensor]:
+    """All tensors; those of the parts that are to be checked are as they were saved."""
+    path, wanted = folder / WEIGHTS, config["tensors"]
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
@@ -305,6 +339,8 @@ def _read_tensors(path: Path, config: dict[str, Any]) -> dict[str, Tensor]:
     if missing is not None:
         name = missing if isinstance(missing, str) else shown(missing)
         raise InputError(f"{path}: expected the tensors that {CONFIG} lists; {name} is missing")
+    for part in checked if DIGESTS in config else ():
+        _check_digest(folder, config, part, digest_of(_below(tensors, f"{part}.")))
     _check_weights(tensors, f"{path}", foreign=bool(config.get("foreign")))
     return tensors
 
