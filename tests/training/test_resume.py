@@ -246,7 +246,7 @@ def copy_with_own_recipe(source, path):
     save_checkpoint(path, dataclasses.replace(load_checkpoint(source), recipe=load_checkpoint(path).recipe))
 
 
-@pytest.mark.parametrize("header", [{"recipe": "{}"}, {"recipe": None}])
+@pytest.mark.parametrize("header", [{"recipe": "{}", "digest": None}, {"recipe": None, "digest": None}])
 def test_a_checkpoint_that_does_not_say_its_recipe_is_refused(tmp_path, header):
     """It may be that of another training: one with another learning rate has the same tensors."""
     with pytest.raises(PowerCut):
@@ -277,14 +277,44 @@ def test_a_checkpoint_without_the_average_of_the_weights_says_so(tmp_path):
 
 
 def test_hidden_files_of_others_outlive_a_resume(tmp_path):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / ".env").write_text("mine")
+    names = (".env", ".test.env", ".recipe.json.swp", ".metrics.db")
+    (tmp_path / "run" / ".report.notes").mkdir(parents=True)
+    for name in names:
+        (tmp_path / "run" / name).write_text("mine")
     with pytest.raises(PowerCut):
         run(tmp_path / "run", callback=CutAfter(3))
-    (tmp_path / "run" / ".checkpoint.abc.safetensors").write_text("half")
     run(tmp_path / "run", resume=True)
-    assert (tmp_path / "run" / ".env").read_text() == "mine"
-    assert not (tmp_path / "run" / ".checkpoint.abc.safetensors").exists()
+    assert [(tmp_path / "run" / name).read_text() for name in names] == ["mine"] * 4
+    assert (tmp_path / "run" / ".report.notes").is_dir()
+
+
+def test_the_last_classifier_outlives_a_resume_whose_checkpoint_cannot_be_read(tmp_path):
+    """A process died between the two renames that put a new classifier in the place of the one before."""
+    trained = run(tmp_path / "run")
+    place, checkpoint = tmp_path / "run" / "classifier", tmp_path / "run" / "checkpoint.safetensors"
+    place.rename(tmp_path / "run" / ".classifier.old.abc12345")
+    content = checkpoint.read_bytes()
+    checkpoint.write_bytes(content[:-1])
+    with pytest.raises(InputError, match="cannot read the checkpoint"):
+        run(tmp_path / "run", resume=True)
+    assert same(weights(trained), artefact.load(place).network.state_dict())
+    checkpoint.write_bytes(content)
+    place.rename(tmp_path / "run" / ".classifier.old.abc12345")
+    assert same(weights(trained), weights(run(tmp_path / "run", resume=True)))
+    assert place.is_dir()
+    assert not list((tmp_path / "run").glob(".classifier.*"))
+
+
+def test_a_model_card_that_was_edited_outlives_a_resume_that_changes_nothing(tmp_path):
+    run(tmp_path / "run")
+    card = tmp_path / "run" / "classifier" / "README.md"
+    card.write_text("my notes")
+    run(tmp_path / "run", resume=True)
+    assert card.read_text() == "my notes"
+    (card.parent / "classes.json").write_text("[]")
+    run(tmp_path / "run", resume=True)  # what is damaged is written again
+    assert "my notes" not in card.read_text()
+    assert RunFolder(tmp_path / "run").has_results
 
 
 def test_the_state_of_an_optimiser_is_laid_out_as_its_weights(tmp_path):

@@ -129,11 +129,17 @@ def test_the_optimum_is_optional(begun):
 
 
 def test_leftovers_of_this_run_alone_are_removed(begun):
-    for name in (".checkpoint.x.safetensors", ".test.y.safetensors", ".env", ".testing"):
+    own = {".env", ".testing", ".recipe.json.swp", ".test.env", ".metrics.db", ".report.notes", ".classifier.old.notes"}
+    for name in own - {".report.notes", ".classifier.old.notes"}:
         (begun.path / name).write_text("")
-    (begun.path / ".classifier.z").mkdir()
+    for name in (".report.notes", ".classifier.old.notes"):
+        (begun.path / name).mkdir()
+        (begun.path / name / "a.txt").write_text("")
+    (begun.path / ".classifier.old.abcd_123").mkdir()
+    (begun.path / ".classifier.old.abcd_123" / "config.json").write_text("{}")
+    (begun.path / ".classifier.old.abcd_124").mkdir()  # before the first of the two renames
     begun.remove_leftovers()
-    assert {entry.name for entry in begun.path.iterdir()} == {"recipe.json", ".env", ".testing"}
+    assert {entry.name for entry in begun.path.iterdir()} == {"recipe.json", *own}
 
 
 def test_how_to_resume_depends_on_how_far_the_run_got(tmp_path, begun):

@@ -46,8 +46,6 @@ def save(classifier: Classifier, path: str | Path) -> None:
     _check_place(path)
     tensors = _tensors(classifier)
     record = _config(classifier, tensors)
-    record[DIGESTS] = {part: digest_of(_below(tensors, f"{part}.")) for part in PARTS}
-    record[DIGESTS] |= {CLASSES: _digest(list(classifier.classes)), CONFIG: _digest_of_config(record)}
     config = [f"{json.dumps(name)}: {_json(value)}" for name, value in record.items()]
     texts = {CONFIG: "{\n  " + ",\n  ".join(config) + "\n}\n", CLASSES: _json(list(classifier.classes), indent=0) + "\n"}
     texts[CARD] = model_card(classifier)
@@ -56,6 +54,15 @@ def save(classifier: Classifier, path: str | Path) -> None:
         return
     with folder_replaced_whole(path) as new:
         _write(new, texts, tensors)
+
+
+def holds(path: str | Path, classifier: Classifier) -> bool:
+    """Whether a folder that is not damaged holds this very classifier; its model card may differ."""
+    try:
+        there = _read_json(Path(path) / CONFIG)
+    except InputError:
+        return False
+    return bool(there == json.loads(json.dumps(_config(classifier, _tensors(classifier)))))
 
 
 def check_outside_run(path: str | Path) -> None:
@@ -238,7 +245,7 @@ def _config(classifier: Classifier, tensors: dict[str, Tensor]) -> dict[str, Any
     optional = {"foreign": list(network.foreign), "factory": network.factory, "superclasses": classifier.superclasses}
     if network.scored_head != "labels":
         optional["scored_head"] = network.scored_head
-    return {
+    record = {
         "format": FORMAT,
         "backbone": network.backbone_name,
         "head": network.head_kind,
@@ -252,6 +259,9 @@ def _config(classifier: Classifier, tensors: dict[str, Tensor]) -> dict[str, Any
         "versions": {name: version_of(name) for name in ("shortlist", "torch")},
         "tensors": sorted(tensors),  # those of link and rule exist only after a fit: a file without them must not pass
     } | {name: value for name, value in optional.items() if value}
+    parts = {part: digest_of(_below(tensors, f"{part}.")) for part in PARTS}
+    names = {CLASSES: _digest(list(classifier.classes)), CONFIG: _digest_of_config(record)}
+    return record | {DIGESTS: parts | names}
 
 
 def _json(value: Any, indent: int | None = None) -> str:

@@ -205,9 +205,13 @@ def _as_found(run: RunFolder, data: TrainingSplits, network: GivenNetwork | None
 def _restore(loop: Loop) -> None:
     """Continue from the checkpoint, if there is one: the same in every process."""
     context = loop.context
-    if context.accelerator.is_main_process:
+    writes = context.accelerator.is_main_process
+    if writes:
+        context.run.put_back_classifier()
+    restored = loop.restore()
+    if writes:
         context.run.remove_leftovers()
-    if not loop.restore():
+    if not restored:
         context.callback.message("no checkpoint yet: training starts from the beginning")
     elif loop.state.finished:
         context.callback.message("training had already finished: only its results are written again")

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shortlist.errors import InputError
-from shortlist.files import write_text
+from shortlist.files import OLD, folders_left_aside, write_text
 from shortlist.training.history import checked_history
 from shortlist.words import expected_one_of, shown
 
@@ -210,21 +210,18 @@ class RunFolder:
         return self._finished(self.path / CLASSIFIER)
 
     def write_classifier(self, classifier: "Classifier") -> None:
-        """Write the trained classifier."""
-        from shortlist.models.artefact import save
+        """Write the trained classifier; if it is there already it stays, with a model card that may have been edited."""
+        from shortlist.models.artefact import holds, save
 
-        save(classifier, self.path / CLASSIFIER)
+        if not (self._is_sealed(CLASSIFIER) and holds(self.path / CLASSIFIER, classifier)):
+            save(classifier, self.path / CLASSIFIER)
         self._seal(CLASSIFIER)
 
     @property
     def has_results(self) -> bool:
         """Whether all results of the training are there, as it wrote them; the classifier is the last of them."""
-        path = self.path / RESULTS
-        sealed = _read_record(path) if path.exists() else {}
-        names = [name for name in (CLASSIFIER, *(f"{split}.safetensors" for split in SPLITS)) if name in sealed]
-        return CLASSIFIER in names and all(
-            (self.path / name).exists() and _digest(self.path / name) == sealed[name] for name in names
-        )
+        names = [name for name in (CLASSIFIER, *(f"{split}.safetensors" for split in SPLITS)) if name in self._seals]
+        return CLASSIFIER in names and all(self._is_sealed(name) for name in names)
 
     @property
     def checkpoint_path(self) -> Path:
@@ -255,15 +252,24 @@ class RunFolder:
         """Write it beside the predictions."""
         write_text(self.path / OPTIMUM, json.dumps(dict(record)) + "\n")
 
+    def put_back_classifier(self) -> None:
+        """Where a process died while it replaced the classifier, give the one before its name again: it may be the last."""
+        from shortlist.models.artefact import is_classifier
+
+        aside = [folder for folder in folders_left_aside(self.path / CLASSIFIER) if is_classifier(folder)]
+        if aside and not (self.path / CLASSIFIER).exists():
+            max(aside, key=lambda folder: folder.stat().st_mtime).rename(self.path / CLASSIFIER)
+
     def remove_leftovers(self) -> None:
-        """Remove temporary files of writes that were cut short."""
-        ours = (RECIPE, METRICS, CLASSIFIER, OPTIMUM, REPORT, CHECKPOINT, FAILED_BATCH, ROWS, RESULTS)
-        stems = {name.partition(".")[0] for name in ours}
-        for entry in (entry for stem in (*stems, *SPLITS) for entry in self.path.glob(f".{stem}.*")):
-            if entry.is_dir():
-                shutil.rmtree(entry, ignore_errors=True)
-            else:
-                entry.unlink(missing_ok=True)
+        """Remove what processes left that died while they replaced the classifier; once the checkpoint has been read.
+
+        What was being written is removed by whatever writes there next; hidden files of the user are left alone.
+        """
+        from shortlist.models.artefact import OWN_FILES
+
+        for folder in self.path.glob(f".{CLASSIFIER}.{OLD}.*"):
+            if folder.is_dir() and all(entry.name in OWN_FILES for entry in folder.iterdir()):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def how_to_resume(self, reached: str = "") -> str:
         """What to tell the user after Ctrl-C or SIGTERM: how far the run got, and the command that continues it.
@@ -296,18 +302,27 @@ class RunFolder:
         self._check_seal(path.name)
         return path
 
+    @property
+    def _seals(self) -> dict[str, Any]:
+        """Digests of the files of results, by name."""
+        path = self.path / RESULTS
+        return _read_record(path) if path.exists() else {}
+
+    def _is_sealed(self, name: str) -> bool:
+        """Whether a file of results is there, as this run wrote it."""
+        path = self.path / name
+        return path.exists() and self._seals.get(name) == _digest(path)
+
     def _seal(self, name: str) -> None:
         """Record the digest of a file of results."""
-        path = self.path / RESULTS
-        self._write_json(RESULTS, (_read_record(path) if path.exists() else {}) | {name: _digest(self.path / name)})
+        self._write_json(RESULTS, self._seals | {name: _digest(self.path / name)})
 
     def _check_seal(self, name: str) -> None:
         """Raise an error if a file of results is not the one that this run wrote: predictions of another run, say."""
-        path, stamp = self.path / RESULTS, _stamp(self.path / name)
+        stamp = _stamp(self.path / name)
         if self._checked.get(name) == stamp:
             return
-        found = _digest(self.path / name)
-        if (_read_record(path) if path.exists() else {}).get(name) != found:
+        if not self._is_sealed(name):
             raise InputError(
                 f"{self.path / name} is not the file that this run wrote: put that file back, or write the results again with "
                 f"shortlist train --resume --out {shlex.quote(str(self.path))}"
