@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from shortlist.data import read_class_folders, read_picture_table
+from shortlist.data import read_class_folders, read_picture_table, verify_benchmark
 from shortlist.data.downloads import DOWNLOADS, Archive
 from tests.data.archives import SMALL, plant
 from tests.data.drawings import write_picture
@@ -235,7 +235,7 @@ def test_two_commands_build_a_benchmark_from_a_folder(run, archive, tmp_path):
     assert [line.split()[:2] for line in outcome.out.splitlines()[1:]] == [[name, str(n)] for name, n in COUNTS.items()]
     bench = tmp_path / "bench"
     assert sorted(os.listdir(bench)) == [
-        *("README.md", "classes.csv", "lorenz.svg", "manifest.csv", "sheet.jpg", "test", "train", "val"),
+        *("README.md", "SHA256SUMS", "classes.csv", "lorenz.svg", "manifest.csv", "sheet.jpg", "test", "train", "val"),
     ]
     assert sorted(os.listdir(tmp_path)) == ["archive", "bench"]
     assert (bench / "README.md").read_text(encoding="utf-8").startswith("# bench\n")
@@ -289,6 +289,29 @@ def test_check_verifies_the_checksums_of_a_benchmark(run, archive, tmp_path):
     assert "train/more.png: is there, but not in the manifest" in outcome.err
     assert "missing file 1, changed file 2, file that is not in the manifest 1" in outcome.err
     assert json.loads(run("data", "info", "bench", "--check", "--json").out)["problems"][0]["kind"] == "missing file"
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("manifest.csv", b",Ilex aquifolium,", b",Ilex aquifoliun,"),
+        ("manifest.csv", b",train,", b",drain,"),
+        ("classes.csv", b",Ilex aquifolium,", b",Ilex aquifoliun,"),
+        ("SHA256SUMS", b"  classes.csv", b"  klasses.csv"),
+    ],
+)
+def test_check_verifies_the_lists_of_a_benchmark_too(run, archive, tmp_path, name, old, new):
+    """One letter in them is another label, another split or another order of the classes."""
+    assert run("data", "build", archive, "bench", "--pictures", "copy").code == 0
+    path = tmp_path / "bench" / name
+    content = path.read_bytes()
+    assert old in content
+    path.write_bytes(content.replace(old, new, 1))
+    outcome = run("data", "info", "bench", "--check")
+    assert outcome.code == 1
+    assert f"{'classes.csv' if name == 'SHA256SUMS' else name}: has the SHA-256" in outcome.err
+    (tmp_path / "bench" / "SHA256SUMS").unlink()  # as of an earlier version
+    assert verify_benchmark(tmp_path / "bench") == []
 
 
 def test_the_card_does_not_name_folders_that_are_not_there(run, archive, tmp_path):

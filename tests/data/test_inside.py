@@ -94,6 +94,7 @@ def test_what_is_missing_changed_or_extra_is_named(bench):
         ("missing file", paths[0]),
         ("changed file", paths[1]),
         ("changed file", paths[2]),
+        ("changed file", "manifest.csv"),
         ("file that is not in the manifest", "notes.txt"),
     ]
 

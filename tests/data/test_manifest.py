@@ -81,7 +81,7 @@ def test_long_files_are_read_whole(tmp_path, out):
 @pytest.mark.parametrize("placing", ["link", "copy"])
 def test_pictures_lie_by_split_and_class(trees, out, placing):
     entries = write_benchmark(trees, out, placing=placing)
-    assert files_below(out) == sorted(["classes.csv", "manifest.csv", *(entry.path for entry in entries)])
+    assert files_below(out) == sorted(["SHA256SUMS", "classes.csv", "manifest.csv", *(entry.path for entry in entries)])
     for entry in entries:
         assert Path(entry.path).parent.as_posix() == f"{entry.split}/{entry.label}"
         assert Path(entry.path).name == f"{entry.sha256[:12]}.png"
@@ -131,7 +131,7 @@ def test_none_leaves_the_pictures_where_they_are_and_names_them_below_their_fold
     monkeypatch.chdir(tmp_path)
     parts = {name: Split(PictureFiles("archive", split.ids), split.target, split.ids) for name, split in trees.splits.items()}
     entries = write_benchmark(trees.with_splits(parts), out, placing="none")
-    assert files_below(out) == ["classes.csv", "manifest.csv"]
+    assert files_below(out) == ["SHA256SUMS", "classes.csv", "manifest.csv"]
     assert [entry.path for entry in entries] == [entry.source for entry in entries]
     assert pictures_folder(trees) == (tmp_path / "archive").resolve()
     with pytest.raises(InputError, match="none of the pictures in its manifest is there.*pictures_root=FOLDER"):

@@ -24,6 +24,7 @@ from shortlist.words import expected_one_of
 Placing: TypeAlias = Literal["link", "copy", "none"]
 PLACINGS: dict[str, Placing] = {"link": "link", "copy": "copy", "none": "none"}
 MANIFEST, CLASSES = "manifest.csv", "classes.csv"
+SUMS = "SHA256SUMS"  # of these two, as sha256sum writes and checks them
 OPTIONAL = ("superclass", "group")
 COLUMNS = ("path", "label", "superclass", "split", "group", "bytes", "sha256", "source")
 LONGEST_NAME = 200  # bytes: file systems hold 255, and a number may follow
@@ -51,7 +52,7 @@ class Entry:
 def write_benchmark(
     dataset: Dataset, folder: Path, *, placing: Placing = "link", progress: Callable[[int], None] | None = None
 ) -> list[Entry]:
-    """Put the pictures of a dataset into a folder as ``split/class/picture``, with manifest.csv and classes.csv.
+    """Put the pictures of a dataset into a folder as ``split/class/picture``, with manifest.csv, classes.csv and SHA256SUMS.
 
     Args:
         dataset: of picture files, with one label a row.
@@ -70,6 +71,8 @@ def write_benchmark(
         writer.writerow(columns)
         writer.writerows(entry.row(columns) for entry in entries)
     _write_classes(dataset, folder / CLASSES)
+    sums = "".join(f"{checksum(folder / name)[1]}  {name}\n" for name in (CLASSES, MANIFEST))
+    (folder / SUMS).write_text(sums, encoding="utf-8", newline="")
     return entries
 
 

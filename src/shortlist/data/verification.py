@@ -1,4 +1,4 @@
-"""Verify a benchmark: every file that its manifest lists is there with its checksum, and no other."""
+"""Verify a benchmark: every file that its manifest lists is there with its checksum, and no other; so are its own lists."""
 
 import csv
 import os
@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from shortlist.data.inside import check_inside
-from shortlist.data.manifest import CLASSES, MANIFEST, checksum
+from shortlist.data.manifest import CLASSES, MANIFEST, SUMS, checksum
 from shortlist.data.problems import Problem
 from shortlist.errors import InputError
 from shortlist.machine import usable_cores
@@ -17,7 +17,7 @@ from shortlist.words import printable
 
 NEEDED = ("path", "bytes", "sha256")
 MISSING, CHANGED, EXTRA = KINDS = "missing file", "changed file", "file that is not in the manifest"
-BESIDE = frozenset((MANIFEST, CLASSES, "README.md", "lorenz.svg", "sheet.jpg"))  # what a build adds to the pictures
+BESIDE = frozenset((MANIFEST, CLASSES, SUMS, "README.md", "lorenz.svg", "sheet.jpg"))  # what a build adds to the pictures
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Listed:
 def verify_benchmark(
     folder: str | Path, *, pictures_root: str | Path | None = None, progress: Callable[[int], None] | None = None
 ) -> list[Problem]:
-    """The files of a benchmark that are missing, changed or not in its manifest; an empty list if it is intact.
+    """The files of a benchmark that are missing, changed or not in its manifest, which is one of them; none if it is intact.
 
     Args:
         folder: with manifest.csv.
@@ -43,7 +43,7 @@ def verify_benchmark(
     root = folder if pictures_root is None else Path(pictures_root)
     listed = read_manifest(folder)
     check_inside(root, (line.path for line in listed), folder / MANIFEST)
-    found: list[Problem] = []
+    found = _changed_lists(folder)
     with ThreadPoolExecutor(usable_cores()) as pool:
         for number, difference in enumerate(pool.map(partial(_difference, root), listed), 1):
             found += [] if difference is None else [difference]
@@ -53,6 +53,25 @@ def verify_benchmark(
         known = {line.path for line in listed} | BESIDE
         found += [Problem(EXTRA, path, "is there, but not in the manifest") for path in _files(folder) if path not in known]
     return sorted(found, key=lambda problem: (KINDS.index(problem.kind), problem.where))
+
+
+def _changed_lists(folder: Path) -> list[Problem]:
+    """Those of manifest.csv and classes.csv that are not as they were written; earlier versions noted no checksums of them."""
+    try:
+        lines = (folder / SUMS).read_bytes().decode(errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        return [Problem(CHANGED, SUMS, f"cannot be read: {(error.strerror or type(error).__name__).lower()}")]
+    known = dict(reversed(line.split("  ", 1)) for line in lines if "  " in line)
+    found = []
+    for name in (MANIFEST, CLASSES):
+        if not (folder / name).is_file():
+            found.append(Problem(MISSING, name, "belongs to the benchmark, but there is no such file"))
+        elif (digest := checksum(folder / name)[1]) != known.get(name):
+            listed = f"{known[name][:12]}…" if name in known else "none"
+            found.append(Problem(CHANGED, name, f"has the SHA-256 {digest[:12]}…, {SUMS} lists {listed}"))
+    return found
 
 
 def read_manifest(folder: Path) -> list[Listed]:
