@@ -457,6 +457,14 @@ def test_a_name_that_is_too_long_is_one_sentence(tmp_path, write):
     assert list(tmp_path.iterdir()) == []
 
 
+@each_writer
+def test_a_link_in_a_circle_is_one_sentence(tmp_path, write):
+    (tmp_path / "round.txt").symlink_to("round.txt")
+    with pytest.raises(InputError, match=r"round.txt: its links lead in a circle: remove the link, or choose another place$"):
+        write(tmp_path / "round.txt")
+    assert os.listdir(tmp_path) == ["round.txt"]
+
+
 # Folders that take the place of others
 
 

@@ -47,11 +47,25 @@ class PlaceError(InputError, OSError):
         return found
 
 
+def without_links(path: str | Path) -> Path:
+    """The absolute path that a path leads to, which need not exist; an error if its links lead in a circle.
+
+    >>> without_links(Path("/") / ".." / "a").as_posix()
+    '/a'
+    """
+    try:
+        os.stat(path)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise InputError(f"{path}: its links lead in a circle: remove the link, or choose another place") from None
+    return Path(path).resolve()
+
+
 @contextmanager
 def written_whole(path: str | Path) -> Iterator[Path]:
     """Context manager: a temporary path to write to. On success it becomes ``path``; on failure nothing is left behind."""
     with _a_place_for(path):
-        target = Path(path).resolve()  # a link stays, and the file it points to is replaced
+        target = without_links(path)  # a link stays, and the file it points to is replaced
         if target.exists() and not target.is_file():
             raise InputError(f"cannot write {target}: it is {'a folder' if target.is_dir() else 'not a regular file'}")
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +86,7 @@ def folder_written_whole(path: str | Path) -> Iterator[Path]:
     """Context manager: a temporary folder to fill. On success it becomes ``path``, which must be new or empty; on failure
     nothing is left behind."""
     with _a_place_for(path):
-        target = Path(path).resolve()
+        target = without_links(path)
         check_new_folder(target)
         made = [above for above in target.parents if not above.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -104,7 +118,7 @@ def similar_paths(path: Path, most: int = 2) -> str:
     if "*" in path.name:  # a shell hands over a pattern as it is where nothing matches
         return ": no name matches the pattern"
     try:
-        names = sorted(entry for entry in os.listdir(path.parent) if not entry.startswith("."))
+        names = sorted(entry for entry in os.listdir(path.parent) if not entry.startswith(".") and entry != path.name)
     except OSError:
         return ""
     like = similar(path.name, names, most) if path.name else []
@@ -128,7 +142,7 @@ def folder_replaced_whole(path: str | Path) -> Iterator[Path]:
     The old folder stays complete until the new one is. If the process dies between the two renames, the old folder is left
     under another name, where :func:`folders_left_aside` finds it.
     """
-    target = Path(path).resolve()
+    target = without_links(path)
     with work_folder(path) as folder:
         with room_for(path, folder):
             yield folder / target.name
@@ -145,7 +159,7 @@ def work_folder(path: str | Path) -> Iterator[Path]:
     first time that this process writes there.
     """
     with _a_place_for(path):
-        target = Path(path).resolve()
+        target = without_links(path)
         _remove_leftovers(target.parent)
         folder, handle = _new_work_folder(target)
     try:
@@ -239,7 +253,7 @@ def _swap(new: Path, path: Path) -> None:
 
 def folders_left_aside(path: str | Path) -> list[Path]:
     """Folders that were at this path and were left under another name by a process that died while it replaced them."""
-    target = Path(path).resolve()
+    target = without_links(path)
     if not target.parent.is_dir():
         return []
     found = sorted(target.parent.glob(f"{glob.escape(f'.{target.name}.{OLD}.')}*"))

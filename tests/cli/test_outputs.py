@@ -161,3 +161,16 @@ def test_parts_of_a_folder_are_never_outputs_of_another_command(tmp_path, name):
     with pytest.raises(InputError, match=f"{name} is part of the scores"):
         check_outputs([tmp_path / "scores" / name], [])
     check_outputs([tmp_path / "scores" / "report.html", tmp_path / name], [])
+
+
+def test_a_link_in_a_circle_is_no_output_and_hides_none(here):
+    """Python 3.11 raises a RuntimeError for it, and below a folder it must not end the search for other links."""
+    linked(here / "round.csv", "round.csv")
+    for name in ("round.csv", "round.csv/new.csv"):
+        with pytest.raises(InputError, match=rf"{name}: its links lead in a circle"):
+            check_outputs([Path(name)], [])
+    for name in ("a", "z"):
+        linked(here / "data" / name, name)
+    linked(here / "data" / "inner.csv", here / "other.csv")
+    with pytest.raises(InputError, match="which this command reads, and would be overwritten"):
+        check_outputs([Path("other.csv")], [Path("data")])

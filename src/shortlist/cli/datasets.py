@@ -25,7 +25,7 @@ from shortlist.data.sources import benchmark_of, open_dataset
 from shortlist.data.statistics import LongTail
 from shortlist.data.verification import read_manifest, verify_benchmark
 from shortlist.errors import InputError
-from shortlist.files import folder_written_whole, written_whole
+from shortlist.files import folder_written_whole, without_links, written_whole
 from shortlist.predictions.parts import is_parts_folder
 from shortlist.report.data_card import columns_table, limits_table, splits_table, summary_line, tail_table, write_card
 from shortlist.report.sheet import contact_sheet
@@ -119,7 +119,7 @@ def build(
         raise InputError(f"--pictures: expected {', '.join(PLACINGS)}, got {pictures}")
     archive, warned = _opened(source, superclass)
     check_writable(archive)
-    if any(path.is_dir() and path.resolve() in out.resolve().parents for path in named_paths([source])):
+    if any(path.is_dir() and without_links(path) in without_links(out).parents for path in named_paths([source])):
         raise InputError(f"{out}: expected a folder outside {source}, which would hold it for one of its classes")
     total = sum(len(split) for split in archive.splits.values())
     with folder_written_whole(out) as folder, Bar("pictures", 2 * total) as bar:
@@ -134,7 +134,7 @@ def build(
             seed=seed,
             progress=bar.at,
         )
-        dataset = replace(built.dataset, name=name or printable(out.resolve().name))
+        dataset = replace(built.dataset, name=name or printable(without_links(out).name))
         entries = write_benchmark(dataset, folder, placing=PLACINGS[pictures], progress=lambda done: bar.at(total + done))
         dataset = replace(dataset, problems=[*dataset.problems, *repeated_pictures(entries)])
         elsewhere = pictures_folder(dataset) if pictures == "none" else None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from shortlist.data.sources import path_and_options
 from shortlist.errors import InputError
+from shortlist.files import without_links
 from shortlist.models import artefact
 from shortlist.predictions.parts import is_part_file
 from shortlist.retrieval.manifest import is_index_file
@@ -59,7 +60,7 @@ def named_paths(texts: Sequence[str]) -> list[Path]:
 
 def check_outside_runs(path: Path) -> None:
     """Raise an error if an output would belong to a run, a classifier, an index or a folder of parts."""
-    for place in (path.absolute(), path.resolve()):  # a run may contain links, and a link may lead into a run
+    for place in (path.absolute(), without_links(path)):  # a run may contain links, and a link may lead into a run
         for folder in place.parents:
             inside = place.relative_to(folder)
             if (inside.parts[0] == CLASSIFIER or str(inside) in OWN_FILES) and RunFolder.holds_run(folder):
@@ -108,12 +109,13 @@ def _links_below(folder: Path) -> Iterator[Path]:
             for entry in entries:
                 if entry.is_symlink():
                     yield Path(entry.path)
-                    there = Path(entry.path).resolve()
+                    there = Path(os.path.realpath(entry.path))
                     if there in seen:
                         continue
                     seen.add(there)
-                if entry.is_dir():
-                    waiting.append(entry.path)
+                with suppress(OSError):  # a link in a circle is no folder
+                    if entry.is_dir():
+                        waiting.append(entry.path)
 
 
 def _is_report(path: Path, folder: Path) -> bool:
@@ -127,4 +129,4 @@ def _is_same(path: Path, other: Path) -> bool:
 
 
 def _folded(path: Path) -> str:
-    return str(path.resolve()).casefold()
+    return str(without_links(path)).casefold()

@@ -16,7 +16,7 @@ from shortlist.cli.engines import LOCAL, Engine
 from shortlist.cli.runs import run_at
 from shortlist.cluster.rows import Rows
 from shortlist.errors import InputError
-from shortlist.files import similar_paths
+from shortlist.files import similar_paths, without_links
 from shortlist.links import Softmax
 from shortlist.predictions import Predictions
 from shortlist.predictions.arrays import labels_beside
@@ -145,9 +145,9 @@ class Reading:
         key = self.target_key
         if key is None:
             return
-        labels = {labels_beside(path, key).resolve(): path for path in paths if path.suffix.lower() == ".npy"}
+        labels = {without_links(labels_beside(path, key)): path for path in paths if path.suffix.lower() == ".npy"}
         for path in calibration:
-            other = labels.get(labels_beside(path, key).resolve()) if path.suffix.lower() == ".npy" else None
+            other = labels.get(without_links(labels_beside(path, key))) if path.suffix.lower() == ".npy" else None
             if other is not None and other.resolve() != path.resolve():
                 raise InputError(
                     f"--target-key: expected other labels for {path} than for {other}, got {key} for both: save scores and "

@@ -9,6 +9,7 @@ from shortlist.cli.outputs import check_outputs
 from shortlist.cli.prepare import Reading, looks_like_probabilities, short_names
 from shortlist.cli.runs import run_at
 from shortlist.errors import InputError
+from shortlist.files import without_links
 from shortlist.metrics import RetrievalScores, evaluate_retrieval, logs_of
 from shortlist.predictions import Predictions
 from shortlist.query_rankings.asking import Across, on_all_cores
@@ -107,9 +108,9 @@ def _fingerprint(predictions: Predictions) -> bytes:
 def _check_different(paths: list[Path]) -> None:
     seen: set[Path] = set()
     for path in paths:
-        if path.resolve() in seen:
+        if without_links(path) in seen:
             raise InputError(f"expected different files of scores, got {path} twice")
-        seen.add(path.resolve())
+        seen.add(without_links(path))
 
 
 def _table(found: dict[str, RetrievalScores]) -> Table:

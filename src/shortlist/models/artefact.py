@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from shortlist.errors import InputError, ShortlistWarning
-from shortlist.files import folder_replaced_whole, folder_written_whole, folders_left_aside
+from shortlist.files import folder_replaced_whole, folder_written_whole, folders_left_aside, without_links
 from shortlist.links import link_from_config
 from shortlist.models.classifier import Classifier
 from shortlist.models.factories import GivenNetwork, NetworkNeededError, build_network, other_factory
@@ -42,7 +42,7 @@ def save(classifier: Classifier, path: str | Path) -> None:
     """Write the classifier's folder, whole or not at all; a folder that holds a classifier is replaced."""
     from shortlist.models.card import model_card
 
-    path = Path(path).resolve()
+    path = without_links(path)
     _check_place(path)
     tensors = _tensors(classifier)
     record = _config(classifier, tensors)
@@ -67,7 +67,7 @@ def holds(path: str | Path, classifier: Classifier) -> bool:
 
 def check_outside_run(path: str | Path) -> None:
     """Raise an error if this is the folder of a run's classifier: the run would no longer know it as its own."""
-    for place in (Path(path).absolute(), Path(path).resolve()):
+    for place in (Path(path).absolute(), without_links(path)):
         if place.name == OF_RUN and (place.parent / RUN_RECORD).is_file():
             raise InputError(f"{path} is part of the run in {place.parent}, which only training writes: choose another name")
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from shortlist.checks import whole
 from shortlist.errors import InputError
-from shortlist.files import work_folder, written_whole
+from shortlist.files import without_links, work_folder, written_whole
 from shortlist.models.classifier import Classifier
 from shortlist.models.graph import Graph
 from shortlist.models.input_spec import InputSpec
@@ -50,7 +50,7 @@ def export_onnx(classifier: Classifier, path: str | Path, *, opset: int | None =
         opset: version of the ONNX operators, from 18; torch's choice by default.
     """
     _check_packages()
-    path = Path(path).resolve()
+    path = without_links(path)
     if path.is_dir():  # refused before the work rather than after
         raise InputError(f"cannot write {printable(str(path))}: it is a folder")
     opset = None if opset is None else _checked_opset(opset)
