@@ -63,7 +63,7 @@ def _changed_lists(folder: Path) -> list[Problem]:
         return []
     except OSError as error:
         return [Problem(CHANGED, SUMS, f"cannot be read: {(error.strerror or type(error).__name__).lower()}")]
-    known = dict(reversed(line.split("  ", 1)) for line in lines if "  " in line)
+    known = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
     found = []
     for name in (MANIFEST, CLASSES):
         if not (folder / name).is_file():
